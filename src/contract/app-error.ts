@@ -1,0 +1,23 @@
+import { type ErrorCode, type ErrorEntry, errorCodes } from './error-codes.ts'
+
+export type ErrorDetails = Readonly<Record<string, unknown>>
+
+/**
+ * The one error that crosses layers. `message` is written for the caller; upstream or user-written text never goes into
+ * it unmarked. Doors translate it once; domains know no protocol.
+ */
+export class AppError extends Error {
+  override name = 'AppError'
+  readonly code: ErrorCode
+  readonly details: ErrorDetails
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: { cause?: unknown }) {
+    super(message, options)
+    this.code = code
+    this.details = details
+  }
+
+  get entry(): ErrorEntry {
+    return errorCodes[this.code]
+  }
+}

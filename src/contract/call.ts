@@ -1,0 +1,34 @@
+import type { Json } from '../kernel/canonical-json.ts'
+import type { Principal } from './principal.ts'
+import type { ReadUnit, WriteUnit } from './unit.ts'
+
+/**
+ * A domain fact that a call brought about, kept whole in the log entry of that call.
+ * `subject` makes it a trail record of that task (`task:42`); `hash` is then the leaf that audit sessions use.
+ */
+export type EffectRecord = Readonly<{ kind: string; subject?: string; hash?: string; body: Readonly<Record<string, Json>> }>
+
+export type Progress = Readonly<{ progress: number; total?: number; message?: string }>
+
+/**
+ * One tool call, as services see it. `principal` says who acts; every store method takes its tenant from there.
+ * The units are valid only until the handler returns.
+ */
+export type Call = Readonly<{
+  id: string
+  principal: Principal
+  /** One instant for the whole call, so that all it writes carries the same time. */
+  nowMs: number
+  signal: AbortSignal
+  progress(update: Progress): void
+  /** A remark that goes to the caller with the answer. */
+  warn(message: string): void
+  /** Consistent reads. Inside a writing tool it sees the transaction's own writes. */
+  read: ReadUnit
+  /** The transaction of a `create`, `update` or `delete` tool; reading it in any other tool is a programming error. */
+  write: WriteUnit
+  /** Adds a fact to this call's log entry; it is committed with the transaction or not at all. */
+  record(effect: EffectRecord): void
+  /** A durable transaction of an `external` tool: resolves once committed. */
+  transact<T>(work: (unit: WriteUnit) => Promise<T>): Promise<T>
+}>

@@ -1,0 +1,49 @@
+/**
+ * Every error the product can answer with, once. Codes are public: never reused, never renamed.
+ *
+ * `kind` says who must act: `input` the caller can fix, `denied` the caller may not, `conflict` the state forbids it,
+ * `unavailable` wait and retry, `internal` our bug.
+ * `retry`: `never` as it stands, `after-fix` once the caller changed something, `later` after `retry_after_ms`.
+ */
+export type ErrorKind = 'input' | 'not-found' | 'denied' | 'conflict' | 'unavailable' | 'cancelled' | 'internal'
+export type RetryAdvice = 'never' | 'after-fix' | 'later'
+export type ErrorEntry = Readonly<{ kind: ErrorKind; httpStatus: number; retry: RetryAdvice; nextStep: string }>
+
+const entry = (kind: ErrorKind, httpStatus: number, retry: RetryAdvice, nextStep: string): ErrorEntry => ({
+  kind,
+  httpStatus,
+  retry,
+  nextStep,
+})
+
+export const errorCodes = {
+  ERR_INVALID_INPUT: entry('input', 400, 'after-fix', 'Correct the named field and call again.'),
+  ERR_UNKNOWN_TOOL: entry('input', 404, 'after-fix', 'Use search_tools to find the exact name.'),
+  ERR_NOT_FOUND: entry('not-found', 404, 'after-fix', 'List what exists and use one of those ids.'),
+  ERR_TASK_NOT_FOUND: entry('not-found', 404, 'after-fix', 'Use task_list to find the task id.'),
+  ERR_PROJECT_NOT_FOUND: entry('not-found', 404, 'after-fix', 'Use project_list, or project_create to make it.'),
+  ERR_SESSION_NOT_FOUND: entry('not-found', 404, 'after-fix', 'Start one with audit_session_start.'),
+  ERR_SKILL_NOT_FOUND: entry('not-found', 404, 'after-fix', 'Use skill_list to find the skill.'),
+  ERR_AGENT_NOT_FOUND: entry('not-found', 404, 'after-fix', 'List the agents and use one of those ids.'),
+  ERR_INVALID_TRANSITION: entry('input', 400, 'after-fix', 'Choose one of the allowed next states.'),
+  ERR_CIRCULAR_DEPENDENCY: entry('input', 400, 'after-fix', 'Remove the dependency that closes the circle.'),
+  ERR_ALREADY_EXISTS: entry('conflict', 409, 'after-fix', 'Use the existing one or choose another name.'),
+  ERR_ALREADY_FINALIZED: entry('conflict', 409, 'never', 'Read the frozen root with merkle_root.'),
+  ERR_PERMISSION_DENIED: entry('denied', 403, 'never', 'Ask an administrator for the permission.'),
+  ERR_MODE_REFUSED: entry('denied', 403, 'after-fix', 'Restart the server in a mode that allows this.'),
+  ERR_UNAUTHENTICATED: entry('denied', 401, 'after-fix', 'Send a valid API key as a bearer token.'),
+  ERR_RATE_LIMITED: entry('unavailable', 429, 'later', 'Wait for retry_after_ms and call again.'),
+  ERR_TOO_LARGE: entry('input', 413, 'after-fix', 'Send less, or ask for a smaller page.'),
+  ERR_BUSY: entry('unavailable', 503, 'later', 'Wait a moment and call again.'),
+  ERR_OWNER_LOST: entry('unavailable', 503, 'later', 'Check whether the call took effect, then call again.'),
+  ERR_SHUTTING_DOWN: entry('unavailable', 503, 'later', 'Connect again after the restart.'),
+  ERR_STORE_UNAVAILABLE: entry('unavailable', 503, 'later', 'See server_health and castellan doctor.'),
+  ERR_CANCELLED: entry('cancelled', 499, 'never', 'Nothing was changed by the cancelled call.'),
+  ERR_INVALID_MODE: entry('input', 400, 'after-fix', 'Use FULL, READONLY, TEST or MINIMAL.'),
+  ERR_CONFIG_INVALID: entry('input', 400, 'after-fix', 'Correct the configuration; castellan config validate checks it.'),
+  ERR_INIT_FAILED: entry('unavailable', 503, 'after-fix', 'See the message, then run castellan doctor.'),
+  ERR_LOG_INVALID: entry('conflict', 409, 'never', 'The record does not verify: keep the evidence and investigate.'),
+  ERR_INTERNAL: entry('internal', 500, 'later', 'Report the reference id to the operator.'),
+} as const satisfies Record<string, ErrorEntry>
+
+export type ErrorCode = keyof typeof errorCodes

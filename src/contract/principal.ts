@@ -1,0 +1,44 @@
+import type { Permission } from './permissions.ts'
+
+export const tiers = ['user', 'system', 'operator'] as const
+export type Tier = (typeof tiers)[number]
+export const roles = ['admin', 'editor', 'member'] as const
+export type Role = (typeof roles)[number]
+
+export type TenantId = string & { readonly __brand: 'TenantId' }
+export const tenantId = (value: string): TenantId => value as TenantId
+export const LOCAL_TENANT = tenantId('local')
+
+/**
+ * Who is calling. Made once, at a door, and passed explicitly from there; nothing else says who acts.
+ * `actor` is the name that records carry (`created_by`, `recorded_by`).
+ * `scopes`, when present, narrows the role's permissions; it never widens them.
+ */
+export type Principal = Readonly<{
+  tenant: TenantId
+  kind: 'owner' | 'key' | 'user' | 'agent'
+  actor: string
+  role: Role
+  tier: Tier
+  teams: readonly string[]
+  scopes?: readonly Permission[]
+  keyId?: string
+  user?: string
+  agent?: string
+  securityContext?: string
+  conversationId?: string
+  executionId?: string
+}>
+
+/** The local person on a loopback door or on stdio: admin role and operator tier of the tenant `local`. */
+export const localOwner: Principal = Object.freeze({
+  tenant: LOCAL_TENANT,
+  kind: 'owner',
+  actor: 'owner',
+  role: 'admin',
+  tier: 'operator',
+  teams: [],
+})
+
+/** A caller of a tier may use the tools of that tier and of the tiers below it. */
+export const tierAllows = (have: Tier, need: Tier): boolean => tiers.indexOf(have) >= tiers.indexOf(need)

@@ -1,0 +1,54 @@
+import type { z } from 'zod'
+import type { Permission } from '../../contract/permissions.ts'
+import type { Principal, Tier } from '../../contract/principal.ts'
+import type { Call } from '../../contract/call.ts'
+import type { Services } from './services.ts'
+
+/**
+ * What a tool does to the world. MCP hints are derived from it, so they cannot contradict each other.
+ * `create`, `update` and `delete` run inside one write transaction, together with the record of the call.
+ * `external` reaches beyond the store: it runs outside a transaction, writes through `call.transact`, and its record is
+ * committed before the answer. `read` never writes.
+ */
+export const effects = ['read', 'create', 'update', 'delete', 'external'] as const
+export type Effect = (typeof effects)[number]
+export const rateCategories = ['create', 'exec', 'default', 'message'] as const
+export type RateCategory = (typeof rateCategories)[number]
+
+/**
+ * The folder under `tools/`, the unit of exposure, and the document whose argument rules and error envelope apply.
+ */
+export const toolsets = ['ledger', 'meta', 'conformance'] as const
+export type Toolset = (typeof toolsets)[number]
+
+export type ToolContext = Services & Readonly<{ call: Call; principal: Principal }>
+
+export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z.ZodType = z.ZodType> = Readonly<{
+  name: string
+  toolset: Toolset
+  title: string
+  /** Written for a model that must choose: what it does, when to use it, what to use instead. */
+  description: string
+  /** `null` means that no permission is needed, on purpose. */
+  permission: Permission | null
+  tier: Tier
+  effect: Effect
+  /** Calling it again with the same arguments changes nothing more. */
+  idempotent: boolean
+  rate: RateCategory
+  /** Whether the inner-loop judge is skipped by default. */
+  skipJudge: boolean
+  /** What the log keeps of arguments and answer beside their digests. */
+  audit: 'digest' | 'content'
+  /** Doors on which the tool exists; all of them when absent. */
+  doors?: readonly ('stdio' | 'http')[]
+  input: Input
+  /** Absent only for a tool that passes another tool's answer on. */
+  output?: Output
+  run(input: z.output<Input>, context: ToolContext): Promise<z.input<Output>> | z.input<Output>
+}>
+
+/** Carries the types; does nothing else. */
+export const defineTool = <Input extends z.ZodType, Output extends z.ZodType>(
+  definition: ToolDefinition<Input, Output>,
+): ToolDefinition<Input, Output> => definition

@@ -1,0 +1,61 @@
+import type { ErrorDetails } from '../../contract/app-error.ts'
+import type { Progress } from '../../contract/call.ts'
+import type { ErrorCode } from '../../contract/error-codes.ts'
+import type { Principal } from '../../contract/principal.ts'
+
+/**
+ * What a door (stdio, HTTP, CLI, agent loop) sees of the tools: a list for a caller, and calls. Nothing else.
+ */
+export type Exposure = 'default' | 'full' | readonly string[]
+
+/** Who asks, through which door, and what the connection chose to see. Made once for a connection. */
+export type ToolCaller = Readonly<{
+  principal: Principal
+  door: 'stdio' | 'http' | 'cli' | 'rest'
+  exposure: Exposure
+  /** Offer `fs_read`-style names: set for clients that refuse dots or long names. Both spellings are always callable. */
+  safeNames: boolean
+}>
+
+/** A tool as MCP lists it; computed once per name, never per request. */
+export type ListedTool = Readonly<{
+  name: string
+  title: string
+  description: string
+  inputSchema: Readonly<Record<string, unknown>> & { readonly type: 'object' }
+  outputSchema?: Readonly<Record<string, unknown>> & { readonly type: 'object' }
+  annotations: Readonly<{
+    title: string
+    readOnlyHint: boolean
+    destructiveHint: boolean
+    idempotentHint: boolean
+    openWorldHint: boolean
+  }>
+}>
+
+export type ToolFailure = Readonly<{ code: ErrorCode; message: string; details: ErrorDetails }>
+
+/**
+ * `json` is the answer as compact JSON text: a door puts it into `structuredContent` verbatim and, as a string, into the
+ * text content, so that nothing is serialised twice. On failure it is the envelope `{"error":{code,message,details}}`.
+ * `content`, when present, replaces the text content (pictures, resources).
+ */
+export type ToolAnswer = Readonly<{
+  json: string
+  isError: boolean
+  failure?: ToolFailure
+  content?: readonly Readonly<Record<string, unknown>>[]
+  /** False for an answer that must not carry structuredContent. */
+  structured: boolean
+}>
+
+export type CallOptions = Readonly<{ signal?: AbortSignal; progress?: (update: Progress) => void }>
+
+export type ToolHost = Readonly<{
+  /** Every tool this caller may use under its exposure, in stable order. Depends only on who asks. */
+  list(caller: ToolCaller): readonly ListedTool[]
+  /** Never rejects: every failure is an answer. An unknown name is an answer with ERR_UNKNOWN_TOOL. */
+  call(caller: ToolCaller, name: string, args: unknown, options?: CallOptions): Promise<ToolAnswer>
+  /** Called when the list that callers see may have changed. Returns an unsubscribe function. */
+  onListChanged(listener: () => void): () => void
+}>
