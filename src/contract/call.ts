@@ -6,7 +6,12 @@ import type { ReadUnit, WriteUnit } from './unit.ts'
  * A domain fact that a call brought about, kept whole in the log entry of that call.
  * `subject` makes it a trail record of that task (`task:42`); `hash` is then the leaf that audit sessions use.
  */
-export type EffectRecord = Readonly<{ kind: string; subject?: string; hash?: string; body: Readonly<Record<string, Json>> }>
+export type EffectRecord = Readonly<{
+  kind: string
+  subject?: string
+  hash?: string
+  body: Readonly<Record<string, Json>>
+}>
 
 export type Progress = Readonly<{ progress: number; total?: number; message?: string }>
 
@@ -21,6 +26,8 @@ export type Call = Readonly<{
   nowMs: number
   signal: AbortSignal
   progress(update: Progress): void
+  /** Many reads of one instant, for work that takes long. */
+  snapshot<T>(work: (unit: ReadUnit) => Promise<T>): Promise<T>
   /** A remark that goes to the caller with the answer. */
   warn(message: string): void
   /** Consistent reads. Inside a writing tool it sees the transaction's own writes. */

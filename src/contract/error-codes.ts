@@ -40,7 +40,12 @@ export const errorCodes = {
   ERR_STORE_UNAVAILABLE: entry('unavailable', 503, 'later', 'See server_health and castellan doctor.'),
   ERR_CANCELLED: entry('cancelled', 499, 'never', 'Nothing was changed by the cancelled call.'),
   ERR_INVALID_MODE: entry('input', 400, 'after-fix', 'Use FULL, READONLY, TEST or MINIMAL.'),
-  ERR_CONFIG_INVALID: entry('input', 400, 'after-fix', 'Correct the configuration; castellan config validate checks it.'),
+  ERR_CONFIG_INVALID: entry(
+    'input',
+    400,
+    'after-fix',
+    'Correct the configuration; castellan config validate checks it.',
+  ),
   ERR_INIT_FAILED: entry('unavailable', 503, 'after-fix', 'See the message, then run castellan doctor.'),
   ERR_LOG_INVALID: entry('conflict', 409, 'never', 'The record does not verify: keep the evidence and investigate.'),
   ERR_INTERNAL: entry('internal', 500, 'later', 'Report the reference id to the operator.'),

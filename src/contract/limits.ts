@@ -24,4 +24,28 @@ export const limits = {
   shutdownGraceMs: 5_000,
   exportPageMax: 1_000,
   metadataBytesMax: 65_536,
+  /** One SKILL.md; a longer one is reported as a problem and skipped. */
+  skillManifestBytesMax: 256 * 1024,
+  skillFrontmatterCharsMax: 16 * 1024,
+  skillDescriptionCharsMax: 2_048,
+  skillCapabilitiesMax: 32,
+  skillCapabilityCharsMax: 64,
+  /** Skills read from one root; the rest are reported as a problem. */
+  skillsPerRootMax: 500,
+  /** What the skills extension of MCP allows for one skill: files, and bytes over all of them. */
+  skillFilesMax: 512,
+  skillBytesMax: 16 * 1024 * 1024,
+  skillFileBytesMax: 2 * 1024 * 1024,
+  skillFolderDepthMax: 8,
+  /** An API key that is revoked by another process stops working within this time. */
+  apiKeyCacheMs: 1_000,
+  apiKeyCacheMax: 1_000,
+  /** `last_used_at` of a key is written at most this often. */
+  apiKeyTouchMs: 60_000,
+  apiKeyLifetimeMsMax: 3_660 * 24 * 3_600_000,
+  apiKeyListMax: 1_000,
+  /** Buckets of the rate limiter, over all callers and categories. */
+  rateBucketsMax: 10_000,
+  /** A client's configuration file that `castellan import` reads. */
+  importFileBytesMax: 4 * 1024 * 1024,
 } as const

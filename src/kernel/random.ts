@@ -5,4 +5,5 @@ export type Random = Readonly<{ bytes(count: number): Buffer }>
 
 export const systemRandom: Random = { bytes: (count) => randomBytes(count) }
 
-export const randomId = (random: Random, prefix: string): string => `${prefix}_${random.bytes(12).toString('base64url')}`
+export const randomId = (random: Random, prefix: string): string =>
+  `${prefix}_${random.bytes(12).toString('base64url')}`

@@ -1,7 +1,7 @@
 import type { z } from 'zod'
+import type { Call } from '../../contract/call.ts'
 import type { Permission } from '../../contract/permissions.ts'
 import type { Principal, Tier } from '../../contract/principal.ts'
-import type { Call } from '../../contract/call.ts'
 import type { Services } from './services.ts'
 
 /**
@@ -15,10 +15,8 @@ export type Effect = (typeof effects)[number]
 export const rateCategories = ['create', 'exec', 'default', 'message'] as const
 export type RateCategory = (typeof rateCategories)[number]
 
-/**
- * The folder under `tools/`, the unit of exposure, and the document whose argument rules and error envelope apply.
- */
-export const toolsets = ['ledger', 'meta', 'conformance'] as const
+/** The folder under `tools/`, and the unit of exposure. */
+export const toolsets = ['ledger', 'log', 'meta', 'server'] as const
 export type Toolset = (typeof toolsets)[number]
 
 export type ToolContext = Services & Readonly<{ call: Call; principal: Principal }>
@@ -40,13 +38,25 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
   skipJudge: boolean
   /** What the log keeps of arguments and answer beside their digests. */
   audit: 'digest' | 'content'
-  /** Doors on which the tool exists; all of them when absent. */
-  doors?: readonly ('stdio' | 'http')[]
+  /** Also answers in mode MINIMAL, when no store is open. */
+  minimal?: true
+  /**
+   * Hands the call on to another tool before anything is checked, so that every stage judges the tool that really runs.
+   * Such a tool has no `output`, and its own `run` is never reached.
+   */
+  redirect?(args: unknown, context: RedirectContext): RedirectedCall
   input: Input
   /** Absent only for a tool that passes another tool's answer on. */
   output?: Output
   run(input: z.output<Input>, context: ToolContext): Promise<z.input<Output>> | z.input<Output>
 }>
+
+/** What a redirecting tool may know: the names there are, and what each takes. */
+export type RedirectContext = Readonly<{
+  names: readonly string[]
+  inputSchemaOf(name: string): Readonly<Record<string, unknown>> | undefined
+}>
+export type RedirectedCall = Readonly<{ name: string; args: unknown; warnings: readonly string[] }>
 
 /** Carries the types; does nothing else. */
 export const defineTool = <Input extends z.ZodType, Output extends z.ZodType>(

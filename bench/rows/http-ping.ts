@@ -1,0 +1,82 @@
+import { newDirectory, roundsOf, type Section, warmUp } from '../bench-context.ts'
+import { pingBody } from '../calls.ts'
+import { methodBody } from '../client.ts'
+import { interleave, type Turn } from '../interleave.ts'
+import { freePort, type HttpServerProcess, rawHttp, startHttp } from '../launch.ts'
+import { msText, rateText } from '../table.ts'
+
+const modernRevision = '2026-07-28'
+const modernHeaders = {
+  'MCP-Protocol-Version': modernRevision,
+  'Mcp-Method': 'tools/call',
+  'Mcp-Name': 'server_ping',
+}
+const modernPing = methodBody('tools/call', {
+  name: 'server_ping',
+  arguments: {},
+  _meta: {
+    'io.modelcontextprotocol/protocolVersion': modernRevision,
+    'io.modelcontextprotocol/clientCapabilities': {},
+    'io.modelcontextprotocol/clientInfo': { name: 'castellan-bench', version: '1' },
+  },
+})
+
+/** Each revision beside raw node:http answering the very same requests. */
+const revisions = async (
+  ours: HttpServerProcess,
+  floor: HttpServerProcess,
+): Promise<{ name: string; pair: [Turn, Turn] }[]> => {
+  const legacy = await ours.openLegacy()
+  const modernBody = (): string => modernPing
+  return [
+    {
+      name: 'server_ping over HTTP, 2025-11-25',
+      pair: [
+        { connection: legacy, body: pingBody },
+        { connection: floor.open({ 'MCP-Protocol-Version': '2025-11-25' }), body: pingBody },
+      ],
+    },
+    {
+      name: `server_ping over HTTP, ${modernRevision}`,
+      pair: [
+        { connection: ours.open(modernHeaders), body: modernBody },
+        { connection: floor.open(modernHeaders), body: modernBody },
+      ],
+    },
+  ]
+}
+
+export const httpPing: Section = {
+  name: 'http',
+  timeNeededMs: (quick) => (quick ? 12_000 : 45_000),
+  async run(bench) {
+    if (bench.subject.http === undefined) return
+    const [port, floorPort] = [await freePort(), await freePort()]
+    const servers: HttpServerProcess[] = []
+    try {
+      const floor = await startHttp(rawHttp(floorPort), floorPort, '/mcp')
+      servers.push(floor)
+      const ours = await startHttp(bench.subject.http(await newDirectory(bench), port), port, '/mcp')
+      servers.push(ours)
+      for (const { name, pair } of await revisions(ours, floor)) {
+        for (const inFlight of [1, 16]) {
+          for (const turn of pair) await warmUp(turn.connection, { inFlight, body: turn.body }, bench.quick)
+          const [compared] = await interleave(pair[0], [pair[1]], { inFlight, ...roundsOf(bench) })
+          if (compared === undefined) continue
+          bench.report({
+            what: name,
+            inFlight,
+            ours: rateText(compared.ours.perSecond),
+            peer: `raw node:http ${rateText(compared.peer.perSecond)}`,
+            ratio: compared.ratio,
+            target: { atLeast: 0.5 },
+            note: `p50 ${msText(compared.ours.p50Ms)}, p99 ${msText(compared.ours.p99Ms)}`,
+          })
+        }
+        for (const turn of pair) await turn.connection.close()
+      }
+    } finally {
+      await Promise.all(servers.map((server) => server.stop()))
+    }
+  },
+}

@@ -1,0 +1,138 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Bench, newDirectory, openContender, type Section } from '../bench-context.ts'
+import { createTasks, pingBody, taskCreateBody, taskListBody, thoughtRecordBody } from '../calls.ts'
+import { type Connection, drive, methodBody } from '../client.ts'
+import { median } from '../interleave.ts'
+import { initializeParams, type Launch, start } from '../launch.ts'
+import { openStdioConnection } from '../stdio-connection.ts'
+import { mebibytesText, msText } from '../table.ts'
+
+const residentBytes = async (pid: number): Promise<number> => {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024
+}
+
+/** Resident size once a process has been left alone for a while: the median of several looks. */
+const idleBytes = async (pid: number): Promise<number> => {
+  const looks: number[] = []
+  for (let n = 0; n < 8; n++) {
+    await pause(150)
+    looks.push(await residentBytes(pid))
+  }
+  return median(looks)
+}
+
+const bareNodeMs = async (): Promise<number> => {
+  const begun = performance.now()
+  await once(spawn(process.execPath, ['-e', '0'], { stdio: 'ignore' }), 'close')
+  return performance.now() - begun
+}
+
+const initializedMs = async (launch: Launch): Promise<number> => {
+  const begun = performance.now()
+  const connection = openStdioConnection(start(launch))
+  const elapsed = await new Promise<number>((resolve, reject) => {
+    connection.send(methodBody('initialize', initializeParams), (answer) =>
+      answer instanceof Error ? reject(answer) : resolve(performance.now() - begun),
+    )
+  })
+  await connection.close()
+  return elapsed
+}
+
+const reportStart = async (
+  bench: Bench,
+  what: string,
+  directory: () => Promise<string>,
+  target: number | null,
+): Promise<void> => {
+  const [ours, bare]: [number[], number[]] = [[], []]
+  for (let n = 0; n < (bench.quick ? 4 : 9); n++) {
+    bare.push(await bareNodeMs())
+    ours.push(await initializedMs(bench.subject.stdio(await directory())))
+  }
+  bench.report({
+    what,
+    inFlight: null,
+    ours: msText(median(ours)),
+    peer: `node -e 0 ${msText(median(bare))}`,
+    ratio: median(ours.map((ms, n) => ms / (bare[n] ?? Number.NaN))),
+    target: target === null ? null : { atMost: target },
+  })
+}
+
+export const startUp: Section = {
+  name: 'start',
+  timeNeededMs: (quick) => (quick ? 6_000 : 12_000),
+  async run(bench) {
+    const used = await newDirectory(bench)
+    await initializedMs(bench.subject.stdio(used))
+    await reportStart(bench, 'start to initialize answered', async () => used, 6)
+    await reportStart(bench, 'the same on an empty data directory', () => newDirectory(bench), null)
+  },
+}
+
+export const idleMemory: Section = {
+  name: 'rss',
+  timeNeededMs: () => 5_000,
+  async run(bench) {
+    const ours = await openContender(bench, bench.subject)
+    const bare = start({ name: 'bare node', command: process.execPath, args: ['-e', 'setInterval(() => {}, 1e6)'] })
+    try {
+      const [oursBytes, bareBytes] = await Promise.all([idleBytes(ours.pid), idleBytes(bare.pid ?? -1)])
+      bench.report({
+        what: 'resident memory, idle',
+        inFlight: null,
+        ours: mebibytesText(oursBytes),
+        peer: `bare node ${mebibytesText(bareBytes)}`,
+        ratio: oursBytes / bareBytes,
+        target: { atMost: 2.5 },
+      })
+    } finally {
+      bare.kill('SIGKILL')
+      await ours.close()
+    }
+  },
+}
+
+/** Of ten calls: six pings, two creates, one thought, one list of fifty. */
+const mixedBody = async (connection: Connection): Promise<(n: number) => string> => {
+  const thought = thoughtRecordBody(await createTasks(connection, 16))
+  return (n) => {
+    const kind = n % 10
+    if (kind < 6) return pingBody()
+    if (kind < 8) return taskCreateBody(n)
+    return kind === 8 ? thought(n) : taskListBody()
+  }
+}
+
+export const memoryGrowth: Section = {
+  name: 'memory',
+  timeNeededMs: (quick) => (quick ? 12_000 : 75_000),
+  async run(bench) {
+    const total = bench.quick ? 10_000 : 100_000
+    const ours = await openContender(bench, bench.subject)
+    try {
+      const body = await mixedBody(ours)
+      const load = { inFlight: 16, timeMaxMs: bench.quick ? 10_000 : 60_000, body }
+      const first = await drive(ours, { ...load, callsMax: total / 5 })
+      const early = await residentBytes(ours.pid)
+      const rest = await drive(ours, { ...load, callsMax: total - total / 5 })
+      const late = await residentBytes(ours.pid)
+      bench.report({
+        what: 'resident memory over mixed calls (flat is 1)',
+        inFlight: 16,
+        ours: `${mebibytesText(late)} after ${first.calls + rest.calls}`,
+        peer: `${mebibytesText(early)} after ${first.calls}`,
+        ratio: late / early,
+        target: bench.quick ? null : { atMost: 1.2 },
+        ...(bench.quick && { note: 'too few calls to judge' }),
+      })
+    } finally {
+      await ours.close()
+    }
+  },
+}

@@ -1,0 +1,271 @@
+import { z } from 'zod'
+import { limits } from '../contract/limits.ts'
+
+export const modes = ['FULL', 'READONLY', 'TEST', 'MINIMAL'] as const
+export type Mode = (typeof modes)[number]
+export const logLevels = ['debug', 'info', 'warn', 'error'] as const
+export type LogLevel = (typeof logLevels)[number]
+
+/** A field that holds a secret (`writeOnly` is JSON Schema's word for it): `env:NAME` is resolved, printers redact. */
+const secret = { writeOnly: true } as const
+
+const rule = (text: string) => ({ error: `must be ${text}` })
+const flag = (value: boolean, description: string) =>
+  z.boolean(rule('true or false')).default(value).describe(description)
+const wholeNumber = (value: number, min: number, max: number, description: string) => {
+  const message = rule(`a whole number from ${min} to ${max}`)
+  return z.int(message).min(min, message).max(max, message).default(value).describe(description)
+}
+const listOf = (entry: string) =>
+  z.array(z.string(rule(entry)).min(1, rule(entry)), rule(`a list, each entry ${entry}`))
+
+const bucket = (perMinute: number, burst: number, what: string) =>
+  z
+    .strictObject(
+      {
+        per_minute: wholeNumber(perMinute, 1, 1_000_000, `Calls a minute that each principal may make: ${what}.`),
+        burst: wholeNumber(burst, 1, 1_000_000, `Calls that may come at once before the rate applies: ${what}.`),
+      },
+      rule('a group of fields'),
+    )
+    .prefault({})
+    .describe(`Token bucket: ${what}.`)
+
+const group = <Shape extends z.core.$ZodLooseShape>(shape: Shape, description: string) =>
+  z
+    .strictObject(shape, rule('a group of fields'))
+    .prefault({} as never)
+    .describe(description)
+
+const databaseUrlRule = rule('a postgres:// or postgresql:// URL, or env:NAME')
+
+/** The configuration file. The names here are the names in the file, in `config show` and in the program. */
+export const configSchema = z
+  .strictObject(
+    {
+      host: z
+        .string(rule('a host name or address'))
+        .min(1, rule('a host name or address'))
+        .default('127.0.0.1')
+        .describe('Address that `serve` listens on. Anything but a loopback address demands API keys.'),
+      port: wholeNumber(7433, 0, 65_535, 'TCP port that `serve` listens on; 0 takes any free one.'),
+      data_dir: z
+        .string(rule('a directory path'))
+        .min(1, rule('a directory path'))
+        .optional()
+        .describe(
+          'Directory of the embedded state. Default: `$XDG_DATA_HOME/castellan`, or `~/.local/share/castellan`. A relative path in the file starts at the file; `~/` is the home directory.',
+        ),
+      database_url: z
+        .string(databaseUrlRule)
+        .regex(/^(postgres(ql)?:\/\/.|env:[A-Za-z_][A-Za-z0-9_]*$)/, databaseUrlRule)
+        .optional()
+        .meta(secret)
+        .describe('PostgreSQL URL. When set, the state is there instead of in the data directory. Accepts `env:NAME`.'),
+      mode: z
+        .enum(modes, rule(`one of ${modes.join(', ')}`))
+        .default('FULL')
+        .describe(
+          'FULL has all tools, READONLY only those that read, TEST all tools on a separate test store, MINIMAL only server_ping and server_health.',
+        ),
+      tools: z
+        .union(
+          [z.enum(['default', 'full']), z.array(z.string().min(1)).min(1)],
+          rule('"default", "full", or a list of toolset and tool names'),
+        )
+        .default('default')
+        .describe(
+          '`default` shows a curated set with search_tools and run_tool, `full` every tool, a list the named toolsets and tools.',
+        ),
+      log_level: z
+        .enum(logLevels, rule(`one of ${logLevels.join(', ')}`))
+        .default('info')
+        .describe('Least level of the messages on standard error.'),
+      rate_limits: group(
+        {
+          enabled: flag(true, 'Whether calls are rate limited at all.'),
+          owner: group(
+            { enabled: flag(false, 'Whether the limits also apply to the local owner.') },
+            'The person at this machine, on loopback or stdio.',
+          ),
+          create: bucket(5, 3, 'tools that create something costly'),
+          exec: bucket(60, 10, 'tools that run something'),
+          default: bucket(120, 20, 'all other tools'),
+          message: bucket(300, 50, 'tools that send messages'),
+        },
+        'Token buckets for each principal and category.',
+      ),
+      ledger: group(
+        {
+          strict_projects: flag(
+            false,
+            'Refuse a task of an unknown project (ERR_PROJECT_NOT_FOUND) instead of creating the project.',
+          ),
+        },
+        'Tasks and projects.',
+      ),
+      audit: group(
+        {
+          read_records: z
+            .enum(['batched', 'strict'], rule('one of batched, strict'))
+            .default('batched')
+            .describe(
+              '`batched` answers a read-only call before its record is on disk; `strict` waits for the record.',
+            ),
+          checkpoint_interval_ms: wholeNumber(
+            1000,
+            10,
+            3_600_000,
+            'Longest time between two signed checkpoints while records arrive.',
+          ),
+        },
+        'The log of all calls.',
+      ),
+      skills: group(
+        {
+          roots: listOf('a directory path')
+            .default([])
+            .describe(
+              'Directories whose `.agents/skills/*/SKILL.md` are offered. Empty: the working directory and the data directory.',
+            ),
+        },
+        'Skills.',
+      ),
+      limits: group(
+        {
+          message_bytes_max: wholeNumber(
+            limits.messageBytesMax,
+            65_536,
+            64 * 1024 * 1024,
+            'Bytes of one JSON-RPC message or HTTP body.',
+          ),
+          calls_in_flight_per_connection_max: wholeNumber(
+            limits.callsInFlightPerConnectionMax,
+            1,
+            65_536,
+            'Calls under way for one connection; more are answered ERR_BUSY.',
+          ),
+          http_sessions_max: wholeNumber(limits.httpSessionsMax, 1, 1_000_000, 'HTTP sessions open at once.'),
+          http_session_idle_ms: wholeNumber(
+            limits.httpSessionIdleMs,
+            1_000,
+            7 * 86_400_000,
+            'Time after which an idle HTTP session is closed.',
+          ),
+          shutdown_grace_ms: wholeNumber(
+            limits.shutdownGraceMs,
+            0,
+            600_000,
+            'Time that calls under way have to finish at shutdown.',
+          ),
+        },
+        'Bounds.',
+      ),
+      allowed_hosts: listOf('a host name')
+        .default([])
+        .describe(
+          'Host headers accepted beside the loopback names and the listening address, as `name` or `name:port`.',
+        ),
+      allowed_origins: listOf('an origin')
+        .default([])
+        .describe('Origin headers accepted beside the loopback origins, such as `https://console.example`.'),
+    },
+    rule('a group of fields'),
+  )
+  .describe('Castellan configuration')
+
+export type ConfigInput = z.input<typeof configSchema>
+
+type FieldKind = 'string' | 'number' | 'boolean' | 'list' | 'word-or-list'
+
+/** One settable value: its dotted path in the file, its environment variable, and how text becomes its value. */
+export type ConfigField = Readonly<{
+  path: string
+  keys: readonly string[]
+  variable: string
+  kind: FieldKind
+  secret: boolean
+  default: unknown
+  description: string
+  schema: z.ZodType
+}>
+
+function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
+  const definition = (schema as z.core.$ZodTypes)._zod.def
+  switch (definition.type) {
+    case 'default':
+    case 'prefault':
+    case 'optional':
+      return unwrap(definition.innerType)
+    default:
+      return schema
+  }
+}
+
+function kindOf(schema: z.core.$ZodType): FieldKind {
+  const { type } = (schema as z.core.$ZodTypes)._zod.def
+  switch (type) {
+    case 'boolean':
+      return 'boolean'
+    case 'number':
+      return 'number'
+    case 'array':
+      return 'list'
+    case 'union':
+      return 'word-or-list'
+    default:
+      return 'string'
+  }
+}
+
+function collectFields(schema: z.core.$ZodType, keys: readonly string[], into: ConfigField[]): void {
+  const inner = unwrap(schema)
+  if (inner instanceof z.ZodObject) {
+    for (const [key, member] of Object.entries(inner.shape)) collectFields(member, [...keys, key], into)
+    return
+  }
+  const outer = schema as z.ZodType
+  const meta = outer.meta()
+  const fallback = outer.safeParse(undefined)
+  into.push({
+    path: keys.join('.'),
+    keys,
+    variable: `CASTELLAN_${keys.join('_').toUpperCase()}`,
+    kind: kindOf(inner),
+    secret: meta?.['writeOnly'] === true,
+    default: fallback.data,
+    description: outer.description ?? '',
+    schema: outer,
+  })
+}
+
+let fields: readonly ConfigField[] | undefined
+
+/** Every field, in the order of the schema. */
+export function configFields(): readonly ConfigField[] {
+  if (fields === undefined) {
+    const collected: ConfigField[] = []
+    collectFields(configSchema, [], collected)
+    fields = collected
+  }
+  return fields
+}
+
+/** The names that a group accepts, for a message about one that it does not. `keys` leads to the group. */
+export function acceptedKeys(keys: readonly PropertyKey[]): readonly string[] {
+  let at: z.core.$ZodType = configSchema
+  for (const key of keys) {
+    const inner: z.core.$ZodType = unwrap(at)
+    const next: z.core.$ZodType | undefined = inner instanceof z.ZodObject ? inner.shape[key as string] : undefined
+    if (next === undefined) return []
+    at = next
+  }
+  const inner = unwrap(at)
+  return inner instanceof z.ZodObject ? Object.keys(inner.shape) : []
+}
+
+/** JSON Schema of the configuration file, for editors and for the reference. */
+export function configJsonSchema(): Record<string, unknown> {
+  const schema = z.toJSONSchema(configSchema, { io: 'input', target: 'draft-2020-12' }) as Record<string, unknown>
+  return { ...schema, title: 'Castellan configuration' }
+}

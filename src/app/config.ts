@@ -1,0 +1,274 @@
+import { existsSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
+import type { z } from 'zod'
+import { AppError } from '../contract/app-error.ts'
+import { nearestName } from '../kernel/nearest-name.ts'
+import { type ConfigFile, type ConfigProblem, readConfigFile } from './config-file.ts'
+import { acceptedKeys, type ConfigField, configFields, configSchema } from './config-schema.ts'
+import { redactUrl, Secret } from './secret.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+export type ConfigSource = 'default' | 'file' | 'env' | 'flag'
+
+type Parsed = z.output<typeof configSchema>
+/** The effective configuration, with the names of the file. Paths are absolute; secrets print as `[redacted]`. */
+export type Config = Readonly<Omit<Parsed, 'data_dir' | 'database_url'>> &
+  Readonly<{ data_dir: string; database_url?: Secret }>
+
+export type LoadedConfig = Readonly<{
+  config: Config
+  /** The file that was read, if any. */
+  file?: string
+  sources: ReadonlyMap<string, ConfigSource>
+  /** Remarks for the operator that do not stop the program. */
+  warnings: readonly string[]
+}>
+
+export type LoadConfigOptions = Readonly<{
+  env: Environment
+  /** Values of command-line flags by field path (`data_dir`, `rate_limits.enabled`); text is read as in the environment. */
+  flags?: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
+  /** The value of `--config`. */
+  configFile?: string
+  workingDirectory: string
+}>
+
+export type ConfigRow = Readonly<{ field: string; value: unknown; source: ConfigSource; variable: string }>
+
+const CONFIG_VARIABLE = 'CASTELLAN_CONFIG'
+const FILE_NAME = 'castellan.yaml'
+
+/** Reads flags over environment over file over defaults. All problems are reported at once, each at its place. */
+export async function loadConfig(options: LoadConfigOptions): Promise<LoadedConfig> {
+  const { env } = options
+  const problems: ConfigProblem[] = []
+  const warnings: string[] = []
+  const sources = new Map<string, ConfigSource>()
+  const values: Record<string, unknown> = {}
+  const path = findFile(options)
+  const file = path === undefined ? undefined : await readConfigFile(path)
+  if (file !== undefined) {
+    problems.push(...file.problems)
+    const checked = resolveReferences(structuredClone(file.values), file, env, problems)
+    if (file.problems.length === 0) problems.push(...fileProblems(file, checked))
+    Object.assign(values, checked)
+  }
+  for (const field of configFields()) {
+    if (file !== undefined && getIn(values, field.keys) !== undefined) sources.set(field.path, 'file')
+    const fromEnv = env[field.variable]
+    const fromFlag = options.flags?.[field.path]
+    if (fromEnv !== undefined && fromEnv !== '') {
+      sources.set(field.path, 'env')
+      override(values, field, fromEnv, field.variable, env, problems)
+    }
+    if (fromFlag !== undefined) {
+      sources.set(field.path, 'flag')
+      override(values, field, fromFlag, `--${field.path.replaceAll('_', '-')}`, env, problems)
+    }
+  }
+  warnings.push(...unknownVariables(env))
+  if (problems.length > 0) throw configError(problems)
+  return {
+    config: finish(configSchema.parse(values), sources, options, file?.path),
+    ...(file === undefined ? {} : { file: file.path }),
+    sources,
+    warnings,
+  }
+}
+
+/** Every field with its effective value and where it comes from; nothing secret is in it. */
+export function showConfig(loaded: LoadedConfig): readonly ConfigRow[] {
+  return configFields().map((field) => {
+    const value = getIn(loaded.config, field.keys)
+    return {
+      field: field.path,
+      value: value instanceof Secret ? redactUrl(value.reveal()) : (value ?? null),
+      source: loaded.sources.get(field.path) ?? 'default',
+      variable: field.variable,
+    }
+  })
+}
+
+/** `~/.local/share/castellan`, or where the XDG variables say. */
+export function defaultDataDir(env: Environment): string {
+  return join(xdgDir(env, 'XDG_DATA_HOME', '.local/share'), 'castellan')
+}
+
+const homeOf = (env: Environment): string => env['HOME'] || homedir()
+
+/** The XDG rules ignore a relative path in these variables. */
+function xdgDir(env: Environment, variable: string, fallback: string): string {
+  const given = env[variable]
+  return given !== undefined && isAbsolute(given) ? given : join(homeOf(env), fallback)
+}
+
+function findFile({ env, flags, configFile, workingDirectory }: LoadConfigOptions): string | undefined {
+  const named = configFile ?? (env[CONFIG_VARIABLE] || undefined)
+  if (named !== undefined) return resolve(workingDirectory, named)
+  const dataDir = flags?.['data_dir'] ?? (env['CASTELLAN_DATA_DIR'] || undefined) ?? defaultDataDir(env)
+  const candidates = [
+    resolve(workingDirectory, String(dataDir), FILE_NAME),
+    join(xdgDir(env, 'XDG_CONFIG_HOME', '.config'), 'castellan', FILE_NAME),
+  ]
+  return candidates.find((candidate) => existsSync(candidate))
+}
+
+function getIn(from: unknown, keys: readonly string[]): unknown {
+  let at = from
+  for (const key of keys) {
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return undefined
+    at = (at as Record<string, unknown>)[key]
+  }
+  return at
+}
+
+function setIn(into: Record<string, unknown>, keys: readonly string[], value: unknown): void {
+  let at = into
+  for (const key of keys.slice(0, -1)) {
+    const next = at[key]
+    at[key] = typeof next === 'object' && next !== null && !Array.isArray(next) ? next : {}
+    at = at[key] as Record<string, unknown>
+  }
+  at[keys.at(-1)!] = value
+}
+
+const REFERENCE = /^env:(.*)$/s
+
+/** `env:NAME` → the variable's value; a problem, never a value, goes into what a person may read. */
+function dereference(value: unknown, env: Environment): { value: unknown } | { missing: string } {
+  const name = typeof value === 'string' ? REFERENCE.exec(value)?.[1] : undefined
+  if (name === undefined) return { value }
+  const found = env[name]
+  if (found === undefined || found === '')
+    return { missing: `refers to the environment variable ${name}, which is not set` }
+  if (REFERENCE.test(found))
+    return { missing: `refers to the environment variable ${name}, which is itself a reference` }
+  return { value: found }
+}
+
+function resolveReferences(
+  values: Record<string, unknown>,
+  file: ConfigFile,
+  env: Environment,
+  problems: ConfigProblem[],
+): Record<string, unknown> {
+  for (const field of configFields()) {
+    const given = field.secret ? getIn(values, field.keys) : undefined
+    if (given === undefined) continue
+    const result = dereference(given, env)
+    if ('missing' in result) {
+      const position = file.positionOf(field.keys)
+      problems.push({ origin: file.path, position, field: field.path, rule: result.missing })
+    }
+    setIn(values, field.keys, 'missing' in result ? undefined : result.value)
+  }
+  return values
+}
+
+function fileProblems(file: ConfigFile, values: Record<string, unknown>): ConfigProblem[] {
+  const result = configSchema.safeParse(values)
+  if (result.success) return []
+  return result.error.issues.flatMap((issue): ConfigProblem[] => {
+    if (issue.code !== 'unrecognized_keys') {
+      const position = file.positionOf(issue.path)
+      return [{ origin: file.path, position, field: issue.path.join('.'), rule: issue.message }]
+    }
+    const accepted = acceptedKeys(issue.path)
+    return issue.keys.map((key) => {
+      const nearest = nearestName(key, accepted)
+      return {
+        origin: file.path,
+        position: file.positionOfKey(issue.path, key),
+        field: [...issue.path, key].join('.'),
+        rule: `is not a known field; accepted here: ${accepted.join(', ')}`,
+        ...(nearest === undefined ? {} : { nearest }),
+      }
+    })
+  })
+}
+
+function override(
+  values: Record<string, unknown>,
+  field: ConfigField,
+  given: unknown,
+  origin: string,
+  env: Environment,
+  problems: ConfigProblem[],
+): void {
+  const read = typeof given === 'string' ? fromText(field, given) : given
+  const result = field.secret ? dereference(read, env) : { value: read }
+  if ('missing' in result) {
+    problems.push({ origin, field: field.path, rule: result.missing })
+    return
+  }
+  const checked = field.schema.safeParse(result.value)
+  if (checked.success) setIn(values, field.keys, result.value)
+  else problems.push({ origin, field: field.path, rule: checked.error.issues[0]?.message ?? 'is not valid' })
+}
+
+function fromText(field: ConfigField, text: string): unknown {
+  const trimmed = text.trim()
+  switch (field.kind) {
+    case 'number':
+      return /^-?\d+$/.test(trimmed) ? Number(trimmed) : text
+    case 'boolean':
+      return { true: true, '1': true, false: false, '0': false }[trimmed.toLowerCase()] ?? text
+    case 'list':
+      return splitList(text)
+    case 'word-or-list':
+      return trimmed === 'default' || trimmed === 'full' ? trimmed : splitList(text)
+    case 'string':
+      return text
+  }
+}
+
+const splitList = (text: string): string[] =>
+  text
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '')
+
+function unknownVariables(env: Environment): string[] {
+  const known = [CONFIG_VARIABLE, ...configFields().map((field) => field.variable)]
+  return Object.keys(env)
+    .filter((name) => name.startsWith('CASTELLAN_') && !known.includes(name))
+    .map((name) => ({ name, nearest: nearestName(name, known) }))
+    .filter(({ nearest }) => nearest !== undefined)
+    .map(
+      ({ name, nearest }) => `The environment variable ${name} is not known and was ignored. Did you mean ${nearest}?`,
+    )
+}
+
+function configError(problems: readonly ConfigProblem[]): AppError {
+  const lines = problems.map(({ origin, position, field, rule, nearest }) => {
+    const place = position === undefined ? origin : `${origin}:${position.line}:${position.column}`
+    const hint = nearest === undefined ? '' : `. Did you mean ${nearest}?`
+    return `${place}: ${field === '' ? 'the file' : field} ${rule}${hint}`
+  })
+  const code = problems.some(({ field }) => field === 'mode') ? 'ERR_INVALID_MODE' : 'ERR_CONFIG_INVALID'
+  const [first] = problems
+  return new AppError(code, lines.join('\n'), { field: first?.field, problems })
+}
+
+function finish(
+  parsed: Parsed,
+  sources: ReadonlyMap<string, ConfigSource>,
+  { env, workingDirectory }: LoadConfigOptions,
+  file: string | undefined,
+): Config {
+  const absolute = (field: string, given: string): string => {
+    if (given === '~' || given.startsWith('~/')) return join(homeOf(env), given.slice(1))
+    const base = sources.get(field) === 'file' && file !== undefined ? dirname(file) : workingDirectory
+    return resolve(base, given)
+  }
+  const { data_dir, database_url, ...rest } = parsed
+  const dataDir = data_dir === undefined ? defaultDataDir(env) : absolute('data_dir', data_dir)
+  const roots = parsed.skills.roots.map((root) => absolute('skills.roots', root))
+  return {
+    ...rest,
+    data_dir: dataDir,
+    ...(database_url === undefined ? {} : { database_url: new Secret(database_url) }),
+    skills: { ...rest.skills, roots: roots.length > 0 ? roots : [workingDirectory, dataDir] },
+  }
+}

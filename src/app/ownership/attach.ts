@@ -1,0 +1,282 @@
+import { createConnection, type Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import { type Hello, helloLine, PROTOCOL, parseAnswer, readFirstLine } from './hello.ts'
+import { createLinePair, type FlowLineTransport, streamLines } from './line-transport.ts'
+import {
+  newSocketPath,
+  prepareDataDir,
+  readOwnerRecord,
+  removeOwnerRecord,
+  removeStaleSocket,
+  writeOwnerRecord,
+} from './owner-files.ts'
+import { type OwnerLock, tryOwnerLock } from './owner-lock.ts'
+import { listenAsOwner, type Owner, type OwnerServer } from './owner-server.ts'
+
+export type AttachOptions = Readonly<{
+  dataDir: string
+  version: string
+  /** Opens the state and makes what serves it. Called only while this process holds the lock. */
+  becomeOwner: () => Promise<Owner>
+  logger: Logger
+  clock: Clock
+  /** `XDG_RUNTIME_DIR`, for a data directory whose path is too long for a socket. */
+  runtimeDir?: string
+  lineBytesMax?: number
+  /** How long the start waits for an owner that is still opening the state. */
+  startTimeoutMs?: number
+}>
+
+export type LineConnection = Readonly<{
+  transport: FlowLineTransport
+  /** The owner is this process: the connection cannot be lost while the process lives. */
+  isLocal: boolean
+  ownerPid: number
+}>
+
+export type HttpConnection = Readonly<{ kind: 'local'; owner: Owner } | { kind: 'relay'; socket: Socket }>
+
+/** This process's part in the ownership of one data directory. */
+export type Attachment = Readonly<{
+  dataDir: string
+  /** This process's own pid when it owns the state; undefined while nobody is known to. */
+  ownerPid(): number | undefined
+  isOwner(): boolean
+  onOwnerChanged(listener: (ownerPid: number) => void): () => void
+  /** A connection to the owner, wherever it is. Rejects with ERR_OWNER_LOST when there is none for `timeoutMs`. */
+  openLines(hello: Hello, timeoutMs: number): Promise<LineConnection>
+  openHttp(hello: Hello, timeoutMs: number): Promise<HttpConnection>
+  /** Leaves. An owner finishes what is under way, closes the state and only then lets another have it. */
+  close(): Promise<void>
+}>
+
+type State =
+  | Readonly<{ kind: 'electing' }>
+  | Readonly<{ kind: 'owner'; owner: Owner; server: OwnerServer; lock: OwnerLock }>
+  | Readonly<{ kind: 'follower'; pid: number; watch: Socket }>
+  | Readonly<{ kind: 'closed' }>
+
+type Connected = Readonly<{ socket: Socket; pid: number; version: string }>
+
+const START_TIMEOUT_MS = 30_000
+const HOLD_MS = 500
+/** An answer carries its JSON twice, once escaped. */
+const ANSWER_LINE_BYTES_MAX = 8 * limits.answerBytesMax
+const FAILED_OPEN_PAUSE_MS = 500
+const firstPausesMs: readonly number[] = [1, 2, 4, 8]
+
+/**
+ * Joins the processes on a data directory: the first owns the state, the others connect to it. When the owner ends, all
+ * race for the lock; one becomes the owner and the others find it. Nothing polls while there is an owner.
+ */
+export async function attach(options: AttachOptions): Promise<Attachment> {
+  const dataDir = prepareDataDir(options.dataDir)
+  const { clock, logger, version } = options
+  const lineBytesMax = options.lineBytesMax ?? limits.messageBytesMax
+  const listeners = new Set<(pid: number) => void>()
+  let state: State = { kind: 'electing' }
+  let settled: Promise<void>
+
+  const isClosed = (): boolean => state.kind === 'closed'
+  const settle = (next: State, pid: number): void => {
+    state = next
+    logger.debug('owner of the state', { owner_pid: pid })
+    for (const listener of listeners) listener(pid)
+  }
+
+  async function own(lock: OwnerLock): Promise<void> {
+    let server: OwnerServer | undefined
+    try {
+      const socketPath = newSocketPath(dataDir, options.runtimeDir)
+      removeStaleSocket(socketPath)
+      server = await listenAsOwner({ socketPath, version, lineBytesMax, logger })
+      writeOwnerRecord(dataDir, { pid: process.pid, version, socket: socketPath })
+      const owner = await options.becomeOwner()
+      if (isClosed()) {
+        await owner.close()
+        throw new AppError('ERR_SHUTTING_DOWN', 'The process is ending.')
+      }
+      settle({ kind: 'owner', owner, server, lock }, process.pid)
+      server.open(owner)
+    } catch (error) {
+      await server?.close()
+      lock.release()
+      throw error
+    }
+  }
+
+  async function elect(deadlineMs: number): Promise<void> {
+    for (let round = 0; !isClosed(); round++) {
+      const lock = tryOwnerLock(dataDir)
+      if (lock !== undefined) return own(lock)
+      const connected = await connectToOwner(dataDir, { door: 'watch' }, deadlineMs - clock.monotonicMs())
+      if (connected !== undefined) return follow(connected)
+      if (clock.monotonicMs() > deadlineMs) throw silentOwner(dataDir)
+      await delay(firstPausesMs[round] ?? 10 + (process.pid % 11))
+    }
+  }
+
+  function follow({ socket, pid, version: ownerVersion }: Connected): void {
+    if (isClosed()) {
+      socket.destroy()
+      return
+    }
+    if (ownerVersion !== version) {
+      logger.warn('the process that owns the state runs another version; end it to change over', {
+        owner_pid: pid,
+        owner_version: ownerVersion,
+        own_version: version,
+      })
+    }
+    settle({ kind: 'follower', pid, watch: socket }, pid)
+    socket.on('close', () => {
+      if (state.kind !== 'follower' || state.watch !== socket) return
+      state = { kind: 'electing' }
+      settled = takeOver()
+    })
+    socket.on('end', () => socket.destroy())
+    socket.resume()
+  }
+
+  /** Goes on until there is an owner: a process that cannot open the state now may be able to later. */
+  async function takeOver(): Promise<void> {
+    const startMs = clock.monotonicMs()
+    while (!isClosed()) {
+      try {
+        await elect(Number.POSITIVE_INFINITY)
+        logger.info('the state has a new owner', {
+          owner_pid: ownerPid(),
+          took_ms: Math.round(clock.monotonicMs() - startMs),
+        })
+        return
+      } catch (error) {
+        if (isClosed()) return
+        logger.error('taking over the state failed; trying again', { error: (error as Error).message })
+        await delay(FAILED_OPEN_PAUSE_MS)
+      }
+    }
+  }
+
+  const ownerPid = (): number | undefined =>
+    state.kind === 'owner' ? process.pid : state.kind === 'follower' ? state.pid : undefined
+
+  /** Gives this process's owner or a greeted socket to the matching function, waiting out a change of owner. */
+  async function open<T>(
+    hello: Hello,
+    timeoutMs: number,
+    local: (owner: Owner) => T,
+    remote: (connected: Connected) => T,
+  ): Promise<T> {
+    const deadlineMs = clock.monotonicMs() + timeoutMs
+    for (let round = 0; ; round++) {
+      const leftMs = Math.max(0, deadlineMs - clock.monotonicMs())
+      if (state.kind === 'electing') await Promise.race([settled, delay(leftMs, undefined, { ref: false })])
+      if (state.kind === 'owner') return local(state.owner)
+      if (state.kind === 'closed') throw new AppError('ERR_SHUTTING_DOWN', 'The process is ending.')
+      const connected = state.kind === 'follower' ? await connectToOwner(dataDir, hello, leftMs) : undefined
+      if (connected !== undefined) return remote(connected)
+      if (clock.monotonicMs() >= deadlineMs) throw ownerLost(timeoutMs)
+      await delay(firstPausesMs[round] ?? 20)
+    }
+  }
+
+  settled = elect(clock.monotonicMs() + (options.startTimeoutMs ?? START_TIMEOUT_MS))
+  await settled
+
+  return {
+    dataDir,
+    ownerPid,
+    isOwner: () => state.kind === 'owner',
+    onOwnerChanged(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    openLines: (hello, timeoutMs) =>
+      open<LineConnection>(
+        hello,
+        timeoutMs,
+        (owner) => {
+          const [near, far] = createLinePair()
+          owner.serveLines(far, hello)
+          return { transport: near, isLocal: true, ownerPid: process.pid }
+        },
+        ({ socket, pid }) => ({
+          transport: streamLines({
+            input: socket,
+            output: socket,
+            lineBytesMax: ANSWER_LINE_BYTES_MAX,
+            pauseInputWhenFull: false,
+          }),
+          isLocal: false,
+          ownerPid: pid,
+        }),
+      ),
+    openHttp: (hello, timeoutMs) =>
+      open<HttpConnection>(
+        hello,
+        timeoutMs,
+        (owner) => ({ kind: 'local', owner }),
+        ({ socket }) => ({ kind: 'relay', socket }),
+      ),
+    async close() {
+      const last = state
+      if (last.kind === 'closed') return
+      state = { kind: 'closed' }
+      if (last.kind === 'follower') last.watch.destroy()
+      if (last.kind === 'electing') await settled.catch(() => {})
+      if (last.kind !== 'owner') return
+      await last.server.hold(HOLD_MS)
+      try {
+        await last.owner.close()
+      } finally {
+        await last.server.close()
+        removeOwnerRecord(dataDir)
+        last.lock.release()
+      }
+    },
+  }
+}
+
+const ownerLost = (timeoutMs: number): AppError =>
+  new AppError('ERR_OWNER_LOST', `No process took over the state within ${timeoutMs} ms. Call again in a moment.`, {
+    waited_ms: timeoutMs,
+  })
+
+function silentOwner(dataDir: string): AppError {
+  const pid = readOwnerRecord(dataDir)?.pid
+  return new AppError(
+    'ERR_INIT_FAILED',
+    `Another process${pid === undefined ? '' : ` (pid ${pid})`} owns ${dataDir} but does not answer. End it, or use another --data-dir.`,
+    { data_dir: dataDir, owner_pid: pid },
+  )
+}
+
+/** A socket that has been greeted and is left paused, or undefined when nobody answers. */
+async function connectToOwner(dataDir: string, hello: Hello, timeoutMs: number): Promise<Connected | undefined> {
+  const record = readOwnerRecord(dataDir)
+  if (record === undefined) return undefined
+  const socket = createConnection({ path: record.socket, allowHalfOpen: true })
+  socket.on('error', () => socket.destroy())
+  socket.write(`${helloLine(hello)}\n`)
+  const timer = Number.isFinite(timeoutMs) ? setTimeout(() => socket.destroy(), Math.max(timeoutMs, 0)) : undefined
+  const line = await readFirstLine(socket)
+  clearTimeout(timer)
+  const parsed = line === undefined ? undefined : parseAnswer(line)
+  if (parsed === undefined) {
+    socket.destroy()
+    return undefined
+  }
+  if (parsed.protocol !== PROTOCOL) {
+    socket.destroy()
+    throw new AppError(
+      'ERR_INIT_FAILED',
+      `The process that owns ${dataDir} (pid ${parsed.answer.pid}, castellan ${parsed.answer.version}) is of a version that this one cannot work with. End it, then start again.`,
+      { owner_pid: parsed.answer.pid, owner_version: parsed.answer.version },
+    )
+  }
+  return { socket, pid: parsed.answer.pid, version: parsed.answer.version }
+}

@@ -1,0 +1,81 @@
+import type { Socket } from 'node:net'
+
+/** Raised when the two sides could no longer understand each other; not the program's version. */
+export const PROTOCOL = 1
+const HELLO_BYTES_MAX = 64 * 1024
+
+export type RemotePeer = Readonly<{ address: string; port: number; localAddress: string; localPort: number }>
+
+/**
+ * What a process says to the owner about the client it speaks for. `watch` only waits for the owner's end.
+ * `remote` is the TCP peer of a relayed HTTP connection.
+ */
+export type Hello = Readonly<{
+  door: 'stdio' | 'cli' | 'http' | 'watch'
+  /** The exposure that the connection asks for. */
+  tools?: 'default' | 'full' | readonly string[]
+  remote?: RemotePeer
+}>
+
+export type HelloAnswer = Readonly<{ pid: number; version: string }>
+
+const doors: readonly unknown[] = ['stdio', 'cli', 'http', 'watch'] satisfies Hello['door'][]
+
+export const helloLine = (hello: Hello): string => JSON.stringify({ castellan: PROTOCOL, ...hello })
+export const answerLine = (answer: HelloAnswer): string => JSON.stringify({ castellan: PROTOCOL, ...answer })
+
+const parseRecord = (line: string): Record<string, unknown> | undefined => {
+  try {
+    const value: unknown = JSON.parse(line)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The other side's protocol number with what it says; undefined for anything that is no hello at all. */
+export function parseHello(line: string): { protocol: number; hello: Hello } | undefined {
+  const record = parseRecord(line)
+  if (record === undefined || typeof record['castellan'] !== 'number') return undefined
+  if (record['castellan'] === PROTOCOL && !doors.includes(record['door'])) return undefined
+  const { castellan, ...hello } = record
+  return { protocol: castellan as number, hello: hello as unknown as Hello }
+}
+
+export function parseAnswer(line: string): { protocol: number; answer: HelloAnswer } | undefined {
+  const record = parseRecord(line)
+  if (record === undefined || typeof record['castellan'] !== 'number' || typeof record['pid'] !== 'number')
+    return undefined
+  return { protocol: record['castellan'], answer: { pid: record['pid'], version: String(record['version']) } }
+}
+
+/**
+ * Reads one line and nothing beyond it: the rest stays in the socket, which is left paused for its next user.
+ * Undefined when the socket ends first or the line is too long.
+ */
+export function readFirstLine(socket: Socket): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    let received = Buffer.alloc(0)
+    const finish = (line: string | undefined): void => {
+      socket.off('data', onData)
+      for (const event of ['end', 'close', 'error']) socket.off(event, onEnd)
+      resolve(line)
+    }
+    const onEnd = (): void => finish(undefined)
+    const onData = (chunk: Buffer): void => {
+      received = Buffer.concat([received, chunk])
+      const end = received.indexOf(0x0a)
+      if (end === -1) {
+        if (received.length > HELLO_BYTES_MAX) finish(undefined)
+        return
+      }
+      socket.pause()
+      const rest = received.subarray(end + 1)
+      if (rest.length > 0) socket.unshift(rest)
+      finish(received.toString('utf8', 0, end))
+    }
+    socket.on('data', onData)
+    for (const event of ['end', 'close', 'error']) socket.on(event, onEnd)
+    socket.resume()
+  })
+}

@@ -1,0 +1,87 @@
+import type { Socket } from 'node:net'
+import { AppError } from '../../contract/app-error.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Attachment } from './attach.ts'
+import { TAKEOVER_TIMEOUT_MS } from './bridge-session.ts'
+import type { Hello } from './hello.ts'
+
+export type HttpRelayOptions = Readonly<{
+  attachment: Pick<Attachment, 'openHttp' | 'ownerPid'>
+  logger: Logger
+  takeoverTimeoutMs?: number
+}>
+
+/**
+ * Serves a TCP connection of this process's port by whichever process owns the state: here, or byte for byte through the
+ * owner's socket. The listening server is made with `allowHalfOpen: true`, as HTTP servers are.
+ */
+export function createHttpRelay(options: HttpRelayOptions): (socket: Socket) => void {
+  const { attachment, logger } = options
+  const timeoutMs = options.takeoverTimeoutMs ?? TAKEOVER_TIMEOUT_MS
+  return (socket) => {
+    socket.pause()
+    const onEarlyError = (): void => void socket.destroy()
+    socket.on('error', onEarlyError)
+    const hello = helloFor(socket)
+    attachment.openHttp(hello, timeoutMs).then(
+      (connection) => {
+        socket.off('error', onEarlyError)
+        if (connection.kind === 'relay') relay(socket, connection.socket)
+        else if (!socket.destroyed) connection.owner.serveHttp(socket, hello)
+      },
+      (error: unknown) => {
+        logger.warn('a connection found no owner of the state', { error: (error as Error).message })
+        refuse(socket, error instanceof AppError ? error.message : 'No process owns the state. Call again in a moment.')
+      },
+    )
+  }
+}
+
+const helloFor = (socket: Socket): Hello => ({
+  door: 'http',
+  remote: {
+    address: socket.remoteAddress ?? '',
+    port: socket.remotePort ?? 0,
+    localAddress: socket.localAddress ?? '',
+    localPort: socket.localPort ?? 0,
+  },
+})
+
+function relay(client: Socket, owner: Socket): void {
+  let isRequestUnanswered = false
+  client.on('data', () => {
+    isRequestUnanswered = true
+  })
+  owner.on('data', () => {
+    isRequestUnanswered = false
+  })
+  const ownerGone = (): void => {
+    if (client.destroyed) return
+    if (isRequestUnanswered) {
+      isRequestUnanswered = false
+      refuse(
+        client,
+        'The process that owned the state ended while this request was under way; it may or may not have taken effect. Check, then call again.',
+      )
+    } else client.destroySoon()
+  }
+  client.on('error', () => client.destroy())
+  client.on('close', () => owner.destroy())
+  owner.on('end', ownerGone)
+  owner.on('close', ownerGone)
+  client.setNoDelay(true)
+  client.pipe(owner)
+  owner.pipe(client, { end: false })
+  if (client.destroyed) owner.destroy()
+}
+
+/** One answer, then the end of the connection. What the client still sends is read and dropped, so that it sees the answer. */
+function refuse(socket: Socket, message: string): void {
+  const body = JSON.stringify({ error: { code: 'ERR_OWNER_LOST', message, details: {} } })
+  socket.unpipe()
+  socket.resume()
+  socket.end(
+    `HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nRetry-After: 1\r\nConnection: close\r\n\r\n${body}`,
+    () => setTimeout(() => socket.destroy(), 250).unref(),
+  )
+}

@@ -1,0 +1,171 @@
+import { createServer, type Socket } from 'node:net'
+import type { Logger } from '../../kernel/logger.ts'
+import { answerLine, type Hello, PROTOCOL, parseHello, readFirstLine } from './hello.ts'
+import { type FlowLineTransport, type LineTransport, streamLines } from './line-transport.ts'
+
+/** What the process that owns the state does for everyone. Made by the app, once per ownership. */
+export type Owner = Readonly<{
+  /** Runs an MCP session. `hello` says for whom; the transport is closed when the session is over. */
+  serveLines(transport: LineTransport, hello: Hello): void
+  /** Takes over a connection that speaks HTTP. The socket is paused; its remote address is the client's. */
+  serveHttp(socket: Socket, hello: Hello): void
+  /** Finishes or fails what is under way, then closes the state. */
+  close(): Promise<void>
+}>
+
+/**
+ * Said to a bridge before an orderly end: send nothing more, answer HELD, then wait for the next owner. Everything sent
+ * before HELD is still answered, so an orderly end fails no call.
+ */
+export const CLOSING = '{"castellan":"closing"}'
+export const HELD = '{"castellan":"held"}'
+
+export type OwnerServer = Readonly<{
+  /** Connections that came earlier are served from now on. */
+  open(owner: Owner): void
+  /** No new connections; resolves when no bridge will send more, or after `holdMs`. */
+  hold(holdMs: number): Promise<void>
+  /** Sends out what is written and ends all connections. */
+  close(): Promise<void>
+}>
+
+export type OwnerServerOptions = Readonly<{
+  socketPath: string
+  version: string
+  lineBytesMax: number
+  logger: Logger
+}>
+
+const FLUSH_MS = 500
+
+/** Listens at once, so that others can queue up while the state is being opened. */
+export async function listenAsOwner(options: OwnerServerOptions): Promise<OwnerServer> {
+  const { socketPath, version, lineBytesMax, logger } = options
+  const sockets = new Set<Socket>()
+  const bridges = new Set<Bridge>()
+  const opened = Promise.withResolvers<Owner | undefined>()
+
+  const accept = async (socket: Socket): Promise<void> => {
+    const line = await readFirstLine(socket)
+    const parsed = line === undefined ? undefined : parseHello(line)
+    if (parsed === undefined) {
+      socket.destroy()
+      return
+    }
+    const owner = await opened.promise
+    if (owner === undefined || socket.destroyed) {
+      socket.destroy()
+      return
+    }
+    socket.write(`${answerLine({ pid: process.pid, version })}\n`)
+    if (parsed.protocol !== PROTOCOL) {
+      logger.warn('refused a connection of another version of castellan', { protocol: parsed.protocol })
+      socket.end()
+      return
+    }
+    serve(owner, socket, parsed.hello)
+  }
+
+  const serve = (owner: Owner, socket: Socket, hello: Hello): void => {
+    switch (hello.door) {
+      case 'watch':
+        socket.on('end', () => socket.end())
+        socket.resume()
+        return
+      case 'http':
+        showRemote(socket, hello)
+        owner.serveHttp(socket, hello)
+        return
+      default: {
+        const lines = streamLines({ input: socket, output: socket, lineBytesMax, pauseInputWhenFull: true })
+        const bridge = createBridgeEnd(lines, () => bridges.delete(bridge))
+        bridges.add(bridge)
+        owner.serveLines(bridge.transport, hello)
+      }
+    }
+  }
+
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    sockets.add(socket)
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => sockets.delete(socket))
+    void accept(socket)
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    const mask = process.umask(0o177)
+    try {
+      server.listen(socketPath, resolve)
+    } finally {
+      process.umask(mask)
+    }
+  })
+  server.on('error', (error) => logger.error('the owner socket failed', { error: error.message }))
+
+  return {
+    open: (owner) => opened.resolve(owner),
+    async hold(holdMs) {
+      server.close()
+      const held = [...bridges].map((bridge) => bridge.hold())
+      await within(holdMs, Promise.all(held))
+    },
+    async close() {
+      opened.resolve(undefined)
+      server.close()
+      const finished = [...sockets].map((socket) => new Promise<void>((resolve) => socket.end(resolve)))
+      await within(FLUSH_MS, Promise.all(finished))
+      for (const socket of sockets) socket.destroy()
+    },
+  }
+}
+
+/** Code that asks a relayed socket who is there gets the client, not the local socket. */
+function showRemote(socket: Socket, { remote }: Hello): void {
+  if (remote === undefined) return
+  const { address, port, localAddress, localPort } = remote
+  const shown = { remoteAddress: address, remotePort: port, localAddress, localPort }
+  for (const [key, value] of Object.entries(shown)) Object.defineProperty(socket, key, { value, configurable: true })
+}
+
+type Bridge = Readonly<{ transport: LineTransport; hold(): Promise<void> }>
+
+/** The owner's end of a bridge: the session's lines, with the words about holding taken out. */
+function createBridgeEnd(lines: FlowLineTransport, onGone: () => void): Bridge {
+  const held = Promise.withResolvers<void>()
+  let isGone = false
+  let sessionClosed = (): void => {}
+  lines.onClose(() => {
+    isGone = true
+    held.resolve()
+    onGone()
+    sessionClosed()
+  })
+  return {
+    transport: {
+      onLine: (handler) =>
+        lines.onLine((line) => {
+          if (line === HELD) held.resolve()
+          else handler(line)
+        }),
+      send: (line) => void lines.send(line),
+      onClose: (handler) => {
+        sessionClosed = handler
+        if (isGone) handler()
+      },
+      close: () => lines.close(),
+    },
+    hold: () => {
+      lines.send(CLOSING)
+      return held.promise
+    },
+  }
+}
+
+async function within(timeoutMs: number, work: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, timeoutMs)
+  })
+  await Promise.race([work, timeout])
+  clearTimeout(timer)
+}

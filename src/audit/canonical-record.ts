@@ -1,0 +1,34 @@
+import { canonicalJson } from '../kernel/canonical-json.ts'
+
+/**
+ * Whether `text` is the RFC 8785 form of `value`, where `value` is `JSON.parse(text)`.
+ *
+ * The engine's own serialiser gives that form for everything but the order of keys and lone surrogates, and it is much
+ * faster than building the form anew: when it gives back the same text and all keys are in order, the text is canonical.
+ * Whatever this cannot settle (escaped surrogates, keys that look like array indexes) is decided by the real thing.
+ */
+export function isCanonicalText(text: string, value: unknown): boolean {
+  if (JSON.stringify(value) === text && !text.includes('\\ud') && hasSortedKeys(value)) return true
+  try {
+    return canonicalJson(value) === text
+  } catch {
+    return false
+  }
+}
+
+function hasSortedKeys(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return true
+  if (Array.isArray(value)) {
+    for (const element of value) if (!hasSortedKeys(element)) return false
+    return true
+  }
+  const record = value as Record<string, unknown>
+  let previous: string | undefined
+  for (const key in record) {
+    if (previous !== undefined && previous >= key) return false
+    previous = key
+    const member = record[key]
+    if (typeof member === 'object' && member !== null && !hasSortedKeys(member)) return false
+  }
+  return true
+}

@@ -1,0 +1,226 @@
+import { canonicalJson } from '../../kernel/canonical-json.ts'
+import { compareTable, createOrderedComparison } from './compare-rows.ts'
+import { type EntityName, isMembers, type Members } from './entities.ts'
+import { createFindingList, type FsckFinding, type ReportFinding } from './findings.ts'
+import { createFold, type Fold } from './fold.ts'
+import { createSeenIds, type SeenIds } from './seen-ids.ts'
+import type { FsckLogRow, FsckSource } from './source.ts'
+import { type LogKey, readLogKey, readStoredNote, type StoredNote } from './stored-note.ts'
+import { createTreeCheck, type TreeCheck } from './tree-check.ts'
+
+/**
+ * The independent checker: reads everything a store holds and shows that the log is whole and that the state is what
+ * the log says. It shares no code with what writes the log.
+ */
+export type FsckOptions = Readonly<{
+  /** Without it the signatures of checkpoints are not checked. */
+  verifierKey?: string
+  /** Findings beyond this number are counted, not kept. */
+  findingsMax?: number
+  /** Called every few hundred rows: lets a checker in the background give way. */
+  pause?: () => Promise<void> | void
+  onProgress?: (progress: Readonly<{ tenant: string; entries: number }>) => void
+  signal?: AbortSignal
+}>
+
+export type FsckTenantCounts = Readonly<
+  { tenant: string; entries: number; otherEffects: number; checkpointSize: number | null } & Record<EntityName, number>
+>
+
+export type FsckReport = Readonly<{
+  ok: boolean
+  findings: readonly FsckFinding[]
+  findingCount: number
+  tenants: readonly FsckTenantCounts[]
+}>
+
+const ROWS_BETWEEN_PAUSES = 256
+
+export async function runFsck(source: FsckSource, options: FsckOptions = {}): Promise<FsckReport> {
+  const key = options.verifierKey === undefined ? undefined : readLogKey(options.verifierKey)
+  const findings = createFindingList(options.findingsMax ?? 1_000)
+  const tenants: FsckTenantCounts[] = []
+  for await (const tenant of source.tenants()) {
+    tenants.push(await checkTenant({ source, tenant, key, options, report: findings.forTenant(tenant) }))
+  }
+  return { ok: findings.count() === 0, findings: findings.kept(), findingCount: findings.count(), tenants }
+}
+
+type TenantCheck = Readonly<{
+  source: FsckSource
+  tenant: string
+  key: LogKey | undefined
+  options: FsckOptions
+  report: ReportFinding
+}>
+
+async function checkTenant(check: TenantCheck): Promise<FsckTenantCounts> {
+  const { source, tenant, report } = check
+  const checkpoint = await readCheckpoint(check)
+  const tree = createTreeCheck(report)
+  const fold = createFold(report)
+  const entries = await checkLog(check, { tree, fold, checkpoint })
+  await checkHead(check, tree, fold)
+  for (const table of ['projects', 'tasks', 'sessions'] as const) {
+    await compareTable(table, source[table](tenant), fold.rows[table], report)
+  }
+  return {
+    tenant,
+    entries,
+    otherEffects: fold.otherEffects(),
+    checkpointSize: checkpoint?.size ?? null,
+    ...fold.counts(),
+  }
+}
+
+async function readCheckpoint({ source, tenant, key, report }: TenantCheck): Promise<StoredNote | undefined> {
+  const text = await source.checkpoint(tenant)
+  if (text === undefined) return undefined
+  const place = { table: 'checkpoints', row: tenant } as const
+  const note = readStoredNote(text)
+  if (note === undefined) {
+    report({ ...place, rule: 'checkpoint.note' })
+    return undefined
+  }
+  if (key !== undefined && !note.isSignedBy(key)) report({ ...place, rule: 'checkpoint.signature' })
+  const [, , ...rest] = note.origin.split('/')
+  if (!note.origin.startsWith('castellan/') || rest.join('/') !== tenant) {
+    report({ ...place, rule: 'checkpoint.origin', field: 'origin', expected: tenant, actual: note.origin })
+  }
+  return note
+}
+
+type LogCheck = Readonly<{ tree: TreeCheck; fold: Fold; checkpoint: StoredNote | undefined }>
+
+async function checkLog(check: TenantCheck, { tree, fold, checkpoint }: LogCheck): Promise<number> {
+  const { source, tenant, options, report } = check
+  const thoughts = createOrderedComparison('thoughts', source.thoughts(tenant), report)
+  const callIds = createSeenIds()
+  let entries = 0
+  try {
+    checkCheckpointRoot(checkpoint, tree, tenant, report)
+    for await (const row of source.logRows(tenant)) {
+      if (entries++ % ROWS_BETWEEN_PAUSES === 0) {
+        options.signal?.throwIfAborted()
+        options.onProgress?.({ tenant, entries })
+        await options.pause?.()
+      }
+      if (row.seq !== tree.size()) {
+        report({ table: 'log_entries', row: String(row.seq), rule: 'log.seq', expected: tree.size(), actual: row.seq })
+        if (!(row.seq > tree.size())) continue
+      }
+      tree.add(row)
+      checkCheckpointRoot(checkpoint, tree, tenant, report)
+      const record = readRecord(row, tenant, callIds, report)
+      for (const [position, effect] of effectsOf(record).entries()) {
+        const thought = fold.apply(effect, row.seq, position)
+        if (thought !== undefined) await thoughts.expect(thought)
+      }
+    }
+    await thoughts.finish()
+  } finally {
+    await thoughts.close()
+  }
+  if (checkpoint !== undefined && checkpoint.size > tree.size()) {
+    const sizes = { field: 'size', expected: tree.size(), actual: checkpoint.size }
+    report({ table: 'checkpoints', row: tenant, rule: 'checkpoint.ahead', ...sizes })
+  }
+  return entries
+}
+
+function checkCheckpointRoot(
+  checkpoint: StoredNote | undefined,
+  tree: TreeCheck,
+  tenant: string,
+  report: ReportFinding,
+): void {
+  if (checkpoint?.size !== tree.size()) return
+  const root = tree.root()
+  if (root === undefined || root.equals(checkpoint.root)) return
+  report({
+    table: 'checkpoints',
+    row: tenant,
+    rule: 'checkpoint.root',
+    field: 'root',
+    expected: checkpoint.root.toString('hex'),
+    actual: root.toString('hex'),
+  })
+}
+
+async function checkHead({ source, tenant, report }: TenantCheck, tree: TreeCheck, fold: Fold): Promise<void> {
+  const head = await source.head(tenant)
+  if (head === undefined) {
+    if (tree.size() > 0) report({ table: 'log_heads', row: tenant, rule: 'head.missing' })
+    return
+  }
+  tree.checkHead(head)
+  const counts = fold.counts()
+  for (const [name, actual] of Object.entries(head.counters ?? {})) {
+    const expected = counts[name as EntityName]
+    if (actual !== expected) {
+      report({ table: 'log_heads', row: tenant, rule: 'head.counter', field: name, expected, actual })
+    }
+  }
+}
+
+function readRecord(row: FsckLogRow, tenant: string, callIds: SeenIds, report: ReportFinding): Members | undefined {
+  const place = { table: 'log_entries', row: String(row.seq) } as const
+  const record = parse(row.record)
+  if (record === undefined) {
+    report({ ...place, rule: 'log.record-json' })
+    return undefined
+  }
+  if (canonicalOf(record.value) !== row.record) report({ ...place, rule: 'log.record-canonical' })
+  const { value } = record
+  if (!isMembers(value) || value['v'] !== 1 || typeof value['kind'] !== 'string') {
+    report({ ...place, rule: 'log.record-shape' })
+    return undefined
+  }
+  if (value['tenant'] !== tenant) {
+    report({ ...place, rule: 'log.record-tenant', field: 'tenant', expected: tenant, actual: value['tenant'] })
+  }
+  const callId = value['call_id']
+  if (typeof callId !== 'string') report({ ...place, rule: 'log.record-shape', field: 'call_id', actual: callId })
+  else if (!callIds.add(callId)) report({ ...place, rule: 'log.call-id', field: 'call_id', actual: callId })
+  if (value['effects'] !== undefined && !Array.isArray(value['effects'])) {
+    report({ ...place, rule: 'log.record-shape', field: 'effects' })
+  }
+  checkColumns(row, value, report)
+  return value
+}
+
+function checkColumns(row: FsckLogRow, record: Members, report: ReportFinding): void {
+  const place = { table: 'log_entries', row: String(row.seq) } as const
+  const trail = effectsOf(record).find((effect) => isMembers(effect) && effect['subject'] !== undefined) as
+    | Members
+    | undefined
+  const subject = trail?.['subject'] ?? null
+  const hash = trail?.['hash'] ?? null
+  if (row.subject !== subject) {
+    report({ ...place, rule: 'log.subject', field: 'subject', expected: subject, actual: row.subject })
+  }
+  if (row.recordHash !== hash) {
+    report({ ...place, rule: 'log.record-hash', field: 'recordHash', expected: hash, actual: row.recordHash })
+  }
+}
+
+function effectsOf(record: Members | undefined): readonly unknown[] {
+  const effects = record?.['effects']
+  return Array.isArray(effects) ? effects : []
+}
+
+function parse(text: string): { value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) }
+  } catch {
+    return undefined
+  }
+}
+
+function canonicalOf(value: unknown): string | undefined {
+  try {
+    return canonicalJson(value)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * What the checker reads. A store adapter maps its tables to these rows, with the public field names of the tools.
+ *
+ * All of one source must come from one snapshot: rows that change while they are read give false findings.
+ * `null` and an absent field mean the same. `logRows` and `thoughts` are read at the same time.
+ */
+export type FsckSource = Readonly<{
+  /** Every tenant that has a row in any table, not only those with a log. */
+  tenants(): AsyncIterable<string>
+  head(tenant: string): Promise<FsckHead | undefined>
+  /** The signed note that was stored last, if any. */
+  checkpoint(tenant: string): Promise<string | undefined>
+  /** In order of `seq`. */
+  logRows(tenant: string): AsyncIterable<FsckLogRow>
+  projects(tenant: string): AsyncIterable<FsckProjectRow>
+  tasks(tenant: string): AsyncIterable<FsckTaskRow>
+  /** In order of the number in `thought_id`. */
+  thoughts(tenant: string): AsyncIterable<FsckThoughtRow>
+  sessions(tenant: string): AsyncIterable<FsckSessionRow>
+}>
+
+export type FsckTable = 'log_heads' | 'log_entries' | 'checkpoints' | 'projects' | 'tasks' | 'thoughts' | 'sessions'
+
+export type FsckHead = Readonly<{
+  size: number
+  peaks: Uint8Array
+  /** How many of each were ever made, where the store keeps count. */
+  counters?: Readonly<Partial<Record<'projects' | 'tasks' | 'thoughts' | 'sessions', number>>>
+}>
+
+export type FsckLogRow = Readonly<{
+  seq: number
+  record: string
+  nodes: Uint8Array
+  /** Subject and hash of the first effect that has a subject; null when none has. */
+  subject: string | null
+  recordHash: string | null
+}>
+
+export type FsckProjectRow = Readonly<{ project: string; created_at: string; created_by: string }>
+
+export type FsckTaskRow = Readonly<{
+  task_id: string
+  title: string
+  description: string | null
+  project: string
+  parent_id: string | null
+  status: string
+  priority: string
+  progress: number
+  assignee: string | null
+  labels: readonly string[]
+  estimate_hours: number | null
+  blocked_reason: string | null
+  depends_on: readonly string[]
+  created_at: string
+  created_by: string
+  sequence: number
+  /** Those of the creation until the first update. */
+  updated_at: string
+  updated_by: string
+}>
+
+export type FsckThoughtRow = Readonly<{
+  thought_id: string
+  task_id: string
+  type: string
+  content: string
+  branch?: string | null
+  commit_sha?: string | null
+  tests_run?: unknown
+  blockers?: unknown
+  metadata?: unknown
+  previous_hash: string | null
+  recorded_at: string
+  recorded_by: string
+  chain_position: number
+  hash: string
+}>
+
+export type FsckSessionRow = Readonly<{
+  session_id: string
+  task_id: string | null
+  auditor_id: string
+  reason: string | null
+  scope: string | null
+  started_at: string
+  started_by: string
+  start_seq: number
+  /** Null until the session is finalized. */
+  merkle_root: string | null
+  tree_depth: number | null
+  leaf_count: number | null
+  finalized_at: string | null
+  end_seq: number | null
+}>

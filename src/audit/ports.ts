@@ -1,0 +1,49 @@
+import type { TenantId } from '../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
+
+export type LogHead = Readonly<{ size: number; peaks: Buffer }>
+
+export type LogEntry = Readonly<{
+  seq: number
+  record: string
+  nodes: Uint8Array
+  taskNumber: number | null
+  recordHash: string | null
+}>
+
+export type NewLogEntry = Readonly<{
+  atMs: number
+  record: string
+  /** Set for an entry that is a trail record of a task. */
+  taskNumber: number | null
+  recordHash: string | null
+}>
+
+/** One append-only log per tenant. Entries are never changed or removed. */
+export type LogStore = Readonly<{
+  /** The position that the next entry of this unit's tenant will take. */
+  nextSeq(unit: WriteUnit, tenant: TenantId): number
+  /** Appends within the transaction; positions are gapless because a failed transaction gives its own back. */
+  appendEntry(unit: WriteUnit, tenant: TenantId, entry: NewLogEntry): Promise<void>
+  head(unit: ReadUnit, tenant: TenantId): Promise<LogHead>
+  /** Entries from `fromSeq` in order, at most `limit`. */
+  entries(unit: ReadUnit, tenant: TenantId, fromSeq: number, limit: number): Promise<LogEntry[]>
+  /** The node columns of the given positions; a missing position is missing in the map. */
+  nodes(unit: ReadUnit, tenant: TenantId, seqs: readonly number[]): Promise<Map<number, Uint8Array>>
+  /** Hashes of the trail records of one task in `[fromSeq, toSeq)`, with their positions. */
+  trailRecords(
+    unit: ReadUnit,
+    tenant: TenantId,
+    taskNumber: number,
+    range: { fromSeq: number; toSeq: number },
+  ): Promise<{ seq: number; hash: string; atMs: number }[]>
+  /** Tenants that have a log. The only method across tenants: background checkpoints and the checker need it. */
+  tenants(unit: ReadUnit): Promise<TenantId[]>
+}>
+
+/** Signed checkpoints kept outside the store, so that a log cut short is noticed. */
+export type CheckpointStore = Readonly<{
+  read(tenant: TenantId): Promise<string | undefined>
+  /** Replaces the note atomically. */
+  write(tenant: TenantId, note: string): Promise<void>
+}>

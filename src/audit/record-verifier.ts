@@ -1,0 +1,130 @@
+import { isUtf8 } from 'node:buffer'
+import { canonicalJson } from '../kernel/canonical-json.ts'
+import { sha256Hex } from '../kernel/hash.ts'
+import { isCanonicalText } from './canonical-record.ts'
+import { checkThoughtAlone, createThoughtChains } from './thought-chain.ts'
+import { fail } from './verify-problem.ts'
+
+export type RecordVerifier = Readonly<{
+  /**
+   * Checks one entry, given as a zero byte followed by the record's bytes, in the order of the log.
+   * Throws a VerifyFailure that names the first rule it breaks.
+   */
+  check(prefixed: Buffer, seq: number, line: number): void
+  thoughtCount(): number
+  thoughtTaskCount(): number
+  /** Entries whose time is before that of the entry ahead of them: allowed, since calls overlap, yet worth a remark. */
+  timeReversals(): Readonly<{ count: number; firstSeq: number | undefined }>
+}>
+
+type Members = Readonly<Record<string, unknown>>
+
+/** `alone`: the entries that came before are not at hand, so links between entries are not checked. */
+export function createRecordVerifier(tenant: string, { alone = false } = {}): RecordVerifier {
+  const chains = createThoughtChains()
+  const checkThought = alone ? checkThoughtAlone : chains.check
+  let lastTime = ''
+  let reversals = 0
+  let firstReversal: number | undefined
+
+  const checkEffect = (effect: unknown, position: number, seq: number, line: number): void => {
+    const field = `effects[${position}]`
+    if (!isMembers(effect) || typeof effect['kind'] !== 'string' || !isMembers(effect['body'])) {
+      fail('effect-shape', `Entry ${seq}: ${field} must have a kind and a body.`, { line, seq, field })
+    }
+    const { kind, hash, body } = effect as { kind: string; hash: unknown; body: Members }
+    if (kind !== 'thought_recorded') {
+      if (hash !== undefined && !isBodyHash(hash, body)) {
+        fail('effect-hash', `Entry ${seq}: ${field}.hash is not the hash of its body.`, {
+          line,
+          seq,
+          field: `${field}.hash`,
+          expected: sha256Hex(canonicalJson(body)),
+          actual: hash,
+        })
+      }
+      return
+    }
+    const problem = checkThought(body)
+    if (problem !== undefined) {
+      const { rule, expected, actual } = problem
+      const place = { line, seq, field: `${field}.body.${problem.field}`, expected, actual }
+      fail(rule, `Entry ${seq}: ${place.field} should be ${JSON.stringify(expected)}.`, place)
+    }
+    if (hash !== body['hash']) {
+      fail('effect-hash', `Entry ${seq}: ${field}.hash is not the hash of its thought.`, {
+        line,
+        seq,
+        field: `${field}.hash`,
+        expected: body['hash'],
+        actual: hash,
+      })
+    }
+  }
+
+  return {
+    check(prefixed, seq, line) {
+      const record = parseRecord(prefixed, seq, line)
+      checkShape(record, seq, line)
+      if (record['tenant'] !== tenant) {
+        fail('record-tenant', `Entry ${seq} belongs to another tenant than the log.`, {
+          line,
+          seq,
+          field: 'tenant',
+          expected: tenant,
+          actual: record['tenant'],
+        })
+      }
+      const time = record['at'] as string
+      if (time < lastTime) {
+        reversals++
+        firstReversal ??= seq
+      }
+      lastTime = time
+      const effects = record['effects'] as readonly unknown[] | undefined
+      if (effects === undefined) return
+      for (let index = 0; index < effects.length; index++) checkEffect(effects[index], index, seq, line)
+    },
+    thoughtCount: chains.thoughtCount,
+    thoughtTaskCount: chains.taskCount,
+    timeReversals: () => ({ count: reversals, firstSeq: firstReversal }),
+  }
+}
+
+function parseRecord(prefixed: Buffer, seq: number, line: number): unknown {
+  if (!isUtf8(prefixed)) fail('record-encoding', `Entry ${seq} is not UTF-8 text.`, { line, seq })
+  const text = prefixed.toString('utf8', 1)
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    fail('record-json', `Entry ${seq} is not JSON.`, { line, seq })
+  }
+  if (!isCanonicalText(text, value)) {
+    fail('record-canonical', `Entry ${seq} is not in canonical form (RFC 8785): it was rewritten.`, { line, seq })
+  }
+  return value
+}
+
+function checkShape(record: unknown, seq: number, line: number): asserts record is Members {
+  if (!isMembers(record)) return fail('record-shape', `Entry ${seq} is not an object.`, { line, seq })
+  if (record['v'] !== 1) {
+    const message = `Entry ${seq} has record version ${JSON.stringify(record['v'])}; this verifier knows version 1.`
+    fail('record-shape', message, { line, seq, field: 'v', expected: 1, actual: record['v'] })
+  }
+  for (const field of ['kind', 'tenant', 'at']) {
+    if (typeof record[field] !== 'string') {
+      fail('record-shape', `Entry ${seq}: ${field} must be a text.`, { line, seq, field, actual: record[field] })
+    }
+  }
+  if (record['effects'] !== undefined && !Array.isArray(record['effects'])) {
+    fail('record-shape', `Entry ${seq}: effects must be a list.`, { line, seq, field: 'effects' })
+  }
+}
+
+/** The record is canonical, so plain serialisation is canonical too, but for keys that look like array indexes. */
+const isBodyHash = (hash: unknown, body: Members): boolean =>
+  sha256Hex(JSON.stringify(body)) === hash || sha256Hex(canonicalJson(body)) === hash
+
+const isMembers = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,0 +1,17 @@
+import type { NoteVerifier } from './checkpoint.ts'
+
+export type VerifyInput = Readonly<{
+  chunks: AsyncIterable<Uint8Array>
+  /** The verifier key the reader trusts, `name+hash+base64`. ERR_INVALID_INPUT is thrown when it is malformed. */
+  key: string
+  /**
+   * A checkpoint the reader kept from before. Shows that the log still begins with what it was then: without it, a
+   * server that signs a shorter or different history cannot be told from an honest one.
+   */
+  knownCheckpoint?: string
+  onProgress?: (progress: VerifyProgress) => void
+}>
+
+export type VerifyProgress = Readonly<{ bytesRead: number; records: number; size: number }>
+
+export type VerifyOptions = Omit<VerifyInput, 'chunks'> & Readonly<{ verifier: NoteVerifier }>

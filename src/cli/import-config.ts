@@ -1,0 +1,199 @@
+import { open } from 'node:fs/promises'
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+import { parseJsonc } from './jsonc.ts'
+
+/** What an MCP client's configuration says of one server, in the one form that the rest of the program knows. */
+export type ImportedServer = Readonly<{ name: string; enabled: boolean }> &
+  (
+    | Readonly<{
+        transport: 'stdio'
+        command: string
+        args: readonly string[]
+        env: Readonly<Record<string, string>>
+        cwd?: string
+      }>
+    | Readonly<{ transport: 'http'; url: string; headers: Readonly<Record<string, string>> }>
+  )
+
+/** `error`: the server at `path` was left out. `note`: it was taken, and someone should look. */
+export type ImportProblem = Readonly<{ path: string; severity: 'error' | 'note'; message: string }>
+
+export type ImportResult = Readonly<{ servers: readonly ImportedServer[]; problems: readonly ImportProblem[] }>
+
+const SERVERS_MAX = 1_000
+const STDIO_TYPES = ['stdio', 'local']
+const HTTP_TYPES = ['http', 'streamable-http', 'streamablehttp', 'streamable_http', 'remote']
+
+type Fields = Readonly<Record<string, unknown>>
+
+class EntryProblem extends Error {
+  readonly path: string
+  constructor(path: string, message: string) {
+    super(message)
+    this.path = path
+  }
+}
+
+export async function readClientConfig(file: string): Promise<ImportResult> {
+  const handle = await open(file, 'r').catch((error: NodeJS.ErrnoException) => {
+    throw new AppError('ERR_NOT_FOUND', `the file cannot be opened (${error.code}); check the path`, { file })
+  })
+  try {
+    const { size } = await handle.stat()
+    if (size > limits.importFileBytesMax) {
+      throw new AppError('ERR_TOO_LARGE', `the file is larger than ${limits.importFileBytesMax} bytes`, { file })
+    }
+    return parseClientConfig(await handle.readFile('utf8'))
+  } finally {
+    await handle.close()
+  }
+}
+
+/**
+ * Takes `mcpServers` (Claude Desktop and Code, Cursor, Windsurf, Gemini CLI), `servers` and `mcp.servers` (VS Code),
+ * `context_servers` (Zed), and the projects of Claude Code's own file. Throws only when the text is not JSON; whatever
+ * is wrong with a server is a problem at its JSON path. A name that comes again is left out: the first one is meant.
+ */
+export function parseClientConfig(text: string): ImportResult {
+  const config = parseJsonc(text)
+  const servers = new Map<string, ImportedServer>()
+  const problems: ImportProblem[] = []
+  const sections = findSections(config)
+  if (sections.length === 0) {
+    const message = 'no servers here: expected "mcpServers" (Claude, Cursor) or "servers" (VS Code)'
+    problems.push({ path: '$', severity: 'error', message })
+  }
+  for (const section of sections) {
+    if (!isFields(section.value)) {
+      problems.push({ path: section.path, severity: 'error', message: 'expected an object of servers by name' })
+      continue
+    }
+    for (const [name, value] of Object.entries(section.value)) {
+      const path = member(section.path, name)
+      const note = (at: string, message: string) => problems.push({ path: at, severity: 'note', message })
+      try {
+        if (servers.has(name)) throw new EntryProblem(path, 'a server of this name came before; that one is taken')
+        if (servers.size >= SERVERS_MAX) throw new EntryProblem(path, `more than ${SERVERS_MAX} servers`)
+        servers.set(name, readServer(name, value, path, note))
+      } catch (error) {
+        if (!(error instanceof EntryProblem)) throw error
+        problems.push({ path: error.path, severity: 'error', message: error.message })
+      }
+    }
+  }
+  return { servers: [...servers.values()], problems }
+}
+
+function findSections(config: unknown): { path: string; value: unknown }[] {
+  if (!isFields(config)) return []
+  const sections: { path: string; value: unknown }[] = []
+  const take = (fields: unknown, name: string, path: string): void => {
+    if (isFields(fields) && fields[name] !== undefined) sections.push({ path: member(path, name), value: fields[name] })
+  }
+  take(config, 'mcpServers', '')
+  take(config, 'servers', '')
+  take(config['mcp'], 'servers', 'mcp')
+  take(config, 'context_servers', '')
+  if (isFields(config['projects'])) {
+    for (const [project, fields] of Object.entries(config['projects'])) {
+      take(fields, 'mcpServers', member('projects', project))
+    }
+  }
+  return sections
+}
+
+type Note = (path: string, message: string) => void
+
+function readServer(name: string, value: unknown, path: string, note: Note): ImportedServer {
+  if (!/^[^\p{Cc}]{1,128}$/u.test(name) || name.trim() !== name) {
+    throw new EntryProblem(path, 'a name has 1 to 128 characters, no control characters and no blanks at its ends')
+  }
+  if (!isFields(value)) throw new EntryProblem(path, 'expected an object')
+  const shared = { name, enabled: value['disabled'] !== true && value['enabled'] !== false }
+  const transport = transportOf(value, path, note)
+  if (transport.kind === 'http') {
+    const headers = readTexts(value['headers'] ?? value['http_headers'], member(path, 'headers'), note)
+    return {
+      ...shared,
+      transport: 'http',
+      url: readUrl(value[transport.field], member(path, transport.field)),
+      headers,
+    }
+  }
+  const command = readText(value['command'], member(path, 'command'), note)
+  if (command === '') throw new EntryProblem(member(path, 'command'), 'must not be empty')
+  if (value['envFile'] !== undefined) note(member(path, 'envFile'), 'the file is not read; name its variables in env')
+  return {
+    ...shared,
+    transport: 'stdio',
+    command,
+    args: readArgs(value['args'], member(path, 'args'), note),
+    env: readTexts(value['env'], member(path, 'env'), note),
+    ...(value['cwd'] === undefined ? {} : { cwd: readText(value['cwd'], member(path, 'cwd'), note) }),
+  }
+}
+
+/** Clients name the address `url`, `serverUrl` (Windsurf) or `httpUrl` (Gemini CLI). */
+function transportOf(fields: Fields, path: string, note: Note): { kind: 'stdio' } | { kind: 'http'; field: string } {
+  const field = ['url', 'httpUrl', 'serverUrl'].find((candidate) => fields[candidate] !== undefined)
+  const written = fields['type'] ?? fields['transport']
+  if (written === undefined) {
+    if (field !== undefined && fields['command'] !== undefined) {
+      throw new EntryProblem(path, `has both command and ${field}; add "type" to say which one is meant`)
+    }
+    if (field !== undefined) return { kind: 'http', field }
+    if (fields['command'] !== undefined) return { kind: 'stdio' }
+    throw new EntryProblem(path, 'needs a command (stdio) or a url (http)')
+  }
+  const type = typeof written === 'string' ? written.toLowerCase() : ''
+  if (STDIO_TYPES.includes(type)) return { kind: 'stdio' }
+  if (type === 'sse')
+    note(path, 'HTTP+SSE is an old transport: its address is taken as Streamable HTTP and may have to change')
+  else if (!HTTP_TYPES.includes(type)) throw new EntryProblem(member(path, 'type'), 'expected stdio or http')
+  return { kind: 'http', field: field ?? 'url' }
+}
+
+function readUrl(value: unknown, path: string): string {
+  if (value === undefined) throw new EntryProblem(path, 'is missing')
+  const isWeb = typeof value === 'string' && /^https?:$/.test(URL.parse(value)?.protocol ?? '')
+  if (!isWeb) throw new EntryProblem(path, 'expected an address that begins with http:// or https://')
+  return value
+}
+
+function readArgs(value: unknown, path: string, note: Note): string[] {
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value)) throw new EntryProblem(path, 'expected a list of texts')
+  return value.map((item, index) => readText(item, `${path}[${index}]`, note))
+}
+
+function readTexts(value: unknown, path: string, note: Note): Record<string, string> {
+  if (value === undefined || value === null) return {}
+  if (!isFields(value)) throw new EntryProblem(path, 'expected an object of texts')
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => {
+      if (!/^[^=\s\p{Cc}]+$/u.test(key)) throw new EntryProblem(member(path, key), 'is not a usable name')
+      return [key, readText(item, member(path, key), note)]
+    }),
+  )
+}
+
+/** Numbers and truth values are taken as they would be typed. */
+function readText(value: unknown, path: string, note: Note): string {
+  if (value === undefined) throw new EntryProblem(path, 'is missing')
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value)
+  if (typeof value !== 'string') throw new EntryProblem(path, 'expected a text')
+  if (value.includes('\0')) throw new EntryProblem(path, 'must not contain a NUL character')
+  if (/\$\{input:[^}]*\}/.test(value))
+    note(path, 'refers to an input that the editor asks for; put the value in its place')
+  return value
+}
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const member = (path: string, name: string): string => {
+  const step = /^[A-Za-z_][\w-]*$/.test(name) ? name : undefined
+  if (step === undefined) return `${path}[${JSON.stringify(name)}]`
+  return path === '' ? step : `${path}.${step}`
+}

@@ -1,0 +1,32 @@
+import type { TenantId } from './principal.ts'
+import type { ReadUnit, WriteUnit } from './unit.ts'
+
+/**
+ * The state, as the pipeline sees it.
+ *
+ * Transactions are taken in the order they were handed in. Those that arrive together share one commit: each runs alone,
+ * one that throws is undone without touching its neighbours, and a promise resolves only after the commit is on disk.
+ * A commit that fails rejects every promise in it with ERR_STORE_UNAVAILABLE, and nothing of it remains.
+ */
+export type Database = Readonly<{
+  kind: 'sqlite' | 'postgres'
+  /** For people: a path or an address, without credentials. */
+  location: string
+  /** Committed state; each statement sees the newest. */
+  read: ReadUnit
+  /** Many reads of one instant, off the write path. */
+  snapshot<T>(work: (unit: ReadUnit) => Promise<T>): Promise<T>
+  write<T>(tenant: TenantId, work: (unit: WriteUnit) => Promise<T>): Promise<T>
+  /**
+   * A write nobody waits for: kept in order with the others and committed with the next transaction, after
+   * `delayMs`, or when enough have gathered, whichever comes first. A crash before that loses it.
+   * Resolves at once, or, when too many wait, once there is room.
+   */
+  writeSoon(tenant: TenantId, work: (unit: WriteUnit) => Promise<void>): void | Promise<void>
+  /** Resolves when everything handed in so far is committed. */
+  flush(): Promise<void>
+  schemaVersion: number
+  /** What is wrong with the store at present, if anything. */
+  problem(): string | undefined
+  close(): Promise<void>
+}>

@@ -1,0 +1,43 @@
+import type { Permission } from '../../contract/permissions.ts'
+import type { Role, TenantId, Tier } from '../../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+
+/**
+ * An API key as it is stored. The key itself is not: `hash` is the SHA-256 of the whole token, and `prefix` its public
+ * part. `scopes` null means everything that the role may do. The name is what records carry as the actor.
+ */
+export type ApiKey = Readonly<{
+  tenant: TenantId
+  id: string
+  prefix: string
+  hash: string
+  name: string
+  role: Role
+  tier: Tier
+  scopes: readonly Permission[] | null
+  createdAtMs: number
+  createdBy: string
+  expiresAtMs: number | null
+  lastUsedAtMs: number | null
+  revokedAtMs: number | null
+}>
+
+/** Every method answers for one tenant only, except `findKeyByPrefix`. */
+export type ApiKeyStore = Readonly<{
+  /** The prefix is unique over all tenants; a second one is refused by the store. */
+  insertKey(unit: WriteUnit, tenant: TenantId, key: ApiKey): Promise<void>
+  findKey(unit: ReadUnit, tenant: TenantId, id: string): Promise<ApiKey | undefined>
+  /** The key of this name that is neither revoked nor expired at `nowMs`. */
+  findLiveKeyByName(unit: ReadUnit, tenant: TenantId, name: string, nowMs: number): Promise<ApiKey | undefined>
+  /** Newest first, revoked and expired ones included. */
+  listKeys(unit: ReadUnit, tenant: TenantId, limit: number): Promise<ApiKey[]>
+  /** Sets `revokedAtMs` unless it is set; answers whether this call did it. */
+  revokeKey(unit: WriteUnit, tenant: TenantId, id: string, atMs: number): Promise<boolean>
+  /** Moves `lastUsedAtMs` forward to `atMs`, never back. */
+  touchKey(unit: WriteUnit, tenant: TenantId, id: string, atMs: number): Promise<void>
+  /**
+   * The one look-up without a tenant: a token arrives before anyone knows whose it is, and the row found here is what
+   * says so. It serves authentication alone; nothing of the row may be shown before the token's hash has matched.
+   */
+  findKeyByPrefix(unit: ReadUnit, prefix: string): Promise<ApiKey | undefined>
+}>

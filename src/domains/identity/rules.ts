@@ -1,0 +1,158 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import { isPermitted, type Permission, permissionLeastRole, permissions } from '../../contract/permissions.ts'
+import {
+  type Principal,
+  type Role,
+  roles,
+  type TenantId,
+  type Tier,
+  tenantId,
+  tierAllows,
+  tiers,
+} from '../../contract/principal.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import { nearestName } from '../../kernel/nearest-name.ts'
+import type { ApiKey } from './ports.ts'
+
+/** Names of actors that are not keys: a key of such a name could sign as someone else. */
+const RESERVED_NAMES = ['owner', 'system', 'unassigned']
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
+const TENANT = /^[a-z0-9][a-z0-9._-]{0,63}$/
+const DURATION = /^([1-9][0-9]{0,8})(s|m|h|d)$/
+const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/
+
+export type KeyRights = Readonly<{ role: Role; tier: Tier; scopes: readonly Permission[] | null }>
+
+const invalid = (field: string, message: string, details: Record<string, unknown> = {}): AppError =>
+  new AppError('ERR_INVALID_INPUT', `${field}: ${message}`, { field, ...details })
+
+const denied = (message: string, details: Record<string, unknown> = {}): AppError =>
+  new AppError('ERR_PERMISSION_DENIED', message, details)
+
+export function requirePermission(principal: Principal, permission: Permission): void {
+  if (!isPermitted(principal, permission)) throw denied(`${permission} is needed for this`, { permission })
+}
+
+export function checkKeyName(name: string): string {
+  if (!NAME.test(name)) {
+    throw invalid('name', 'use 1 to 64 letters, digits, ".", "_", "@" or "-", beginning with a letter or digit')
+  }
+  if (RESERVED_NAMES.includes(name.toLowerCase())) throw invalid('name', 'this name is reserved; choose another')
+  return name
+}
+
+/** The tenant that keys are managed for: the principal's own, or any for an admin of the operator tier. */
+export function keyTenant(principal: Principal, requested: string | undefined): TenantId {
+  if (requested === undefined || requested === principal.tenant) return principal.tenant
+  if (!TENANT.test(requested)) {
+    throw invalid('tenant', 'use 1 to 64 lower-case letters, digits, ".", "_" or "-", beginning with a letter or digit')
+  }
+  if (principal.role !== 'admin' || principal.tier !== 'operator') {
+    throw denied('tenant: only an admin of the operator tier may manage the keys of another tenant')
+  }
+  return tenantId(requested)
+}
+
+/**
+ * The rights of a new key. They never exceed the creator's: each permission that the key would have, the creator has.
+ * Scopes that are left out are the creator's own.
+ */
+export function checkRights(
+  principal: Principal,
+  wanted: Readonly<{ role: string; tier: string; scopes?: readonly string[] | undefined }>,
+): KeyRights {
+  const role = roles.find((known) => known === wanted.role)
+  if (role === undefined) throw invalid('role', `use one of ${roles.join(', ')}`)
+  const tier = tiers.find((known) => known === wanted.tier)
+  if (tier === undefined) throw invalid('tier', `use one of ${tiers.join(', ')}`)
+  if (!tierAllows(principal.tier, tier))
+    throw denied(`tier: a key cannot have more than your own tier, ${principal.tier}`)
+  const scopes = wanted.scopes === undefined ? inheritedScopes(principal, role) : expandScopes(wanted.scopes, role)
+  const excess = permissions.filter(
+    (permission) => grants({ role, scopes }, permission) && !isPermitted(principal, permission),
+  )
+  if (roles.indexOf(role) < roles.indexOf(principal.role) || excess.length > 0) {
+    throw denied('role, scopes: a key cannot be permitted more than you are', { beyond_yours: excess })
+  }
+  return { role, tier, scopes }
+}
+
+const inheritedScopes = (principal: Principal, role: Role): readonly Permission[] | null =>
+  principal.scopes === undefined ? null : principal.scopes.filter((scope) => roleHas(role, scope))
+
+const roleHas = (role: Role, permission: Permission): boolean =>
+  roles.indexOf(role) <= roles.indexOf(permissionLeastRole(permission))
+
+const grants = ({ role, scopes }: Pick<KeyRights, 'role' | 'scopes'>, permission: Permission): boolean =>
+  roleHas(role, permission) && (scopes === null || scopes.includes(permission))
+
+/**
+ * `task:*` stands for every permission on tasks that the role has now; what is stored is the list, so that a later
+ * version of the program does not widen a key. A permission written out must be one that the role has.
+ */
+export function expandScopes(written: readonly string[], role: Role): readonly Permission[] {
+  if (written.length === 0)
+    throw invalid('scopes', 'list at least one, or leave scopes out for all that the role may do')
+  const expanded = new Set<Permission>()
+  for (const scope of written) {
+    const named = scope.endsWith(':*')
+      ? permissions.filter((permission) => permission.startsWith(scope.slice(0, -1)))
+      : permissions.filter((permission) => permission === scope)
+    if (named.length === 0) {
+      const near = nearestName(scope, permissions)
+      throw invalid('scopes', `no such permission${near === undefined ? '' : `; did you mean ${near}?`}`, { scope })
+    }
+    const usable = named.filter((permission) => roleHas(role, permission))
+    if (usable.length === 0) throw invalid('scopes', `the role ${role} does not have this permission`, { scope })
+    for (const permission of usable) expanded.add(permission)
+  }
+  return [...expanded].sort()
+}
+
+/** `expires_in` is a number of seconds or a text such as `12h` or `90d`; `expires_at` an ISO 8601 instant with its zone. */
+export function checkExpiry(
+  wanted: Readonly<{ expires_in?: string | number | undefined; expires_at?: string | undefined }>,
+  nowMs: number,
+): number | null {
+  if (wanted.expires_in !== undefined && wanted.expires_at !== undefined) {
+    throw invalid('expires_at', 'give expires_in or expires_at, not both')
+  }
+  if (wanted.expires_in !== undefined) return inLifetime('expires_in', nowMs + durationMs(wanted.expires_in), nowMs)
+  if (wanted.expires_at === undefined) return null
+  const atMs = INSTANT.test(wanted.expires_at) ? Date.parse(wanted.expires_at) : Number.NaN
+  if (Number.isNaN(atMs)) throw invalid('expires_at', 'write an instant such as 2030-01-31T12:00:00Z')
+  return inLifetime('expires_at', atMs, nowMs)
+}
+
+function durationMs(written: string | number): number {
+  const match = DURATION.exec(typeof written === 'number' ? `${written}s` : written)
+  if (match === null) throw invalid('expires_in', 'write whole seconds, or a number with s, m, h or d, such as 90d')
+  return Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS]
+}
+
+function inLifetime(field: string, atMs: number, nowMs: number): number {
+  if (atMs <= nowMs) throw invalid(field, 'must be in the future')
+  if (atMs - nowMs > limits.apiKeyLifetimeMsMax)
+    throw invalid(field, 'must be within ten years; leave it out for no expiry')
+  return atMs
+}
+
+/** A key hands its own end on: otherwise a stolen short-lived key could replace itself by a lasting one. */
+export function checkCreatorKey(creator: ApiKey | undefined, expiresAtMs: number | null, nowMs: number): void {
+  if (creator === undefined || keyStatus(creator, nowMs) !== 'live')
+    throw denied('the key that you use is no longer valid')
+  if (creator.expiresAtMs !== null && (expiresAtMs === null || expiresAtMs > creator.expiresAtMs)) {
+    throw denied('expires_at: a key cannot outlive the key that creates it', {
+      latest_expires_at: isoTime(creator.expiresAtMs),
+    })
+  }
+}
+
+export type KeyStatus = 'live' | 'expired' | 'revoked'
+
+export function keyStatus(key: Pick<ApiKey, 'revokedAtMs' | 'expiresAtMs'>, nowMs: number): KeyStatus {
+  if (key.revokedAtMs !== null) return 'revoked'
+  return key.expiresAtMs !== null && key.expiresAtMs <= nowMs ? 'expired' : 'live'
+}

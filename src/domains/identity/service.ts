@@ -1,0 +1,253 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import { type Permission, permissions } from '../../contract/permissions.ts'
+import { type Principal, type Role, type TenantId, type Tier, tierAllows } from '../../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import { type Random, randomId } from '../../kernel/random.ts'
+import { createKeyCache, type KnownKey } from './key-cache.ts'
+import type { ApiKey, ApiKeyStore } from './ports.ts'
+import {
+  checkCreatorKey,
+  checkExpiry,
+  checkKeyName,
+  checkRights,
+  type KeyStatus,
+  keyStatus,
+  keyTenant,
+  requirePermission,
+} from './rules.ts'
+import { hashMatches, hashToken, newPrefix, newToken, tokenPrefix } from './token.ts'
+
+/** Who manages keys and when. `unit` belongs to the tenant whose keys are managed: see `tenantFor`. */
+export type KeyReading = Readonly<{ principal: Principal; nowMs: number; unit: ReadUnit }>
+export type KeyWriting = Readonly<{ principal: Principal; nowMs: number; unit: WriteUnit; random: Random }>
+
+export type CreateKeyInput = Readonly<{
+  name: string
+  role: string
+  tier: string
+  /** Permissions (`task:read`), or all on one thing (`task:*`). Left out: what the role and the creator may do. */
+  scopes?: readonly string[] | undefined
+  expires_in?: string | number | undefined
+  expires_at?: string | undefined
+  tenant?: string | undefined
+}>
+
+/** A key as people see it; times are ISO 8601. */
+export type KeyView = Readonly<{
+  id: string
+  prefix: string
+  name: string
+  tenant: TenantId
+  role: Role
+  tier: Tier
+  scopes: readonly Permission[] | null
+  status: KeyStatus
+  created_at: string
+  created_by: string
+  expires_at: string | null
+  last_used_at: string | null
+  revoked_at: string | null
+}>
+
+export type IdentityService = Readonly<{
+  /** The tenant whose write unit the other methods need, once it is clear that the principal may manage its keys. */
+  tenantFor(principal: Principal, requested?: string): TenantId
+  /** `secret` is the whole token, shown here and never again. */
+  createKey(context: KeyWriting, input: CreateKeyInput): Promise<KeyView & Readonly<{ secret: string }>>
+  /** Newest first; `truncated` when there are more than are listed. */
+  listKeys(
+    context: KeyReading,
+    input?: Readonly<{ tenant?: string | undefined }>,
+  ): Promise<Readonly<{ keys: readonly KeyView[]; truncated: boolean }>>
+  /** `key` is an id, or the name of a live key. Revoking again changes nothing. */
+  revokeKey(
+    context: Omit<KeyWriting, 'random'>,
+    input: Readonly<{ key: string; tenant?: string | undefined }>,
+  ): Promise<KeyView>
+  /** Rejects with ERR_UNAUTHENTICATED, in the same words whatever is wrong with the token. */
+  authenticate(token: string, nowMs: number): Promise<Principal>
+}>
+
+export type IdentityDeps = Readonly<{
+  store: ApiKeyStore
+  /** Committed state. */
+  read: ReadUnit
+  /** Told of a key's use, at most once a minute per key; meant to queue `touchKey`, never to wait for it. */
+  noteUse(tenant: TenantId, keyId: string, atMs: number): void
+}>
+
+export function createIdentityService(deps: IdentityDeps): IdentityService {
+  const { store } = deps
+  const authenticator = createAuthenticator(deps)
+
+  return {
+    tenantFor: (principal, requested) => keyTenant(principal, requested),
+
+    async createKey({ principal, nowMs, unit, random }, input) {
+      requirePermission(principal, 'apiKey:create')
+      const tenant = keyTenant(principal, input.tenant)
+      const name = checkKeyName(input.name)
+      const rights = checkRights(principal, input)
+      const expiresAtMs = checkExpiry(input, nowMs)
+      if (principal.keyId !== undefined) {
+        checkCreatorKey(await store.findKey(unit, principal.tenant, principal.keyId), expiresAtMs, nowMs)
+      }
+      if ((await store.findLiveKeyByName(unit, tenant, name, nowMs)) !== undefined) {
+        throw new AppError('ERR_ALREADY_EXISTS', 'name: a live key has this name; revoke it or choose another', {
+          name,
+        })
+      }
+      const prefix = await unusedPrefix(store, unit, random)
+      const secret = newToken(random, prefix)
+      const key: ApiKey = {
+        tenant,
+        id: randomId(random, 'key'),
+        prefix,
+        hash: hashToken(secret).toString('hex'),
+        name,
+        ...rights,
+        createdAtMs: nowMs,
+        createdBy: principal.actor,
+        expiresAtMs,
+        lastUsedAtMs: null,
+        revokedAtMs: null,
+      }
+      await store.insertKey(unit, tenant, key)
+      return { ...viewOf(key, nowMs), secret }
+    },
+
+    async listKeys({ principal, nowMs, unit }, input = {}) {
+      requirePermission(principal, 'apiKey:read')
+      const tenant = keyTenant(principal, input.tenant)
+      const found = await store.listKeys(unit, tenant, limits.apiKeyListMax + 1)
+      const keys = found.slice(0, limits.apiKeyListMax).map((key) => viewOf(key, nowMs))
+      return { keys, truncated: found.length > keys.length }
+    },
+
+    async revokeKey({ principal, nowMs, unit }, input) {
+      requirePermission(principal, 'apiKey:delete')
+      const tenant = keyTenant(principal, input.tenant)
+      const key =
+        (await store.findKey(unit, tenant, input.key)) ??
+        (await store.findLiveKeyByName(unit, tenant, input.key, nowMs))
+      if (key === undefined)
+        throw new AppError('ERR_NOT_FOUND', 'key: there is no key of this id or name', { key: input.key })
+      if (!tierAllows(principal.tier, key.tier)) {
+        throw new AppError('ERR_PERMISSION_DENIED', `key: only the ${key.tier} tier may revoke this key`, {
+          key: key.id,
+        })
+      }
+      const isRevokedNow = await store.revokeKey(unit, tenant, key.id, nowMs)
+      authenticator.forget(key.id, nowMs)
+      return viewOf(isRevokedNow ? { ...key, revokedAtMs: nowMs } : key, nowMs)
+    },
+
+    authenticate: authenticator.authenticate,
+  }
+}
+
+function createAuthenticator({ store, read, noteUse }: IdentityDeps) {
+  const cache = createKeyCache()
+  const lookups = new Map<string, Promise<KnownKey | undefined>>()
+  const notedAtMs = new Map<string, number>()
+
+  const lookUp = async (
+    prefix: string,
+    hash: Buffer,
+    hashHex: string,
+    nowMs: number,
+  ): Promise<KnownKey | undefined> => {
+    const key = await store.findKeyByPrefix(read, prefix)
+    if (key === undefined || !hashMatches(key.hash, hash) || keyStatus(key, nowMs) !== 'live') return undefined
+    const known = { key, principal: principalOf(key) }
+    cache.put(hashHex, known, nowMs)
+    return known
+  }
+
+  const noteOnceAMinute = ({ tenant, id, lastUsedAtMs }: ApiKey, nowMs: number): void => {
+    const latestMs = Math.max(lastUsedAtMs ?? Number.NEGATIVE_INFINITY, notedAtMs.get(id) ?? Number.NEGATIVE_INFINITY)
+    if (nowMs - latestMs < limits.apiKeyTouchMs) return
+    notedAtMs.delete(id)
+    if (notedAtMs.size >= limits.apiKeyCacheMax) notedAtMs.delete(notedAtMs.keys().next().value!)
+    notedAtMs.set(id, nowMs)
+    noteUse(tenant, id, nowMs)
+  }
+
+  return {
+    async authenticate(token: string, nowMs: number): Promise<Principal> {
+      const prefix = tokenPrefix(token)
+      if (prefix === undefined) throw unauthenticated()
+      const hash = hashToken(token)
+      const hashHex = hash.toString('hex')
+      let known = cache.get(hashHex, nowMs)
+      if (known === undefined) {
+        // Callers that arrive together with one key share one look-up.
+        let lookup = lookups.get(hashHex)
+        if (lookup === undefined) {
+          lookup = lookUp(prefix, hash, hashHex, nowMs).finally(() => {
+            if (lookups.get(hashHex) === lookup) lookups.delete(hashHex)
+          })
+          lookups.set(hashHex, lookup)
+        }
+        known = await lookup
+      }
+      if (known === undefined || keyStatus(known.key, nowMs) !== 'live') throw unauthenticated()
+      noteOnceAMinute(known.key, nowMs)
+      return known.principal
+    },
+    forget(keyId: string, nowMs: number): void {
+      cache.forget(keyId, nowMs)
+      lookups.clear()
+    },
+  }
+}
+
+const unauthenticated = (): AppError =>
+  new AppError(
+    'ERR_UNAUTHENTICATED',
+    'The API key is missing, unknown, revoked or expired; send a valid one as a bearer token',
+  )
+
+async function unusedPrefix(store: ApiKeyStore, unit: ReadUnit, random: Random): Promise<string> {
+  for (let attempt = 0; attempt < 8; attempt++) {
+    const prefix = newPrefix(random)
+    if ((await store.findKeyByPrefix(unit, prefix)) === undefined) return prefix
+  }
+  throw new AppError('ERR_INTERNAL', 'no unused key prefix was found')
+}
+
+/** Scopes of a permission that no longer exists are dropped, which can only narrow. */
+function principalOf(key: ApiKey): Principal {
+  const scopes = key.scopes?.filter((scope) => permissions.includes(scope))
+  return Object.freeze({
+    tenant: key.tenant,
+    kind: 'key',
+    actor: key.name,
+    role: key.role,
+    tier: key.tier,
+    teams: [],
+    keyId: key.id,
+    ...(scopes === undefined ? {} : { scopes }),
+  })
+}
+
+function viewOf(key: ApiKey, nowMs: number): KeyView {
+  const time = (ms: number | null): string | null => (ms === null ? null : isoTime(ms))
+  return {
+    id: key.id,
+    prefix: key.prefix,
+    name: key.name,
+    tenant: key.tenant,
+    role: key.role,
+    tier: key.tier,
+    scopes: key.scopes,
+    status: keyStatus(key, nowMs),
+    created_at: isoTime(key.createdAtMs),
+    created_by: key.createdBy,
+    expires_at: time(key.expiresAtMs),
+    last_used_at: time(key.lastUsedAtMs),
+    revoked_at: time(key.revokedAtMs),
+  }
+}

@@ -1,0 +1,152 @@
+import { isAlias, isMap, isScalar, isSeq, type ParsedNode, parseDocument, visit, type YAMLMap } from 'yaml'
+import { limits } from '../../contract/limits.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+
+/**
+ * What a SKILL.md says. `frontmatter` is the whole front matter as plain data, unknown fields included; the other fields
+ * are our reading of it. The skill's name is not here: it is the name of its folder.
+ */
+export type ParsedSkill = Readonly<{
+  version: string
+  description: string
+  capabilities: readonly string[]
+  frontmatter: Readonly<Record<string, Json>>
+  body: string
+}>
+
+export type SkillParse = Readonly<{ ok: true; skill: ParsedSkill }> | Readonly<{ ok: false; reason: string }>
+
+const VERSION_WHEN_MISSING = '0.0.0'
+const NESTING_MAX = 16
+
+/** For the mistakes people make. The library's own sentences quote the file, so they are not passed on. */
+const advice: Readonly<Record<string, string>> = {
+  BLOCK_AS_IMPLICIT_KEY: 'put a value that contains ": " in quotes',
+  DUPLICATE_KEY: 'a field is given twice',
+  TAB_AS_INDENT: 'indent with spaces, not with a tab',
+  TAG_RESOLVE_FAILED: 'a tag (!…) is not accepted; put a value that begins with "!" in quotes',
+}
+
+class Unreadable extends Error {}
+
+/** Total: text from anyone gives a skill or a reason, never an exception, and in bounded time. */
+export function parseSkill(text: string): SkillParse {
+  try {
+    const { yaml, body } = splitFrontmatter(text)
+    const fields = readFields(yaml)
+    return {
+      ok: true,
+      skill: {
+        version: scalarText(pick(fields, 'version'), 'version') ?? VERSION_WHEN_MISSING,
+        description: readDescription(fields),
+        capabilities: readCapabilities(pick(fields, 'capabilities')),
+        frontmatter: plainData(fields),
+        body,
+      },
+    }
+  } catch (error) {
+    if (error instanceof Unreadable) return { ok: false, reason: error.message }
+    return { ok: false, reason: 'the front matter cannot be read as YAML' }
+  }
+}
+
+function splitFrontmatter(text: string): { yaml: string; body: string } {
+  const start = text.startsWith('\uFEFF') ? 1 : 0
+  const first = lineAt(text, start)
+  if (first.line !== '---') throw new Unreadable('the first line is not "---": front matter is missing')
+  for (let at = first.next; at < text.length; ) {
+    const { line, next } = lineAt(text, at)
+    if (line === '---') return { yaml: text.slice(first.next, at), body: text.slice(next) }
+    if (next - first.next > limits.skillFrontmatterCharsMax) {
+      throw new Unreadable(`the front matter is longer than ${limits.skillFrontmatterCharsMax} characters`)
+    }
+    at = next
+  }
+  throw new Unreadable('the front matter is not closed by a line "---"')
+}
+
+function lineAt(text: string, at: number): { line: string; next: number } {
+  const end = text.indexOf('\n', at)
+  return end < 0
+    ? { line: text.slice(at).trimEnd(), next: text.length }
+    : { line: text.slice(at, end).trimEnd(), next: end + 1 }
+}
+
+function readFields(yaml: string): YAMLMap {
+  refuseDeepNesting(yaml)
+  const document = parseDocument(yaml, { schema: 'core', stringKeys: true, prettyErrors: true, logLevel: 'silent' })
+  const problem = document.errors[0] ?? document.warnings[0]
+  if (problem !== undefined) {
+    const line = problem.linePos === undefined ? '' : ` (line ${problem.linePos[0].line + 1})`
+    throw new Unreadable(`the front matter is not valid YAML: ${advice[problem.code] ?? problem.code}${line}`)
+  }
+  visit(document, {
+    Alias() {
+      throw new Unreadable('the front matter uses a YAML alias, which is not accepted')
+    },
+  })
+  if (document.contents === null) throw new Unreadable('the front matter is empty')
+  if (!isMap(document.contents)) throw new Unreadable('the front matter is not a list of fields')
+  return document.contents
+}
+
+/** The YAML library recurses once per level; brackets in strings count too, which costs nobody anything. */
+function refuseDeepNesting(yaml: string): void {
+  let depth = 0
+  for (const line of yaml.split('\n')) {
+    if (line.search(/\S/) > NESTING_MAX * 16 || /^\s*(?:[-?] +){17}/.test(line)) throw tooDeep()
+    for (const char of line) {
+      if (char === '[' || char === '{') depth++
+      else if (depth > 0 && (char === ']' || char === '}')) depth--
+      if (depth > NESTING_MAX) throw tooDeep()
+    }
+  }
+}
+
+const tooDeep = (): Unreadable => new Unreadable(`the front matter is nested deeper than ${NESTING_MAX} levels`)
+
+/** YAML has numbers that JSON has not (`.inf`): they become null. */
+const plainData = (fields: YAMLMap): Record<string, Json> => JSON.parse(JSON.stringify(fields.toJSON()))
+
+/** The Agent Skills convention keeps fields that it does not define itself under `metadata`. */
+function pick(fields: YAMLMap, name: string): unknown {
+  const own = fields.get(name, true)
+  if (own !== undefined) return own
+  const metadata = fields.get('metadata', true)
+  return isMap(metadata) ? metadata.get(name, true) : undefined
+}
+
+/** A plain scalar as it was written, so that `version: 1.0` stays `1.0`. */
+function scalarText(node: unknown, field: string): string | undefined {
+  if (node === undefined || isEmptyNode(node)) return undefined
+  if (!isScalar(node) || isAlias(node)) throw new Unreadable(`${field} is not a text`)
+  const text = typeof node.value === 'string' ? node.value : (node.source ?? String(node.value))
+  return text.trim()
+}
+
+const isEmptyNode = (node: unknown): boolean => isScalar(node) && node.value === null
+
+function readDescription(fields: YAMLMap): string {
+  const description = scalarText(fields.get('description', true), 'description') ?? ''
+  if (description.length > limits.skillDescriptionCharsMax) {
+    throw new Unreadable(`description is longer than ${limits.skillDescriptionCharsMax} characters`)
+  }
+  return description
+}
+
+function readCapabilities(node: unknown): string[] {
+  if (node === undefined || isEmptyNode(node)) return []
+  const listed = isSeq(node)
+    ? (node.items as ParsedNode[]).map((item) => scalarText(item, 'a capability') ?? '')
+    : (scalarText(node, 'capabilities') ?? '').split(',').map((part) => part.trim())
+  const capabilities = [...new Set(listed.filter((capability) => capability !== ''))]
+  if (capabilities.length > limits.skillCapabilitiesMax) {
+    throw new Unreadable(`more than ${limits.skillCapabilitiesMax} capabilities are listed`)
+  }
+  for (const capability of capabilities) {
+    if (capability.length > limits.skillCapabilityCharsMax) {
+      throw new Unreadable(`a capability is longer than ${limits.skillCapabilityCharsMax} characters`)
+    }
+  }
+  return capabilities
+}

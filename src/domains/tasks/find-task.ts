@@ -1,0 +1,23 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import type { Task, TaskStore } from './ports.ts'
+import { parseNumberedId } from './rules.ts'
+
+/** The caller's task behind a public id. Unknown, malformed and foreign ids all give the same answer. */
+export async function requireTask(
+  store: Pick<TaskStore, 'findTask'>,
+  unit: ReadUnit,
+  tenant: TenantId,
+  taskId: string,
+  field: string,
+): Promise<Task> {
+  const number = parseNumberedId('T', taskId)
+  const task = number === undefined ? undefined : await store.findTask(unit, tenant, number)
+  if (task === undefined) {
+    throw new AppError('ERR_TASK_NOT_FOUND', `Task '${taskId}' does not exist. Use task_list to find the id.`, {
+      field,
+    })
+  }
+  return task
+}

@@ -1,0 +1,60 @@
+/** The task board's rules: states, transitions, priorities and public ids. Pure. */
+export const taskStatuses = ['backlog', 'todo', 'in_progress', 'blocked', 'review', 'done', 'cancelled'] as const
+export type TaskStatus = (typeof taskStatuses)[number]
+
+/** In rising order: the index is what sorting by priority means. */
+export const taskPriorities = ['low', 'normal', 'high', 'critical'] as const
+export type TaskPriority = (typeof taskPriorities)[number]
+
+export const taskTransitions: Readonly<Record<TaskStatus, readonly TaskStatus[]>> = {
+  backlog: ['todo', 'cancelled'],
+  todo: ['in_progress', 'blocked', 'cancelled'],
+  in_progress: ['review', 'blocked', 'cancelled'],
+  blocked: ['todo', 'in_progress', 'cancelled'],
+  review: ['done', 'backlog', 'blocked', 'cancelled'],
+  done: [],
+  cancelled: [],
+}
+
+/** A dependency in one of these states no longer holds anything up. */
+export const finishedStatuses: readonly TaskStatus[] = ['done', 'cancelled']
+
+export const UNASSIGNED = 'unassigned'
+
+export const formatTaskId = (number: number): string => `T-${String(number).padStart(4, '0')}`
+export const formatThoughtId = (number: number): string => `Θ-${String(number).padStart(4, '0')}`
+export const formatSessionId = (number: number): string => `A-${String(number).padStart(4, '0')}`
+
+/** The number behind a public id, or undefined when the text is not one: callers answer "not found" for both. */
+export function parseNumberedId(prefix: 'T' | 'Θ' | 'A', text: string): number | undefined {
+  const match = /^(.)-([0-9]{4,15})$/u.exec(text)
+  if (match === null || match[1] !== prefix) return undefined
+  const number = Number(match[2])
+  return number > 0 && formatNumber(prefix, number) === text ? number : undefined
+}
+
+const formatNumber = (prefix: string, number: number) => `${prefix}-${String(number).padStart(4, '0')}`
+
+/** Remarks on a change that is allowed but looks unfinished. */
+export function updateWarnings(after: {
+  status: TaskStatus
+  progress: number
+  statusChanged: boolean
+  progressGiven: boolean
+  dependenciesUnmet: number
+}): string[] {
+  const warnings: string[] = []
+  if (after.progressGiven && after.progress === 100 && after.status !== 'done') {
+    warnings.push("Progress set to 100% but status != 'done'")
+  }
+  if (after.statusChanged && after.status === 'done' && after.progress < 100) {
+    warnings.push(`Status set to 'done' but progress is ${after.progress}%`)
+  }
+  if (after.statusChanged && after.status === 'in_progress' && after.dependenciesUnmet > 0) {
+    warnings.push(`Status set to 'in_progress' but ${after.dependenciesUnmet} dependencies are unmet`)
+  }
+  return warnings
+}
+
+/** Words of a full-text query, in any script; empty when the text has none. */
+export const searchWords = (text: string): string[] => text.match(/[\p{L}\p{N}\p{M}]+/gu) ?? []

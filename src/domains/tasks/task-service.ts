@@ -1,0 +1,431 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import { canonicalJson, type Json } from '../../kernel/canonical-json.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
+import { requireTask } from './find-task.ts'
+import type { Task, TaskFilter, TaskStore } from './ports.ts'
+import {
+  formatTaskId,
+  searchWords,
+  type TaskPriority,
+  type TaskStatus,
+  taskTransitions,
+  UNASSIGNED,
+  updateWarnings,
+} from './rules.ts'
+
+export type TaskCreateInput = Readonly<{
+  title: string
+  description?: string | undefined
+  project: string
+  parent_id?: string | undefined
+  priority: TaskPriority
+  labels?: readonly string[] | undefined
+  assignee?: string | undefined
+  estimate_hours?: number | undefined
+  depends_on?: readonly string[] | undefined
+}>
+
+export type TaskUpdateInput = Readonly<{
+  task_id: string
+  status?: TaskStatus | undefined
+  progress?: number | undefined
+  description?: string | undefined
+  priority?: TaskPriority | undefined
+  assignee?: string | undefined
+  labels?: readonly string[] | undefined
+  blocked_reason?: string | undefined
+  depends_on?: readonly string[] | undefined
+}>
+
+export type TaskListInput = Readonly<{
+  project?: string | undefined
+  status?: readonly TaskStatus[] | undefined
+  priority?: readonly TaskPriority[] | undefined
+  assignee?: string | undefined
+  label?: string | undefined
+  created_after?: string | undefined
+  created_before?: string | undefined
+  search?: string | undefined
+  limit: number
+  offset: number
+  sort_by: 'created' | 'updated' | 'priority' | 'progress'
+  sort_order: 'asc' | 'desc'
+}>
+
+export type TaskService = ReturnType<typeof createTaskService>
+
+/** Names the thoughts of a task without this domain knowing how they are kept. */
+export type ThoughtTrail = Readonly<{
+  thoughtIds(unit: ReadUnit, tenant: TenantId, taskNumber: number, limit: number): Promise<string[]>
+}>
+
+const RELATED_IDS_MAX = 1_000
+const DEPENDENCY_WALK_MAX = 10_000
+
+export function createTaskService(deps: {
+  store: TaskStore
+  trail: ThoughtTrail
+  /** With strict projects, a task needs a project that project_create made. */
+  strictProjects: boolean
+}) {
+  const { store } = deps
+
+  async function create(call: Call, input: TaskCreateInput) {
+    const { tenant, actor } = call.principal
+    const parentNumber =
+      input.parent_id === undefined
+        ? null
+        : (await requireTask(store, call.read, call.principal.tenant, input.parent_id, 'parent_id')).number
+    const dependsOn = await resolveDependencies(call, input.depends_on ?? [])
+    const sequence = await joinProject(call, input.project)
+    const task: Task = {
+      number: store.takeTaskNumber(call.write, tenant),
+      title: input.title,
+      description: input.description ?? '',
+      project: input.project,
+      sequence,
+      status: 'backlog',
+      priority: input.priority,
+      progress: 0,
+      assignee: input.assignee ?? UNASSIGNED,
+      labels: input.labels ?? [],
+      estimateHours: input.estimate_hours ?? null,
+      blockedReason: null,
+      parentNumber,
+      createdAtMs: call.nowMs,
+      createdBy: actor,
+      updatedAtMs: call.nowMs,
+      updatedBy: actor,
+    }
+    await store.insertTask(call.write, tenant, task)
+    if (dependsOn.length > 0) await store.replaceDependencies(call.write, tenant, task.number, dependsOn)
+    const taskId = formatTaskId(task.number)
+    const createdAt = isoTime(call.nowMs)
+    recordTask(call, 'task_created', task.number, {
+      task_id: taskId,
+      title: task.title,
+      description: task.description,
+      project: task.project,
+      parent_id: parentNumber === null ? null : formatTaskId(parentNumber),
+      status: task.status,
+      priority: task.priority,
+      progress: 0,
+      assignee: task.assignee,
+      labels: task.labels,
+      estimate_hours: task.estimateHours,
+      blocked_reason: null,
+      depends_on: dependsOn.map(formatTaskId),
+      created_at: createdAt,
+      created_by: actor,
+      sequence,
+    })
+    return { task_id: taskId, status: 'backlog' as const, created_at: createdAt, created_by: actor, sequence }
+  }
+
+  async function update(call: Call, input: TaskUpdateInput) {
+    const { tenant, actor } = call.principal
+    const before = await requireTask(store, call.read, call.principal.tenant, input.task_id, 'task_id')
+    const status = input.status ?? before.status
+    const statusChanged = status !== before.status
+    if (statusChanged) requireTransition(before, status)
+    const blockedReason = nextBlockedReason(before, input, status)
+    const { changes, after } = applyChanges(before, input, status, blockedReason)
+    if (input.depends_on !== undefined) {
+      const dependsOn = await resolveDependencies(call, input.depends_on)
+      const current = await store.dependencyNumbers(call.read, tenant, before.number)
+      if (dependsOn.join() !== current.join()) {
+        await requireNoCycle(call, before.number, dependsOn)
+        await store.replaceDependencies(call.write, tenant, before.number, dependsOn)
+        changes['depends_on'] = dependsOn.map(formatTaskId)
+      }
+    }
+    const warnings = updateWarnings({
+      status,
+      progress: after.progress,
+      statusChanged,
+      progressGiven: input.progress !== undefined,
+      dependenciesUnmet: await store.countUnmetDependencies(call.read, tenant, before.number),
+    })
+    const changed = Object.keys(changes).length > 0
+    if (changed) {
+      await store.updateTask(call.write, tenant, before, { ...after, updatedAtMs: call.nowMs, updatedBy: actor })
+      recordTask(call, 'task_updated', before.number, {
+        task_id: formatTaskId(before.number),
+        changes,
+        previous_status: before.status,
+        updated_at: isoTime(call.nowMs),
+        updated_by: actor,
+      })
+    } else {
+      warnings.push('Nothing changed: no given field differs from what the task already has')
+    }
+    return {
+      task_id: formatTaskId(before.number),
+      status,
+      progress: after.progress,
+      updated_at: isoTime(changed ? call.nowMs : before.updatedAtMs),
+      updated_by: changed ? actor : before.updatedBy,
+      ...(statusChanged ? { previous_status: before.status } : {}),
+      ...(warnings.length > 0 ? { warnings } : {}),
+    }
+  }
+
+  async function get(
+    call: Call,
+    input: { task_id: string; include_thought_trail: boolean; include_dependents: boolean },
+  ) {
+    const { tenant } = call.principal
+    const task = await requireTask(store, call.read, call.principal.tenant, input.task_id, 'task_id')
+    const dependsOn = await store.dependencyNumbers(call.read, tenant, task.number)
+    return {
+      task_id: formatTaskId(task.number),
+      title: task.title,
+      description: task.description,
+      project: task.project,
+      status: task.status,
+      priority: task.priority,
+      progress: task.progress,
+      assignee: task.assignee,
+      labels: [...task.labels],
+      ...(task.estimateHours === null ? {} : { estimate_hours: task.estimateHours }),
+      created_at: isoTime(task.createdAtMs),
+      updated_at: isoTime(task.updatedAtMs),
+      created_by: task.createdBy,
+      updated_by: task.updatedBy,
+      sequence: task.sequence,
+      ...(task.parentNumber === null ? {} : { parent_id: formatTaskId(task.parentNumber) }),
+      ...(task.blockedReason === null ? {} : { blocked_reason: task.blockedReason }),
+      ...(dependsOn.length === 0 ? {} : { depends_on: dependsOn.map(formatTaskId) }),
+      ...(input.include_thought_trail
+        ? { thought_trail: await deps.trail.thoughtIds(call.read, tenant, task.number, RELATED_IDS_MAX) }
+        : {}),
+      ...(input.include_dependents
+        ? { dependents: (await store.childNumbers(call.read, tenant, task.number)).map(formatTaskId) }
+        : {}),
+    }
+  }
+
+  async function list(call: Call, input: TaskListInput) {
+    const filter = toFilter(input)
+    const { tenant } = call.principal
+    const rows = await store.listTasks(call.read, tenant, filter, {
+      limit: input.limit,
+      offset: input.offset,
+      sortBy: input.sort_by,
+      sortOrder: input.sort_order,
+    })
+    const total = await store.countTasks(call.read, tenant, filter)
+    return {
+      tasks: rows.map((task) => ({
+        task_id: formatTaskId(task.number),
+        title: task.title,
+        project: task.project,
+        status: task.status,
+        priority: task.priority,
+        progress: task.progress,
+        assignee: task.assignee,
+        created_at: isoTime(task.createdAtMs),
+        updated_at: isoTime(task.updatedAtMs),
+      })),
+      total_count: total,
+      returned_count: rows.length,
+      offset: input.offset,
+      limit: input.limit,
+    }
+  }
+
+  async function nextActions(
+    call: Call,
+    input: { project?: string | undefined; limit: number; include_blocked: boolean },
+  ) {
+    const { tenant } = call.principal
+    if (input.project !== undefined && (await store.findProject(call.read, tenant, input.project)) === undefined) {
+      throw projectNotFound(input.project)
+    }
+    const project = input.project ?? (await store.latestProject(call.read, tenant)) ?? ''
+    const actions = await store.listNextActions(call.read, tenant, project, input.limit)
+    const blocked = input.include_blocked ? await store.listBlocked(call.read, tenant, project, input.limit) : undefined
+    return {
+      next_actions: actions.map((action) => ({
+        task_id: formatTaskId(action.number),
+        title: action.title,
+        priority: action.priority,
+        assignee: action.assignee,
+        ...(action.estimateHours === null ? {} : { estimate_hours: action.estimateHours }),
+        ...(action.parentNumber === null ? {} : { parent_id: formatTaskId(action.parentNumber) }),
+        dependencies_unmet: action.dependenciesUnmet,
+      })),
+      count: actions.length,
+      project,
+      ...(blocked === undefined
+        ? {}
+        : {
+            blocked: blocked.map((task) => ({
+              task_id: formatTaskId(task.number),
+              title: task.title,
+              blocked_reason: task.blockedReason ?? '',
+            })),
+          }),
+    }
+  }
+
+  async function createProject(call: Call, input: { project: string }) {
+    const { tenant, actor } = call.principal
+    if ((await store.findProject(call.read, tenant, input.project)) !== undefined) {
+      throw new AppError('ERR_ALREADY_EXISTS', `Project '${input.project}' already exists.`, { field: 'project' })
+    }
+    await insertProject(call, input.project, 0)
+    return { project: input.project, task_count: 0, created_at: isoTime(call.nowMs), created_by: actor }
+  }
+
+  async function listProjects(call: Call, input: { limit: number; offset: number }) {
+    const { tenant } = call.principal
+    const rows = await store.listProjects(call.read, tenant, input)
+    return {
+      projects: rows.map((row) => ({
+        project: row.slug,
+        task_count: row.taskCount,
+        created_at: isoTime(row.createdAtMs),
+        created_by: row.createdBy,
+      })),
+      total_count: await store.countProjects(call.read, tenant),
+      offset: input.offset,
+      limit: input.limit,
+    }
+  }
+
+  async function joinProject(call: Call, slug: string): Promise<number> {
+    const sequence = await store.takeProjectSequence(call.write, call.principal.tenant, slug)
+    if (sequence !== undefined) return sequence
+    if (deps.strictProjects) throw projectNotFound(slug)
+    await insertProject(call, slug, 1)
+    return 1
+  }
+
+  async function insertProject(call: Call, slug: string, taskCount: number): Promise<void> {
+    const { tenant, actor } = call.principal
+    await store.insertProject(call.write, tenant, { slug, taskCount, createdAtMs: call.nowMs, createdBy: actor })
+    call.record({
+      kind: 'project_created',
+      body: { project: slug, created_at: isoTime(call.nowMs), created_by: actor },
+    })
+  }
+
+  async function resolveDependencies(call: Call, ids: readonly string[]): Promise<number[]> {
+    const numbers: number[] = []
+    for (const id of new Set(ids))
+      numbers.push((await requireTask(store, call.read, call.principal.tenant, id, 'depends_on')).number)
+    return numbers.sort((a, b) => a - b)
+  }
+
+  /** Walks what the new dependencies depend on; meeting the task itself closes a circle. */
+  async function requireNoCycle(call: Call, number: number, dependsOn: readonly number[]): Promise<void> {
+    const cameFrom = new Map<number, number>()
+    const open = [...dependsOn]
+    for (const next of dependsOn) cameFrom.set(next, number)
+    for (let current = open.pop(); current !== undefined; current = open.pop()) {
+      if (current === number) throw circularDependency(number, cameFrom)
+      if (cameFrom.size > DEPENDENCY_WALK_MAX) {
+        throw new AppError('ERR_TOO_LARGE', `The dependencies span more than ${DEPENDENCY_WALK_MAX} tasks.`, {
+          field: 'depends_on',
+        })
+      }
+      for (const next of await store.dependencyNumbers(call.read, call.principal.tenant, current)) {
+        if (cameFrom.has(next)) continue
+        cameFrom.set(next, current)
+        open.push(next)
+      }
+    }
+  }
+
+  return { create, update, get, list, nextActions, createProject, listProjects }
+}
+
+function recordTask(call: Call, kind: string, number: number, body: Record<string, Json>): void {
+  call.record({ kind, subject: `task:${number}`, hash: sha256Hex(canonicalJson(body)), body })
+}
+
+function requireTransition(before: Task, status: TaskStatus): void {
+  const allowed = taskTransitions[before.status]
+  if (allowed.includes(status)) return
+  const next =
+    allowed.length === 0 ? `'${before.status}' is terminal` : `allowed from '${before.status}': ${allowed.join(', ')}`
+  throw new AppError(
+    'ERR_INVALID_TRANSITION',
+    `Task ${formatTaskId(before.number)} cannot go from '${before.status}' to '${status}': ${next}.`,
+    { field: 'status', from: before.status, to: status, allowed },
+  )
+}
+
+function nextBlockedReason(before: Task, input: TaskUpdateInput, status: TaskStatus): string | null {
+  if (input.blocked_reason !== undefined) return input.blocked_reason
+  if (status !== 'blocked') return before.status === 'blocked' ? null : before.blockedReason
+  if (before.blockedReason !== null) return before.blockedReason
+  throw new AppError('ERR_INVALID_INPUT', "'blocked_reason' is required when status is 'blocked'.", {
+    field: 'blocked_reason',
+    constraint: "required if status='blocked'",
+  })
+}
+
+/** What differs, by public field name, and the task as it will be. */
+function applyChanges(before: Task, input: TaskUpdateInput, status: TaskStatus, blockedReason: string | null) {
+  const after: Task = {
+    ...before,
+    status,
+    blockedReason,
+    progress: input.progress ?? before.progress,
+    description: input.description ?? before.description,
+    priority: input.priority ?? before.priority,
+    assignee: input.assignee ?? before.assignee,
+    labels: input.labels ?? before.labels,
+  }
+  const changes: Record<string, Json> = {}
+  if (after.status !== before.status) changes['status'] = after.status
+  if (after.progress !== before.progress) changes['progress'] = after.progress
+  if (after.description !== before.description) changes['description'] = after.description
+  if (after.priority !== before.priority) changes['priority'] = after.priority
+  if (after.assignee !== before.assignee) changes['assignee'] = after.assignee
+  if (JSON.stringify(after.labels) !== JSON.stringify(before.labels)) changes['labels'] = [...after.labels]
+  if (after.blockedReason !== before.blockedReason) changes['blocked_reason'] = after.blockedReason
+  return { changes, after }
+}
+
+function toFilter(input: TaskListInput): TaskFilter {
+  const words = input.search === undefined ? undefined : searchWords(input.search)
+  if (words?.length === 0) {
+    throw new AppError('ERR_INVALID_INPUT', "'search' must contain at least one word (a letter or a digit).", {
+      field: 'search',
+      constraint: 'at least one word',
+    })
+  }
+  return {
+    ...(input.project === undefined ? {} : { project: input.project }),
+    ...(input.status === undefined ? {} : { status: input.status }),
+    ...(input.priority === undefined ? {} : { priority: input.priority }),
+    ...(input.assignee === undefined ? {} : { assignee: input.assignee }),
+    ...(input.label === undefined ? {} : { label: input.label }),
+    ...(input.created_after === undefined ? {} : { createdAfterMs: Date.parse(input.created_after) }),
+    ...(input.created_before === undefined ? {} : { createdBeforeMs: Date.parse(input.created_before) }),
+    ...(words === undefined ? {} : { words }),
+  }
+}
+
+function circularDependency(number: number, cameFrom: ReadonlyMap<number, number>): AppError {
+  const path = [number]
+  for (let step = cameFrom.get(number); step !== undefined && step !== number; step = cameFrom.get(step))
+    path.push(step)
+  const circle = [...path, number].reverse().map(formatTaskId)
+  return new AppError('ERR_CIRCULAR_DEPENDENCY', `The dependency closes a circle: ${circle.join(' → ')}.`, {
+    field: 'depends_on',
+    circle,
+  })
+}
+
+const projectNotFound = (slug: string) =>
+  new AppError('ERR_PROJECT_NOT_FOUND', `Project '${slug}' does not exist. Create it with project_create.`, {
+    field: 'project',
+  })

@@ -1,0 +1,118 @@
+/**
+ * Suggestions for a name that does not exist. Everything here is deterministic: ties are settled by code-unit order, and
+ * candidates may come in any order. The work is bounded whatever the length of `given`.
+ */
+const givenLengthMax = 128
+const distanceMax = 2
+const distanceLengthMin = 4
+const substringLengthMin = 3
+
+/** One spelling for all case and separator variants: `taskCreate`, `task_create` and `TASK.CREATE` are equal. */
+export const squashName = (name: string): string =>
+  name
+    .normalize('NFKC')
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\p{M}]+/gu, '')
+
+/** The lower-case words of a name, split at separators and at camel-case humps. */
+export function nameWords(name: string): string[] {
+  return name
+    .normalize('NFKC')
+    .replace(/(\p{Ll}|\p{N})(\p{Lu})/gu, '$1 $2')
+    .replace(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2')
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}\p{M}]+/u)
+    .filter((word) => word !== '')
+}
+
+/**
+ * Insertions, deletions, substitutions and swaps of neighbours that turn `left` into `right`; any number above `max`
+ * when there are more than that.
+ */
+export function editDistance(left: string, right: string, max: number): number {
+  if (Math.abs(left.length - right.length) > max) return max + 1
+  let beforeLast: number[] = []
+  let last = Array.from({ length: right.length + 1 }, (_, column) => column)
+  for (let row = 1; row <= left.length; row++) {
+    const current = [row]
+    let smallest = row
+    for (let column = 1; column <= right.length; column++) {
+      const same = left[row - 1] === right[column - 1]
+      let cost = Math.min(last[column]! + 1, current[column - 1]! + 1, last[column - 1]! + (same ? 0 : 1))
+      const swapped =
+        row > 1 && column > 1 && left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1]
+      if (swapped) cost = Math.min(cost, beforeLast[column - 2]! + 1)
+      current.push(cost)
+      if (cost < smallest) smallest = cost
+    }
+    if (smallest > max) return max + 1
+    beforeLast = last
+    last = current
+  }
+  return last[right.length]!
+}
+
+/**
+ * The candidate most likely meant: equal but for case and separators, else one that contains the given name or is
+ * contained in it, else one within two edits when the given name has four characters or more.
+ */
+export function nearestName(given: string, candidates: Iterable<string>): string | undefined {
+  const wanted = squashName(given.slice(0, givenLengthMax))
+  if (wanted === '') return undefined
+  let best: string | undefined
+  let bestCost = Number.POSITIVE_INFINITY
+  for (const candidate of candidates) {
+    const cost = nearness(wanted, squashName(candidate))
+    if (cost < bestCost || (cost === bestCost && best !== undefined && candidate < best)) {
+      best = candidate
+      bestCost = cost
+    }
+  }
+  return Number.isFinite(bestCost) ? best : undefined
+}
+
+/** Equal 0; substring 1 and up by the letters left over; edits above every substring. */
+function nearness(wanted: string, have: string): number {
+  if (have === wanted) return 0
+  const shorter = Math.min(wanted.length, have.length)
+  const contained = shorter >= substringLengthMin && (have.includes(wanted) || wanted.includes(have))
+  if (contained) return 1 + Math.abs(have.length - wanted.length)
+  if (wanted.length < distanceLengthMin) return Number.POSITIVE_INFINITY
+  const distance = editDistance(wanted, have, distanceMax)
+  return distance <= distanceMax ? 1_000_000 + distance : Number.POSITIVE_INFINITY
+}
+
+/**
+ * Up to `count` candidates for a person or model to choose from, best first. More generous than `nearestName`: words in
+ * another order (`create_task` for `task_create`) and words with a typing mistake count as well.
+ */
+export function nearestNames(given: string, candidates: Iterable<string>, count: number): string[] {
+  const cut = given.slice(0, givenLengthMax)
+  const wanted = squashName(cut)
+  if (wanted === '') return []
+  const wantedWords = [...new Set(nameWords(cut))].slice(0, 16)
+  const ranked: { candidate: string; score: number }[] = []
+  for (const candidate of new Set(candidates)) {
+    const cost = nearness(wanted, squashName(candidate))
+    const score =
+      sharedWords(wantedWords, nameWords(candidate)) + (Number.isFinite(cost) ? 1 / (1 + (cost % 1_000_000)) : 0)
+    if (score > 0) ranked.push({ candidate, score })
+  }
+  ranked.sort((a, b) => b.score - a.score || (a.candidate < b.candidate ? -1 : 1))
+  return ranked.slice(0, count).map((entry) => entry.candidate)
+}
+
+/** Between 0 and 2: the Dice share of words that both have, a word with one mistake counting half. */
+function sharedWords(wanted: readonly string[], have: readonly string[]): number {
+  if (wanted.length === 0 || have.length === 0) return 0
+  let shared = 0
+  for (const word of wanted) {
+    if (have.includes(word)) shared += 1
+    else if (word.length >= distanceLengthMin && have.some((other) => isNearWord(word, other))) shared += 0.5
+  }
+  return (4 * shared) / (wanted.length + have.length)
+}
+
+const isNearWord = (word: string, other: string): boolean =>
+  other.length >= distanceLengthMin &&
+  (word.startsWith(other) || other.startsWith(word) || editDistance(word, other, 1) <= 1)

@@ -1,0 +1,103 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type Clock, systemClock } from '../kernel/clock.ts'
+import type { Logger } from '../kernel/logger.ts'
+import { type Random, systemRandom } from '../kernel/random.ts'
+import type { ToolHost } from '../tools/runtime/tool-host.ts'
+import { createCallDesk } from './call-desk.ts'
+import { createEnvelopeCheck } from './call-request.ts'
+import type { DoorExtension, ListKind } from './door-extension.ts'
+import { createHttpDoor, type HttpCaller } from './http-door.ts'
+import { type LineCaller, LineConnection, type LineSession } from './line-session.ts'
+import type { LineTransport } from './line-transport.ts'
+import type { ProtocolDeps } from './protocol-server.ts'
+import { createSkillCatalog } from './skill-catalog.ts'
+import type { SkillSource } from './skill-source.ts'
+import { createToolLists } from './tool-list.ts'
+import { createWire } from './wire.ts'
+
+/**
+ * The MCP door: protocol only. It knows a tool host, and optionally where skills come from; it knows no domain.
+ */
+export type McpDoorDeps = Readonly<{
+  host: ToolHost
+  version: string
+  logger: Logger
+  skills?: SkillSource
+  /** The conformance fixtures; never set in production. */
+  fixtures?: DoorExtension
+  clock?: Clock
+  random?: Random
+}>
+
+export type McpDoor = Readonly<{
+  /** Serves one connection until its input ends or `close` is called. */
+  serveLines(transport: LineTransport, caller: LineCaller): LineSession
+  /** Serves one HTTP request. The principal was authenticated and Host and Origin were checked before. */
+  handleHttp(req: IncomingMessage, res: ServerResponse, caller: HttpCaller): void
+  /** Ends the HTTP sessions that were idle for too long; also happens by itself. */
+  sweepSessions(): void
+  /** Finishes or fails every call, then ends every stream and connection. */
+  close(graceMs: number): Promise<void>
+}>
+
+export const SERVER_NAME = 'castellan'
+
+const instructions =
+  'Tools listed here are a curated few. search_tools finds any other tool by what it does and returns its name and arguments; ' +
+  'run_tool then calls it. An error answer carries a code, a message and the next step.'
+
+export function createMcpDoor(deps: McpDoorDeps): McpDoor {
+  const { host, logger, fixtures } = deps
+  const identity = { name: SERVER_NAME, version: deps.version }
+  const lists = createToolLists(host)
+  const skills = deps.skills === undefined ? undefined : createSkillCatalog({ source: deps.skills, logger })
+  const connections = new Set<LineConnection>()
+  const desk = createCallDesk({ host, logger })
+  const shared = {
+    identity,
+    instructions,
+    desk,
+    lists,
+    logger,
+    skills,
+    extension: fixtures,
+    extensionToolNames: new Set(fixtures?.tools.map((tool) => tool.name)),
+    changed,
+    wire: createWire(identity),
+    isModernEnvelope: createEnvelopeCheck(),
+    clock: deps.clock ?? systemClock,
+    random: deps.random ?? systemRandom,
+  } satisfies ProtocolDeps & Record<string, unknown>
+  const http = createHttpDoor(shared)
+
+  function changed(kind: ListKind): void {
+    for (const connection of connections) connection.announce(kind)
+    http.announce(kind)
+  }
+  const stopTools = host.onListChanged(() => {
+    lists.clear()
+    changed('tools')
+  })
+  const stopSkills = deps.skills?.onChange(() => {
+    skills?.clear()
+    changed('resources')
+  })
+
+  return {
+    serveLines(transport, caller) {
+      const connection = new LineConnection(shared, transport, caller)
+      connections.add(connection)
+      connection.closed.then(() => connections.delete(connection))
+      return connection
+    },
+    handleHttp: http.handle,
+    sweepSessions: http.sweep,
+    async close(graceMs) {
+      stopTools()
+      stopSkills?.()
+      await desk.drain(graceMs)
+      await Promise.all([...connections].map((connection) => connection.close()))
+      await http.close()
+    },
+  }
+}

@@ -1,0 +1,82 @@
+import type { ServerResponse } from 'node:http'
+import type { Progress } from '../contract/call.ts'
+import type { ToolCaller } from '../tools/runtime/tool-host.ts'
+import type { CallDesk, ConnectionCalls, PendingCall } from './call-desk.ts'
+import { callOutcome } from './call-outcome.ts'
+import type { PlainToolCall } from './call-request.ts'
+import type { ToolLists } from './tool-list.ts'
+import type { Era, Wire } from './wire.ts'
+
+/**
+ * A plain tool call over HTTP: one JSON body as the answer, or an event stream from the first progress message on.
+ * The stream carries the progress messages and then the same answer.
+ */
+export type HttpCall = Readonly<{
+  call: PlainToolCall
+  caller: ToolCaller
+  calls: ConnectionCalls
+  era: Era
+  sessionId: string | undefined
+  acceptsEvents: boolean
+}>
+
+const KEEP_ALIVE_MS = 15_000
+
+export function serveHttpCall(
+  deps: Readonly<{ desk: CallDesk; lists: ToolLists; wire: Wire }>,
+  res: ServerResponse,
+  { call, caller, calls, era, sessionId, acceptsEvents }: HttpCall,
+  onSettled?: () => void,
+): PendingCall | undefined {
+  const { desk, lists, wire } = deps
+  const { id, name, args, progressToken } = call
+  let keepAlive: NodeJS.Timeout | undefined
+
+  function progress(update: Progress): void {
+    if (res.destroyed) return
+    if (keepAlive === undefined) {
+      res.writeHead(200, eventStreamHeaders(sessionId))
+      keepAlive = setInterval(() => res.write(': keepalive\n\n'), KEEP_ALIVE_MS)
+      keepAlive.unref()
+    }
+    res.write(eventOf(wire.progress(progressToken!, update)))
+  }
+
+  const sendsProgress = progressToken !== undefined && acceptsEvents
+  const pending = desk.start(calls, caller, name, args, sendsProgress ? progress : undefined, (answer) => {
+    onSettled?.()
+    clearInterval(keepAlive)
+    if (res.destroyed) return
+    const text = wire.callResponse(id, callOutcome(lists, caller, name, answer), era)
+    if (keepAlive === undefined) sendJson(res, 200, text, sessionId)
+    else res.end(eventOf(text))
+  })
+  if (era === 'modern' && pending !== undefined) {
+    // In the stateless revision the end of the response stream is the cancellation; before it, a disconnect means nothing.
+    res.once('close', () => {
+      if (!res.writableFinished) pending.cancel(new Error('The client disconnected'))
+    })
+  }
+  return pending
+}
+
+export function sendJson(res: ServerResponse, status: number, text: string, sessionId?: string): void {
+  const headers: Record<string, string | number> = {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(text),
+  }
+  if (sessionId !== undefined) headers['mcp-session-id'] = sessionId
+  res.writeHead(status, headers)
+  res.end(text)
+}
+
+function eventStreamHeaders(sessionId: string | undefined): Record<string, string> {
+  return {
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-cache, no-transform',
+    'x-accel-buffering': 'no',
+    ...(sessionId === undefined ? {} : { 'mcp-session-id': sessionId }),
+  }
+}
+
+const eventOf = (text: string): string => `event: message\ndata: ${text}\n\n`

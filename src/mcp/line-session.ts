@@ -1,0 +1,288 @@
+import { isJSONRPCRequest, type JSONRPCMessage, parseJSONRPCMessage, type Transport } from '@modelcontextprotocol/server'
+import { type StdioServerHandle, serveStdio } from '@modelcontextprotocol/server/stdio'
+import { limits } from '../contract/limits.ts'
+import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
+import { type Batches, createBatches } from './batch-replies.ts'
+import type { ConnectionCalls, PendingCall } from './call-desk.ts'
+import { callOutcome } from './call-outcome.ts'
+import {
+  cancelledRequest,
+  type EnvelopeCheck,
+  envelopeClientName,
+  isLegacyCall,
+  isRecord,
+  isRequestId,
+  type PlainToolCall,
+  plainToolCall,
+} from './call-request.ts'
+import { needsSafeNames } from './client-names.ts'
+import type { ListKind } from './door-extension.ts'
+import type { LineTransport, OversizedLine } from './line-transport.ts'
+import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
+import { type Era, jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
+
+/**
+ * One connection that carries a message per line: standard streams, the owner's local socket, or a pipe inside the process.
+ * 1. The SDK decides the revision of the connection; until it has, every message goes to it.
+ * 2. After that a plain `tools/call` goes straight to the host and its reply is written as text.
+ * 3. Whatever is not plain goes to the SDK, so the hot path never has to judge an odd message.
+ * 4. When the input ends, calls under way may still finish within the shutdown grace; then they are cancelled.
+ */
+export type LineCaller = Readonly<{
+  principal: ToolCaller['principal']
+  exposure: ToolCaller['exposure']
+  /** Decides the spelling of tool names; without it the client's name does. */
+  safeNames?: boolean
+  door?: ToolCaller['door']
+}>
+
+export type LineSession = Readonly<{ closed: Promise<void>; close(): Promise<void> }>
+export type LineSessionDeps = ProtocolDeps & Readonly<{ wire: Wire; isModernEnvelope: EnvelopeCheck }>
+
+type Phase = 'opening' | 'legacy-opening' | Era
+
+const BATCH_REVISION = '2025-03-26'
+const BATCH_MAX = 100
+
+export class LineConnection {
+  readonly closed: Promise<void>
+  readonly #deps: LineSessionDeps
+  readonly #transport: LineTransport
+  readonly #base: LineCaller
+  readonly #calls: ConnectionCalls = { inFlight: 0 }
+  readonly #callsById = new Map<RequestId, PendingCall>()
+  /** Requests that the SDK has and will answer. */
+  readonly #sdkRequests = new Set<RequestId>()
+  readonly #batches: Batches
+  readonly #sdkTransport: Transport
+  readonly #sdk: StdioServerHandle
+  #server: ReturnType<typeof createProtocolServer> | undefined
+  #caller: ToolCaller
+  #phase: Phase = 'opening'
+  #initializeId: RequestId | undefined
+  #revision: string | undefined
+  #inputEnded = false
+  #graceTimer: NodeJS.Timeout | undefined
+  #resolveClosed: () => void = () => {}
+
+  constructor(deps: LineSessionDeps, transport: LineTransport, base: LineCaller) {
+    this.#deps = deps
+    this.#transport = transport
+    this.#base = base
+    this.#caller = this.#callerFor(undefined)
+    this.#batches = createBatches((line) => transport.send(line))
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve
+    })
+    this.#sdkTransport = {
+      start: async () => {},
+      send: async (message) => this.#sendFromSdk(message),
+      close: async () => this.#finish(),
+    }
+    this.#sdk = serveStdio(
+      () => {
+        this.#server = createProtocolServer(deps, { calls: this.#calls, caller: () => this.#caller })
+        return this.#server
+      },
+      {
+        transport: this.#sdkTransport,
+        onerror: (error) => deps.logger.debug('MCP line session reported an error', { error: error.message }),
+      },
+    )
+    transport.onLine((line) => this.#onLine(line))
+    transport.onOversizedLine?.((line) => this.#onOversizedLine(line))
+    transport.onClose(() => this.#onInputEnd())
+  }
+
+  /** Ends the subscriptions with their final message, then the connection. */
+  async close(): Promise<void> {
+    await this.#sdk.close()
+    await this.closed
+  }
+
+  announce(kind: ListKind): void {
+    const established = this.#phase === 'legacy' || this.#phase === 'modern'
+    if (established && this.#server !== undefined) announceChange(this.#server, kind)
+  }
+
+  #callerFor(clientName: string | undefined): ToolCaller {
+    const { principal, exposure, safeNames, door } = this.#base
+    return { principal, exposure, door: door ?? 'stdio', safeNames: safeNames ?? needsSafeNames(clientName) }
+  }
+
+  #onLine(line: string): void {
+    if (line.length > limits.messageBytesMax) {
+      this.#onOversizedLine({ head: line.slice(0, 512), tail: line.slice(-512) })
+      return
+    }
+    let message: unknown
+    try {
+      message = JSON.parse(line)
+    } catch {
+      if (line.trim() === '') return
+      this.#transport.send(this.#deps.wire.errorResponse(null, jsonRpcCodes.parseError, 'Parse error: the line is not valid JSON'))
+      return
+    }
+    if (Array.isArray(message)) this.#onBatch(message)
+    else this.#onMessage(message)
+  }
+
+  #onMessage(message: unknown): void {
+    const phase = this.#phase
+    if (phase === 'legacy' || phase === 'modern') {
+      const call = plainToolCall(message)
+      if (call !== undefined && this.#isHot(message, call, phase)) {
+        this.#startCall(call, phase)
+        return
+      }
+      const cancelled = cancelledRequest(message)
+      const pending = cancelled === undefined ? undefined : this.#callsById.get(cancelled.requestId)
+      if (pending !== undefined) {
+        pending.cancel(cancelled?.reason)
+        return
+      }
+    }
+    this.#deliver(message)
+  }
+
+  #isHot(message: unknown, call: PlainToolCall, era: Era): boolean {
+    if (this.#deps.extensionToolNames.has(call.name)) return false
+    return era === 'modern' ? this.#deps.isModernEnvelope(message, call.meta) : isLegacyCall(call)
+  }
+
+  #startCall({ id, name, args, progressToken }: PlainToolCall, era: Era): void {
+    const { desk, wire } = this.#deps
+    const caller = this.#caller
+    const progress =
+      progressToken === undefined
+        ? undefined
+        : (update: Parameters<Wire['progress']>[1]) => this.#transport.send(wire.progress(progressToken, update))
+    const started = desk.start(this.#calls, caller, name, args, progress, (answer, call) => {
+      if (call !== undefined && this.#callsById.get(id) === call) this.#callsById.delete(id)
+      this.#answer(id, name, caller, answer, era, call?.cancelled === true)
+    })
+    if (started !== undefined) this.#callsById.set(id, started)
+  }
+
+  #answer(id: RequestId, name: string, caller: ToolCaller, answer: ToolAnswer, era: Era, cancelled: boolean): void {
+    if (cancelled) this.#batches.forget(id)
+    else this.#reply(id, this.#deps.wire.callResponse(id, callOutcome(this.#deps.lists, caller, name, answer), era))
+    if (this.#inputEnded) this.#closeWhenIdle()
+  }
+
+  #reply(id: RequestId, text: string): void {
+    if (!this.#batches.take(id, text)) this.#transport.send(text)
+  }
+
+  #onBatch(messages: readonly unknown[]): void {
+    if (this.#revision !== BATCH_REVISION || messages.length === 0 || messages.length > BATCH_MAX) {
+      const reason = `Invalid Request: batches of 1 to ${BATCH_MAX} messages exist only in protocol revision ${BATCH_REVISION}`
+      this.#transport.send(this.#deps.wire.errorResponse(null, jsonRpcCodes.invalidRequest, reason))
+      return
+    }
+    this.#batches.open(messages.filter((message) => isJSONRPCRequest(message)).map((message) => message.id))
+    for (const message of messages) this.#onMessage(message)
+  }
+
+  /** Hands a message to the SDK and notes what its answer will decide. */
+  #deliver(raw: unknown): void {
+    let message: JSONRPCMessage
+    try {
+      message = parseJSONRPCMessage(raw)
+    } catch {
+      if (isRecord(raw) && ('result' in raw || 'error' in raw)) return
+      const id = isRecord(raw) && isRequestId(raw['id']) ? raw['id'] : null
+      const reason = 'Invalid Request: the message is not valid JSON-RPC 2.0'
+      this.#transport.send(this.#deps.wire.errorResponse(id, jsonRpcCodes.invalidRequest, reason))
+      return
+    }
+    if ('method' in message) this.#notePhase(message)
+    if (isJSONRPCRequest(message) && message.method !== 'subscriptions/listen') this.#sdkRequests.add(message.id)
+    const cancelled = cancelledRequest(message)
+    if (cancelled !== undefined) this.#sdkAnswered(cancelled.requestId)
+    this.#sdkTransport.onmessage?.(message)
+  }
+
+  #notePhase(message: JSONRPCMessage & { method: string }): void {
+    if (this.#phase !== 'opening' && this.#phase !== 'legacy-opening') return
+    const params: unknown = 'params' in message ? message.params : undefined
+    const meta = isRecord(params) && isRecord(params['_meta']) ? params['_meta'] : undefined
+    if (isJSONRPCRequest(message) && this.#deps.isModernEnvelope(message, meta)) {
+      if (this.#phase === 'legacy-opening') return
+      this.#caller = this.#callerFor(envelopeClientName(meta))
+      if (message.method !== 'server/discover') this.#phase = 'modern'
+      return
+    }
+    if (meta !== undefined && 'io.modelcontextprotocol/protocolVersion' in meta) return
+    this.#phase = 'legacy-opening'
+    if (isJSONRPCRequest(message) && message.method === 'initialize') {
+      this.#initializeId = message.id
+      const client = isRecord(params) ? params['clientInfo'] : undefined
+      this.#caller = this.#callerFor(isRecord(client) && typeof client['name'] === 'string' ? client['name'] : undefined)
+    }
+  }
+
+  #sendFromSdk(message: JSONRPCMessage): void {
+    const id = 'method' in message ? undefined : message.id
+    const text = JSON.stringify(message)
+    if (id === undefined) {
+      this.#transport.send(text)
+      return
+    }
+    if (id === this.#initializeId && 'result' in message) {
+      this.#initializeId = undefined
+      this.#phase = 'legacy'
+      this.#revision = String(message.result['protocolVersion'])
+    }
+    this.#reply(id, text)
+    this.#sdkAnswered(id)
+  }
+
+  #sdkAnswered(id: RequestId): void {
+    this.#sdkRequests.delete(id)
+    if (this.#inputEnded) this.#closeWhenIdle()
+  }
+
+  #onOversizedLine({ head, tail }: OversizedLine): void {
+    const reason = `Invalid Request: a message must not exceed ${limits.messageBytesMax} bytes`
+    const data = { code: 'ERR_TOO_LARGE', limit: limits.messageBytesMax }
+    this.#transport.send(this.#deps.wire.errorResponse(idAtTheEnds(head, tail), jsonRpcCodes.invalidRequest, reason, data))
+  }
+
+  #onInputEnd(): void {
+    if (this.#inputEnded) return
+    this.#inputEnded = true
+    this.#graceTimer = setTimeout(() => this.#abandon(), limits.shutdownGraceMs)
+    this.#closeWhenIdle()
+  }
+
+  #closeWhenIdle(): void {
+    if (this.#calls.inFlight === 0 && this.#sdkRequests.size === 0) this.#abandon()
+  }
+
+  #abandon(): void {
+    for (const call of this.#callsById.values()) call.cancel(new Error('The connection ended'))
+    this.#sdkTransport.onclose?.()
+    this.#finish()
+  }
+
+  #finish(): void {
+    clearTimeout(this.#graceTimer)
+    this.#inputEnded = true
+    this.#transport.close()
+    this.#resolveClosed()
+  }
+}
+
+/** The id of a message of which only the two ends are known: where every client puts it, first or last. */
+export function idAtTheEnds(head: string, tail: string): RequestId | null {
+  const first = /^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,15}|"(?:[^"\\]|\\.){0,200}")\s*,/.exec(head)
+  const last = /,\s*"id"\s*:\s*(-?\d{1,15}|"(?:[^"\\]|\\.){0,200}")\s*\}\s*$/.exec(tail)
+  const text = first?.[1] ?? last?.[1]
+  if (text === undefined) return null
+  try {
+    return JSON.parse(text) as RequestId
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,158 @@
+import {
+  type CallToolResult,
+  type jsonSchemaValidator,
+  mergeCapabilities,
+  type ContentBlock,
+  ProtocolError,
+  ProtocolErrorCode,
+  ResourceNotFoundError,
+  Server,
+  type ServerCapabilities,
+  type ServerContext,
+  type Tool,
+} from '@modelcontextprotocol/server'
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv'
+import type { Progress } from '../contract/call.ts'
+import type { Logger } from '../kernel/logger.ts'
+import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
+import type { CallDesk, ConnectionCalls } from './call-desk.ts'
+import { callOutcome } from './call-outcome.ts'
+import { isRequestId } from './call-request.ts'
+import type { DoorExtension, ListKind, ResourceProvider } from './door-extension.ts'
+import type { SkillCatalog } from './skill-catalog.ts'
+import { installSkills, skillCapabilities, skillResources } from './skill-methods.ts'
+import type { ToolLists } from './tool-list.ts'
+import type { ServerIdentity } from './wire.ts'
+
+/**
+ * The SDK's low-level server, one for each connection or stateless request. It answers everything that the hot path does
+ * not: handshake, lists, skills, extension methods, and the tool calls that need the SDK's judgement.
+ */
+export type ProtocolDeps = Readonly<{
+  identity: ServerIdentity
+  instructions: string
+  desk: CallDesk
+  lists: ToolLists
+  logger: Logger
+  skills: SkillCatalog | undefined
+  extension: DoorExtension | undefined
+  extensionToolNames: ReadonlySet<string>
+  changed(kind: ListKind): void
+}>
+
+export type ProtocolConnection = Readonly<{ calls: ConnectionCalls; caller(): ToolCaller }>
+
+/** Only a server that asks its client for input validates with it, so it is made when first used. */
+let ajv: AjvJsonSchemaValidator | undefined
+const validator: jsonSchemaValidator = {
+  getValidator(schema) {
+    ajv ??= new AjvJsonSchemaValidator()
+    return ajv.getValidator(schema)
+  },
+}
+
+export function createProtocolServer(deps: ProtocolDeps, connection: ProtocolConnection): Server {
+  const { extension, skills } = deps
+  let capabilities: ServerCapabilities = { tools: { listChanged: true } }
+  if (skills !== undefined) capabilities = mergeCapabilities(capabilities, skillCapabilities)
+  if (extension !== undefined) capabilities = mergeCapabilities(capabilities, extension.capabilities)
+
+  const server = new Server(deps.identity, {
+    capabilities,
+    instructions: deps.instructions,
+    jsonSchemaValidator: validator,
+    ...extension?.serverOptions,
+  })
+  server.onerror = (error) => deps.logger.debug('MCP connection reported an error', { error: error.message })
+  installTools(server, deps, connection)
+  if (skills !== undefined) installSkills(server, skills, () => connection.caller().principal)
+  const providers: ResourceProvider[] = []
+  if (extension?.resources !== undefined) providers.push(extension.resources)
+  if (skills !== undefined) providers.push(skillResources(skills))
+  if (providers.length > 0) installResources(server, providers, connection)
+  extension?.install(server)
+  return server
+}
+
+function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolConnection): void {
+  const { extension } = deps
+  server.setRequestHandler('tools/list', ({ params }) => {
+    const page = deps.lists.page(connection.caller(), params?.cursor)
+    if (page === undefined) {
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'cursor: not one that this list gave out. List again from the start.')
+    }
+    const { tools, nextCursor } = page
+    if (nextCursor !== undefined) return { tools: [...tools] as Tool[], nextCursor }
+    return { tools: [...tools, ...(extension?.tools ?? [])] as Tool[] }
+  })
+
+  server.setRequestHandler('tools/call', async ({ params }, context) => {
+    const caller = connection.caller()
+    if (extension !== undefined && deps.extensionToolNames.has(params.name)) {
+      const call = { server, context, caller, changed: deps.changed }
+      return (await extension.callTool(params.name, params.arguments ?? {}, call)) as CallToolResult
+    }
+    const answer = await callThroughDesk(deps.desk, connection, caller, params, context)
+    const outcome = callOutcome(deps.lists, caller, params.name, answer)
+    if (outcome.kind === 'error') throw new ProtocolError(outcome.code, outcome.message, outcome.data)
+    return resultObject(answer, outcome.structured)
+  })
+}
+
+function callThroughDesk(
+  desk: CallDesk,
+  connection: ProtocolConnection,
+  caller: ToolCaller,
+  params: { name: string; arguments?: Record<string, unknown> | undefined },
+  context: ServerContext,
+): Promise<ToolAnswer> {
+  const token = context.mcpReq._meta?.progressToken
+  const progress = isRequestId(token)
+    ? (update: Progress) => {
+        const note = { method: 'notifications/progress' as const, params: { progressToken: token, ...update } }
+        context.mcpReq.notify(note).catch(() => {})
+      }
+    : undefined
+  return new Promise((resolve) => {
+    const call = desk.start(connection.calls, caller, params.name, params.arguments ?? {}, progress, resolve)
+    const { signal } = context.mcpReq
+    if (call !== undefined) signal.addEventListener('abort', () => call.cancel(signal.reason), { once: true })
+  })
+}
+
+function resultObject(answer: ToolAnswer, structured: boolean): CallToolResult {
+  return {
+    content: (answer.content as ContentBlock[] | undefined) ?? [{ type: 'text', text: answer.json }],
+    ...(structured ? { structuredContent: JSON.parse(answer.json) as Record<string, unknown> } : {}),
+    ...(answer.isError ? { isError: true } : {}),
+  }
+}
+
+function installResources(server: Server, providers: readonly ResourceProvider[], connection: ProtocolConnection): void {
+  server.setRequestHandler('resources/list', async () => {
+    const caller = connection.caller()
+    const lists = await Promise.all(providers.map((provider) => provider.list(caller)))
+    return { resources: lists.flat() }
+  })
+  server.setRequestHandler('resources/templates/list', () => ({
+    resourceTemplates: providers.flatMap((provider) => provider.templates),
+  }))
+  server.setRequestHandler('resources/read', async ({ params }) => {
+    const caller = connection.caller()
+    for (const provider of providers) {
+      const result = await provider.read(params.uri, caller)
+      if (result !== undefined) return result
+    }
+    throw new ResourceNotFoundError(params.uri)
+  })
+}
+
+/** Tells the client of one connection that a list changed; a connection that just ended is no error. */
+export function announceChange(server: Server, kind: ListKind): void {
+  const { tools, prompts, resources } = server.getCapabilities()
+  const ignore = () => {}
+  if (server.transport === undefined) return
+  if (kind === 'tools' && tools?.listChanged) server.sendToolListChanged().catch(ignore)
+  else if (kind === 'prompts' && prompts?.listChanged) server.sendPromptListChanged().catch(ignore)
+  else if (kind === 'resources' && resources?.listChanged) server.sendResourceListChanged().catch(ignore)
+}

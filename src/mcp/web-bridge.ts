@@ -1,0 +1,66 @@
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+/** Between node:http and the web-standard face of the SDK, for everything that is not a plain tool call. */
+
+/** The request without its body, which travels parsed. Aborted when the client goes away before the response is complete. */
+export function webRequestOf(req: IncomingMessage, res: ServerResponse): Request {
+  const headers = new Headers()
+  for (const [name, value] of Object.entries(req.headers)) {
+    if (name.startsWith(':') || value === undefined) continue
+    headers.set(name, Array.isArray(value) ? value.join(', ') : value)
+  }
+  const gone = new AbortController()
+  res.once('close', () => {
+    if (!res.writableFinished) gone.abort(new Error('The client disconnected'))
+  })
+  const path = req.url?.startsWith('/') === true ? req.url : '/'
+  return new Request(`http://localhost${path}`, { method: req.method ?? 'GET', headers, signal: gone.signal })
+}
+
+export async function sendWebResponse(response: Response, res: ServerResponse): Promise<void> {
+  const { body } = response
+  res.writeHead(response.status, Object.fromEntries(response.headers))
+  if (body === null) {
+    res.end()
+    return
+  }
+  res.flushHeaders()
+  const reader = body.getReader()
+  const cancel = (): void => {
+    reader.cancel().catch(() => {})
+  }
+  res.once('close', cancel)
+  for (let part = await reader.read(); !part.done && !res.destroyed; part = await reader.read()) {
+    if (!res.write(part.value)) await Promise.race([once(res, 'drain'), once(res, 'close')])
+  }
+  res.off('close', cancel)
+  res.end()
+}
+
+/** Reads a body of at most `bytesMax`; `undefined` when there is more, in which case the rest is not kept. */
+export function readBody(req: IncomingMessage, bytesMax: number, done: (text: string | undefined) => void): void {
+  if (Number(req.headers['content-length']) > bytesMax) {
+    done(undefined)
+    return
+  }
+  let first: Buffer | undefined
+  let more: Buffer[] | undefined
+  let bytes = 0
+  let tooLong = false
+  req.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+    if (tooLong) return
+    if (bytes > bytesMax) {
+      tooLong = true
+      first = more = undefined
+      done(undefined)
+    } else if (first === undefined) first = chunk
+    else if (more === undefined) more = [first, chunk]
+    else more.push(chunk)
+  })
+  req.once('end', () => {
+    if (!tooLong) done((more === undefined ? first : Buffer.concat(more))?.toString() ?? '')
+  })
+  req.once('error', () => {})
+}

@@ -1,0 +1,64 @@
+import {
+  INVALID_PARAMS,
+  INVALID_REQUEST,
+  PARSE_ERROR,
+  SERVER_INFO_META_KEY,
+} from '@modelcontextprotocol/server'
+import type { Progress } from '../contract/call.ts'
+import type { ToolAnswer } from '../tools/runtime/tool-host.ts'
+
+/**
+ * JSON-RPC messages as text. The hot path writes them by concatenation: a tool's answer arrives as JSON text and goes out
+ * as that same text, so nothing is parsed or serialised twice.
+ */
+export type RequestId = string | number
+export type Era = 'legacy' | 'modern'
+export type ServerIdentity = Readonly<{ name: string; version: string }>
+
+export const MODERN_REVISION = '2026-07-28'
+export const jsonRpcCodes = { parseError: PARSE_ERROR, invalidRequest: INVALID_REQUEST, invalidParams: INVALID_PARAMS }
+
+/** What a finished call becomes on the wire. */
+export type CallOutcome =
+  | Readonly<{ kind: 'result'; answer: ToolAnswer; structured: boolean }>
+  | Readonly<{ kind: 'error'; code: number; message: string; data: unknown }>
+
+export type Wire = Readonly<{
+  callResponse(id: RequestId, outcome: CallOutcome, era: Era): string
+  errorResponse(id: RequestId | null, code: number, message: string, data?: unknown): string
+  progress(token: RequestId, update: Progress): string
+}>
+
+export function createWire(identity: ServerIdentity): Wire {
+  const modernTail = `,"resultType":"complete","_meta":{${JSON.stringify(SERVER_INFO_META_KEY)}:${JSON.stringify(identity)}}`
+
+  return {
+    callResponse(id, outcome, era) {
+      if (outcome.kind === 'error') return errorResponse(id, outcome.code, outcome.message, outcome.data)
+      const { answer } = outcome
+      const content =
+        answer.content === undefined
+          ? `[{"type":"text","text":${JSON.stringify(answer.json)}}]`
+          : JSON.stringify(answer.content)
+      const structured = outcome.structured ? `,"structuredContent":${answer.json}` : ''
+      const failed = answer.isError ? ',"isError":true' : ''
+      const tail = era === 'modern' ? modernTail : ''
+      return `{"jsonrpc":"2.0","id":${idText(id)},"result":{"content":${content}${structured}${failed}${tail}}}`
+    },
+    errorResponse,
+    progress(token, update) {
+      return JSON.stringify({
+        jsonrpc: '2.0',
+        method: 'notifications/progress',
+        params: { progressToken: token, ...update },
+      })
+    },
+  }
+}
+
+function errorResponse(id: RequestId | null, code: number, message: string, data?: unknown): string {
+  const error = data === undefined ? { code, message } : { code, message, data }
+  return `{"jsonrpc":"2.0","id":${id === null ? 'null' : idText(id)},"error":${JSON.stringify(error)}}`
+}
+
+const idText = (id: RequestId): string => (typeof id === 'number' ? String(id) : JSON.stringify(id))

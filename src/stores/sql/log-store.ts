@@ -1,0 +1,120 @@
+import type { LogEntry, LogStore } from '../../audit/ports.ts'
+import { appendLeaf, leafHash } from '../../audit/tree.ts'
+import { tenantId } from '../../contract/principal.ts'
+import { statement, statementFamily } from './statements.ts'
+import { headOf, sessionOf } from './units.ts'
+
+const insertEntry = statement<{
+  tenant: string
+  seq: number
+  at: number
+  record: string
+  nodes: Uint8Array
+  task_number: number | null
+  record_hash: string | null
+}>()((db, arg) =>
+  db.insertInto('log_entries').values({
+    tenant: arg('tenant'),
+    seq: arg('seq'),
+    at: arg('at'),
+    record: arg('record'),
+    nodes: arg('nodes'),
+    task_number: arg('task_number'),
+    record_hash: arg('record_hash'),
+  }),
+)
+const findHead = statement<{ tenant: string }>()((db, arg) =>
+  db.selectFrom('log_heads').select(['size', 'peaks']).where('tenant', '=', arg('tenant')),
+)
+const listEntries = statement<{ tenant: string; from_seq: number; limit: number }>()((db, arg) =>
+  db
+    .selectFrom('log_entries')
+    .select(['seq', 'record', 'nodes', 'task_number', 'record_hash'])
+    .where('tenant', '=', arg('tenant'))
+    .where('seq', '>=', arg('from_seq'))
+    .orderBy('seq')
+    .limit(arg('limit')),
+)
+/** A proof needs at most two nodes per level, so the number of shapes is bounded by the height of the tree. */
+const nodesFamily = statementFamily<Record<string, string | number>, { seq: number; nodes: Uint8Array }>(
+  (shape) => (db, arg) =>
+    db
+      .selectFrom('log_entries')
+      .select(['seq', 'nodes'])
+      .where('tenant', '=', arg('tenant') as string)
+      .where(
+        'seq',
+        'in',
+        Array.from({ length: Number(shape) }, (_, index) => arg(`seq${index}`) as number),
+      ),
+)
+const listTrail = statement<{ tenant: string; number: number; from_seq: number; to_seq: number }>()((db, arg) =>
+  db
+    .selectFrom('log_entries')
+    .select(['seq', 'record_hash', 'at'])
+    .where('tenant', '=', arg('tenant'))
+    .where('task_number', '=', arg('number'))
+    .where('seq', '>=', arg('from_seq'))
+    .where('seq', '<', arg('to_seq'))
+    .orderBy('seq'),
+)
+const listTenants = statement<Record<never, never>>()((db) =>
+  db.selectFrom('log_heads').select('tenant').orderBy('tenant'),
+)
+
+export const sqlLogStore: LogStore = {
+  nextSeq: (unit, tenant) => headOf(unit, tenant).state.size,
+  async appendEntry(unit, tenant, entry) {
+    const head = headOf(unit, tenant)
+    const seq = head.state.size
+    const appended = appendLeaf(head.state, leafHash(entry.record))
+    await sessionOf(unit).run(insertEntry, {
+      tenant,
+      seq,
+      at: entry.atMs,
+      record: entry.record,
+      nodes: appended.nodes,
+      task_number: entry.taskNumber,
+      record_hash: entry.recordHash,
+    })
+    head.state.size = appended.head.size
+    head.state.peaks = appended.head.peaks
+    head.changed = true
+  },
+  async head(unit, tenant) {
+    const row = await sessionOf(unit).get(findHead, { tenant })
+    return row === undefined ? { size: 0, peaks: Buffer.alloc(0) } : { size: row.size, peaks: Buffer.from(row.peaks) }
+  },
+  async entries(unit, tenant, fromSeq, limit) {
+    const rows = await sessionOf(unit).all(listEntries, { tenant, from_seq: fromSeq, limit })
+    return rows.map(
+      (row): LogEntry => ({
+        seq: row.seq,
+        record: row.record,
+        nodes: row.nodes,
+        taskNumber: row.task_number,
+        recordHash: row.record_hash,
+      }),
+    )
+  },
+  async nodes(unit, tenant, seqs) {
+    const distinct = [...new Set(seqs)]
+    if (distinct.length === 0) return new Map()
+    const args: Record<string, string | number> = { tenant }
+    for (const [index, seq] of distinct.entries()) args[`seq${index}`] = seq
+    const rows = await sessionOf(unit).all(nodesFamily(String(distinct.length)), args)
+    return new Map(rows.map((row) => [row.seq, row.nodes]))
+  },
+  async trailRecords(unit, tenant, taskNumber, range) {
+    const rows = await sessionOf(unit).all(listTrail, {
+      tenant,
+      number: taskNumber,
+      from_seq: range.fromSeq,
+      to_seq: range.toSeq,
+    })
+    return rows.map((row) => ({ seq: row.seq, hash: row.record_hash ?? '', atMs: row.at }))
+  },
+  async tenants(unit) {
+    return (await sessionOf(unit).all(listTenants, {})).map((row) => tenantId(row.tenant))
+  },
+}

@@ -1,0 +1,97 @@
+import type { Dialect } from './statements.ts'
+
+/**
+ * Append-only: a migration that has landed is never edited. Each runs in one transaction and raises the version by one.
+ * `$blob`, `$integer` and `$identity` stand for the dialect's types; a statement for one dialect only says so.
+ */
+export type Migration = Readonly<{
+  name: string
+  statements: readonly (string | Readonly<{ only: Dialect; sql: string }>)[]
+}>
+
+export const migrations: readonly Migration[] = [
+  {
+    name: 'log',
+    statements: [
+      `CREATE TABLE log_heads (
+        tenant TEXT PRIMARY KEY, size $integer NOT NULL, peaks $blob NOT NULL,
+        task_count $integer NOT NULL, thought_count $integer NOT NULL, session_count $integer NOT NULL)`,
+      `CREATE TABLE log_entries (
+        tenant TEXT NOT NULL, seq $integer NOT NULL, at $integer NOT NULL, record TEXT NOT NULL, nodes $blob NOT NULL,
+        task_number $integer, record_hash TEXT, PRIMARY KEY (tenant, seq))`,
+      'CREATE INDEX log_entries_by_task ON log_entries (tenant, task_number, seq) WHERE task_number IS NOT NULL',
+    ],
+  },
+  {
+    name: 'api keys',
+    statements: [
+      `CREATE TABLE api_keys (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+        role TEXT NOT NULL, tier TEXT NOT NULL, scopes TEXT, created_at $integer NOT NULL, created_by TEXT NOT NULL,
+        expires_at $integer, last_used_at $integer, revoked_at $integer, PRIMARY KEY (tenant, id))`,
+    ],
+  },
+  {
+    name: 'ledger',
+    statements: [
+      `CREATE TABLE projects (
+        tenant TEXT NOT NULL, slug TEXT NOT NULL, task_count $integer NOT NULL, created_at $integer NOT NULL,
+        created_by TEXT NOT NULL, PRIMARY KEY (tenant, slug))`,
+      `CREATE TABLE tasks (
+        row_id $identity, tenant TEXT NOT NULL, number $integer NOT NULL, project TEXT NOT NULL,
+        sequence $integer NOT NULL, title TEXT NOT NULL, description TEXT NOT NULL, status TEXT NOT NULL,
+        priority_rank $integer NOT NULL, progress $real NOT NULL, assignee TEXT NOT NULL, labels TEXT NOT NULL,
+        estimate_hours $real, blocked_reason TEXT, parent_number $integer, created_at $integer NOT NULL,
+        created_by TEXT NOT NULL, updated_at $integer NOT NULL, updated_by TEXT NOT NULL, UNIQUE (tenant, number))`,
+      'CREATE INDEX tasks_by_updated ON tasks (tenant, updated_at, number)',
+      'CREATE INDEX tasks_by_project ON tasks (tenant, project, status, updated_at)',
+      'CREATE INDEX tasks_by_parent ON tasks (tenant, parent_number) WHERE parent_number IS NOT NULL',
+      `CREATE TABLE task_labels (
+        tenant TEXT NOT NULL, task_number $integer NOT NULL, label TEXT NOT NULL, PRIMARY KEY (tenant, label, task_number))`,
+      'CREATE INDEX task_labels_by_task ON task_labels (tenant, task_number)',
+      `CREATE TABLE task_dependencies (
+        tenant TEXT NOT NULL, task_number $integer NOT NULL, depends_on_number $integer NOT NULL,
+        PRIMARY KEY (tenant, task_number, depends_on_number))`,
+      `CREATE TABLE thoughts (
+        tenant TEXT NOT NULL, number $integer NOT NULL, task_number $integer NOT NULL, chain_position $integer NOT NULL,
+        log_seq $integer NOT NULL, type TEXT NOT NULL, content TEXT NOT NULL, branch TEXT, commit_sha TEXT,
+        tests_run TEXT, blockers TEXT, metadata TEXT, hash TEXT NOT NULL, previous_hash TEXT,
+        recorded_at $integer NOT NULL, recorded_by TEXT NOT NULL, PRIMARY KEY (tenant, number))`,
+      'CREATE UNIQUE INDEX thoughts_by_task ON thoughts (tenant, task_number, chain_position)',
+      `CREATE TABLE audit_sessions (
+        tenant TEXT NOT NULL, number $integer NOT NULL, task_number $integer NOT NULL, auditor_id TEXT NOT NULL,
+        reason TEXT, scope TEXT NOT NULL, started_at $integer NOT NULL, started_by TEXT NOT NULL,
+        start_seq $integer NOT NULL, end_seq $integer, finalized_at $integer, only_task_number $integer,
+        merkle_root TEXT, tree_depth $integer, leaf_count $integer, PRIMARY KEY (tenant, number))`,
+      {
+        only: 'sqlite',
+        sql: `CREATE VIRTUAL TABLE tasks_search USING fts5 (title, description, content='tasks', content_rowid='row_id',
+          tokenize='porter unicode61 remove_diacritics 2')`,
+      },
+      {
+        only: 'postgres',
+        sql: `ALTER TABLE tasks ADD COLUMN search tsvector GENERATED ALWAYS AS
+          (to_tsvector('english', title || ' ' || description)) STORED`,
+      },
+      { only: 'postgres', sql: 'CREATE INDEX tasks_search ON tasks USING gin (search)' },
+    ],
+  },
+]
+
+const types: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {
+  sqlite: { $blob: 'BLOB', $integer: 'INTEGER', $real: 'REAL', $identity: 'INTEGER PRIMARY KEY' },
+  postgres: {
+    $blob: 'BYTEA',
+    $integer: 'BIGINT',
+    $real: 'DOUBLE PRECISION',
+    $identity: 'BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY',
+  },
+}
+
+/** The statements of one migration in one dialect. */
+export function migrationSql(migration: Migration, dialect: Dialect): string[] {
+  return migration.statements
+    .filter((part) => typeof part === 'string' || part.only === dialect)
+    .map((part) => (typeof part === 'string' ? part : part.sql))
+    .map((sql) => sql.replace(/\$[a-z]+/g, (token) => types[dialect][token] ?? token))
+}

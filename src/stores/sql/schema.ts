@@ -1,0 +1,125 @@
+import type { Generated } from 'kysely'
+
+/** The tables, as Kysely sees them. Times are milliseconds; JSON is text; hashes in `nodes` and `peaks` are raw bytes. */
+export type Schema = {
+  log_heads: LogHeadTable
+  log_entries: LogEntryTable
+  api_keys: ApiKeyTable
+  projects: ProjectTable
+  tasks: TaskTable
+  task_labels: TaskLabelTable
+  task_dependencies: TaskDependencyTable
+  thoughts: ThoughtTable
+  audit_sessions: AuditSessionTable
+}
+
+/** One row per tenant. Every writer of a tenant holds it, which is what makes numbers and log positions gapless. */
+export type LogHeadTable = {
+  tenant: string
+  size: number
+  peaks: Uint8Array
+  task_count: number
+  thought_count: number
+  session_count: number
+}
+
+export type LogEntryTable = {
+  tenant: string
+  seq: number
+  at: number
+  record: string
+  nodes: Uint8Array
+  /** The task that a trail record belongs to, and the hash that audit sessions use for it. */
+  task_number: number | null
+  record_hash: string | null
+}
+
+export type ApiKeyTable = {
+  tenant: string
+  id: string
+  prefix: string
+  hash: string
+  name: string
+  role: string
+  tier: string
+  scopes: string | null
+  created_at: number
+  created_by: string
+  expires_at: number | null
+  last_used_at: number | null
+  revoked_at: number | null
+}
+
+export type ProjectTable = {
+  tenant: string
+  slug: string
+  task_count: number
+  created_at: number
+  created_by: string
+}
+
+export type TaskTable = {
+  /** Joins the full-text index; never leaves the store. */
+  row_id: Generated<number>
+  tenant: string
+  number: number
+  project: string
+  sequence: number
+  title: string
+  description: string
+  status: string
+  /** Sorts by meaning: low 0, normal 1, high 2, critical 3. */
+  priority_rank: number
+  progress: number
+  assignee: string
+  labels: string
+  estimate_hours: number | null
+  blocked_reason: string | null
+  parent_number: number | null
+  created_at: number
+  created_by: string
+  updated_at: number
+  updated_by: string
+}
+
+export type TaskLabelTable = { tenant: string; task_number: number; label: string }
+export type TaskDependencyTable = { tenant: string; task_number: number; depends_on_number: number }
+
+export type ThoughtTable = {
+  tenant: string
+  number: number
+  task_number: number
+  chain_position: number
+  log_seq: number
+  type: string
+  content: string
+  branch: string | null
+  commit_sha: string | null
+  tests_run: string | null
+  blockers: string | null
+  metadata: string | null
+  hash: string
+  previous_hash: string | null
+  recorded_at: number
+  recorded_by: string
+}
+
+export type AuditSessionTable = {
+  tenant: string
+  number: number
+  task_number: number
+  auditor_id: string
+  reason: string | null
+  scope: string
+  started_at: number
+  started_by: string
+  /** The log position from which records count. */
+  start_seq: number
+  /** The position before which they count; null while the session is open. */
+  end_seq: number | null
+  finalized_at: number | null
+  only_task_number: number | null
+  merkle_root: string | null
+  tree_depth: number | null
+  leaf_count: number | null
+}

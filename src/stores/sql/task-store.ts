@@ -1,0 +1,356 @@
+import type { Selectable } from 'kysely'
+import type { Project, Task, TaskStore } from '../../domains/tasks/ports.ts'
+import { finishedStatuses, type TaskStatus, taskPriorities } from '../../domains/tasks/rules.ts'
+import type { ProjectTable, TaskTable } from './schema.ts'
+import { rawStatement, statement } from './statements.ts'
+import { countTasks, listTasks } from './task-list.ts'
+import { headOf, sessionOf } from './units.ts'
+
+type TaskKey = { tenant: string; number: number }
+
+const takeSequence = statement<{ tenant: string; slug: string }>()((db, arg) =>
+  db
+    .updateTable('projects')
+    .set((expression) => ({ task_count: expression('task_count', '+', 1) }))
+    .where('tenant', '=', arg('tenant'))
+    .where('slug', '=', arg('slug'))
+    .returning('task_count'),
+)
+
+type TaskRow = Omit<Selectable<TaskTable>, 'row_id'>
+
+const insertTask = statement<TaskRow>()((db, arg) =>
+  db
+    .insertInto('tasks')
+    .values({
+      tenant: arg('tenant'),
+      number: arg('number'),
+      project: arg('project'),
+      sequence: arg('sequence'),
+      title: arg('title'),
+      description: arg('description'),
+      status: arg('status'),
+      priority_rank: arg('priority_rank'),
+      progress: arg('progress'),
+      assignee: arg('assignee'),
+      labels: arg('labels'),
+      estimate_hours: arg('estimate_hours'),
+      blocked_reason: arg('blocked_reason'),
+      parent_number: arg('parent_number'),
+      created_at: arg('created_at'),
+      created_by: arg('created_by'),
+      updated_at: arg('updated_at'),
+      updated_by: arg('updated_by'),
+    })
+    .returning('row_id'),
+)
+
+const updateTask = statement<TaskRow>()((db, arg) =>
+  db
+    .updateTable('tasks')
+    .set({
+      description: arg('description'),
+      status: arg('status'),
+      priority_rank: arg('priority_rank'),
+      progress: arg('progress'),
+      assignee: arg('assignee'),
+      labels: arg('labels'),
+      blocked_reason: arg('blocked_reason'),
+      updated_at: arg('updated_at'),
+      updated_by: arg('updated_by'),
+    })
+    .where('tenant', '=', arg('tenant'))
+    .where('number', '=', arg('number'))
+    .returning('row_id'),
+)
+
+/** SQLite's full-text index is kept by hand; PostgreSQL computes its own from the row. */
+const indexText = statement<{ row_id: number; title: string; description: string }>()((db, arg, { sql }) =>
+  rawStatement(
+    sql`insert into tasks_search (rowid, title, description) values (${arg('row_id')}, ${arg('title')}, ${arg('description')})`,
+    db,
+  ),
+)
+const unindexText = statement<{ row_id: number; title: string; description: string }>()((db, arg, { sql }) =>
+  rawStatement(
+    sql`insert into tasks_search (tasks_search, rowid, title, description) values ('delete', ${arg('row_id')}, ${arg('title')}, ${arg('description')})`,
+    db,
+  ),
+)
+
+const insertLabel = statement<{ tenant: string; number: number; label: string }>()((db, arg) =>
+  db
+    .insertInto('task_labels')
+    .values({ tenant: arg('tenant'), task_number: arg('number'), label: arg('label') })
+    .onConflict((conflict) => conflict.doNothing()),
+)
+const deleteLabels = statement<TaskKey>()((db, arg) =>
+  db.deleteFrom('task_labels').where('tenant', '=', arg('tenant')).where('task_number', '=', arg('number')),
+)
+
+const findTask = statement<TaskKey>()((db, arg) =>
+  db.selectFrom('tasks').selectAll().where('tenant', '=', arg('tenant')).where('number', '=', arg('number')),
+)
+const childNumbers = statement<TaskKey>()((db, arg) =>
+  db
+    .selectFrom('tasks')
+    .select('number')
+    .where('tenant', '=', arg('tenant'))
+    .where('parent_number', '=', arg('number'))
+    .orderBy('number'),
+)
+const latestProject = statement<{ tenant: string }>()((db, arg) =>
+  db
+    .selectFrom('tasks')
+    .select('project')
+    .where('tenant', '=', arg('tenant'))
+    .orderBy('updated_at', 'desc')
+    .orderBy('number', 'desc')
+    .limit(1),
+)
+
+const unmetOf = (status: string) => finishedStatuses.includes(status as TaskStatus) === false
+
+const dependencyNumbers = statement<TaskKey>()((db, arg) =>
+  db
+    .selectFrom('task_dependencies')
+    .select('depends_on_number')
+    .where('tenant', '=', arg('tenant'))
+    .where('task_number', '=', arg('number'))
+    .orderBy('depends_on_number'),
+)
+const dependencyStatuses = statement<TaskKey>()((db, arg) =>
+  db
+    .selectFrom('task_dependencies')
+    .innerJoin('tasks', (join) =>
+      join.onRef('tasks.tenant', '=', 'task_dependencies.tenant').onRef('tasks.number', '=', 'depends_on_number'),
+    )
+    .select('tasks.status')
+    .where('task_dependencies.tenant', '=', arg('tenant'))
+    .where('task_number', '=', arg('number')),
+)
+const insertDependency = statement<{ tenant: string; number: number; depends_on: number }>()((db, arg) =>
+  db
+    .insertInto('task_dependencies')
+    .values({ tenant: arg('tenant'), task_number: arg('number'), depends_on_number: arg('depends_on') }),
+)
+const deleteDependencies = statement<TaskKey>()((db, arg) =>
+  db.deleteFrom('task_dependencies').where('tenant', '=', arg('tenant')).where('task_number', '=', arg('number')),
+)
+
+const nextActions = statement<{ tenant: string; project: string; limit: number }>()((db, arg) =>
+  db
+    .selectFrom((inner) =>
+      inner
+        .selectFrom('tasks')
+        .select((expression) => [
+          'number',
+          'title',
+          'priority_rank',
+          'assignee',
+          'estimate_hours',
+          'parent_number',
+          expression
+            .selectFrom('task_dependencies as link')
+            .innerJoin('tasks as other', (join) =>
+              join.onRef('other.tenant', '=', 'link.tenant').onRef('other.number', '=', 'link.depends_on_number'),
+            )
+            .select((count) => count.fn.countAll<number>().as('count'))
+            .whereRef('link.tenant', '=', 'tasks.tenant')
+            .whereRef('link.task_number', '=', 'tasks.number')
+            .where('other.status', 'not in', [...finishedStatuses])
+            .as('unmet'),
+        ])
+        .where('tenant', '=', arg('tenant'))
+        .where('project', '=', arg('project'))
+        .where('status', '=', 'todo')
+        .as('candidate'),
+    )
+    .selectAll()
+    .orderBy((expression) => expression.case().when('unmet', '=', 0).then(0).else(1).end())
+    .orderBy('priority_rank', 'desc')
+    .orderBy('number')
+    .limit(arg('limit')),
+)
+const blockedTasks = statement<{ tenant: string; project: string; limit: number }>()((db, arg) =>
+  db
+    .selectFrom('tasks')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('project', '=', arg('project'))
+    .where('status', '=', 'blocked')
+    .orderBy('priority_rank', 'desc')
+    .orderBy('number')
+    .limit(arg('limit')),
+)
+
+const insertProject = statement<Selectable<ProjectTable>>()((db, arg) =>
+  db.insertInto('projects').values({
+    tenant: arg('tenant'),
+    slug: arg('slug'),
+    task_count: arg('task_count'),
+    created_at: arg('created_at'),
+    created_by: arg('created_by'),
+  }),
+)
+const findProject = statement<{ tenant: string; slug: string }>()((db, arg) =>
+  db.selectFrom('projects').selectAll().where('tenant', '=', arg('tenant')).where('slug', '=', arg('slug')),
+)
+const listProjects = statement<{ tenant: string; limit: number; offset: number }>()((db, arg) =>
+  db
+    .selectFrom('projects')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .orderBy('slug')
+    .limit(arg('limit'))
+    .offset(arg('offset')),
+)
+const countProjects = statement<{ tenant: string }>()((db, arg) =>
+  db
+    .selectFrom('projects')
+    .select((expression) => expression.fn.countAll<number>().as('count'))
+    .where('tenant', '=', arg('tenant')),
+)
+
+export const sqlTaskStore: TaskStore = {
+  takeTaskNumber(unit, tenant) {
+    const head = headOf(unit, tenant)
+    head.changed = true
+    head.state.taskCount += 1
+    return head.state.taskCount
+  },
+  async takeProjectSequence(unit, tenant, slug) {
+    return (await sessionOf(unit).get(takeSequence, { tenant, slug }))?.task_count
+  },
+  async insertTask(unit, tenant, task) {
+    const session = sessionOf(unit)
+    const inserted = await session.get(insertTask, toRow(tenant, task))
+    if (session.dialect === 'sqlite') {
+      await session.run(indexText, { row_id: inserted!.row_id, title: task.title, description: task.description })
+    }
+    for (const label of new Set(task.labels)) await session.run(insertLabel, { tenant, number: task.number, label })
+  },
+  async updateTask(unit, tenant, before, after) {
+    const session = sessionOf(unit)
+    const updated = await session.get(updateTask, toRow(tenant, after))
+    if (session.dialect === 'sqlite' && before.description !== after.description) {
+      const row_id = updated!.row_id
+      await session.run(unindexText, { row_id, title: before.title, description: before.description })
+      await session.run(indexText, { row_id, title: after.title, description: after.description })
+    }
+    if (before.labels !== after.labels) {
+      await session.run(deleteLabels, { tenant, number: after.number })
+      for (const label of new Set(after.labels)) await session.run(insertLabel, { tenant, number: after.number, label })
+    }
+  },
+  async findTask(unit, tenant, number) {
+    const row = await sessionOf(unit).get(findTask, { tenant, number })
+    return row === undefined ? undefined : fromRow(row)
+  },
+  listTasks,
+  countTasks,
+  async childNumbers(unit, tenant, number) {
+    return (await sessionOf(unit).all(childNumbers, { tenant, number })).map((row) => row.number)
+  },
+  async listNextActions(unit, tenant, project, limit) {
+    const rows = await sessionOf(unit).all(nextActions, { tenant, project, limit })
+    return rows.map((row) => ({
+      number: row.number,
+      title: row.title,
+      priority: taskPriorities[row.priority_rank]!,
+      assignee: row.assignee,
+      estimateHours: row.estimate_hours,
+      parentNumber: row.parent_number,
+      dependenciesUnmet: row.unmet ?? 0,
+    }))
+  },
+  async listBlocked(unit, tenant, project, limit) {
+    return (await sessionOf(unit).all(blockedTasks, { tenant, project, limit })).map(fromRow)
+  },
+  async latestProject(unit, tenant) {
+    return (await sessionOf(unit).get(latestProject, { tenant }))?.project
+  },
+  async dependencyNumbers(unit, tenant, number) {
+    return (await sessionOf(unit).all(dependencyNumbers, { tenant, number })).map((row) => row.depends_on_number)
+  },
+  async replaceDependencies(unit, tenant, number, dependsOn) {
+    const session = sessionOf(unit)
+    await session.run(deleteDependencies, { tenant, number })
+    for (const depends_on of dependsOn) await session.run(insertDependency, { tenant, number, depends_on })
+  },
+  async countUnmetDependencies(unit, tenant, number) {
+    const rows = await sessionOf(unit).all(dependencyStatuses, { tenant, number })
+    return rows.filter((row) => unmetOf(row.status)).length
+  },
+  async insertProject(unit, tenant, project) {
+    await sessionOf(unit).run(insertProject, {
+      tenant,
+      slug: project.slug,
+      task_count: project.taskCount,
+      created_at: project.createdAtMs,
+      created_by: project.createdBy,
+    })
+  },
+  async findProject(unit, tenant, slug) {
+    const row = await sessionOf(unit).get(findProject, { tenant, slug })
+    return row === undefined ? undefined : toProject(row)
+  },
+  async listProjects(unit, tenant, page) {
+    return (await sessionOf(unit).all(listProjects, { tenant, ...page })).map(toProject)
+  },
+  async countProjects(unit, tenant) {
+    return (await sessionOf(unit).get(countProjects, { tenant }))?.count ?? 0
+  },
+}
+
+function toRow(tenant: string, task: Task): TaskRow {
+  return {
+    tenant,
+    number: task.number,
+    project: task.project,
+    sequence: task.sequence,
+    title: task.title,
+    description: task.description,
+    status: task.status,
+    priority_rank: taskPriorities.indexOf(task.priority),
+    progress: task.progress,
+    assignee: task.assignee,
+    labels: JSON.stringify(task.labels),
+    estimate_hours: task.estimateHours,
+    blocked_reason: task.blockedReason,
+    parent_number: task.parentNumber,
+    created_at: task.createdAtMs,
+    created_by: task.createdBy,
+    updated_at: task.updatedAtMs,
+    updated_by: task.updatedBy,
+  }
+}
+
+function fromRow(row: TaskRow): Task {
+  return {
+    number: row.number,
+    title: row.title,
+    description: row.description,
+    project: row.project,
+    sequence: row.sequence,
+    status: row.status as TaskStatus,
+    priority: taskPriorities[row.priority_rank]!,
+    progress: row.progress,
+    assignee: row.assignee,
+    labels: JSON.parse(row.labels) as string[],
+    estimateHours: row.estimate_hours,
+    blockedReason: row.blocked_reason,
+    parentNumber: row.parent_number,
+    createdAtMs: row.created_at,
+    createdBy: row.created_by,
+    updatedAtMs: row.updated_at,
+    updatedBy: row.updated_by,
+  }
+}
+
+const toProject = (row: Selectable<ProjectTable>): Project => ({
+  slug: row.slug,
+  taskCount: row.task_count,
+  createdAtMs: row.created_at,
+  createdBy: row.created_by,
+})

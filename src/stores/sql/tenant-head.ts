@@ -1,0 +1,89 @@
+import { type Session, statement } from './statements.ts'
+
+/**
+ * The head row of one tenant, held in memory while a batch of transactions runs: its log size, the peaks of the tree, and
+ * the counters behind the public numbers. It is read once under lock, changed by each transaction, put back as it was
+ * when a transaction fails, and written once before the commit.
+ */
+export type HeadState = {
+  size: number
+  peaks: Buffer
+  taskCount: number
+  thoughtCount: number
+  sessionCount: number
+}
+
+export type TenantHead = { readonly tenant: string; state: HeadState; changed: boolean }
+
+const insertHead = statement<{ tenant: string; peaks: Uint8Array }>()((db, arg) =>
+  db
+    .insertInto('log_heads')
+    .values({
+      tenant: arg('tenant'),
+      peaks: arg('peaks'),
+      size: 0,
+      task_count: 0,
+      thought_count: 0,
+      session_count: 0,
+    })
+    .onConflict((conflict) => conflict.column('tenant').doNothing()),
+)
+
+const lockHead = statement<{ tenant: string }>()((db, arg, { dialect }) => {
+  const query = db.selectFrom('log_heads').selectAll().where('tenant', '=', arg('tenant'))
+  return dialect === 'postgres' ? query.forUpdate() : query
+})
+
+const updateHead = statement<{
+  tenant: string
+  size: number
+  peaks: Uint8Array
+  task_count: number
+  thought_count: number
+  session_count: number
+}>()((db, arg) =>
+  db
+    .updateTable('log_heads')
+    .set({
+      size: arg('size'),
+      peaks: arg('peaks'),
+      task_count: arg('task_count'),
+      thought_count: arg('thought_count'),
+      session_count: arg('session_count'),
+    })
+    .where('tenant', '=', arg('tenant')),
+)
+
+/** Reads and locks the head; the first write of a tenant creates it. */
+export async function lockTenantHead(session: Session, tenant: string): Promise<TenantHead> {
+  let row = await session.get(lockHead, { tenant })
+  if (row === undefined) {
+    await session.run(insertHead, { tenant, peaks: new Uint8Array(0) })
+    row = await session.get(lockHead, { tenant })
+  }
+  if (row === undefined) throw new Error('the head row of a tenant vanished under its lock')
+  return {
+    tenant,
+    changed: false,
+    state: {
+      size: row.size,
+      peaks: Buffer.from(row.peaks),
+      taskCount: row.task_count,
+      thoughtCount: row.thought_count,
+      sessionCount: row.session_count,
+    },
+  }
+}
+
+export async function storeTenantHead(session: Session, head: TenantHead): Promise<void> {
+  if (!head.changed) return
+  const { size, peaks, taskCount, thoughtCount, sessionCount } = head.state
+  await session.run(updateHead, {
+    tenant: head.tenant,
+    size,
+    peaks,
+    task_count: taskCount,
+    thought_count: thoughtCount,
+    session_count: sessionCount,
+  })
+}

@@ -1,0 +1,276 @@
+import type { Selectable } from 'kysely'
+import type { AuditSession, Thought, ThoughtFilter, ThoughtType, TrailStore } from '../../domains/trail/ports.ts'
+import type { AuditSessionTable, ThoughtTable } from './schema.ts'
+import { type Builder, statement, statementFamily, type Value } from './statements.ts'
+import { headOf, sessionOf } from './units.ts'
+
+type ThoughtRow = Selectable<ThoughtTable>
+type SessionRow = Selectable<AuditSessionTable>
+type Args = Record<string, Value>
+
+const lastThought = statement<{ tenant: string; task_number: number }>()((db, arg) =>
+  db
+    .selectFrom('thoughts')
+    .select(['hash', 'chain_position'])
+    .where('tenant', '=', arg('tenant'))
+    .where('task_number', '=', arg('task_number'))
+    .orderBy('chain_position', 'desc')
+    .limit(1),
+)
+const insertThought = statement<ThoughtRow>()((db, arg) =>
+  db.insertInto('thoughts').values({
+    tenant: arg('tenant'),
+    number: arg('number'),
+    task_number: arg('task_number'),
+    chain_position: arg('chain_position'),
+    log_seq: arg('log_seq'),
+    type: arg('type'),
+    content: arg('content'),
+    branch: arg('branch'),
+    commit_sha: arg('commit_sha'),
+    tests_run: arg('tests_run'),
+    blockers: arg('blockers'),
+    metadata: arg('metadata'),
+    hash: arg('hash'),
+    previous_hash: arg('previous_hash'),
+    recorded_at: arg('recorded_at'),
+    recorded_by: arg('recorded_by'),
+  }),
+)
+
+/** The last number repeated up to a power of two, so that lists of any length share a few statements. */
+function padded(numbers: readonly number[]): readonly number[] {
+  const length = 2 ** Math.ceil(Math.log2(Math.max(numbers.length, 1)))
+  return Array.from({ length }, (_, index) => numbers[Math.min(index, numbers.length - 1)] ?? -1)
+}
+
+const shapeOf = (filter: ThoughtFilter): string =>
+  [
+    filter.taskNumbers === undefined ? '' : `n${padded(filter.taskNumbers).length}`,
+    filter.fromSeq === undefined ? '' : 'f',
+    filter.toSeq === undefined ? '' : 't',
+    filter.type === undefined ? '' : 'y',
+  ].join(':')
+
+const listFamily = statementFamily<Args, ThoughtRow>((shape): Builder<Args, ThoughtRow> => {
+  const [numbers, fromSeq, toSeq, type] = shape.split(':')
+  return (db, arg) => {
+    let query = db
+      .selectFrom('thoughts')
+      .selectAll()
+      .where('tenant', '=', arg('tenant') as string)
+    if (numbers) query = query.where('task_number', 'in', numberArgs(numbers, arg))
+    if (fromSeq) query = query.where('log_seq', '>=', arg('from_seq') as number)
+    if (toSeq) query = query.where('log_seq', '<', arg('to_seq') as number)
+    if (type) query = query.where('type', '=', arg('type') as string)
+    return query
+      .orderBy('number')
+      .limit(arg('limit') as number)
+      .offset(arg('offset') as number)
+  }
+})
+const countFamily = statementFamily<Args, { count: number }>((shape): Builder<Args, { count: number }> => {
+  const [numbers, fromSeq, toSeq, type] = shape.split(':')
+  return (db, arg) => {
+    let query = db
+      .selectFrom('thoughts')
+      .select((expression) => expression.fn.countAll<number>().as('count'))
+      .where('tenant', '=', arg('tenant') as string)
+    if (numbers) query = query.where('task_number', 'in', numberArgs(numbers, arg))
+    if (fromSeq) query = query.where('log_seq', '>=', arg('from_seq') as number)
+    if (toSeq) query = query.where('log_seq', '<', arg('to_seq') as number)
+    if (type) query = query.where('type', '=', arg('type') as string)
+    return query
+  }
+})
+
+const numberArgs = (part: string, arg: (name: string) => Value): number[] =>
+  Array.from({ length: Number(part.slice(1)) }, (_, index) => arg(`number${index}`) as number)
+
+function filterArgs(tenant: string, filter: ThoughtFilter): Args {
+  const args: Args = { tenant }
+  if (filter.taskNumbers !== undefined) {
+    for (const [index, number] of padded(filter.taskNumbers).entries()) args[`number${index}`] = number
+  }
+  if (filter.fromSeq !== undefined) args['from_seq'] = filter.fromSeq
+  if (filter.toSeq !== undefined) args['to_seq'] = filter.toSeq
+  if (filter.type !== undefined) args['type'] = filter.type
+  return args
+}
+
+const thoughtNumbers = statement<{ tenant: string; task_number: number; limit: number }>()((db, arg) =>
+  db
+    .selectFrom('thoughts')
+    .select('number')
+    .where('tenant', '=', arg('tenant'))
+    .where('task_number', '=', arg('task_number'))
+    .orderBy('chain_position')
+    .limit(arg('limit')),
+)
+
+type NewSessionRow = Pick<
+  SessionRow,
+  'tenant' | 'number' | 'task_number' | 'auditor_id' | 'reason' | 'scope' | 'started_at' | 'started_by' | 'start_seq'
+>
+const insertSession = statement<NewSessionRow>()((db, arg) =>
+  db.insertInto('audit_sessions').values({
+    tenant: arg('tenant'),
+    number: arg('number'),
+    task_number: arg('task_number'),
+    auditor_id: arg('auditor_id'),
+    reason: arg('reason'),
+    scope: arg('scope'),
+    started_at: arg('started_at'),
+    started_by: arg('started_by'),
+    start_seq: arg('start_seq'),
+  }),
+)
+const findSession = statement<{ tenant: string; number: number }>()((db, arg) =>
+  db.selectFrom('audit_sessions').selectAll().where('tenant', '=', arg('tenant')).where('number', '=', arg('number')),
+)
+const finalizeSession = statement<
+  Pick<
+    SessionRow,
+    'tenant' | 'number' | 'end_seq' | 'finalized_at' | 'only_task_number' | 'merkle_root' | 'tree_depth' | 'leaf_count'
+  >
+>()((db, arg) =>
+  db
+    .updateTable('audit_sessions')
+    .set({
+      end_seq: arg('end_seq'),
+      finalized_at: arg('finalized_at'),
+      only_task_number: arg('only_task_number'),
+      merkle_root: arg('merkle_root'),
+      tree_depth: arg('tree_depth'),
+      leaf_count: arg('leaf_count'),
+    })
+    .where('tenant', '=', arg('tenant'))
+    .where('number', '=', arg('number'))
+    .where('finalized_at', 'is', null),
+)
+
+export const sqlTrailStore: TrailStore = {
+  takeThoughtNumber(unit, tenant) {
+    const head = headOf(unit, tenant)
+    head.changed = true
+    head.state.thoughtCount += 1
+    return head.state.thoughtCount
+  },
+  async lastThought(unit, tenant, taskNumber) {
+    const row = await sessionOf(unit).get(lastThought, { tenant, task_number: taskNumber })
+    return row === undefined ? undefined : { hash: row.hash, chainPosition: row.chain_position }
+  },
+  async insertThought(unit, tenant, thought) {
+    await sessionOf(unit).run(insertThought, {
+      tenant,
+      number: thought.number,
+      task_number: thought.taskNumber,
+      chain_position: thought.chainPosition,
+      log_seq: thought.logSeq,
+      type: thought.type,
+      content: thought.content,
+      branch: thought.branch,
+      commit_sha: thought.commitSha,
+      tests_run: jsonOrNull(thought.testsRun),
+      blockers: jsonOrNull(thought.blockers),
+      metadata: jsonOrNull(thought.metadata),
+      hash: thought.hash,
+      previous_hash: thought.previousHash,
+      recorded_at: thought.recordedAtMs,
+      recorded_by: thought.recordedBy,
+    })
+  },
+  async listThoughts(unit, tenant, filter, page) {
+    const args = { ...filterArgs(tenant, filter), limit: page.limit, offset: page.offset }
+    return (await sessionOf(unit).all(listFamily(shapeOf(filter)), args)).map(toThought)
+  },
+  async countThoughts(unit, tenant, filter) {
+    return (await sessionOf(unit).get(countFamily(shapeOf(filter)), filterArgs(tenant, filter)))?.count ?? 0
+  },
+  async thoughtNumbers(unit, tenant, taskNumber, limit) {
+    const rows = await sessionOf(unit).all(thoughtNumbers, { tenant, task_number: taskNumber, limit })
+    return rows.map((row) => row.number)
+  },
+  takeSessionNumber(unit, tenant) {
+    const head = headOf(unit, tenant)
+    head.changed = true
+    head.state.sessionCount += 1
+    return head.state.sessionCount
+  },
+  async insertSession(unit, tenant, session) {
+    await sessionOf(unit).run(insertSession, {
+      tenant,
+      number: session.number,
+      task_number: session.taskNumber,
+      auditor_id: session.auditorId,
+      reason: session.reason,
+      scope: session.scope,
+      started_at: session.startedAtMs,
+      started_by: session.startedBy,
+      start_seq: session.startSeq,
+    })
+  },
+  async findSession(unit, tenant, number) {
+    const row = await sessionOf(unit).get(findSession, { tenant, number })
+    return row === undefined ? undefined : toSession(row)
+  },
+  async finalizeSession(unit, tenant, number, finalized) {
+    const changed = await sessionOf(unit).run(finalizeSession, {
+      tenant,
+      number,
+      end_seq: finalized.endSeq,
+      finalized_at: finalized.atMs,
+      only_task_number: finalized.onlyTaskNumber,
+      merkle_root: finalized.merkleRoot,
+      tree_depth: finalized.treeDepth,
+      leaf_count: finalized.leafCount,
+    })
+    return changed === 1
+  },
+}
+
+const jsonOrNull = (value: unknown): string | null => (value === null ? null : JSON.stringify(value))
+
+function toThought(row: ThoughtRow): Thought {
+  return {
+    number: row.number,
+    taskNumber: row.task_number,
+    chainPosition: row.chain_position,
+    logSeq: row.log_seq,
+    type: row.type as ThoughtType,
+    content: row.content,
+    branch: row.branch,
+    commitSha: row.commit_sha,
+    testsRun: row.tests_run === null ? null : JSON.parse(row.tests_run),
+    blockers: row.blockers === null ? null : JSON.parse(row.blockers),
+    metadata: row.metadata === null ? null : JSON.parse(row.metadata),
+    hash: row.hash,
+    previousHash: row.previous_hash,
+    recordedAtMs: row.recorded_at,
+    recordedBy: row.recorded_by,
+  }
+}
+
+function toSession(row: SessionRow): AuditSession {
+  return {
+    number: row.number,
+    taskNumber: row.task_number,
+    auditorId: row.auditor_id,
+    reason: row.reason,
+    scope: row.scope as AuditSession['scope'],
+    startedAtMs: row.started_at,
+    startedBy: row.started_by,
+    startSeq: row.start_seq,
+    finalized:
+      row.finalized_at === null
+        ? null
+        : {
+            endSeq: row.end_seq!,
+            atMs: row.finalized_at,
+            onlyTaskNumber: row.only_task_number,
+            merkleRoot: row.merkle_root!,
+            treeDepth: row.tree_depth!,
+            leafCount: row.leaf_count!,
+          },
+  }
+}

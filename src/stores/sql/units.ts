@@ -1,0 +1,19 @@
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { Session } from './statements.ts'
+import type { TenantHead } from './tenant-head.ts'
+
+/** What the opaque units of the contract are made of in a SQL store. */
+export type SqlReadUnit = ReadUnit & Readonly<{ session: Session }>
+export type SqlWriteUnit = WriteUnit & Readonly<{ session: Session; head: TenantHead }>
+
+export const readUnit = (session: Session): SqlReadUnit => ({ __unit: 'read', session })
+export const writeUnit = (session: Session, head: TenantHead): SqlWriteUnit => ({ __unit: 'write', session, head })
+
+export const sessionOf = (unit: ReadUnit | WriteUnit): Session => (unit as SqlReadUnit).session
+
+/** The locked head of the unit's tenant. A store may only use it for the tenant that the unit was opened for. */
+export function headOf(unit: WriteUnit, tenant: string): TenantHead {
+  const { head } = unit as SqlWriteUnit
+  if (head.tenant !== tenant) throw new Error('a write unit belongs to another tenant')
+  return head
+}

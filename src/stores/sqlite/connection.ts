@@ -1,0 +1,47 @@
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { bindArguments, type Session, type Statement } from '../sql/statements.ts'
+
+/** One node:sqlite connection as a session: statements are prepared once and answer synchronously. */
+export type SqliteConnection = Session & Readonly<{ execute(sql: string): void; close(): void; database: DatabaseSync }>
+
+const BUSY_TIMEOUT_MS = 5_000
+
+export function openSqliteConnection(path: string, options: { readOnly: boolean }): SqliteConnection {
+  const database = new DatabaseSync(path, { readOnly: options.readOnly, timeout: BUSY_TIMEOUT_MS })
+  // FULL makes every commit wait for the disk: what is acknowledged survives a power cut. The WAL is recycled early,
+  // because overwriting an existing file is cheaper to sync than growing one.
+  if (!options.readOnly) {
+    database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = ${WAL_PAGES}`)
+  }
+  database.exec('PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384')
+  const statements = new Map<string, StatementSync>()
+  const prepare = <Args, Row>(statement: Statement<Args, Row>, args: Args) => {
+    const prepared = statement.prepared('sqlite')
+    let compiled = statements.get(prepared.id)
+    if (compiled === undefined) {
+      compiled = database.prepare(prepared.sql)
+      statements.set(prepared.id, compiled)
+    }
+    return { compiled, values: bindArguments(prepared, args) }
+  }
+  return {
+    dialect: 'sqlite',
+    database,
+    all<Args, Row>(statement: Statement<Args, Row>, args: Args): Row[] {
+      const { compiled, values } = prepare(statement, args)
+      return compiled.all(...values) as Row[]
+    },
+    get<Args, Row>(statement: Statement<Args, Row>, args: Args): Row | undefined {
+      const { compiled, values } = prepare(statement, args)
+      return compiled.get(...values) as Row | undefined
+    },
+    run<Args, Row>(statement: Statement<Args, Row>, args: Args): number {
+      const { compiled, values } = prepare(statement, args)
+      return Number(compiled.run(...values).changes)
+    },
+    execute: (sql) => database.exec(sql),
+    close: () => database.close(),
+  }
+}
+
+const WAL_PAGES = 400

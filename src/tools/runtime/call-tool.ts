@@ -1,0 +1,250 @@
+import { type CallEntry, digest, toLogEntry } from '../../audit/call-entry.ts'
+import type { LogStore } from '../../audit/ports.ts'
+import { AppError } from '../../contract/app-error.ts'
+import type { Call, EffectRecord, Progress } from '../../contract/call.ts'
+import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { CatalogTool } from './catalog.ts'
+import type { Services } from './services.ts'
+import type { Invocation, Stage } from './stages.ts'
+import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-host.ts'
+
+/**
+ * The one pipeline: whatever is common to all tools happens here and nowhere else.
+ *
+ * 1. Every call leaves exactly one log entry, whatever its outcome.
+ * 2. A writing call and its entry are one transaction: both are on disk before the answer, or neither exists.
+ * 3. A refused or failed call is recorded before it is answered. A read is recorded in order but answered at once,
+ *    unless the records of reads are strict.
+ * 4. No failure escapes: an error that is not ours becomes ERR_INTERNAL with a reference, and its text is only logged.
+ */
+export type CallToolDeps = Readonly<{
+  stages: readonly Stage[]
+  /** Absent in mode MINIMAL. */
+  database: Database | undefined
+  log: LogStore
+  services: Services
+  clock: Clock
+  logger: Logger
+  /** Makes a name for the call that no other call has, ever. */
+  newCallId(): string
+  strictReadRecords: boolean
+}>
+
+type Handled = Readonly<{ json: string; effects: readonly EffectRecord[] }>
+const neverAborted = new AbortController().signal
+
+export type CallTool = (caller: ToolCaller, name: string, args: unknown, options?: CallOptions) => Promise<ToolAnswer>
+
+export function createCallTool(deps: CallToolDeps): CallTool {
+  const { clock, database } = deps
+
+  return async (caller, name, args, options = {}) => {
+    const invocation: Invocation = {
+      callId: deps.newCallId(),
+      caller,
+      requestedName: name,
+      options,
+      startedMs: clock.monotonicMs(),
+      nowMs: clock.nowMs(),
+      signal: options.signal ?? neverAborted,
+      args: args ?? {},
+      tool: undefined,
+      via: undefined,
+      input: undefined,
+      inputDigest: unreadDigest,
+      warnings: [],
+    }
+    try {
+      for (const stage of deps.stages) {
+        const pending = stage.run(invocation)
+        if (pending !== undefined) await pending
+      }
+      return await runTool(invocation, invocation.tool!)
+    } catch (error) {
+      return await answerFailure(invocation, error)
+    }
+  }
+
+  async function runTool(invocation: Invocation, tool: CatalogTool): Promise<ToolAnswer> {
+    requireNotCancelled(invocation)
+    const { effect } = tool.definition
+    if (database === undefined) return toAnswer(invocation, await handle(invocation, tool, undefined, noUnit))
+    const { tenant } = invocation.caller.principal
+    if (effect === 'read') {
+      const handled = await handle(invocation, tool, undefined, database.read)
+      await recordRead(invocation, okEntry(invocation, tool, handled))
+      return toAnswer(invocation, handled)
+    }
+    if (effect === 'external') {
+      const handled = await handle(invocation, tool, undefined, database.read)
+      const entry = okEntry(invocation, tool, handled)
+      await database.write(tenant, (unit) => deps.log.appendEntry(unit, tenant, toLogEntry(entry)))
+      return toAnswer(invocation, handled)
+    }
+    const handled = await database.write(tenant, async (unit) => {
+      requireNotCancelled(invocation)
+      const result = await handle(invocation, tool, unit, unit as unknown as ReadUnit)
+      await deps.log.appendEntry(unit, tenant, toLogEntry(okEntry(invocation, tool, result)))
+      return result
+    })
+    return toAnswer(invocation, handled)
+  }
+
+  async function handle(
+    invocation: Invocation,
+    tool: CatalogTool,
+    writeUnit: WriteUnit | undefined,
+    readUnit: ReadUnit,
+  ): Promise<Handled> {
+    const effects: EffectRecord[] = []
+    const call = makeCall(invocation, effects, writeUnit, readUnit)
+    const context = { ...deps.services, call, principal: invocation.caller.principal }
+    const result = await tool.definition.run(invocation.input, context)
+    const output = validateOutput(tool, result)
+    const json = JSON.stringify(output)
+    if (json.length > limits.answerBytesMax) {
+      throw new AppError(
+        'ERR_TOO_LARGE',
+        `The answer of '${tool.name}' would be larger than ${limits.answerBytesMax} bytes.`,
+        {
+          size: json.length,
+        },
+      )
+    }
+    return { json, effects }
+  }
+
+  function makeCall(
+    invocation: Invocation,
+    effects: EffectRecord[],
+    writeUnit: WriteUnit | undefined,
+    readUnit: ReadUnit,
+  ): Call {
+    const { principal } = invocation.caller
+    return {
+      id: invocation.callId,
+      principal,
+      nowMs: invocation.nowMs,
+      signal: invocation.signal,
+      read: readUnit,
+      get write(): WriteUnit {
+        if (writeUnit === undefined) throw new Error('this tool declared no effect that writes')
+        return writeUnit
+      },
+      progress: (update: Progress) => invocation.options.progress?.(update),
+      warn: (message) => invocation.warnings.push(message),
+      record: (effect) => effects.push(effect),
+      snapshot: (work) => requireDatabase().snapshot(work),
+      transact: (work) => requireDatabase().write(principal.tenant, work),
+    }
+  }
+
+  function requireDatabase(): Database {
+    if (database === undefined) throw new AppError('ERR_STORE_UNAVAILABLE', 'No store is open in this mode.')
+    return database
+  }
+
+  async function recordRead(invocation: Invocation, entry: CallEntry): Promise<void> {
+    const { tenant } = invocation.caller.principal
+    // Built when it is written: its cost is then out of the way of the answer.
+    const append = (unit: WriteUnit) => deps.log.appendEntry(unit, tenant, toLogEntry(entry))
+    if (deps.strictReadRecords) await database!.write(tenant, append)
+    else await database!.writeSoon(tenant, append)
+  }
+
+  async function answerFailure(invocation: Invocation, error: unknown): Promise<ToolAnswer> {
+    let failure = toFailure(invocation, error)
+    if (database !== undefined) {
+      const { tenant } = invocation.caller.principal
+      const entry = toLogEntry(failedEntry(invocation, failure))
+      try {
+        await database.write(tenant, (unit) => deps.log.appendEntry(unit, tenant, entry))
+      } catch (cause) {
+        failure = toFailure(invocation, cause)
+      }
+    }
+    const json = JSON.stringify({ error: { code: failure.code, message: failure.message, details: failure.details } })
+    return { json, isError: true, failure, structured: true }
+  }
+
+  function toFailure(invocation: Invocation, error: unknown): ToolFailure {
+    if (error instanceof AppError) return { code: error.code, message: error.message, details: error.details }
+    if (invocation.signal.aborted) {
+      return { code: 'ERR_CANCELLED', message: 'The call was cancelled.', details: {} }
+    }
+    deps.logger.error('a call failed unexpectedly', {
+      call_id: invocation.callId,
+      tool: invocation.requestedName,
+      cause: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    })
+    return {
+      code: 'ERR_INTERNAL',
+      message: `Something failed inside Castellan. Give the operator this reference: ${invocation.callId}.`,
+      details: { reference: invocation.callId },
+    }
+  }
+
+  function baseEntry(invocation: Invocation, toolName: string) {
+    const { caller } = invocation
+    return {
+      callId: invocation.callId,
+      atMs: invocation.nowMs,
+      principal: caller.principal,
+      door: caller.door,
+      tool: toolName,
+      ...(invocation.via === undefined ? {} : { via: invocation.via }),
+      inputDigest: invocation.inputDigest,
+      durationMs: clock.monotonicMs() - invocation.startedMs,
+    }
+  }
+
+  function okEntry(invocation: Invocation, tool: CatalogTool, handled: Handled): CallEntry {
+    return {
+      ...baseEntry(invocation, tool.name),
+      outputDigest: digest(handled.json),
+      outcome: 'ok',
+      effects: handled.effects,
+      ...(tool.definition.audit === 'content'
+        ? { content: { input: invocation.args, output: JSON.parse(handled.json) } }
+        : {}),
+    }
+  }
+
+  function failedEntry(invocation: Invocation, failure: ToolFailure): CallEntry {
+    const outcome =
+      failure.code === 'ERR_CANCELLED' ? 'cancelled' : failure.code === 'ERR_INTERNAL' ? 'failed' : 'refused'
+    const name = invocation.tool?.name ?? invocation.requestedName.toWellFormed().slice(0, 128)
+    return { ...baseEntry(invocation, name), outcome, code: failure.code, effects: [] }
+  }
+}
+
+/** Stands for arguments that were refused before they were read. */
+const unreadDigest = 'unread'
+const noUnit = { __unit: 'read' } as const
+
+function toAnswer(invocation: Invocation, handled: Handled): ToolAnswer {
+  if (invocation.warnings.length === 0) return { json: handled.json, isError: false, structured: true }
+  const content = [
+    { type: 'text', text: handled.json },
+    ...invocation.warnings.map((warning) => ({ type: 'text', text: `Warning: ${warning}` })),
+  ]
+  return { json: handled.json, isError: false, structured: true, content }
+}
+
+function requireNotCancelled(invocation: Invocation): void {
+  if (invocation.signal.aborted)
+    throw new AppError('ERR_CANCELLED', 'The call was cancelled before it changed anything.')
+}
+
+/** What a tool answers must be what it promised; anything else is our bug, not the caller's. */
+function validateOutput(tool: CatalogTool, result: unknown): unknown {
+  const schema = tool.definition.output
+  if (schema === undefined) return result
+  const parsed = schema.safeParse(result)
+  if (parsed.success) return parsed.data
+  throw new Error(`${tool.name} answered against its schema: ${parsed.error.message}`)
+}

@@ -1,0 +1,100 @@
+import { z } from 'zod'
+import type { ToolDefinition, Toolset } from './define-tool.ts'
+import { buildSafeNames } from './safe-names.ts'
+import type { ListedTool } from './tool-host.ts'
+
+/**
+ * All tools, with everything that can be computed once: the schemas that MCP lists, the accepted and required parameter
+ * names, the spellings under which a tool can be called. Built at start; a fault in a definition stops the program there.
+ */
+export type CatalogTool = Readonly<{
+  name: string
+  safeName: string
+  definition: ToolDefinition
+  parameters: ReadonlySet<string>
+  required: readonly string[]
+  nullable: ReadonlySet<string>
+  listed: ListedTool
+  listedSafe: ListedTool
+}>
+
+export type Catalog = Readonly<{
+  tools: readonly CatalogTool[]
+  /** By documented name, by safe name, or with the prefix that one of the documents uses. */
+  find(name: string): CatalogTool | undefined
+  names: readonly string[]
+}>
+
+export const ALTERNATE_PREFIX = 'archestra__'
+
+export function createCatalog(toolsets: Readonly<Partial<Record<Toolset, readonly ToolDefinition[]>>>): Catalog {
+  const definitions = Object.entries(toolsets).flatMap(([toolset, list]) =>
+    list.map((definition) => {
+      if (definition.toolset !== toolset) throw new Error(`${definition.name} says it belongs to ${definition.toolset}`)
+      return definition
+    }),
+  )
+  const safeNames = buildSafeNames(definitions.map((definition) => definition.name))
+  const tools = definitions.map((definition) => toCatalogTool(definition, safeNames.safeNameOf(definition.name)!))
+  const byName = new Map<string, CatalogTool>()
+  for (const tool of tools) {
+    if (byName.has(tool.name)) throw new Error(`two tools are named ${tool.name}`)
+    byName.set(tool.name, tool)
+  }
+  for (const tool of tools) {
+    if (!byName.has(tool.safeName)) byName.set(tool.safeName, tool)
+  }
+  return {
+    tools,
+    names: tools.map((tool) => tool.name),
+    find: (name) =>
+      byName.get(name) ??
+      (name.startsWith(ALTERNATE_PREFIX) ? byName.get(name.slice(ALTERNATE_PREFIX.length)) : undefined),
+  }
+}
+
+type ObjectSchema = Readonly<Record<string, unknown>> & { readonly type: 'object' }
+
+function toCatalogTool(definition: ToolDefinition, safeName: string): CatalogTool {
+  const inputSchema = objectSchema(definition.input, 'input', definition.name)
+  const properties = (inputSchema['properties'] ?? {}) as Record<string, Record<string, unknown>>
+  const listed: ListedTool = {
+    name: definition.name,
+    title: definition.title,
+    description: definition.description,
+    inputSchema,
+    ...(definition.output === undefined
+      ? {}
+      : { outputSchema: objectSchema(definition.output, 'output', definition.name) }),
+    annotations: annotationsOf(definition),
+  }
+  return {
+    name: definition.name,
+    safeName,
+    definition,
+    parameters: new Set(Object.keys(properties)),
+    required: (inputSchema['required'] ?? []) as string[],
+    nullable: new Set(Object.keys(properties).filter((key) => acceptsNull(definition.input, key))),
+    listed,
+    listedSafe: safeName === definition.name ? listed : { ...listed, name: safeName },
+  }
+}
+
+function objectSchema(schema: z.ZodType, io: 'input' | 'output', name: string): ObjectSchema {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'throw' }) as Record<string, unknown>
+  if (rest['type'] !== 'object') throw new Error(`the ${io} of ${name} must be an object`)
+  return rest as ObjectSchema
+}
+
+function acceptsNull(schema: z.ZodType, key: string): boolean {
+  const member = schema instanceof z.ZodObject ? (schema.shape as Record<string, z.ZodType>)[key] : undefined
+  return member?.safeParse(null).success ?? false
+}
+
+const annotationsOf = (definition: ToolDefinition): ListedTool['annotations'] => ({
+  title: definition.title,
+  readOnlyHint: definition.effect === 'read',
+  destructiveHint: definition.effect === 'delete' || definition.effect === 'external',
+  idempotentHint: definition.effect === 'read' || definition.idempotent,
+  openWorldHint: definition.effect === 'external',
+})

@@ -1,0 +1,247 @@
+import { AppError } from '../../../contract/app-error.ts'
+import { nearestName, nearestNames, squashName } from '../../../kernel/nearest-name.ts'
+import { type GluedCall, isArguments, parseObject, splitGluedCall } from './glued-call.ts'
+import { parameterNames, requiredNames } from './params-line.ts'
+import type { JsonSchema } from './schema-text.ts'
+
+/**
+ * Reads the arguments of `run_tool` as the call that was meant.
+ *
+ * 1. A tool is only ever chosen by its exact name, by the name table, or by being the one known name with the same
+ *    spelling but for prefix, case and separators. Anything else is an error that names the nearest ones.
+ * 2. Arguments are moved, never invented. Two different values for one argument are an error.
+ * 3. Everything that was read differently from how it was written is said in `warnings`.
+ * 4. `run_tool` never runs itself.
+ */
+export type RecoveredCall = Readonly<{
+  name: string
+  args: Readonly<Record<string, unknown>>
+  warnings: readonly string[]
+}>
+
+export type CallTargets = Readonly<{
+  /** The names this caller may use. Only these can be chosen or suggested. */
+  knownNames: ReadonlySet<string>
+  inputSchemaOf(name: string): JsonSchema | undefined
+  /** Name table lookup, for safe names and aliases. */
+  documentedNameOf?: ((name: string) => string | undefined) | undefined
+}>
+
+const self = 'run_tool'
+const nameKeys = ['tool_name', 'toolName', 'tool', 'name'] as const
+const argumentKeys = ['tool_args', 'args', 'arguments', 'params', 'input', 'parameters'] as const
+const prefixes = /^(?:functions\.|default_api\.|mcp__castellan__|castellan__|castellan\.|archestra__)+/iu
+const shownCharactersMax = 80
+
+type Arguments = Readonly<Record<string, unknown>>
+
+export function recoverCall(raw: unknown, targets: CallTargets): RecoveredCall {
+  const given = typeof raw === 'string' ? parseObject(raw) : raw
+  if (!isArguments(given))
+    throw invalid(
+      'arguments',
+      'must be an object with tool_name and tool_args',
+      `Send {"tool_name": "…", "tool_args": {…}}`,
+    )
+  const warnings: string[] = []
+  const { key, glued, name } = chooseTool(given, targets, warnings)
+  const schema = targets.inputSchemaOf(name) ?? {}
+  const strays = Object.keys(given).filter((other) => other !== key)
+  const container = chooseContainer(given, strays, schema, warnings)
+  const stray = Object.fromEntries(
+    strays.filter((other) => other !== container.key).map((other) => [other, given[other]]),
+  )
+  let args = container.args
+  if (glued.args !== undefined && Object.keys(glued.args).length > 0) {
+    args = merge(args, glued.args, 'the arguments written into tool_name')
+    warnings.push('Arguments written into tool_name were moved into tool_args.')
+  }
+  if (Object.keys(stray).length > 0)
+    args = takeStrays(args, stray, { schema, hadContainer: container.filled, name, warnings })
+  return { name, args, warnings }
+}
+
+type ChosenTool = Readonly<{ key: string; glued: GluedCall; name: string }>
+
+/** `tool_name` decides when present; otherwise the one alias key whose value is a tool. */
+function chooseTool(given: Arguments, targets: CallTargets, warnings: string[]): ChosenTool {
+  const texts = nameKeys.filter((key) => typeof given[key] === 'string' && (given[key] as string).trim() !== '')
+  const first = texts[0]
+  if (first === undefined) {
+    throw invalid('tool_name', 'is required: the name of the tool to run, as a string', 'Use search_tools to find it')
+  }
+  const read = texts.map((key) => {
+    const glued = splitGluedCall(given[key] as string)
+    return { key, glued, name: resolveName(glued.name, targets) }
+  })
+  const found = first === 'tool_name' ? read.slice(0, 1) : read.filter((entry) => entry.name !== undefined)
+  if (found.length > 1) {
+    const keys = found.map((entry) => entry.key).join(' and ')
+    throw invalid('tool_name', `is missing, and ${keys} both name a tool`, 'Put the one to run into tool_name')
+  }
+  const { key, glued, name } = found[0] ?? read[0]!
+  if (squashName(glued.name.replace(prefixes, '')) === squashName(self)) {
+    throw invalid(
+      'tool_name',
+      `${self} cannot run itself`,
+      "Put the target's name into tool_name and its arguments into tool_args",
+    )
+  }
+  if (name === undefined) throw unknownTool(glued.name, targets.knownNames)
+  if (glued.unreadable === true) {
+    throw invalid(
+      'tool_name',
+      'must be the name alone; what follows it cannot be read',
+      'Put the arguments, each with its name, into tool_args',
+    )
+  }
+  if (key !== 'tool_name') warnings.push(`${key} was read as tool_name.`)
+  if (name !== glued.name) warnings.push(`${shown(glued.name)} was read as ${shown(name)}.`)
+  return { key, glued, name }
+}
+
+function resolveName(given: string, targets: CallTargets): string | undefined {
+  const { knownNames } = targets
+  for (const spelling of [given, given.replace(prefixes, '')]) {
+    if (spelling === self) return undefined
+    if (knownNames.has(spelling)) return spelling
+    const documented = targets.documentedNameOf?.(spelling)
+    if (documented !== undefined && documented !== self && knownNames.has(documented)) return documented
+  }
+  const wanted = squashName(given.replace(prefixes, ''))
+  if (wanted === '') return undefined
+  const equal = [...knownNames].filter((name) => name !== self && squashName(name) === wanted)
+  return equal.length === 1 ? equal[0] : undefined
+}
+
+function unknownTool(given: string, knownNames: ReadonlySet<string>): AppError {
+  const stripped = given.replace(prefixes, '')
+  const nearest = nearestNames(
+    stripped,
+    [...knownNames].filter((name) => name !== self),
+    3,
+  )
+  const suggestion = nearest.length > 0 ? ` Nearest: ${nearest.join(', ')}.` : ''
+  return new AppError(
+    'ERR_UNKNOWN_TOOL',
+    `tool_name: no tool is called ${shown(given)}.${suggestion} Use search_tools to find the exact name.`,
+    { field: 'tool_name', given: given.slice(0, shownCharactersMax), nearest },
+  )
+}
+
+type Container = Readonly<{ key: string | undefined; args: Arguments; filled: boolean }>
+
+/**
+ * The member that holds the target's arguments. `tool_args` always does; another key does unless it is a parameter of
+ * the target itself, and even then when it holds all that the target requires and nothing else at top level would.
+ */
+function chooseContainer(
+  given: Arguments,
+  strays: readonly string[],
+  schema: JsonSchema,
+  warnings: string[],
+): Container {
+  const none: Container = { key: undefined, args: {}, filled: false }
+  const parameters = new Set(parameterNames(schema))
+  const key = argumentKeys.find((candidate) => {
+    if (!strays.includes(candidate)) return false
+    return candidate === 'tool_args' || isContainer(given[candidate], candidate, parameters, requiredNames(schema))
+  })
+  if (key === undefined) return none
+  const value = given[key]
+  if (value === null || value === undefined || (typeof value === 'string' && value.trim() === ''))
+    return { ...none, key }
+  let args = isArguments(value) ? value : typeof value === 'string' ? parseTwice(value) : undefined
+  if (args === undefined) {
+    const rule =
+      typeof value === 'string' ? 'must be an object; the text given is not a JSON object' : 'must be an object'
+    throw invalid('tool_args', rule, 'Send the arguments as {"parameter": value}')
+  }
+  if (typeof value === 'string') warnings.push(`${key} was JSON text and was read as an object.`)
+  if (key !== 'tool_args') warnings.push(`${key} was read as tool_args.`)
+  const wrapped = Object.keys(args)
+  const [only] = wrapped
+  if (
+    wrapped.length === 1 &&
+    only !== undefined &&
+    (argumentKeys as readonly string[]).includes(only) &&
+    !parameters.has(only)
+  ) {
+    const inner = args[only]
+    if (isArguments(inner)) {
+      warnings.push(`tool_args.${only} was read as tool_args.`)
+      args = inner
+    }
+  }
+  return { key, args, filled: Object.keys(args).length > 0 }
+}
+
+function isContainer(
+  value: unknown,
+  key: string,
+  parameters: ReadonlySet<string>,
+  required: readonly string[],
+): boolean {
+  const held = isArguments(value) ? value : typeof value === 'string' ? parseTwice(value) : undefined
+  if (held === undefined) return false
+  if (!parameters.has(key)) return true
+  return required.length > 0 && required.every((name) => Object.hasOwn(held, name))
+}
+
+/** Some models encode JSON text as JSON text once more. */
+function parseTwice(text: string): Arguments | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'string' ? parseObject(value) : isArguments(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+type StrayContext = Readonly<{ schema: JsonSchema; hadContainer: boolean; name: string; warnings: string[] }>
+
+/**
+ * Members left beside tool_name. Without tool_args they are the arguments, and the target judges them; beside tool_args
+ * only those that the target knows are taken.
+ */
+function takeStrays(
+  args: Arguments,
+  stray: Arguments,
+  { schema, hadContainer, name, warnings }: StrayContext,
+): Arguments {
+  const parameters = parameterNames(schema)
+  const taken = Object.keys(stray).filter((key) => !hadContainer || parameters.includes(key))
+  for (const key of Object.keys(stray)) {
+    if (taken.includes(key)) continue
+    const near = nearestName(key, parameters)
+    warnings.push(
+      `${shown(key)} is not a parameter of ${name} and was ignored.${near === undefined ? '' : ` Did you mean ${near}?`}`,
+    )
+  }
+  if (taken.length === 0) return args
+  const merged = merge(args, Object.fromEntries(taken.map((key) => [key, stray[key]])), 'the members beside tool_name')
+  const moved = taken.filter((key) => !Object.hasOwn(args, key))
+  if (moved.length > 0) warnings.push(`Moved into tool_args: ${moved.map(shown).join(', ')}.`)
+  return merged
+}
+
+function merge(args: Arguments, more: Arguments, origin: string): Arguments {
+  for (const key of Object.keys(more)) {
+    if (!Object.hasOwn(args, key) || sameValue(args[key], more[key])) continue
+    throw invalid(
+      'tool_args',
+      `has another value for ${shown(key)} than ${origin}`,
+      'Give each argument once, inside tool_args',
+    )
+  }
+  return Object.fromEntries([...Object.entries(more), ...Object.entries(args)])
+}
+
+const sameValue = (left: unknown, right: unknown): boolean => JSON.stringify(left) === JSON.stringify(right)
+
+/** Text of the caller inside our sentences: quoted, on one line, bounded. */
+const shown = (text: string): string =>
+  JSON.stringify(text.length > shownCharactersMax ? `${text.slice(0, shownCharactersMax)}…` : text)
+
+const invalid = (field: string, rule: string, nextStep: string): AppError =>
+  new AppError('ERR_INVALID_INPUT', `${field}: ${rule}. ${nextStep}.`, { field, rule })

@@ -1,0 +1,296 @@
+import { AppError } from '../../../contract/app-error.ts'
+import { paramsLine } from './params-line.ts'
+import { createQueryLanguage, planQuery, type QueryLanguage, type QueryPlan } from './query-plan.ts'
+import { matchByRegex } from './regex-match.ts'
+import { type JsonSchema, schemaText } from './schema-text.ts'
+import { stem } from './stem.ts'
+import { documentWords, splitPieces } from './tokenize.ts'
+import { stopWords } from './vocabulary.ts'
+
+/**
+ * Finds tools by what they are for. Built once from all tools; a search touches only the postings of the query's words.
+ *
+ * 1. Word rarity is counted over the whole index; everything else that an answer shows (tools, counts, server names,
+ *    readings of misspelt words) comes from the tools that the predicate lets through.
+ * 2. The same index and request always give the same answer: ties are settled by name.
+ * 3. Of several tools with one name the first counts.
+ */
+export type ToolSource = 'archestra' | 'mcp' | 'agent_delegation'
+export type SearchableTool = Readonly<{
+  name: string
+  title: string | null
+  description: string | null
+  inputSchema: JsonSchema
+  source: ToolSource
+  server: string | null
+}>
+export type ToolSearchRequest = Readonly<{
+  query: string
+  limit?: number | undefined
+  mode?: 'keyword' | 'regex' | undefined
+  /** The caller's visible set; every tool when absent. */
+  isVisible?: ((toolName: string) => boolean) | undefined
+}>
+export type FoundTool = Readonly<{
+  toolName: string
+  description: string | null
+  source: ToolSource
+  server: string | null
+  params: string
+}>
+export type ToolSearchAnswer = Readonly<{
+  total: number
+  matchCount: number
+  truncated: boolean
+  hint: string | null
+  tools: readonly FoundTool[]
+}>
+export type ToolIndex = Readonly<{ size: number; search(request: ToolSearchRequest): ToolSearchAnswer }>
+
+export const searchLimits = { queryCharactersMax: 200, limitMax: 20, limitDefault: 8, serversInHintMax: 10 } as const
+
+const fields = {
+  name: { weight: 10, b: 0 },
+  title: { weight: 6, b: 0 },
+  description: { weight: 3, b: 0.75 },
+  argumentNames: { weight: 2, b: 0.5 },
+  argumentTexts: { weight: 1, b: 0.75 },
+} as const
+type Field = keyof typeof fields
+const fieldNames = Object.keys(fields) as Field[]
+const saturation = 3
+const boosts = { exactName: 1000, nameContains: 100, exactTitle: 600, titleContains: 60 } as const
+/** The share of the score that does not depend on how many of the query's ideas a tool meets. */
+const coverageFloor = 0.4
+
+type Entry = Readonly<{ tool: SearchableTool; namePhrase: string; titlePhrase: string; found: () => FoundTool }>
+/** What a term adds to the score of each tool that has it. */
+type Postings = Map<number, number>
+
+export const englishQueries: QueryLanguage = createQueryLanguage(stem)
+
+export function buildToolIndex(tools: Iterable<SearchableTool>, language: QueryLanguage = englishQueries): ToolIndex {
+  const entries = uniqueByName(tools).map((tool) => toEntry(tool, language))
+  const { postings, surfaces } = indexTexts(entries, language)
+  return {
+    size: entries.length,
+    search: (request) => {
+      const { query, limit, mode } = checkRequest(request)
+      const isVisible = request.isVisible ?? (() => true)
+      const visible = entries.map((entry) => isVisible(entry.tool.name))
+      if (mode === 'regex') {
+        const shown = entries.filter((_, index) => visible[index])
+        const matched = matchByRegex(query, shown, (entry) => [
+          entry.tool.name,
+          entry.tool.title,
+          entry.tool.description,
+        ])
+        return answer(matched, limit, shown, undefined)
+      }
+      const plan = planQuery(query, knownTerms(postings, surfaces, visible), language)
+      const ranked = rank(entries, visible, plan, postings, phrase(query, language))
+      return answer(
+        ranked,
+        limit,
+        entries.filter((_, index) => visible[index]),
+        plan,
+      )
+    },
+  }
+}
+
+function checkRequest(request: ToolSearchRequest): { query: string; limit: number; mode: 'keyword' | 'regex' } {
+  const query = request.query.trim()
+  const { queryCharactersMax, limitMax, limitDefault } = searchLimits
+  if (query.length < 1 || query.length > queryCharactersMax) {
+    const rule = `must have 1 to ${queryCharactersMax} characters after trimming`
+    throw new AppError('ERR_INVALID_INPUT', `query: ${rule}. Name the capability in a few words.`, {
+      field: 'query',
+      rule,
+    })
+  }
+  const limit = request.limit ?? limitDefault
+  if (!Number.isInteger(limit) || limit < 1 || limit > limitMax) {
+    const rule = `must be an integer from 1 to ${limitMax}`
+    throw new AppError('ERR_INVALID_INPUT', `limit: ${rule}. Leave it out for ${limitDefault}.`, {
+      field: 'limit',
+      rule,
+    })
+  }
+  const mode = request.mode ?? 'keyword'
+  if (mode !== 'keyword' && mode !== 'regex') {
+    const rule = 'must be "keyword" or "regex"'
+    throw new AppError('ERR_INVALID_INPUT', `mode: ${rule}. Leave it out for "keyword".`, { field: 'mode', rule })
+  }
+  return { query, limit, mode }
+}
+
+function uniqueByName(tools: Iterable<SearchableTool>): SearchableTool[] {
+  const byName = new Map<string, SearchableTool>()
+  for (const tool of tools) if (!byName.has(tool.name)) byName.set(tool.name, tool)
+  return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+function toEntry(tool: SearchableTool, language: QueryLanguage): Entry {
+  let found: FoundTool | undefined
+  return {
+    tool,
+    namePhrase: phrase(tool.name, language),
+    titlePhrase: phrase(tool.title ?? '', language),
+    found: () => {
+      const { name: toolName, description, source, server } = tool
+      found ??= { toolName, description, source, server, params: paramsLine(tool.inputSchema) }
+      return found
+    },
+  }
+}
+
+function fieldWords(tool: SearchableTool): Record<Field, string[]> {
+  const schema = schemaText(tool.inputSchema)
+  return {
+    name: documentWords(tool.name),
+    title: documentWords(tool.title ?? ''),
+    description: documentWords(tool.description ?? ''),
+    argumentNames: schema.names.flatMap(documentWords),
+    argumentTexts: schema.descriptions.flatMap(documentWords),
+  }
+}
+
+/** BM25F: one weighted, length-corrected frequency per term and tool over all fields, then saturation and rarity. */
+function indexTexts(
+  entries: readonly Entry[],
+  language: QueryLanguage,
+): { postings: Map<string, Postings>; surfaces: Map<string, string> } {
+  const texts = entries.map((entry) => fieldWords(entry.tool))
+  const average = {} as Record<Field, number>
+  for (const field of fieldNames) {
+    average[field] = texts.reduce((sum, words) => sum + words[field].length, 0) / Math.max(1, texts.length)
+  }
+  const surfaces = new Map<string, string>()
+  const postings = new Map<string, Postings>()
+  for (const [index, words] of texts.entries()) {
+    for (const field of fieldNames) {
+      const { weight, b } = fields[field]
+      const perWord = weight / (1 - b + (b * words[field].length) / Math.max(1, average[field]))
+      for (const surface of words[field]) {
+        const term = language.stem(surface)
+        surfaces.set(surface, term)
+        const list = postings.get(term) ?? new Map<number, number>()
+        if (list.size === 0) postings.set(term, list)
+        list.set(index, (list.get(index) ?? 0) + perWord)
+      }
+    }
+  }
+  for (const list of postings.values()) {
+    const rarity = Math.log(1 + (entries.length - list.size + 0.5) / (list.size + 0.5))
+    for (const [index, frequency] of list) list.set(index, (rarity * frequency) / (saturation + frequency))
+  }
+  return { postings, surfaces }
+}
+
+function knownTerms(
+  postings: ReadonlyMap<string, Postings>,
+  surfaces: ReadonlyMap<string, string>,
+  visible: readonly boolean[],
+) {
+  const has = (term: string): boolean => {
+    for (const index of postings.get(term)?.keys() ?? []) if (visible[index]) return true
+    return false
+  }
+  return {
+    has,
+    surfaces: function* () {
+      for (const pair of surfaces) if (has(pair[1])) yield pair
+    },
+  }
+}
+
+function rank(
+  entries: readonly Entry[],
+  visible: readonly boolean[],
+  plan: QueryPlan,
+  postings: ReadonlyMap<string, Postings>,
+  queryPhrase: string,
+): Entry[] {
+  const scores = new Map<number, { sum: number; met: number }>()
+  for (const unit of plan.units) {
+    const best = new Map<number, number>()
+    for (const [term, weight] of unit.alternatives) {
+      for (const [index, value] of postings.get(term) ?? []) {
+        if (visible[index]) best.set(index, Math.max(best.get(index) ?? 0, value * weight))
+      }
+    }
+    for (const [index, value] of best) {
+      const score = scores.get(index) ?? { sum: 0, met: 0 }
+      scores.set(index, { sum: score.sum + value, met: score.met + 1 })
+    }
+  }
+  const ranked: { entry: Entry; score: number }[] = []
+  for (const [index, entry] of entries.entries()) {
+    if (!visible[index]) continue
+    const score = scores.get(index)
+    const coverage = score === undefined ? 0 : coverageFloor + ((1 - coverageFloor) * score.met) / plan.units.length
+    const total = (score?.sum ?? 0) * coverage + spellingBoost(entry, queryPhrase)
+    if (total > 0) ranked.push({ entry, score: total })
+  }
+  ranked.sort((a, b) => b.score - a.score || (a.entry.tool.name < b.entry.tool.name ? -1 : 1))
+  return ranked.map(({ entry }) => entry)
+}
+
+/** The words of a text in order, as ` one two `, so that a stretch of words is a substring. */
+function phrase(text: string, language: QueryLanguage): string {
+  const words = splitPieces(text).flatMap((piece) => piece.parts)
+  const meaningful = words.filter((word) => !stopWords.has(word))
+  return ` ${(meaningful.length > 0 ? meaningful : words).map(language.stem).join(' ')} `
+}
+
+/** For a query that is, but for case, separators and word forms, the name or title itself or a stretch of it. */
+function spellingBoost(entry: Entry, queryPhrase: string): number {
+  if (queryPhrase.trim() === '') return 0
+  let boost = 0
+  if (entry.namePhrase === queryPhrase) boost += boosts.exactName
+  else if (entry.namePhrase.includes(queryPhrase)) boost += boosts.nameContains
+  if (entry.titlePhrase === queryPhrase) boost += boosts.exactTitle
+  else if (entry.titlePhrase.includes(queryPhrase)) boost += boosts.titleContains
+  return boost
+}
+
+function answer(
+  matched: readonly Entry[],
+  limit: number,
+  visible: readonly Entry[],
+  plan: QueryPlan | undefined,
+): ToolSearchAnswer {
+  const tools = matched.slice(0, limit).map((entry) => entry.found())
+  const truncated = matched.length > tools.length
+  const hints: string[] = []
+  if (matched.length === 0) hints.push(nothingFound(visible, plan === undefined))
+  if (truncated) {
+    const { limitMax } = searchLimits
+    hints.push(
+      `Showing ${tools.length} of ${matched.length} matches: add words that narrow the query${limit < limitMax ? `, or raise limit (at most ${limitMax})` : ''}.`,
+    )
+  }
+  for (const { shown, reading } of plan?.corrected ?? [])
+    hints.push(`No tool text has ${quote(shown)}; it was read as ${quote(reading)}.`)
+  if (plan !== undefined && plan.unmatched.length > 0)
+    hints.push(`No tool text has: ${plan.unmatched.map(quote).join(', ')}.`)
+  return {
+    total: tools.length,
+    matchCount: matched.length,
+    truncated,
+    hint: hints.length > 0 ? hints.join(' ') : null,
+    tools,
+  }
+}
+
+const quote = (text: string): string => JSON.stringify(text)
+
+function nothingFound(visible: readonly Entry[], isRegex: boolean): string {
+  const servers = [...new Set(visible.map((entry) => entry.tool.server).filter((server) => server !== null))].sort()
+  const { serversInHintMax } = searchLimits
+  const more = servers.length > serversInHintMax ? ` and ${servers.length - serversInHintMax} more` : ''
+  const named = servers.length > 0 ? ` Connected servers: ${servers.slice(0, serversInHintMax).join(', ')}${more}.` : ''
+  const advice = isRegex ? 'Try a looser pattern, or mode "keyword".' : 'Try other or fewer words.'
+  return `No tool matches. ${advice}${named}`
+}

@@ -1,0 +1,188 @@
+import { digest } from '../../audit/call-entry.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { isPermitted } from '../../contract/permissions.ts'
+import { tierAllows } from '../../contract/principal.ts'
+import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
+import { nearestNames } from '../../kernel/nearest-name.ts'
+import type { Catalog, CatalogTool } from './catalog.ts'
+import type { RateLimiter } from './rate-limiter.ts'
+import type { CallOptions, ToolCaller } from './tool-host.ts'
+import { type ArgumentRule, requirePlainJson, validateArguments } from './validate-arguments.ts'
+
+/**
+ * The steps of the one pipeline, in order. Every call from every door passes all of them; a step that refuses throws, and
+ * the refusal is recorded like any other outcome. Steps before the handler see an invocation without effects, so they may
+ * be run again.
+ */
+export const stageNames = [
+  'find-tool',
+  'mode',
+  'permitted',
+  'rate-limit',
+  'usage-limit',
+  'validate-arguments',
+  'invocation-policy',
+  'judge',
+  'handler',
+  'validate-output',
+  'trusted-data',
+  'usage',
+  'audit',
+] as const
+export type StageName = (typeof stageNames)[number]
+
+export type Invocation = {
+  readonly callId: string
+  readonly caller: ToolCaller
+  readonly requestedName: string
+  readonly options: CallOptions
+  readonly startedMs: number
+  readonly nowMs: number
+  readonly signal: AbortSignal
+  args: unknown
+  tool: CatalogTool | undefined
+  via: string | undefined
+  input: unknown
+  inputDigest: string
+  readonly warnings: string[]
+}
+
+export type Stage = Readonly<{ name: StageName; run(invocation: Invocation): void | Promise<void> }>
+
+export type Mode = 'FULL' | 'READONLY' | 'TEST' | 'MINIMAL'
+
+/** Whether a tool exists for this caller at all; what is not visible is not listed and not found by search. */
+export function isVisible(tool: CatalogTool, caller: ToolCaller, mode: Mode): boolean {
+  const { definition } = tool
+  return (
+    allowedInMode(tool, mode) &&
+    tierAllows(caller.principal.tier, definition.tier) &&
+    (definition.permission === null || isPermitted(caller.principal, definition.permission))
+  )
+}
+
+export function allowedInMode(tool: CatalogTool, mode: Mode): boolean {
+  if (mode === 'MINIMAL') return tool.definition.minimal === true
+  return mode !== 'READONLY' || tool.definition.effect === 'read'
+}
+
+export function createStages(deps: {
+  catalog: Catalog
+  mode: Mode
+  rateLimiter: RateLimiter
+  /** The local owner is limited only when the configuration says so. */
+  limitOwner: boolean
+  argumentRule(tool: CatalogTool): ArgumentRule
+}): readonly Stage[] {
+  const { catalog, mode } = deps
+  const redirectContext = {
+    names: catalog.names,
+    inputSchemaOf: (name: string) => catalog.find(name)?.listed.inputSchema,
+  }
+  return [
+    {
+      name: 'find-tool',
+      run(invocation) {
+        let tool = requireTool(catalog, invocation.requestedName)
+        if (tool.definition.redirect !== undefined) {
+          const target = tool.definition.redirect(invocation.args, redirectContext)
+          invocation.via = tool.name
+          invocation.args = target.args
+          invocation.warnings.push(...target.warnings)
+          tool = requireTool(catalog, target.name)
+        }
+        invocation.tool = tool
+      },
+    },
+    {
+      name: 'mode',
+      run({ tool }) {
+        if (allowedInMode(tool!, mode)) return
+        throw new AppError(
+          'ERR_MODE_REFUSED',
+          `'${tool!.name}' is not available while the server runs in mode ${mode}.`,
+          {
+            mode,
+          },
+        )
+      },
+    },
+    {
+      name: 'permitted',
+      run({ tool, caller }) {
+        const { permission, tier } = tool!.definition
+        const { principal } = caller
+        if (!tierAllows(principal.tier, tier)) {
+          throw new AppError('ERR_PERMISSION_DENIED', `'${tool!.name}' needs the tier '${tier}'.`, { tier })
+        }
+        if (permission !== null && !isPermitted(principal, permission)) {
+          throw new AppError('ERR_PERMISSION_DENIED', `'${tool!.name}' needs the permission '${permission}'.`, {
+            permission,
+          })
+        }
+      },
+    },
+    {
+      name: 'rate-limit',
+      run({ tool, caller }) {
+        const { principal } = caller
+        if (principal.kind === 'owner' && !deps.limitOwner) return
+        const category = tool!.definition.rate
+        const verdict = deps.rateLimiter.take(`${principal.tenant}/${principal.keyId ?? principal.actor}`, category)
+        if (verdict.ok) return
+        throw new AppError(
+          'ERR_RATE_LIMITED',
+          `Too many calls of the category '${category}'. Try again in ${Math.ceil(verdict.retryAfterMs / 1000)} s.`,
+          { category, retry_after_ms: Math.ceil(verdict.retryAfterMs) },
+        )
+      },
+    },
+    platformVerdict('usage-limit'),
+    {
+      name: 'validate-arguments',
+      run(invocation) {
+        const tool = invocation.tool!
+        requirePlainJson(invocation.args)
+        invocation.inputDigest = inputDigest(invocation.args)
+        const { input, warnings } = validateArguments(tool, invocation.args, deps.argumentRule(tool))
+        invocation.input = input
+        invocation.warnings.push(...warnings)
+      },
+    },
+    platformVerdict('invocation-policy'),
+    platformVerdict('judge'),
+  ]
+}
+
+/**
+ * Policies, usage limits and the judge apply to agents and to tools of others. Every tool of the catalogue is the
+ * platform's own: its built-in verdict is to allow.
+ */
+const platformVerdict = (name: StageName): Stage => ({ name, run() {} })
+
+const emptyObjectDigest = digest('{}')
+
+/** The digest of arguments as received, canonical; what cannot be canonical is refused by name. */
+function inputDigest(args: unknown): string {
+  if (typeof args === 'object' && args !== null && Object.keys(args).length === 0) return emptyObjectDigest
+  try {
+    return digest(canonicalJson(args))
+  } catch (error) {
+    if (!(error instanceof NotCanonicalError)) throw error
+    throw new AppError('ERR_INVALID_INPUT', `The arguments have no canonical JSON form: ${error.message}.`, {
+      field: 'arguments',
+      constraint: 'canonical JSON',
+    })
+  }
+}
+
+function requireTool(catalog: Catalog, name: string): CatalogTool {
+  const tool = catalog.find(name)
+  if (tool !== undefined) return tool
+  const nearest = nearestNames(name, catalog.names, 3)
+  const hint = nearest.length === 0 ? '' : ` Did you mean ${nearest.map((other) => `'${other}'`).join(' or ')}?`
+  const shown = name.length > 80 ? `${name.slice(0, 77)}…` : name
+  throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${shown}'.${hint} Use search_tools to find one.`, {
+    nearest,
+  })
+}

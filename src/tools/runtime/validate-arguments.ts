@@ -1,0 +1,135 @@
+import type { z } from 'zod'
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import { nearestName } from '../../kernel/nearest-name.ts'
+import type { CatalogTool } from './catalog.ts'
+
+/**
+ * How arguments are checked. `strict` refuses unknown fields. `aegis` does so too unless nothing is required: then any
+ * object is accepted and unknown keys are ignored with a warning; its message for a missing argument is the document's.
+ * In both, null for an optional field means that it was left out: some clients send every field.
+ */
+export type ArgumentRule = 'strict' | 'aegis'
+
+export type ValidatedArguments = Readonly<{ input: unknown; warnings: readonly string[] }>
+
+export function validateArguments(tool: CatalogTool, args: unknown, rule: ArgumentRule): ValidatedArguments {
+  if (typeof args !== 'object' || args === null || Array.isArray(args)) {
+    throw new AppError('ERR_INVALID_INPUT', `The arguments of '${tool.name}' must be an object.`, {
+      field: 'arguments',
+      constraint: 'object',
+    })
+  }
+  const given = args as Record<string, unknown>
+  const warnings: string[] = []
+  let clean: Record<string, unknown> = given
+  const omit = (key: string) => {
+    if (clean === given) clean = { ...given }
+    delete clean[key]
+  }
+  for (const key of Object.keys(given)) {
+    if (!tool.parameters.has(key)) {
+      if (rule === 'strict' || tool.required.length > 0) throw unknownField(tool, key)
+      warnings.push(`Unknown field '${key}' was ignored.`)
+      omit(key)
+    } else if (given[key] === null && !tool.nullable.has(key)) {
+      omit(key)
+    }
+  }
+  for (const key of tool.required) {
+    if (clean[key] === undefined) throw missingField(tool, key, rule)
+  }
+  const parsed = tool.definition.input.safeParse(clean)
+  if (!parsed.success) throw invalidInput(tool, parsed.error.issues)
+  return { input: parsed.data, warnings }
+}
+
+/** Refuses what no store could keep: text with U+0000 and nesting without end. */
+export function requirePlainJson(value: unknown, path = '', depth = 0): void {
+  if (typeof value === 'string') {
+    if (value.includes('\u0000')) {
+      throw new AppError('ERR_INVALID_INPUT', `'${path}' must not contain the character U+0000.`, {
+        field: path,
+        constraint: 'no U+0000',
+      })
+    }
+    return
+  }
+  if (typeof value !== 'object' || value === null) return
+  if (depth >= limits.argumentDepthMax) {
+    throw new AppError('ERR_INVALID_INPUT', `'${path}' is nested more than ${limits.argumentDepthMax} levels deep.`, {
+      field: path,
+      constraint: `at most ${limits.argumentDepthMax} levels`,
+    })
+  }
+  for (const [key, member] of Object.entries(value)) {
+    requirePlainJson(key, path, depth)
+    requirePlainJson(member, path === '' ? key : `${path}.${key}`, depth + 1)
+  }
+}
+
+function unknownField(tool: CatalogTool, key: string): AppError {
+  const accepted = [...tool.parameters]
+  const nearest = nearestName(key, accepted)
+  const hint = nearest === undefined ? '' : ` Did you mean '${nearest}'?`
+  const list = accepted.length === 0 ? 'it takes no arguments' : `accepted: ${accepted.join(', ')}`
+  return new AppError('ERR_INVALID_INPUT', `Unknown field '${shown(key)}' for '${tool.name}'.${hint} (${list})`, {
+    field: shown(key),
+    constraint: 'unknown field',
+    accepted,
+    ...(nearest === undefined ? {} : { nearest }),
+  })
+}
+
+function missingField(tool: CatalogTool, key: string, rule: ArgumentRule): AppError {
+  const message =
+    rule === 'aegis'
+      ? `Invalid tool arguments: required field '${key}' is missing or null for tool '${tool.name}'`
+      : `Required field '${key}' is missing for '${tool.name}'.`
+  return new AppError('ERR_INVALID_INPUT', message, { field: key, constraint: 'required' })
+}
+
+function invalidInput(tool: CatalogTool, issues: readonly z.core.$ZodIssue[]): AppError {
+  const problems = issues.slice(0, 20).map(describeIssue)
+  const first = problems[0]!
+  const more = issues.length > 1 ? ` (and ${issues.length - 1} more)` : ''
+  return new AppError(
+    'ERR_INVALID_INPUT',
+    `Invalid arguments for '${tool.name}': '${first.field}' ${first.constraint}.${more}`,
+    {
+      ...first,
+      ...(problems.length > 1 ? { issues: problems } : {}),
+    },
+  )
+}
+
+function describeIssue(issue: z.core.$ZodIssue): { field: string; constraint: string; nearest?: string } {
+  const field = issue.path.map(String).join('.') || 'arguments'
+  switch (issue.code) {
+    case 'invalid_type':
+      return { field, constraint: `must be ${article(issue.expected)}` }
+    case 'invalid_value':
+      return {
+        field,
+        constraint: `must be one of ${issue.values.map(String).join(', ')}`,
+        ...nearestOf(issue.input, issue.values.map(String)),
+      }
+    case 'too_small':
+      return { field, constraint: `must be at least ${issue.minimum} ${unitOf(issue.origin)}`.trimEnd() }
+    case 'too_big':
+      return { field, constraint: `must be at most ${issue.maximum} ${unitOf(issue.origin)}`.trimEnd() }
+    case 'unrecognized_keys':
+      return { field, constraint: `has unknown fields: ${issue.keys.map(shown).join(', ')}` }
+    default:
+      return { field, constraint: issue.message.replace(/^Invalid input: /, '').replace(/\.$/, '') }
+  }
+}
+
+const nearestOf = (input: unknown, values: readonly string[]): { nearest?: string } => {
+  const nearest = typeof input === 'string' ? nearestName(input, values) : undefined
+  return nearest === undefined ? {} : { nearest }
+}
+
+const shown = (key: string): string => (key.length > 64 ? `${key.slice(0, 61)}…` : key)
+const unitOf = (origin: string): string => (origin === 'string' ? 'characters' : origin === 'array' ? 'items' : '')
+const article = (type: string): string => (/^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`)
