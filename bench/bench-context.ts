@@ -36,7 +36,7 @@ export const openContender = async (
 
 /** Interleaved rounds: short enough that noise hits every contender alike, enough of them for a median. */
 export const roundsOf = (bench: Bench): { rounds: number; roundMs: number } =>
-  bench.quick ? { rounds: 3, roundMs: 200 } : { rounds: 7, roundMs: 400 }
+  bench.quick ? { rounds: 5, roundMs: 120 } : { rounds: 11, roundMs: 250 }
 
 export const warmUp = async (
   connection: Connection,

@@ -3,9 +3,16 @@
  * median of the ratios of neighbouring rounds, never a ratio of two totals.
  */
 import { type Connection, drive, type Measurement } from './client.ts'
+import { msText } from './table.ts'
 
 export type Turn = Readonly<{ connection: Connection; body: (n: number) => string }>
-export type Comparison = Readonly<{ ours: Measurement; peer: Measurement; ratio: number }>
+/** `spread` is the range in which the middle half of the rounds' ratios lies: wide means that the machine was busy. */
+export type Comparison = Readonly<{
+  ours: Measurement
+  peer: Measurement
+  ratio: number
+  spread: readonly [number, number]
+}>
 export type Rounds = Readonly<{ inFlight: number; rounds: number; roundMs: number }>
 
 export const median = (values: readonly number[]): number => {
@@ -45,9 +52,15 @@ export const interleave = async (ours: Turn, peers: readonly Turn[], plan: Round
     }
   }
   const [oursMeasured = [], ...peersMeasured] = measured
-  return peersMeasured.map((peerMeasured) => ({
-    ours: middleOf(oursMeasured),
-    peer: middleOf(peerMeasured),
-    ratio: median(oursMeasured.map((one, round) => one.perSecond / (peerMeasured[round]?.perSecond ?? Number.NaN))),
-  }))
+  return peersMeasured.map((peerMeasured) => {
+    const ratios = oursMeasured.map((one, round) => one.perSecond / (peerMeasured[round]?.perSecond ?? Number.NaN))
+    const sorted = ratios.toSorted((a, b) => a - b)
+    const at = (share: number): number => sorted[Math.round((sorted.length - 1) * share)] ?? Number.NaN
+    const spread = [at(0.25), at(0.75)] as const
+    return { ours: middleOf(oursMeasured), peer: middleOf(peerMeasured), ratio: median(ratios), spread }
+  })
 }
+
+/** Spread of the ratio, and latencies of ours / the peer's, for the note of a row. */
+export const comparisonNote = ({ ours, peer, spread }: Comparison): string =>
+  `${spread[0].toFixed(2)}–${spread[1].toFixed(2)}; p50 ${msText(ours.p50Ms)} / ${msText(peer.p50Ms)}, p99 ${msText(ours.p99Ms)} / ${msText(peer.p99Ms)}`

@@ -86,16 +86,19 @@ export function baselineSearch(tools: readonly SearchableTool[]): RankedSearch {
       const share = lengthShares[field]!
       frequency += (weight * count) / (1 - share + (share * document[field]!.length) / Math.max(1, averages[field]!))
     }
-    const having = documents.filter((other) => other.some((field) => field.includes(term))).length
-    return (Math.log(1 + (documents.length - having + 0.5) / (having + 0.5)) * frequency) / (1.5 + frequency)
+    return frequency / (1.5 + frequency)
+  }
+  const rarity = (term: string): number => {
+    const having = documents.filter((document) => document.some((field) => field.includes(term))).length
+    return Math.log(1 + (documents.length - having + 0.5) / (having + 0.5))
   }
   return (query) => {
     const whole = query.trim().toLowerCase()
-    const terms = [...new Set(words(whole))]
+    const terms = [...new Set(words(whole))].map((term) => [term, rarity(term)] as const)
     const ranked = tools.map((tool, index) => {
       const name = tool.name.toLowerCase()
       const title = (tool.title ?? '').toLowerCase()
-      let total = terms.reduce((sum, term) => sum + score(documents[index]!, term), 0)
+      let total = terms.reduce((sum, [term, rare]) => sum + rare * score(documents[index]!, term), 0)
       total += name === whole ? 1000 : name.includes(whole) ? 100 : 0
       total += title === whole ? 600 : title.includes(whole) ? 60 : 0
       return { name: tool.name, total }

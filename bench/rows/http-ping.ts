@@ -1,9 +1,9 @@
 import { newDirectory, roundsOf, type Section, warmUp } from '../bench-context.ts'
 import { pingBody } from '../calls.ts'
 import { methodBody } from '../client.ts'
-import { interleave, type Turn } from '../interleave.ts'
+import { comparisonNote, interleave, type Turn } from '../interleave.ts'
 import { freePort, type HttpServerProcess, rawHttp, startHttp } from '../launch.ts'
-import { msText, rateText } from '../table.ts'
+import { rateText } from '../table.ts'
 
 const modernRevision = '2026-07-28'
 const modernHeaders = {
@@ -70,7 +70,7 @@ export const httpPing: Section = {
             peer: `raw node:http ${rateText(compared.peer.perSecond)}`,
             ratio: compared.ratio,
             target: { atLeast: 0.5 },
-            note: `p50 ${msText(compared.ours.p50Ms)}, p99 ${msText(compared.ours.p99Ms)}`,
+            note: comparisonNote(compared),
           })
         }
         for (const turn of pair) await turn.connection.close()

@@ -62,8 +62,7 @@ const reportExport = async (bench: Bench, connection: Connection): Promise<void>
 
 /** The median time of one proof, over entries spread across the whole log. */
 const inclusionProofMs = async (connection: Connection, logSize: number): Promise<number> => {
-  const body = (n: number): string =>
-    callBody('log_inclusion_proof', { index: Math.floor(((n * 0.618) % 1) * logSize) })
+  const body = (n: number): string => callBody('log_inclusion_proof', { seq: Math.floor(((n * 0.618) % 1) * logSize) })
   const load = { inFlight: 1, timeMaxMs: 3_000, body }
   await drive(connection, { ...load, callsMax: 100 })
   return (await drive(connection, { ...load, callsMax: 400 })).p50Ms

@@ -1,12 +1,9 @@
 import { type Bench, openContender, roundsOf, type Section, warmUp } from '../bench-context.ts'
 import { pingBody } from '../calls.ts'
 import type { Connection } from '../client.ts'
-import { type Comparison, interleave } from '../interleave.ts'
+import { type Comparison, comparisonNote, interleave } from '../interleave.ts'
 import { bareSdk, rawEcho, standIn } from '../launch.ts'
-import { msText, rateText, type Target } from '../table.ts'
-
-const latencyNote = ({ ours, peer }: Comparison): string =>
-  `p50 ${msText(ours.p50Ms)} / ${msText(peer.p50Ms)}, p99 ${msText(ours.p99Ms)} / ${msText(peer.p99Ms)}`
+import { rateText, type Target } from '../table.ts'
 
 const compare = async (bench: Bench, inFlight: number, servers: readonly Connection[]): Promise<void> => {
   const [ours, bare, echo, colibri] = servers.map((connection) => ({ connection, body: pingBody }))
@@ -23,7 +20,7 @@ const compare = async (bench: Bench, inFlight: number, servers: readonly Connect
       peer: `${peerName} ${rateText(comparison.peer.perSecond)}`,
       ratio: comparison.ratio,
       target,
-      note: latencyNote(comparison),
+      note: comparisonNote(comparison),
     })
   }
   const [toBare, toEcho] = await interleave(ours, [bare, echo], plan)

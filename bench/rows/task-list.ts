@@ -1,9 +1,9 @@
 import { openContender, roundsOf, type Section, warmUp } from '../bench-context.ts'
 import { fillTasks, taskListBody } from '../calls.ts'
 import { type Connection, callTool } from '../client.ts'
-import { interleave } from '../interleave.ts'
+import { comparisonNote, interleave } from '../interleave.ts'
 import { standIn } from '../launch.ts'
-import { msText, rateText } from '../table.ts'
+import { rateText } from '../table.ts'
 
 const tasks = 10_000
 
@@ -39,7 +39,7 @@ export const taskList: Section = {
           peer: `stand-in ${rateText(compared.peer.perSecond)}`,
           ratio: compared.ratio,
           target: { atLeast: 1.2 },
-          note: `p50 ${msText(compared.ours.p50Ms)} / ${msText(compared.peer.p50Ms)}, p99 ${msText(compared.ours.p99Ms)} / ${msText(compared.peer.p99Ms)}`,
+          note: comparisonNote(compared),
         })
       }
     } finally {

@@ -1,9 +1,9 @@
 import { type Bench, openContender, roundsOf, type Section, warmUp } from '../bench-context.ts'
 import { createTasks, taskCreateBody, thoughtRecordBody } from '../calls.ts'
 import type { Connection } from '../client.ts'
-import { interleave, type Turn } from '../interleave.ts'
+import { comparisonNote, interleave, type Turn } from '../interleave.ts'
 import { standIn } from '../launch.ts'
-import { msText, rateText } from '../table.ts'
+import { rateText } from '../table.ts'
 
 type Write = Readonly<{ tool: string; body(connection: Connection): Promise<(n: number) => string> }>
 
@@ -48,7 +48,7 @@ const measure = async (
         peer: `stand-in ${rateText(compared.peer.perSecond)}`,
         ratio: compared.ratio,
         target: { atLeast },
-        note: `p50 ${msText(compared.ours.p50Ms)} / ${msText(compared.peer.p50Ms)}, p99 ${msText(compared.ours.p99Ms)} / ${msText(compared.peer.p99Ms)}`,
+        note: comparisonNote(compared),
       })
     }
   } finally {

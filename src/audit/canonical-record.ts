@@ -8,10 +8,11 @@ import { canonicalJson } from '../kernel/canonical-json.ts'
  * Whatever this cannot settle (escaped surrogates, keys that look like array indexes) is decided by the real thing.
  */
 export function isCanonicalText(text: string, value: unknown): boolean {
-  if (JSON.stringify(value) === text && !text.includes('\\ud') && hasSortedKeys(value)) return true
   try {
+    if (JSON.stringify(value) === text && !text.includes('\\ud') && hasSortedKeys(value)) return true
     return canonicalJson(value) === text
   } catch {
+    // No canonical form, or nested too deeply to have been written by us.
     return false
   }
 }

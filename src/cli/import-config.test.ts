@@ -28,6 +28,13 @@ describe('JSON with comments', () => {
     ['{"a": 1 /* open', 'line 1'],
     ['{"a": 1, /*a*/ 2 /*b*/ ]', 'line 1, column 16'],
     ['', 'line 1, column 1'],
+    ['[,1]', 'line 1, column 2'],
+    ['[1,\n 2 3]', 'line 2, column 4'],
+    ['{"a" 1}', 'line 1, column 6'],
+    ['{a: 1}', 'line 1, column 2'],
+    ['[1}', 'line 1, column 3'],
+    ['{} {}', 'line 1, column 4'],
+    ['["a\\x"]', 'line 1, column 2'],
   ])('says where %j is wrong, without quoting it', (text, place) => {
     try {
       parseJsonc(text)
@@ -37,6 +44,19 @@ describe('JSON with comments', () => {
       expect((error as AppError).message).toContain(`not valid JSON at ${place}`)
       expect((error as AppError).message).not.toContain('oops')
     }
+  })
+
+  it('finds a place for the mistake in any broken text', () => {
+    const characters = fc.string({ unit: fc.constantFrom(...'[]{},:"1a \n\\/*-.e') })
+    fc.assert(
+      fc.property(characters, (text) => {
+        try {
+          parseJsonc(text)
+        } catch (error) {
+          expect((error as AppError).message).toMatch(/^the file is not valid JSON at line \d+, column \d+$/)
+        }
+      }),
+    )
   })
 
   it('reads every JSON text as JSON does, with comments strewn between', () => {
@@ -203,7 +223,7 @@ describe('showing an import', () => {
           '--verbose',
           'image:latest',
         ],
-        env: { KEY: SECRET, REFERENCE: '${KEY}', OTHER: 'env:KEY', EMPTY: '' },
+        env: { KEY: SECRET, REFERENCE: `\${KEY}`, OTHER: 'env:KEY', EMPTY: '' },
       },
       http: {
         url: `https://${SECRET}:${SECRET}@mcp.example.com/s/${SECRET}/mcp?token=${SECRET}#${SECRET}`,
@@ -223,7 +243,7 @@ describe('showing an import', () => {
         'image:latest',
         'db:5432/main',
         'mcp.example.com',
-        '${KEY}',
+        `\${KEY}`,
         'env:KEY',
       ]) {
         expect(shown).toContain(kept)
@@ -268,6 +288,6 @@ describe('reading the file', () => {
     await expect(readClientConfig(file)).rejects.toMatchObject({ code: 'ERR_INVALID_INPUT' })
     await writeFile(file, ' '.repeat(limits.importFileBytesMax + 1))
     await expect(readClientConfig(file)).rejects.toMatchObject({ code: 'ERR_TOO_LARGE' })
-    await expect(readClientConfig(folder)).rejects.toBeInstanceOf(AppError)
+    await expect(readClientConfig(folder)).rejects.toMatchObject({ code: 'ERR_INVALID_INPUT' })
   })
 })

@@ -40,8 +40,9 @@ export async function readClientConfig(file: string): Promise<ImportResult> {
     throw new AppError('ERR_NOT_FOUND', `the file cannot be opened (${error.code}); check the path`, { file })
   })
   try {
-    const { size } = await handle.stat()
-    if (size > limits.importFileBytesMax) {
+    const found = await handle.stat()
+    if (!found.isFile()) throw new AppError('ERR_INVALID_INPUT', 'this is not a file; give the path of one', { file })
+    if (found.size > limits.importFileBytesMax) {
       throw new AppError('ERR_TOO_LARGE', `the file is larger than ${limits.importFileBytesMax} bytes`, { file })
     }
     return parseClientConfig(await handle.readFile('utf8'))

@@ -8,15 +8,51 @@ export function parseJsonc(text: string): unknown {
   const plain = blankExtras(text.startsWith('\uFEFF') ? ` ${text.slice(1)}` : text)
   try {
     return JSON.parse(plain)
-  } catch (error) {
-    throw new AppError('ERR_INVALID_INPUT', `the file is not valid JSON${placeOf(error, plain)}`)
+  } catch {
+    const before = plain.slice(0, errorPosition(plain)).split('\n')
+    const place = `line ${before.length}, column ${before.at(-1)!.length + 1}`
+    throw new AppError('ERR_INVALID_INPUT', `the file is not valid JSON at ${place}`)
   }
 }
 
-function placeOf(error: unknown, text: string): string {
-  const position = /at position (\d+)/.exec((error as Error).message)?.[1]
-  const before = text.slice(0, position === undefined ? text.length : Number(position)).split('\n')
-  return ` at line ${before.length}, column ${before.at(-1)!.length + 1}`
+const TOKEN =
+  /\s*(?:("(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*")|(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)|([[\]{},:]))/y
+
+type Expected = 'value' | 'first-value' | 'key' | 'first-key' | 'colon' | 'next' | 'end'
+
+/** Where the first mistake is: JSON.parse does not always say. Tokens are followed with a stack of open brackets. */
+function errorPosition(text: string): number {
+  const token = new RegExp(TOKEN)
+  const open: string[] = []
+  let expected: Expected = 'value'
+  for (;;) {
+    const from = token.lastIndex
+    const match = token.exec(text)
+    const after: Expected | undefined = match === null ? undefined : follow(match, expected, open)
+    if (after === undefined) return from + /^\s*/.exec(text.slice(from))![0].length
+    expected = after
+  }
+}
+
+/** What may come after this token, or undefined where the token may not stand. */
+function follow([, string, literal, sign]: RegExpExecArray, expected: Expected, open: string[]): Expected | undefined {
+  const afterValue = (): Expected => (open.length === 0 ? 'end' : 'next')
+  const wantsValue = expected === 'value' || expected === 'first-value'
+  const wantsKey = expected === 'key' || expected === 'first-key'
+  if (string !== undefined && wantsKey) return 'colon'
+  if (string !== undefined || literal !== undefined) return wantsValue ? afterValue() : undefined
+  if (sign === '{' || sign === '[') {
+    if (!wantsValue) return undefined
+    open.push(sign)
+    return sign === '{' ? 'first-key' : 'first-value'
+  }
+  if (sign === ':') return expected === 'colon' ? 'value' : undefined
+  if (sign === ',' && expected === 'next') return open.at(-1) === '{' ? 'key' : 'value'
+  const closes = sign === '}' ? '{' : '['
+  const mayClose = expected === 'next' || expected === (sign === '}' ? 'first-key' : 'first-value')
+  if (sign === ',' || !mayClose || open.at(-1) !== closes) return undefined
+  open.pop()
+  return afterValue()
 }
 
 /** Blanks take the place of what is removed, so that every other character keeps its position. */

@@ -1,5 +1,5 @@
-import { limits } from '../contract/limits.ts'
 import type { Progress } from '../contract/call.ts'
+import { limits } from '../contract/limits.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { ToolAnswer, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
 import { brokenAnswer, busyAnswer, interruptedAnswer, notStartedAnswer } from './door-answers.ts'

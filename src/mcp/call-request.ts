@@ -61,6 +61,12 @@ export function cancelledRequest(message: unknown): { requestId: RequestId; reas
   return { requestId: params['requestId'], reason: params['reason'] }
 }
 
+/** The `_meta` of a message's params. */
+export function metaOf(message: unknown): Record<string, unknown> | undefined {
+  const params = isRecord(message) ? message['params'] : undefined
+  return isRecord(params) && isRecord(params['_meta']) ? params['_meta'] : undefined
+}
+
 /** The name a client gives itself in the envelope of a request. */
 export function envelopeClientName(meta: Readonly<Record<string, unknown>> | undefined): string | undefined {
   const info = meta?.[CLIENT_INFO_META_KEY]

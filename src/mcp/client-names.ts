@@ -6,14 +6,29 @@
 type ClientNameRule = Readonly<{ prefix: string; reason: string }>
 
 export const clientNameRules: readonly ClientNameRule[] = [
-  { prefix: 'claude-ai', reason: 'Claude Desktop and claude.ai reject the list: names must match ^[a-zA-Z0-9_-]{1,64}$.' },
+  {
+    prefix: 'claude-ai',
+    reason: 'Claude Desktop and claude.ai reject the list: names must match ^[a-zA-Z0-9_-]{1,64}$.',
+  },
   { prefix: 'claude-desktop', reason: 'The same rule as claude-ai.' },
-  { prefix: 'claude-code', reason: 'The Anthropic API takes ^[a-zA-Z0-9_-]{1,128}$ and the client adds mcp__server__ in front.' },
+  {
+    prefix: 'claude-code',
+    reason: 'The Anthropic API takes ^[a-zA-Z0-9_-]{1,128}$ and the client adds mcp__server__ in front.',
+  },
   { prefix: 'anthropic', reason: 'The MCP connector of the Anthropic API has the rule of that API.' },
-  { prefix: 'cursor', reason: 'Only letters, digits and underscores; server and tool name together at most 60 characters.' },
-  { prefix: 'visual studio code', reason: 'Warns on every name outside [a-z0-9_-]; models behind it stop at 64 characters.' },
+  {
+    prefix: 'cursor',
+    reason: 'Only letters, digits and underscores; server and tool name together at most 60 characters.',
+  },
+  {
+    prefix: 'visual studio code',
+    reason: 'Warns on every name outside [a-z0-9_-]; models behind it stop at 64 characters.',
+  },
   { prefix: 'vscode', reason: 'The same rule as Visual Studio Code.' },
-  { prefix: 'github-copilot', reason: 'Sends names unchanged to an API that takes ^[a-zA-Z0-9_-]{1,128}$ and fails every prompt.' },
+  {
+    prefix: 'github-copilot',
+    reason: 'Sends names unchanged to an API that takes ^[a-zA-Z0-9_-]{1,128}$ and fails every prompt.',
+  },
   { prefix: 'copilot', reason: 'The same rule as github-copilot.' },
   { prefix: 'openai', reason: 'The OpenAI API takes ^[a-zA-Z0-9_-]{1,64}$.' },
   { prefix: 'codex', reason: 'Sends names unchanged to the OpenAI API.' },
@@ -23,7 +38,10 @@ export const clientNameRules: readonly ClientNameRule[] = [
   { prefix: 'cline', reason: 'Passes names on to whichever model the user chose, most of which refuse dots.' },
   { prefix: 'roo', reason: 'The same as cline.' },
   { prefix: 'zed', reason: 'Passes names on to models of Anthropic and OpenAI, whose APIs refuse dots.' },
-  { prefix: 'gemini-cli', reason: 'Takes dots, but the Gemini API stops at 64 characters with the server name in front.' },
+  {
+    prefix: 'gemini-cli',
+    reason: 'Takes dots, but the Gemini API stops at 64 characters with the server name in front.',
+  },
 ]
 
 export function needsSafeNames(clientName: string | undefined): boolean {

@@ -6,7 +6,7 @@ import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import { createCallDesk } from './call-desk.ts'
 import { createEnvelopeCheck } from './call-request.ts'
 import type { DoorExtension, ListKind } from './door-extension.ts'
-import { createHttpDoor, type HttpCaller } from './http-door.ts'
+import { type HttpCaller, HttpDoor } from './http-door.ts'
 import { type LineCaller, LineConnection, type LineSession } from './line-session.ts'
 import type { LineTransport } from './line-transport.ts'
 import type { ProtocolDeps } from './protocol-server.ts'
@@ -68,7 +68,7 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
     clock: deps.clock ?? systemClock,
     random: deps.random ?? systemRandom,
   } satisfies ProtocolDeps & Record<string, unknown>
-  const http = createHttpDoor(shared)
+  const http = new HttpDoor(shared)
 
   function changed(kind: ListKind): void {
     for (const connection of connections) connection.announce(kind)
@@ -90,8 +90,8 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
       connection.closed.then(() => connections.delete(connection))
       return connection
     },
-    handleHttp: http.handle,
-    sweepSessions: http.sweep,
+    handleHttp: (req, res, caller) => http.handle(req, res, caller),
+    sweepSessions: () => http.sweep(),
     async close(graceMs) {
       stopTools()
       stopSkills?.()

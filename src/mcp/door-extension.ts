@@ -9,7 +9,7 @@ import type {
   ServerContext,
   ServerOptions,
 } from '@modelcontextprotocol/server'
-import type { ToolCaller, ListedTool } from '../tools/runtime/tool-host.ts'
+import type { ListedTool, ToolCaller } from '../tools/runtime/tool-host.ts'
 
 /**
  * A narrow way to add what a tool host cannot say: prompts, resources, and tools that talk to the client while they run.

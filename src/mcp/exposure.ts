@@ -12,7 +12,9 @@ export function parseExposure(value: string | null | undefined): Exposure {
     .map((name) => name.trim())
     .filter((name) => name !== '')
   if (names.length > NAMES_MAX) {
-    throw new AppError('ERR_INVALID_INPUT', `tools: at most ${NAMES_MAX} names. Ask for "full" instead.`, { field: 'tools' })
+    throw new AppError('ERR_INVALID_INPUT', `tools: at most ${NAMES_MAX} names. Ask for "full" instead.`, {
+      field: 'tools',
+    })
   }
   return names.length === 0 ? 'default' : names
 }

@@ -4,6 +4,7 @@ import {
   createMcpHandler,
   isInitializeRequest,
   isJsonContentType,
+  type McpHttpHandler,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
 import { limits } from '../contract/limits.ts'
@@ -19,6 +20,7 @@ import {
   isLegacyCall,
   isRecord,
   isRequestId,
+  metaOf,
   type PlainToolCall,
   plainToolCall,
 } from './call-request.ts'
@@ -26,7 +28,7 @@ import { needsSafeNames } from './client-names.ts'
 import type { ListKind } from './door-extension.ts'
 import { exposureOfUrl } from './exposure.ts'
 import { sendJson, serveHttpCall } from './http-call.ts'
-import { createHttpSessions, type HttpSession, identityOf } from './http-sessions.ts'
+import { createHttpSessions, type HttpSession, type HttpSessions, identityOf } from './http-sessions.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
 import { readBody, sendWebResponse, webRequestOf } from './web-bridge.ts'
 import { jsonRpcCodes, MODERN_REVISION, type RequestId, type Wire } from './wire.ts'
@@ -49,78 +51,121 @@ type ResolvedCaller = HttpCaller & Readonly<{ exposure: Exposure }>
 export type HttpDoorDeps = ProtocolDeps &
   Readonly<{ wire: Wire; isModernEnvelope: EnvelopeCheck; clock: Clock; random: Random }>
 
-export type HttpDoor = Readonly<{
-  handle(req: IncomingMessage, res: ServerResponse, caller: HttpCaller): void
-  announce(kind: ListKind): void
-  sweep(): void
-  close(): Promise<void>
-}>
-
 const SERVER_ERROR = -32000
 const SESSION_NOT_FOUND = -32001
 const RETRY_AFTER_SECONDS = '5'
 
-export function createHttpDoor(deps: HttpDoorDeps): HttpDoor {
-  const { wire, logger, desk } = deps
-  const sessions = createHttpSessions(deps)
-  const callers = new WeakMap<Request, ToolCaller>()
-  const stateless = createMcpHandler(
-    ({ requestInfo }) => {
-      const caller = callers.get(requestInfo!)!
-      return createProtocolServer(deps, { calls: callsOf(caller.principal), caller: () => caller })
-    },
-    {
-      legacy: 'reject',
-      maxRequestBodySize: limits.messageBytesMax,
-      onerror: (error) => logger.debug('MCP request reported an error', { error: error.message }),
-    },
-  )
+export class HttpDoor {
+  readonly #deps: HttpDoorDeps
+  readonly #sessions: HttpSessions
+  readonly #callers = new WeakMap<Request, ToolCaller>()
   /** Stateless calls under way, by who makes them: there is no connection to count them on. */
-  const callsByIdentity = new Map<string, ConnectionCalls>()
+  readonly #callsByIdentity = new Map<string, ConnectionCalls>()
+  readonly #stateless: McpHttpHandler
 
-  function callsOf(principal: Principal): ConnectionCalls {
+  constructor(deps: HttpDoorDeps) {
+    this.#deps = deps
+    this.#sessions = createHttpSessions(deps)
+    this.#stateless = createMcpHandler(
+      ({ requestInfo }) => {
+        const caller = this.#callers.get(requestInfo!)!
+        return createProtocolServer(deps, { calls: this.#callsOf(caller.principal), caller: () => caller })
+      },
+      {
+        legacy: 'reject',
+        maxRequestBodySize: limits.messageBytesMax,
+        onerror: (error) => deps.logger.debug('MCP request reported an error', { error: error.message }),
+      },
+    )
+  }
+
+  handle(req: IncomingMessage, res: ServerResponse, given: HttpCaller): void {
+    let caller: ResolvedCaller
+    try {
+      caller = { ...given, exposure: given.exposure ?? exposureOfUrl(req.url) }
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : 'the address is not valid'
+      this.#refuse(res, 400, jsonRpcCodes.invalidRequest, `Bad Request: ${reason}`)
+      return
+    }
+    if (this.#deps.desk.closing) {
+      this.#refuse(res, 503, SERVER_ERROR, 'The server is shutting down. Connect again after the restart.')
+    } else if (req.method === 'GET' || req.method === 'DELETE') {
+      this.#getOrDelete(req, res, caller)
+    } else if (req.method !== 'POST') {
+      this.#refuse(res, 405, SERVER_ERROR, 'Method not allowed.')
+    } else if (!isJsonContentType(req.headers['content-type'])) {
+      this.#refuse(res, 415, SERVER_ERROR, 'Unsupported Media Type: Content-Type must be application/json')
+    } else {
+      readBody(req, limits.messageBytesMax, (text) => {
+        const reason = `Payload Too Large: a message must not exceed ${limits.messageBytesMax} bytes`
+        if (text === undefined) this.#refuse(res, 413, SERVER_ERROR, reason)
+        else this.#post(req, res, caller, text)
+      })
+    }
+  }
+
+  announce(kind: ListKind): void {
+    for (const session of this.#sessions.all()) announceChange(session.server, kind)
+    if (kind === 'tools') this.#stateless.notify.toolsChanged()
+    else if (kind === 'prompts') this.#stateless.notify.promptsChanged()
+    else this.#stateless.notify.resourcesChanged()
+  }
+
+  sweep(): void {
+    this.#sessions.sweep()
+  }
+
+  async close(): Promise<void> {
+    await this.#stateless.close()
+    await this.#sessions.close()
+  }
+
+  #callsOf(principal: Principal): ConnectionCalls {
     const identity = identityOf(principal)
-    let calls = callsByIdentity.get(identity)
+    let calls = this.#callsByIdentity.get(identity)
     if (calls === undefined) {
       calls = { inFlight: 0 }
-      callsByIdentity.set(identity, calls)
+      this.#callsByIdentity.set(identity, calls)
     }
     return calls
   }
-  function forgetIdle(principal: Principal): void {
+
+  #forgetIdle(principal: Principal): void {
     const identity = identityOf(principal)
-    if (callsByIdentity.get(identity)?.inFlight === 0) callsByIdentity.delete(identity)
+    if (this.#callsByIdentity.get(identity)?.inFlight === 0) this.#callsByIdentity.delete(identity)
   }
 
-  function refuse(res: ServerResponse, status: number, code: number, message: string, id: RequestId | null = null): void {
+  #refuse(res: ServerResponse, status: number, code: number, message: string, id: RequestId | null = null): void {
     if (status === 503) res.setHeader('retry-after', RETRY_AFTER_SECONDS)
     if (status === 405) res.setHeader('allow', 'GET, POST, DELETE')
     if (status === 413) res.setHeader('connection', 'close')
-    sendJson(res, status, wire.errorResponse(id, code, message))
+    sendJson(res, status, this.#deps.wire.errorResponse(id, code, message))
   }
 
-  function throughSdk(req: IncomingMessage, res: ServerResponse, serve: (request: Request) => Promise<Response>): void {
+  #throughSdk(req: IncomingMessage, res: ServerResponse, serve: (request: Request) => Promise<Response>): void {
     Promise.resolve()
       .then(() => serve(webRequestOf(req, res)))
       .then((response) => sendWebResponse(response, res))
       .catch((error: unknown) => {
-        logger.debug('MCP request ended early', { error: String(error) })
-        if (!res.headersSent) refuse(res, 400, jsonRpcCodes.invalidRequest, 'Bad Request: the request could not be served')
-        else res.destroy()
+        this.#deps.logger.debug('MCP request ended early', { error: String(error) })
+        if (res.headersSent) res.destroy()
+        else this.#refuse(res, 400, jsonRpcCodes.invalidRequest, 'Bad Request: the request could not be served')
       })
   }
 
-  function post(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, text: string): void {
+  #post(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, text: string): void {
     let body: unknown
     try {
       body = JSON.parse(text)
     } catch {
-      refuse(res, 400, jsonRpcCodes.parseError, 'Parse error: the request body is not valid JSON')
+      this.#refuse(res, 400, jsonRpcCodes.parseError, 'Parse error: the request body is not valid JSON')
       return
     }
     const call = plainToolCall(body)
-    if (call !== undefined && !deps.extensionToolNames.has(call.name)) {
-      if (serveStatelessCall(req, res, caller, body, call) || serveSessionCall(req, res, caller, call)) return
+    if (call !== undefined && !this.#deps.extensionToolNames.has(call.name)) {
+      if (this.#serveStatelessCall(req, res, caller, body, call) || this.#serveSessionCall(req, res, caller, call))
+        return
     }
     const version = headerOf(req, 'mcp-protocol-version')
     const method = headerOf(req, 'mcp-method')
@@ -131,70 +176,60 @@ export function createHttpDoor(deps: HttpDoorDeps): HttpDoor {
       ...(method === undefined ? {} : { mcpMethodHeader: method }),
     })
     if (route.kind === 'legacy') {
-      postToSession(req, res, caller, body)
+      this.#postToSession(req, res, caller, body)
       return
     }
-    throughSdk(req, res, (request) => {
-      callers.set(request, toolCaller(caller, envelopeClientName(metaOf(body))))
-      return stateless.fetch(request, { parsedBody: body })
+    this.#throughSdk(req, res, (request) => {
+      this.#callers.set(request, toolCaller(caller, envelopeClientName(metaOf(body))))
+      return this.#stateless.fetch(request, { parsedBody: body })
     })
   }
 
-  function serveStatelessCall(
-    req: IncomingMessage,
+  #serveStatelessCall(
+    { headers }: IncomingMessage,
     res: ServerResponse,
     caller: ResolvedCaller,
     body: unknown,
     call: PlainToolCall,
   ): boolean {
-    const { headers } = req
     if (headers['mcp-protocol-version'] !== MODERN_REVISION || headers['mcp-method'] !== 'tools/call') return false
     if (headers['mcp-name'] !== call.name || call.name.startsWith('=?base64?')) return false
-    if (!deps.isModernEnvelope(body, call.meta)) return false
-    const { principal } = caller
-    serveHttpCall(
-      deps,
-      res,
-      {
-        call,
-        caller: toolCaller(caller, envelopeClientName(call.meta)),
-        calls: callsOf(principal),
-        era: 'modern',
-        sessionId: undefined,
-        acceptsEvents: headers.accept?.includes('text/event-stream') === true,
-      },
-      () => forgetIdle(principal),
-    )
+    if (!this.#deps.isModernEnvelope(body, call.meta)) return false
+    const request = {
+      call,
+      caller: toolCaller(caller, envelopeClientName(call.meta)),
+      calls: this.#callsOf(caller.principal),
+      era: 'modern' as const,
+      sessionId: undefined,
+      acceptsEvents: headers.accept?.includes('text/event-stream') === true,
+    }
+    serveHttpCall(this.#deps, res, request, () => this.#forgetIdle(caller.principal))
     return true
   }
 
-  function serveSessionCall(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, call: PlainToolCall): boolean {
+  #serveSessionCall(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, call: PlainToolCall): boolean {
     const { accept } = req.headers
     const version = headerOf(req, 'mcp-protocol-version')
     const sessionId = headerOf(req, 'mcp-session-id')
     if (sessionId === undefined || !isLegacyCall(call)) return false
     if (version !== undefined && !SUPPORTED_PROTOCOL_VERSIONS.includes(version)) return false
     if (accept?.includes('application/json') !== true || !accept.includes('text/event-stream')) return false
-    const session = sessions.find(sessionId, caller.principal)
+    const session = this.#sessions.find(sessionId, caller.principal)
     if (session === undefined || session.server.getNegotiatedProtocolVersion() === undefined) return false
     useCaller(session, caller)
-    const started = serveHttpCall(
-      deps,
-      res,
-      { call, caller: session.caller, calls: session.calls, era: 'legacy', sessionId, acceptsEvents: true },
-      () => session.callsById.delete(call.id),
-    )
-    if (started !== undefined) session.callsById.set(call.id, started)
+    const { callsById, calls } = session
+    const request = { call, caller: session.caller, calls, era: 'legacy' as const, sessionId, acceptsEvents: true }
+    const started = serveHttpCall(this.#deps, res, request, () => callsById.delete(call.id))
+    if (started !== undefined) callsById.set(call.id, started)
     return true
   }
 
-  function postToSession(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, body: unknown): void {
-    const sessionId = headerOf(req, 'mcp-session-id')
-    if (sessionId === undefined && isInitializeRequest(body)) {
-      openSession(req, res, caller, body)
+  #postToSession(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, body: unknown): void {
+    if (headerOf(req, 'mcp-session-id') === undefined && isInitializeRequest(body)) {
+      this.#throughSdk(req, res, (request) => this.#openSession(request, caller, body))
       return
     }
-    const session = sessionOr404(req, res, caller, isRecord(body) && isRequestId(body['id']) ? body['id'] : null)
+    const session = this.#sessionOr404(req, res, caller, isRecord(body) && isRequestId(body['id']) ? body['id'] : null)
     if (session === undefined) return
     const cancelled = cancelledRequest(body)
     const pending = cancelled === undefined ? undefined : session.callsById.get(cancelled.requestId)
@@ -203,31 +238,28 @@ export function createHttpDoor(deps: HttpDoorDeps): HttpDoor {
       res.writeHead(202).end()
       return
     }
-    throughSdk(req, res, (request) => session.transport.handleRequest(request, { parsedBody: body }))
+    this.#throughSdk(req, res, (request) => session.transport.handleRequest(request, { parsedBody: body }))
   }
 
-  function openSession(
-    req: IncomingMessage,
-    res: ServerResponse,
+  async #openSession(
+    request: Request,
     caller: ResolvedCaller,
     body: { params: { clientInfo: { name: string } } },
-  ): void {
-    throughSdk(req, res, async (request) => {
-      const session = await sessions.open(toolCaller(caller, body.params.clientInfo.name))
-      if (session === undefined) {
-        const text = wire.errorResponse(null, SERVER_ERROR, 'Too many sessions. Try again later, or end one with DELETE.')
-        return new Response(text, {
-          status: 503,
-          headers: { 'content-type': 'application/json', 'retry-after': RETRY_AFTER_SECONDS },
-        })
-      }
-      const response = await session.transport.handleRequest(request, { parsedBody: body })
-      if (!response.ok) sessions.end(session)
-      return response
-    })
+  ): Promise<Response> {
+    const session = await this.#sessions.open(toolCaller(caller, body.params.clientInfo.name))
+    if (session === undefined) {
+      const reason = 'Too many sessions. Try again later, or end one with DELETE.'
+      return new Response(this.#deps.wire.errorResponse(null, SERVER_ERROR, reason), {
+        status: 503,
+        headers: { 'content-type': 'application/json', 'retry-after': RETRY_AFTER_SECONDS },
+      })
+    }
+    const response = await session.transport.handleRequest(request, { parsedBody: body })
+    if (!response.ok) this.#sessions.end(session)
+    return response
   }
 
-  function sessionOr404(
+  #sessionOr404(
     req: IncomingMessage,
     res: ServerResponse,
     caller: ResolvedCaller,
@@ -235,65 +267,32 @@ export function createHttpDoor(deps: HttpDoorDeps): HttpDoor {
   ): HttpSession | undefined {
     const sessionId = headerOf(req, 'mcp-session-id')
     if (sessionId === undefined) {
-      refuse(res, 400, SERVER_ERROR, 'Bad Request: Mcp-Session-Id header is required; initialize first', id)
+      this.#refuse(res, 400, SERVER_ERROR, 'Bad Request: Mcp-Session-Id header is required; initialize first', id)
       return undefined
     }
-    const session = sessions.find(sessionId, caller.principal)
-    if (session === undefined) refuse(res, 404, SESSION_NOT_FOUND, 'Session not found; initialize again', id)
+    const session = this.#sessions.find(sessionId, caller.principal)
+    if (session === undefined) this.#refuse(res, 404, SESSION_NOT_FOUND, 'Session not found; initialize again', id)
     else useCaller(session, caller)
     return session
   }
 
-  function useCaller(session: HttpSession, { principal }: ResolvedCaller): void {
-    if (session.caller.principal !== principal) session.caller = { ...session.caller, principal }
-  }
-
-  function getOrDelete(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller): void {
-    const session = sessionOr404(req, res, caller, null)
+  #getOrDelete(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller): void {
+    const session = this.#sessionOr404(req, res, caller, null)
     if (session === undefined) return
     if (req.method === 'GET') {
       session.streams++
       res.once('close', () => {
         session.streams--
-        session.lastUsedMs = deps.clock.monotonicMs()
+        session.lastUsedMs = this.#deps.clock.monotonicMs()
       })
     }
-    throughSdk(req, res, (request) => session.transport.handleRequest(request))
+    this.#throughSdk(req, res, (request) => session.transport.handleRequest(request))
   }
+}
 
-  return {
-    handle(req, res, given) {
-      let caller: ResolvedCaller
-      try {
-        caller = { ...given, exposure: given.exposure ?? exposureOfUrl(req.url) }
-      } catch (error) {
-        refuse(res, 400, jsonRpcCodes.invalidRequest, `Bad Request: ${error instanceof Error ? error.message : 'tools'}`)
-        return
-      }
-      if (desk.closing) refuse(res, 503, SERVER_ERROR, 'The server is shutting down. Connect again after the restart.')
-      else if (req.method === 'GET' || req.method === 'DELETE') getOrDelete(req, res, caller)
-      else if (req.method !== 'POST') refuse(res, 405, SERVER_ERROR, 'Method not allowed.')
-      else if (!isJsonContentType(req.headers['content-type'])) {
-        refuse(res, 415, SERVER_ERROR, 'Unsupported Media Type: Content-Type must be application/json')
-      } else {
-        readBody(req, limits.messageBytesMax, (text) => {
-          if (text !== undefined) post(req, res, caller, text)
-          else refuse(res, 413, SERVER_ERROR, `Payload Too Large: a message must not exceed ${limits.messageBytesMax} bytes`)
-        })
-      }
-    },
-    announce(kind) {
-      for (const session of sessions.all()) announceChange(session.server, kind)
-      if (kind === 'tools') stateless.notify.toolsChanged()
-      else if (kind === 'prompts') stateless.notify.promptsChanged()
-      else stateless.notify.resourcesChanged()
-    },
-    sweep: sessions.sweep,
-    async close() {
-      await stateless.close()
-      await sessions.close()
-    },
-  }
+/** The identity of a session never changes, what it may do can. */
+function useCaller(session: HttpSession, { principal }: ResolvedCaller): void {
+  if (session.caller.principal !== principal) session.caller = { ...session.caller, principal }
 }
 
 function toolCaller(caller: ResolvedCaller, clientName: string | undefined): ToolCaller {
@@ -303,11 +302,6 @@ function toolCaller(caller: ResolvedCaller, clientName: string | undefined): Too
     exposure: caller.exposure,
     safeNames: caller.safeNames ?? needsSafeNames(clientName),
   }
-}
-
-function metaOf(body: unknown): Record<string, unknown> | undefined {
-  const params = isRecord(body) ? body['params'] : undefined
-  return isRecord(params) && isRecord(params['_meta']) ? params['_meta'] : undefined
 }
 
 function headerOf(req: IncomingMessage, name: string): string | undefined {

@@ -65,28 +65,9 @@ export function createHttpSessions(deps: ProtocolDeps & { clock: Clock; random: 
       if (sessions.size >= limits.httpSessionsMax) sweep()
       if (sessions.size >= limits.httpSessionsMax) return undefined
       const id = random.bytes(SESSION_ID_BYTES).toString('base64url')
-      const calls: ConnectionCalls = { inFlight: 0 }
-      const transport = new WebStandardStreamableHTTPServerTransport({
-        sessionIdGenerator: () => id,
-        onsessionclosed: () => {
-          sessions.delete(id)
-          for (const call of session.callsById.values()) call.cancel(new Error('The client ended the session'))
-        },
-      })
-      const server = createProtocolServer(deps, { calls, caller: () => session.caller })
-      const session: HttpSession = {
-        id,
-        owner: identityOf(caller.principal),
-        server,
-        transport,
-        calls,
-        callsById: new Map(),
-        caller,
-        streams: 0,
-        lastUsedMs: clock.monotonicMs(),
-      }
+      const session = newSession(deps, id, caller, () => end(session))
       sessions.set(id, session)
-      await server.connect(transport)
+      await session.server.connect(session.transport)
       return session
     },
     find(id, principal) {
@@ -108,6 +89,27 @@ export function createHttpSessions(deps: ProtocolDeps & { clock: Clock; random: 
       sessions.clear()
     },
   }
+}
+
+function newSession(
+  deps: ProtocolDeps & { clock: Clock },
+  id: string,
+  caller: ToolCaller,
+  onEnded: () => void,
+): HttpSession {
+  const calls: ConnectionCalls = { inFlight: 0 }
+  const session: HttpSession = {
+    id,
+    owner: identityOf(caller.principal),
+    server: createProtocolServer(deps, { calls, caller: () => session.caller }),
+    transport: new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => id, onsessionclosed: onEnded }),
+    calls,
+    callsById: new Map(),
+    caller,
+    streams: 0,
+    lastUsedMs: deps.clock.monotonicMs(),
+  }
+  return session
 }
 
 const identities = new WeakMap<Principal, string>()

@@ -1,4 +1,11 @@
-import { isJSONRPCRequest, type JSONRPCMessage, parseJSONRPCMessage, type Transport } from '@modelcontextprotocol/server'
+import {
+  isJSONRPCRequest,
+  type JSONRPCMessage,
+  PROTOCOL_VERSION_META_KEY,
+  parseJSONRPCMessage,
+  type Transport,
+  UnsupportedProtocolVersionError,
+} from '@modelcontextprotocol/server'
 import { type StdioServerHandle, serveStdio } from '@modelcontextprotocol/server/stdio'
 import { limits } from '../contract/limits.ts'
 import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
@@ -12,6 +19,7 @@ import {
   isLegacyCall,
   isRecord,
   isRequestId,
+  metaOf,
   type PlainToolCall,
   plainToolCall,
 } from './call-request.ts'
@@ -19,7 +27,7 @@ import { needsSafeNames } from './client-names.ts'
 import type { ListKind } from './door-extension.ts'
 import type { LineTransport, OversizedLine } from './line-transport.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
-import { type Era, jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
+import { type Era, jsonRpcCodes, MODERN_REVISION, type RequestId, type Wire } from './wire.ts'
 
 /**
  * One connection that carries a message per line: standard streams, the owner's local socket, or a pipe inside the process.
@@ -120,7 +128,9 @@ export class LineConnection {
       message = JSON.parse(line)
     } catch {
       if (line.trim() === '') return
-      this.#transport.send(this.#deps.wire.errorResponse(null, jsonRpcCodes.parseError, 'Parse error: the line is not valid JSON'))
+      this.#transport.send(
+        this.#deps.wire.errorResponse(null, jsonRpcCodes.parseError, 'Parse error: the line is not valid JSON'),
+      )
       return
     }
     if (Array.isArray(message)) this.#onBatch(message)
@@ -196,6 +206,7 @@ export class LineConnection {
       this.#transport.send(this.#deps.wire.errorResponse(id, jsonRpcCodes.invalidRequest, reason))
       return
     }
+    if (this.#refusesRevision(message)) return
     if ('method' in message) this.#notePhase(message)
     if (isJSONRPCRequest(message) && message.method !== 'subscriptions/listen') this.#sdkRequests.add(message.id)
     const cancelled = cancelledRequest(message)
@@ -203,22 +214,32 @@ export class LineConnection {
     this.#sdkTransport.onmessage?.(message)
   }
 
+  /** The SDK looks at the revision of the first stateless request only; every later one must name a known one too. */
+  #refusesRevision(message: JSONRPCMessage): boolean {
+    if (this.#phase !== 'modern' || !isJSONRPCRequest(message)) return false
+    const requested = metaOf(message)?.[PROTOCOL_VERSION_META_KEY]
+    if (typeof requested !== 'string' || requested === MODERN_REVISION) return false
+    const error = new UnsupportedProtocolVersionError({ supported: [MODERN_REVISION], requested })
+    this.#reply(message.id, this.#deps.wire.errorResponse(message.id, error.code, error.message, error.data))
+    return true
+  }
+
   #notePhase(message: JSONRPCMessage & { method: string }): void {
     if (this.#phase !== 'opening' && this.#phase !== 'legacy-opening') return
-    const params: unknown = 'params' in message ? message.params : undefined
-    const meta = isRecord(params) && isRecord(params['_meta']) ? params['_meta'] : undefined
+    const meta = metaOf(message)
     if (isJSONRPCRequest(message) && this.#deps.isModernEnvelope(message, meta)) {
       if (this.#phase === 'legacy-opening') return
       this.#caller = this.#callerFor(envelopeClientName(meta))
       if (message.method !== 'server/discover') this.#phase = 'modern'
       return
     }
-    if (meta !== undefined && 'io.modelcontextprotocol/protocolVersion' in meta) return
+    if (meta !== undefined && PROTOCOL_VERSION_META_KEY in meta) return
     this.#phase = 'legacy-opening'
     if (isJSONRPCRequest(message) && message.method === 'initialize') {
       this.#initializeId = message.id
-      const client = isRecord(params) ? params['clientInfo'] : undefined
-      this.#caller = this.#callerFor(isRecord(client) && typeof client['name'] === 'string' ? client['name'] : undefined)
+      const client = message.params?.['clientInfo']
+      const name = isRecord(client) ? client['name'] : undefined
+      this.#caller = this.#callerFor(typeof name === 'string' ? name : undefined)
     }
   }
 
@@ -246,7 +267,9 @@ export class LineConnection {
   #onOversizedLine({ head, tail }: OversizedLine): void {
     const reason = `Invalid Request: a message must not exceed ${limits.messageBytesMax} bytes`
     const data = { code: 'ERR_TOO_LARGE', limit: limits.messageBytesMax }
-    this.#transport.send(this.#deps.wire.errorResponse(idAtTheEnds(head, tail), jsonRpcCodes.invalidRequest, reason, data))
+    this.#transport.send(
+      this.#deps.wire.errorResponse(idAtTheEnds(head, tail), jsonRpcCodes.invalidRequest, reason, data),
+    )
   }
 
   #onInputEnd(): void {
@@ -276,7 +299,9 @@ export class LineConnection {
 
 /** The id of a message of which only the two ends are known: where every client puts it, first or last. */
 export function idAtTheEnds(head: string, tail: string): RequestId | null {
-  const first = /^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,15}|"(?:[^"\\]|\\.){0,200}")\s*,/.exec(head)
+  const first = /^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(-?\d{1,15}|"(?:[^"\\]|\\.){0,200}")\s*,/.exec(
+    head,
+  )
   const last = /,\s*"id"\s*:\s*(-?\d{1,15}|"(?:[^"\\]|\\.){0,200}")\s*\}\s*$/.exec(tail)
   const text = first?.[1] ?? last?.[1]
   if (text === undefined) return null

@@ -24,13 +24,14 @@ const NEWLINE = 10
 const END_BYTES = 512
 
 /** The lines of a process's standard streams. */
-export const stdioTransport = (stdin: Readable, stdout: Writable): LineTransport => streamTransport(stdin, stdout, false)
+export const stdioTransport = (stdin: Readable, stdout: Writable): LineTransport =>
+  streamTransport(stdin, stdout, false)
 
 /** The lines of a local socket; closing the session ends the socket. */
 export const socketTransport = (socket: Readable & Writable): LineTransport => streamTransport(socket, socket, true)
 
 function streamTransport(input: Readable, output: Writable, ownsOutput: boolean): LineTransport {
-  const lines = createLineSplitter(limits.messageBytesMax)
+  const lines = new LineSplitter(limits.messageBytesMax)
   let onClose: (() => void) | undefined
   let closed = false
   let ended = false
@@ -58,15 +59,22 @@ function streamTransport(input: Readable, output: Writable, ownsOutput: boolean)
   const onData = (chunk: Buffer): void => lines.push(chunk)
 
   input.on('data', onData)
-  input.once('end', inputEnded)
+  input.once('end', () => {
+    lines.end()
+    inputEnded()
+  })
   input.once('close', inputEnded)
-  input.once('error', inputEnded)
+  input.on('error', inputEnded)
   output.on('error', inputEnded)
   if (input.readableEnded || input.destroyed) process.nextTick(inputEnded)
 
   return {
-    onLine: lines.onLine,
-    onOversizedLine: lines.onOversizedLine,
+    onLine(handler) {
+      lines.onLine = handler
+    },
+    onOversizedLine(handler) {
+      lines.onOversizedLine = handler
+    },
     onClose(handler) {
       onClose = handler
     },
@@ -81,98 +89,93 @@ function streamTransport(input: Readable, output: Writable, ownsOutput: boolean)
       closed = true
       input.off('data', onData)
       input.pause()
-      if (ownsOutput) output.end()
+      if (ownsOutput) output.end(() => output.destroy())
       inputEnded()
     },
   }
 }
 
-export type LineSplitter = Readonly<{
-  push(chunk: Buffer): void
-  onLine(handler: (line: string) => void): void
-  onOversizedLine(handler: (line: OversizedLine) => void): void
-}>
-
-export function createLineSplitter(lineBytesMax: number): LineSplitter {
-  let handleLine: (line: string) => void = () => {}
-  let handleOversized: (line: OversizedLine) => void = () => {}
+/** Cuts bytes into lines; holds at most one unfinished line, and of an oversized one only its ends. */
+export class LineSplitter {
+  onLine: (line: string) => void = () => {}
+  onOversizedLine: (line: OversizedLine) => void = () => {}
+  readonly #lineBytesMax: number
   /** The beginning of a line whose end has not arrived. */
-  let parts: Buffer[] = []
-  let partsBytes = 0
+  #parts: Buffer[] = []
+  #partsBytes = 0
   /** Set while the rest of an oversized line is thrown away. */
-  let oversized: { head: string; tail: Buffer } | undefined
+  #oversized: { head: string; tail: Buffer } | undefined
 
-  function endLine(rest: Buffer): void {
-    if (oversized !== undefined) {
-      const tail = lastBytes(Buffer.concat([oversized.tail, lastBytes(rest)]))
-      const { head } = oversized
-      oversized = undefined
-      handleOversized({ head, tail: tail.toString() })
-      return
-    }
-    if (partsBytes + rest.length > lineBytesMax) {
-      keepEnds(rest)
-      endLine(rest.subarray(rest.length))
-      return
-    }
-    const bytes = partsBytes === 0 ? rest : Buffer.concat([...parts, rest])
-    parts = []
-    partsBytes = 0
-    splitText(bytes.toString())
+  constructor(lineBytesMax: number) {
+    this.#lineBytesMax = lineBytesMax
   }
 
-  function splitText(text: string): void {
+  push(chunk: Buffer): void {
     let start = 0
-    for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', start)) {
-      if (end > start) handleLine(text.slice(start, end))
+    const last = chunk.lastIndexOf(NEWLINE)
+    if (this.#partsBytes === 0 && this.#oversized === undefined && last !== -1 && last <= this.#lineBytesMax) {
+      this.#splitText(chunk.toString('utf8', 0, last))
+      start = last + 1
+    }
+    for (let end = chunk.indexOf(NEWLINE, start); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      this.#endLine(chunk.subarray(start, end))
       start = end + 1
     }
-    if (start < text.length) handleLine(start === 0 ? text : text.slice(start))
+    this.#keep(start === 0 ? chunk : chunk.subarray(start))
   }
 
-  function keepEnds(rest: Buffer): void {
-    const first = parts[0] ?? rest
-    const before = parts.at(-1)
-    const tail = before === undefined ? lastBytes(rest) : lastBytes(Buffer.concat([lastBytes(before), lastBytes(rest)]))
-    oversized = { head: first.toString('utf8', 0, END_BYTES), tail: Buffer.from(tail) }
-    parts = []
-    partsBytes = 0
+  /** Takes what arrived after the last newline as a line. */
+  end(): void {
+    if (this.#partsBytes > 0 || this.#oversized !== undefined) this.#endLine(Buffer.alloc(0))
   }
 
-  function keep(rest: Buffer): void {
+  #splitText(text: string): void {
+    let start = 0
+    for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', start)) {
+      if (end > start) this.onLine(text.slice(start, end))
+      start = end + 1
+    }
+    if (start < text.length) this.onLine(start === 0 ? text : text.slice(start))
+  }
+
+  #keep(rest: Buffer): void {
     if (rest.length === 0) return
-    if (oversized !== undefined) {
-      oversized.tail = Buffer.from(lastBytes(Buffer.concat([oversized.tail, lastBytes(rest)])))
-    } else if (partsBytes + rest.length > lineBytesMax) {
-      keepEnds(rest)
+    if (this.#oversized !== undefined) {
+      this.#oversized.tail = endOf(this.#oversized.tail, rest)
+    } else if (this.#partsBytes + rest.length > this.#lineBytesMax) {
+      this.#keepEnds(rest)
     } else {
-      parts.push(rest)
-      partsBytes += rest.length
+      this.#parts.push(rest)
+      this.#partsBytes += rest.length
     }
   }
 
-  return {
-    push(chunk) {
-      let start = 0
-      const last = chunk.lastIndexOf(NEWLINE)
-      if (partsBytes === 0 && oversized === undefined && last !== -1 && last <= lineBytesMax) {
-        splitText(chunk.toString('utf8', 0, last))
-        start = last + 1
-      }
-      for (let end = chunk.indexOf(NEWLINE, start); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-        endLine(chunk.subarray(start, end))
-        start = end + 1
-      }
-      keep(start === 0 ? chunk : chunk.subarray(start))
-    },
-    onLine(handler) {
-      handleLine = handler
-    },
-    onOversizedLine(handler) {
-      handleOversized = handler
-    },
+  #endLine(rest: Buffer): void {
+    this.#keep(rest)
+    if (this.#oversized !== undefined) {
+      const { head, tail } = this.#oversized
+      this.#oversized = undefined
+      this.onOversizedLine({ head, tail: tail.toString() })
+      return
+    }
+    const bytes = this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts)
+    this.#parts = []
+    this.#partsBytes = 0
+    this.#splitText(bytes.toString())
+  }
+
+  #keepEnds(rest: Buffer): void {
+    const head = Buffer.concat([...this.#parts, rest.subarray(0, END_BYTES)]).toString('utf8', 0, END_BYTES)
+    this.#oversized = { head, tail: this.#parts.reduce(endOf, Buffer.alloc(0)) }
+    this.#oversized.tail = endOf(this.#oversized.tail, rest)
+    this.#parts = []
+    this.#partsBytes = 0
   }
 }
 
-const lastBytes = (bytes: Buffer): Buffer =>
-  bytes.length <= END_BYTES ? bytes : bytes.subarray(bytes.length - END_BYTES)
+/** The last bytes of `before` followed by `after`. */
+function endOf(before: Buffer, after: Buffer): Buffer {
+  if (after.length >= END_BYTES) return Buffer.from(after.subarray(after.length - END_BYTES))
+  const both = Buffer.concat([before, after])
+  return both.subarray(Math.max(0, both.length - END_BYTES))
+}

@@ -1,8 +1,8 @@
 import {
   type CallToolResult,
+  type ContentBlock,
   type jsonSchemaValidator,
   mergeCapabilities,
-  type ContentBlock,
   ProtocolError,
   ProtocolErrorCode,
   ResourceNotFoundError,
@@ -79,7 +79,10 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
   server.setRequestHandler('tools/list', ({ params }) => {
     const page = deps.lists.page(connection.caller(), params?.cursor)
     if (page === undefined) {
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'cursor: not one that this list gave out. List again from the start.')
+      throw new ProtocolError(
+        ProtocolErrorCode.InvalidParams,
+        'cursor: not one that this list gave out. List again from the start.',
+      )
     }
     const { tools, nextCursor } = page
     if (nextCursor !== undefined) return { tools: [...tools] as Tool[], nextCursor }
@@ -128,7 +131,11 @@ function resultObject(answer: ToolAnswer, structured: boolean): CallToolResult {
   }
 }
 
-function installResources(server: Server, providers: readonly ResourceProvider[], connection: ProtocolConnection): void {
+function installResources(
+  server: Server,
+  providers: readonly ResourceProvider[],
+  connection: ProtocolConnection,
+): void {
   server.setRequestHandler('resources/list', async () => {
     const caller = connection.caller()
     const lists = await Promise.all(providers.map((provider) => provider.list(caller)))

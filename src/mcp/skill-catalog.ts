@@ -1,5 +1,5 @@
 import { ProtocolError, ProtocolErrorCode, type Resource } from '@modelcontextprotocol/server'
-import { DIRECTORY_MIME_TYPE, type Skill, SKILL_LIMITS, skillEntry } from '@modelcontextprotocol/server/ext/skills'
+import { DIRECTORY_MIME_TYPE, SKILL_LIMITS, type Skill, skillEntry } from '@modelcontextprotocol/server/ext/skills'
 import type { Principal, TenantId } from '../contract/principal.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { Logger } from '../kernel/logger.ts'
@@ -126,7 +126,11 @@ function addFiles(
         break
       }
       directories.set(parent, [child])
-      child = { uri: parent, name: decodeURIComponent(parent.slice(parent.lastIndexOf('/') + 1)), mimeType: DIRECTORY_MIME_TYPE }
+      child = {
+        uri: parent,
+        name: decodeURIComponent(parent.slice(parent.lastIndexOf('/') + 1)),
+        mimeType: DIRECTORY_MIME_TYPE,
+      }
     }
   }
 }

@@ -33,12 +33,14 @@ export function installSkills(server: Server, catalog: SkillCatalog, principal: 
   })
   server.setRequestHandler(SKILLS_GET_METHOD, { params: uriParams }, async ({ uri }) => {
     const skill = (await catalog.snapshot(principal())).byUri.get(canonicalUri(uri) ?? '')
-    if (skill === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `uri: no skill is served at ${uri}`)
+    if (skill === undefined)
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, `uri: no skill is served at ${uri}`)
     return { skill, ...cacheFields() }
   })
   server.setRequestHandler(RESOURCES_DIRECTORY_READ_METHOD, { params: directoryParams }, async ({ uri, cursor }) => {
     const children = (await catalog.snapshot(principal())).directories.get(canonicalUri(uri) ?? '')
-    if (children === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `uri: ${uri} is not a directory`)
+    if (children === undefined)
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, `uri: ${uri} is not a directory`)
     const { items, ...rest } = page(children, cursor)
     return { resources: items, ...rest, ...cacheFields() }
   })
@@ -72,7 +74,8 @@ function page<Item extends { uri: string }>(
   let start = 0
   if (cursor !== undefined) {
     const after = Buffer.from(cursor, 'base64url').toString()
-    if (!after.startsWith('skill://')) throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'cursor: not one that this list gave out')
+    if (!after.startsWith('skill://'))
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'cursor: not one that this list gave out')
     start = items.findIndex((item) => item.uri > after)
     if (start === -1) start = items.length
   }

@@ -1,9 +1,4 @@
-import {
-  INVALID_PARAMS,
-  INVALID_REQUEST,
-  PARSE_ERROR,
-  SERVER_INFO_META_KEY,
-} from '@modelcontextprotocol/server'
+import { INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, SERVER_INFO_META_KEY } from '@modelcontextprotocol/server'
 import type { Progress } from '../contract/call.ts'
 import type { ToolAnswer } from '../tools/runtime/tool-host.ts'
 

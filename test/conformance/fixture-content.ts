@@ -5,8 +5,8 @@ import {
   type ContentBlock,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import type { ListedTool } from '../../src/tools/runtime/tool-host.ts'
 import type { DoorExtension, ExtensionCall } from '../../src/mcp/door-extension.ts'
+import type { ListedTool } from '../../src/tools/runtime/tool-host.ts'
 
 /** One tool of the conformance suite, with whatever low-level access it needs. */
 export type FixtureTool = Readonly<{
@@ -16,8 +16,7 @@ export type FixtureTool = Readonly<{
 export type FixtureResult = Awaited<ReturnType<DoorExtension['callTool']>>
 
 /** A picture of one pixel and a sound of no samples. */
-export const pixelPng =
-  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC'
+export const pixelPng = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC'
 export const silentWav = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA='
 
 export const textBlock = (text: string): ContentBlock => ({ type: 'text', text })
@@ -36,7 +35,13 @@ export function fixtureTool(
       title: name,
       description,
       inputSchema: { type: 'object', properties, required: Object.keys(properties) },
-      annotations: { title: name, readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+      annotations: {
+        title: name,
+        readOnlyHint: true,
+        destructiveHint: false,
+        idempotentHint: true,
+        openWorldHint: false,
+      },
     },
   }
 }

@@ -2,8 +2,8 @@ import {
   acceptedContent,
   createRequestStateCodec,
   type InputRequest,
-  type InputRequiredResult,
   type InputRequests,
+  type InputRequiredResult,
   inputRequired,
   inputResponse,
   type ServerContext,
@@ -73,23 +73,31 @@ export const roundTools: readonly FixtureTool[] = [
     if (complete && stepOf(context) === 'all') return textResult('All three arrived')
     return again({ user_name: askName, greeting: sample('Generate a greeting', 50), client_roots: askRoots }, 'all')
   }),
-  fixtureTool('test_input_required_result_multi_round', 'Asks two things one after the other.', async (_, { context }) => {
-    const step = stepOf(context)
-    if (step === 'second' && accepted(context, 'step2') !== undefined) return textResult('Both rounds are done')
-    if (step === 'first' && accepted(context, 'step1') !== undefined) {
-      return again({ step2: ask('Step 2: What is your favorite color?', { color: { type: 'string' } }) }, 'second')
-    }
-    return again({ step1: ask('Step 1: What is your name?', { name: { type: 'string' } }) }, 'first')
-  }),
-  fixtureTool('test_input_required_result_capabilities', 'Asks only what the client can answer.', async (_, { context }) => {
-    const declared = declaredCapabilities(context)
-    const requests: Record<string, InputRequest> = {}
-    if (declared?.sampling !== undefined) requests['sampled'] = sample('Say hello', 20)
-    if (declared?.elicitation !== undefined) requests['user_name'] = askName
-    if (declared?.roots !== undefined) requests['client_roots'] = askRoots
-    const arrived = Object.keys(context.mcpReq.inputResponses ?? {}).length > 0
-    return arrived || Object.keys(requests).length === 0 ? textResult('Nothing more to ask') : again(requests)
-  }),
+  fixtureTool(
+    'test_input_required_result_multi_round',
+    'Asks two things one after the other.',
+    async (_, { context }) => {
+      const step = stepOf(context)
+      if (step === 'second' && accepted(context, 'step2') !== undefined) return textResult('Both rounds are done')
+      if (step === 'first' && accepted(context, 'step1') !== undefined) {
+        return again({ step2: ask('Step 2: What is your favorite color?', { color: { type: 'string' } }) }, 'second')
+      }
+      return again({ step1: ask('Step 1: What is your name?', { name: { type: 'string' } }) }, 'first')
+    },
+  ),
+  fixtureTool(
+    'test_input_required_result_capabilities',
+    'Asks only what the client can answer.',
+    async (_, { context }) => {
+      const declared = declaredCapabilities(context)
+      const requests: Record<string, InputRequest> = {}
+      if (declared?.sampling !== undefined) requests['sampled'] = sample('Say hello', 20)
+      if (declared?.elicitation !== undefined) requests['user_name'] = askName
+      if (declared?.roots !== undefined) requests['client_roots'] = askRoots
+      const arrived = Object.keys(context.mcpReq.inputResponses ?? {}).length > 0
+      return arrived || Object.keys(requests).length === 0 ? textResult('Nothing more to ask') : again(requests)
+    },
+  ),
 ]
 
 /** The prompt that asks before it answers. */

@@ -1,13 +1,27 @@
 import { MissingRequiredClientCapabilityError } from '@modelcontextprotocol/server'
 import type { ExtensionCall } from '../../src/mcp/door-extension.ts'
-import { declaredCapabilities, type FixtureTool, fixtureTool, pause, pixelPng, silentWav, textBlock, textResult } from './fixture-content.ts'
+import {
+  declaredCapabilities,
+  type FixtureTool,
+  fixtureTool,
+  pause,
+  pixelPng,
+  silentWav,
+  textBlock,
+  textResult,
+} from './fixture-content.ts'
 
 const STEP_MS = 50
 
-const embedded = (uri: string, mimeType: string, text: string) => ({ type: 'resource' as const, resource: { uri, mimeType, text } })
+const embedded = (uri: string, mimeType: string, text: string) => ({
+  type: 'resource' as const,
+  resource: { uri, mimeType, text },
+})
 
 const contentTools: readonly FixtureTool[] = [
-  fixtureTool('test_simple_text', 'Answers with text.', () => textResult('This is a simple text response for testing.')),
+  fixtureTool('test_simple_text', 'Answers with text.', () =>
+    textResult('This is a simple text response for testing.'),
+  ),
   fixtureTool('test_image_content', 'Answers with a picture.', () => ({
     content: [{ type: 'image', data: pixelPng, mimeType: 'image/png' }],
   })),
@@ -70,14 +84,23 @@ const enumSchema = {
   type: 'object' as const,
   properties: {
     untitledSingle: { type: 'string' as const, enum: ['option1', 'option2', 'option3'] },
-    titledSingle: { type: 'string' as const, oneOf: titled('value', ['First Option', 'Second Option', 'Third Option']) },
+    titledSingle: {
+      type: 'string' as const,
+      oneOf: titled('value', ['First Option', 'Second Option', 'Third Option']),
+    },
     legacyEnum: {
       type: 'string' as const,
       enum: ['opt1', 'opt2', 'opt3'],
       enumNames: ['Option One', 'Option Two', 'Option Three'],
     },
-    untitledMulti: { type: 'array' as const, items: { type: 'string' as const, enum: ['option1', 'option2', 'option3'] } },
-    titledMulti: { type: 'array' as const, items: { anyOf: titled('value', ['First Choice', 'Second Choice', 'Third Choice']) } },
+    untitledMulti: {
+      type: 'array' as const,
+      items: { type: 'string' as const, enum: ['option1', 'option2', 'option3'] },
+    },
+    titledMulti: {
+      type: 'array' as const,
+      items: { anyOf: titled('value', ['First Choice', 'Second Choice', 'Third Choice']) },
+    },
   },
 }
 
@@ -105,7 +128,11 @@ const userSchema = {
   required: ['username', 'email'],
 }
 
-async function elicit({ context }: ExtensionCall, message: string, requestedSchema: typeof userSchema | typeof enumSchema | typeof defaultsSchema) {
+async function elicit(
+  { context }: ExtensionCall,
+  message: string,
+  requestedSchema: typeof userSchema | typeof enumSchema | typeof defaultsSchema,
+) {
   return context.mcpReq.elicitInput({ message, requestedSchema }, { relatedRequestId: context.mcpReq.id } as object)
 }
 
@@ -148,9 +175,13 @@ const askingTools: readonly FixtureTool[] = [
 ]
 
 const schemaTool: FixtureTool = {
-  ...fixtureTool('json_schema_2020_12_tool', 'Has a schema with the vocabulary of JSON Schema 2020-12.', () => textResult('ok')),
+  ...fixtureTool('json_schema_2020_12_tool', 'Has a schema with the vocabulary of JSON Schema 2020-12.', () =>
+    textResult('ok'),
+  ),
   listed: {
-    ...fixtureTool('json_schema_2020_12_tool', 'Has a schema with the vocabulary of JSON Schema 2020-12.', () => textResult('ok')).listed,
+    ...fixtureTool('json_schema_2020_12_tool', 'Has a schema with the vocabulary of JSON Schema 2020-12.', () =>
+      textResult('ok'),
+    ).listed,
     inputSchema: {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       type: 'object',

@@ -1,5 +1,10 @@
 import { createServer } from 'node:http'
-import { hostHeaderValidationResponse, localhostAllowedHostnames, localhostAllowedOrigins, originValidationResponse } from '@modelcontextprotocol/server'
+import {
+  hostHeaderValidationResponse,
+  localhostAllowedHostnames,
+  localhostAllowedOrigins,
+  originValidationResponse,
+} from '@modelcontextprotocol/server'
 import { localOwner } from '../../src/contract/principal.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { createMcpDoor } from '../../src/mcp/create-mcp-door.ts'
@@ -23,7 +28,10 @@ const door = createMcpDoor({
 })
 
 if (mode === 'stdio') {
-  const session = door.serveLines(stdioTransport(process.stdin, process.stdout), { principal: localOwner, exposure: 'default' })
+  const session = door.serveLines(stdioTransport(process.stdin, process.stdout), {
+    principal: localOwner,
+    exposure: 'default',
+  })
   await session.closed
   await door.close(0)
 } else {

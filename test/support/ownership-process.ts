@@ -21,7 +21,8 @@ const logger: Logger = {
   debug() {},
   info: (message, fields) => void process.stderr.write(`${JSON.stringify({ message, pid: process.pid, ...fields })}\n`),
   warn() {},
-  error: (message, fields) => void process.stderr.write(`${JSON.stringify({ message, pid: process.pid, ...fields })}\n`),
+  error: (message, fields) =>
+    void process.stderr.write(`${JSON.stringify({ message, pid: process.pid, ...fields })}\n`),
 }
 
 type Entries = Readonly<{ append(key: string): number; count(): number; close(): void }>
@@ -55,7 +56,8 @@ async function becomeOwner(): Promise<Owner> {
   const entries = openEntries()
   const http = createHttpServer((request, response) => {
     if (request.url === '/hang') return
-    const answer = request.method === 'POST' ? { id: entries.append(`http-${request.url}`) } : { count: entries.count() }
+    const answer =
+      request.method === 'POST' ? { id: entries.append(`http-${request.url}`) } : { count: entries.count() }
     response.end(JSON.stringify({ ...answer, pid: process.pid, remote: request.socket.remoteAddress }))
   })
   http.emit('listening')
@@ -73,7 +75,11 @@ async function becomeOwner(): Promise<Owner> {
   }
 }
 
-type Incoming = Readonly<{ id?: number | string; method?: string; params?: { name?: string; arguments?: { key?: string } } }>
+type Incoming = Readonly<{
+  id?: number | string
+  method?: string
+  params?: { name?: string; arguments?: { key?: string } }
+}>
 
 /** Refuses everything before the handshake, so that a forgotten replay is seen. */
 function serveSession(transport: LineTransport, entries: Entries): void {
@@ -107,7 +113,8 @@ function serve(attachment: Attachment): void {
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, relay)
   server.listen(0, '127.0.0.1', () => {
     const address = server.address()
-    if (address !== null && typeof address === 'object') process.stdout.write(`${JSON.stringify({ port: address.port })}\n`)
+    if (address !== null && typeof address === 'object')
+      process.stdout.write(`${JSON.stringify({ port: address.port })}\n`)
   })
 }
 

@@ -20,14 +20,23 @@ export type SampleHost = ToolHost &
     whenWaiting(count: number): Promise<void>
   }>
 
-export const answer = (value: unknown): ToolAnswer => ({ json: JSON.stringify(value), isError: false, structured: true })
+export const answer = (value: unknown): ToolAnswer => ({
+  json: JSON.stringify(value),
+  isError: false,
+  structured: true,
+})
 
 export function failure(code: ErrorCode, message: string, details: ErrorDetails = {}): ToolAnswer {
   const failed = { code, message, details }
   return { json: JSON.stringify({ error: failed }), isError: true, failure: failed, structured: true }
 }
 
-function listed(name: string, description: string, properties = {}, outputProperties?: Record<string, unknown>): ListedTool {
+function listed(
+  name: string,
+  description: string,
+  properties = {},
+  outputProperties?: Record<string, unknown>,
+): ListedTool {
   return {
     name,
     title: name,
@@ -43,7 +52,13 @@ function listed(name: string, description: string, properties = {}, outputProper
             additionalProperties: false,
           },
         }),
-    annotations: { title: name, readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    annotations: {
+      title: name,
+      readOnlyHint: true,
+      destructiveHint: false,
+      idempotentHint: true,
+      openWorldHint: false,
+    },
   }
 }
 
@@ -59,11 +74,16 @@ export function createSampleHost(extraTools = 0): SampleHost {
   }
   const text = { type: 'string', description: 'Any text.' }
 
-  define({ listed: listed('ping', 'Answers pong.', {}, { pong: { type: 'boolean' } }), run: () => answer({ pong: true }) })
+  define({
+    listed: listed('ping', 'Answers pong.', {}, { pong: { type: 'boolean' } }),
+    run: () => answer({ pong: true }),
+  })
   define({
     listed: listed('echo', 'Answers with its argument.', { text }, { text }),
     run: ({ text: value }) =>
-      typeof value === 'string' ? answer({ text: value }) : failure('ERR_INVALID_INPUT', 'text: must be a string', { field: 'text' }),
+      typeof value === 'string'
+        ? answer({ text: value })
+        : failure('ERR_INVALID_INPUT', 'text: must be a string', { field: 'text' }),
   })
   define({ listed: listed('fs.read', 'Has a dot in its name.', { text }), run: () => answer({ read: true }) })
   define({
@@ -93,7 +113,9 @@ export function createSampleHost(extraTools = 0): SampleHost {
     listed: listed('wait', 'Finishes when told to.'),
     run: (_, { signal }) =>
       new Promise((resolve) => {
-        signal.addEventListener('abort', () => resolve(failure('ERR_CANCELLED', 'The call was cancelled.')), { once: true })
+        signal.addEventListener('abort', () => resolve(failure('ERR_CANCELLED', 'The call was cancelled.')), {
+          once: true,
+        })
         waiting.push({ release: () => resolve(answer({ waited: true })), signal })
         for (const waiter of waiters) if (waiting.length >= waiter.count) waiter.resolve()
       }),

@@ -69,177 +69,186 @@ const ANSWER_LINE_BYTES_MAX = 8 * limits.answerBytesMax
 const FAILED_OPEN_PAUSE_MS = 500
 const firstPausesMs: readonly number[] = [1, 2, 4, 8]
 
+type Membership = {
+  readonly options: AttachOptions
+  readonly dataDir: string
+  readonly lineBytesMax: number
+  readonly listeners: Set<(ownerPid: number) => void>
+  state: State
+  /** Resolves when the election under way is over. */
+  settled: Promise<void>
+}
+
 /**
  * Joins the processes on a data directory: the first owns the state, the others connect to it. When the owner ends, all
  * race for the lock; one becomes the owner and the others find it. Nothing polls while there is an owner.
  */
 export async function attach(options: AttachOptions): Promise<Attachment> {
-  const dataDir = prepareDataDir(options.dataDir)
-  const { clock, logger, version } = options
-  const lineBytesMax = options.lineBytesMax ?? limits.messageBytesMax
-  const listeners = new Set<(pid: number) => void>()
-  let state: State = { kind: 'electing' }
-  let settled: Promise<void>
-
-  const isClosed = (): boolean => state.kind === 'closed'
-  const settle = (next: State, pid: number): void => {
-    state = next
-    logger.debug('owner of the state', { owner_pid: pid })
-    for (const listener of listeners) listener(pid)
+  const member: Membership = {
+    options,
+    dataDir: prepareDataDir(options.dataDir),
+    lineBytesMax: options.lineBytesMax ?? limits.messageBytesMax,
+    listeners: new Set(),
+    state: { kind: 'electing' },
+    settled: Promise.resolve(),
   }
-
-  async function own(lock: OwnerLock): Promise<void> {
-    let server: OwnerServer | undefined
-    try {
-      const socketPath = newSocketPath(dataDir, options.runtimeDir)
-      removeStaleSocket(socketPath)
-      server = await listenAsOwner({ socketPath, version, lineBytesMax, logger })
-      writeOwnerRecord(dataDir, { pid: process.pid, version, socket: socketPath })
-      const owner = await options.becomeOwner()
-      if (isClosed()) {
-        await owner.close()
-        throw new AppError('ERR_SHUTTING_DOWN', 'The process is ending.')
-      }
-      settle({ kind: 'owner', owner, server, lock }, process.pid)
-      server.open(owner)
-    } catch (error) {
-      await server?.close()
-      lock.release()
-      throw error
-    }
-  }
-
-  async function elect(deadlineMs: number): Promise<void> {
-    for (let round = 0; !isClosed(); round++) {
-      const lock = tryOwnerLock(dataDir)
-      if (lock !== undefined) return own(lock)
-      const connected = await connectToOwner(dataDir, { door: 'watch' }, deadlineMs - clock.monotonicMs())
-      if (connected !== undefined) return follow(connected)
-      if (clock.monotonicMs() > deadlineMs) throw silentOwner(dataDir)
-      await delay(firstPausesMs[round] ?? 10 + (process.pid % 11))
-    }
-  }
-
-  function follow({ socket, pid, version: ownerVersion }: Connected): void {
-    if (isClosed()) {
-      socket.destroy()
-      return
-    }
-    if (ownerVersion !== version) {
-      logger.warn('the process that owns the state runs another version; end it to change over', {
-        owner_pid: pid,
-        owner_version: ownerVersion,
-        own_version: version,
-      })
-    }
-    settle({ kind: 'follower', pid, watch: socket }, pid)
-    socket.on('close', () => {
-      if (state.kind !== 'follower' || state.watch !== socket) return
-      state = { kind: 'electing' }
-      settled = takeOver()
-    })
-    socket.on('end', () => socket.destroy())
-    socket.resume()
-  }
-
-  /** Goes on until there is an owner: a process that cannot open the state now may be able to later. */
-  async function takeOver(): Promise<void> {
-    const startMs = clock.monotonicMs()
-    while (!isClosed()) {
-      try {
-        await elect(Number.POSITIVE_INFINITY)
-        logger.info('the state has a new owner', {
-          owner_pid: ownerPid(),
-          took_ms: Math.round(clock.monotonicMs() - startMs),
-        })
-        return
-      } catch (error) {
-        if (isClosed()) return
-        logger.error('taking over the state failed; trying again', { error: (error as Error).message })
-        await delay(FAILED_OPEN_PAUSE_MS)
-      }
-    }
-  }
-
-  const ownerPid = (): number | undefined =>
-    state.kind === 'owner' ? process.pid : state.kind === 'follower' ? state.pid : undefined
-
-  /** Gives this process's owner or a greeted socket to the matching function, waiting out a change of owner. */
-  async function open<T>(
-    hello: Hello,
-    timeoutMs: number,
-    local: (owner: Owner) => T,
-    remote: (connected: Connected) => T,
-  ): Promise<T> {
-    const deadlineMs = clock.monotonicMs() + timeoutMs
-    for (let round = 0; ; round++) {
-      const leftMs = Math.max(0, deadlineMs - clock.monotonicMs())
-      if (state.kind === 'electing') await Promise.race([settled, delay(leftMs, undefined, { ref: false })])
-      if (state.kind === 'owner') return local(state.owner)
-      if (state.kind === 'closed') throw new AppError('ERR_SHUTTING_DOWN', 'The process is ending.')
-      const connected = state.kind === 'follower' ? await connectToOwner(dataDir, hello, leftMs) : undefined
-      if (connected !== undefined) return remote(connected)
-      if (clock.monotonicMs() >= deadlineMs) throw ownerLost(timeoutMs)
-      await delay(firstPausesMs[round] ?? 20)
-    }
-  }
-
-  settled = elect(clock.monotonicMs() + (options.startTimeoutMs ?? START_TIMEOUT_MS))
-  await settled
-
+  await elect(member, options.clock.monotonicMs() + (options.startTimeoutMs ?? START_TIMEOUT_MS))
   return {
-    dataDir,
-    ownerPid,
-    isOwner: () => state.kind === 'owner',
+    dataDir: member.dataDir,
+    ownerPid: () => ownerPid(member),
+    isOwner: () => member.state.kind === 'owner',
     onOwnerChanged(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
+      member.listeners.add(listener)
+      return () => member.listeners.delete(listener)
     },
-    openLines: (hello, timeoutMs) =>
-      open<LineConnection>(
-        hello,
-        timeoutMs,
-        (owner) => {
-          const [near, far] = createLinePair()
-          owner.serveLines(far, hello)
-          return { transport: near, isLocal: true, ownerPid: process.pid }
-        },
-        ({ socket, pid }) => ({
-          transport: streamLines({
-            input: socket,
-            output: socket,
-            lineBytesMax: ANSWER_LINE_BYTES_MAX,
-            pauseInputWhenFull: false,
-          }),
-          isLocal: false,
-          ownerPid: pid,
-        }),
-      ),
-    openHttp: (hello, timeoutMs) =>
-      open<HttpConnection>(
-        hello,
-        timeoutMs,
-        (owner) => ({ kind: 'local', owner }),
-        ({ socket }) => ({ kind: 'relay', socket }),
-      ),
-    async close() {
-      const last = state
-      if (last.kind === 'closed') return
-      state = { kind: 'closed' }
-      if (last.kind === 'follower') last.watch.destroy()
-      if (last.kind === 'electing') await settled.catch(() => {})
-      if (last.kind !== 'owner') return
-      await last.server.hold(HOLD_MS)
-      try {
-        await last.owner.close()
-      } finally {
-        await last.server.close()
-        removeOwnerRecord(dataDir)
-        last.lock.release()
-      }
+    async openLines(hello, timeoutMs) {
+      const opened = await open(member, hello, timeoutMs)
+      return 'owner' in opened ? localLines(opened.owner, hello) : distantLines(opened)
     },
+    async openHttp(hello, timeoutMs) {
+      const opened = await open(member, hello, timeoutMs)
+      return 'owner' in opened ? { kind: 'local', owner: opened.owner } : { kind: 'relay', socket: opened.socket }
+    },
+    close: () => leave(member),
   }
 }
+
+const isClosed = ({ state }: Membership): boolean => state.kind === 'closed'
+
+const ownerPid = ({ state }: Membership): number | undefined =>
+  state.kind === 'owner' ? process.pid : state.kind === 'follower' ? state.pid : undefined
+
+function settle(member: Membership, next: State, pid: number): void {
+  member.state = next
+  member.options.logger.debug('owner of the state', { owner_pid: pid })
+  for (const listener of member.listeners) listener(pid)
+}
+
+async function elect(member: Membership, deadlineMs: number): Promise<void> {
+  const { dataDir } = member
+  const { clock } = member.options
+  for (let round = 0; !isClosed(member); round++) {
+    const lock = tryOwnerLock(dataDir)
+    if (lock !== undefined) return own(member, lock)
+    const connected = await connectToOwner(dataDir, { door: 'watch' }, deadlineMs - clock.monotonicMs())
+    if (connected !== undefined) return follow(member, connected)
+    if (clock.monotonicMs() > deadlineMs) throw silentOwner(dataDir)
+    await delay(firstPausesMs[round] ?? 10 + (process.pid % 11))
+  }
+}
+
+async function own(member: Membership, lock: OwnerLock): Promise<void> {
+  const { dataDir, lineBytesMax } = member
+  const { becomeOwner, runtimeDir, version, logger } = member.options
+  let server: OwnerServer | undefined
+  try {
+    const socketPath = newSocketPath(dataDir, runtimeDir)
+    removeStaleSocket(socketPath)
+    server = await listenAsOwner({ socketPath, version, lineBytesMax, logger })
+    writeOwnerRecord(dataDir, { pid: process.pid, version, socket: socketPath })
+    const owner = await becomeOwner()
+    if (isClosed(member)) {
+      await owner.close()
+      throw shuttingDown()
+    }
+    settle(member, { kind: 'owner', owner, server, lock }, process.pid)
+    server.open(owner)
+  } catch (error) {
+    await server?.close()
+    lock.release()
+    throw error
+  }
+}
+
+function follow(member: Membership, { socket, pid, version: ownerVersion }: Connected): void {
+  const { logger, version } = member.options
+  if (isClosed(member)) {
+    socket.destroy()
+    return
+  }
+  if (ownerVersion !== version) {
+    const versions = { owner_pid: pid, owner_version: ownerVersion, own_version: version }
+    logger.warn('the process that owns the state runs another version; end it to change over', versions)
+  }
+  settle(member, { kind: 'follower', pid, watch: socket }, pid)
+  socket.on('close', () => {
+    if (member.state.kind !== 'follower' || member.state.watch !== socket) return
+    member.state = { kind: 'electing' }
+    member.settled = takeOver(member)
+  })
+  socket.on('end', () => socket.destroy())
+  socket.resume()
+}
+
+/** Goes on until there is an owner: a process that cannot open the state now may be able to later. */
+async function takeOver(member: Membership): Promise<void> {
+  const { clock, logger } = member.options
+  const startMs = clock.monotonicMs()
+  while (!isClosed(member)) {
+    try {
+      await elect(member, Number.POSITIVE_INFINITY)
+      const tookMs = Math.round(clock.monotonicMs() - startMs)
+      logger.info('the state has a new owner', { owner_pid: ownerPid(member), took_ms: tookMs })
+      return
+    } catch (error) {
+      if (isClosed(member)) return
+      logger.error('taking over the state failed; trying again', { error: (error as Error).message })
+      await delay(FAILED_OPEN_PAUSE_MS)
+    }
+  }
+}
+
+/** The owner in this process or a greeted socket of the distant one; waits out a change of owner. */
+async function open(member: Membership, hello: Hello, timeoutMs: number): Promise<{ owner: Owner } | Connected> {
+  const { clock } = member.options
+  const deadlineMs = clock.monotonicMs() + timeoutMs
+  for (let round = 0; ; round++) {
+    const leftMs = Math.max(0, deadlineMs - clock.monotonicMs())
+    if (member.state.kind === 'electing') await Promise.race([member.settled, delay(leftMs, undefined, { ref: false })])
+    if (member.state.kind === 'owner') return { owner: member.state.owner }
+    if (member.state.kind === 'closed') throw shuttingDown()
+    const isFollower = member.state.kind === 'follower'
+    const connected = isFollower ? await connectToOwner(member.dataDir, hello, leftMs) : undefined
+    if (connected !== undefined) return connected
+    if (clock.monotonicMs() >= deadlineMs) throw ownerLost(timeoutMs)
+    await delay(firstPausesMs[round] ?? 20)
+  }
+}
+
+function localLines(owner: Owner, hello: Hello): LineConnection {
+  const [near, far] = createLinePair()
+  owner.serveLines(far, hello)
+  return { transport: near, isLocal: true, ownerPid: process.pid }
+}
+
+function distantLines({ socket, pid }: Connected): LineConnection {
+  const transport = streamLines({
+    input: socket,
+    output: socket,
+    lineBytesMax: ANSWER_LINE_BYTES_MAX,
+    pauseInputWhenFull: false,
+  })
+  return { transport, isLocal: false, ownerPid: pid }
+}
+
+async function leave(member: Membership): Promise<void> {
+  const last = member.state
+  if (last.kind === 'closed') return
+  member.state = { kind: 'closed' }
+  if (last.kind === 'follower') last.watch.destroy()
+  if (last.kind === 'electing') await member.settled
+  if (last.kind !== 'owner') return
+  await last.server.hold(HOLD_MS)
+  try {
+    await last.owner.close()
+  } finally {
+    await last.server.close()
+    removeOwnerRecord(member.dataDir)
+    last.lock.release()
+  }
+}
+
+const shuttingDown = (): AppError => new AppError('ERR_SHUTTING_DOWN', 'The process is ending.')
 
 const ownerLost = (timeoutMs: number): AppError =>
   new AppError('ERR_OWNER_LOST', `No process took over the state within ${timeoutMs} ms. Call again in a moment.`, {

@@ -1,10 +1,12 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Attachment, LineConnection } from './attach.ts'
 import type { Hello } from './hello.ts'
 import type { FlowLineTransport } from './line-transport.ts'
 import { CLOSING, HELD } from './owner-server.ts'
-import { createRequestLedger } from './request-ledger.ts'
+import { createRequestLedger, type RequestLedger } from './request-ledger.ts'
 
 export type BridgeOptions = Readonly<{
   client: FlowLineTransport
@@ -26,151 +28,173 @@ export type Bridge = Readonly<{
 }>
 
 export const TAKEOVER_TIMEOUT_MS = 2_000
+const REFUSED_PAUSE_MS = 100
+
+type Conversation = {
+  readonly options: BridgeOptions
+  readonly takeoverTimeoutMs: number
+  readonly ledger: RequestLedger
+  readonly finished: PromiseWithResolvers<void>
+  /** The connection to the owner; undefined while there is none. */
+  link: LineConnection | undefined
+  /** Lines that wait for an owner. Undefined while lines go straight on, or are refused because nobody took over in time. */
+  held: string[] | undefined
+  isClientGone: boolean
+  isFinished: boolean
+  linger: NodeJS.Timeout | undefined
+  handshakeAnswered: () => void
+}
 
 /**
  * Connects one client to whichever process owns the state, for as long as the client stays. A change of owner is not
  * visible to the client, except that a call that may have taken effect fails with ERR_OWNER_LOST.
  */
 export function bridgeSession(options: BridgeOptions): Bridge {
-  const { client, attachment, hello, logger } = options
-  const takeoverTimeoutMs = options.takeoverTimeoutMs ?? TAKEOVER_TIMEOUT_MS
-  const ledger = createRequestLedger({ isReadOnlyTool: options.isReadOnlyTool })
-  const finished = Promise.withResolvers<void>()
-  const noOwner = `No process took over the state within ${takeoverTimeoutMs} ms, so this was not done. Call again in a moment.`
-  let link: LineConnection | undefined
-  /** Lines read before the client was paused; undefined while lines go straight to the owner or are refused. */
-  let held: string[] | undefined = []
-  let isRefusing = false
-  let isClientGone = false
-  let isFinished = false
-  let linger: NodeJS.Timeout | undefined
-  let handshakeAnswered = (): void => {}
-
-  const finish = (): void => {
-    if (isFinished) return
-    isFinished = true
-    clearTimeout(linger)
-    link?.transport.close()
-    client.close()
-    finished.resolve()
+  const { client, isReadOnlyTool } = options
+  const talk: Conversation = {
+    options,
+    takeoverTimeoutMs: options.takeoverTimeoutMs ?? TAKEOVER_TIMEOUT_MS,
+    ledger: createRequestLedger({ isReadOnlyTool }),
+    finished: Promise.withResolvers(),
+    link: undefined,
+    held: [],
+    isClientGone: false,
+    isFinished: false,
+    linger: undefined,
+    handshakeAnswered() {},
   }
-  const finishWhenAnswered = (): void => {
-    if (isClientGone && link !== undefined && !link.isLocal && ledger.openRequests() === 0) finish()
-  }
-  const toClient = (line: string): void => {
-    if (!client.send(line)) link?.transport.pause()
-  }
-
-  const toOwner = (line: string): void => {
-    if (held !== undefined) {
-      held.push(line)
-    } else if (link === undefined) {
-      for (const answer of ledger.refuse(line, noOwner)) toClient(answer)
-    } else if (link.isLocal && !ledger.mustKeepWatching()) {
-      link.transport.send(line)
-    } else {
-      const shown = ledger.fromClient(line)
-      if (shown !== undefined && !link.transport.send(shown)) client.pause()
-    }
-  }
-  const fromOwner = (from: LineConnection, line: string): void => {
-    if (from.isLocal && !ledger.mustKeepWatching()) {
-      client.send(line)
-      return
-    }
-    if (line === CLOSING) {
-      hold()
-      ledger.ownerClosing()
-      from.transport.send(HELD)
-      return
-    }
-    const shown = ledger.fromOwner(line)
-    if (shown !== undefined) toClient(shown)
-    if (ledger.isHandshakeAnswered()) handshakeAnswered()
-    finishWhenAnswered()
-  }
-
-  const hold = (): void => {
-    held ??= []
-    client.pause()
-  }
-  const release = (): void => {
-    const lines = held ?? []
-    held = undefined
-    for (const line of lines) toOwner(line)
-    client.resume()
-  }
-
-  const lost = (from: LineConnection): void => {
-    if (link !== from) return
-    link = undefined
-    handshakeAnswered()
-    if (isFinished) return
-    if (from.isLocal) {
-      finish()
-      return
-    }
-    logger.debug('lost the owner', { owner_pid: from.ownerPid, open_requests: ledger.openRequests() })
-    hold()
-    for (const line of ledger.ownerLost(from.ownerPid)) toClient(line)
-    if (isClientGone && ledger.openRequests() === 0) finish()
-    else void join()
-  }
-
-  /** Finds an owner and brings it up to date. A loss in between starts over through `lost`. */
-  async function join(): Promise<void> {
-    const next = await nextLink()
-    if (next === undefined) return
-    if (isRefusing) {
-      isRefusing = false
-      hold()
-    }
-    link = next
-    next.transport.onDrain(() => held === undefined && client.resume())
-    next.transport.onClose(() => lost(next))
-    next.transport.onLine((line) => fromOwner(next, line))
-    const handshake = ledger.replayHandshake()
-    if (handshake !== undefined) {
-      await new Promise<void>((resolve) => {
-        handshakeAnswered = resolve
-        next.transport.send(handshake)
-      })
-      handshakeAnswered = () => {}
-    }
-    if (link !== next) return
-    for (const line of ledger.replayRest()) next.transport.send(line)
-    release()
-    if (isClientGone && next.isLocal) next.transport.close()
-    finishWhenAnswered()
-  }
-
-  async function nextLink(): Promise<LineConnection | undefined> {
-    while (!isFinished) {
-      try {
-        const next = await attachment.openLines(hello, takeoverTimeoutMs)
-        if (!isFinished) return next
-        next.transport.close()
-      } catch (error) {
-        logger.warn('no owner of the state yet', { error: (error as Error).message })
-        isRefusing = true
-        for (const line of ledger.giveUp(noOwner)) toClient(line)
-        if (isClientGone) finish()
-        else release()
-      }
-    }
-    return undefined
-  }
-
-  client.onDrain(() => link?.transport.resume())
+  client.onDrain(() => talk.link?.transport.resume())
   client.onClose(() => {
-    isClientGone = true
-    linger = setTimeout(finish, options.lingerMs ?? limits.shutdownGraceMs)
-    if (link?.isLocal) link.transport.close()
-    finishWhenAnswered()
+    talk.isClientGone = true
+    talk.linger = setTimeout(() => finish(talk), options.lingerMs ?? limits.shutdownGraceMs)
+    if (talk.link?.isLocal) talk.link.transport.close()
+    finishWhenAnswered(talk)
   })
-  client.onLine(toOwner)
+  client.onLine((line) => toOwner(talk, line))
   client.pause()
-  void join()
-
-  return { closed: finished.promise, close: finish }
+  void join(talk)
+  return { closed: talk.finished.promise, close: () => finish(talk) }
 }
+
+function finish(talk: Conversation): void {
+  if (talk.isFinished) return
+  talk.isFinished = true
+  clearTimeout(talk.linger)
+  talk.link?.transport.close()
+  talk.options.client.close()
+  talk.finished.resolve()
+}
+
+/** A session in this process ends by itself and then closes its end; only for a distant one the answers are counted. */
+function finishWhenAnswered(talk: Conversation): void {
+  if (talk.isClientGone && talk.link?.isLocal === false && talk.ledger.openRequests() === 0) finish(talk)
+}
+
+function tell({ options, link }: Conversation, lines: readonly string[]): void {
+  for (const line of lines) if (!options.client.send(line)) link?.transport.pause()
+}
+
+/** An owner in this process cannot be lost, so nothing need be remembered: its lines pass without a look. */
+const isDirect = ({ isLocal }: LineConnection, ledger: RequestLedger): boolean => isLocal && !ledger.mustKeepWatching()
+
+function toOwner(talk: Conversation, line: string): void {
+  const { link, ledger, held } = talk
+  if (held !== undefined) held.push(line)
+  else if (link === undefined) tell(talk, ledger.refuse(line, noOwner(talk)))
+  else if (isDirect(link, ledger)) link.transport.send(line)
+  else {
+    const passed = ledger.fromClient(line)
+    if (passed !== undefined && !link.transport.send(passed)) talk.options.client.pause()
+  }
+}
+
+function fromOwner(talk: Conversation, from: LineConnection, line: string): void {
+  const { ledger } = talk
+  if (isDirect(from, ledger)) {
+    talk.options.client.send(line)
+    return
+  }
+  if (line === CLOSING) {
+    hold(talk)
+    ledger.ownerClosing()
+    from.transport.send(HELD)
+    return
+  }
+  const passed = ledger.fromOwner(line)
+  if (passed !== undefined) tell(talk, [passed])
+  if (ledger.isHandshakeAnswered()) talk.handshakeAnswered()
+  finishWhenAnswered(talk)
+}
+
+function hold(talk: Conversation): void {
+  talk.held ??= []
+  talk.options.client.pause()
+}
+
+function release(talk: Conversation): void {
+  const lines = talk.held ?? []
+  talk.held = undefined
+  talk.options.client.resume()
+  for (const line of lines) toOwner(talk, line)
+}
+
+function lost(talk: Conversation, from: LineConnection): void {
+  if (talk.link !== from) return
+  const { ledger, options } = talk
+  talk.link = undefined
+  talk.handshakeAnswered()
+  if (from.isLocal) finish(talk)
+  if (talk.isFinished) return
+  options.logger.debug('lost the owner', { owner_pid: from.ownerPid, open_requests: ledger.openRequests() })
+  hold(talk)
+  tell(talk, ledger.ownerLost(from.ownerPid))
+  if (talk.isClientGone && ledger.openRequests() === 0) finish(talk)
+  else void join(talk)
+}
+
+/** Finds an owner and brings it up to date. A loss in between starts over through `lost`. */
+async function join(talk: Conversation): Promise<void> {
+  const { ledger, options } = talk
+  const next = await nextLink(talk)
+  if (next === undefined) return
+  hold(talk)
+  talk.link = next
+  next.transport.onDrain(() => talk.held === undefined && options.client.resume())
+  next.transport.onClose(() => lost(talk, next))
+  next.transport.onLine((line) => fromOwner(talk, next, line))
+  const handshake = ledger.replayHandshake()
+  if (handshake !== undefined) {
+    await new Promise<void>((resolve) => {
+      talk.handshakeAnswered = resolve
+      next.transport.send(handshake)
+    })
+    talk.handshakeAnswered = () => {}
+  }
+  if (talk.link !== next) return
+  for (const line of ledger.replayRest()) next.transport.send(line)
+  release(talk)
+  if (talk.isClientGone && next.isLocal) next.transport.close()
+  finishWhenAnswered(talk)
+}
+
+async function nextLink(talk: Conversation): Promise<LineConnection | undefined> {
+  const { options, ledger, takeoverTimeoutMs } = talk
+  while (!talk.isFinished) {
+    try {
+      const next = await options.attachment.openLines(options.hello, takeoverTimeoutMs)
+      if (!talk.isFinished) return next
+      next.transport.close()
+    } catch (error) {
+      if (error instanceof AppError && error.code === 'ERR_SHUTTING_DOWN') finish(talk)
+      options.logger.warn('no owner of the state yet', { error: (error as Error).message })
+      tell(talk, ledger.giveUp(noOwner(talk)))
+      if (talk.isClientGone) finish(talk)
+      else release(talk)
+      if (!talk.isFinished) await delay(REFUSED_PAUSE_MS)
+    }
+  }
+  return undefined
+}
+
+const noOwner = ({ takeoverTimeoutMs }: Conversation): string =>
+  `No process took over the state within ${takeoverTimeoutMs} ms, so this was not done. Call again in a moment.`

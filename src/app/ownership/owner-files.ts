@@ -63,7 +63,8 @@ export function removeStaleSocket(path: string): void {
 export function writeOwnerRecord(dataDir: string, record: OwnerRecord): void {
   const path = join(dataDir, OWNER_FILE)
   const temporary = `${path}.${process.pid}`
-  writeFileSync(temporary, `${JSON.stringify(record)}\n`, { mode: 0o600 })
+  const socket = record.socket === join(dataDir, SOCKET_FILE) ? SOCKET_FILE : record.socket
+  writeFileSync(temporary, `${JSON.stringify({ ...record, socket })}\n`, { mode: 0o600 })
   renameSync(temporary, path)
 }
 

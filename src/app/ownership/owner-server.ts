@@ -1,4 +1,4 @@
-import { createServer, type Socket } from 'node:net'
+import { createServer, type Server, type Socket } from 'node:net'
 import type { Logger } from '../../kernel/logger.ts'
 import { answerLine, type Hello, PROTOCOL, parseHello, readFirstLine } from './hello.ts'
 import { type FlowLineTransport, type LineTransport, streamLines } from './line-transport.ts'
@@ -40,67 +40,17 @@ const FLUSH_MS = 500
 
 /** Listens at once, so that others can queue up while the state is being opened. */
 export async function listenAsOwner(options: OwnerServerOptions): Promise<OwnerServer> {
-  const { socketPath, version, lineBytesMax, logger } = options
   const sockets = new Set<Socket>()
-  const bridges = new Set<Bridge>()
+  const bridges = new Set<BridgeEnd>()
   const opened = Promise.withResolvers<Owner | undefined>()
-
-  const accept = async (socket: Socket): Promise<void> => {
-    const line = await readFirstLine(socket)
-    const parsed = line === undefined ? undefined : parseHello(line)
-    if (parsed === undefined) {
-      socket.destroy()
-      return
-    }
-    const owner = await opened.promise
-    if (owner === undefined || socket.destroyed) {
-      socket.destroy()
-      return
-    }
-    socket.write(`${answerLine({ pid: process.pid, version })}\n`)
-    if (parsed.protocol !== PROTOCOL) {
-      logger.warn('refused a connection of another version of castellan', { protocol: parsed.protocol })
-      socket.end()
-      return
-    }
-    serve(owner, socket, parsed.hello)
-  }
-
-  const serve = (owner: Owner, socket: Socket, hello: Hello): void => {
-    switch (hello.door) {
-      case 'watch':
-        socket.on('end', () => socket.end())
-        socket.resume()
-        return
-      case 'http':
-        showRemote(socket, hello)
-        owner.serveHttp(socket, hello)
-        return
-      default: {
-        const lines = streamLines({ input: socket, output: socket, lineBytesMax, pauseInputWhenFull: true })
-        const bridge = createBridgeEnd(lines, () => bridges.delete(bridge))
-        bridges.add(bridge)
-        owner.serveLines(bridge.transport, hello)
-      }
-    }
-  }
-
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     sockets.add(socket)
     socket.on('error', () => socket.destroy())
     socket.on('close', () => sockets.delete(socket))
-    void accept(socket)
+    void accept(options, socket, opened.promise, bridges)
   })
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    const mask = process.umask(0o177)
-    try {
-      server.listen(socketPath, resolve)
-    } finally {
-      process.umask(mask)
-    }
-  })
-  server.on('error', (error) => logger.error('the owner socket failed', { error: error.message }))
+  await listenPrivately(server, options.socketPath)
+  server.on('error', (error) => options.logger.error('the owner socket failed', { error: error.message }))
 
   return {
     open: (owner) => opened.resolve(owner),
@@ -112,10 +62,71 @@ export async function listenAsOwner(options: OwnerServerOptions): Promise<OwnerS
     async close() {
       opened.resolve(undefined)
       server.close()
+      for (const bridge of bridges) bridge.transport.close()
       const finished = [...sockets].map((socket) => new Promise<void>((resolve) => socket.end(resolve)))
       await within(FLUSH_MS, Promise.all(finished))
       for (const socket of sockets) socket.destroy()
     },
+  }
+}
+
+/** The socket file is made for its user alone from the first moment. */
+function listenPrivately(server: Server, socketPath: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    const mask = process.umask(0o177)
+    try {
+      server.listen(socketPath, resolve)
+    } finally {
+      process.umask(mask)
+    }
+  })
+}
+
+async function accept(
+  options: OwnerServerOptions,
+  socket: Socket,
+  opened: Promise<Owner | undefined>,
+  bridges: Set<BridgeEnd>,
+): Promise<void> {
+  const line = await readFirstLine(socket)
+  const parsed = line === undefined ? undefined : parseHello(line)
+  const owner = parsed === undefined ? undefined : await opened
+  if (parsed === undefined || owner === undefined || socket.destroyed) {
+    socket.destroy()
+    return
+  }
+  socket.write(`${answerLine({ pid: process.pid, version: options.version })}\n`)
+  if (parsed.protocol !== PROTOCOL) {
+    options.logger.warn('refused a connection of another version of castellan', { protocol: parsed.protocol })
+    socket.end()
+    return
+  }
+  serve(options, owner, socket, parsed.hello, bridges)
+}
+
+function serve(
+  { lineBytesMax }: OwnerServerOptions,
+  owner: Owner,
+  socket: Socket,
+  hello: Hello,
+  bridges: Set<BridgeEnd>,
+): void {
+  switch (hello.door) {
+    case 'watch':
+      socket.on('end', () => socket.end())
+      socket.resume()
+      return
+    case 'http':
+      showRemote(socket, hello)
+      owner.serveHttp(socket, hello)
+      return
+    default: {
+      const lines = streamLines({ input: socket, output: socket, lineBytesMax, pauseInputWhenFull: true })
+      const bridge = createBridgeEnd(lines, () => bridges.delete(bridge))
+      bridges.add(bridge)
+      owner.serveLines(bridge.transport, hello)
+    }
   }
 }
 
@@ -127,10 +138,10 @@ function showRemote(socket: Socket, { remote }: Hello): void {
   for (const [key, value] of Object.entries(shown)) Object.defineProperty(socket, key, { value, configurable: true })
 }
 
-type Bridge = Readonly<{ transport: LineTransport; hold(): Promise<void> }>
+type BridgeEnd = Readonly<{ transport: LineTransport; hold(): Promise<void> }>
 
 /** The owner's end of a bridge: the session's lines, with the words about holding taken out. */
-function createBridgeEnd(lines: FlowLineTransport, onGone: () => void): Bridge {
+function createBridgeEnd(lines: FlowLineTransport, onGone: () => void): BridgeEnd {
   const held = Promise.withResolvers<void>()
   let isGone = false
   let sessionClosed = (): void => {}

@@ -51,10 +51,9 @@ const SUBSCRIPTION_ID_META_KEY = 'io.modelcontextprotocol/subscriptionId'
 const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged'
 const LISTEN = 'subscriptions/listen'
 const INTERNAL_ERROR = -32603
-const REPLAY_PREFIX = 'castellan:replay:'
 
 /** A response as our own sessions write it; the id is enough, so a long answer need not be parsed. */
-const plainResponse = /^\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.)*"|-?\d{1,15}),"(?:result|error)":/
+const plainResponse = /^\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.)*"|-?\d{1,15}),"(result|error)":/
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -74,186 +73,223 @@ function parse(line: string): unknown {
 
 const messagesOf = (parsed: unknown): Message[] => (Array.isArray(parsed) ? parsed : [parsed]).filter(isRecord)
 
+type Books = {
+  readonly isReadOnlyTool: LedgerOptions['isReadOnlyTool']
+  readonly open: Map<RequestId, OpenRequest>
+  readonly settings: Map<string, Message>
+  /** Requests of the owner that the client has not answered: the id that the client sees → the owner's id. */
+  readonly asked: Map<RequestId, RequestId>
+  /** Ids, as the client sees them, of requests whose owner is gone. */
+  readonly orphaned: Set<RequestId>
+  /** Ids of replayed requests; their answers are not for the client. */
+  readonly swallowed: Set<RequestId>
+  readonly acknowledged: Set<RequestId>
+  /** Subscriptions whose acknowledgement the client has had from an earlier owner. */
+  readonly acknowledgedBefore: Set<RequestId>
+  handshake: Message | undefined
+  handshakeReplayId: string | undefined
+  initialized: Message | undefined
+  isClosing: boolean
+  losses: number
+  replays: number
+}
+
 export function createRequestLedger({ isReadOnlyTool }: LedgerOptions): RequestLedger {
-  const open = new Map<RequestId, OpenRequest>()
-  const settings = new Map<string, Message>()
-  /** Requests of the owner that the client has not answered, by the id that the client sees. */
-  const asked = new Map<RequestId, RequestId>()
-  const orphaned = new Set<RequestId>()
-  const swallowed = new Set<RequestId>()
-  const acknowledged = new Set<RequestId>()
-  const acknowledgedBefore = new Set<RequestId>()
-  let handshake: Message | undefined
-  let initialized: Message | undefined
-  let isClosing = false
-  let generation = 0
-  let replays = 0
-  let handshakeReplayId: string | undefined
-
-  const openRequest = (message: Message, id: RequestId, method: string): OpenRequest => {
-    const params = recordIn(message, 'params')
-    const isCall = method === 'tools/call'
-    const tool = isCall && typeof params?.['name'] === 'string' ? params['name'] : undefined
-    const isRepeatable = !isCall || (tool !== undefined && isReadOnlyTool(tool, params?.['arguments'] ?? {}))
-    const isModern = recordIn(params, '_meta')?.[PROTOCOL_VERSION_META_KEY] !== undefined
-    return { id, method, tool, isModern, repeat: isRepeatable ? message : undefined }
+  const books: Books = {
+    isReadOnlyTool,
+    open: new Map(),
+    settings: new Map(),
+    asked: new Map(),
+    orphaned: new Set(),
+    swallowed: new Set(),
+    acknowledged: new Set(),
+    acknowledgedBefore: new Set(),
+    handshake: undefined,
+    handshakeReplayId: undefined,
+    initialized: undefined,
+    isClosing: false,
+    losses: 0,
+    replays: 0,
   }
-
-  const noteRequest = (message: Message, id: RequestId, method: string): void => {
-    open.set(id, openRequest(message, id, method))
-    const uri = recordIn(message, 'params')?.['uri']
-    if (method === 'logging/setLevel') settings.set(method, message)
-    else if (method === 'resources/subscribe') settings.set(`subscribe ${uri}`, message)
-    else if (method === 'resources/unsubscribe') settings.delete(`subscribe ${uri}`)
-  }
-
-  const noteNotification = (message: Message, method: string): void => {
-    if (method === 'notifications/initialized') initialized = message
-    else if (method === 'notifications/cancelled') {
-      const id = recordIn(message, 'params')?.['requestId']
-      if (isRequestId(id)) open.delete(id)
-    }
-  }
-
-  /** The client answers a request of the owner: undefined when that owner is gone. */
-  const clientAnswer = (message: Message, id: RequestId): Message | undefined => {
-    if (orphaned.delete(id)) return undefined
-    const ownersId = asked.get(id)
-    asked.delete(id)
-    return ownersId === undefined || ownersId === id ? message : { ...message, id: ownersId }
-  }
-
-  const noteAnswer = (id: RequestId, succeeded: boolean): boolean => {
-    if (swallowed.delete(id)) return false
-    const request = open.get(id)
-    if (request === undefined) return true
-    if (isClosing && request.method === LISTEN) return false
-    open.delete(id)
-    if (request.method === 'initialize' && succeeded) handshake = request.repeat
-    return true
-  }
-
-  /** Each owner counts its requests anew; an id that a lost owner's request still has is made distinct for the client. */
-  const ownerRequest = (message: Message, id: RequestId, line: string): string => {
-    if (!orphaned.has(id)) {
-      asked.set(id, id)
-      return line
-    }
-    const shown = `castellan:${generation}:${JSON.stringify(id)}`
-    asked.set(shown, id)
-    return JSON.stringify({ ...message, id: shown })
-  }
-
-  const ownerNotification = (message: Message, line: string): string | undefined => {
-    const params = recordIn(message, 'params')
-    if (message['method'] === ACKNOWLEDGED) {
-      const id = recordIn(params, '_meta')?.[SUBSCRIPTION_ID_META_KEY]
-      if (!isRequestId(id) || !open.has(id)) return line
-      acknowledged.add(id)
-      return acknowledgedBefore.delete(id) ? undefined : line
-    }
-    const cancelled = message['method'] === 'notifications/cancelled' ? params?.['requestId'] : undefined
-    if (!isRequestId(cancelled)) return line
-    const shown = [...asked].find(([, ownersId]) => ownersId === cancelled)?.[0]
-    if (shown === undefined) return line
-    asked.delete(shown)
-    return shown === cancelled ? line : JSON.stringify({ ...message, params: { ...params, requestId: shown } })
-  }
-
-  const replayed = (message: Message): string => {
-    const id = `${REPLAY_PREFIX}${++replays}`
-    swallowed.add(id)
-    return JSON.stringify({ ...message, id })
-  }
-
+  const { open, swallowed, acknowledgedBefore, orphaned, asked } = books
   return {
-    fromClient(line) {
-      const parsed = parse(line)
-      for (const message of messagesOf(parsed)) {
-        const { id, method } = message
-        if (typeof method === 'string') {
-          if (isRequestId(id)) noteRequest(message, id, method)
-          else noteNotification(message, method)
-        } else if (isRequestId(id)) {
-          const answer = clientAnswer(message, id)
-          if (answer === message || Array.isArray(parsed)) continue
-          return answer === undefined ? undefined : JSON.stringify(answer)
-        }
-      }
-      return line
-    },
-    fromOwner(line) {
-      const plain = plainResponse.exec(line)
-      if (plain !== null) {
-        const isResult = line.startsWith('"result"', plain[0].length - '"result":'.length)
-        return noteAnswer(JSON.parse(plain[1]!) as RequestId, isResult) ? line : undefined
-      }
-      const message = parse(line)
-      if (!isRecord(message)) return line
-      const { id, method } = message
-      if (typeof method === 'string') {
-        return isRequestId(id) ? ownerRequest(message, id, line) : ownerNotification(message, line)
-      }
-      return !isRequestId(id) || noteAnswer(id, 'result' in message) ? line : undefined
-    },
+    fromClient: (line) => fromClient(books, line),
+    fromOwner: (line) => fromOwner(books, line),
     ownerClosing() {
-      isClosing = true
+      books.isClosing = true
     },
-    ownerLost(ownerPid) {
-      generation += 1
-      isClosing = false
-      swallowed.clear()
-      for (const id of acknowledged) if (!open.has(id)) acknowledged.delete(id)
-      acknowledgedBefore.clear()
-      const told: string[] = []
-      for (const id of asked.keys()) {
-        orphaned.add(id)
-        told.push(cancelledNotice(id))
-      }
-      asked.clear()
-      for (const request of open.values()) {
-        if (request.repeat !== undefined) {
-          if (acknowledged.has(request.id)) acknowledgedBefore.add(request.id)
-          continue
-        }
-        open.delete(request.id)
-        told.push(failure(request, underWay(request), { tool: request.tool, owner_pid: ownerPid, outcome: 'unknown' }))
-      }
-      return told
-    },
+    ownerLost: (ownerPid) => ownerLost(books, ownerPid),
     replayHandshake() {
-      if (handshake === undefined) return undefined
-      const line = replayed(handshake)
-      handshakeReplayId = `${REPLAY_PREFIX}${replays}`
+      if (books.handshake === undefined) return undefined
+      const line = replayed(books, books.handshake)
+      books.handshakeReplayId = replayId(books.replays)
       return line
     },
-    replayRest() {
-      const lines: string[] = []
-      if (handshake !== undefined && initialized !== undefined) lines.push(JSON.stringify(initialized))
-      const openSettings = new Set([...open.values()].map((request) => request.repeat))
-      for (const setting of settings.values()) if (!openSettings.has(setting)) lines.push(replayed(setting))
-      for (const request of open.values()) if (request.repeat !== undefined) lines.push(JSON.stringify(request.repeat))
-      return lines
-    },
+    replayRest: () => replayRest(books),
     giveUp(message) {
       const answers = [...open.values()].map((request) => failure(request, message, {}))
       open.clear()
       return answers
     },
-    refuse(line, text) {
-      const answers: string[] = []
-      for (const message of messagesOf(parse(line))) {
-        const { id, method } = message
-        if (typeof method !== 'string') continue
-        if (isRequestId(id)) answers.push(failure(openRequest(message, id, method), text, {}))
-        else noteNotification(message, method)
-      }
-      return answers
-    },
+    refuse: (line, text) => refuse(books, line, text),
     openRequests: () => open.size,
     mustKeepWatching: () => swallowed.size > 0 || acknowledgedBefore.size > 0 || orphaned.size > 0 || asked.size > 0,
-    isHandshakeAnswered: () => handshakeReplayId === undefined || !swallowed.has(handshakeReplayId),
+    isHandshakeAnswered: () => books.handshakeReplayId === undefined || !swallowed.has(books.handshakeReplayId),
   }
+}
+
+const replayId = (count: number): string => `castellan:replay:${count}`
+
+function replayed(books: Books, message: Message): string {
+  const id = replayId(++books.replays)
+  books.swallowed.add(id)
+  return JSON.stringify({ ...message, id })
+}
+
+function openRequest(books: Books, message: Message, id: RequestId, method: string): OpenRequest {
+  const params = recordIn(message, 'params')
+  const isCall = method === 'tools/call'
+  const tool = isCall && typeof params?.['name'] === 'string' ? params['name'] : undefined
+  const isRepeatable = !isCall || (tool !== undefined && books.isReadOnlyTool(tool, params?.['arguments'] ?? {}))
+  const isModern = recordIn(params, '_meta')?.[PROTOCOL_VERSION_META_KEY] !== undefined
+  return { id, method, tool, isModern, repeat: isRepeatable ? message : undefined }
+}
+
+function noteRequest(books: Books, message: Message, id: RequestId, method: string): void {
+  const { open, settings } = books
+  open.set(id, openRequest(books, message, id, method))
+  const uri = recordIn(message, 'params')?.['uri']
+  if (method === 'logging/setLevel') settings.set(method, message)
+  else if (method === 'resources/subscribe') settings.set(`subscribe ${uri}`, message)
+  else if (method === 'resources/unsubscribe') settings.delete(`subscribe ${uri}`)
+}
+
+function noteNotification(books: Books, message: Message, method: string): void {
+  if (method === 'notifications/initialized') books.initialized = message
+  else if (method === 'notifications/cancelled') {
+    const id = recordIn(message, 'params')?.['requestId']
+    if (isRequestId(id)) books.open.delete(id)
+  }
+}
+
+/** The client answers a request of the owner: undefined when that owner is gone. */
+function clientAnswer({ orphaned, asked }: Books, message: Message, id: RequestId): Message | undefined {
+  if (orphaned.delete(id)) return undefined
+  const ownersId = asked.get(id)
+  asked.delete(id)
+  return ownersId === undefined || ownersId === id ? message : { ...message, id: ownersId }
+}
+
+function fromClient(books: Books, line: string): string | undefined {
+  const parsed = parse(line)
+  for (const message of messagesOf(parsed)) {
+    const { id, method } = message
+    if (typeof method === 'string') {
+      if (isRequestId(id)) noteRequest(books, message, id, method)
+      else noteNotification(books, message, method)
+    } else if (isRequestId(id)) {
+      const answer = clientAnswer(books, message, id)
+      if (answer === message || Array.isArray(parsed)) continue
+      return answer === undefined ? undefined : JSON.stringify(answer)
+    }
+  }
+  return line
+}
+
+function fromOwner(books: Books, line: string): string | undefined {
+  const plain = plainResponse.exec(line)
+  if (plain !== null) {
+    return noteAnswer(books, JSON.parse(plain[1]!) as RequestId, plain[2] === 'result') ? line : undefined
+  }
+  const message = parse(line)
+  if (!isRecord(message)) return line
+  const { id, method } = message
+  if (typeof method === 'string') {
+    return isRequestId(id) ? ownerRequest(books, message, id, line) : ownerNotification(books, message, line)
+  }
+  return !isRequestId(id) || noteAnswer(books, id, 'result' in message) ? line : undefined
+}
+
+/** Whether the answer is for the client. */
+function noteAnswer(books: Books, id: RequestId, isResult: boolean): boolean {
+  if (books.swallowed.delete(id)) return false
+  const request = books.open.get(id)
+  if (request === undefined) return true
+  if (books.isClosing && request.method === LISTEN) return false
+  books.open.delete(id)
+  if (request.method === 'initialize' && isResult) books.handshake = request.repeat
+  return true
+}
+
+/** Each owner counts its requests anew; an id that a lost owner's request still has is made distinct for the client. */
+function ownerRequest({ orphaned, asked, losses }: Books, message: Message, id: RequestId, line: string): string {
+  if (!orphaned.has(id)) {
+    asked.set(id, id)
+    return line
+  }
+  const shown = `castellan:${losses}:${JSON.stringify(id)}`
+  asked.set(shown, id)
+  return JSON.stringify({ ...message, id: shown })
+}
+
+function ownerNotification(books: Books, message: Message, line: string): string | undefined {
+  const params = recordIn(message, 'params')
+  if (message['method'] === ACKNOWLEDGED) {
+    const id = recordIn(params, '_meta')?.[SUBSCRIPTION_ID_META_KEY]
+    if (!isRequestId(id) || !books.open.has(id)) return line
+    books.acknowledged.add(id)
+    return books.acknowledgedBefore.delete(id) ? undefined : line
+  }
+  const cancelled = message['method'] === 'notifications/cancelled' ? params?.['requestId'] : undefined
+  const shown = [...books.asked].find(([, ownersId]) => ownersId === cancelled)?.[0]
+  if (shown === undefined) return line
+  books.asked.delete(shown)
+  return shown === cancelled ? line : JSON.stringify({ ...message, params: { ...params, requestId: shown } })
+}
+
+function ownerLost(books: Books, ownerPid: number): readonly string[] {
+  const { open, asked, orphaned, acknowledged, acknowledgedBefore } = books
+  books.losses += 1
+  books.isClosing = false
+  books.swallowed.clear()
+  acknowledgedBefore.clear()
+  const told: string[] = []
+  for (const id of asked.keys()) {
+    orphaned.add(id)
+    told.push(cancelledNotice(id))
+  }
+  asked.clear()
+  for (const id of acknowledged) {
+    if (open.has(id)) acknowledgedBefore.add(id)
+    else acknowledged.delete(id)
+  }
+  for (const request of open.values()) {
+    if (request.repeat !== undefined) continue
+    open.delete(request.id)
+    told.push(failure(request, underWay(request), { tool: request.tool, owner_pid: ownerPid, outcome: 'unknown' }))
+  }
+  return told
+}
+
+function replayRest(books: Books): readonly string[] {
+  const { handshake, initialized, open, settings } = books
+  const lines: string[] = []
+  if (handshake !== undefined && initialized !== undefined) lines.push(JSON.stringify(initialized))
+  const repeats = [...open.values()].map((request) => request.repeat).filter((repeat) => repeat !== undefined)
+  for (const setting of settings.values()) if (!repeats.includes(setting)) lines.push(replayed(books, setting))
+  for (const repeat of repeats) lines.push(JSON.stringify(repeat))
+  return lines
+}
+
+function refuse(books: Books, line: string, text: string): readonly string[] {
+  const answers: string[] = []
+  for (const message of messagesOf(parse(line))) {
+    const { id, method } = message
+    if (typeof method !== 'string') continue
+    if (isRequestId(id)) answers.push(failure(openRequest(books, message, id, method), text, {}))
+    else noteNotification(books, message, method)
+  }
+  return answers
 }
 
 const underWay = ({ tool, method }: OpenRequest): string =>

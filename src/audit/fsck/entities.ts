@@ -1,3 +1,5 @@
+import { canonicalJson } from '../../kernel/canonical-json.ts'
+
 /** What the log makes, as data: the key of each entity, its fields, and how effects change it. */
 export type EntityName = 'projects' | 'tasks' | 'thoughts' | 'sessions'
 
@@ -24,12 +26,14 @@ export type EffectSpec = Readonly<{
   optional?: readonly string[]
   /** Fields of the body that say something about the change and are not kept in the row. */
   unkept?: readonly string[]
+  /** Fields of the body that the row keeps under another name. */
+  renamed?: Readonly<Record<string, string>>
   /** A member of the body that holds the changed fields, and which fields may be in it. */
   changes?: Readonly<{ member: string; allowed: readonly string[] }>
   /** Fields that the row has from the start and the body does not name. */
-  initial?: (body: Members) => Members
+  initial?: (body: Members, seq: number) => Members
   /** Members that hold keys of other entities; null and absent refer to nothing. */
-  references?: Readonly<Record<string, EntityName>>
+  references?: Readonly<Record<string, 'projects' | 'tasks'>>
   /** The effect is a trail record of the task in `task_id`. */
   isTrail?: boolean
 }>
@@ -37,7 +41,12 @@ export type EffectSpec = Readonly<{
 const taskReferences = { parent_id: 'tasks', depends_on: 'tasks', project: 'projects' } as const
 
 export const effectSpecs: Readonly<Record<string, EffectSpec>> = {
-  project_created: { entity: 'projects', action: 'create', required: ['project', 'created_at', 'created_by'] },
+  project_created: {
+    entity: 'projects',
+    action: 'create',
+    required: ['project', 'created_at', 'created_by'],
+    initial: () => ({ task_count: 0 }),
+  },
   task_created: {
     entity: 'tasks',
     action: 'create',
@@ -74,6 +83,7 @@ export const effectSpecs: Readonly<Record<string, EffectSpec>> = {
       'hash',
     ],
     optional: ['branch', 'commit_sha', 'tests_run', 'blockers', 'metadata'],
+    initial: (_body, seq) => ({ log_seq: seq }),
     references: { task_id: 'tasks' },
     isTrail: true,
   },
@@ -89,7 +99,7 @@ export const effectSpecs: Readonly<Record<string, EffectSpec>> = {
     action: 'update',
     required: ['session_id', 'merkle_root', 'tree_depth', 'leaf_count', 'finalized_at', 'end_seq'],
     optional: ['task_id'],
-    unkept: ['task_id'],
+    renamed: { task_id: 'finalized_task_id' },
   },
 }
 
@@ -106,3 +116,12 @@ export const idOf = (letter: string, number: number): string => `${letter}-${Str
 
 export const isMembers = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Undefined for what has no canonical form, a lone surrogate for one. */
+export function canonicalText(value: unknown): string | undefined {
+  try {
+    return canonicalJson(value)
+  } catch {
+    return undefined
+  }
+}

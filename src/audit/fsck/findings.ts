@@ -32,6 +32,8 @@ export const fsckRules = {
   'fold.unknown-reference': 'What an effect refers to exists.',
   'fold.previous-status': 'A task changes from the status it had.',
   'fold.finalized-twice': 'A session is finalized once.',
+  'session.range': 'A session begins and ends at the entries that say so.',
+  'session.tree': 'A finalized session has the tree over the trail records it covers.',
   'thought.hash': 'The hash of a thought is that of its six fields.',
   'thought.link': 'A thought names the hash of the thought before it on the same task.',
   'thought.position': 'Thoughts of a task are numbered from 1 without a gap.',

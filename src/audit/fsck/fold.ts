@@ -1,6 +1,6 @@
-import { canonicalJson } from '../../kernel/canonical-json.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import {
+  canonicalText,
   type EffectSpec,
   type EntityName,
   effectSpecs,
@@ -12,6 +12,7 @@ import {
   type Row,
 } from './entities.ts'
 import type { FindingInput, FsckRule, ReportFinding } from './findings.ts'
+import { createSessionRoots, type SessionRoots } from './session-roots.ts'
 
 /** The state that the log says there is, made anew from its effects. */
 export type Fold = Readonly<{
@@ -26,109 +27,27 @@ export type Fold = Readonly<{
 type Effect = Readonly<{ kind: string; subject: unknown; hash: unknown; body: Members }>
 type Place = Readonly<{ seq: number; position: number }>
 type Problem = (rule: FsckRule, more?: Partial<Omit<FindingInput, 'rule'>>) => void
+type Step = Readonly<{ spec: EffectSpec; key: string; body: Members; seq: number; problem: Problem }>
+
+type State = Readonly<{
+  rows: Readonly<Record<Exclude<EntityName, 'thoughts'>, Map<string, Row>>>
+  counts: Record<EntityName, number>
+  lastNumber: Record<EntityName, number>
+  projectSequence: Map<string, number>
+  chainEnds: Map<string, Readonly<{ hash: unknown; position: number }>>
+  sessionRoots: SessionRoots
+}>
 
 export function createFold(report: ReportFinding): Fold {
-  const rows = { projects: new Map<string, Row>(), tasks: new Map<string, Row>(), sessions: new Map<string, Row>() }
-  const counts: Record<EntityName, number> = { projects: 0, tasks: 0, thoughts: 0, sessions: 0 }
-  const lastNumber: Record<EntityName, number> = { projects: 0, tasks: 0, thoughts: 0, sessions: 0 }
-  const projectSequence = new Map<string, number>()
-  const chainEnds = new Map<string, { hash: unknown; position: number }>()
+  const state: State = {
+    rows: { projects: new Map(), tasks: new Map(), sessions: new Map() },
+    counts: { projects: 0, tasks: 0, thoughts: 0, sessions: 0 },
+    lastNumber: { projects: 0, tasks: 0, thoughts: 0, sessions: 0 },
+    projectSequence: new Map(),
+    chainEnds: new Map(),
+    sessionRoots: createSessionRoots(),
+  }
   let others = 0
-
-  const exists = (entity: EntityName, key: unknown): boolean =>
-    entity !== 'thoughts' && typeof key === 'string' && rows[entity].has(key)
-
-  const checkReferences = (spec: EffectSpec, members: Members, prefix: string, problem: Problem): void => {
-    for (const [member, entity] of Object.entries(spec.references ?? {})) {
-      const value = members[member]
-      const keys = Array.isArray(value) ? value : value === null || value === undefined ? [] : [value]
-      for (const key of keys) {
-        if (member === entities[spec.entity].key || exists(entity, key)) continue
-        problem('fold.unknown-reference', { field: `${prefix}${member}`, actual: key })
-      }
-    }
-  }
-
-  const checkId = (entity: EntityName, key: string, problem: Problem): boolean => {
-    const letter = entities[entity].idLetter
-    if (letter === undefined) {
-      if (!exists(entity, key)) return true
-      problem('fold.created-twice', { actual: key })
-      return false
-    }
-    const number = idNumber(letter, key)
-    if (number === undefined) {
-      problem('id.form', { field: entities[entity].key, actual: key })
-      return false
-    }
-    const expected = lastNumber[entity] + 1
-    if (number < expected) {
-      problem('fold.created-twice', { field: entities[entity].key, actual: key })
-      return false
-    }
-    if (number > expected) {
-      problem('id.gap', { field: entities[entity].key, expected: idOf(letter, expected), actual: key })
-    }
-    lastNumber[entity] = number
-    return true
-  }
-
-  const checkSequence = (body: Members, problem: Problem): void => {
-    const project = String(body['project'])
-    const expected = (projectSequence.get(project) ?? 0) + 1
-    const actual = body['sequence']
-    if (actual !== expected) problem('project.sequence', { field: 'sequence', expected, actual })
-    projectSequence.set(project, typeof actual === 'number' ? actual : expected)
-  }
-
-  const checkChain = (body: Members, problem: Problem): void => {
-    const taskId = String(body['task_id'])
-    const end = chainEnds.get(taskId)
-    const hash = documentHash(body)
-    if (body['hash'] !== hash) problem('thought.hash', { field: 'hash', expected: hash, actual: body['hash'] })
-    const link = end?.hash ?? null
-    if (body['previous_hash'] !== link) {
-      problem('thought.link', { field: 'previous_hash', expected: link, actual: body['previous_hash'] })
-    }
-    const position = (end?.position ?? 0) + 1
-    const actual = body['chain_position']
-    if (actual !== position) problem('thought.position', { field: 'chain_position', expected: position, actual })
-    chainEnds.set(taskId, { hash: body['hash'], position: typeof actual === 'number' ? actual : position })
-  }
-
-  const create = (spec: EffectSpec, key: string, body: Members, problem: Problem): Row | undefined => {
-    if (!checkId(spec.entity, key, problem)) return undefined
-    checkReferences(spec, body, '', problem)
-    if (spec.entity === 'tasks') checkSequence(body, problem)
-    if (spec.entity === 'thoughts') checkChain(body, problem)
-    const row: Row = { ...body, ...spec.initial?.(body) }
-    counts[spec.entity]++
-    if (spec.entity === 'thoughts') return row
-    rows[spec.entity].set(key, row)
-    return undefined
-  }
-
-  const update = (spec: EffectSpec, key: string, body: Members, problem: Problem): void => {
-    const row = spec.entity === 'thoughts' ? undefined : rows[spec.entity].get(key)
-    if (row === undefined) return problem('fold.unknown-row', { actual: key })
-    if ('previous_status' in body && body['previous_status'] !== row['status']) {
-      const field = 'previous_status'
-      problem('fold.previous-status', { field, expected: row['status'], actual: body[field] })
-    }
-    if (spec.entity === 'sessions' && (row['finalized_at'] ?? null) !== null) {
-      problem('fold.finalized-twice', { actual: key })
-    }
-    const { member, allowed } = spec.changes ?? { member: '', allowed: [] }
-    const changes = body[member]
-    if (isMembers(changes)) {
-      for (const field of Object.keys(changes)) {
-        if (!allowed.includes(field)) problem('effect.field', { field: `${member}.${field}`, detail: 'Not known.' })
-      }
-      checkReferences(spec, changes, `${member}.`, problem)
-      Object.assign(row, changes)
-    }
-    for (const [field, value] of Object.entries(body)) if (!spec.unkept?.includes(field)) row[field] = value
-  }
 
   return {
     apply(value, seq, position) {
@@ -150,15 +69,151 @@ export function createFold(report: ReportFinding): Fold {
         return undefined
       }
       checkFields(spec, body, problem)
-      if (spec.isTrail === true) checkSubject(value, problem)
-      if (spec.action === 'create') return create(spec, key, body, problem)
-      update(spec, key, body, problem)
-      return undefined
+      if (spec.isTrail === true) {
+        checkSubject(value, problem)
+        state.sessionRoots.addTrailRecord(String(body['task_id']), seq, value.hash)
+      }
+      const step = { spec, key, body, seq, problem }
+      return spec.action === 'create' ? create(state, step) : update(state, step)
     },
-    rows,
-    counts: () => ({ ...counts }),
+    rows: state.rows,
+    counts: () => ({ ...state.counts }),
     otherEffects: () => others,
   }
+}
+
+function create(state: State, step: Step): Row | undefined {
+  const { spec, key, body } = step
+  if (!checkId(state, step)) return undefined
+  checkReferences(state, step, body, '')
+  if (spec.entity === 'tasks') addTask(state, step)
+  if (spec.entity === 'thoughts') checkChain(state, step)
+  if (spec.entity === 'sessions') startSession(state, step)
+  const row: Row = { ...body, ...spec.initial?.(body, step.seq) }
+  state.counts[spec.entity]++
+  if (spec.entity === 'thoughts') return row
+  state.rows[spec.entity].set(key, row)
+  return undefined
+}
+
+function update(state: State, step: Step): undefined {
+  const { spec, key, body, problem } = step
+  const row = spec.entity === 'thoughts' ? undefined : state.rows[spec.entity].get(key)
+  if (row === undefined) {
+    problem('fold.unknown-row', { actual: key })
+    return
+  }
+  if ('previous_status' in body && body['previous_status'] !== row['status']) {
+    const field = 'previous_status'
+    problem('fold.previous-status', { field, expected: row['status'], actual: body[field] })
+  }
+  if (spec.entity === 'sessions') checkFinalized(state, step, row)
+  if (spec.changes !== undefined) applyChanges(state, step, spec.changes, row)
+  for (const [field, value] of Object.entries(body)) {
+    if (!spec.unkept?.includes(field)) row[spec.renamed?.[field] ?? field] = value
+  }
+}
+
+function applyChanges(state: State, step: Step, changes: NonNullable<EffectSpec['changes']>, row: Row): void {
+  const { member, allowed } = changes
+  const fields = step.body[member]
+  if (!isMembers(fields)) {
+    step.problem('effect.field', { field: member, detail: 'Not an object.' })
+    return
+  }
+  for (const field of Object.keys(fields)) {
+    if (!allowed.includes(field)) step.problem('effect.field', { field: `${member}.${field}`, detail: 'Not known.' })
+  }
+  checkReferences(state, step, fields, `${member}.`)
+  Object.assign(row, fields)
+}
+
+function checkReferences(state: State, { spec, problem }: Step, members: Members, prefix: string): void {
+  for (const [member, entity] of Object.entries(spec.references ?? {})) {
+    const value = members[member]
+    const keys = Array.isArray(value) ? value : value === null || value === undefined ? [] : [value]
+    for (const key of keys) {
+      if (!state.rows[entity].has(key)) {
+        problem('fold.unknown-reference', { field: `${prefix}${member}`, actual: key })
+      }
+    }
+  }
+}
+
+/** False when the row cannot be taken into the fold. */
+function checkId({ rows, lastNumber }: State, { spec, key, problem }: Step): boolean {
+  const { key: field, idLetter } = entities[spec.entity]
+  if (idLetter === undefined) {
+    if (spec.entity === 'thoughts' || !rows[spec.entity].has(key)) return true
+    problem('fold.created-twice', { field, actual: key })
+    return false
+  }
+  const number = idNumber(idLetter, key)
+  if (number === undefined) {
+    problem('id.form', { field, actual: key })
+    return false
+  }
+  const expected = lastNumber[spec.entity] + 1
+  if (number < expected) {
+    problem('fold.created-twice', { field, actual: key })
+    return false
+  }
+  if (number > expected) problem('id.gap', { field, expected: idOf(idLetter, expected), actual: key })
+  lastNumber[spec.entity] = number
+  return true
+}
+
+function addTask({ rows, projectSequence, sessionRoots }: State, { key, body, problem }: Step): void {
+  const project = String(body['project'])
+  const expected = (projectSequence.get(project) ?? 0) + 1
+  const actual = body['sequence']
+  if (actual !== expected) problem('project.sequence', { field: 'sequence', expected, actual })
+  projectSequence.set(project, typeof actual === 'number' ? actual : expected)
+  const projectRow = rows.projects.get(project)
+  if (projectRow !== undefined) projectRow['task_count'] = Number(projectRow['task_count']) + 1
+  sessionRoots.addTask(key, body['parent_id'])
+}
+
+function startSession({ sessionRoots }: State, { key, body, seq, problem }: Step): void {
+  const actual = body['start_seq']
+  if (actual !== seq) problem('session.range', { field: 'start_seq', expected: seq, actual })
+  sessionRoots.start(key)
+}
+
+function checkFinalized({ sessionRoots }: State, { key, body, seq, problem }: Step, row: Row): void {
+  if ((row['finalized_at'] ?? null) !== null) {
+    problem('fold.finalized-twice', { actual: key })
+    return
+  }
+  const endSeq = body['end_seq']
+  if (endSeq !== seq) problem('session.range', { field: 'end_seq', expected: seq, actual: endSeq })
+  const only = body['task_id']
+  const summary = sessionRoots.finalize({
+    sessionId: key,
+    taskId: String(row['task_id']),
+    isDeep: row['scope'] === 'deep',
+    onlyTaskId: typeof only === 'string' ? only : null,
+    startSeq: Number(row['start_seq']),
+    endSeq: Number(endSeq),
+  })
+  for (const [field, expected] of Object.entries(summary)) {
+    if (body[field] !== expected) problem('session.tree', { field, expected, actual: body[field] })
+  }
+}
+
+function checkChain({ chainEnds }: State, { body, problem }: Step): void {
+  const taskId = String(body['task_id'])
+  const end = chainEnds.get(taskId)
+  const hash = documentHash(body)
+  if (body['hash'] !== hash) problem('thought.hash', { field: 'hash', expected: hash, actual: body['hash'] })
+  const link = end?.hash ?? null
+  if (body['previous_hash'] !== link) {
+    problem('thought.link', { field: 'previous_hash', expected: link, actual: body['previous_hash'] })
+  }
+  const position = (end?.position ?? 0) + 1
+  const actual = body['chain_position']
+  if (actual !== position) problem('thought.position', { field: 'chain_position', expected: position, actual })
+  chainEnds.set(taskId, { hash: body['hash'], position: typeof actual === 'number' ? actual : position })
 }
 
 const problemAt =
@@ -175,8 +230,13 @@ function isEffect(value: unknown): value is Effect {
 function checkHash({ kind, hash, body }: Effect, spec: EffectSpec | undefined, problem: Problem): void {
   if (hash === undefined && spec?.isTrail !== true) return
   // Whether a thought's own hash is right is told by `thought.hash`.
-  const expected = kind === 'thought_recorded' ? body['hash'] : sha256Hex(canonicalJson(body))
+  const expected = kind === 'thought_recorded' ? body['hash'] : hashOf(body)
   if (hash !== expected) problem('effect.hash', { expected, actual: hash })
+}
+
+function hashOf(body: Members): string | undefined {
+  const text = canonicalText(body)
+  return text === undefined ? undefined : sha256Hex(text)
 }
 
 function checkSubject({ subject, body }: Effect, problem: Problem): void {

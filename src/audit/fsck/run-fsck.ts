@@ -1,6 +1,5 @@
-import { canonicalJson } from '../../kernel/canonical-json.ts'
 import { compareTable, createOrderedComparison } from './compare-rows.ts'
-import { type EntityName, isMembers, type Members } from './entities.ts'
+import { canonicalText, type EntityName, isMembers, type Members } from './entities.ts'
 import { createFindingList, type FsckFinding, type ReportFinding } from './findings.ts'
 import { createFold, type Fold } from './fold.ts'
 import { createSeenIds, type SeenIds } from './seen-ids.ts'
@@ -153,7 +152,7 @@ async function checkHead({ source, tenant, report }: TenantCheck, tree: TreeChec
     if (tree.size() > 0) report({ table: 'log_heads', row: tenant, rule: 'head.missing' })
     return
   }
-  tree.checkHead(head)
+  tree.checkHead(head, tenant)
   const counts = fold.counts()
   for (const [name, actual] of Object.entries(head.counters ?? {})) {
     const expected = counts[name as EntityName]
@@ -170,7 +169,7 @@ function readRecord(row: FsckLogRow, tenant: string, callIds: SeenIds, report: R
     report({ ...place, rule: 'log.record-json' })
     return undefined
   }
-  if (canonicalOf(record.value) !== row.record) report({ ...place, rule: 'log.record-canonical' })
+  if (canonicalText(record.value) !== row.record) report({ ...place, rule: 'log.record-canonical' })
   const { value } = record
   if (!isMembers(value) || value['v'] !== 1 || typeof value['kind'] !== 'string') {
     report({ ...place, rule: 'log.record-shape' })
@@ -212,14 +211,6 @@ function effectsOf(record: Members | undefined): readonly unknown[] {
 function parse(text: string): { value: unknown } | undefined {
   try {
     return { value: JSON.parse(text) }
-  } catch {
-    return undefined
-  }
-}
-
-function canonicalOf(value: unknown): string | undefined {
-  try {
-    return canonicalJson(value)
   } catch {
     return undefined
   }

@@ -37,7 +37,13 @@ export type FsckLogRow = Readonly<{
   recordHash: string | null
 }>
 
-export type FsckProjectRow = Readonly<{ project: string; created_at: string; created_by: string }>
+export type FsckProjectRow = Readonly<{
+  project: string
+  created_at: string
+  created_by: string
+  /** How many tasks were made in it. */
+  task_count: number
+}>
 
 export type FsckTaskRow = Readonly<{
   task_id: string
@@ -76,6 +82,8 @@ export type FsckThoughtRow = Readonly<{
   recorded_by: string
   chain_position: number
   hash: string
+  /** The entry that carries the thought. */
+  log_seq: number
 }>
 
 export type FsckSessionRow = Readonly<{
@@ -87,10 +95,12 @@ export type FsckSessionRow = Readonly<{
   started_at: string
   started_by: string
   start_seq: number
-  /** Null until the session is finalized. */
+  /** This and what follows is null until the session is finalized. */
   merkle_root: string | null
   tree_depth: number | null
   leaf_count: number | null
   finalized_at: string | null
   end_seq: number | null
+  /** The only task that the frozen tree covers, when one was named. */
+  finalized_task_id: string | null
 }>

@@ -11,90 +11,79 @@ export type TreeCheck = Readonly<{
   add(row: FsckLogRow): void
   /** The root over the entries so far; undefined when rows are missing. */
   root(): Buffer | undefined
-  checkHead(head: FsckHead): void
+  checkHead(head: FsckHead, tenant: string): void
   size(): number
 }>
 
 type Subtree = Readonly<{ index: number; hash: Buffer }>
 
+/** Index = level: the last subtree with an even index, which is the left partner of the next one. */
+type Lefts = (Subtree | undefined)[]
+
 export function createTreeCheck(report: ReportFinding): TreeCheck {
-  // Index = level: the last subtree with an even index, which is the left partner of the next one.
-  const lefts: (Subtree | undefined)[] = []
+  const lefts: Lefts = []
   let size = 0
-
-  const peaks = (): Buffer[] | undefined => {
-    const hashes: Buffer[] = []
-    for (let level = lefts.length - 1; level >= 0; level--) {
-      const width = 2 ** level
-      if (Math.floor(size / width) % 2 === 0) continue
-      const left = lefts[level]
-      if (left?.index !== Math.floor(size / width) - 1) return undefined
-      hashes.push(left.hash)
-    }
-    const covered = size === 0 || 2 ** lefts.length > size
-    return covered ? hashes : undefined
-  }
-
   return {
-    add({ seq, record, nodes }) {
-      const stored = Buffer.from(nodes.buffer, nodes.byteOffset, nodes.byteLength)
-      const levels = completedLevels(seq)
-      if (stored.length !== 32 * levels) {
-        const detail = `${stored.length} bytes instead of ${32 * levels}.`
-        report({ table: 'log_entries', row: String(seq), rule: 'log.nodes', field: 'nodes', detail })
-      }
-      let computed: Buffer | undefined = sha256Bytes(Buffer.concat([Buffer.of(0), Buffer.from(record, 'utf8')]))
-      let index = seq
-      for (let level = 0; level < levels; level++) {
-        const kept = stored.subarray(32 * level, 32 * level + 32)
-        const isWhole = kept.length === 32
-        if (isWhole && computed !== undefined && !kept.equals(computed)) {
-          report({
-            table: 'log_entries',
-            row: String(seq),
-            rule: 'log.nodes',
-            field: `level ${level}`,
-            expected: computed.toString('hex'),
-            actual: kept.toString('hex'),
-          })
-        }
-        const node: Buffer | undefined = isWhole ? Buffer.from(kept) : computed
-        if (index % 2 === 0) {
-          lefts[level] = node === undefined ? undefined : { index, hash: node }
-          break
-        }
-        const left: Subtree | undefined = lefts[level]
-        computed = left?.index === index - 1 && node !== undefined ? joined(left.hash, node) : undefined
-        index = (index - 1) / 2
-      }
-      size = seq + 1
+    add(row) {
+      addRow(lefts, row, report)
+      size = row.seq + 1
     },
     root() {
-      const hashes = peaks()
-      if (hashes === undefined) return undefined
-      return size === 0 ? sha256Bytes('') : hashes.reduceRight((right, left) => joined(left, right))
+      const peaks = peaksOf(lefts, size)
+      if (peaks === undefined) return undefined
+      return size === 0 ? sha256Bytes('') : peaks.reduceRight((right, left) => joined(left, right))
     },
-    checkHead(head) {
+    checkHead(head, tenant) {
+      const place = { table: 'log_heads', row: tenant } as const
       if (head.size !== size) {
-        report({ table: 'log_heads', row: 'head', rule: 'head.size', field: 'size', expected: size, actual: head.size })
+        report({ ...place, rule: 'head.size', field: 'size', expected: size, actual: head.size })
+        return
       }
-      const hashes = peaks()
-      const actual = Buffer.from(head.peaks)
-      if (hashes === undefined || head.size !== size) return
-      const expected = Buffer.concat(hashes)
-      if (!expected.equals(actual)) {
-        report({
-          table: 'log_heads',
-          row: 'head',
-          rule: 'head.peaks',
-          field: 'peaks',
-          expected: expected.toString('hex'),
-          actual: actual.toString('hex'),
-        })
-      }
+      const peaks = peaksOf(lefts, size)
+      if (peaks === undefined) return
+      const [expected, actual] = [Buffer.concat(peaks).toString('hex'), Buffer.from(head.peaks).toString('hex')]
+      if (expected !== actual) report({ ...place, rule: 'head.peaks', field: 'peaks', expected, actual })
     },
     size: () => size,
   }
+}
+
+function addRow(lefts: Lefts, { seq, record, nodes }: FsckLogRow, report: ReportFinding): void {
+  const place = { table: 'log_entries', row: String(seq), rule: 'log.nodes' } as const
+  const levels = completedLevels(seq)
+  if (nodes.length !== 32 * levels) {
+    report({ ...place, field: 'nodes', expected: 32 * levels, actual: nodes.length, detail: 'Wrong number of bytes.' })
+  }
+  let computed: Buffer | undefined = sha256Bytes(Buffer.concat([Buffer.of(0), Buffer.from(record, 'utf8')]))
+  let index = seq
+  for (let level = 0; level < levels; level++) {
+    const stored = Buffer.from(nodes.subarray(32 * level, 32 * level + 32))
+    const isWhole = stored.length === 32
+    if (isWhole && computed !== undefined && !stored.equals(computed)) {
+      const [expected, actual] = [computed.toString('hex'), stored.toString('hex')]
+      report({ ...place, field: `level ${level}`, expected, actual })
+    }
+    const node: Buffer | undefined = isWhole ? stored : computed
+    const left: Subtree | undefined = lefts[level]
+    if (index % 2 === 0) lefts[level] = node === undefined ? undefined : { index, hash: node }
+    computed = left?.index === index - 1 && node !== undefined ? joined(left.hash, node) : undefined
+    index = Math.floor(index / 2)
+  }
+}
+
+/** The perfect subtrees, largest first; undefined when one of them is not known because rows are missing. */
+function peaksOf(lefts: Lefts, size: number): Buffer[] | undefined {
+  const hashes: Buffer[] = []
+  let level = 0
+  for (let count = size; count > 0; count = Math.floor(count / 2)) {
+    if (count % 2 === 1) {
+      const peak = lefts[level]
+      if (peak?.index !== count - 1) return undefined
+      hashes.unshift(peak.hash)
+    }
+    level++
+  }
+  return hashes
 }
 
 function completedLevels(seq: number): number {

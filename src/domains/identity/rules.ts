@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted, type Permission, permissionLeastRole, permissions } from '../../contract/permissions.ts'
 import {
+  LOCAL_TENANT,
   type Principal,
   type Role,
   roles,
@@ -43,14 +44,14 @@ export function checkKeyName(name: string): string {
   return name
 }
 
-/** The tenant that keys are managed for: the principal's own, or any for an admin of the operator tier. */
+/** The tenant that keys are managed for: the principal's own, or any for the operator of this installation. */
 export function keyTenant(principal: Principal, requested: string | undefined): TenantId {
   if (requested === undefined || requested === principal.tenant) return principal.tenant
   if (!TENANT.test(requested)) {
     throw invalid('tenant', 'use 1 to 64 lower-case letters, digits, ".", "_" or "-", beginning with a letter or digit')
   }
-  if (principal.role !== 'admin' || principal.tier !== 'operator') {
-    throw denied('tenant: only an admin of the operator tier may manage the keys of another tenant')
+  if (principal.tenant !== LOCAL_TENANT || principal.role !== 'admin' || principal.tier !== 'operator') {
+    throw denied(`tenant: only an operator of the tenant '${LOCAL_TENANT}' may manage the keys of another tenant`)
   }
   return tenantId(requested)
 }

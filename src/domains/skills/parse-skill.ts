@@ -9,7 +9,7 @@ import type { Json } from '../../kernel/canonical-json.ts'
 export type ParsedSkill = Readonly<{
   version: string
   description: string
-  capabilities: readonly string[]
+  capabilities: string[]
   frontmatter: Readonly<Record<string, Json>>
   body: string
 }>

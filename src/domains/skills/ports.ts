@@ -20,11 +20,11 @@ export type SkillFileInfo = Readonly<{ file: string; sizeBytes: number; sha256: 
  */
 export type SkillSource = Readonly<{
   scan(): Promise<SkillScan>
-  /** Every file of the skill, by name. Refused with ERR_TOO_LARGE when it passes the limits of a skill. */
+  /** Every file of the skill, by name, hidden ones left out. Refused with ERR_TOO_LARGE when it passes the limits of a skill. */
   files(location: SkillLocation): Promise<readonly SkillFileInfo[]>
   /** ERR_NOT_FOUND for anything but a regular file of this skill, ERR_TOO_LARGE for more than `bytesMax`. */
   readFile(location: SkillLocation, file: string, bytesMax: number): Promise<Uint8Array>
-  /** Called, after a short pause that gathers events, when a folder seen by `scan` changed. Returns an unsubscriber. */
+  /** Called, after a short pause that gathers events, when a folder seen by `scan` or `files` changed. Returns an unsubscriber. */
   onChange(listener: () => void): () => void
   close(): void
 }>

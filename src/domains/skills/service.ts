@@ -9,7 +9,7 @@ export type Skill = Readonly<{
   name: string
   version: string
   description: string
-  capabilities: readonly string[]
+  capabilities: string[]
   path: string
 }>
 
@@ -17,7 +17,7 @@ export type Skill = Readonly<{
 export type SkillDetails = Skill & Readonly<{ frontmatter: Readonly<Record<string, Json>> }>
 
 export type SkillFilter = Readonly<{ search?: string | undefined; capability?: string | undefined }>
-export type SkillList = Readonly<{ skills: readonly Skill[]; total_count: number }>
+export type SkillList = Readonly<{ skills: Skill[]; total_count: number }>
 
 /**
  * The skills on disk, as they are now. They belong to the installation, not to a tenant. SKILL.md on disk is the only
@@ -32,8 +32,8 @@ export type SkillService = Readonly<{
   files(name: string): Promise<readonly SkillFileInfo[]>
   readFile(name: string, file: string): Promise<Uint8Array>
   /**
-   * Called when the skills or their front matter are others than before. Changes are noticed from the first use of the
-   * service on. Returns an unsubscriber.
+   * Called when skills or their files may be others than before, perhaps more than once for one change. Changes are
+   * noticed in what `list` and `files` have looked at. Returns an unsubscriber.
    */
   onChange(listener: () => void): () => void
 }>
@@ -49,10 +49,62 @@ type Registry = Readonly<{
 }>
 
 export function createSkillService({ source, logger }: SkillServiceDeps): SkillService {
-  const parsed = new Map<string, { stamp: string; parse: SkillParse }>()
   const listeners = new Set<() => void>()
-  let registry: Registry | undefined
+  const notify = (): void => {
+    for (const listener of [...listeners]) listener()
+  }
+  const registry = createRegistry({ source, logger, changed: notify })
   let stopWatching: (() => void) | undefined
+
+  const find = async (name: string): Promise<SkillLocation> => {
+    const entry = (await registry.load()).entries.get(name)
+    if (entry === undefined) {
+      throw new AppError('ERR_SKILL_NOT_FOUND', 'name: there is no skill of this name; skill_list shows them', { name })
+    }
+    return entry.location
+  }
+
+  const reload = (): void => {
+    const before = registry.signature()
+    registry.load().then(
+      (loaded) => {
+        // Front matter that changed was told by the registry; here it is other files.
+        if (loaded.signature === before) notify()
+      },
+      (error) => logger.warn('skills could not be read again', { cause: String(error) }),
+    )
+  }
+
+  return {
+    async list(filter = {}) {
+      const skills: Skill[] = []
+      for (const { skill } of (await registry.load()).entries.values()) {
+        const { frontmatter: _, ...shown } = skill
+        if (matches(shown, filter)) skills.push(shown)
+      }
+      return { skills, total_count: skills.length }
+    },
+    details: async () => [...(await registry.load()).entries.values()].map((entry) => entry.skill),
+    problems: async () => (await registry.load()).problems,
+    files: async (name) => source.files(await find(name)),
+    readFile: async (name, file) => source.readFile(await find(name), file, limits.skillFileBytesMax),
+    onChange(listener) {
+      listeners.add(listener)
+      stopWatching ??= source.onChange(reload)
+      return () => {
+        listeners.delete(listener)
+        if (listeners.size > 0) return
+        stopWatching?.()
+        stopWatching = undefined
+      }
+    },
+  }
+}
+
+/** The parsed skills of the newest scan; a file is read again only when its stamp is another. */
+function createRegistry({ source, logger, changed }: SkillServiceDeps & Readonly<{ changed: () => void }>) {
+  const parsed = new Map<string, { stamp: string; parse: SkillParse }>()
+  let current: Registry | undefined
 
   const parse = async (location: SkillLocation): Promise<SkillParse> => {
     const key = `${location.root}\0${location.name}`
@@ -63,54 +115,22 @@ export function createSkillService({ source, logger }: SkillServiceDeps): SkillS
     return result
   }
 
-  const load = async (): Promise<Registry> => {
-    const scan = await source.scan()
-    if (registry?.scan === scan) return registry
-    const next = await build(scan, parse)
-    forgetGone(parsed, scan)
-    for (const problem of next.problems) {
-      if (!registry?.problems.some((old) => old.path === problem.path && old.reason === problem.reason)) {
-        logger.warn('a skill was skipped', { path: problem.path, reason: problem.reason })
-      }
-    }
-    const isDifferent = registry !== undefined && registry.signature !== next.signature
-    registry = next
-    if (isDifferent) for (const listener of [...listeners]) listener()
-    return next
-  }
-
-  const find = async (name: string): Promise<SkillLocation> => {
-    const entry = (await load()).entries.get(name)
-    if (entry === undefined) {
-      throw new AppError('ERR_SKILL_NOT_FOUND', 'name: there is no skill of this name; skill_list shows them', { name })
-    }
-    return entry.location
-  }
-
   return {
-    async list(filter = {}) {
-      const skills: Skill[] = []
-      for (const { skill } of (await load()).entries.values()) {
-        const { frontmatter: _, ...shown } = skill
-        if (matches(shown, filter)) skills.push(shown)
+    signature: () => current?.signature,
+    async load(): Promise<Registry> {
+      const scan = await source.scan()
+      if (current?.scan === scan) return current
+      const next = await build(scan, parse)
+      forgetGone(parsed, scan)
+      for (const problem of next.problems) {
+        if (!current?.problems.some((old) => old.path === problem.path && old.reason === problem.reason)) {
+          logger.warn('a skill was skipped', { path: problem.path, reason: problem.reason })
+        }
       }
-      return { skills, total_count: skills.length }
-    },
-    details: async () => [...(await load()).entries.values()].map((entry) => entry.skill),
-    problems: async () => (await load()).problems,
-    files: async (name) => source.files(await find(name)),
-    readFile: async (name, file) => source.readFile(await find(name), file, limits.skillFileBytesMax),
-    onChange(listener) {
-      listeners.add(listener)
-      stopWatching ??= source.onChange(() => {
-        load().catch((error) => logger.warn('skills could not be read again', { error: String(error) }))
-      })
-      return () => {
-        listeners.delete(listener)
-        if (listeners.size > 0) return
-        stopWatching?.()
-        stopWatching = undefined
-      }
+      const isDifferent = current !== undefined && current.signature !== next.signature
+      current = next
+      if (isDifferent) changed()
+      return next
     },
   }
 }

@@ -46,7 +46,12 @@ export type ChainReport = Readonly<{
     chainPosition: number | null
   }>[]
   trace: readonly Readonly<{ position: number; kind: string; task_id: string; hash: string; log_seq: number }>[]
-  log: Readonly<{ size: number; valid: boolean; first_bad_seq: number | null; checkpoint: string }>
+  log: Readonly<{
+    size: number
+    valid: boolean
+    first_bad_seq: number | null
+    checkpoint: 'matched' | 'mismatch' | 'none'
+  }>
 }>
 
 /** Checks records against the log, the log against its tree, and the tree against the checkpoint kept outside. */

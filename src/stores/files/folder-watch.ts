@@ -10,6 +10,7 @@ export type WatchFolder = (
 ) => FSWatcher
 
 const GATHER_MS = 50
+const BELOW_MAX = 1_000
 
 export type FolderWatch = Readonly<{
   /** Grows with every reported change: what was read at an older revision may be stale. */
@@ -20,20 +21,23 @@ export type FolderWatch = Readonly<{
   begin(): void
   /** Call it before reading the folder, so that no change falls between. Missing folders are ignored. */
   watch(path: string): Promise<void>
+  /** Watches a folder below a named one for as long as that one is named. A few too many are left unwatched. */
+  watchBelow(owner: string, path: string): Promise<void>
   end(): void
   /** Called once per burst of changes. */
   onChange(listener: () => void): () => void
   close(): void
 }>
 
-/** Watches a changing set of folders without keeping the process alive. */
+/**
+ * Watches a changing set of folders without keeping the process alive. Hidden files are no change: editors leave them
+ * everywhere, and no skill has any.
+ */
 export function createFolderWatch(watchFolder: WatchFolder): FolderWatch {
-  const watched = new Map<string, { identity: string; watcher: FSWatcher }>()
-  const listeners = new Set<() => void>()
+  const watched = new Map<string, { identity: string; watcher: FSWatcher; owner?: string }>()
+  const signal = createChangeSignal()
   let named = new Set<string>()
-  let revision = 0
   let failures = 0
-  let timer: NodeJS.Timeout | undefined
   let closed = false
 
   const release = (path: string): void => {
@@ -41,60 +45,83 @@ export function createFolderWatch(watchFolder: WatchFolder): FolderWatch {
     watched.delete(path)
   }
 
-  const changed = (): void => {
-    revision++
-    if (listeners.size === 0 || timer !== undefined) return
-    timer = setTimeout(() => {
-      timer = undefined
-      for (const listener of [...listeners]) listener()
-    }, GATHER_MS).unref()
-  }
-
-  const open = (path: string, identity: string): void => {
+  const open = (path: string): FSWatcher => {
     const watcher = watchFolder(path, { persistent: false }, (event, file) => {
+      if (file?.startsWith('.') === true) return
       // The folder itself was moved or removed: this watch would follow the old one.
       if (event === 'rename' && file === basename(path)) release(path)
-      changed()
+      signal.changed()
     })
     watcher.on('error', () => {
       release(path)
-      changed()
+      signal.changed()
     })
-    watched.set(path, { identity, watcher })
+    return watcher
+  }
+
+  const ensure = async (path: string, owner?: string): Promise<void> => {
+    const found = await stat(path, { bigint: true }).catch(() => undefined)
+    if (found === undefined || closed) return
+    const identity = `${found.dev}:${found.ino}:${found.birthtimeNs}`
+    if (watched.get(path)?.identity === identity) return
+    release(path)
+    try {
+      watched.set(path, { identity, watcher: open(path), ...(owner === undefined ? {} : { owner }) })
+    } catch {
+      failures++
+    }
   }
 
   return {
-    revision: () => revision,
+    revision: signal.revision,
     complete: () => failures === 0,
     begin() {
       named = new Set()
       failures = 0
     },
     async watch(path) {
-      if (closed) return
       named.add(path)
-      const found = await stat(path, { bigint: true }).catch(() => undefined)
-      if (found === undefined || closed) return
-      const identity = `${found.dev}:${found.ino}:${found.birthtimeNs}`
-      if (watched.get(path)?.identity === identity) return
-      release(path)
-      try {
-        open(path, identity)
-      } catch {
-        failures++
-      }
+      await ensure(path)
+    },
+    async watchBelow(owner, path) {
+      if (watched.size < named.size + BELOW_MAX) await ensure(path, owner)
     },
     end() {
-      for (const path of watched.keys()) if (!named.has(path)) release(path)
+      for (const [path, { owner }] of watched) if (!named.has(owner ?? path)) release(path)
     },
-    onChange(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
+    onChange: signal.onChange,
     close() {
       closed = true
-      clearTimeout(timer)
+      signal.close()
       for (const path of [...watched.keys()]) release(path)
+    },
+  }
+}
+
+/** Counts changes at once and tells listeners a little later, once for all that came meanwhile. */
+function createChangeSignal() {
+  const listeners = new Set<() => void>()
+  let revision = 0
+  let timer: NodeJS.Timeout | undefined
+
+  return {
+    revision: () => revision,
+    changed(): void {
+      revision++
+      if (listeners.size === 0 || timer !== undefined) return
+      timer = setTimeout(() => {
+        timer = undefined
+        for (const listener of [...listeners]) listener()
+      }, GATHER_MS).unref()
+    },
+    onChange(listener: () => void): () => void {
+      listeners.add(listener)
+      return () => {
+        listeners.delete(listener)
+      }
+    },
+    close(): void {
+      clearTimeout(timer)
       listeners.clear()
     },
   }

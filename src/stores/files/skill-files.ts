@@ -29,7 +29,7 @@ export type SkillFiles = Readonly<{
 }>
 
 /** Reads inside one skill's folder and nowhere else. Digests are kept as long as a file's stamp stays the same. */
-export function createSkillFiles(clock: Clock): SkillFiles {
+export function createSkillFiles(clock: Clock, watchBelow: (owner: string, path: string) => Promise<void>): SkillFiles {
   const digests = new Map<string, { stamp: string; sha256: string }>()
 
   const describe = async (location: SkillLocation, file: string): Promise<SkillFileInfo | undefined> => {
@@ -53,7 +53,7 @@ export function createSkillFiles(clock: Clock): SkillFiles {
     async list(location) {
       const infos: SkillFileInfo[] = []
       let totalBytes = 0
-      for (const file of await listNames(location)) {
+      for (const file of await listNames(location, watchBelow)) {
         const info = await describe(location, file).catch(unlessMissing)
         if (info === undefined) continue
         totalBytes += info.sizeBytes
@@ -78,11 +78,16 @@ export function createSkillFiles(clock: Clock): SkillFiles {
 
 const skillFolder = (location: SkillLocation): string => join(location.root, '.agents', 'skills', location.name)
 
-async function listNames(location: SkillLocation): Promise<string[]> {
+async function listNames(
+  location: SkillLocation,
+  watchBelow: (owner: string, path: string) => Promise<void>,
+): Promise<string[]> {
+  const top = skillFolder(location)
   const names: string[] = []
   const folders = ['']
   for (let folder = folders.shift(); folder !== undefined; folder = folders.shift()) {
-    const entries = await readdir(join(skillFolder(location), folder), { withFileTypes: true })
+    if (folder !== '') await watchBelow(top, join(top, folder))
+    const entries = await readdir(join(top, folder), { withFileTypes: true })
     for (const entry of entries) {
       if (entry.name.startsWith('.')) continue
       const name = folder === '' ? entry.name : `${folder}/${entry.name}`

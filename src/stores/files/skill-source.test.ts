@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, realpath, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -10,6 +10,7 @@ import { createSkillService } from '../../domains/skills/service.ts'
 import { type Clock, systemClock } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { silentLogger } from '../../kernel/logger.ts'
+import { stampOf } from './skill-files.ts'
 import { createSkillSource, type SkillSourceDeps } from './skill-source.ts'
 
 let base: string
@@ -181,26 +182,33 @@ describe('changes', () => {
     expect(await source.scan()).not.toBe(first)
   })
 
-  it('tells listeners once the list is another, and not when a file beside it changed', async () => {
+  it('tells listeners of other skills and of other files, until they leave', async () => {
     await skill('a', 'one')
+    await write('a/.agents/skills/one/references/x.md', 'x')
     const { source, skills } = open(['a'])
     let changes = 0
     let bursts = 0
-    source.onChange(() => bursts++)
     const stop = skills.onChange(() => changes++)
     await skills.list()
-    await write('a/.agents/skills/one/notes.txt', 'x')
-    await vi.waitFor(() => expect(bursts).toBeGreaterThan(0))
-    await skills.list()
+    await skills.files('one')
     expect(changes).toBe(0)
-    await skill('a', 'two')
-    await vi.waitFor(() => expect(changes).toBe(1))
+    const steps: (() => Promise<void>)[] = [
+      () => skill('a', 'two'),
+      () => write('a/.agents/skills/one/notes.txt', 'x'),
+      () => write('a/.agents/skills/one/references/y.md', 'y'),
+    ]
+    for (const step of steps) {
+      const before = changes
+      await step()
+      await vi.waitFor(() => expect(changes).toBeGreaterThan(before))
+    }
     stop()
-    const before = bursts
+    const before = changes
+    source.onChange(() => bursts++)
     await skill('a', 'three')
-    await vi.waitFor(() => expect(bursts).toBeGreaterThan(before))
+    await vi.waitFor(() => expect(bursts).toBeGreaterThan(0))
     expect((await skills.list()).total_count).toBe(3)
-    expect(changes).toBe(1)
+    expect(changes).toBe(before)
   })
 
   it('reads again after two seconds where folders cannot be watched', async () => {
@@ -214,6 +222,15 @@ describe('changes', () => {
     expect(await versions(skills)).toEqual(['one@1'])
     elapsedMs = 2_001
     expect(await versions(skills)).toEqual(['one@2'])
+  })
+
+  it('trusts the times of a file only once they have settled', async () => {
+    await write('file', 'x')
+    const found = await stat(join(base, 'file'), { bigint: true })
+    const clockAt = (ms: number): Clock => ({ nowMs: () => ms, monotonicMs: () => 0 })
+    const changedAtMs = Number(found.ctimeMs)
+    expect(stampOf(found, clockAt(changedAtMs + 10))).not.toBe(stampOf(found, clockAt(changedAtMs + 10)))
+    expect(stampOf(found, clockAt(changedAtMs + 500))).toBe(stampOf(found, clockAt(changedAtMs + 900)))
   })
 
   it('does not keep the process alive', async () => {

@@ -30,7 +30,7 @@ export type SkillSourceDeps = Readonly<{
  */
 export function createSkillSource(deps: SkillSourceDeps): SkillSource {
   const folders = createFolderWatch(deps.watch ?? watchFolder)
-  const files = createSkillFiles(deps.clock)
+  const files = createSkillFiles(deps.clock, folders.watchBelow)
   let last: { scan: SkillScan; signature: string; folders: string; revision: number; atMs: number } | undefined
   let underWay: Promise<SkillScan> | undefined
 

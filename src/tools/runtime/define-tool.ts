@@ -19,6 +19,13 @@ export type RateCategory = (typeof rateCategories)[number]
 export const toolsets = ['ledger', 'log', 'meta', 'server'] as const
 export type Toolset = (typeof toolsets)[number]
 
+/** What a service may hand out for a schema's type: the same, but nobody is going to change it. */
+type Answer<T> = T extends readonly (infer Item)[]
+  ? readonly Answer<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: Answer<T[Key]> }
+    : T
+
 export type ToolContext = Services & Readonly<{ call: Call; principal: Principal }>
 
 export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z.ZodType = z.ZodType> = Readonly<{
@@ -48,13 +55,14 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
   input: Input
   /** Absent only for a tool that passes another tool's answer on. */
   output?: Output
-  run(input: z.output<Input>, context: ToolContext): Promise<z.input<Output>> | z.input<Output>
+  run(input: z.output<Input>, context: ToolContext): Promise<Answer<z.input<Output>>> | Answer<z.input<Output>>
 }>
 
-/** What a redirecting tool may know: the names there are, and what each takes. */
+/** What a redirecting tool may know: the names there are, other spellings of them, and what each takes. */
 export type RedirectContext = Readonly<{
-  names: readonly string[]
+  knownNames: ReadonlySet<string>
   inputSchemaOf(name: string): Readonly<Record<string, unknown>> | undefined
+  documentedNameOf(name: string): string | undefined
 }>
 export type RedirectedCall = Readonly<{ name: string; args: unknown; warnings: readonly string[] }>
 

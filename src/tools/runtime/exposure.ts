@@ -22,15 +22,6 @@ export function isExposed(tool: CatalogTool, exposure: Exposure): boolean {
   return exposure.some((name) => name === tool.definition.toolset || name === tool.name || name === tool.safeName)
 }
 
-/** What a flag or a query parameter says: `default`, `full`, or names separated by commas. */
-export function parseExposure(text: string): Exposure {
-  if (text === 'default' || text === 'full') return text
-  return text
-    .split(',')
-    .map((name) => name.trim())
-    .filter((name) => name !== '')
-}
-
 /** Names in an exposure that are neither a toolset nor a tool. */
 export function unknownExposureNames(exposure: Exposure, tools: readonly CatalogTool[]): string[] {
   if (typeof exposure === 'string') return []

@@ -1,2 +1,20 @@
+import type { Principal } from '../../contract/principal.ts'
+import type { LogService } from '../../domains/log/log-service.ts'
+import type { ServerService } from '../../domains/server/server-service.ts'
+import type { SkillService } from '../../domains/skills/service.ts'
+import type { TaskService } from '../../domains/tasks/task-service.ts'
+import type { TrailService } from '../../domains/trail/trail-service.ts'
+import type { ToolSearchAnswer, ToolSearchRequest } from './search/tool-index.ts'
+
+/** Search over the tools that a principal may use. */
+export type ToolSearch = (principal: Principal, request: Omit<ToolSearchRequest, 'isVisible'>) => ToolSearchAnswer
+
 /** The domain services that tools may call, by their exported interfaces. Only add what a tool uses. */
-export type Services = Readonly<Record<never, never>>
+export type Services = Readonly<{
+  tasks: TaskService
+  trail: TrailService
+  log: LogService
+  skills: Pick<SkillService, 'list'>
+  server: ServerService
+  searchTools: ToolSearch
+}>

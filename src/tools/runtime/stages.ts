@@ -76,7 +76,8 @@ export function createStages(deps: {
 }): readonly Stage[] {
   const { catalog, mode } = deps
   const redirectContext = {
-    names: catalog.names,
+    knownNames: new Set(catalog.names),
+    documentedNameOf: (name: string) => catalog.find(name)?.name,
     inputSchemaOf: (name: string) => catalog.find(name)?.listed.inputSchema,
   }
   return [

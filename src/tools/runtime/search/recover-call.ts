@@ -71,7 +71,8 @@ function chooseTool(given: Arguments, targets: CallTargets, warnings: string[]):
     throw invalid('tool_name', 'is required: the name of the tool to run, as a string', 'Use search_tools to find it')
   }
   const read = texts.map((key) => {
-    const glued = splitGluedCall(given[key] as string)
+    const text = given[key] as string
+    const glued = targets.knownNames.has(text) ? { name: text } : splitGluedCall(text)
     return { key, glued, name: resolveName(glued.name, targets) }
   })
   const found = first === 'tool_name' ? read.slice(0, 1) : read.filter((entry) => entry.name !== undefined)

@@ -44,11 +44,8 @@ describe('stem', () => {
   })
 
   it('leaves short words and other scripts alone', () => {
-    for (const word of ['', 'a', 'is', 'k8s', 'файлы', '文件', 'größe', 'constructor', '__proto__'])
-      expect(stem(word).length).toBeGreaterThanOrEqual(word === '' ? 0 : 1)
+    for (const word of ['', 'a', 'is', 'k8s', 'größe', '文件', '__proto__']) expect(stem(word)).toBe(word)
     expect(stem('файлы')).toBe('файлы')
-    expect(stem('k8s')).toBe('k8s')
-    expect(stem('is')).toBe('is')
   })
 
   it('never grows a word by more than the one letter that it restores, and never empties it', () => {

@@ -90,7 +90,8 @@ export function documentWords(text: string): string[] {
   const words: string[] = []
   for (const piece of splitPieces(text)) {
     words.push(...piece.parts)
-    if (piece.parts.length > 1) words.push(...(piece.kind === 'word' ? [piece.whole] : [...piece.whole]))
+    if (piece.kind === 'pairs') words.push(...[...piece.whole].filter((character) => character !== piece.whole))
+    else if (piece.parts.length > 1) words.push(piece.whole)
   }
   return words
 }

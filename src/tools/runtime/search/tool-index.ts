@@ -173,7 +173,7 @@ function indexTexts(
       const { weight, b } = fields[field]
       const perWord = weight / (1 - b + (b * words[field].length) / Math.max(1, average[field]))
       for (const surface of words[field]) {
-        const term = language.stem(surface)
+        const term = surfaces.get(surface) ?? language.stem(surface)
         surfaces.set(surface, term)
         const list = postings.get(term) ?? new Map<number, number>()
         if (list.size === 0) postings.set(term, list)

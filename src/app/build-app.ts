@@ -1,0 +1,226 @@
+import { join } from 'node:path'
+import type { Checkpointer } from '../audit/checkpointer.ts'
+import { createCheckpointer } from '../audit/checkpointer.ts'
+import type { Database } from '../contract/database.ts'
+import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
+import { createLogService } from '../domains/log/log-service.ts'
+import { createServerService } from '../domains/server/server-service.ts'
+import { createSkillService, type SkillService } from '../domains/skills/service.ts'
+import { createTaskService } from '../domains/tasks/task-service.ts'
+import { createTrailService, type TrailService } from '../domains/trail/trail-service.ts'
+import { createChainVerifier } from '../domains/trail/verify-chain.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Logger } from '../kernel/logger.ts'
+import type { Random } from '../kernel/random.ts'
+import { createCheckpointStore } from '../stores/files/checkpoint-store.ts'
+import { loadLogIdentity } from '../stores/files/log-identity-store.ts'
+import { createSkillSource } from '../stores/files/skill-source.ts'
+import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
+import { sqlLogStore } from '../stores/sql/log-store.ts'
+import { sqlTaskStore } from '../stores/sql/task-store.ts'
+import { sqlTrailStore } from '../stores/sql/trail-store.ts'
+import { allTools } from '../tools/index.ts'
+import { type CallTool, createCallTool } from '../tools/runtime/call-tool.ts'
+import { type Catalog, createCatalog } from '../tools/runtime/catalog.ts'
+import { createToolHost, createToolSearch } from '../tools/runtime/create-tool-host.ts'
+import { createRateLimiter } from '../tools/runtime/rate-limiter.ts'
+import { createStages, stageNames } from '../tools/runtime/stages.ts'
+import type { ToolHost } from '../tools/runtime/tool-host.ts'
+import type { Config } from './config.ts'
+import { openDatabase } from './open-database.ts'
+
+/** The core, put together: everything behind the doors. Only this file and its neighbours construct. */
+export type App = Readonly<{
+  catalog: Catalog
+  host: ToolHost
+  skills: SkillService
+  /** Resolves when the store is open; a start that fails rejects here and in every call. */
+  ready: Promise<ReadyApp>
+  close(): Promise<void>
+}>
+
+export type ReadyApp = Readonly<{
+  /** Absent in mode MINIMAL. */
+  database: Database | undefined
+  identity: IdentityService | undefined
+  verifierKey: string | undefined
+  flushCheckpoint(): Promise<void>
+}>
+
+export type AppDeps = Readonly<{
+  config: Config
+  version: string
+  clock: Clock
+  random: Random
+  logger: Logger
+  ownerPid(): number
+  /** Directories that hold skills when the configuration names none. */
+  workingDirectory: string
+}>
+
+export function buildApp(deps: AppDeps): App {
+  const { config, logger } = deps
+  const catalog = createCatalog(allTools)
+  const skills = createSkillService({
+    source: createSkillSource({
+      roots: config.skills.roots.length > 0 ? config.skills.roots : [deps.workingDirectory, config.data_dir],
+      clock: deps.clock,
+    }),
+    logger,
+  })
+  const opened = openCore(deps, catalog, skills)
+  // A failed start is told to everyone who waits; nobody waiting must not end the process.
+  opened.catch(() => {})
+  const host = createToolHost({ catalog, mode: config.mode, callTool: opened.then((core) => core.callTool) })
+  return {
+    catalog,
+    host,
+    skills,
+    ready: opened,
+    async close() {
+      const core = await opened.catch(() => undefined)
+      await core?.close()
+    },
+  }
+}
+
+type Core = ReadyApp & Readonly<{ callTool: CallTool; close(): Promise<void> }>
+
+async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): Promise<Core> {
+  const { config, clock, logger } = deps
+  if (config.mode === 'MINIMAL') {
+    const callTool = createPipeline(deps, catalog, skills, undefined)
+    return {
+      callTool,
+      database: undefined,
+      identity: undefined,
+      verifierKey: undefined,
+      flushCheckpoint: async () => {},
+      close: async () => {},
+    }
+  }
+  const opened = await openDatabase({ config, clock, logger, random: deps.random })
+  const { database } = opened
+  const identity = createIdentityService({
+    store: sqlApiKeyStore,
+    read: database.read,
+    noteUse: (tenant, keyId, atMs) =>
+      void database.writeSoon(tenant, (unit) => sqlApiKeyStore.touchKey(unit, tenant, keyId, atMs)),
+  })
+  const logIdentity = await loadLogIdentity(join(opened.directory, 'log-key.json'), deps.random)
+  const checkpoints = createCheckpointStore(join(opened.directory, 'checkpoints'))
+  const logService = createLogService({ log: sqlLogStore, identity: logIdentity })
+  const trail = createTrailService({
+    trail: sqlTrailStore,
+    tasks: sqlTaskStore,
+    log: sqlLogStore,
+    verify: createChainVerifier({
+      log: sqlLogStore,
+      trail: sqlTrailStore,
+      checkpoints,
+      verifierKey: logIdentity.signer.verifierKey,
+    }),
+  })
+  const checkpointer = createCheckpointer({
+    read: database.read,
+    log: sqlLogStore,
+    rootAt: logService.rootAt,
+    checkpoints,
+    logId: logIdentity.logId,
+    signer: logIdentity.signer,
+    intervalMs: config.audit.checkpoint_interval_ms,
+    logger,
+  })
+  const callTool = createPipeline(deps, catalog, skills, { database, trail, logService, checkpointer })
+  return {
+    callTool,
+    database,
+    identity,
+    verifierKey: logIdentity.signer.verifierKey,
+    flushCheckpoint: checkpointer.run,
+    async close() {
+      await database.flush()
+      await checkpointer.close()
+      await database.close()
+      await opened.cleanUp()
+    },
+  }
+}
+
+type OpenParts = Readonly<{
+  database: Database
+  trail: TrailService
+  logService: ReturnType<typeof createLogService>
+  checkpointer: Checkpointer
+}>
+
+function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined): CallTool {
+  const { config, clock, logger } = deps
+  const limits = config.rate_limits
+  const bucket = (category: 'create' | 'exec' | 'default' | 'message') => ({
+    perMinute: limits[category].per_minute,
+    burst: limits[category].burst,
+  })
+  const server = createServerService({
+    clock,
+    version: deps.version,
+    mode: config.mode,
+    stages: stageNames,
+    toolCount: () => catalog.tools.length,
+    store: () => parts?.database,
+    ownerPid: deps.ownerPid,
+    process: () => {
+      const { rss, heapUsed } = process.memoryUsage()
+      return { pid: process.pid, rssBytes: rss, heapUsedBytes: heapUsed }
+    },
+    async problems() {
+      const found = (await skills.problems()).map((problem) => `Skill ${problem.path}: ${problem.reason}`)
+      const store = parts?.database.problem()
+      if (store !== undefined) found.unshift(store)
+      return [...(parts?.checkpointer.problems() ?? []), ...found]
+    },
+  })
+  const stages = createStages({
+    catalog,
+    mode: config.mode,
+    rateLimiter: createRateLimiter({
+      clock,
+      enabled: limits.enabled,
+      limits: {
+        create: bucket('create'),
+        exec: bucket('exec'),
+        default: bucket('default'),
+        message: bucket('message'),
+      },
+    }),
+    limitOwner: limits.owner.enabled,
+    argumentRule: () => 'strict',
+  })
+  const bootId = deps.random.bytes(9).toString('base64url')
+  let callCount = 0
+  const unavailable = undefined as never
+  return createCallTool({
+    stages,
+    database: parts?.database,
+    log: sqlLogStore,
+    services: {
+      tasks:
+        parts === undefined
+          ? unavailable
+          : createTaskService({
+              store: sqlTaskStore,
+              trail: parts.trail,
+              strictProjects: config.ledger.strict_projects,
+            }),
+      trail: parts?.trail ?? unavailable,
+      log: parts?.logService ?? unavailable,
+      skills,
+      server,
+      searchTools: createToolSearch(catalog, config.mode),
+    },
+    clock,
+    logger,
+    newCallId: () => `c_${bootId}_${(callCount++).toString(36)}`,
+    strictReadRecords: config.audit.read_records === 'strict',
+  })
+}

@@ -1,0 +1,171 @@
+import { checkpointOrigin, type NoteSigner, openCheckpoint, signCheckpoint } from '../../audit/checkpoint.ts'
+import { consistencyDocument, exportHeaderLine, proofDocument } from '../../audit/export-format.ts'
+import type { LogStore } from '../../audit/ports.ts'
+import {
+  assembleProof,
+  type NodeCoordinate,
+  nodeLocation,
+  peakNodes,
+  planConsistency,
+  planInclusion,
+  plannedNodes,
+} from '../../audit/proof.ts'
+import { emptyRoot, HASH_BYTES, innerHash, rootOf } from '../../audit/tree.ts'
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+
+export type LogIdentity = Readonly<{ logId: string; signer: NoteSigner }>
+export type LogService = ReturnType<typeof createLogService>
+
+/** A page stops here though more entries would fit by count, so that an answer stays well below its limit. */
+const EXPORT_PAGE_BYTES_MAX = 2 * 1024 * 1024
+
+/** What a stranger needs to verify the caller's log without the server: checkpoints, proofs, and the entries themselves. */
+export function createLogService(deps: { log: LogStore; identity: LogIdentity }) {
+  const { log } = deps
+  const { logId, signer } = deps.identity
+
+  const sign = (tenant: TenantId, size: number, root: Buffer): string =>
+    signCheckpoint({ origin: checkpointOrigin(logId, tenant), size, root }, signer)
+
+  async function checkpoint(call: Call) {
+    const { tenant } = call.principal
+    const { size, peaks } = await log.head(call.read, tenant)
+    const root = rootOf(size, peaks)
+    return {
+      origin: checkpointOrigin(logId, tenant),
+      size,
+      root: root.toString('hex'),
+      checkpoint: sign(tenant, size, root),
+      key: signer.verifierKey,
+    }
+  }
+
+  async function inclusionProof(call: Call, input: { seq: number; size?: number | undefined }) {
+    const { tenant } = call.principal
+    return await call.snapshot(async (unit) => {
+      const head = await log.head(unit, tenant)
+      const size = input.size ?? head.size
+      requireSize(size, head.size, 'size')
+      if (input.seq >= size) {
+        throw new AppError('ERR_NOT_FOUND', `The log has no entry ${input.seq} at size ${size}.`, {
+          field: 'seq',
+          size,
+        })
+      }
+      const [entry] = await log.entries(unit, tenant, input.seq, 1)
+      if (entry?.seq !== input.seq) throw damaged(input.seq)
+      const plan = planInclusion(input.seq, size)
+      const root = await rootAt(unit, tenant, size)
+      const nodes = await readNodes(unit, tenant, plannedNodes(plan))
+      return proofDocument({
+        checkpoint: sign(tenant, size, root),
+        verifierKey: signer.verifierKey,
+        index: input.seq,
+        size,
+        record: entry.record,
+        proof: assembleProof(plan, nodes),
+      })
+    })
+  }
+
+  async function consistencyProof(
+    call: Call,
+    input: { old_size?: number | undefined; old_checkpoint?: string | undefined; new_size?: number | undefined },
+  ) {
+    const { tenant } = call.principal
+    return await call.snapshot(async (unit) => {
+      const head = await log.head(unit, tenant)
+      const oldSize = input.old_size ?? sizeOfCheckpoint(tenant, input.old_checkpoint)
+      const newSize = input.new_size ?? head.size
+      requireSize(newSize, head.size, 'new_size')
+      requireSize(oldSize, newSize, input.old_size === undefined ? 'old_checkpoint' : 'old_size')
+      const plan = planConsistency(oldSize, newSize)
+      const nodes = await readNodes(unit, tenant, plannedNodes(plan))
+      return consistencyDocument({
+        oldCheckpoint: input.old_checkpoint ?? sign(tenant, oldSize, await rootAt(unit, tenant, oldSize)),
+        newCheckpoint: sign(tenant, newSize, await rootAt(unit, tenant, newSize)),
+        verifierKey: signer.verifierKey,
+        proof: assembleProof(plan, nodes),
+      })
+    })
+  }
+
+  async function exportPage(call: Call, input: { from: number; limit: number; size?: number | undefined }) {
+    const { tenant } = call.principal
+    return await call.snapshot(async (unit) => {
+      const head = await log.head(unit, tenant)
+      const size = input.size ?? head.size
+      requireSize(size, head.size, 'size')
+      const lines: string[] = []
+      if (input.from === 0) {
+        const origin = checkpointOrigin(logId, tenant)
+        const note = sign(tenant, size, await rootAt(unit, tenant, size))
+        lines.push(
+          exportHeaderLine({ origin, tenant, size, checkpoint: note, verifierKey: signer.verifierKey }).trimEnd(),
+        )
+      }
+      let bytes = 0
+      let next = input.from
+      const wanted = Math.max(0, Math.min(input.limit, limits.exportPageMax, size - input.from))
+      for (const entry of wanted === 0 ? [] : await log.entries(unit, tenant, input.from, wanted)) {
+        if (entry.seq !== next) throw damaged(next)
+        if (bytes > 0 && bytes + entry.record.length > EXPORT_PAGE_BYTES_MAX) break
+        bytes += entry.record.length
+        lines.push(entry.record)
+        next++
+      }
+      return { size, from: input.from, lines, next_from: next < size ? next : null }
+    })
+  }
+
+  async function rootAt(unit: ReadUnit, tenant: TenantId, size: number): Promise<Buffer> {
+    const coordinates = peakNodes(size)
+    if (coordinates.length === 0) return emptyRoot()
+    const read = await readNodes(unit, tenant, coordinates)
+    const peaks = coordinates.map(({ level, index }) => read(level, index))
+    return peaks.reduceRight((root, peak) => innerHash(peak, root))
+  }
+
+  async function readNodes(unit: ReadUnit, tenant: TenantId, coordinates: readonly NodeCoordinate[]) {
+    const rows = await log.nodes(
+      unit,
+      tenant,
+      coordinates.map((coordinate) => nodeLocation(coordinate).seq),
+    )
+    return (level: number, index: number): Buffer => {
+      const { seq, offset } = nodeLocation({ level, index })
+      const nodes = rows.get(seq)
+      if (nodes === undefined || nodes.length < offset + HASH_BYTES) throw damaged(seq)
+      return Buffer.from(nodes.subarray(offset, offset + HASH_BYTES))
+    }
+  }
+
+  function sizeOfCheckpoint(tenant: TenantId, note: string | undefined): number {
+    if (note === undefined) {
+      throw new AppError('ERR_INVALID_INPUT', "Give 'old_size' or 'old_checkpoint': the state to start from.", {
+        field: 'old_size',
+        constraint: 'old_size or old_checkpoint is required',
+      })
+    }
+    const opened = openCheckpoint(note, signer.verifierKey)
+    if (opened.origin === checkpointOrigin(logId, tenant)) return opened.size
+    throw new AppError('ERR_INVALID_INPUT', "'old_checkpoint' belongs to another log.", { field: 'old_checkpoint' })
+  }
+
+  return { checkpoint, inclusionProof, consistencyProof, exportPage, rootAt }
+}
+
+function requireSize(size: number, max: number, field: string): void {
+  if (size <= max) return
+  throw new AppError('ERR_INVALID_INPUT', `'${field}' must be at most ${max}, the size it is compared with.`, {
+    field,
+    constraint: `at most ${max}`,
+  })
+}
+
+const damaged = (seq: number) =>
+  new AppError('ERR_LOG_INVALID', `Entry ${seq} of the log is missing or damaged. Run castellan verify.`, { seq })

@@ -1,0 +1,42 @@
+import type { Call } from '../../contract/call.ts'
+import { type Clock, isoTime } from '../../kernel/clock.ts'
+
+export type ServerMode = 'FULL' | 'READONLY' | 'TEST' | 'MINIMAL'
+export type ServerService = ReturnType<typeof createServerService>
+
+export function createServerService(deps: {
+  clock: Clock
+  version: string
+  mode: ServerMode
+  stages: readonly string[]
+  toolCount(): number
+  /** Absent while no store is open. */
+  store(): Readonly<{ schemaVersion: number; location: string }> | undefined
+  ownerPid(): number
+  process(): Readonly<{ pid: number; rssBytes: number; heapUsedBytes: number }>
+  /** Everything that is wrong at present, in words for an operator. */
+  problems(): Promise<readonly string[]>
+}) {
+  const startedMs = deps.clock.monotonicMs()
+  return {
+    ping: (call: Call) => ({ ok: true as const, timestamp: isoTime(call.nowMs) }),
+    async health(call: Call) {
+      const store = deps.store()
+      const problems = await deps.problems()
+      const usage = deps.process()
+      return {
+        status: problems.length === 0 ? ('ok' as const) : ('degraded' as const),
+        mode: deps.mode,
+        uptime_ms: Math.round(deps.clock.monotonicMs() - startedMs),
+        db: { open: store !== undefined, user_version: store?.schemaVersion ?? 0, path: store?.location ?? '' },
+        middleware: { stages: [...deps.stages] },
+        tools: { registered: deps.toolCount() },
+        version: deps.version,
+        timestamp: isoTime(call.nowMs),
+        owner_pid: deps.ownerPid(),
+        process: { pid: usage.pid, rss_bytes: usage.rssBytes, heap_used_bytes: usage.heapUsedBytes },
+        problems: [...problems],
+      }
+    },
+  }
+}

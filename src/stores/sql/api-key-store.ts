@@ -1,0 +1,136 @@
+import type { Selectable } from 'kysely'
+import type { Permission } from '../../contract/permissions.ts'
+import { type Role, type Tier, tenantId } from '../../contract/principal.ts'
+import type { ApiKey, ApiKeyStore } from '../../domains/identity/ports.ts'
+import type { ApiKeyTable } from './schema.ts'
+import { statement } from './statements.ts'
+import { headOf, sessionOf } from './units.ts'
+
+type KeyRow = Selectable<ApiKeyTable>
+type KeyId = { tenant: string; id: string }
+
+const insertKey = statement<KeyRow>()((db, arg) =>
+  db.insertInto('api_keys').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    prefix: arg('prefix'),
+    hash: arg('hash'),
+    name: arg('name'),
+    role: arg('role'),
+    tier: arg('tier'),
+    scopes: arg('scopes'),
+    created_at: arg('created_at'),
+    created_by: arg('created_by'),
+    expires_at: arg('expires_at'),
+    last_used_at: arg('last_used_at'),
+    revoked_at: arg('revoked_at'),
+  }),
+)
+const findKey = statement<KeyId>()((db, arg) =>
+  db.selectFrom('api_keys').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const findLiveKeyByName = statement<{ tenant: string; name: string; now: number }>()((db, arg) =>
+  db
+    .selectFrom('api_keys')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('name', '=', arg('name'))
+    .where('revoked_at', 'is', null)
+    .where((expression) =>
+      expression.or([expression('expires_at', 'is', null), expression('expires_at', '>', arg('now'))]),
+    ),
+)
+const listKeys = statement<{ tenant: string; limit: number }>()((db, arg) =>
+  db
+    .selectFrom('api_keys')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .limit(arg('limit')),
+)
+const revokeKey = statement<KeyId & { at: number }>()((db, arg) =>
+  db
+    .updateTable('api_keys')
+    .set({ revoked_at: arg('at') })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id'))
+    .where('revoked_at', 'is', null),
+)
+const touchKey = statement<KeyId & { at: number }>()((db, arg) =>
+  db
+    .updateTable('api_keys')
+    .set({ last_used_at: arg('at') })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id'))
+    .where((expression) =>
+      expression.or([expression('last_used_at', 'is', null), expression('last_used_at', '<', arg('at'))]),
+    ),
+)
+const findKeyByPrefix = statement<{ prefix: string }>()((db, arg) =>
+  db.selectFrom('api_keys').selectAll().where('prefix', '=', arg('prefix')),
+)
+
+export const sqlApiKeyStore: ApiKeyStore = {
+  async insertKey(unit, tenant, key) {
+    headOf(unit, tenant)
+    await sessionOf(unit).run(insertKey, toRow(tenant, key))
+  },
+  async findKey(unit, tenant, id) {
+    return fromRow(await sessionOf(unit).get(findKey, { tenant, id }))
+  },
+  async findLiveKeyByName(unit, tenant, name, nowMs) {
+    return fromRow(await sessionOf(unit).get(findLiveKeyByName, { tenant, name, now: nowMs }))
+  },
+  async listKeys(unit, tenant, limit) {
+    return (await sessionOf(unit).all(listKeys, { tenant, limit })).map((row) => fromRow(row)!)
+  },
+  async revokeKey(unit, tenant, id, atMs) {
+    headOf(unit, tenant)
+    return (await sessionOf(unit).run(revokeKey, { tenant, id, at: atMs })) > 0
+  },
+  async touchKey(unit, tenant, id, atMs) {
+    headOf(unit, tenant)
+    await sessionOf(unit).run(touchKey, { tenant, id, at: atMs })
+  },
+  async findKeyByPrefix(unit, prefix) {
+    return fromRow(await sessionOf(unit).get(findKeyByPrefix, { prefix }))
+  },
+}
+
+function toRow(tenant: string, key: ApiKey): KeyRow {
+  return {
+    tenant,
+    id: key.id,
+    prefix: key.prefix,
+    hash: key.hash,
+    name: key.name,
+    role: key.role,
+    tier: key.tier,
+    scopes: key.scopes === null ? null : JSON.stringify(key.scopes),
+    created_at: key.createdAtMs,
+    created_by: key.createdBy,
+    expires_at: key.expiresAtMs,
+    last_used_at: key.lastUsedAtMs,
+    revoked_at: key.revokedAtMs,
+  }
+}
+
+function fromRow(row: KeyRow | undefined): ApiKey | undefined {
+  if (row === undefined) return undefined
+  return {
+    tenant: tenantId(row.tenant),
+    id: row.id,
+    prefix: row.prefix,
+    hash: row.hash,
+    name: row.name,
+    role: row.role as Role,
+    tier: row.tier as Tier,
+    scopes: row.scopes === null ? null : (JSON.parse(row.scopes) as Permission[]),
+    createdAtMs: row.created_at,
+    createdBy: row.created_by,
+    expiresAtMs: row.expires_at,
+    lastUsedAtMs: row.last_used_at,
+    revokedAtMs: row.revoked_at,
+  }
+}

@@ -1,0 +1,13 @@
+import { ledgerTools } from './ledger/index.ts'
+import { logTools } from './log/index.ts'
+import { metaTools } from './meta/index.ts'
+import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
+import { serverTools } from './server/index.ts'
+
+/** Every tool of the product. */
+export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
+  meta: metaTools,
+  ledger: ledgerTools,
+  log: logTools,
+  server: serverTools,
+}

@@ -1,0 +1,49 @@
+import { z } from 'zod'
+import { limits } from '../contract/limits.ts'
+import { taskPriorities, taskStatuses } from '../domains/tasks/rules.ts'
+import { thoughtTypes } from '../domains/trail/ports.ts'
+
+/** Parameters and fields that recur, each with its rule and the words a model reads, written once. */
+const text = (max: number) => z.string().min(1).max(max)
+
+export const params = {
+  taskId: text(64).describe('Task id, such as T-0042.'),
+  sessionId: text(64).describe('Audit session id, such as A-0002.'),
+  project: z
+    .string()
+    .regex(
+      /^[a-z0-9][a-z0-9._-]{0,63}$/,
+      'must be a slug: 1–64 of a–z, 0–9, dot, dash or underscore, beginning with a letter or digit',
+    )
+    .describe('Project slug, such as "castellan".'),
+  title: text(256).describe('Short title of the task.'),
+  description: z.string().max(8000).describe('Body in Markdown.'),
+  status: z.enum(taskStatuses),
+  priority: z.enum(taskPriorities),
+  progress: z.number().min(0).max(100).describe('Percentage complete.'),
+  labels: z.array(text(64)).max(20).describe('Free tags.'),
+  assignee: text(256).describe('Agent or user who does the task.'),
+  dependsOn: z.array(text(64)).max(100).describe('Ids of the tasks that must be finished before this one.'),
+  thoughtType: z.enum(thoughtTypes),
+  isoTime: z
+    .string()
+    .max(40)
+    .refine((value) => isoPattern.test(value) && !Number.isNaN(Date.parse(value)), 'must be an ISO-8601 timestamp')
+    .meta({ format: 'date-time' }),
+  offset: z.int().min(0).max(1_000_000_000).default(0).describe('How many to skip.'),
+  limit: (fallback: number, max: number) => z.int().min(1).max(max).default(fallback).describe('How many at most.'),
+  metadata: z
+    .record(z.string().max(256), z.json())
+    .refine(
+      (value) => JSON.stringify(value).length <= limits.metadataBytesMax,
+      `must be at most ${limits.metadataBytesMax} bytes as JSON`,
+    )
+    .describe('Any JSON object to keep with the record.'),
+} as const
+
+const isoPattern = /^\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:?\d{2})?)?$/
+
+export const fields = {
+  time: z.string().describe('ISO-8601, UTC.'),
+  hash: z.string().describe('SHA-256, hex.'),
+} as const

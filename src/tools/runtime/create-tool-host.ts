@@ -1,0 +1,72 @@
+import type { Principal } from '../../contract/principal.ts'
+import type { CallTool } from './call-tool.ts'
+import type { Catalog } from './catalog.ts'
+import { isExposed } from './exposure.ts'
+import { buildToolIndex, type ToolIndex } from './search/tool-index.ts'
+import type { ToolSearch } from './services.ts'
+import { isVisible, type Mode } from './stages.ts'
+import type { ListedTool, ToolCaller, ToolHost } from './tool-host.ts'
+
+const REDIRECTING_AND_SEARCH = new Set(['search_tools', 'run_tool'])
+
+/** The tools as doors see them. `callTool` may still be on its way: listing needs no store, calling waits for it. */
+export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: Promise<CallTool> }): ToolHost {
+  const { catalog, mode } = deps
+  const lists = new Map<string, readonly ListedTool[]>()
+  let ready: CallTool | undefined
+  deps.callTool.then(
+    (callTool) => {
+      ready = callTool
+    },
+    () => {},
+  )
+  return {
+    list(caller) {
+      const key = listKey(caller)
+      let list = lists.get(key)
+      if (list === undefined) {
+        list = catalog.tools
+          .filter((tool) => isVisible(tool, caller, mode) && isExposed(tool, caller.exposure))
+          .map((tool) => (caller.safeNames ? tool.listedSafe : tool.listed))
+        if (lists.size >= LISTS_MAX) lists.clear()
+        lists.set(key, list)
+      }
+      return list
+    },
+    async call(caller, name, args, options) {
+      const callTool = ready ?? (await deps.callTool)
+      return await callTool(caller, name, args, options)
+    },
+    // The catalogue is fixed for the life of the process; lists that change come with tools of others.
+    onListChanged: () => () => {},
+  }
+}
+
+/** Callers choose their own exposure names, so the number of distinct lists is theirs to inflate. */
+const LISTS_MAX = 256
+
+function listKey({ principal, exposure, safeNames }: ToolCaller): string {
+  const shown = typeof exposure === 'string' ? exposure : JSON.stringify(exposure)
+  return `${principal.role}|${principal.tier}|${principal.scopes?.join() ?? '*'}|${safeNames}|${shown}`
+}
+
+/** Search over the catalogue as one principal may use it; the index is built on first use. */
+export function createToolSearch(catalog: Catalog, mode: Mode): ToolSearch {
+  let index: ToolIndex | undefined
+  return (principal: Principal, request) => {
+    index ??= buildToolIndex(
+      catalog.tools
+        .filter((tool) => !REDIRECTING_AND_SEARCH.has(tool.name))
+        .map((tool) => ({
+          name: tool.name,
+          title: tool.definition.title,
+          description: tool.definition.description,
+          inputSchema: tool.listed.inputSchema,
+          source: 'archestra' as const,
+          server: null,
+        })),
+    )
+    const caller: ToolCaller = { principal, door: 'stdio', exposure: 'full', safeNames: false }
+    return index.search({ ...request, isVisible: (name) => isVisible(catalog.find(name)!, caller, mode) })
+  }
+}

@@ -1,0 +1,132 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Database } from '../../src/contract/database.ts'
+import { localOwner, type TenantId, tenantId } from '../../src/contract/principal.ts'
+import type { ApiKey } from '../../src/domains/identity/ports.ts'
+import { createIdentityService } from '../../src/domains/identity/service.ts'
+import { systemRandom } from '../../src/kernel/random.ts'
+import { sqlApiKeyStore as store } from '../../src/stores/sql/api-key-store.ts'
+
+const ACME = tenantId('acme')
+const OTHER = tenantId('other')
+const NOW = 1_767_225_600_000
+
+let count = 0
+const keyOf = (tenant: TenantId, more: Partial<ApiKey> = {}): ApiKey => {
+  count += 1
+  return {
+    tenant,
+    id: `key_${count}`,
+    prefix: `p${count}`,
+    hash: 'ab'.repeat(32),
+    name: `name-${count}`,
+    role: 'editor',
+    tier: 'system',
+    scopes: ['task:read', 'trail:read'],
+    createdAtMs: NOW + count,
+    createdBy: 'owner',
+    expiresAtMs: null,
+    lastUsedAtMs: null,
+    revokedAtMs: null,
+    ...more,
+  }
+}
+
+/** What every API key store promises; `open` gives an empty database. */
+export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): void {
+  describe(`API keys in ${name}`, () => {
+    let database: Database
+    const insert = (key: ApiKey) => database.write(key.tenant, (unit) => store.insertKey(unit, key.tenant, key))
+
+    beforeEach(async () => {
+      database = await open()
+    })
+    afterEach(() => database.close())
+
+    it('keeps every field of a key', async () => {
+      const full = keyOf(ACME, { expiresAtMs: NOW + 5, lastUsedAtMs: NOW + 1, revokedAtMs: NOW + 2 })
+      const bare = keyOf(ACME, { scopes: null })
+      await insert(full)
+      await insert(bare)
+      expect(await store.findKey(database.read, ACME, full.id)).toEqual(full)
+      expect(await store.findKeyByPrefix(database.read, full.prefix)).toEqual(full)
+      expect(await store.findKey(database.read, ACME, bare.id)).toEqual(bare)
+      expect(await store.listKeys(database.read, ACME, 10)).toEqual([bare, full])
+      expect(await store.listKeys(database.read, ACME, 1)).toEqual([bare])
+    })
+
+    it('finds the live key of a name among revoked and expired ones', async () => {
+      await insert(keyOf(ACME, { name: 'ann', revokedAtMs: NOW }))
+      await insert(keyOf(ACME, { name: 'ann', expiresAtMs: NOW }))
+      expect(await store.findLiveKeyByName(database.read, ACME, 'ann', NOW)).toBeUndefined()
+      const live = keyOf(ACME, { name: 'ann', expiresAtMs: NOW + 1 })
+      await insert(live)
+      expect(await store.findLiveKeyByName(database.read, ACME, 'ann', NOW)).toEqual(live)
+    })
+
+    it('revokes once and moves the last use only forward', async () => {
+      const key = keyOf(ACME)
+      await insert(key)
+      const revoke = (atMs: number) => database.write(ACME, (unit) => store.revokeKey(unit, ACME, key.id, atMs))
+      const touch = (atMs: number) => database.write(ACME, (unit) => store.touchKey(unit, ACME, key.id, atMs))
+      expect([await revoke(NOW + 1), await revoke(NOW + 2)]).toEqual([true, false])
+      for (const atMs of [NOW + 5, NOW + 9, NOW + 7]) await touch(atMs)
+      expect(await store.findKey(database.read, ACME, key.id)).toEqual({
+        ...key,
+        revokedAtMs: NOW + 1,
+        lastUsedAtMs: NOW + 9,
+      })
+    })
+
+    it('treats the keys of another tenant as absent', async () => {
+      const key = keyOf(ACME)
+      await insert(key)
+      expect(await store.findKey(database.read, OTHER, key.id)).toBeUndefined()
+      expect(await store.findLiveKeyByName(database.read, OTHER, key.name, NOW)).toBeUndefined()
+      expect(await store.listKeys(database.read, OTHER, 10)).toEqual([])
+      await database.write(OTHER, async (unit) => {
+        expect(await store.revokeKey(unit, OTHER, key.id, NOW)).toBe(false)
+        await store.touchKey(unit, OTHER, key.id, NOW)
+      })
+      expect(await store.findKey(database.read, ACME, key.id)).toEqual(key)
+    })
+
+    it('refuses a prefix that is in use, and a write with the unit of another tenant', async () => {
+      const key = keyOf(ACME)
+      await insert(key)
+      await expect(insert(keyOf(OTHER, { prefix: key.prefix }))).rejects.toThrow()
+      expect(await store.listKeys(database.read, OTHER, 10)).toEqual([])
+      const foreign = database.write(OTHER, (unit) => store.revokeKey(unit, ACME, key.id, NOW))
+      await expect(foreign).rejects.toThrow()
+      expect(await store.findKey(database.read, ACME, key.id)).toEqual(key)
+    })
+
+    it('carries a key from its creation to its end', async () => {
+      const identity = createIdentityService({
+        store,
+        read: database.read,
+        noteUse: (tenant, id, atMs) =>
+          void database.writeSoon(tenant, (unit) => store.touchKey(unit, tenant, id, atMs)),
+      })
+      const tenant = identity.tenantFor(localOwner, 'acme')
+      const context = { principal: localOwner, nowMs: NOW, random: systemRandom }
+      const input = { name: 'ann', role: 'member', tier: 'user', scopes: ['task:*'], tenant }
+      const create = () => database.write(tenant, (unit) => identity.createKey({ ...context, unit }, input))
+      const outcomes = await Promise.allSettled([create(), create(), create()])
+      const created = outcomes.filter((outcome) => outcome.status === 'fulfilled').map((outcome) => outcome.value)
+      expect(created).toHaveLength(1)
+      const { secret, id } = created[0]!
+      expect(await identity.authenticate(secret, NOW)).toMatchObject({ tenant: 'acme', actor: 'ann', keyId: id })
+      await database.flush()
+      expect((await identity.listKeys({ ...context, unit: database.read }, { tenant })).keys).toMatchObject([
+        {
+          id,
+          status: 'live',
+          last_used_at: new Date(NOW).toISOString(),
+          scopes: ['task:create', 'task:read', 'task:update'],
+        },
+      ])
+      await database.write(tenant, (unit) => identity.revokeKey({ ...context, unit }, { key: 'ann', tenant }))
+      await expect(identity.authenticate(secret, NOW)).rejects.toMatchObject({ code: 'ERR_UNAUTHENTICATED' })
+    })
+  })
+}
