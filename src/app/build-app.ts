@@ -103,6 +103,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
   const { database } = opened
   const identity = createIdentityService({
     store: sqlApiKeyStore,
+    random: deps.random,
     read: database.read,
     noteUse: (tenant, keyId, atMs) =>
       void database.writeSoon(tenant, (unit) => sqlApiKeyStore.touchKey(unit, tenant, keyId, atMs)),
@@ -131,7 +132,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     intervalMs: config.audit.checkpoint_interval_ms,
     logger,
   })
-  const callTool = createPipeline(deps, catalog, skills, { database, trail, logService, checkpointer })
+  const callTool = createPipeline(deps, catalog, skills, { database, identity, trail, logService, checkpointer })
   return {
     callTool,
     database,
@@ -149,6 +150,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
 
 type OpenParts = Readonly<{
   database: Database
+  identity: IdentityService
   trail: TrailService
   logService: ReturnType<typeof createLogService>
   checkpointer: Checkpointer
@@ -214,6 +216,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
             }),
       trail: parts?.trail ?? unavailable,
       log: parts?.logService ?? unavailable,
+      identity: parts?.identity ?? unavailable,
       skills,
       server,
       searchTools: createToolSearch(catalog, config.mode),

@@ -61,7 +61,10 @@ export async function readConfigFile(path: string): Promise<ConfigFile> {
     origin: path,
     position: at(error.pos[0]),
     field: '',
-    rule: `is not valid YAML: ${error.message}`,
+    rule:
+      error.code === 'MULTIPLE_DOCS'
+        ? 'must hold one YAML document; remove "---"'
+        : `is not valid YAML: ${error.message}`,
   }))
 
   let values: Record<string, unknown> = {}

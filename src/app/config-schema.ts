@@ -174,8 +174,6 @@ export const configSchema = z
   )
   .describe('Castellan configuration')
 
-export type ConfigInput = z.input<typeof configSchema>
-
 type FieldKind = 'string' | 'number' | 'boolean' | 'list' | 'word-or-list'
 
 /** One settable value: its dotted path in the file, its environment variable, and how text becomes its value. */

@@ -91,7 +91,7 @@ export function showConfig(loaded: LoadedConfig): readonly ConfigRow[] {
 }
 
 /** `~/.local/share/castellan`, or where the XDG variables say. */
-export function defaultDataDir(env: Environment): string {
+function defaultDataDir(env: Environment): string {
   return join(xdgDir(env, 'XDG_DATA_HOME', '.local/share'), 'castellan')
 }
 

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { canonicalJson } from '../kernel/canonical-json.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import { isCanonicalText } from './canonical-record.ts'
+import { createMemberSpans, type MemberSpans, scanCanonicalObject } from './canonical-scan.ts'
 import { checkThoughtAlone, createThoughtChains } from './thought-chain.ts'
 import { fail } from './verify-problem.ts'
 
@@ -62,26 +63,19 @@ export function createRecordVerifier(tenant: string, { alone = false } = {}): Re
     }
   }
 
+  const spans = createMemberSpans(['at', 'effects', 'kind', 'tenant', 'v'])
+  const tenantText = Buffer.from(JSON.stringify(tenant), 'utf8')
+
   return {
     check(prefixed, seq, line) {
-      const record = parseRecord(prefixed, seq, line)
-      checkShape(record, seq, line)
-      if (record['tenant'] !== tenant) {
-        fail('record-tenant', `Entry ${seq} belongs to another tenant than the log.`, {
-          line,
-          seq,
-          field: 'tenant',
-          expected: tenant,
-          actual: record['tenant'],
-        })
-      }
-      const time = record['at'] as string
-      if (time < lastTime) {
+      if (!isUtf8(prefixed)) fail('record-encoding', `Entry ${seq} is not UTF-8 text.`, { line, seq })
+      const record = readQuickly(prefixed, spans, tenantText) ?? readFully(prefixed, tenant, seq, line)
+      if (record.at < lastTime) {
         reversals++
         firstReversal ??= seq
       }
-      lastTime = time
-      const effects = record['effects'] as readonly unknown[] | undefined
+      lastTime = record.at
+      const { effects } = record
       if (effects === undefined) return
       for (let index = 0; index < effects.length; index++) checkEffect(effects[index], index, seq, line)
     },
@@ -91,14 +85,46 @@ export function createRecordVerifier(tenant: string, { alone = false } = {}): Re
   }
 }
 
+type CheckedRecord = Readonly<{ at: string; effects: readonly unknown[] | undefined }>
+
+/** The common case, several times faster than parsing. Gives up on everything else, also on everything wrong. */
+function readQuickly(prefixed: Buffer, spans: MemberSpans, tenantText: Buffer): CheckedRecord | undefined {
+  if (!scanCanonicalObject(prefixed, 1, spans)) return undefined
+  const { starts, ends } = spans
+  const [at, effects, kind, tenant, version] = [starts[0]!, starts[1]!, starts[2]!, starts[3]!, starts[4]!]
+  const [atEnd, effectsEnd, tenantEnd, versionEnd] = [ends[0]!, ends[1]!, ends[3]!, ends[4]!]
+  if (prefixed[version] !== 0x31 || versionEnd !== version + 1) return undefined
+  if (prefixed[at] !== 0x22 || prefixed[kind] !== 0x22 || tenant < 0) return undefined
+  if (tenantText.compare(prefixed, tenant, tenantEnd) !== 0) return undefined
+  const time = prefixed.toString('latin1', at + 1, atEnd - 1)
+  if (effects < 0) return { at: time, effects: undefined }
+  if (prefixed[effects] !== 0x5b) return undefined
+  return { at: time, effects: JSON.parse(prefixed.toString('utf8', effects, effectsEnd)) }
+}
+
+/** Says exactly what is wrong, and takes what the quick look does not follow. */
+function readFully(prefixed: Buffer, tenant: string, seq: number, line: number): CheckedRecord {
+  const record = parseRecord(prefixed, seq, line)
+  checkShape(record, seq, line)
+  if (record['tenant'] !== tenant) {
+    fail('record-tenant', `Entry ${seq} belongs to another tenant than the log.`, {
+      line,
+      seq,
+      field: 'tenant',
+      expected: tenant,
+      actual: record['tenant'],
+    })
+  }
+  return { at: record['at'] as string, effects: record['effects'] as readonly unknown[] | undefined }
+}
+
 function parseRecord(prefixed: Buffer, seq: number, line: number): unknown {
-  if (!isUtf8(prefixed)) fail('record-encoding', `Entry ${seq} is not UTF-8 text.`, { line, seq })
   const text = prefixed.toString('utf8', 1)
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch {
-    fail('record-json', `Entry ${seq} is not JSON.`, { line, seq })
+    return fail('record-json', `Entry ${seq} is not JSON.`, { line, seq })
   }
   if (!isCanonicalText(text, value)) {
     fail('record-canonical', `Entry ${seq} is not in canonical form (RFC 8785): it was rewritten.`, { line, seq })

@@ -21,6 +21,17 @@ export const limits = {
   toolListPageSize: 200,
   httpSessionsMax: 1_000,
   httpSessionIdleMs: 30 * 60_000,
+  /** Request line and headers of one HTTP request. */
+  httpHeaderBytesMax: 16 * 1024,
+  /** Time that a client has to send all headers, and the whole request; a slower one is answered 408. */
+  httpHeadersTimeoutMs: 10_000,
+  httpRequestTimeoutMs: 60_000,
+  /** How often slow clients are looked for. */
+  httpTimeoutCheckMs: 2_000,
+  httpKeepAliveMs: 65_000,
+  httpConnectionsMax: 4_096,
+  /** What is still read of a refused body, so that the client sees the refusal. */
+  httpLingerMs: 1_000,
   shutdownGraceMs: 5_000,
   exportPageMax: 1_000,
   metadataBytesMax: 65_536,

@@ -43,8 +43,8 @@ export type McpDoor = Readonly<{
 export const SERVER_NAME = 'castellan'
 
 const instructions =
-  'Tools listed here are a curated few. search_tools finds any other tool by what it does and returns its name and arguments; ' +
-  'run_tool then calls it. An error answer carries a code, a message and the next step.'
+  'search_tools finds any tool by what it does and says how to call it; run_tool calls it, whether or not it is listed here. ' +
+  'A failed call answers with a code, a message and what to do next.'
 
 export function createMcpDoor(deps: McpDoorDeps): McpDoor {
   const { host, logger, fixtures } = deps

@@ -181,7 +181,7 @@ export class HttpDoor {
     }
     this.#throughSdk(req, res, (request) => {
       this.#callers.set(request, toolCaller(caller, envelopeClientName(metaOf(body))))
-      return this.#stateless.fetch(request, { parsedBody: body })
+      return this.#stateless.fetch(request, { parsedBody: body }).finally(() => this.#forgetIdle(caller.principal))
     })
   }
 

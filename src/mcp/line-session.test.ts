@@ -110,7 +110,9 @@ describe('tool calls', () => {
     const without = await call(peer, 'run_tool', { name: 'x' })
     expect(without.result).toHaveProperty('structuredContent.error.code', 'ERR_UNKNOWN_TOOL')
   })
+})
 
+describe('tool calls under way', () => {
   it('report progress under the token of the request and only while it grows', async () => {
     const peer = createLinePeer()
     await peer.initialize()

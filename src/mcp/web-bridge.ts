@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /** Between node:http and the web-standard face of the SDK, for everything that is not a plain tool call. */
@@ -32,10 +31,23 @@ export async function sendWebResponse(response: Response, res: ServerResponse): 
   }
   res.once('close', cancel)
   for (let part = await reader.read(); !part.done && !res.destroyed; part = await reader.read()) {
-    if (!res.write(part.value)) await Promise.race([once(res, 'drain'), once(res, 'close')])
+    if (!res.write(part.value)) await drained(res)
   }
   res.off('close', cancel)
   res.end()
+}
+
+/** Resolves when more can be written, or never can be. */
+function drained(res: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      res.off('drain', done)
+      res.off('close', done)
+      resolve()
+    }
+    res.on('drain', done)
+    res.on('close', done)
+  })
 }
 
 /** Reads a body of at most `bytesMax`; `undefined` when there is more, in which case the rest is not kept. */

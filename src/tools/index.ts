@@ -1,3 +1,4 @@
+import { identityTools } from './identity/index.ts'
 import { ledgerTools } from './ledger/index.ts'
 import { logTools } from './log/index.ts'
 import { metaTools } from './meta/index.ts'
@@ -10,4 +11,5 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   ledger: ledgerTools,
   log: logTools,
   server: serverTools,
+  identity: identityTools,
 }

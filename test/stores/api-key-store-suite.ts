@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
 import { localOwner, type TenantId, tenantId } from '../../src/contract/principal.ts'
 import type { ApiKey } from '../../src/domains/identity/ports.ts'
-import { createIdentityService } from '../../src/domains/identity/service.ts'
+import { createIdentityService, type KeyWriting } from '../../src/domains/identity/service.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
 import { sqlApiKeyStore as store } from '../../src/stores/sql/api-key-store.ts'
 
@@ -90,12 +90,12 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
       expect(await store.findKey(database.read, ACME, key.id)).toEqual(key)
     })
 
-    it('refuses a prefix that is in use, and a write with the unit of another tenant', async () => {
+    it('refuses a prefix that is in use, and noting a use with the unit of another tenant', async () => {
       const key = keyOf(ACME)
       await insert(key)
       await expect(insert(keyOf(OTHER, { prefix: key.prefix }))).rejects.toThrow()
       expect(await store.listKeys(database.read, OTHER, 10)).toEqual([])
-      const foreign = database.write(OTHER, (unit) => store.revokeKey(unit, ACME, key.id, NOW))
+      const foreign = database.write(OTHER, (unit) => store.touchKey(unit, ACME, key.id, NOW))
       await expect(foreign).rejects.toThrow()
       expect(await store.findKey(database.read, ACME, key.id)).toEqual(key)
     })
@@ -103,21 +103,24 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
     it('carries a key from its creation to its end', async () => {
       const identity = createIdentityService({
         store,
+        random: systemRandom,
         read: database.read,
         noteUse: (tenant, id, atMs) =>
           void database.writeSoon(tenant, (unit) => store.touchKey(unit, tenant, id, atMs)),
       })
-      const tenant = identity.tenantFor(localOwner, 'acme')
-      const context = { principal: localOwner, nowMs: NOW, random: systemRandom }
+      const tenant = 'acme'
+      const context = { principal: localOwner, nowMs: NOW, record() {} }
       const input = { name: 'ann', role: 'member', tier: 'user', scopes: ['task:*'], tenant }
-      const create = () => database.write(tenant, (unit) => identity.createKey({ ...context, unit }, input))
+      const manage = <T>(work: (context: KeyWriting) => Promise<T>): Promise<T> =>
+        database.write(localOwner.tenant, (unit) => work({ ...context, read: unit, write: unit }))
+      const create = () => manage((managing) => identity.createKey(managing, input))
       const outcomes = await Promise.allSettled([create(), create(), create()])
       const created = outcomes.filter((outcome) => outcome.status === 'fulfilled').map((outcome) => outcome.value)
       expect(created).toHaveLength(1)
       const { secret, id } = created[0]!
       expect(await identity.authenticate(secret, NOW)).toMatchObject({ tenant: 'acme', actor: 'ann', keyId: id })
       await database.flush()
-      expect((await identity.listKeys({ ...context, unit: database.read }, { tenant })).keys).toMatchObject([
+      expect((await identity.listKeys({ ...context, read: database.read }, { tenant })).keys).toMatchObject([
         {
           id,
           status: 'live',
@@ -125,7 +128,7 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
           scopes: ['task:create', 'task:read', 'task:update'],
         },
       ])
-      await database.write(tenant, (unit) => identity.revokeKey({ ...context, unit }, { key: 'ann', tenant }))
+      await manage((managing) => identity.revokeKey(managing, { key: 'ann', tenant }))
       await expect(identity.authenticate(secret, NOW)).rejects.toMatchObject({ code: 'ERR_UNAUTHENTICATED' })
     })
   })

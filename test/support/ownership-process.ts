@@ -5,10 +5,11 @@ import { DatabaseSync } from 'node:sqlite'
 import { type Attachment, attach } from '../../src/app/ownership/attach.ts'
 import { bridgeSession } from '../../src/app/ownership/bridge-session.ts'
 import { createHttpRelay } from '../../src/app/ownership/http-relay.ts'
-import { type LineTransport, streamLines } from '../../src/app/ownership/line-transport.ts'
+import { streamLines } from '../../src/app/ownership/line-transport.ts'
 import type { Owner } from '../../src/app/ownership/owner-server.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
+import type { LineTransport } from '../../src/mcp/line-transport.ts'
 
 /**
  * A process with a toy state, for tests of ownership: `ownership-process.ts stdio|serve DATA_DIR`.
@@ -63,10 +64,7 @@ async function becomeOwner(): Promise<Owner> {
   http.emit('listening')
   return {
     serveLines: (transport) => serveSession(transport, entries),
-    serveHttp(socket) {
-      http.emit('connection', socket)
-      socket.resume()
-    },
+    serveHttp: (socket) => void http.emit('connection', socket),
     async close() {
       http.closeAllConnections()
       http.emit('close')

@@ -62,6 +62,32 @@ function listed(
   }
 }
 
+const text = { type: 'string', description: 'Any text.' }
+
+const plainTools: readonly SampleTool[] = [
+  {
+    listed: listed('ping', 'Answers pong.', {}, { pong: { type: 'boolean' } }),
+    run: () => answer({ pong: true }),
+  },
+  {
+    listed: listed('echo', 'Answers with its argument.', { text }, { text }),
+    run: ({ text: value }) =>
+      typeof value === 'string'
+        ? answer({ text: value })
+        : failure('ERR_INVALID_INPUT', 'text: must be a string', { field: 'text' }),
+  },
+  { listed: listed('fs.read', 'Has a dot in its name.', { text }), run: () => answer({ read: true }) },
+  {
+    listed: listed('picture', 'Answers with a picture.'),
+    run: () => ({
+      json: '{}',
+      isError: false,
+      structured: false,
+      content: [{ type: 'image', data: 'aGk=', mimeType: 'image/png' }],
+    }),
+  },
+]
+
 export function createSampleHost(extraTools = 0): SampleHost {
   const listeners = new Set<() => void>()
   const waiting: SampleHost['waiting'] = []
@@ -72,29 +98,8 @@ export function createSampleHost(extraTools = 0): SampleHost {
   const define = (tool: SampleTool): void => {
     tools.set(tool.listed.name, tool)
   }
-  const text = { type: 'string', description: 'Any text.' }
 
-  define({
-    listed: listed('ping', 'Answers pong.', {}, { pong: { type: 'boolean' } }),
-    run: () => answer({ pong: true }),
-  })
-  define({
-    listed: listed('echo', 'Answers with its argument.', { text }, { text }),
-    run: ({ text: value }) =>
-      typeof value === 'string'
-        ? answer({ text: value })
-        : failure('ERR_INVALID_INPUT', 'text: must be a string', { field: 'text' }),
-  })
-  define({ listed: listed('fs.read', 'Has a dot in its name.', { text }), run: () => answer({ read: true }) })
-  define({
-    listed: listed('picture', 'Answers with a picture.'),
-    run: () => ({
-      json: '{}',
-      isError: false,
-      structured: false,
-      content: [{ type: 'image', data: 'aGk=', mimeType: 'image/png' }],
-    }),
-  })
+  for (const tool of plainTools) define(tool)
   define({
     listed: listed('run_tool', 'Runs another tool.', { name: text }),
     run: ({ name }) => failure('ERR_UNKNOWN_TOOL', `There is no tool ${String(name)}`, { name: String(name) }),

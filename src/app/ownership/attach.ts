@@ -5,7 +5,7 @@ import { limits } from '../../contract/limits.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { type Hello, helloLine, PROTOCOL, parseAnswer, readFirstLine } from './hello.ts'
-import { createLinePair, type FlowLineTransport, streamLines } from './line-transport.ts'
+import { createLinePair, type FlowLines, streamLines } from './line-transport.ts'
 import {
   newSocketPath,
   prepareDataDir,
@@ -31,8 +31,8 @@ export type AttachOptions = Readonly<{
   startTimeoutMs?: number
 }>
 
-export type LineConnection = Readonly<{
-  transport: FlowLineTransport
+export type OwnerConnection = Readonly<{
+  transport: FlowLines
   /** The owner is this process: the connection cannot be lost while the process lives. */
   isLocal: boolean
   ownerPid: number
@@ -48,7 +48,7 @@ export type Attachment = Readonly<{
   isOwner(): boolean
   onOwnerChanged(listener: (ownerPid: number) => void): () => void
   /** A connection to the owner, wherever it is. Rejects with ERR_OWNER_LOST when there is none for `timeoutMs`. */
-  openLines(hello: Hello, timeoutMs: number): Promise<LineConnection>
+  openLines(hello: Hello, timeoutMs: number): Promise<OwnerConnection>
   openHttp(hello: Hello, timeoutMs: number): Promise<HttpConnection>
   /** Leaves. An owner finishes what is under way, closes the state and only then lets another have it. */
   close(): Promise<void>
@@ -215,13 +215,13 @@ async function open(member: Membership, hello: Hello, timeoutMs: number): Promis
   }
 }
 
-function localLines(owner: Owner, hello: Hello): LineConnection {
+function localLines(owner: Owner, hello: Hello): OwnerConnection {
   const [near, far] = createLinePair()
   owner.serveLines(far, hello)
   return { transport: near, isLocal: true, ownerPid: process.pid }
 }
 
-function distantLines({ socket, pid }: Connected): LineConnection {
+function distantLines({ socket, pid }: Connected): OwnerConnection {
   const transport = streamLines({
     input: socket,
     output: socket,

@@ -1,22 +1,23 @@
+import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
 import { silentLogger } from '../../kernel/logger.ts'
-import type { LineConnection } from './attach.ts'
+import type { OwnerConnection } from './attach.ts'
 import { type Bridge, bridgeSession } from './bridge-session.ts'
-import { createLinePair, type FlowLineTransport } from './line-transport.ts'
+import { createLinePair, type FlowLines, streamLines } from './line-transport.ts'
 
 type Scene = Readonly<{
   bridge: Bridge
-  client: FlowLineTransport
+  client: FlowLines
   /** What the client has received. */
   received: string[]
   /** Lets an owner appear; gives its end of the connection and what it has received. */
-  ownerAppears(isLocal: boolean): Promise<{ owner: FlowLineTransport; received: string[] }>
+  ownerAppears(isLocal: boolean): Promise<{ owner: FlowLines; received: string[] }>
 }>
 
 function scene(openTimeoutMs = 10_000): Scene {
   const [client, far] = createLinePair()
   const received: string[] = []
-  const available: LineConnection[] = []
+  const available: OwnerConnection[] = []
   let taken = (): void => {}
   client.onLine((line) => received.push(line))
   const bridge = bridgeSession({
@@ -122,8 +123,11 @@ test('while nobody takes over requests fail in time; afterwards the session goes
   client.send(line({ id: 3, method: 'ping' }))
   await expect.poll(() => received).toHaveLength(3)
   const { received: atOwner } = await ownerAppears(false)
-  client.send(line({ id: 4, method: 'ping' }))
-  await expect.poll(() => atOwner).toEqual([line({ id: 4, method: 'ping' })])
+  const probe = (): number => {
+    if (atOwner.length === 0) client.send(line({ id: 4, method: 'ping' }))
+    return atOwner.length
+  }
+  await expect.poll(probe).toBe(1)
 })
 
 test('an owner that closes in order is told when the client holds back, and nothing is sent after that', async () => {
@@ -151,4 +155,27 @@ test('the bridge ends when the client has left and the last answer is out', asyn
   owner.send(line({ id: 1, result: {} }))
   await bridge.closed
   expect(received).toEqual([line({ id: 1, result: {} })])
+})
+
+test('a line over the limit is answered with its id and the limit, and the session goes on', async () => {
+  const input = new PassThrough()
+  const output = new PassThrough()
+  const [near, far] = createLinePair()
+  const owner: string[] = []
+  far.onLine((text) => owner.push(text))
+  bridgeSession({
+    client: streamLines({ input, output, lineBytesMax: 100, pauseInputWhenFull: true }),
+    attachment: { openLines: async () => ({ transport: near, isLocal: true, ownerPid: 7 }) },
+    hello: { door: 'stdio' },
+    isReadOnlyTool: () => false,
+    logger: silentLogger,
+    lineBytesMax: 100,
+  })
+  input.write(`${line({ id: 5, method: 'tools/call', params: { name: 'x'.repeat(200) } })}\n`)
+  input.write(`${line({ id: 6, method: 'ping' })}\n`)
+  const answer = await new Promise((resolve) => output.once('data', resolve))
+  expect(JSON.parse(String(answer))).toMatchObject({
+    error: { code: -32600, data: { code: 'ERR_TOO_LARGE', limit: 100 } },
+  })
+  await expect.poll(() => owner).toEqual([line({ id: 6, method: 'ping' })])
 })

@@ -2,19 +2,22 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import type { Attachment, LineConnection } from './attach.ts'
+import type { OversizedLine } from '../../mcp/line-transport.ts'
+import type { Attachment, OwnerConnection } from './attach.ts'
 import type { Hello } from './hello.ts'
-import type { FlowLineTransport } from './line-transport.ts'
+import type { FlowLines } from './line-transport.ts'
 import { CLOSING, HELD } from './owner-server.ts'
 import { createRequestLedger, type RequestLedger } from './request-ledger.ts'
 
 export type BridgeOptions = Readonly<{
-  client: FlowLineTransport
+  client: FlowLines
   attachment: Pick<Attachment, 'openLines'>
   hello: Hello
   /** Whether a call of this tool can be repeated after the owner was lost. */
   isReadOnlyTool: (name: string, args: unknown) => boolean
   logger: Logger
+  /** The limit that `client` keeps, for the message about a longer line. */
+  lineBytesMax?: number
   /** How long requests wait for a new owner before they fail. */
   takeoverTimeoutMs?: number
   /** How long a client that has gone waits for its last answers. */
@@ -29,6 +32,9 @@ export type Bridge = Readonly<{
 
 export const TAKEOVER_TIMEOUT_MS = 2_000
 const REFUSED_PAUSE_MS = 100
+/** How long the last answers may take to leave towards a client that reads slowly. */
+const FLUSH_MS = 2_000
+const INVALID_REQUEST = -32600
 
 type Conversation = {
   readonly options: BridgeOptions
@@ -36,7 +42,7 @@ type Conversation = {
   readonly ledger: RequestLedger
   readonly finished: PromiseWithResolvers<void>
   /** The connection to the owner; undefined while there is none. */
-  link: LineConnection | undefined
+  link: OwnerConnection | undefined
   /** Lines that wait for an owner. Undefined while lines go straight on, or are refused because nobody took over in time. */
   held: string[] | undefined
   isClientGone: boolean
@@ -71,6 +77,7 @@ export function bridgeSession(options: BridgeOptions): Bridge {
     finishWhenAnswered(talk)
   })
   client.onLine((line) => toOwner(talk, line))
+  client.onOversizedLine((line) => void refuseOversized(talk, line))
   client.pause()
   void join(talk)
   return { closed: talk.finished.promise, close: () => finish(talk) }
@@ -80,9 +87,9 @@ function finish(talk: Conversation): void {
   if (talk.isFinished) return
   talk.isFinished = true
   clearTimeout(talk.linger)
-  talk.link?.transport.close()
-  talk.options.client.close()
-  talk.finished.resolve()
+  void talk.link?.transport.close()
+  const flushed = talk.options.client.close()
+  void Promise.race([flushed, delay(FLUSH_MS, undefined, { ref: false })]).then(() => talk.finished.resolve())
 }
 
 /** A session in this process ends by itself and then closes its end; only for a distant one the answers are counted. */
@@ -95,7 +102,7 @@ function tell({ options, link }: Conversation, lines: readonly string[]): void {
 }
 
 /** An owner in this process cannot be lost, so nothing need be remembered: its lines pass without a look. */
-const isDirect = ({ isLocal }: LineConnection, ledger: RequestLedger): boolean => isLocal && !ledger.mustKeepWatching()
+const isDirect = ({ isLocal }: OwnerConnection, ledger: RequestLedger): boolean => isLocal && !ledger.mustKeepWatching()
 
 function toOwner(talk: Conversation, line: string): void {
   const { link, ledger, held } = talk
@@ -108,7 +115,7 @@ function toOwner(talk: Conversation, line: string): void {
   }
 }
 
-function fromOwner(talk: Conversation, from: LineConnection, line: string): void {
+function fromOwner(talk: Conversation, from: OwnerConnection, line: string): void {
   const { ledger } = talk
   if (isDirect(from, ledger)) {
     talk.options.client.send(line)
@@ -138,7 +145,7 @@ function release(talk: Conversation): void {
   for (const line of lines) toOwner(talk, line)
 }
 
-function lost(talk: Conversation, from: LineConnection): void {
+function lost(talk: Conversation, from: OwnerConnection): void {
   if (talk.link !== from) return
   const { ledger, options } = talk
   talk.link = undefined
@@ -177,7 +184,7 @@ async function join(talk: Conversation): Promise<void> {
   finishWhenAnswered(talk)
 }
 
-async function nextLink(talk: Conversation): Promise<LineConnection | undefined> {
+async function nextLink(talk: Conversation): Promise<OwnerConnection | undefined> {
   const { options, ledger, takeoverTimeoutMs } = talk
   while (!talk.isFinished) {
     try {
@@ -194,6 +201,18 @@ async function nextLink(talk: Conversation): Promise<LineConnection | undefined>
     }
   }
   return undefined
+}
+
+/** The owner never sees such a line, so it is answered here. What reads its id is loaded only now: it is rarely needed. */
+async function refuseOversized(talk: Conversation, { head, tail }: OversizedLine): Promise<void> {
+  const { idAtTheEnds } = await import('../../mcp/line-session.ts')
+  const limit = talk.options.lineBytesMax ?? limits.messageBytesMax
+  const error = {
+    code: INVALID_REQUEST,
+    message: `Invalid Request: a message must not exceed ${limit} bytes`,
+    data: { code: 'ERR_TOO_LARGE', limit },
+  }
+  tell(talk, [JSON.stringify({ jsonrpc: '2.0', id: idAtTheEnds(head, tail), error })])
 }
 
 const noOwner = ({ takeoverTimeoutMs }: Conversation): string =>

@@ -27,7 +27,10 @@ export function createHttpRelay(options: HttpRelayOptions): (socket: Socket) => 
       (connection) => {
         socket.off('error', onEarlyError)
         if (connection.kind === 'relay') relay(socket, connection.socket)
-        else if (!socket.destroyed) connection.owner.serveHttp(socket, hello)
+        else if (!socket.destroyed) {
+          connection.owner.serveHttp(socket, hello)
+          socket.resume()
+        }
       },
       (error: unknown) => {
         logger.warn('a connection found no owner of the state', { error: (error as Error).message })

@@ -1,54 +1,24 @@
 import { PassThrough } from 'node:stream'
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createLinePair, createLineSplitter, streamLines } from './line-transport.ts'
-
-function split(chunks: readonly Buffer[], lineBytesMax = 1_000): { lines: string[]; oversize: number } {
-  const lines: string[] = []
-  let oversize = 0
-  const splitter = createLineSplitter({
-    lineBytesMax,
-    onLine: (line) => lines.push(line),
-    onOversize: () => oversize++,
-  })
-  for (const chunk of chunks) splitter.push(chunk)
-  return { lines, oversize }
-}
-
-function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
-  const at = [...new Set(places.map((place) => place % (bytes.length + 1)))].sort((left, right) => left - right)
-  return [0, ...at].map((start, index) => bytes.subarray(start, at[index] ?? bytes.length))
-}
-
-describe('createLineSplitter', () => {
-  const text = fc.string({ unit: 'grapheme', maxLength: 40 }).map((line) => line.replace(/[\r\n]/g, ''))
-
-  test('gives the same lines however the bytes are cut', () => {
-    fc.assert(
-      fc.property(fc.array(text), fc.array(fc.nat()), (lines, places) => {
-        const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(''))
-        expect(split(cut(bytes, places)).lines).toEqual(lines.filter((line) => line !== ''))
-      }),
-    )
-  })
-
-  test('drops exactly the lines over the limit, in any cut', () => {
-    fc.assert(
-      fc.property(fc.array(fc.nat({ max: 60 })), fc.array(fc.nat()), (lengths, places) => {
-        const lines = lengths.map((length) => 'x'.repeat(length))
-        const result = split(cut(Buffer.from(lines.map((line) => `${line}\n`).join('')), places), 20)
-        expect(result.lines).toEqual(lines.filter((line) => line.length > 0 && line.length <= 20))
-        expect(result.oversize).toBe(lines.filter((line) => line.length > 20).length)
-      }),
-    )
-  })
-
-  test('accepts a carriage return before the line end', () => {
-    expect(split([Buffer.from('{"a":1}\r\n{}\r\n')]).lines).toEqual(['{"a":1}', '{}'])
-  })
-})
+import { createLinePair, streamLines } from './line-transport.ts'
 
 describe('streamLines', () => {
+  test('gives lines in order, reports the long one, and takes the last without its line end', async () => {
+    const input = new PassThrough()
+    const transport = streamLines({ input, output: new PassThrough(), lineBytesMax: 20, pauseInputWhenFull: true })
+    const seen: string[] = []
+    transport.onOversizedLine(({ head }) => seen.push(`long ${head.slice(0, 3)}`))
+    transport.onLine((line) => seen.push(line))
+    const closed = new Promise<void>((resolve) => transport.onClose(resolve))
+    input.write('one\nxyz')
+    input.write(`${'x'.repeat(30)}\n`)
+    input.write(Buffer.from('Θ').subarray(0, 1))
+    input.write(Buffer.from('Θ').subarray(1))
+    input.end()
+    await closed
+    expect(seen).toEqual(['one', 'long xyz', 'Θ'])
+  })
+
   test('sends the lines of one turn in one write', async () => {
     const output = new PassThrough()
     const transport = streamLines({ input: new PassThrough(), output, lineBytesMax: 100, pauseInputWhenFull: true })

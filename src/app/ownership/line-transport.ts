@@ -1,100 +1,26 @@
 import type { Readable, Writable } from 'node:stream'
+import { LineSplitter, type LineTransport, type OversizedLine } from '../../mcp/line-transport.ts'
 
 /**
- * Newline-delimited text in both directions; what MCP sessions run on. Lines have no line end. The handlers are set once,
- * by the one user of the transport; nothing is read before there is a line handler.
+ * A line transport that can be slowed down, so that a slow reader costs no memory here. Nothing is read before there is a
+ * line handler.
  */
-export type LineTransport = Readonly<{
-  onLine(handler: (line: string) => void): void
-  send(line: string): void
-  /** Nothing more will arrive. What is sent afterwards still goes out, until `close`. */
-  onClose(handler: () => void): void
-  /** What was sent goes out first. */
-  close(): void
-}>
-
-/** A transport that can be slowed down, so that a slow reader costs no memory here. */
-export type FlowLineTransport = Omit<LineTransport, 'send'> &
+export type FlowLines = Omit<LineTransport, 'send' | 'close' | 'onOversizedLine'> &
   Readonly<{
     /** False: taken, but wait for `onDrain` before sending more. */
     send(line: string): boolean
+    onOversizedLine(handler: (line: OversizedLine) => void): void
     onDrain(handler: () => void): void
     pause(): void
     resume(): void
+    /** Resolves when what was sent has left this process, or cannot any more. */
+    close(): Promise<void>
   }>
-
-export type LineSplitter = Readonly<{ push(chunk: Buffer): void }>
-
-const NEWLINE = 0x0a
-
-/**
- * Cuts bytes into lines. Bytes are decoded only in whole lines, so a character never splits; a line over the limit is
- * dropped as it arrives and reported when it ends.
- */
-export function createLineSplitter(options: {
-  lineBytesMax: number
-  onLine: (line: string) => void
-  onOversize: () => void
-}): LineSplitter {
-  const { lineBytesMax, onLine, onOversize } = options
-  let carry: Buffer[] = []
-  let carryBytes = 0
-  let isOversize = false
-
-  const keep = (rest: Buffer): void => {
-    if (rest.length === 0) return
-    carryBytes += rest.length
-    if (isOversize || carryBytes > lineBytesMax) {
-      isOversize = true
-      carry = []
-    } else carry.push(rest)
-  }
-  const deliver = (text: string): void => {
-    const line = text.endsWith('\r') ? text.slice(0, -1) : text
-    if (line !== '') onLine(line)
-  }
-
-  return {
-    push(chunk) {
-      let start = 0
-      if (carryBytes > 0) {
-        const end = chunk.indexOf(NEWLINE)
-        keep(end === -1 ? chunk : chunk.subarray(0, end))
-        if (end === -1) return
-        const text = isOversize ? undefined : Buffer.concat(carry).toString('utf8')
-        carry = []
-        carryBytes = 0
-        isOversize = false
-        start = end + 1
-        if (text === undefined) onOversize()
-        else deliver(text)
-      }
-      const last = chunk.lastIndexOf(NEWLINE)
-      if (last < start) {
-        keep(chunk.subarray(start))
-        return
-      }
-      if (last - start > lineBytesMax) {
-        while (start <= last) {
-          const end = chunk.indexOf(NEWLINE, start)
-          if (end - start > lineBytesMax) onOversize()
-          else deliver(chunk.toString('utf8', start, end))
-          start = end + 1
-        }
-      } else {
-        for (const text of chunk.toString('utf8', start, last).split('\n')) deliver(text)
-      }
-      keep(chunk.subarray(last + 1))
-    },
-  }
-}
 
 export type StreamLinesOptions = Readonly<{
   input: Readable
   output: Writable
   lineBytesMax: number
-  /** A line over the limit came in and was dropped. */
-  onOversize?: () => void
   /**
    * Stop reading while the peer does not take what we send. For the end that answers requests; an end that only passes
    * lines on must keep reading, or both ends could wait for each other.
@@ -106,21 +32,21 @@ export type StreamLinesOptions = Readonly<{
 
 const BUFFERED_BYTES_MAX = 64 * 1024 * 1024
 
-/** Lines over a pair of streams, or over one duplex stream given twice. Lines sent in one turn leave in one write. */
-export function streamLines(options: StreamLinesOptions): FlowLineTransport {
-  const { input, output, lineBytesMax, pauseInputWhenFull, bufferedBytesMax = BUFFERED_BYTES_MAX } = options
-  let outgoing = ''
-  let isFlushScheduled = false
-  let isFull = false
+/** Lines over a pair of streams, or over one duplex stream given twice. */
+export function streamLines(options: StreamLinesOptions): FlowLines {
+  const { input, output, pauseInputWhenFull } = options
+  const splitter = new LineSplitter(options.lineBytesMax)
   let isEnded = false
-  let isClosed = false
   let isPausedByUser = false
-  let lineHandler: (line: string) => void = () => {}
   let closeHandler: (() => void) | undefined
   let drainHandler: (() => void) | undefined
 
+  const outbox = createOutbox(output, options.bufferedBytesMax ?? BUFFERED_BYTES_MAX, () => {
+    flow()
+    if (!outbox.isFull()) drainHandler?.()
+  })
   const flow = (): void => {
-    if (isPausedByUser || (pauseInputWhenFull && isFull)) input.pause()
+    if (isPausedByUser || (pauseInputWhenFull && outbox.isFull())) input.pause()
     else input.resume()
   }
   const ended = (): void => {
@@ -128,47 +54,26 @@ export function streamLines(options: StreamLinesOptions): FlowLineTransport {
     isEnded = true
     closeHandler?.()
   }
-  const flush = (): void => {
-    isFlushScheduled = false
-    if (outgoing === '' || output.destroyed) return
-    const text = outgoing
-    outgoing = ''
-    const hasRoom = output.write(text)
-    if (output.writableLength > bufferedBytesMax) output.destroy()
-    if (hasRoom || isFull) return
-    isFull = true
+  const pauseByUser = (isPaused: boolean): void => {
+    isPausedByUser = isPaused
     flow()
   }
-  const splitter = createLineSplitter({
-    lineBytesMax,
-    onLine: (line) => lineHandler(line),
-    onOversize: options.onOversize ?? (() => {}),
-  })
 
   input.on('data', (chunk: Buffer) => splitter.push(chunk))
+  input.on('end', () => splitter.end())
   input.pause()
   for (const event of ['end', 'close', 'error']) input.on(event, ended)
   for (const event of ['close', 'error']) output.on(event, ended)
-  output.on('drain', () => {
-    isFull = false
-    flow()
-    drainHandler?.()
-  })
 
   return {
     onLine(handler) {
-      lineHandler = handler
+      splitter.onLine = handler
       flow()
     },
-    send(line) {
-      if (isClosed) return true
-      outgoing += `${line}\n`
-      if (!isFlushScheduled) {
-        isFlushScheduled = true
-        setImmediate(flush)
-      }
-      return !isFull
+    onOversizedLine(handler) {
+      splitter.onOversizedLine = handler
     },
+    send: outbox.send,
     onClose(handler) {
       closeHandler = handler
       if (isEnded) handler()
@@ -176,22 +81,53 @@ export function streamLines(options: StreamLinesOptions): FlowLineTransport {
     onDrain(handler) {
       drainHandler = handler
     },
-    pause() {
-      isPausedByUser = true
-      flow()
+    pause: () => pauseByUser(true),
+    resume: () => pauseByUser(false),
+    async close() {
+      await outbox.end()
+      input.destroy()
     },
-    resume() {
-      isPausedByUser = false
-      flow()
+  }
+}
+
+type Outbox = Readonly<{ send(line: string): boolean; isFull(): boolean; end(): Promise<void> }>
+
+/** Lines sent in one turn leave in one write. `onFlow` tells that the outbox became full or empty. */
+function createOutbox(output: Writable, bufferedBytesMax: number, onFlow: () => void): Outbox {
+  let outgoing = ''
+  let isFull = false
+  let isEnded = false
+  const gone = Promise.withResolvers<void>()
+  const flush = (): void => {
+    if (outgoing === '' || output.destroyed) return
+    const text = outgoing
+    outgoing = ''
+    const hasRoom = output.write(text)
+    if (output.writableLength > bufferedBytesMax) output.destroy()
+    if (hasRoom || isFull) return
+    isFull = true
+    onFlow()
+  }
+  output.on('drain', () => {
+    isFull = false
+    onFlow()
+  })
+  return {
+    send(line) {
+      if (isEnded) return true
+      if (outgoing === '') process.nextTick(flush)
+      outgoing += `${line}\n`
+      return !isFull
     },
-    close() {
-      if (isClosed) return
-      isClosed = true
+    isFull: () => isFull,
+    end() {
+      if (isEnded) return gone.promise
+      isEnded = true
       flush()
-      const same = (input as unknown) === output
-      if (output.writable) output.end(() => same && input.destroy())
-      else if (same) input.destroy()
-      if (!same) input.destroy()
+      output.once('close', gone.resolve)
+      if (output.writable) output.end(gone.resolve)
+      else gone.resolve()
+      return gone.promise
     },
   }
 }
@@ -200,13 +136,13 @@ export function streamLines(options: StreamLinesOptions): FlowLineTransport {
  * Two ends in one process; a line is handed over in the sender's turn. Closing one end tells the other, which may still
  * send what it has until it closes too.
  */
-export function createLinePair(): readonly [FlowLineTransport, FlowLineTransport] {
+export function createLinePair(): readonly [FlowLines, FlowLines] {
   type End = { handler?: (line: string) => void; early: string[]; onClose?: () => void; isClosed: boolean }
   const ends: readonly [End, End] = [
     { early: [], isClosed: false },
     { early: [], isClosed: false },
   ]
-  const transport = (own: End, other: End): FlowLineTransport => ({
+  const transport = (own: End, other: End): FlowLines => ({
     onLine(handler) {
       own.handler = handler
       const { early } = own
@@ -223,10 +159,11 @@ export function createLinePair(): readonly [FlowLineTransport, FlowLineTransport
       own.onClose = handler
       if (other.isClosed) handler()
     },
+    onOversizedLine() {},
     onDrain() {},
     pause() {},
     resume() {},
-    close() {
+    async close() {
       if (own.isClosed) return
       own.isClosed = true
       other.onClose?.()

@@ -1,13 +1,14 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Logger } from '../../kernel/logger.ts'
+import type { LineTransport } from '../../mcp/line-transport.ts'
 import { answerLine, type Hello, PROTOCOL, parseHello, readFirstLine } from './hello.ts'
-import { type FlowLineTransport, type LineTransport, streamLines } from './line-transport.ts'
+import { type FlowLines, streamLines } from './line-transport.ts'
 
 /** What the process that owns the state does for everyone. Made by the app, once per ownership. */
 export type Owner = Readonly<{
   /** Runs an MCP session. `hello` says for whom; the transport is closed when the session is over. */
   serveLines(transport: LineTransport, hello: Hello): void
-  /** Takes over a connection that speaks HTTP. The socket is paused; its remote address is the client's. */
+  /** Takes over a connection that speaks HTTP, for which no byte has been read. Its remote address is the client's. */
   serveHttp(socket: Socket, hello: Hello): void
   /** Finishes or fails what is under way, then closes the state. */
   close(): Promise<void>
@@ -120,6 +121,7 @@ function serve(
     case 'http':
       showRemote(socket, hello)
       owner.serveHttp(socket, hello)
+      socket.resume()
       return
     default: {
       const lines = streamLines({ input: socket, output: socket, lineBytesMax, pauseInputWhenFull: true })
@@ -141,7 +143,7 @@ function showRemote(socket: Socket, { remote }: Hello): void {
 type BridgeEnd = Readonly<{ transport: LineTransport; hold(): Promise<void> }>
 
 /** The owner's end of a bridge: the session's lines, with the words about holding taken out. */
-function createBridgeEnd(lines: FlowLineTransport, onGone: () => void): BridgeEnd {
+function createBridgeEnd(lines: FlowLines, onGone: () => void): BridgeEnd {
   const held = Promise.withResolvers<void>()
   let isGone = false
   let sessionClosed = (): void => {}

@@ -1,17 +1,26 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { AppError } from '../../contract/app-error.ts'
+import type { EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted, type Permission, permissions } from '../../contract/permissions.ts'
 import { localOwner, type Principal, roles, tenantId, tierAllows, tiers } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import { type Random, systemRandom } from '../../kernel/random.ts'
 import type { ApiKey, ApiKeyStore } from './ports.ts'
-import { type CreateKeyInput, createIdentityService } from './service.ts'
+import { type CreateKeyInput, createIdentityService, type KeyWriting } from './service.ts'
 
 const NOW = Date.parse('2026-01-01T00:00:00Z')
 const unit = { __unit: 'write' } as WriteUnit
 const read: ReadUnit = { __unit: 'read' }
+
+const by = (principal: Principal, nowMs = NOW, record: KeyWriting['record'] = () => {}): KeyWriting => ({
+  principal,
+  nowMs,
+  read,
+  write: unit,
+  record,
+})
 
 /** The port over an array, with the calls that reached it. */
 function memoryStore() {
@@ -52,20 +61,22 @@ function memoryStore() {
   return { store, prefixLookups, rows: () => rows }
 }
 
-function setUp() {
+function setUp(random: Random = systemRandom) {
   const memory = memoryStore()
+  const effects: EffectRecord[] = []
   const uses: [string, string, number][] = []
   const identity = createIdentityService({
     store: memory.store,
+    random,
     read,
     noteUse: (tenant, keyId, atMs) => uses.push([tenant, keyId, atMs]),
   })
   const create = (input: Partial<CreateKeyInput> = {}, principal = localOwner, nowMs = NOW) =>
     identity.createKey(
-      { principal, nowMs, unit, random: systemRandom },
+      by(principal, nowMs, (effect) => effects.push(effect)),
       { name: 'agent-alice', role: 'member', tier: 'user', ...input },
     )
-  return { identity, create, uses, ...memory }
+  return { identity, create, uses, effects, ...memory }
 }
 
 const codeOf = async (promise: Promise<unknown>): Promise<string> => {
@@ -97,9 +108,34 @@ describe('creating a key', () => {
     })
     const secretPart = created.secret.slice(13)
     expect(JSON.stringify(rows())).not.toContain(secretPart)
-    const listed = await identity.listKeys({ principal: localOwner, nowMs: NOW, unit: read })
+    const listed = await identity.listKeys(by(localOwner))
     expect(listed).toEqual({ keys: [{ ...created, secret: undefined }], truncated: false })
     expect(JSON.stringify(listed)).not.toContain(rows()[0]!.hash)
+  })
+
+  it('records what the key is, without its secret and its hash', async () => {
+    const { create, rows, effects } = setUp()
+    const created = await create({ tenant: 'acme', scopes: ['task:read'], expires_in: '90d' })
+    const { id, prefix } = created
+    expect(effects).toEqual([
+      {
+        kind: 'api_key_created',
+        body: {
+          id,
+          prefix,
+          name: 'agent-alice',
+          tenant: 'acme',
+          role: 'member',
+          tier: 'user',
+          scopes: ['task:read'],
+          expires_at: '2026-04-01T00:00:00.000Z',
+          created_by: 'owner',
+        },
+      },
+    ])
+    expect(await codeOf(create({ tenant: 'acme' }))).toMatch(/^ERR_ALREADY_EXISTS/)
+    expect(effects).toHaveLength(1)
+    expect(JSON.stringify(effects)).not.toContain(rows()[0]!.hash)
   })
 
   it.each([
@@ -150,15 +186,14 @@ describe('creating a key', () => {
     const later = NOW + 60_000
     const second = await create({}, localOwner, later)
     expect(second.id).not.toBe(first.id)
-    await identity.revokeKey({ principal: localOwner, nowMs: later, unit }, { key: second.id })
+    await identity.revokeKey(by(localOwner, later), { key: second.id })
     await create({}, localOwner, later)
   })
 
   it('takes another prefix when one is in use', async () => {
-    const { identity, rows } = setUp()
     let call = 0
-    const random: Random = { bytes: (count) => Buffer.alloc(count, call++ < 4 ? 1 : call) }
-    const context = { principal: localOwner, nowMs: NOW, unit, random }
+    const { identity, rows } = setUp({ bytes: (count) => Buffer.alloc(count, call++ < 4 ? 1 : call) })
+    const context = by(localOwner)
     await identity.createKey(context, { name: 'a', role: 'member', tier: 'user' })
     await identity.createKey(context, { name: 'b', role: 'member', tier: 'user' })
     const [a, b] = rows()
@@ -173,7 +208,7 @@ describe('creating a key', () => {
     expect(await codeOf(create({ name: 'child' }, principal))).toMatch(/^ERR_PERMISSION_DENIED expires_at/)
     expect(await codeOf(create({ name: 'child', expires_in: '2h' }, principal))).toMatch(/^ERR_PERMISSION_DENIED/)
     await create({ name: 'child', expires_in: '30m' }, principal)
-    await identity.revokeKey({ principal: localOwner, nowMs: NOW, unit }, { key: parent.id })
+    await identity.revokeKey(by(localOwner), { key: parent.id })
     expect(await codeOf(create({ name: 'late', expires_in: '30m' }, principal))).toMatch(/^ERR_PERMISSION_DENIED/)
   })
 
@@ -248,7 +283,7 @@ describe('authenticating', () => {
     const live = await create()
     const revoked = await create({ name: 'revoked' })
     const expired = await create({ name: 'expired', expires_in: 1 })
-    await identity.revokeKey({ principal: localOwner, nowMs: NOW, unit }, { key: 'revoked' })
+    await identity.revokeKey(by(localOwner), { key: 'revoked' })
     const wrong = `${live.secret.slice(0, -1)}${live.secret.endsWith('A') ? 'E' : 'A'}`
     const tokens = [
       `cst_00000000_${live.secret.slice(13)}`,
@@ -295,7 +330,7 @@ describe('authenticating', () => {
     const elsewhere = await create({ name: 'elsewhere' })
     await identity.authenticate(here.secret, NOW)
     await identity.authenticate(elsewhere.secret, NOW)
-    await identity.revokeKey({ principal: localOwner, nowMs: NOW, unit }, { key: here.id })
+    await identity.revokeKey(by(localOwner), { key: here.id })
     await store.revokeKey(unit, tenantId('local'), elsewhere.id, NOW)
     expect(await codeOf(identity.authenticate(here.secret, NOW))).toMatch(/^ERR_UNAUTHENTICATED/)
     expect(await codeOf(identity.authenticate(elsewhere.secret, NOW + limits.apiKeyCacheMs))).toMatch(
@@ -313,13 +348,10 @@ describe('authenticating', () => {
         return true
       },
     }
-    const identity = createIdentityService({ store, read, noteUse() {} })
-    const { secret, id } = await identity.createKey(
-      { principal: localOwner, nowMs: NOW, unit, random: systemRandom },
-      { name: 'a', role: 'member', tier: 'user' },
-    )
+    const identity = createIdentityService({ store, random: systemRandom, read, noteUse() {} })
+    const { secret, id } = await identity.createKey(by(localOwner), { name: 'a', role: 'member', tier: 'user' })
     await identity.authenticate(secret, NOW)
-    await identity.revokeKey({ principal: localOwner, nowMs: NOW, unit }, { key: id })
+    await identity.revokeKey(by(localOwner), { key: id })
     await identity.authenticate(secret, NOW)
     for (const commit of pending) await commit()
     expect(await codeOf(identity.authenticate(secret, NOW))).toMatch(/^ERR_UNAUTHENTICATED/)
@@ -338,7 +370,12 @@ describe('authenticating', () => {
     for (let atMs = NOW; atMs < NOW + 180_000; atMs += 500) await identity.authenticate(secret, atMs)
     expect(uses).toEqual([0, 60_000, 120_000].map((offset) => ['local', id, NOW + offset]))
     await store.touchKey(unit, tenantId('local'), id, NOW + 120_000)
-    const restarted = createIdentityService({ store, read, noteUse: () => uses.push(['again', id, 0]) })
+    const restarted = createIdentityService({
+      store,
+      random: systemRandom,
+      read,
+      noteUse: () => uses.push(['again', id, 0]),
+    })
     await restarted.authenticate(secret, NOW + 150_000)
     expect(uses).toHaveLength(3)
   })
@@ -350,7 +387,7 @@ describe('managing keys', () => {
   it('needs the permission', async () => {
     const { identity } = setUp()
     const principal: Principal = { ...admin, role: 'editor' }
-    const context = { principal, nowMs: NOW, unit, random: systemRandom }
+    const context = by(principal)
     const input = { name: 'x', role: 'member', tier: 'user' }
     expect(await codeOf(identity.createKey(context, input))).toBe(
       'ERR_PERMISSION_DENIED apiKey:create is needed for this',
@@ -364,7 +401,7 @@ describe('managing keys', () => {
   it('does not reach another tenant, and answers for its keys as for none', async () => {
     const { identity, create } = setUp()
     const foreign = await create({ tenant: 'other' })
-    const context = { principal: admin, nowMs: NOW, unit, random: systemRandom }
+    const context = by(admin)
     expect(await codeOf(identity.revokeKey(context, { key: foreign.id }))).toBe(
       await codeOf(identity.revokeKey(context, { key: 'key_none' })),
     )
@@ -373,8 +410,8 @@ describe('managing keys', () => {
     expect(await codeOf(identity.revokeKey(context, { key: foreign.id, tenant: 'other' }))).toMatch(
       /^ERR_PERMISSION_DENIED tenant/,
     )
-    expect(() => identity.tenantFor(admin, 'other')).toThrow(AppError)
-    expect(identity.tenantFor(localOwner, 'other')).toBe('other')
+    expect(await codeOf(create({ name: 'mine', tenant: 'other' }, admin))).toMatch(/^ERR_PERMISSION_DENIED tenant/)
+    expect((await identity.listKeys(by(localOwner), { tenant: 'other' })).keys).toMatchObject([{ id: foreign.id }])
     expect((await identity.authenticate(foreign.secret, NOW)).tenant).toBe('other')
   })
 
@@ -382,11 +419,14 @@ describe('managing keys', () => {
     const { identity, create } = setUp()
     const own = await create({ tenant: 'acme', name: 'own' })
     await create({ tenant: 'acme', name: 'high', tier: 'operator' })
-    const context = { principal: admin, nowMs: NOW, unit }
+    const effects: EffectRecord[] = []
+    const context = by(admin, NOW, (effect) => effects.push(effect))
     expect(await codeOf(identity.revokeKey(context, { key: 'high' }))).toMatch(/^ERR_PERMISSION_DENIED key/)
     expect(await identity.revokeKey(context, { key: 'own' })).toMatchObject({ id: own.id, status: 'revoked' })
     const again = await identity.revokeKey({ ...context, nowMs: NOW + 5_000 }, { key: own.id })
     expect(again.revoked_at).toBe('2026-01-01T00:00:00.000Z')
     expect(await codeOf(identity.revokeKey(context, { key: 'own' }))).toMatch(/^ERR_NOT_FOUND/)
+    const body = { id: own.id, prefix: own.prefix, name: 'own', tenant: 'acme', revoked_by: 'ann' }
+    expect(effects).toEqual([{ kind: 'api_key_revoked', body }])
   })
 })

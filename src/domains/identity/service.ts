@@ -1,8 +1,9 @@
 import { AppError } from '../../contract/app-error.ts'
+import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { type Permission, permissions } from '../../contract/permissions.ts'
 import { type Principal, type Role, type TenantId, type Tier, tierAllows } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { createKeyCache, type KnownKey } from './key-cache.ts'
@@ -19,9 +20,9 @@ import {
 } from './rules.ts'
 import { hashMatches, hashToken, newPrefix, newToken, tokenPrefix } from './token.ts'
 
-/** Who manages keys and when. `unit` belongs to the tenant whose keys are managed: see `tenantFor`. */
-export type KeyReading = Readonly<{ principal: Principal; nowMs: number; unit: ReadUnit }>
-export type KeyWriting = Readonly<{ principal: Principal; nowMs: number; unit: WriteUnit; random: Random }>
+/** Who manages keys and when. What is recorded of a key names it, and never carries its secret or its hash. */
+export type KeyReading = Pick<Call, 'principal' | 'nowMs' | 'read'>
+export type KeyWriting = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record'>
 
 export type CreateKeyInput = Readonly<{
   name: string
@@ -52,8 +53,6 @@ export type KeyView = Readonly<{
 }>
 
 export type IdentityService = Readonly<{
-  /** The tenant whose write unit the other methods need, once it is clear that the principal may manage its keys. */
-  tenantFor(principal: Principal, requested?: string): TenantId
   /** `secret` is the whole token, shown here and never again. */
   createKey(context: KeyWriting, input: CreateKeyInput): Promise<KeyView & Readonly<{ secret: string }>>
   /** Newest first; `truncated` when there are more than are listed. */
@@ -62,16 +61,14 @@ export type IdentityService = Readonly<{
     input?: Readonly<{ tenant?: string | undefined }>,
   ): Promise<Readonly<{ keys: readonly KeyView[]; truncated: boolean }>>
   /** `key` is an id, or the name of a live key. Revoking again changes nothing. */
-  revokeKey(
-    context: Omit<KeyWriting, 'random'>,
-    input: Readonly<{ key: string; tenant?: string | undefined }>,
-  ): Promise<KeyView>
+  revokeKey(context: KeyWriting, input: Readonly<{ key: string; tenant?: string | undefined }>): Promise<KeyView>
   /** Rejects with ERR_UNAUTHENTICATED, in the same words whatever is wrong with the token. */
   authenticate(token: string, nowMs: number): Promise<Principal>
 }>
 
 export type IdentityDeps = Readonly<{
   store: ApiKeyStore
+  random: Random
   /** Committed state. */
   read: ReadUnit
   /** Told of a key's use, at most once a minute per key; meant to queue `touchKey`, never to wait for it. */
@@ -79,27 +76,25 @@ export type IdentityDeps = Readonly<{
 }>
 
 export function createIdentityService(deps: IdentityDeps): IdentityService {
-  const { store } = deps
+  const { store, random } = deps
   const authenticator = createAuthenticator(deps)
 
   return {
-    tenantFor: (principal, requested) => keyTenant(principal, requested),
-
-    async createKey({ principal, nowMs, unit, random }, input) {
+    async createKey({ principal, nowMs, read, write, record }, input) {
       requirePermission(principal, 'apiKey:create')
       const tenant = keyTenant(principal, input.tenant)
       const name = checkKeyName(input.name)
       const rights = checkRights(principal, input)
       const expiresAtMs = checkExpiry(input, nowMs)
       if (principal.keyId !== undefined) {
-        checkCreatorKey(await store.findKey(unit, principal.tenant, principal.keyId), expiresAtMs, nowMs)
+        checkCreatorKey(await store.findKey(read, principal.tenant, principal.keyId), expiresAtMs, nowMs)
       }
-      if ((await store.findLiveKeyByName(unit, tenant, name, nowMs)) !== undefined) {
+      if ((await store.findLiveKeyByName(read, tenant, name, nowMs)) !== undefined) {
         throw new AppError('ERR_ALREADY_EXISTS', 'name: a live key has this name; revoke it or choose another', {
           name,
         })
       }
-      const prefix = await unusedPrefix(store, unit, random)
+      const prefix = await unusedPrefix(store, read, random)
       const secret = newToken(random, prefix)
       const key: ApiKey = {
         tenant,
@@ -114,24 +109,25 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
         lastUsedAtMs: null,
         revokedAtMs: null,
       }
-      await store.insertKey(unit, tenant, key)
+      await store.insertKey(write, tenant, key)
+      record(creationOf(key))
       return { ...viewOf(key, nowMs), secret }
     },
 
-    async listKeys({ principal, nowMs, unit }, input = {}) {
+    async listKeys({ principal, nowMs, read }, input = {}) {
       requirePermission(principal, 'apiKey:read')
       const tenant = keyTenant(principal, input.tenant)
-      const found = await store.listKeys(unit, tenant, limits.apiKeyListMax + 1)
+      const found = await store.listKeys(read, tenant, limits.apiKeyListMax + 1)
       const keys = found.slice(0, limits.apiKeyListMax).map((key) => viewOf(key, nowMs))
       return { keys, truncated: found.length > keys.length }
     },
 
-    async revokeKey({ principal, nowMs, unit }, input) {
+    async revokeKey({ principal, nowMs, read, write, record }, input) {
       requirePermission(principal, 'apiKey:delete')
       const tenant = keyTenant(principal, input.tenant)
       const key =
-        (await store.findKey(unit, tenant, input.key)) ??
-        (await store.findLiveKeyByName(unit, tenant, input.key, nowMs))
+        (await store.findKey(read, tenant, input.key)) ??
+        (await store.findLiveKeyByName(read, tenant, input.key, nowMs))
       if (key === undefined)
         throw new AppError('ERR_NOT_FOUND', 'key: there is no key of this id or name', { key: input.key })
       if (!tierAllows(principal.tier, key.tier)) {
@@ -139,8 +135,9 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
           key: key.id,
         })
       }
-      const isRevokedNow = await store.revokeKey(unit, tenant, key.id, nowMs)
+      const isRevokedNow = await store.revokeKey(write, tenant, key.id, nowMs)
       authenticator.forget(key.id, nowMs)
+      if (isRevokedNow) record(revocationOf(key, principal))
       return viewOf(isRevokedNow ? { ...key, revokedAtMs: nowMs } : key, nowMs)
     },
 
@@ -233,8 +230,29 @@ function principalOf(key: ApiKey): Principal {
   })
 }
 
+const creationOf = (key: ApiKey): EffectRecord => ({
+  kind: 'api_key_created',
+  body: {
+    id: key.id,
+    prefix: key.prefix,
+    name: key.name,
+    tenant: key.tenant,
+    role: key.role,
+    tier: key.tier,
+    scopes: key.scopes,
+    expires_at: time(key.expiresAtMs),
+    created_by: key.createdBy,
+  },
+})
+
+const revocationOf = (key: ApiKey, { actor }: Principal): EffectRecord => ({
+  kind: 'api_key_revoked',
+  body: { id: key.id, prefix: key.prefix, name: key.name, tenant: key.tenant, revoked_by: actor },
+})
+
+const time = (ms: number | null): string | null => (ms === null ? null : isoTime(ms))
+
 function viewOf(key: ApiKey, nowMs: number): KeyView {
-  const time = (ms: number | null): string | null => (ms === null ? null : isoTime(ms))
   return {
     id: key.id,
     prefix: key.prefix,

@@ -1,4 +1,4 @@
-import { checkpointOrigin, type NoteSigner, openCheckpoint, signCheckpoint } from '../../audit/checkpoint.ts'
+import { checkpointOrigin, openCheckpoint, signCheckpoint } from '../../audit/checkpoint.ts'
 import { consistencyDocument, exportHeaderLine, proofDocument } from '../../audit/export-format.ts'
 import type { LogStore } from '../../audit/ports.ts'
 import {
@@ -16,8 +16,8 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
+import type { LogIdentity } from './ports.ts'
 
-export type LogIdentity = Readonly<{ logId: string; signer: NoteSigner }>
 export type LogService = ReturnType<typeof createLogService>
 
 /** A page stops here though more entries would fit by count, so that an answer stays well below its limit. */

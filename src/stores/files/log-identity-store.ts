@@ -1,18 +1,24 @@
 import { readFile } from 'node:fs/promises'
 import { generateKey, parseSignerKey } from '../../audit/checkpoint.ts'
 import { AppError } from '../../contract/app-error.ts'
-import type { LogIdentity } from '../../domains/log/log-service.ts'
+import type { LogIdentity } from '../../domains/log/ports.ts'
 import type { Random } from '../../kernel/random.ts'
 import { writeFileAtomically } from './atomic-file.ts'
 
 /** The log's name and private key, made on first use and then kept: checkpoints are worth nothing under a changing key. */
 export async function loadLogIdentity(path: string, random: Random): Promise<LogIdentity> {
-  const existing = await readIfThere(path)
-  if (existing !== undefined) return parseIdentity(path, existing)
+  const existing = await readLogIdentity(path)
+  if (existing !== undefined) return existing
   const logId = random.bytes(8).toString('hex')
   const { signerKey } = generateKey(`castellan-${logId}`, random)
   await writeFileAtomically(path, `${JSON.stringify({ log_id: logId, signer_key: signerKey })}\n`, { durable: true })
   return { logId, signer: parseSignerKey(signerKey) }
+}
+
+/** The identity when there is one; for those who only check. */
+export async function readLogIdentity(path: string): Promise<LogIdentity | undefined> {
+  const existing = await readIfThere(path)
+  return existing === undefined ? undefined : parseIdentity(path, existing)
 }
 
 function parseIdentity(path: string, text: string): LogIdentity {

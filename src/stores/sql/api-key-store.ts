@@ -73,7 +73,6 @@ const findKeyByPrefix = statement<{ prefix: string }>()((db, arg) =>
 
 export const sqlApiKeyStore: ApiKeyStore = {
   async insertKey(unit, tenant, key) {
-    headOf(unit, tenant)
     await sessionOf(unit).run(insertKey, toRow(tenant, key))
   },
   async findKey(unit, tenant, id) {
@@ -86,7 +85,6 @@ export const sqlApiKeyStore: ApiKeyStore = {
     return (await sessionOf(unit).all(listKeys, { tenant, limit })).map((row) => fromRow(row)!)
   },
   async revokeKey(unit, tenant, id, atMs) {
-    headOf(unit, tenant)
     return (await sessionOf(unit).run(revokeKey, { tenant, id, at: atMs })) > 0
   },
   async touchKey(unit, tenant, id, atMs) {

@@ -63,6 +63,18 @@ export async function openSqliteDatabase(deps: {
   }
 }
 
+/** Reads one instant of a database that another process may be writing. */
+export async function readSqliteSnapshot<T>(path: string, work: (unit: ReadUnit) => Promise<T>): Promise<T> {
+  await loadKysely()
+  const connection = openSqliteConnection(path, { readOnly: true })
+  try {
+    connection.execute('BEGIN')
+    return await work(readUnit(connection))
+  } finally {
+    connection.close()
+  }
+}
+
 const SPARE_CONNECTIONS_MAX = 4
 
 function writeConnection(connection: SqliteConnection): WriteConnection {

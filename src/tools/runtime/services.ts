@@ -1,4 +1,5 @@
 import type { Principal } from '../../contract/principal.ts'
+import type { IdentityService } from '../../domains/identity/service.ts'
 import type { LogService } from '../../domains/log/log-service.ts'
 import type { ServerService } from '../../domains/server/server-service.ts'
 import type { SkillService } from '../../domains/skills/service.ts'
@@ -14,6 +15,7 @@ export type Services = Readonly<{
   tasks: TaskService
   trail: TrailService
   log: LogService
+  identity: Pick<IdentityService, 'createKey' | 'listKeys' | 'revokeKey'>
   skills: Pick<SkillService, 'list'>
   server: ServerService
   searchTools: ToolSearch

@@ -1,0 +1,43 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { type FsckReport, runFsck } from '../audit/fsck/run-fsck.ts'
+import { AppError } from '../contract/app-error.ts'
+import type { ReadUnit } from '../contract/unit.ts'
+import { systemClock } from '../kernel/clock.ts'
+import { silentLogger } from '../kernel/logger.ts'
+import { createCheckpointStore } from '../stores/files/checkpoint-store.ts'
+import { readLogIdentity } from '../stores/files/log-identity-store.ts'
+import { sqlFsckSource } from '../stores/sql/fsck-source.ts'
+import type { Config } from './config.ts'
+
+/** Runs the independent checker over the configured state, beside whoever is using it, without changing anything. */
+export async function checkState(
+  config: Config,
+  options: { onProgress?: (progress: { tenant: string; entries: number }) => void } = {},
+): Promise<FsckReport> {
+  const checkpoints = createCheckpointStore(join(config.data_dir, 'checkpoints'))
+  const identity = await readLogIdentity(join(config.data_dir, 'log-key.json'))
+  const work = (unit: ReadUnit) =>
+    runFsck(sqlFsckSource(unit, checkpoints), {
+      ...options,
+      ...(identity === undefined ? {} : { verifierKey: identity.signer.verifierKey }),
+    })
+  if (config.database_url !== undefined) {
+    const { openPostgresDatabase } = await import('../stores/postgres/postgres-database.ts')
+    const url = config.database_url.reveal()
+    const database = await openPostgresDatabase({ url, clock: systemClock, logger: silentLogger })
+    try {
+      return await database.snapshot(work)
+    } finally {
+      await database.close()
+    }
+  }
+  const path = join(config.data_dir, 'castellan.db')
+  if (!existsSync(path)) {
+    throw new AppError('ERR_NOT_FOUND', `There is no state in ${config.data_dir}. Use --data-dir to name another.`, {
+      field: 'data_dir',
+    })
+  }
+  const { readSqliteSnapshot } = await import('../stores/sqlite/sqlite-database.ts')
+  return await readSqliteSnapshot(path, work)
+}

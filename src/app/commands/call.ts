@@ -1,0 +1,71 @@
+import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { type Command, type CommandContext, printJson, withClient } from './context.ts'
+
+const spec = {
+  name: 'call',
+  positionals: 'NAME [key=value…]',
+  summary: 'Call a tool and print its answer.',
+  description:
+    'Call a tool and print its answer as JSON. Arguments come as --args JSON or as key=value; a value that is JSON (a number, true, a list) is taken as that, anything else as text.',
+  flags: {
+    args: { type: 'string', value: 'JSON', description: 'All arguments as one JSON object; - reads it from input.' },
+    ...commonFlags,
+  },
+  examples: [
+    'castellan call task_create title="Write the docs" project=castellan priority=high',
+    `castellan call task_list --args '{"status":["todo"]}'`,
+  ],
+} as const
+
+export const command: Command = { spec, run }
+
+async function run(context: CommandContext): Promise<number> {
+  const name = requirePositional(context.parsed, 0, 'NAME', spec)
+  const args = await readArguments(context)
+  const { answer, warnings } = await withClient(context, (client) => client.callTool(name, args))
+  for (const warning of warnings) context.terminal.error(`${warning}\n`)
+  printJson(context, answer)
+  return 0
+}
+
+async function readArguments(context: CommandContext): Promise<Record<string, unknown>> {
+  const given = context.parsed.text('args')
+  const text = given === '-' ? await readAll(context.stdin) : given
+  const args = text === undefined ? {} : parseObject(text)
+  for (const pair of context.parsed.positionals.slice(1)) {
+    const split = pair.indexOf('=')
+    if (split < 1) {
+      throw new AppError('ERR_INVALID_INPUT', `'${pair}' must be key=value. Or give all arguments with --args JSON.`, {
+        field: 'key=value',
+      })
+    }
+    args[pair.slice(0, split)] = parseValue(pair.slice(split + 1))
+  }
+  return args
+}
+
+function parseObject(text: string): Record<string, unknown> {
+  try {
+    const parsed: unknown = JSON.parse(text)
+    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed))
+      return parsed as Record<string, unknown>
+  } catch (cause) {
+    throw new AppError('ERR_INVALID_INPUT', `--args is not JSON: ${(cause as Error).message}`, { field: 'args' })
+  }
+  throw new AppError('ERR_INVALID_INPUT', '--args must be a JSON object.', { field: 'args' })
+}
+
+function parseValue(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+async function readAll(stream: AsyncIterable<unknown>): Promise<string> {
+  let text = ''
+  for await (const chunk of stream) text += String(chunk)
+  return text
+}

@@ -1,0 +1,58 @@
+import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { textTable } from '../../cli/terminal.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { showConfig } from '../config.ts'
+import { configJsonSchema } from '../config-schema.ts'
+import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
+
+const spec = {
+  name: 'config',
+  positionals: 'show|validate|schema',
+  summary: 'Show or check the configuration.',
+  description:
+    'show: every setting in force, and where it comes from. validate: check file, environment and flags. schema: the JSON Schema of the file. Secrets are never printed.',
+  flags: {
+    host: { type: 'string', value: 'HOST', description: 'As for serve.' },
+    port: { type: 'string', value: 'PORT', description: 'As for serve.' },
+    tools: { type: 'string', value: 'WHICH', description: 'As for serve.' },
+    ...commonFlags,
+  },
+} as const
+
+export const command: Command = { spec, run }
+
+async function run(context: CommandContext): Promise<number> {
+  const action = requirePositional(context.parsed, 0, 'show|validate|schema', spec)
+  if (action === 'schema') {
+    context.terminal.out(`${JSON.stringify(configJsonSchema(), null, 2)}\n`)
+    return 0
+  }
+  if (action !== 'show' && action !== 'validate') {
+    throw new AppError('ERR_INVALID_INPUT', `Unknown action '${action}'. Use show, validate or schema.`, {
+      field: 'action',
+    })
+  }
+  const loaded = await loadCommandConfig(context)
+  if (action === 'validate') {
+    if (context.json) printJson(context, { valid: true, file: loaded.file ?? null, warnings: loaded.warnings })
+    else {
+      for (const warning of loaded.warnings) context.terminal.out(`${warning}\n`)
+      context.terminal.out(
+        `${loaded.file ?? 'No configuration file; defaults'}: ${context.terminal.style('good', 'valid')}\n`,
+      )
+    }
+    return 0
+  }
+  const rows = showConfig(loaded)
+  if (context.json) printJson(context, { file: loaded.file ?? null, settings: rows })
+  else {
+    const shown = rows.map((row) => [
+      row.field,
+      row.value === null ? '-' : JSON.stringify(row.value),
+      row.source,
+      row.variable,
+    ])
+    context.terminal.out(textTable([['SETTING', 'VALUE', 'FROM', 'VARIABLE'], ...shown]))
+  }
+  return 0
+}

@@ -1,0 +1,123 @@
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { commonFlags } from '../../cli/command.ts'
+import { exitCodes, textTable } from '../../cli/terminal.ts'
+import type { Config } from '../config.ts'
+import { readOwnerRecord } from '../ownership/owner-files.ts'
+import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
+
+const spec = {
+  name: 'doctor',
+  summary: 'Check that this machine and this state are fit.',
+  flags: {
+    host: { type: 'string', value: 'HOST', description: 'As for serve.' },
+    port: { type: 'string', value: 'PORT', description: 'As for serve.' },
+    ...commonFlags,
+  },
+} as const
+
+export const command: Command = { spec, run }
+
+type Finding = Readonly<{ check: string; status: 'ok' | 'note' | 'bad'; detail: string }>
+const ok = (check: string, detail: string): Finding => ({ check, status: 'ok', detail })
+const note = (check: string, detail: string): Finding => ({ check, status: 'note', detail })
+const bad = (check: string, detail: string): Finding => ({ check, status: 'bad', detail })
+
+async function run(context: CommandContext): Promise<number> {
+  const loaded = await loadCommandConfig(context)
+  const { config } = loaded
+  const findings = [
+    ok('node', process.version),
+    ok('configuration', loaded.file ?? 'defaults, no file'),
+    ...loaded.warnings.map((warning) => note('configuration', warning)),
+    dataDirectory(config),
+    owner(config),
+    await port(config),
+    await store(context, config),
+  ]
+  const healthy = findings.every((finding) => finding.status !== 'bad')
+  if (context.json) printJson(context, { healthy, findings })
+  else {
+    const marks = { ok: 'good', note: 'dim', bad: 'bad' } as const
+    const rows = findings.map(({ check, status, detail }) => [check, status, detail])
+    const text = textTable(rows).replace(/ (ok|note|bad) /g, (match, status: 'ok' | 'note' | 'bad') =>
+      match.replace(status, context.terminal.style(marks[status], status)),
+    )
+    context.terminal.out(text)
+  }
+  return healthy ? 0 : exitCodes.unavailable
+}
+
+function dataDirectory(config: Config): Finding {
+  const directory = config.data_dir
+  if (!existsSync(directory)) {
+    let parent = dirname(directory)
+    while (!existsSync(parent)) parent = dirname(parent)
+    return isWritable(parent)
+      ? ok('data directory', `${directory} (made on first use)`)
+      : bad('data directory', `${directory} cannot be made: ${parent} is not writable`)
+  }
+  if (!isWritable(directory)) return bad('data directory', `${directory} is not writable`)
+  const open = (statSync(directory).mode & 0o077) !== 0
+  return open
+    ? note('data directory', `${directory} is open to other users; chmod 700 it`)
+    : ok('data directory', directory)
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function owner(config: Config): Finding {
+  const record = readOwnerRecord(config.data_dir)
+  if (record === undefined) return ok('owner', 'no process uses the state now')
+  return isAlive(record.pid)
+    ? ok('owner', `process ${record.pid}, castellan ${record.version}`)
+    : note('owner', `process ${record.pid} ended without leaving; the next start takes over`)
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+function port(config: Config): Promise<Finding> {
+  return new Promise((resolve) => {
+    const probe = createServer()
+    probe.once('error', (error: NodeJS.ErrnoException) =>
+      resolve(note('port', `${config.host}:${config.port} is in use or not allowed (${error.code})`)),
+    )
+    probe.listen(config.port, config.host, () =>
+      probe.close(() => resolve(ok('port', `${config.host}:${config.port} is free`))),
+    )
+  })
+}
+
+async function store(context: CommandContext, config: Config): Promise<Finding> {
+  if (config.database_url === undefined && !existsSync(join(config.data_dir, 'castellan.db'))) {
+    return ok('state', 'none yet')
+  }
+  try {
+    const { checkState } = await import('../check-state.ts')
+    const report = await checkState(config, {
+      onProgress: ({ tenant, entries }) => context.terminal.progress(`${tenant}: ${entries} entries`),
+    })
+    context.terminal.progressDone()
+    const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)
+    return report.ok
+      ? ok('state', `${entries} log entries, sound`)
+      : bad('state', `${report.findingCount} findings; run castellan verify`)
+  } catch (error) {
+    return bad('state', (error as Error).message)
+  }
+}

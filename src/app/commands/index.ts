@@ -1,0 +1,19 @@
+import type { Command } from './context.ts'
+
+/** The commands of the program; each is loaded only when it runs. */
+export const commands: Readonly<Record<string, Readonly<{ summary: string; load(): Promise<{ command: Command }> }>>> =
+  {
+    serve: { summary: 'Start the server: MCP over HTTP, REST and health.', load: () => import('./serve.ts') },
+    mcp: { summary: 'Serve one client over standard input and output.', load: () => import('./mcp.ts') },
+    tools: { summary: 'List the tools, or show one.', load: () => import('./tools.ts') },
+    call: { summary: 'Call a tool and print its answer.', load: () => import('./call.ts') },
+    export: { summary: 'Write the log to a file that anyone can verify.', load: () => import('./export.ts') },
+    verify: { summary: 'Verify an export, a proof, or the state itself.', load: () => import('./verify.ts') },
+    keys: { summary: 'Manage API keys.', load: () => import('./keys.ts') },
+    config: { summary: 'Show or check the configuration.', load: () => import('./config.ts') },
+    doctor: { summary: 'Check that this machine and this state are fit.', load: () => import('./doctor.ts') },
+    import: {
+      summary: "Read an MCP client's configuration and show the servers in it.",
+      load: () => import('./import.ts'),
+    },
+  }

@@ -1,0 +1,128 @@
+import { createReadStream } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { type VerifyResult, verifyDocument } from '../../audit/verify-document.ts'
+import { commonFlags } from '../../cli/command.ts'
+import { exitCodes } from '../../cli/terminal.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
+
+const spec = {
+  name: 'verify',
+  positionals: '[FILE]',
+  summary: 'Verify an export, a proof, or the state itself.',
+  description:
+    'With FILE: prove a log export, an inclusion proof or a consistency proof, without server and database; the first thing that is wrong is named. Without FILE: check the whole state against its log. Exit code 0 when everything verifies, 5 when not.',
+  flags: {
+    key: { type: 'string', value: 'KEY', description: 'The verifier key you trust, or a file that holds it.' },
+    checkpoint: { type: 'string', value: 'FILE', description: 'A checkpoint you kept: the log must extend it.' },
+    ...commonFlags,
+  },
+  examples: ["castellan verify log.jsonl --key 'castellan-…+…+…'", 'castellan verify'],
+} as const
+
+export const command: Command = { spec, run }
+
+async function run(context: CommandContext): Promise<number> {
+  const file = context.parsed.positionals[0]
+  return file === undefined ? await verifyState(context) : await verifyFile(context, file)
+}
+
+async function verifyFile(context: CommandContext, file: string): Promise<number> {
+  const key = await readKey(context)
+  const kept = context.parsed.text('checkpoint')
+  let shownMs = 0
+  const result = await verifyDocument({
+    chunks: readable(file),
+    key,
+    ...(kept === undefined ? {} : { knownCheckpoint: await readText(kept, '--checkpoint') }),
+    onProgress: ({ records, size }) => {
+      const now = performance.now()
+      if (now - shownMs < 1_000) return
+      if (shownMs > 0) context.terminal.progress(`${records} of ${size} records`)
+      shownMs = now
+    },
+  })
+  context.terminal.progressDone()
+  if (context.json) printJson(context, result)
+  else context.terminal.out(describe(context, result))
+  return result.ok ? 0 : exitCodes.conflict
+}
+
+async function* readable(file: string): AsyncGenerator<Uint8Array> {
+  try {
+    yield* createReadStream(file, { highWaterMark: 1 << 20 })
+  } catch (cause) {
+    throw new AppError(
+      'ERR_NOT_FOUND',
+      `Cannot read ${file}: ${(cause as Error).message}`,
+      { field: 'FILE' },
+      { cause },
+    )
+  }
+}
+
+async function readText(file: string, field: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (cause) {
+    throw new AppError('ERR_NOT_FOUND', `Cannot read ${file}: ${(cause as Error).message}`, { field }, { cause })
+  }
+}
+
+/** A key is `name+hash+base64`; anything else names a file. */
+async function readKey(context: CommandContext): Promise<string> {
+  const given = context.parsed.text('key')
+  if (given === undefined) {
+    throw new AppError(
+      'ERR_INVALID_INPUT',
+      '--key is missing: give the verifier key that you got from the owner of the log (the `key` of log_checkpoint).',
+      { field: 'key' },
+    )
+  }
+  return given.includes('+') ? given : (await readText(given, '--key')).trim()
+}
+
+function describe(context: CommandContext, result: VerifyResult): string {
+  const { terminal } = context
+  if (!result.ok) {
+    const { problem } = result
+    const where = [
+      problem.line === undefined ? undefined : `line ${problem.line}`,
+      problem.seq === undefined ? undefined : `entry ${problem.seq}`,
+      problem.field,
+    ].filter((part) => part !== undefined)
+    const place = where.length === 0 ? '' : ` (${where.join(', ')})`
+    return `${terminal.style('bad', 'does not verify')}: ${problem.message}${place} [${problem.rule}]\n`
+  }
+  const good = terminal.style('good', 'verified')
+  switch (result.kind) {
+    case 'export':
+      return `${good}: ${result.records} records of ${result.origin}, ${result.thoughts} thoughts, root ${result.root}\n${result.warnings.map((warning) => `warning: ${warning.message}\n`).join('')}`
+    case 'inclusion':
+      return `${good}: entry ${result.index} is in ${result.origin} of size ${result.size}, root ${result.root}\n`
+    case 'consistency':
+      return `${good}: ${result.origin} of size ${result.size} extends its size ${result.oldSize}\n`
+  }
+}
+
+async function verifyState(context: CommandContext): Promise<number> {
+  const { config } = await loadCommandConfig(context)
+  const { checkState } = await import('../check-state.ts')
+  const report = await checkState(config, {
+    onProgress: ({ tenant, entries }) => context.terminal.progress(`${tenant}: ${entries} entries`),
+  })
+  context.terminal.progressDone()
+  if (context.json) printJson(context, report)
+  else {
+    const { terminal } = context
+    for (const finding of report.findings) {
+      terminal.out(`${finding.tenant} ${finding.table} ${finding.row}: ${finding.message} [${finding.rule}]\n`)
+    }
+    const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)
+    const verdict = report.ok
+      ? terminal.style('good', 'sound')
+      : terminal.style('bad', `${report.findingCount} findings`)
+    terminal.out(`${report.tenants.length} tenants, ${entries} log entries: ${verdict}\n`)
+  }
+  return report.ok ? 0 : exitCodes.conflict
+}

@@ -1,0 +1,37 @@
+import { AppError } from '../contract/app-error.ts'
+import type { SkillService } from '../domains/skills/service.ts'
+import type { Logger } from '../kernel/logger.ts'
+import type { SkillSource, SkillSummary } from '../mcp/skill-source.ts'
+
+/**
+ * The skills on disk as the MCP door asks for them. They belong to the installation, so every principal sees the same.
+ * A skill whose files cannot be listed is left out and logged; the others are offered.
+ */
+export function adaptSkills(skills: SkillService, logger: Logger): SkillSource {
+  return {
+    async list() {
+      const summaries: SkillSummary[] = []
+      for (const { name, description } of await skills.details()) {
+        try {
+          const files = (await skills.files(name)).map(({ file }) => file)
+          summaries.push({ name, description, files })
+        } catch (error) {
+          logger.warn('a skill is left out: its files cannot be listed', { skill: name, cause: String(error) })
+        }
+      }
+      return summaries
+    },
+    async read(_principal, skill, path) {
+      try {
+        return await skills.readFile(skill, path)
+      } catch (error) {
+        if (isGone(error)) return undefined
+        throw error
+      }
+    },
+    onChange: (listener) => skills.onChange(listener),
+  }
+}
+
+const isGone = (error: unknown): boolean =>
+  error instanceof AppError && (error.code === 'ERR_NOT_FOUND' || error.code === 'ERR_SKILL_NOT_FOUND')

@@ -1,0 +1,113 @@
+import { limits } from '../contract/limits.ts'
+import { localOwner } from '../contract/principal.ts'
+import { createHttpDoor } from '../http/http-door.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Logger } from '../kernel/logger.ts'
+import type { Random } from '../kernel/random.ts'
+import { createMcpDoor, type McpDoor } from '../mcp/create-mcp-door.ts'
+import { type App, buildApp } from './build-app.ts'
+import type { Config, Environment } from './config.ts'
+import { type Attachment, attach } from './ownership/attach.ts'
+import { createLinePair } from './ownership/line-transport.ts'
+import type { Owner } from './ownership/owner-server.ts'
+import { adaptSkills } from './skill-adapter.ts'
+
+export type StateDeps = Readonly<{
+  config: Config
+  version: string
+  clock: Clock
+  random: Random
+  logger: Logger
+  env: Environment
+  workingDirectory: string
+  /** Called when the state that this process owns cannot be opened; the process has nothing to offer then. */
+  onOpenFailed(error: unknown): void
+}>
+
+/** This process's way to the state: as its owner, or through the process that is. */
+export type State = Readonly<{
+  attachment: Attachment
+  /** The core in this process, once it owns the state. */
+  local(): LocalCore | undefined
+}>
+
+export type LocalCore = Readonly<{ app: App; mcp: McpDoor }>
+
+/**
+ * Joins the processes on the data directory. With PostgreSQL, in mode TEST and in mode MINIMAL there is nothing in the
+ * directory to own: the process works alone, beside others of its kind.
+ */
+export async function openState(deps: StateDeps): Promise<State> {
+  const { config } = deps
+  let core: LocalCore | undefined
+  const becomeOwner = async (): Promise<Owner> => {
+    const built = buildOwner(deps, () => process.pid)
+    core = built.core
+    return built.owner
+  }
+  const shared = config.mode !== 'TEST' && config.mode !== 'MINIMAL' && config.database_url === undefined
+  const runtimeDir = deps.env['XDG_RUNTIME_DIR']
+  const attachment = shared
+    ? await attach({
+        dataDir: config.data_dir,
+        version: deps.version,
+        becomeOwner,
+        logger: deps.logger,
+        clock: deps.clock,
+        ...(runtimeDir === undefined ? {} : { runtimeDir }),
+      })
+    : aloneWith(config.data_dir, await becomeOwner())
+  return { attachment, local: () => core }
+}
+
+function buildOwner(deps: StateDeps, ownerPid: () => number): { core: LocalCore; owner: Owner } {
+  const { config, logger, clock, random, version } = deps
+  const app = buildApp({ config, version, clock, random, logger, ownerPid, workingDirectory: deps.workingDirectory })
+  app.ready.catch(deps.onOpenFailed)
+  const mcp = createMcpDoor({ host: app.host, version, logger, skills: adaptSkills(app.skills, logger), clock, random })
+  const http = createHttpDoor({
+    mcp,
+    host: app.host,
+    catalog: app.catalog,
+    identity: async () => (await app.ready).identity,
+    health: async () => healthOf(app),
+    config,
+    version,
+    logger,
+    clock,
+  })
+  const owner: Owner = {
+    serveLines(transport, hello) {
+      const door = hello.door === 'cli' ? 'cli' : 'stdio'
+      mcp.serveLines(transport, { principal: localOwner, exposure: hello.tools ?? config.tools, door })
+    },
+    serveHttp: (socket) => void http.server.emit('connection', socket),
+    async close() {
+      await mcp.close(limits.shutdownGraceMs)
+      await http.close(limits.shutdownGraceMs)
+      await app.close()
+    },
+  }
+  return { core: { app, mcp }, owner }
+}
+
+async function healthOf(app: App): Promise<Record<string, unknown>> {
+  const caller = { principal: localOwner, door: 'http' as const, exposure: 'full' as const, safeNames: false }
+  return JSON.parse((await app.host.call(caller, 'server_health', {})).json) as Record<string, unknown>
+}
+
+function aloneWith(dataDir: string, owner: Owner): Attachment {
+  return {
+    dataDir,
+    ownerPid: () => process.pid,
+    isOwner: () => true,
+    onOwnerChanged: () => () => {},
+    async openLines(hello) {
+      const [near, far] = createLinePair()
+      owner.serveLines(far, hello)
+      return { transport: near, isLocal: true, ownerPid: process.pid }
+    },
+    openHttp: async () => ({ kind: 'local', owner }),
+    close: () => owner.close(),
+  }
+}

@@ -1,0 +1,99 @@
+import { AppError } from '../contract/app-error.ts'
+import { type ErrorCode, errorCodes } from '../contract/error-codes.ts'
+
+/** A line connection to a server, as the command line needs it. */
+export type ClientLines = Readonly<{
+  onLine(handler: (line: string) => void): void
+  onClose(handler: () => void): void
+  send(line: string): unknown
+  close(): void
+}>
+
+export type ListedToolView = Readonly<{
+  name: string
+  title?: string
+  description?: string
+  inputSchema: Record<string, unknown>
+}>
+
+export type McpClient = Readonly<{
+  listTools(): Promise<ListedToolView[]>
+  /** The structured answer; a tool error is thrown as what it is. Warnings come beside. */
+  callTool(name: string, args: unknown): Promise<{ answer: Record<string, unknown>; warnings: string[] }>
+  close(): void
+}>
+
+type Message = Readonly<{
+  id?: number
+  method?: string
+  params?: Record<string, unknown>
+  result?: Record<string, unknown>
+  error?: { message: string }
+}>
+
+const PROTOCOL_REVISION = '2025-11-25'
+
+/** The few requests that the command line makes, over whatever line connection there is. */
+export async function connectMcpClient(options: {
+  lines: ClientLines
+  version: string
+  onProgress?: (progress: { progress: number; total?: number; message?: string }) => void
+}): Promise<McpClient> {
+  const { lines } = options
+  const waiting = new Map<number, PromiseWithResolvers<Record<string, unknown>>>()
+  let nextId = 1
+  lines.onLine((line) => {
+    const message = JSON.parse(line) as Message
+    if (message.method === 'notifications/progress') options.onProgress?.(message.params as never)
+    const request = message.id === undefined ? undefined : waiting.get(message.id)
+    if (request === undefined || message.method !== undefined) return
+    waiting.delete(message.id!)
+    if (message.error !== undefined) request.reject(new AppError('ERR_INVALID_INPUT', message.error.message))
+    else request.resolve(message.result ?? {})
+  })
+  lines.onClose(() => {
+    const lost = new AppError('ERR_OWNER_LOST', 'The server ended the connection before it answered.')
+    for (const request of waiting.values()) request.reject(lost)
+    waiting.clear()
+  })
+  const ask = (method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> => {
+    const id = nextId++
+    const request = Promise.withResolvers<Record<string, unknown>>()
+    waiting.set(id, request)
+    lines.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
+    return request.promise
+  }
+  await ask('initialize', {
+    protocolVersion: PROTOCOL_REVISION,
+    capabilities: {},
+    clientInfo: { name: 'castellan-cli', version: options.version },
+  })
+  lines.send(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }))
+  return {
+    async listTools() {
+      const tools: ListedToolView[] = []
+      for (let cursor: unknown; ; ) {
+        const page = await ask('tools/list', cursor === undefined ? {} : { cursor })
+        tools.push(...(page['tools'] as ListedToolView[]))
+        cursor = page['nextCursor']
+        if (cursor === undefined) return tools
+      }
+    },
+    async callTool(name, args) {
+      const progressToken = nextId
+      const result = await ask('tools/call', { name, arguments: args, _meta: { progressToken } })
+      const content = (result['content'] ?? []) as { type: string; text?: string }[]
+      const answer = (result['structuredContent'] ?? {}) as Record<string, unknown>
+      if (result['isError'] === true) throw toAppError(answer, content[0]?.text)
+      return { answer, warnings: content.slice(1).flatMap((block) => (block.text === undefined ? [] : [block.text])) }
+    },
+    close: () => lines.close(),
+  }
+}
+
+function toAppError(answer: Record<string, unknown>, text: string | undefined): AppError {
+  const error = answer['error'] as { code?: string; message?: string; details?: Record<string, unknown> } | undefined
+  const code =
+    error?.code !== undefined && Object.hasOwn(errorCodes, error.code) ? (error.code as ErrorCode) : 'ERR_INTERNAL'
+  return new AppError(code, error?.message ?? text ?? 'The call failed.', error?.details ?? {})
+}

@@ -1,0 +1,72 @@
+import { AppError } from '../contract/app-error.ts'
+import type { ErrorKind } from '../contract/error-codes.ts'
+
+/** What a command may do to the outside: write, and know whether a person is looking. */
+export type Terminal = Readonly<{
+  out(text: string): void
+  error(text: string): void
+  /** Colours, only for a person at a terminal who did not ask for none. */
+  style(kind: 'good' | 'bad' | 'dim' | 'bold', text: string): string
+  /** A line that says how far long work has come; replaced by the next one. */
+  progress(text: string): void
+  progressDone(): void
+}>
+
+type Output = Readonly<{ write(text: string): unknown; isTTY?: boolean }>
+
+const codes = { good: '32', bad: '31', dim: '2', bold: '1' } as const
+
+export function createTerminal(streams: { out: Output; error: Output; noColor: boolean }): Terminal {
+  const coloured = streams.out.isTTY === true && !streams.noColor
+  let shown = false
+  return {
+    out: (text) => streams.out.write(text),
+    error: (text) => streams.error.write(text),
+    style: (kind, text) => (coloured ? `\u001b[${codes[kind]}m${text}\u001b[0m` : text),
+    progress(text) {
+      if (streams.error.isTTY === true) streams.error.write(`\r\u001b[2K${text}`)
+      else streams.error.write(`${text}\n`)
+      shown = true
+    },
+    progressDone() {
+      if (shown && streams.error.isTTY === true) streams.error.write('\r\u001b[2K')
+      shown = false
+    },
+  }
+}
+
+/** What a script can act on; each says who must act. */
+export const exitCodes: Readonly<Record<ErrorKind, number>> = {
+  internal: 1,
+  input: 2,
+  'not-found': 3,
+  denied: 4,
+  conflict: 5,
+  unavailable: 6,
+  cancelled: 130,
+}
+
+export function printError(terminal: Terminal, error: unknown, json: boolean): number {
+  if (!(error instanceof AppError)) {
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    terminal.error(
+      json ? `${JSON.stringify({ error: { code: 'ERR_INTERNAL', message: text, details: {} } })}\n` : `${text}\n`,
+    )
+    return exitCodes.internal
+  }
+  const { code, message, details, entry } = error
+  if (json) terminal.error(`${JSON.stringify({ error: { code, message, details } })}\n`)
+  else terminal.error(`${terminal.style('bad', 'error')}: ${message} (${code})\n`)
+  return exitCodes[entry.kind]
+}
+
+/** Columns as wide as their widest cell, two spaces apart. */
+export function textTable(rows: readonly (readonly string[])[]): string {
+  const widths: number[] = []
+  for (const row of rows)
+    for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, cell.length)
+  return rows
+    .map((row) => row.map((cell, index) => (index === row.length - 1 ? cell : cell.padEnd(widths[index]!))).join('  '))
+    .map((line) => `${line.trimEnd()}\n`)
+    .join('')
+}

@@ -1,0 +1,88 @@
+import type { IncomingMessage } from 'node:http'
+import { isIPv6 } from 'node:net'
+import { AppError } from '../contract/app-error.ts'
+
+/**
+ * The defence against a web page that reaches this server through the user's browser (DNS rebinding, cross-site calls).
+ *
+ * 1. Host must be a loopback name, the address that the connection came in on, or one of the allowed names. Only where
+ *    keys are demanded and no names are configured is any Host accepted: there a page has no rights to borrow.
+ * 2. Origin, when there is one, must be on a loopback name, be the page of this very server, or be configured.
+ */
+export type RequestCheck = Readonly<{
+  /** Throws ERR_HOST_REFUSED or ERR_ORIGIN_REFUSED. Answers the origin to which the response may be shown. */
+  check(req: IncomingMessage, requireKeys: boolean): string | undefined
+}>
+
+type Authority = Readonly<{ name: string; port: string }>
+
+const AUTHORITY = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9]([a-z0-9._-]{0,252}[a-z0-9])?)(?::([0-9]{1,5}))?$/
+const LOOPBACK_NAMES: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
+const REMEMBERED_MAX = 64
+
+/** The parts of a Host header; undefined for anything that is not plainly a name or an address with a port. */
+export function parseAuthority(text: string): Authority | undefined {
+  const match = AUTHORITY.exec(text.toLowerCase())
+  return match === null ? undefined : { name: match[1]!, port: match[3] ?? '' }
+}
+
+export function createRequestCheck(
+  config: Readonly<{ allowedHosts: readonly string[]; allowedOrigins: readonly string[] }>,
+): RequestCheck {
+  const allowedHosts = new Set(config.allowedHosts.map((host) => host.toLowerCase()))
+  const allowedOrigins = new Set(config.allowedOrigins.map((origin) => origin.toLowerCase().replace(/\/$/, '')))
+  // Nearly every request of a client carries the same Host, so what was found good is not taken apart again.
+  const remembered = new Set<string>()
+
+  function isNamedHost(host: string): boolean {
+    if (remembered.has(host)) return true
+    const authority = parseAuthority(host)
+    if (authority === undefined) return false
+    const { name, port } = authority
+    const isNamed = LOOPBACK_NAMES.includes(name) || allowedHosts.has(name) || allowedHosts.has(`${name}:${port}`)
+    if (isNamed && remembered.size < REMEMBERED_MAX) remembered.add(host)
+    return isNamed
+  }
+
+  function requireHost(req: IncomingMessage, requireKeys: boolean): void {
+    const { host } = req.headers
+    if (host !== undefined && isNamedHost(host)) return
+    if (requireKeys && allowedHosts.size === 0) return
+    if (host !== undefined && isOwnAddress(host, req.socket.localAddress)) return
+    throw new AppError(
+      'ERR_HOST_REFUSED',
+      'Host: this server answers only to loopback names and to the names in allowed_hosts. Use 127.0.0.1 or localhost.',
+      { header: 'Host' },
+    )
+  }
+
+  function isAllowedOrigin(origin: string, host: string | undefined): boolean {
+    const lower = origin.toLowerCase()
+    if (allowedOrigins.has(lower)) return true
+    const authority = /^https?:\/\/([^/]*)$/.exec(lower)?.[1]
+    const parsed = authority === undefined ? undefined : parseAuthority(authority)
+    if (parsed === undefined) return false
+    return LOOPBACK_NAMES.includes(parsed.name) || authority === host?.toLowerCase()
+  }
+
+  return {
+    check(req, requireKeys) {
+      requireHost(req, requireKeys)
+      const { origin } = req.headers
+      if (origin === undefined || isAllowedOrigin(origin, req.headers.host)) return origin
+      throw new AppError(
+        'ERR_ORIGIN_REFUSED',
+        'Origin: pages of this origin may not call this server. The operator can add it to allowed_origins.',
+        { header: 'Origin' },
+      )
+    },
+  }
+}
+
+/** An address cannot be made to point elsewhere by a name server, so the one that was really reached is safe. */
+function isOwnAddress(host: string, localAddress: string | undefined): boolean {
+  const name = parseAuthority(host)?.name
+  if (name === undefined || localAddress === undefined) return false
+  const plain = localAddress.startsWith('::ffff:') ? localAddress.slice('::ffff:'.length) : localAddress
+  return name === (isIPv6(plain) ? `[${plain}]` : plain)
+}

@@ -1,0 +1,77 @@
+import type { IncomingMessage } from 'node:http'
+import { AppError } from '../contract/app-error.ts'
+import { findJsonError } from './find-json-error.ts'
+
+/** The body of a request as JSON; nothing at all is an empty object. Refusals say what is wrong with it, and where. */
+export async function readJsonBody(req: IncomingMessage, bytesMax: number): Promise<unknown> {
+  const type = req.headers['content-type']
+  if (type !== undefined) requireJsonType(type)
+  const encoding = req.headers['content-encoding'] ?? 'identity'
+  if (encoding.toLowerCase() !== 'identity') throw unsupported('Content-Encoding: send the body uncompressed.')
+  const bytes = await readBytes(req, bytesMax)
+  if (bytes.length === 0) return {}
+  if (type === undefined) throw unsupported('Content-Type: must be application/json.')
+  return parseJson(decodeUtf8(bytes))
+}
+
+/** Refused before the body is read, when the client says how long it is. */
+export function requireBodyLength(req: IncomingMessage, bytesMax: number): void {
+  if (Number(req.headers['content-length']) > bytesMax) throw tooLarge(bytesMax)
+}
+
+function requireJsonType(type: string): void {
+  const match = /^application\/json *(?:; *charset *= *"?([a-z0-9-]+)"? *)?$/i.exec(type.trim())
+  if (match === null) throw unsupported('Content-Type: must be application/json.')
+  const charset = match[1]?.toLowerCase() ?? 'utf-8'
+  if (charset !== 'utf-8' && charset !== 'utf8') throw unsupported('Content-Type: the charset must be utf-8.')
+}
+
+function readBytes(req: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let length = 0
+    const onData = (chunk: Buffer): void => {
+      length += chunk.length
+      if (length <= bytesMax) {
+        chunks.push(chunk)
+        return
+      }
+      req.off('data', onData)
+      chunks.length = 0
+      reject(tooLarge(bytesMax))
+    }
+    req.on('data', onData)
+    req.once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)))
+    req.once('error', () => {})
+    req.once('close', () => reject(new AppError('ERR_CANCELLED', 'The client went away before the body was complete.')))
+  })
+}
+
+function decodeUtf8(bytes: Buffer): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new AppError('ERR_INVALID_INPUT', 'The body is not valid UTF-8.', { field: 'body', constraint: 'UTF-8' })
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    const position = findJsonError(text) ?? text.length
+    const before = text.slice(0, position)
+    const line = before.split('\n').length
+    const column = position - before.lastIndexOf('\n')
+    const what = position === text.length ? 'it ends too early' : 'the text is wrong'
+    throw new AppError(
+      'ERR_INVALID_INPUT',
+      `The body is not valid JSON: ${what} at line ${line}, column ${column} (position ${position}).`,
+      { field: 'body', constraint: 'JSON', position, line, column },
+    )
+  }
+}
+
+const unsupported = (message: string): AppError => new AppError('ERR_MEDIA_TYPE_UNSUPPORTED', message)
+const tooLarge = (bytesMax: number): AppError =>
+  new AppError('ERR_TOO_LARGE', `The body is larger than ${bytesMax} bytes.`, { bytes_max: bytesMax })

@@ -1,0 +1,62 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { limits } from '../contract/limits.ts'
+import type { HttpError } from './to-http-error.ts'
+
+const SMALL_BODY_BYTES = 64 * 1024
+
+const headersFor = (type: string, text: string, more: Readonly<Record<string, string>> = {}) => ({
+  'content-type': type,
+  'content-length': Buffer.byteLength(text),
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
+  ...more,
+})
+
+export function sendJson(
+  res: ServerResponse,
+  status: number,
+  json: string,
+  headers?: Readonly<Record<string, string>>,
+): void {
+  sendText(res, status, 'application/json', json, headers)
+}
+
+export function sendText(
+  res: ServerResponse,
+  status: number,
+  type: string,
+  text: string,
+  headers?: Readonly<Record<string, string>>,
+): void {
+  if (res.destroyed || res.headersSent) return
+  res.writeHead(status, headersFor(type, text, headers)).end(text)
+}
+
+/**
+ * A refusal may come before the body was read. A small rest is read and dropped by node:http, which keeps the connection;
+ * a large one ends it, but only after a moment of reading on: otherwise a client that still sends sees a broken
+ * connection instead of the reason.
+ */
+export function sendError(req: IncomingMessage, res: ServerResponse, error: HttpError): void {
+  if (res.headersSent) {
+    res.destroy()
+    return
+  }
+  if (!hasLargeRest(req)) {
+    sendJson(res, error.status, error.json, error.headers)
+    return
+  }
+  res.writeHead(error.status, headersFor('application/json', error.json, { ...error.headers, connection: 'close' }))
+  res.write(error.json)
+  const finish = (): void => {
+    clearTimeout(timer)
+    res.end()
+  }
+  const timer = setTimeout(finish, limits.httpLingerMs)
+  req.once('end', finish).once('close', finish).resume()
+}
+
+function hasLargeRest(req: IncomingMessage): boolean {
+  if (req.complete) return false
+  return req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length']) > SMALL_BODY_BYTES
+}

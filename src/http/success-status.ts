@@ -1,0 +1,8 @@
+/** Tools whose documents promise another status than 200 for success. */
+const documented: Readonly<Record<string, number>> = {
+  thought_record: 201,
+  audit_session_start: 201,
+}
+
+export const successStatus = (toolName: string): number =>
+  Object.hasOwn(documented, toolName) ? documented[toolName]! : 200

@@ -1,0 +1,37 @@
+import { AppError } from '../contract/app-error.ts'
+import { errorCodes } from '../contract/error-codes.ts'
+import type { Logger } from '../kernel/logger.ts'
+import { type Random, randomId } from '../kernel/random.ts'
+import type { ToolFailure } from '../tools/runtime/tool-host.ts'
+
+/** The one translator from errors to HTTP. What is not an AppError is our bug: it is logged, and shown as a reference. */
+export type HttpError = Readonly<{ status: number; headers: Readonly<Record<string, string>>; json: string }>
+
+const RETRY_AFTER_SECONDS_DEFAULT = 5
+
+export function toHttpError(error: unknown, deps: Readonly<{ logger: Logger; random: Random }>): HttpError {
+  if (error instanceof AppError) return failureToHttp(error)
+  const reference = randomId(deps.random, 'ref')
+  deps.logger.error('an HTTP request failed unexpectedly', {
+    reference,
+    cause: error instanceof Error ? (error.stack ?? error.message) : String(error),
+  })
+  return failureToHttp({
+    code: 'ERR_INTERNAL',
+    message: `Something failed inside Castellan. Give the operator this reference: ${reference}.`,
+    details: { reference },
+  })
+}
+
+export function failureToHttp({ code, message, details }: ToolFailure): HttpError {
+  const status: number = errorCodes[code].httpStatus
+  return { status, headers: headersOf(status, details), json: JSON.stringify({ error: { code, message, details } }) }
+}
+
+function headersOf(status: number, details: ToolFailure['details']): Record<string, string> {
+  if (status === 401) return { 'www-authenticate': 'Bearer realm="castellan"' }
+  if (status !== 429 && status !== 503) return {}
+  const afterMs = details['retry_after_ms']
+  const seconds = typeof afterMs === 'number' ? Math.max(1, Math.ceil(afterMs / 1000)) : RETRY_AFTER_SECONDS_DEFAULT
+  return { 'retry-after': String(seconds) }
+}

@@ -1,0 +1,68 @@
+import { readFileSync } from 'node:fs'
+import { commands } from './app/commands/index.ts'
+import { commandHelp, parseCommand } from './cli/command.ts'
+import { overview, unknownCommand } from './cli/overview.ts'
+import { createTerminal, exitCodes, printError } from './cli/terminal.ts'
+
+const version = (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string })
+  .version
+const terminal = createTerminal({
+  out: process.stdout,
+  error: process.stderr,
+  noColor: (process.env['NO_COLOR'] ?? '') !== '' || process.env['TERM'] === 'dumb',
+})
+
+process.exitCode = await main(process.argv.slice(2))
+// Sockets of others may still hold the event loop; everything that had to be written is written.
+process.exit()
+
+async function main(args: readonly string[]): Promise<number> {
+  const [name, ...rest] = args
+  const json = rest.includes('--json')
+  try {
+    if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+      const topic = name === 'help' ? rest[0] : undefined
+      if (topic !== undefined && commands[topic] !== undefined) {
+        terminal.out(commandHelp((await commands[topic].load()).command.spec))
+      } else terminal.out(overview(commands, version))
+      return name === undefined ? exitCodes.input : 0
+    }
+    if (name === '--version' || name === '-v') {
+      terminal.out(`${version}\n`)
+      return 0
+    }
+    const entry = Object.hasOwn(commands, name) ? commands[name] : undefined
+    if (entry === undefined) throw unknownCommand(name, Object.keys(commands))
+    const { command } = await entry.load()
+    if (rest.includes('--help') || rest.includes('-h')) {
+      terminal.out(commandHelp(command.spec))
+      return 0
+    }
+    return await command.run({
+      spec: command.spec,
+      parsed: parseCommand(command.spec, rest),
+      terminal,
+      json,
+      env: process.env,
+      workingDirectory: process.cwd(),
+      version,
+      stdin: process.stdin,
+      stdout: process.stdout,
+      ended: endSignal(),
+    })
+  } catch (error) {
+    return printError(terminal, error, json)
+  }
+}
+
+function endSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      process.once(signal, () => {
+        resolve(signal)
+        // A second signal means now.
+        process.once(signal, () => process.exit(exitCodes.cancelled))
+      })
+    }
+  })
+}

@@ -1,0 +1,198 @@
+import type { FsckSource } from '../../audit/fsck/source.ts'
+import type { CheckpointStore } from '../../audit/ports.ts'
+import { tenantId } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import { formatSessionId, formatTaskId, formatThoughtId, taskPriorities } from '../../domains/tasks/rules.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import { type Statement, statement } from './statements.ts'
+import { sessionOf } from './units.ts'
+
+/** The tables as the independent checker reads them: whole, in order, page by page. The unit must be a snapshot. */
+type Page = { tenant: string; after: number; limit: number }
+const PAGE = 1_000
+
+const tenants = statement<Record<never, never>>()((db) =>
+  db
+    .selectFrom('log_heads')
+    .select('tenant')
+    .union(db.selectFrom('log_entries').select('tenant'))
+    .union(db.selectFrom('projects').select('tenant'))
+    .union(db.selectFrom('tasks').select('tenant'))
+    .union(db.selectFrom('thoughts').select('tenant'))
+    .union(db.selectFrom('audit_sessions').select('tenant'))
+    .orderBy('tenant'),
+)
+const head = statement<{ tenant: string }>()((db, arg) =>
+  db.selectFrom('log_heads').selectAll().where('tenant', '=', arg('tenant')),
+)
+const entries = statement<Page>()((db, arg) =>
+  db
+    .selectFrom('log_entries')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('seq', '>', arg('after'))
+    .orderBy('seq')
+    .limit(arg('limit')),
+)
+const tasks = statement<Page>()((db, arg) =>
+  db
+    .selectFrom('tasks')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('number', '>', arg('after'))
+    .orderBy('number')
+    .limit(arg('limit')),
+)
+const dependencies = statement<{ tenant: string }>()((db, arg) =>
+  db
+    .selectFrom('task_dependencies')
+    .select(['task_number', 'depends_on_number'])
+    .where('tenant', '=', arg('tenant'))
+    .orderBy('task_number')
+    .orderBy('depends_on_number'),
+)
+const thoughts = statement<Page>()((db, arg) =>
+  db
+    .selectFrom('thoughts')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('number', '>', arg('after'))
+    .orderBy('number')
+    .limit(arg('limit')),
+)
+const sessions = statement<Page>()((db, arg) =>
+  db
+    .selectFrom('audit_sessions')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('number', '>', arg('after'))
+    .orderBy('number')
+    .limit(arg('limit')),
+)
+const projects = statement<{ tenant: string }>()((db, arg) =>
+  db.selectFrom('projects').selectAll().where('tenant', '=', arg('tenant')).orderBy('slug'),
+)
+
+export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore, 'read'>): FsckSource {
+  const session = sessionOf(unit)
+
+  async function* pages<Row>(
+    source: Statement<Page, Row>,
+    tenant: string,
+    keyOf: (row: Row) => number,
+  ): AsyncGenerator<Row> {
+    for (let after = -1; ; ) {
+      const rows = await session.all(source, { tenant, after, limit: PAGE })
+      yield* rows
+      if (rows.length < PAGE) return
+      after = keyOf(rows.at(-1)!)
+    }
+  }
+
+  return {
+    async *tenants() {
+      for (const row of await session.all(tenants, {})) yield row.tenant
+    },
+    async head(tenant) {
+      const row = await session.get(head, { tenant })
+      if (row === undefined) return undefined
+      const counters = { tasks: row.task_count, thoughts: row.thought_count, sessions: row.session_count }
+      return { size: row.size, peaks: row.peaks, counters }
+    },
+    checkpoint: (tenant) => checkpoints.read(tenantId(tenant)),
+    async *logRows(tenant) {
+      for await (const row of pages(entries, tenant, (entry) => entry.seq)) {
+        yield {
+          seq: row.seq,
+          record: row.record,
+          nodes: row.nodes,
+          subject: row.task_number === null ? null : `task:${row.task_number}`,
+          recordHash: row.record_hash,
+        }
+      }
+    },
+    async *projects(tenant) {
+      for (const row of await session.all(projects, { tenant })) {
+        yield {
+          project: row.slug,
+          created_at: isoTime(row.created_at),
+          created_by: row.created_by,
+          task_count: row.task_count,
+        }
+      }
+    },
+    async *tasks(tenant) {
+      const dependsOn = new Map<number, string[]>()
+      for (const link of await session.all(dependencies, { tenant })) {
+        const known = dependsOn.get(link.task_number)
+        if (known === undefined) dependsOn.set(link.task_number, [formatTaskId(link.depends_on_number)])
+        else known.push(formatTaskId(link.depends_on_number))
+      }
+      for await (const row of pages(tasks, tenant, (task) => task.number)) {
+        yield {
+          task_id: formatTaskId(row.number),
+          title: row.title,
+          description: row.description,
+          project: row.project,
+          parent_id: row.parent_number === null ? null : formatTaskId(row.parent_number),
+          status: row.status,
+          priority: taskPriorities[row.priority_rank] ?? String(row.priority_rank),
+          progress: row.progress,
+          assignee: row.assignee,
+          labels: JSON.parse(row.labels) as string[],
+          estimate_hours: row.estimate_hours,
+          blocked_reason: row.blocked_reason,
+          depends_on: dependsOn.get(row.number) ?? [],
+          created_at: isoTime(row.created_at),
+          created_by: row.created_by,
+          sequence: row.sequence,
+          updated_at: isoTime(row.updated_at),
+          updated_by: row.updated_by,
+        }
+      }
+    },
+    async *thoughts(tenant) {
+      for await (const row of pages(thoughts, tenant, (thought) => thought.number)) {
+        yield {
+          thought_id: formatThoughtId(row.number),
+          task_id: formatTaskId(row.task_number),
+          type: row.type,
+          content: row.content,
+          branch: row.branch,
+          commit_sha: row.commit_sha,
+          tests_run: parsed(row.tests_run),
+          blockers: parsed(row.blockers),
+          metadata: parsed(row.metadata),
+          previous_hash: row.previous_hash,
+          recorded_at: isoTime(row.recorded_at),
+          recorded_by: row.recorded_by,
+          chain_position: row.chain_position,
+          hash: row.hash,
+          log_seq: row.log_seq,
+        }
+      }
+    },
+    async *sessions(tenant) {
+      for await (const row of pages(sessions, tenant, (audit) => audit.number)) {
+        yield {
+          session_id: formatSessionId(row.number),
+          task_id: formatTaskId(row.task_number),
+          auditor_id: row.auditor_id,
+          reason: row.reason,
+          scope: row.scope,
+          started_at: isoTime(row.started_at),
+          started_by: row.started_by,
+          start_seq: row.start_seq,
+          merkle_root: row.merkle_root,
+          tree_depth: row.tree_depth,
+          leaf_count: row.leaf_count,
+          finalized_at: row.finalized_at === null ? null : isoTime(row.finalized_at),
+          end_seq: row.end_seq,
+          finalized_task_id: row.only_task_number === null ? null : formatTaskId(row.only_task_number),
+        }
+      }
+    },
+  }
+}
+
+const parsed = (text: string | null): unknown => (text === null ? null : JSON.parse(text))

@@ -1,0 +1,25 @@
+import { z } from 'zod'
+import { limits } from '../../contract/limits.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { keyView, tenantOfKeys } from './key-view.ts'
+
+export default defineTool({
+  name: 'api_key_list',
+  toolset: 'identity',
+  title: 'List API keys',
+  description:
+    'List the API keys of a tenant, newest first, revoked and expired ones included: who has access, with which rights, until when, and when it was last used. Secrets are not stored and cannot be listed.',
+  permission: 'apiKey:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  input: z.strictObject({ tenant: tenantOfKeys.optional() }),
+  output: z.strictObject({
+    keys: z.array(keyView),
+    truncated: z.boolean().describe(`True when there are more than the newest ${limits.apiKeyListMax}.`),
+  }),
+  run: (input, { identity, call }) => identity.listKeys(call, input),
+})

@@ -1,0 +1,26 @@
+import { z } from 'zod'
+import { roles, tiers } from '../../contract/principal.ts'
+import { fields } from '../params.ts'
+
+/** An API key as the tools of this set answer it. */
+export const keyView = z.strictObject({
+  id: z.string(),
+  prefix: z.string().describe('Public part of the key, by which it is recognised.'),
+  name: z.string().describe('What records carry as the actor.'),
+  tenant: z.string(),
+  role: z.enum(roles),
+  tier: z.enum(tiers),
+  scopes: z.array(z.string()).nullable().describe('Permissions; null: all that the role has.'),
+  status: z.enum(['live', 'expired', 'revoked']),
+  created_at: fields.time,
+  created_by: z.string(),
+  expires_at: fields.time.nullable(),
+  last_used_at: fields.time.nullable().describe('To the minute.'),
+  revoked_at: fields.time.nullable(),
+})
+
+export const tenantOfKeys = z
+  .string()
+  .min(1)
+  .max(64)
+  .describe("Tenant whose keys are meant; your own when left out. Another's is for operators of the tenant local.")

@@ -1,0 +1,144 @@
+import type { ChildProcess } from 'node:child_process'
+import { createMCPClient } from '@ai-sdk/mcp'
+import { Experimental_StdioMCPTransport as AiStdioTransport } from '@ai-sdk/mcp/mcp-stdio'
+import { Client as Client2, StreamableHTTPClientTransport as HttpTransport2 } from '@modelcontextprotocol/client'
+import { StdioClientTransport as StdioTransport2 } from '@modelcontextprotocol/client/stdio'
+import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport as StdioTransport1 } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { StreamableHTTPClientTransport as HttpTransport1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type { Transport as Transport1 } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runNode, startServer, stopServer } from '../support/run-node.ts'
+
+/**
+ * Real clients against a real server process, over standard streams and over HTTP. What is asserted is what a user of the
+ * client sees: the tools, an answer, a failed call, a call of nothing.
+ */
+const server = {
+  stdio: { command: process.execPath, args: ['test/support/door-server.ts', 'stdio'] },
+  /** Prints its address as its first line. */
+  http: { command: process.execPath, args: ['test/support/door-server.ts', 'http'] },
+}
+const sample = {
+  good: { name: 'ping', arguments: {}, structured: { pong: true } },
+  /** A tool with an output schema, called so that it fails. */
+  failing: { name: 'echo', arguments: {}, code: 'ERR_INVALID_INPUT' },
+  missing: { name: 'no_such_tool', arguments: {} },
+}
+const inspector = 'node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js'
+const INSPECTOR_TIMEOUT_MS = 60_000
+
+type Door = 'stdio' | 'http'
+type CallResult = Readonly<{ content?: unknown; structuredContent?: unknown; isError?: unknown }>
+type Connected = Readonly<{
+  toolNames(): Promise<string[]>
+  call(tool: { name: string; arguments: Record<string, unknown> }): Promise<CallResult>
+  close(): Promise<void>
+}>
+type ClientKind = Readonly<{ label: string; connect(door: Door): Promise<Connected> }>
+
+let child: ChildProcess
+let url: string
+beforeAll(async () => {
+  ;({ child, url } = await startServer(server.http.command, server.http.args))
+})
+afterAll(() => stopServer(child))
+
+const identity = { name: 'e2e', version: '1.0.0' }
+
+const sdk1: ClientKind = {
+  label: 'SDK 1.32',
+  async connect(door) {
+    const client = new Client1(identity)
+    const transport = door === 'stdio' ? new StdioTransport1(server.stdio) : new HttpTransport1(new URL(url))
+    await client.connect(transport as Transport1)
+    return {
+      toolNames: async () => (await client.listTools()).tools.map((tool) => tool.name),
+      call: async (tool) => (await client.callTool(tool)) as CallResult,
+      close: () => client.close(),
+    }
+  },
+}
+
+const sdk2 = (label: string, mode: 'legacy' | 'auto' | { pin: string }, revision: string): ClientKind => ({
+  label,
+  async connect(door) {
+    const client = new Client2(identity, { versionNegotiation: { mode } })
+    await client.connect(door === 'stdio' ? new StdioTransport2(server.stdio) : new HttpTransport2(new URL(url)))
+    expect(client.getNegotiatedProtocolVersion()).toBe(revision)
+    return {
+      toolNames: async () => (await client.listTools()).tools.map((tool) => tool.name),
+      call: (tool) => client.callTool(tool),
+      close: () => client.close(),
+    }
+  },
+})
+
+const aiSdk: ClientKind = {
+  label: 'AI SDK',
+  async connect(door) {
+    const transport = door === 'stdio' ? new AiStdioTransport(server.stdio) : { type: 'http' as const, url }
+    const client = await createMCPClient({ transport, clientName: 'e2e' })
+    const tools = await client.tools()
+    return {
+      toolNames: async () => Object.keys(tools),
+      async call({ name, arguments: args }) {
+        const tool = tools[name]
+        if (tool === undefined) throw new Error(`There is no tool ${name}`)
+        return (await tool.execute(args, { toolCallId: '1', messages: [], context: {} })) as CallResult
+      },
+      close: () => client.close(),
+    }
+  },
+}
+
+const kinds = [
+  sdk1,
+  sdk2('SDK 2.4 with a handshake', 'legacy', '2025-11-25'),
+  sdk2('SDK 2.4 stateless', { pin: '2026-07-28' }, '2026-07-28'),
+  sdk2('SDK 2.4 choosing by itself', 'auto', '2026-07-28'),
+  aiSdk,
+]
+
+describe.each(kinds)('$label', ({ connect }) => {
+  it.each(['stdio', 'http'] as const)('lists and calls tools over %s', async (door) => {
+    const client = await connect(door)
+    try {
+      expect(await client.toolNames()).toEqual(expect.arrayContaining([sample.good.name, sample.failing.name]))
+      const good = await client.call(sample.good)
+      expect(good.structuredContent).toEqual(sample.good.structured)
+      const failed = await client.call(sample.failing)
+      expect(failed.isError).toBe(true)
+      expect(JSON.stringify(failed.content)).toContain(sample.failing.code)
+      await expect(client.call(sample.missing)).rejects.toThrow(sample.missing.name)
+    } finally {
+      await client.close()
+    }
+  })
+})
+
+describe('the Inspector', () => {
+  const targets = { stdio: () => [server.stdio.command, ...server.stdio.args], http: () => [url] }
+  const inspect = (door: Door, ...args: string[]) =>
+    runNode([inspector, '--cli', ...targets[door](), '--protocol-era', ...args], INSPECTOR_TIMEOUT_MS)
+  const runs = (['stdio', 'http'] as const).flatMap((door) => ['legacy', 'modern'].map((era) => [door, era] as const))
+
+  it.each(runs)('finds every tool schema portable over %s, %s', async (door, era) => {
+    const { code, stdout, stderr } = await inspect(door, era, '--method', 'tools/list', '--strict')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: expect.not.stringContaining('error') })
+    const { tools } = JSON.parse(stdout) as { tools: { name: string }[] }
+    expect(tools.map((tool) => tool.name)).toContain(sample.good.name)
+  })
+
+  it.each(runs)('calls a tool over %s, %s', async (door, era) => {
+    const { code, stdout } = await inspect(door, era, '--method', 'tools/call', '--tool-name', sample.good.name)
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout)).toHaveProperty('structuredContent', sample.good.structured)
+  })
+
+  it.each(runs)('verifies the skills and their digests over %s, %s', async (door, era) => {
+    const { code, stdout } = await inspect(door, era, '--method', 'skills/list', '--verify', '--require-digests')
+    expect(code).toBe(0)
+    expect(stdout).toContain('"outcome":"verified"')
+  })
+})

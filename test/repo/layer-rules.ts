@@ -1,0 +1,278 @@
+/**
+ * Who may import what, as data. One sentence: imports point inward — `kernel` ← `contract` ← core (`domains`, `audit`) ←
+ * adapters (`stores`) and doors (`tools`, `mcp`, `http`, `cli`) ← `app` — adapters and doors never import each other,
+ * and only `app` constructs. Types follow the same rule as values, or they would drag the layers together.
+ *
+ * The most specific row wins; `*` is one folder name. A folder may always import itself.
+ */
+export type LayerRow = Readonly<{
+  folder: string
+  /** Folders of other rows; `domains/*` means any of them. */
+  folders: readonly string[]
+  /** npm packages with all their entry points, and Node built-ins. */
+  packages: readonly string[]
+  reason: string
+}>
+
+export const layerRows: readonly LayerRow[] = [
+  {
+    folder: 'kernel',
+    folders: [],
+    packages: ['node:crypto'],
+    reason:
+      'It is the bottom: pure words, and the only places that ask for time and chance. Hashing needs node:crypto.',
+  },
+  {
+    folder: 'contract',
+    folders: ['kernel'],
+    packages: [],
+    reason: 'The words that all layers share must load everywhere, so they depend on nothing that does anything.',
+  },
+  {
+    folder: 'audit',
+    folders: ['kernel', 'contract'],
+    packages: ['node:crypto', 'node:buffer'],
+    reason: 'The log and its proofs are also read without a server, so they know no domain, store or protocol.',
+  },
+  {
+    folder: 'audit/fsck',
+    folders: ['kernel', 'contract'],
+    packages: ['node:crypto'],
+    reason: 'The independent checker shares no code with the writer it judges, or both would have the same fault.',
+  },
+  {
+    folder: 'domains/identity',
+    folders: ['kernel', 'contract'],
+    packages: ['node:crypto'],
+    reason: 'Decides who somebody is. It compares secrets in constant time, which is what it needs node:crypto for.',
+  },
+  {
+    folder: 'domains/log',
+    folders: ['kernel', 'contract', 'audit'],
+    packages: [],
+    reason: 'Gives out the log and its proofs; the mathematics is in audit.',
+  },
+  {
+    folder: 'domains/server',
+    folders: ['kernel', 'contract'],
+    packages: [],
+    reason: 'Reports on the process through what it is handed; it looks at nothing itself.',
+  },
+  {
+    folder: 'domains/skills',
+    folders: ['kernel', 'contract'],
+    packages: ['yaml'],
+    reason: 'Reads SKILL.md front matter, which is YAML; the files come through its port.',
+  },
+  {
+    folder: 'domains/tasks',
+    folders: ['kernel', 'contract'],
+    packages: [],
+    reason: 'Rules of tasks and projects: no storage, no protocol, no other domain.',
+  },
+  {
+    folder: 'domains/trail',
+    folders: ['kernel', 'contract', 'audit', 'domains/tasks'],
+    packages: [],
+    reason: 'Records and audit sessions are about tasks and made of log entries; tasks know nothing of them.',
+  },
+  {
+    folder: 'stores/sql',
+    folders: ['kernel', 'contract', 'audit', 'domains/*'],
+    packages: ['kysely'],
+    reason: 'The stores that SQLite and PostgreSQL share. They implement the ports of the core and know no driver.',
+  },
+  {
+    folder: 'stores/sqlite',
+    folders: ['kernel', 'contract', 'stores/sql'],
+    packages: ['node:sqlite', 'node:fs', 'node:path'],
+    reason: 'One driver under the shared stores, with the directory its file is in.',
+  },
+  {
+    folder: 'stores/postgres',
+    folders: ['kernel', 'contract', 'stores/sql'],
+    packages: ['pg'],
+    reason: 'One driver under the shared stores.',
+  },
+  {
+    folder: 'stores/files',
+    folders: ['kernel', 'contract', 'audit', 'domains/*'],
+    packages: ['node:fs', 'node:path', 'node:crypto', 'node:timers'],
+    reason: 'The ports of the core that are plain files. Nothing else touches the file system on behalf of the core.',
+  },
+  {
+    folder: 'tools',
+    folders: ['contract', 'domains/*', 'tools/*', 'tools/runtime'],
+    packages: ['zod'],
+    reason: 'The list of all tools and the parameters that recur; enumerations come from the rules of a domain.',
+  },
+  {
+    folder: 'tools/*',
+    folders: ['contract', 'tools', 'tools/runtime'],
+    packages: ['zod'],
+    reason: 'A tool is a static definition: it reaches services through its context, never by importing them.',
+  },
+  {
+    folder: 'tools/runtime',
+    folders: ['kernel', 'contract', 'audit', 'domains/*'],
+    packages: ['zod', 're2js'],
+    reason: 'The one pipeline and the catalogue. It knows the services by their interfaces, and no protocol.',
+  },
+  {
+    folder: 'mcp',
+    folders: ['kernel', 'contract', 'tools/runtime'],
+    packages: ['@modelcontextprotocol/server', 'zod', 'node:http', 'node:events', 'node:stream'],
+    reason: 'Protocol only: it lists and calls tools through the host and knows no domain and no single tool.',
+  },
+  {
+    folder: 'http',
+    folders: ['kernel', 'contract', 'tools/runtime'],
+    packages: ['hono', '@hono/node-server', 'node:http', 'node:net', 'node:stream'],
+    reason: 'Routes and their checks: it lists and calls tools through the host; app hands it the other doors.',
+  },
+  {
+    folder: 'cli',
+    folders: ['kernel', 'contract', 'audit'],
+    packages: ['node:fs', 'node:path', 'node:util'],
+    reason: 'Words on a terminal. What a command does it is handed by app; proofs it can check by itself, offline.',
+  },
+  {
+    folder: 'app',
+    folders: [
+      'kernel',
+      'contract',
+      'audit',
+      'domains/*',
+      'stores/*',
+      'tools',
+      'tools/runtime',
+      'mcp',
+      'http',
+      'cli',
+      'app/*',
+    ],
+    packages: ['zod', 'yaml', 'node:fs', 'node:os', 'node:path', 'node:util'],
+    reason: 'The composition root: the only place that constructs and that reads the environment.',
+  },
+  {
+    folder: 'app/ownership',
+    folders: ['kernel', 'contract', 'mcp'],
+    packages: ['node:fs', 'node:net', 'node:os', 'node:path', 'node:stream', 'node:timers', 'node:sqlite'],
+    reason: 'Several processes on one data directory: a lock, and a socket that carries the lines of the MCP door.',
+  },
+]
+
+/** Packages that belong to one place, whatever a row above says. */
+export type PackageOwner = Readonly<{ package: string; folders: readonly string[]; reason: string }>
+
+export const packageOwners: readonly PackageOwner[] = [
+  {
+    package: 'pg',
+    folders: ['stores/postgres'],
+    reason: 'A second user would tie another layer to PostgreSQL.',
+  },
+  {
+    package: 'node:sqlite',
+    folders: ['stores/sqlite', 'app/ownership'],
+    reason: 'A second user would tie another layer to SQLite. The ownership lock uses its file lock, not its tables.',
+  },
+  {
+    package: 'kysely',
+    folders: ['stores/sql'],
+    reason: 'Statements are built in one place, where each takes its tenant.',
+  },
+  {
+    package: '@modelcontextprotocol/server',
+    folders: ['mcp'],
+    reason: 'The SDK changes with the protocol; only the protocol door may have to change with it.',
+  },
+  {
+    package: 'node:child_process',
+    folders: [],
+    reason: 'The program starts no other programs; what will, belongs behind a sandbox port.',
+  },
+  {
+    package: 'node:https',
+    folders: [],
+    reason: 'The program calls nobody; a way out needs one guarded place.',
+  },
+]
+
+/** Names that only some folders may use. `app` and the like cover the folders below them; a file is named whole. */
+export type WordRule = Readonly<{
+  id: string
+  /** Dotted names, read or called. */
+  uses?: readonly string[]
+  /** Constructors called without an argument. */
+  newWithoutArgument?: readonly string[]
+  /** Bindings imported from a module. */
+  imports?: Readonly<{ from: readonly string[]; names: readonly string[] }>
+  folders: readonly string[]
+  reason: string
+  instead: string
+}>
+
+export const wordRules: readonly WordRule[] = [
+  {
+    id: 'environment',
+    uses: ['process.env'],
+    folders: ['app', 'main.ts'],
+    reason: 'Configuration is read once, checked once and handed on.',
+    instead: 'Add a field to src/app/config-schema.ts and take the value in deps.',
+  },
+  {
+    id: 'time',
+    uses: ['Date.now', 'performance.now', 'process.hrtime', 'process.uptime'],
+    newWithoutArgument: ['Date'],
+    folders: ['kernel'],
+    reason: 'Whoever reads the clock cannot be tested without waiting.',
+    instead: 'Take a Clock in deps, or the call’s nowMs.',
+  },
+  {
+    id: 'chance',
+    uses: ['Math.random', 'crypto.randomUUID', 'crypto.getRandomValues'],
+    imports: { from: ['node:crypto'], names: ['randomBytes', 'randomUUID', 'randomInt', 'randomFillSync'] },
+    folders: ['kernel'],
+    reason: 'What is drawn at random cannot be repeated from a seed.',
+    instead: 'Take a Random in deps.',
+  },
+  {
+    id: 'outbound',
+    uses: ['fetch', 'globalThis.fetch', 'WebSocket', 'EventSource'],
+    imports: { from: ['node:http'], names: ['request', 'get', 'Agent'] },
+    folders: [],
+    reason: 'The program calls nobody; a way out needs one guarded place.',
+    instead: 'Decide on that place first, and write down why it is needed.',
+  },
+  {
+    id: 'standard-output',
+    uses: ['console', 'process.stdout'],
+    folders: ['cli', 'main.ts'],
+    reason: 'On stdio, standard output is the protocol: one stray line breaks the connection.',
+    instead: 'Take a Logger in deps.',
+  },
+  {
+    id: 'exit',
+    uses: ['process.exit', 'process.exitCode', 'process.abort'],
+    folders: ['cli', 'main.ts'],
+    reason: 'Only the outermost layer knows what is still under way.',
+    instead: 'Throw an AppError, or resolve and let the caller decide.',
+  },
+]
+
+/** From a domain, a store takes the port it implements and the rules of its values, never a service. */
+export const storeMayImportFromDomain = /\/(ports|rules)\.ts$/
+
+/**
+ * Known breaches. The list may only shrink: an entry that is no longer needed fails the test.
+ * `rule` is the id that the violation names.
+ */
+export type LayerException = Readonly<{ path: string; rule: string; reason: string }>
+
+export const layerExceptions: readonly LayerException[] = [
+  {
+    path: 'src/stores/files/atomic-file.ts',
+    rule: 'chance',
+    reason: 'A temporary file needs a name that no other process has; nothing is derived from it.',
+  },
+]
