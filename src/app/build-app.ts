@@ -4,7 +4,7 @@ import { createCheckpointer } from '../audit/checkpointer.ts'
 import type { Database } from '../contract/database.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
 import { createLogService } from '../domains/log/log-service.ts'
-import { createServerService } from '../domains/server/server-service.ts'
+import { createServerService, type ServerService } from '../domains/server/server-service.ts'
 import { createSkillService, type SkillService } from '../domains/skills/service.ts'
 import { createTaskService } from '../domains/tasks/task-service.ts'
 import { createTrailService, type TrailService } from '../domains/trail/trail-service.ts'
@@ -23,6 +23,7 @@ import { allTools } from '../tools/index.ts'
 import { type CallTool, createCallTool } from '../tools/runtime/call-tool.ts'
 import { type Catalog, createCatalog } from '../tools/runtime/catalog.ts'
 import { createToolHost, createToolSearch } from '../tools/runtime/create-tool-host.ts'
+import type { RateCategory } from '../tools/runtime/define-tool.ts'
 import { createRateLimiter } from '../tools/runtime/rate-limiter.ts'
 import { createStages, stageNames } from '../tools/runtime/stages.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
@@ -44,7 +45,8 @@ export type ReadyApp = Readonly<{
   database: Database | undefined
   identity: IdentityService | undefined
   verifierKey: string | undefined
-  flushCheckpoint(): Promise<void>
+  /** What server_health answers, for probes that are not calls. */
+  health(): ReturnType<ServerService['health']>
 }>
 
 export type AppDeps = Readonly<{
@@ -72,14 +74,18 @@ export function buildApp(deps: AppDeps): App {
   // A failed start is told to everyone who waits; nobody waiting must not end the process.
   opened.catch(() => {})
   const host = createToolHost({ catalog, mode: config.mode, callTool: opened.then((core) => core.callTool) })
+  let closing: Promise<void> | undefined
   return {
     catalog,
     host,
     skills,
     ready: opened,
-    async close() {
-      const core = await opened.catch(() => undefined)
-      await core?.close()
+    close() {
+      closing ??= opened.then(
+        (core) => core.close(),
+        () => {},
+      )
+      return closing
     },
   }
 }
@@ -89,13 +95,11 @@ type Core = ReadyApp & Readonly<{ callTool: CallTool; close(): Promise<void> }>
 async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): Promise<Core> {
   const { config, clock, logger } = deps
   if (config.mode === 'MINIMAL') {
-    const callTool = createPipeline(deps, catalog, skills, undefined)
     return {
-      callTool,
+      ...createPipeline(deps, catalog, skills, undefined),
       database: undefined,
       identity: undefined,
       verifierKey: undefined,
-      flushCheckpoint: async () => {},
       close: async () => {},
     }
   }
@@ -132,13 +136,11 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     intervalMs: config.audit.checkpoint_interval_ms,
     logger,
   })
-  const callTool = createPipeline(deps, catalog, skills, { database, identity, trail, logService, checkpointer })
   return {
-    callTool,
+    ...createPipeline(deps, catalog, skills, { database, identity, trail, logService, checkpointer }),
     database,
     identity,
     verifierKey: logIdentity.signer.verifierKey,
-    flushCheckpoint: checkpointer.run,
     async close() {
       await database.flush()
       await checkpointer.close()
@@ -156,53 +158,15 @@ type OpenParts = Readonly<{
   checkpointer: Checkpointer
 }>
 
-function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined): CallTool {
+function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
   const { config, clock, logger } = deps
-  const limits = config.rate_limits
-  const bucket = (category: 'create' | 'exec' | 'default' | 'message') => ({
-    perMinute: limits[category].per_minute,
-    burst: limits[category].burst,
-  })
-  const server = createServerService({
-    clock,
-    version: deps.version,
-    mode: config.mode,
-    stages: stageNames,
-    toolCount: () => catalog.tools.length,
-    store: () => parts?.database,
-    ownerPid: deps.ownerPid,
-    process: () => {
-      const { rss, heapUsed } = process.memoryUsage()
-      return { pid: process.pid, rssBytes: rss, heapUsedBytes: heapUsed }
-    },
-    async problems() {
-      const found = (await skills.problems()).map((problem) => `Skill ${problem.path}: ${problem.reason}`)
-      const store = parts?.database.problem()
-      if (store !== undefined) found.unshift(store)
-      return [...(parts?.checkpointer.problems() ?? []), ...found]
-    },
-  })
-  const stages = createStages({
-    catalog,
-    mode: config.mode,
-    rateLimiter: createRateLimiter({
-      clock,
-      enabled: limits.enabled,
-      limits: {
-        create: bucket('create'),
-        exec: bucket('exec'),
-        default: bucket('default'),
-        message: bucket('message'),
-      },
-    }),
-    limitOwner: limits.owner.enabled,
-    argumentRule: () => 'strict',
-  })
+  const server = describeServer(deps, catalog, skills, parts)
   const bootId = deps.random.bytes(9).toString('base64url')
   let callCount = 0
+  // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never
-  return createCallTool({
-    stages,
+  const callTool = createCallTool({
+    stages: chooseStages(deps, catalog),
     database: parts?.database,
     log: sqlLogStore,
     services: {
@@ -225,5 +189,49 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
     logger,
     newCallId: () => `c_${bootId}_${(callCount++).toString(36)}`,
     strictReadRecords: config.audit.read_records === 'strict',
+  })
+  return { callTool, health: () => server.health({ nowMs: clock.nowMs() }) }
+}
+
+function describeServer(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
+  return createServerService({
+    clock: deps.clock,
+    version: deps.version,
+    mode: deps.config.mode,
+    stages: stageNames,
+    toolCount: () => catalog.tools.length,
+    store: () => parts?.database,
+    ownerPid: deps.ownerPid,
+    process: () => {
+      const { rss, heapUsed } = process.memoryUsage()
+      return { pid: process.pid, rssBytes: rss, heapUsedBytes: heapUsed }
+    },
+    async problems() {
+      const found = (await skills.problems()).map((problem) => `Skill ${problem.path}: ${problem.reason}`)
+      const store = parts?.database.problem()
+      if (store !== undefined) found.unshift(store)
+      return [...(parts?.checkpointer.problems() ?? []), ...found]
+    },
+  })
+}
+
+function chooseStages({ config, clock }: AppDeps, catalog: Catalog) {
+  const limits = config.rate_limits
+  const bucket = (category: RateCategory) => ({ perMinute: limits[category].per_minute, burst: limits[category].burst })
+  return createStages({
+    catalog,
+    mode: config.mode,
+    rateLimiter: createRateLimiter({
+      clock,
+      enabled: limits.enabled,
+      limits: {
+        create: bucket('create'),
+        exec: bucket('exec'),
+        default: bucket('default'),
+        message: bucket('message'),
+      },
+    }),
+    limitOwner: limits.owner.enabled,
+    argumentRule: () => 'strict',
   })
 }

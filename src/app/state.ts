@@ -1,6 +1,6 @@
 import { limits } from '../contract/limits.ts'
 import { localOwner } from '../contract/principal.ts'
-import { createHttpDoor } from '../http/http-door.ts'
+import type { HttpDoor } from '../http/create-http-door.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
@@ -65,35 +65,37 @@ function buildOwner(deps: StateDeps, ownerPid: () => number): { core: LocalCore;
   const app = buildApp({ config, version, clock, random, logger, ownerPid, workingDirectory: deps.workingDirectory })
   app.ready.catch(deps.onOpenFailed)
   const mcp = createMcpDoor({ host: app.host, version, logger, skills: adaptSkills(app.skills, logger), clock, random })
-  const http = createHttpDoor({
-    mcp,
-    host: app.host,
-    catalog: app.catalog,
-    identity: async () => (await app.ready).identity,
-    health: async () => healthOf(app),
-    config,
-    version,
-    logger,
-    clock,
-  })
+  let http: Promise<HttpDoor> | undefined
+  // Most stdio processes never see an HTTP connection, and should not pay for one at their start.
+  const openHttp = (): Promise<HttpDoor> => {
+    http ??= import('../http/create-http-door.ts').then(({ createHttpDoor }) =>
+      createHttpDoor({
+        mcp,
+        host: app.host,
+        catalog: app.catalog,
+        identity: async () => (await app.ready).identity,
+        health: async () => (await app.ready).health(),
+        config,
+        version,
+        logger,
+        clock,
+      }),
+    )
+    return http
+  }
   const owner: Owner = {
     serveLines(transport, hello) {
       const door = hello.door === 'cli' ? 'cli' : 'stdio'
       mcp.serveLines(transport, { principal: localOwner, exposure: hello.tools ?? config.tools, door })
     },
-    serveHttp: (socket) => void http.server.emit('connection', socket),
+    serveHttp: (socket) => void openHttp().then((door) => door.server.emit('connection', socket)),
     async close() {
       await mcp.close(limits.shutdownGraceMs)
-      await http.close(limits.shutdownGraceMs)
+      await (await http)?.close(limits.shutdownGraceMs)
       await app.close()
     },
   }
   return { core: { app, mcp }, owner }
-}
-
-async function healthOf(app: App): Promise<Record<string, unknown>> {
-  const caller = { principal: localOwner, door: 'http' as const, exposure: 'full' as const, safeNames: false }
-  return JSON.parse((await app.host.call(caller, 'server_health', {})).json) as Record<string, unknown>
 }
 
 function aloneWith(dataDir: string, owner: Owner): Attachment {

@@ -38,7 +38,7 @@ export function sendText(
  * connection instead of the reason.
  */
 export function sendError(req: IncomingMessage, res: ServerResponse, error: HttpError): void {
-  if (res.headersSent) {
+  if (res.headersSent || res.destroyed) {
     res.destroy()
     return
   }

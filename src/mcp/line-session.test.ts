@@ -101,11 +101,14 @@ describe('tool calls', () => {
     expect(envelopeOf(nested).code).toBe('ERR_UNKNOWN_TOOL')
   })
 
-  it('that fail keep structured content away from tools with an output schema, whose clients would reject it', async () => {
+  it('that fail carry the envelope as structured content, which the listed schema admits', async () => {
     const peer = createLinePeer()
     await peer.initialize()
     const withSchema = await call(peer, 'echo', { text: 1 })
-    expect(withSchema.result).not.toHaveProperty('structuredContent')
+    expect(withSchema.result).toMatchObject({
+      isError: true,
+      structuredContent: { error: { code: 'ERR_INVALID_INPUT' } },
+    })
     expect(envelopeOf(withSchema)).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field: 'text' } })
     const without = await call(peer, 'run_tool', { name: 'x' })
     expect(without.result).toHaveProperty('structuredContent.error.code', 'ERR_UNKNOWN_TOOL')

@@ -47,8 +47,8 @@ function listed(
       : {
           outputSchema: {
             type: 'object',
-            properties: outputProperties,
-            required: Object.keys(outputProperties),
+            properties: { ...outputProperties, error: { type: 'object' } },
+            anyOf: [{ required: Object.keys(outputProperties) }, { required: ['error'] }],
             additionalProperties: false,
           },
         }),

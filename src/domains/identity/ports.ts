@@ -22,7 +22,10 @@ export type ApiKey = Readonly<{
   revokedAtMs: number | null
 }>
 
-/** Every method answers for one tenant only, except `findKeyByPrefix`. */
+/**
+ * Every method answers for one tenant only, except `findKeyByPrefix`. `insertKey` and `revokeKey` take the unit of any
+ * tenant: an operator manages the keys of another tenant inside its own transaction. `touchKey` takes only its tenant's.
+ */
 export type ApiKeyStore = Readonly<{
   /** The prefix is unique over all tenants; a second one is refused by the store. */
   insertKey(unit: WriteUnit, tenant: TenantId, key: ApiKey): Promise<void>

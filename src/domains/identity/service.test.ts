@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { createMemoryKeyStore } from '../../../test/support/memory-key-store.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
@@ -7,7 +8,7 @@ import { isPermitted, type Permission, permissions } from '../../contract/permis
 import { localOwner, type Principal, roles, tenantId, tierAllows, tiers } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import { type Random, systemRandom } from '../../kernel/random.ts'
-import type { ApiKey, ApiKeyStore } from './ports.ts'
+import type { ApiKeyStore } from './ports.ts'
 import { type CreateKeyInput, createIdentityService, type KeyWriting } from './service.ts'
 
 const NOW = Date.parse('2026-01-01T00:00:00Z')
@@ -22,47 +23,8 @@ const by = (principal: Principal, nowMs = NOW, record: KeyWriting['record'] = ()
   record,
 })
 
-/** The port over an array, with the calls that reached it. */
-function memoryStore() {
-  let rows: ApiKey[] = []
-  const prefixLookups: string[] = []
-  const store: ApiKeyStore = {
-    async insertKey(_, tenant, key) {
-      rows.push({ ...key, tenant })
-    },
-    findKey: async (_, tenant, id) => rows.find((row) => row.tenant === tenant && row.id === id),
-    findLiveKeyByName: async (_, tenant, name, nowMs) =>
-      rows.find(
-        (row) =>
-          row.tenant === tenant &&
-          row.name === name &&
-          row.revokedAtMs === null &&
-          (row.expiresAtMs === null || row.expiresAtMs > nowMs),
-      ),
-    listKeys: async (_, tenant, limit) =>
-      rows
-        .filter((row) => row.tenant === tenant)
-        .reverse()
-        .slice(0, limit),
-    async revokeKey(_, tenant, id, atMs) {
-      const isLive = (row: ApiKey) => row.tenant === tenant && row.id === id && row.revokedAtMs === null
-      const did = rows.some(isLive)
-      rows = rows.map((row) => (isLive(row) ? { ...row, revokedAtMs: atMs } : row))
-      return did
-    },
-    async touchKey(_, tenant, id, atMs) {
-      rows = rows.map((row) => (row.tenant === tenant && row.id === id ? { ...row, lastUsedAtMs: atMs } : row))
-    },
-    async findKeyByPrefix(_, prefix) {
-      prefixLookups.push(prefix)
-      return rows.find((row) => row.prefix === prefix)
-    },
-  }
-  return { store, prefixLookups, rows: () => rows }
-}
-
 function setUp(random: Random = systemRandom) {
-  const memory = memoryStore()
+  const memory = createMemoryKeyStore()
   const effects: EffectRecord[] = []
   const uses: [string, string, number][] = []
   const identity = createIdentityService({
@@ -339,7 +301,7 @@ describe('authenticating', () => {
   })
 
   it('does not remember a key alive while its revocation waits for its commit', async () => {
-    const memory = memoryStore()
+    const memory = createMemoryKeyStore()
     const pending: (() => Promise<boolean>)[] = []
     const store: ApiKeyStore = {
       ...memory.store,

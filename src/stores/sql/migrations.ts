@@ -76,6 +76,41 @@ export const migrations: readonly Migration[] = [
       { only: 'postgres', sql: 'CREATE INDEX tasks_search ON tasks USING gin (search)' },
     ],
   },
+  {
+    // Both dialects find the same: no stop words, accents do not count, and a word inside a path or an address is a word.
+    name: 'search alike',
+    statements: [
+      { only: 'sqlite', sql: 'DROP TABLE tasks_search' },
+      {
+        only: 'sqlite',
+        sql: `CREATE VIRTUAL TABLE tasks_search USING fts5 (title, description, content='tasks', content_rowid='row_id',
+          columnsize=0, tokenize='porter unicode61 remove_diacritics 2')`,
+      },
+      { only: 'sqlite', sql: `INSERT INTO tasks_search (tasks_search) VALUES ('rebuild')` },
+      { only: 'postgres', sql: 'ALTER TABLE tasks DROP COLUMN search' },
+      {
+        only: 'postgres',
+        sql: 'CREATE TEXT SEARCH DICTIONARY castellan_stem (TEMPLATE = pg_catalog.snowball, LANGUAGE = english)',
+      },
+      { only: 'postgres', sql: 'CREATE TEXT SEARCH CONFIGURATION castellan_words (COPY = pg_catalog.simple)' },
+      {
+        only: 'postgres',
+        sql: 'ALTER TEXT SEARCH CONFIGURATION castellan_words ALTER MAPPING FOR asciiword, word WITH castellan_stem',
+      },
+      {
+        only: 'postgres',
+        sql: String.raw`CREATE FUNCTION castellan_fold(input TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
+          'SELECT regexp_replace(normalize(regexp_replace(normalize(lower(input), NFD), ''[\u0300-\u036f]'', '''', ''g''), NFC),
+            ''[\u0001-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u2000-\u206f\u3000-\u303f]+'', '' '', ''g'')'`,
+      },
+      {
+        only: 'postgres',
+        sql: `ALTER TABLE tasks ADD COLUMN search tsvector GENERATED ALWAYS AS
+          (to_tsvector('castellan_words', castellan_fold(title || ' ' || description))) STORED`,
+      },
+      { only: 'postgres', sql: 'CREATE INDEX tasks_search ON tasks USING gin (search)' },
+    ],
+  },
 ]
 
 const types: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {

@@ -58,7 +58,7 @@ function conditions(
     and.push(
       (kit.dialect === 'sqlite'
         ? kit.sql`tasks.row_id in (select rowid from tasks_search where tasks_search match ${match})`
-        : kit.sql`tasks.search @@ plainto_tsquery('english', ${match})`) as never,
+        : kit.sql`tasks.search @@ plainto_tsquery('castellan_words', castellan_fold(${match}))`) as never,
     )
   }
   return expression.and(and as never)
@@ -139,10 +139,13 @@ function filterArgs(tenant: string, filter: TaskFilter, dialect: Dialect): Args 
   if (filter.createdAfterMs !== undefined) args['created_after'] = filter.createdAfterMs
   if (filter.createdBeforeMs !== undefined) args['created_before'] = filter.createdBeforeMs
   if (filter.words !== undefined) {
-    args['words'] = dialect === 'sqlite' ? filter.words.map((word) => `"${word}"`).join(' ') : filter.words.join(' ')
+    args['words'] = dialect === 'sqlite' ? filter.words.map(quoted).join(' ') : filter.words.join(' ')
   }
   return args
 }
+
+/** FTS5 reads a quoted string as plain words, whatever operators it looks like. */
+const quoted = (word: string): string => `"${word.replaceAll('"', '""')}"`
 
 export const listTasks: TaskStore['listTasks'] = async (unit, tenant, filter, page: TaskPage) => {
   const session = sessionOf(unit)

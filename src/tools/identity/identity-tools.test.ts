@@ -11,6 +11,7 @@ import { systemClock } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { silentLogger } from '../../kernel/logger.ts'
 import { systemRandom } from '../../kernel/random.ts'
+import type { ToolCaller } from '../runtime/tool-host.ts'
 
 type CreatedKey = KeyView & Readonly<{ secret: string }>
 type LogRecord = Readonly<{ tool: string; outcome: string; effects?: readonly { kind: string; body: object }[] }>
@@ -48,8 +49,12 @@ async function close(): Promise<void> {
   await app.close()
 }
 
-const call = (principal: Principal, name: string, args: object = {}) =>
-  app.host.call({ principal, door: 'http', exposure: 'full', safeNames: false }, name, args)
+const callerOf = (principal: Principal): ToolCaller => ({ principal, door: 'http', exposure: 'full', safeNames: false })
+
+const call = (principal: Principal, name: string, args: object = {}) => app.host.call(callerOf(principal), name, args)
+
+const keyToolsOf = (principal: Principal): string[] =>
+  app.host.list(callerOf(principal)).flatMap(({ name }) => (name.startsWith('api_key_') ? [name] : []))
 
 async function ask<T = KeyView>(principal: Principal, name: string, args: object = {}): Promise<T> {
   const answer = await call(principal, name, args)
@@ -113,6 +118,11 @@ describe('API keys through the pipeline', () => {
     const reader = await authenticate(
       (await create({ name: 'reader', role: 'admin', scopes: ['apiKey:read', 'task:*'] })).secret,
     )
+    expect([member, reader, localOwner].map(keyToolsOf)).toEqual([
+      [],
+      ['api_key_list'],
+      ['api_key_create', 'api_key_list', 'api_key_revoke'],
+    ])
     expect(await codeOf(member, 'api_key_create', { name: 'x' })).toBe('ERR_PERMISSION_DENIED')
     expect(await codeOf(member, 'api_key_list', {})).toBe('ERR_PERMISSION_DENIED')
     expect(await codeOf(member, 'api_key_revoke', { key: 'reader' })).toBe('ERR_PERMISSION_DENIED')

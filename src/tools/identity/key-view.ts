@@ -15,7 +15,7 @@ export const keyView = z.strictObject({
   created_at: fields.time,
   created_by: z.string(),
   expires_at: fields.time.nullable(),
-  last_used_at: fields.time.nullable().describe('To the minute.'),
+  last_used_at: fields.time.nullable().describe('ISO-8601, UTC; may lag by a minute.'),
   revoked_at: fields.time.nullable(),
 })
 

@@ -65,7 +65,7 @@ function toCatalogTool(definition: ToolDefinition, safeName: string): CatalogToo
     inputSchema,
     ...(definition.output === undefined
       ? {}
-      : { outputSchema: objectSchema(definition.output, 'output', definition.name) }),
+      : { outputSchema: orFailure(objectSchema(definition.output, 'output', definition.name)) }),
     annotations: annotationsOf(definition),
   }
   return {
@@ -84,6 +84,20 @@ function objectSchema(schema: z.ZodType, io: 'input' | 'output', name: string): 
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'throw' }) as Record<string, unknown>
   if (rest['type'] !== 'object') throw new Error(`the ${io} of ${name} must be an object`)
   return rest as ObjectSchema
+}
+
+/** Admits the error envelope beside the answer: clients check failed calls against the schema too. */
+function orFailure(schema: ObjectSchema): ObjectSchema {
+  const {
+    required = [],
+    properties = {},
+    ...rest
+  } = schema as ObjectSchema & { required?: string[]; properties?: object }
+  return {
+    ...rest,
+    properties: { ...properties, error: { type: 'object', description: 'Only this, when the call failed.' } },
+    anyOf: [{ required }, { required: ['error'] }],
+  }
 }
 
 function acceptsNull(schema: z.ZodType, key: string): boolean {

@@ -1,0 +1,89 @@
+import type { Server, ServerResponse } from 'node:http'
+import { Server as NetServer, type Socket } from 'node:net'
+import { limits } from '../contract/limits.ts'
+
+/**
+ * Every connection and every response under way, so that the door can close without cutting an answer short.
+ * node:http alone would destroy a connection whose answer is written but not sent out yet.
+ */
+export type Connections = Readonly<{
+  isClosing(): boolean
+  /** Called for each request, first of all. */
+  track(res: ServerResponse): void
+  /**
+   * 1. Nothing new is accepted, and connections without a request end.
+   * 2. The others end with their answers. After `graceMs` `failRest` is called to answer what is left.
+   * 3. What is still open a moment later is destroyed.
+   */
+  close(graceMs: number, failRest: () => void): Promise<void>
+}>
+
+const FLUSH_MS = 500
+
+export function trackConnections(server: Server): Connections {
+  const sockets = new Set<Socket>()
+  const open = new Set<ServerResponse>()
+  let closing: Promise<void> | undefined
+  let onEmpty = (): void => {}
+
+  server.on('connection', (socket: Socket) => {
+    if (closing !== undefined || sockets.size >= limits.httpConnectionsMax) {
+      socket.destroy()
+      return
+    }
+    sockets.add(socket)
+    socket.once('close', () => {
+      sockets.delete(socket)
+      if (sockets.size === 0) onEmpty()
+    })
+  })
+
+  function onResponseClosed(this: ServerResponse): void {
+    open.delete(this)
+    if (closing !== undefined) endIdle()
+  }
+
+  function endIdle(): void {
+    const busy = new Set([...open].map((res) => res.req.socket))
+    for (const socket of sockets) if (!busy.has(socket)) socket.destroySoon()
+  }
+
+  async function emptyWithin(timeoutMs: number): Promise<void> {
+    if (sockets.size === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, timeoutMs)
+    onEmpty = resolve
+    await promise
+    clearTimeout(timer)
+  }
+
+  async function close(graceMs: number, failRest: () => void): Promise<void> {
+    NetServer.prototype.close.call(server)
+    endIdle()
+    for (const res of open) if (!res.headersSent) res.shouldKeepAlive = false
+    await emptyWithin(graceMs)
+    if (sockets.size > 0) {
+      failRest()
+      await emptyWithin(FLUSH_MS)
+    }
+    for (const socket of sockets) socket.destroy()
+    // Ends the search for slow clients; by now there is nobody left for it to cut off.
+    server.close()
+  }
+
+  return {
+    isClosing: () => closing !== undefined,
+    track(res) {
+      open.add(res)
+      res.on('close', onResponseClosed)
+    },
+    close(graceMs, failRest) {
+      if (closing === undefined) {
+        const { promise, resolve } = Promise.withResolvers<void>()
+        closing = promise
+        close(graceMs, failRest).then(resolve, resolve)
+      }
+      return closing
+    },
+  }
+}

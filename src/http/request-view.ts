@@ -1,0 +1,59 @@
+import { AppError } from '../contract/app-error.ts'
+import { nearestName } from '../kernel/nearest-name.ts'
+import type { Catalog } from '../tools/runtime/catalog.ts'
+import { unknownExposureNames } from '../tools/runtime/exposure.ts'
+import type { Exposure } from '../tools/runtime/tool-host.ts'
+
+/** What an address asks to see: `?tools=` chooses the tools, `?names=safe|documented` their spelling. */
+export type RequestView = Readonly<{ exposure: Exposure; safeNames?: boolean }>
+
+const VIEWS_MAX = 256
+
+/** One object for each way of asking, so that a client which asks the same all day costs one look-up. */
+export function createViewOfUrl(
+  deps: Readonly<{
+    catalog: Catalog
+    exposureDefault: Exposure
+    exposureOfUrl(url: string): Exposure
+  }>,
+): (url: string) => RequestView {
+  const plain: RequestView = { exposure: deps.exposureDefault }
+  const views = new Map<string, RequestView>()
+
+  function parse(url: string, query: string): RequestView {
+    const parameters = new URLSearchParams(query)
+    const exposure = parameters.get('tools') ? deps.exposureOfUrl(url) : deps.exposureDefault
+    requireKnown(exposure, deps.catalog)
+    const names = parameters.get('names')
+    if (names === null) return { exposure }
+    if (names !== 'safe' && names !== 'documented') {
+      throw new AppError('ERR_INVALID_INPUT', 'names: must be "safe" or "documented".', { field: 'names' })
+    }
+    return { exposure, safeNames: names === 'safe' }
+  }
+
+  return (url) => {
+    const start = url.indexOf('?')
+    if (start === -1) return plain
+    const query = url.slice(start + 1)
+    let view = views.get(query)
+    if (view === undefined) {
+      view = parse(url, query)
+      if (views.size >= VIEWS_MAX) views.clear()
+      views.set(query, view)
+    }
+    return view
+  }
+}
+
+function requireKnown(exposure: Exposure, catalog: Catalog): void {
+  const [unknown] = unknownExposureNames(exposure, catalog.tools)
+  if (unknown === undefined) return
+  const names = [...new Set(catalog.tools.map((tool) => tool.definition.toolset)), ...catalog.names]
+  const near = nearestName(unknown, names)
+  const hint = near === undefined ? 'Use "full" to see all.' : `Did you mean '${near}'?`
+  throw new AppError('ERR_INVALID_INPUT', `tools: there is no such toolset or tool. ${hint}`, {
+    field: 'tools',
+    unknown: unknown.slice(0, 128),
+  })
+}

@@ -1,0 +1,122 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { AppError } from '../contract/app-error.ts'
+import type { Logger } from '../kernel/logger.ts'
+import type { Random } from '../kernel/random.ts'
+import type { Catalog } from '../tools/runtime/catalog.ts'
+import type { Authenticate } from './authenticate.ts'
+import { answerOptions } from './cors.ts'
+import { parseAuthority } from './host-check.ts'
+import { buildOpenApi } from './openapi.ts'
+import type { RequestView } from './request-view.ts'
+import { sendError, sendJson, sendText } from './send.ts'
+import { toHttpError } from './to-http-error.ts'
+import type { ToolRoutes } from './tool-routes.ts'
+import { WELCOME_POLICY, welcomeHtml, welcomeText } from './welcome-page.ts'
+
+/** Everything beside `/mcp`: few enough to be a table. */
+export type HealthFacts = Readonly<{
+  status: 'ok' | 'degraded'
+  mode: string
+  /** False when no call that needs the state can succeed. */
+  isStoreUsable: boolean
+}>
+
+export type RoutesDeps = Readonly<{
+  tools: ToolRoutes
+  catalog: Catalog
+  health(): Promise<HealthFacts>
+  authenticate: Authenticate
+  viewOfUrl(url: string): RequestView
+  version: string
+  logger: Logger
+  random: Random
+}>
+
+type Exchange = Readonly<{ req: IncomingMessage; res: ServerResponse; path: string; url: string }>
+type Route = Readonly<{ methods: readonly string[]; serve(exchange: Exchange): void | Promise<void> }>
+
+const TOOL_PREFIX = '/v1/tools/'
+const READ = ['GET', 'HEAD', 'OPTIONS']
+
+export function createRoutes(deps: RoutesDeps): Readonly<{
+  /** Throws or answers; what fails later is answered too. */
+  handle(req: IncomingMessage, res: ServerResponse, url: string): void
+}> {
+  const { tools } = deps
+  let openApi: string | undefined
+
+  const asCaller = async ({ req, res, url }: Exchange) => ({
+    req,
+    res,
+    principal: await deps.authenticate(req),
+    view: deps.viewOfUrl(url),
+  })
+
+  // The first three need no key: they say nothing about anybody's data.
+  const exact: ReadonlyMap<string, Route> = new Map<string, Route>([
+    ['/', { methods: READ, serve: (exchange) => welcome(exchange, deps.version) }],
+    ['/health', { methods: READ, serve: ({ res }) => health(res, deps) }],
+    [
+      '/openapi.json',
+      {
+        methods: READ,
+        serve({ res }) {
+          openApi ??= JSON.stringify(buildOpenApi(deps.catalog, deps.version))
+          sendJson(res, 200, openApi)
+        },
+      },
+    ],
+    ['/v1/tools', { methods: READ, serve: async (exchange) => tools.list(await asCaller(exchange)) }],
+  ])
+  const callTool: Route = {
+    methods: ['POST', 'OPTIONS'],
+    serve: async (exchange) => tools.call(await asCaller(exchange), exchange.path.slice(TOOL_PREFIX.length)),
+  }
+
+  function routeOf(path: string): Route {
+    const route = exact.get(path)
+    if (route !== undefined) return route
+    const isCall = path.length > TOOL_PREFIX.length && path.startsWith(TOOL_PREFIX)
+    if (isCall && !path.includes('/', TOOL_PREFIX.length)) return callTool
+    throw new AppError('ERR_ROUTE_NOT_FOUND', 'There is nothing at this address. GET / lists what there is.')
+  }
+
+  return {
+    handle(req, res, url) {
+      const query = url.indexOf('?')
+      const path = query === -1 ? url : url.slice(0, query)
+      const route = routeOf(path)
+      const { method = 'GET' } = req
+      if (!route.methods.includes(method)) {
+        const allow = route.methods.join(', ')
+        res.setHeader('allow', allow)
+        throw new AppError('ERR_METHOD_NOT_ALLOWED', `This address does not take ${method}; use ${allow}.`)
+      }
+      if (method === 'OPTIONS') {
+        answerOptions(req, res, route.methods)
+        return
+      }
+      const pending = route.serve({ req, res, path, url })
+      pending?.catch((error: unknown) => sendError(req, res, toHttpError(error, deps)))
+    },
+  }
+}
+
+async function health(res: ServerResponse, { health, version, logger }: RoutesDeps): Promise<void> {
+  const facts = await health().catch((error: unknown): HealthFacts => {
+    logger.warn('the health of the server cannot be told', { error: String(error) })
+    return { status: 'degraded', mode: 'unknown', isStoreUsable: false }
+  })
+  const { status, mode, isStoreUsable } = facts
+  sendJson(res, isStoreUsable ? 200 : 503, JSON.stringify({ status, version, mode }))
+}
+
+function welcome({ req, res }: Exchange, version: string): void {
+  const host = req.headers.host ?? ''
+  const origin = parseAuthority(host) === undefined ? '' : `http://${host.toLowerCase()}`
+  const facts = { origin, version }
+  if (req.headers.accept?.includes('text/html') === true) {
+    const headers = { 'content-security-policy': WELCOME_POLICY, vary: 'Accept, Origin' }
+    sendText(res, 200, 'text/html; charset=utf-8', welcomeHtml(facts), headers)
+  } else sendText(res, 200, 'text/plain; charset=utf-8', welcomeText(facts), { vary: 'Accept, Origin' })
+}

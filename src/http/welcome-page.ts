@@ -1,0 +1,37 @@
+/** What someone sees who opens the address in a browser or with curl. `origin` is safe to print: it was parsed. */
+export function welcomeText({ origin, version }: Readonly<{ origin: string; version: string }>): string {
+  return `Castellan ${version}: one server for people who run AI agents.
+
+Connect an MCP client (Streamable HTTP):
+  ${origin}/mcp
+  ${origin}/mcp?tools=full        every tool in the list; the default is a small set with search_tools and run_tool
+  claude mcp add --transport http castellan ${origin}/mcp
+
+Call a tool without MCP:
+  curl -X POST ${origin}/v1/tools/server_ping -H 'content-type: application/json' -d '{}'
+
+Addresses:
+  GET  /health             whether the server is well
+  GET  /v1/tools           the tools you may use
+  POST /v1/tools/{name}    call one; the body is its arguments
+  GET  /openapi.json       all of this as OpenAPI 3.1
+
+From this machine no key is needed, unless the server demands one. From elsewhere, send an API key as
+"Authorization: Bearer cst_…"; castellan keys create makes one.
+`
+}
+
+const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
+const escapeHtml = (text: string): string => text.replace(/[&<>"]/g, (char) => entities[char]!)
+
+export function welcomeHtml(facts: Readonly<{ origin: string; version: string }>): string {
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Castellan</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:3rem auto;padding:0 1rem;color-scheme:light dark}pre{white-space:pre-wrap}</style>
+</head><body><h1>Castellan</h1><pre>${escapeHtml(welcomeText(facts))}</pre>
+<p><a href="/openapi.json">OpenAPI document</a> · <a href="/health">Health</a></p></body></html>
+`
+}
+
+export const WELCOME_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"

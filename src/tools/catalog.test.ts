@@ -1,0 +1,116 @@
+import { readdir } from 'node:fs/promises'
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { toolChecks, writtenOutNames } from '../../test/support/tool-invariants.ts'
+import { allTools } from './index.ts'
+import { createCatalog } from './runtime/catalog.ts'
+import { defineTool, type ToolDefinition, toolsets } from './runtime/define-tool.ts'
+import { defaultTools } from './runtime/exposure.ts'
+
+const catalog = createCatalog(allTools)
+const names: ReadonlySet<string> = new Set(catalog.names)
+const fileOf = (name: string): string => `${name.replaceAll(/[_.]/g, '-')}.ts`
+
+describe('every tool', () => {
+  it.each(Object.entries(toolChecks))('keeps the rule %s', (_rule, check) => {
+    expect(catalog.tools.flatMap((tool) => check(tool, names).map((fault) => `${tool.name}: ${fault}`))).toEqual([])
+  })
+})
+
+describe('the folders of the tools', () => {
+  it('are the toolsets', async () => {
+    const entries = await readdir(import.meta.dirname, { withFileTypes: true })
+    const folders = entries.filter((entry) => entry.isDirectory() && entry.name !== 'runtime')
+    expect(folders.map((folder) => folder.name).sort()).toEqual([...toolsets].sort())
+    expect(Object.keys(allTools).sort()).toEqual([...toolsets].sort())
+  })
+
+  it.each(toolsets)('hold in %s one file for each tool that its index lists, named like the tool', async (toolset) => {
+    const files = await readdir(new URL(`${toolset}/`, import.meta.url))
+    const definitions = new Map<string, ToolDefinition>()
+    for (const file of files.filter((name) => !name.endsWith('.test.ts'))) {
+      const module = (await import(`./${toolset}/${file}`)) as { default?: ToolDefinition }
+      if (module.default !== undefined) definitions.set(file, module.default)
+    }
+    expect([...definitions.keys()].sort()).toEqual(allTools[toolset].map(({ name }) => fileOf(name)).sort())
+    for (const definition of allTools[toolset]) expect(definitions.get(fileOf(definition.name))).toBe(definition)
+  })
+})
+
+describe('lists of tools', () => {
+  it('name only tools that exist', () => {
+    expect([...defaultTools, ...writtenOutNames].filter((name) => !names.has(name))).toEqual([])
+  })
+
+  it('keep the default exposure small enough to read, and able to reach the rest', () => {
+    expect(defaultTools.length).toBeLessThanOrEqual(20)
+    expect(defaultTools).toEqual(expect.arrayContaining(['search_tools', 'run_tool']))
+    expect(new Set(defaultTools).size).toBe(defaultTools.length)
+  })
+})
+
+describe('the rules for tools', () => {
+  const good = {
+    name: 'task_archive',
+    toolset: 'ledger',
+    title: 'Archive a task',
+    description: 'Put a task out of sight. Use task_list to find it.',
+    permission: 'task:update',
+    tier: 'user',
+    effect: 'update',
+    idempotent: true,
+    rate: 'default',
+    skipJudge: false,
+    audit: 'digest',
+    input: z.strictObject({ task_id: z.string().max(64).describe('Task id.') }),
+    output: z.strictObject({ task_id: z.string() }),
+    run: () => ({ task_id: 'T-0001' }),
+  } as const satisfies ToolDefinition
+
+  const rulesBroken = (definition: object): string[] => {
+    const [tool] = createCatalog({ ledger: [defineTool(definition as ToolDefinition)] }).tools
+    return Object.entries(toolChecks)
+      .filter(([, check]) => check(tool!, names).length > 0)
+      .map(([rule]) => rule)
+  }
+  const withInput = (input: z.ZodType) => ({ ...good, input: z.strictObject({ value: input }) })
+
+  const bad: readonly (readonly [rule: string, what: string, definition: object])[] = [
+    ['name', 'capitals', { ...good, name: 'taskArchive' }],
+    ['title', 'a sentence', { ...good, title: 'Archive a task.' }],
+    ['description', 'a word', { ...good, description: 'Archive.' }],
+    ['description', 'an essay', { ...good, description: `${'Archive a task. '.repeat(30)}.` }],
+    ['mentions', 'a tool that is not there', { ...good, description: 'Put a task away. See also task_unarchive.' }],
+    [
+      'annotations',
+      'a read that is not idempotent',
+      { ...good, ...{ effect: 'read', permission: 'task:read' }, idempotent: false },
+    ],
+    ['permission', 'none', { ...good, permission: null }],
+    ['permission', 'a write that asks to read', { ...good, permission: 'task:read' }],
+    ['judge', 'a write that skips it', { ...good, skipJudge: true }],
+    ['audit', 'content that is kept', { ...good, audit: 'content' }],
+    ['minimal', 'a tool that needs the store', { ...good, minimal: true }],
+    ['output', 'none', { ...good, output: undefined }],
+    ['inputShape', 'any object', { ...good, input: z.looseObject({}) }],
+    ['nestedAlternatives', 'two types', withInput(z.union([z.string().max(9), z.boolean()]).describe('Either.'))],
+    ['parameterText', 'a bare parameter', withInput(z.boolean())],
+    ['parameterName', 'camel case', { ...good, input: z.strictObject({ taskId: z.string().max(9).describe('Id.') }) }],
+    ['parameterBounds', 'a long text', withInput(z.string().describe('Text.'))],
+    ['parameterBounds', 'a long list', withInput(z.array(z.boolean()).describe('Flags.'))],
+    ['parameterBounds', 'a large number', withInput(z.number().min(0).describe('Number.'))],
+    ['parameterBounds', 'a long text inside', withInput(z.array(z.string()).max(3).describe('Texts.'))],
+  ]
+
+  it('let a good tool pass', () => {
+    expect(rulesBroken(good)).toEqual([])
+  })
+
+  it.each(bad)('refuse by the rule %s: %s', (rule, _what, definition) => {
+    expect(rulesBroken(definition)).toEqual([rule])
+  })
+
+  it('have each been seen to fail', () => {
+    expect(new Set(bad.map(([rule]) => rule))).toEqual(new Set(Object.keys(toolChecks)))
+  })
+})

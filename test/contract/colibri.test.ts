@@ -1,0 +1,38 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { allTools } from '../../src/tools/index.ts'
+import { createCatalog } from '../../src/tools/runtime/catalog.ts'
+import { contractFaults, type ToolContract } from './contract-check.ts'
+
+const contracts = JSON.parse(readFileSync(new URL('colibri.json', import.meta.url), 'utf8')) as Record<
+  string,
+  ToolContract
+>
+const catalog = createCatalog(allTools)
+
+describe('the published contract of the ledger tools', () => {
+  it.each(Object.entries(contracts))('is kept by %s', (name, contract) => {
+    const tool = catalog.find(name)
+    expect(tool, `${name} is not in the catalogue`).toBeDefined()
+    expect(contractFaults(contract, tool!.listed)).toEqual([])
+  })
+
+  it.each<[what: string, broken: Partial<ToolContract>, fault: string]>([
+    ['a parameter', { input: { colour: { types: ['string'], required: false } } }, 'colour is missing'],
+    ['a type', { input: { limit: { types: ['array'], required: false } } }, 'limit must accept array'],
+    ['a value', { input: { sort_by: { types: [], required: false, enum: ['size'] } } }, 'sort_by must allow size'],
+    ['a default', { input: { limit: { types: [], required: false, default: 9 } } }, 'limit must default to 9'],
+    ['a bound', { input: { limit: { types: [], required: false, maximum: 9 } } }, 'limit must declare maximum 9'],
+    ['a demand', { input: { limit: { types: [], required: true } } }, 'limit must be required'],
+    ['a field of the answer', { output: ['colour'] }, 'the answer must always have colour'],
+    ['a field it may have', { outputOptional: ['colour'] }, 'the answer cannot have colour'],
+  ])('is broken when %s differs', (_what, broken, fault) => {
+    const contract = { input: {}, output: [], outputOptional: [], ...broken }
+    expect(contractFaults(contract, catalog.find('task_list')!.listed)).toEqual([fault])
+  })
+
+  it('is broken when a parameter is demanded that it does not know', () => {
+    const contract = { input: {}, output: [], outputOptional: [] }
+    expect(contractFaults(contract, catalog.find('merkle_root')!.listed)).toEqual(['session_id must be optional'])
+  })
+})

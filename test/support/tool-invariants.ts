@@ -1,0 +1,207 @@
+import type { CatalogTool } from '../../src/tools/runtime/catalog.ts'
+import type { Effect } from '../../src/tools/runtime/define-tool.ts'
+
+/**
+ * What must hold for every tool, as checks over its definition. Each answers with what is wrong, in words for the author
+ * of the tool; nothing when all is well. Lists here are written out on purpose: an addition is a decision to review.
+ */
+export type ToolCheck = (tool: CatalogTool, all: ReadonlySet<string>) => readonly string[]
+
+/** These answer anybody who may connect; what they do for a caller is limited by the tools they lead to. */
+const needNoPermission: readonly string[] = ['search_tools', 'run_tool']
+
+/** These answer when nothing else works, so they may use no store. */
+const answerWithoutStore: readonly string[] = ['server_ping', 'server_health']
+
+/** These keep arguments and answers in the log, where nothing can ever be erased. */
+const logTheirContent: readonly string[] = []
+
+/** Parameters whose JSON Schema has alternatives, which some clients flatten or refuse; nested only, never at the root. */
+const parametersWithAlternatives: readonly string[] = ['run_tool.tool_args', 'thought_record.metadata']
+
+const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
+  read: ['read'],
+  create: ['create', 'external'],
+  update: ['update', 'external'],
+  delete: ['delete', 'external'],
+  finalize: ['update'],
+}
+
+const DESCRIPTION_CHARACTERS = { min: 20, max: 400 } as const
+const TITLE_CHARACTERS_MAX = 40
+const NAME_CHARACTERS_MAX = 64
+
+type Schema = Readonly<Record<string, unknown>>
+const alternatives = ['anyOf', 'oneOf', 'allOf', 'not', 'if'] as const
+
+const parametersOf = (tool: CatalogTool): [string, Schema][] =>
+  Object.entries((tool.listed.inputSchema['properties'] ?? {}) as Record<string, Schema>)
+
+const isSchema = (value: unknown): value is Schema => typeof value === 'object' && value !== null
+
+/** The schema and every schema inside it, with the way there. */
+function* everySchema(schema: Schema, path: string): Generator<[string, Schema]> {
+  yield [path, schema]
+  for (const [key, value] of Object.entries(schema)) {
+    if (key === 'enum' || key === 'default' || key === 'examples') continue
+    for (const item of Array.isArray(value) ? value : [value]) {
+      if (isSchema(item)) yield* everySchema(item, key === 'properties' ? path : `${path}.${key}`)
+    }
+  }
+}
+
+const hasAlternatives = (schema: Schema): boolean =>
+  [...everySchema(schema, '')].some(
+    ([, part]) => alternatives.some((word) => word in part) || Array.isArray(part['type']) || '$ref' in part,
+  )
+
+const name: ToolCheck = ({ name, safeName }) => [
+  ...(/^[a-z][a-z0-9]*([_.][a-z0-9]+)*$/.test(name) ? [] : ['its name must be words in lower case, joined by _ or .']),
+  ...(name.length <= NAME_CHARACTERS_MAX ? [] : [`its name must have at most ${NAME_CHARACTERS_MAX} characters`]),
+  ...(/^[a-z0-9_]+$/.test(safeName) ? [] : [`its safe name '${safeName}' must have only a-z, 0-9 and _`]),
+]
+
+const title: ToolCheck = ({ definition }) =>
+  definition.title.length <= TITLE_CHARACTERS_MAX && /^[A-Z][^.]*$/.test(definition.title)
+    ? []
+    : [`its title must begin with a capital, have no full stop and at most ${TITLE_CHARACTERS_MAX} characters`]
+
+const description: ToolCheck = ({ definition }) => {
+  const { length } = definition.description
+  const { min, max } = DESCRIPTION_CHARACTERS
+  return [
+    ...(length >= min && length <= max ? [] : [`its description has ${length} characters; ${min} to ${max}`]),
+    ...(/[.`]$/.test(definition.description) ? [] : ['its description must end with a full stop']),
+  ]
+}
+
+/** A word like `task_list` in a description is a promise that there is such a thing. */
+const mentions: ToolCheck = (tool, all) => {
+  const parameters = new Set([...everySchema(tool.listed.inputSchema, '')].flatMap(([, part]) => namesIn(part)))
+  const answers = new Set([...everySchema(tool.listed.outputSchema ?? {}, '')].flatMap(([, part]) => namesIn(part)))
+  const texts = [tool.definition.description, ...parametersOf(tool).map(([, schema]) => schema['description'] ?? '')]
+  return texts
+    .flatMap((text) => String(text).match(/\b[a-z]+(?:_[a-z]+)+\b/g) ?? [])
+    .filter((word) => !all.has(word) && !parameters.has(word) && !answers.has(word))
+    .map((word) => `it mentions ${word}, which is no tool, parameter, value or field of the answer`)
+}
+const namesIn = (schema: Schema): string[] => [
+  ...Object.keys((schema['properties'] ?? {}) as object),
+  ...((schema['enum'] ?? []) as unknown[]).map(String),
+]
+
+const annotations: ToolCheck = ({ definition, listed }) => {
+  const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = listed.annotations
+  const complete = [readOnlyHint, destructiveHint, idempotentHint, openWorldHint].every(
+    (hint) => typeof hint === 'boolean',
+  )
+  return [
+    ...(complete && listed.annotations.title === definition.title ? [] : ['its MCP hints must be complete']),
+    ...(readOnlyHint && destructiveHint ? ['its MCP hints say that it only reads and that it destroys'] : []),
+    ...(readOnlyHint && !definition.idempotent ? ['it only reads, so it must say that it is idempotent'] : []),
+  ]
+}
+
+const permission: ToolCheck = ({ name, definition }) => {
+  if (definition.permission === null) {
+    return needNoPermission.includes(name) ? [] : ['it needs no permission, but is not on the written-out list']
+  }
+  const action = definition.permission.split(':')[1] ?? ''
+  const allowed = effectsOfAction[action]
+  if (allowed === undefined) return [`the action '${action}' of its permission has no effect in effectsOfAction`]
+  if (allowed.includes(definition.effect)) return []
+  return [
+    `its effect is '${definition.effect}', but the permission ${definition.permission} is for ${allowed.join(', ')}`,
+  ]
+}
+
+const judge: ToolCheck = ({ definition }) =>
+  definition.skipJudge && definition.effect !== 'read' ? ['only a tool that reads may skip the judge'] : []
+
+const audit: ToolCheck = ({ name, definition }) =>
+  (definition.audit === 'content') === logTheirContent.includes(name)
+    ? []
+    : ['whether it keeps content in the log must agree with the written-out list']
+
+const minimal: ToolCheck = ({ name, definition }) =>
+  (definition.minimal === true) === answerWithoutStore.includes(name)
+    ? []
+    : ['whether it answers in mode MINIMAL must agree with the written-out list']
+
+const output: ToolCheck = ({ definition, listed }) =>
+  (definition.redirect === undefined) === (listed.outputSchema !== undefined)
+    ? []
+    : ['it must declare its output, unless it hands its call on']
+
+const inputShape: ToolCheck = ({ listed }) => [
+  ...(listed.inputSchema['additionalProperties'] === false ? [] : ['its input must be a strict object']),
+  ...alternatives.filter((word) => word in listed.inputSchema).map((word) => `its input has ${word} at the root`),
+]
+
+const nestedAlternatives: ToolCheck = (tool) =>
+  parametersOf(tool)
+    .filter(([key, schema]) => hasAlternatives(schema) !== parametersWithAlternatives.includes(`${tool.name}.${key}`))
+    .map(([key]) => `${key}: alternatives in its schema must agree with the written-out list`)
+
+/** An enumeration whose values are plain words explains itself; everything else says what it is for. */
+const parameterText: ToolCheck = (tool) =>
+  parametersOf(tool).flatMap(([key, schema]) => {
+    if (schema['description'] === undefined) return 'enum' in schema ? [] : [`${key} needs a description`]
+    return String(schema['description']).length <= 200
+      ? []
+      : [`the description of ${key} is longer than 200 characters`]
+  })
+
+const parameterName: ToolCheck = (tool) =>
+  parametersOf(tool)
+    .filter(([key]) => !/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(key))
+    .map(([key]) => `${key} must be in snake_case`)
+
+/** A limit on everything that a caller can send. */
+const parameterBounds: ToolCheck = (tool) =>
+  parametersOf(tool)
+    .filter(([key]) => !parametersWithAlternatives.includes(`${tool.name}.${key}`))
+    .flatMap(([key, parameter]) => [...everySchema(parameter, key)])
+    .filter(([, schema]) => !isBounded(schema))
+    .map(([path, schema]) => `${path} (${String(schema['type'])}) has no upper bound`)
+
+function isBounded(schema: Schema): boolean {
+  if ('enum' in schema || 'const' in schema) return true
+  switch (schema['type']) {
+    case 'string':
+      return 'maxLength' in schema || /\{\d*,?\d+\}\$$/.test(String(schema['pattern'] ?? ''))
+    case 'array':
+      return 'maxItems' in schema
+    case 'number':
+    case 'integer':
+      return 'minimum' in schema && 'maximum' in schema
+    default:
+      return true
+  }
+}
+
+export const toolChecks: Readonly<Record<string, ToolCheck>> = {
+  name,
+  title,
+  description,
+  mentions,
+  annotations,
+  permission,
+  judge,
+  audit,
+  minimal,
+  output,
+  inputShape,
+  nestedAlternatives,
+  parameterText,
+  parameterName,
+  parameterBounds,
+}
+
+/** The written-out lists, so that a test can ask whether what they name still exists. */
+export const writtenOutNames: readonly string[] = [
+  ...needNoPermission,
+  ...answerWithoutStore,
+  ...logTheirContent,
+  ...parametersWithAlternatives.map((path) => path.split('.').slice(0, -1).join('.')),
+]
