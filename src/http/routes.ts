@@ -14,12 +14,7 @@ import type { ToolRoutes } from './tool-routes.ts'
 import { WELCOME_POLICY, welcomeHtml, welcomeText } from './welcome-page.ts'
 
 /** Everything beside `/mcp`: few enough to be a table. */
-export type HealthFacts = Readonly<{
-  status: 'ok' | 'degraded'
-  mode: string
-  /** False when no call that needs the state can succeed. */
-  isStoreUsable: boolean
-}>
+export type HealthFacts = Readonly<{ status: 'ok' | 'degraded'; mode: string; db: Readonly<{ open: boolean }> }>
 
 export type RoutesDeps = Readonly<{
   tools: ToolRoutes
@@ -102,13 +97,15 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
   }
 }
 
+/** 503 only when no call that needs the state can succeed: what is merely degraded must not be taken out of service. */
 async function health(res: ServerResponse, { health, version, logger }: RoutesDeps): Promise<void> {
   const facts = await health().catch((error: unknown): HealthFacts => {
     logger.warn('the health of the server cannot be told', { error: String(error) })
-    return { status: 'degraded', mode: 'unknown', isStoreUsable: false }
+    return { status: 'degraded', mode: 'unknown', db: { open: false } }
   })
-  const { status, mode, isStoreUsable } = facts
-  sendJson(res, isStoreUsable ? 200 : 503, JSON.stringify({ status, version, mode }))
+  const { status, mode, db } = facts
+  const isUsable = db.open || mode === 'MINIMAL'
+  sendJson(res, isUsable ? 200 : 503, JSON.stringify({ status, version, mode }))
 }
 
 function welcome({ req, res }: Exchange, version: string): void {

@@ -1,5 +1,3 @@
-import type { ListedTool } from '../../src/tools/runtime/tool-host.ts'
-
 /**
  * What a published tool promises its callers, as facts: the names, types, defaults and bounds of its parameters, and the
  * fields of its answer. A tool may offer more; it may not offer less, and it may not demand more.
@@ -23,14 +21,17 @@ export type ToolContract = Readonly<{
 
 type Schema = Readonly<Record<string, unknown>>
 
+/** What a tool takes and what it answers when it succeeds. */
+export type ToolSchemas = Readonly<{ input: Schema; output: Schema }>
+
 const bounds = ['minimum', 'maximum', 'minLength', 'maxLength', 'maxItems'] as const
 
-/** Each way in which the listed tool breaks its contract. */
-export function contractFaults(contract: ToolContract, listed: ListedTool): string[] {
-  const parameters = (listed.inputSchema['properties'] ?? {}) as Readonly<Record<string, Schema>>
-  const required = (listed.inputSchema['required'] ?? []) as readonly string[]
-  const answer = (listed.outputSchema?.['properties'] ?? {}) as Readonly<Record<string, Schema>>
-  const always = (listed.outputSchema?.['required'] ?? []) as readonly string[]
+/** Each way in which a tool breaks its contract. */
+export function contractFaults(contract: ToolContract, tool: ToolSchemas): string[] {
+  const parameters = (tool.input['properties'] ?? {}) as Readonly<Record<string, Schema>>
+  const required = (tool.input['required'] ?? []) as readonly string[]
+  const answer = (tool.output['properties'] ?? {}) as Readonly<Record<string, Schema>>
+  const always = (tool.output['required'] ?? []) as readonly string[]
   return [
     ...Object.entries(contract.input).flatMap(([name, field]) =>
       parameters[name] === undefined

@@ -6,6 +6,8 @@ import { systemClock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { systemRandom } from '../../kernel/random.ts'
 import { type Environment, type LoadedConfig, loadConfig } from '../config.ts'
+import type { LogLevel } from '../config-schema.ts'
+import type { State } from '../state.ts'
 import { createStderrLogger } from '../stderr-logger.ts'
 
 /** What a command is given. Nothing in a command reaches for the process by itself. */
@@ -51,16 +53,22 @@ export async function loadCommandConfig(context: CommandContext): Promise<Loaded
   })
 }
 
-/** Opens the state that the flags name, talks to it as a client, and leaves everything as it was. */
-export async function withClient<T>(
-  context: CommandContext,
-  work: (client: McpClient, loaded: LoadedConfig) => Promise<T>,
-): Promise<T> {
+export type OpenedState = Readonly<{
+  loaded: LoadedConfig
+  logger: Logger
+  state: State
+  /** Rejects when the state that this process owns cannot be opened; race it against whatever is waited for. */
+  failed: Promise<never>
+}>
+
+/** Joins the state that the flags name. The caller leaves it with `state.attachment.close()`. */
+export async function openCommandState(context: CommandContext, leastLogLevel?: LogLevel): Promise<OpenedState> {
   const loaded = await loadCommandConfig(context)
-  const { openState } = await import('../state.ts')
+  const logger = createStderrLogger(leastLogLevel ?? loaded.config.log_level, context.terminal)
+  for (const warning of loaded.warnings) logger.warn(warning)
   const failed = Promise.withResolvers<never>()
   failed.promise.catch(() => {})
-  const logger = createStderrLogger('error', context.terminal)
+  const { openState } = await import('../state.ts')
   const state = await openState({
     config: loaded.config,
     version: context.version,
@@ -71,28 +79,39 @@ export async function withClient<T>(
     workingDirectory: context.workingDirectory,
     onOpenFailed: failed.reject,
   })
+  return { loaded, logger, state, failed: failed.promise }
+}
+
+/** A client of the state, for commands that only call tools. */
+export async function connectCommandClient(
+  context: CommandContext,
+  { state, failed }: OpenedState,
+): Promise<McpClient> {
+  const { transport } = await state.attachment.openLines({ door: 'cli', tools: 'full' }, CONNECT_TIMEOUT_MS)
+  const client = connectMcpClient({
+    lines: transport,
+    version: context.version,
+    onProgress: ({ progress, total, message }) =>
+      context.terminal.progress(message ?? (total === undefined ? `${progress}` : `${progress} of ${total}`)),
+  })
+  return await Promise.race([client, failed])
+}
+
+/** Opens the state, talks to it as a client, and leaves everything as it was. */
+export async function withClient<T>(context: CommandContext, work: (client: McpClient) => Promise<T>): Promise<T> {
+  const opened = await openCommandState(context, 'error')
   try {
-    const { transport } = await state.attachment.openLines({ door: 'cli', tools: 'full' }, CONNECT_TIMEOUT_MS)
-    const connect = connectMcpClient({
-      lines: transport,
-      version: context.version,
-      onProgress: ({ progress, total, message }) =>
-        context.terminal.progress(message ?? (total === undefined ? `${progress}` : `${progress} of ${total}`)),
-    })
-    const client = await Promise.race([connect, failed.promise])
-    const result = await Promise.race([work(client, loaded), failed.promise])
+    const client = await connectCommandClient(context, opened)
+    const result = await Promise.race([work(client), opened.failed])
     client.close()
     return result
   } finally {
     context.terminal.progressDone()
-    await state.attachment.close()
+    await opened.state.attachment.close()
   }
 }
 
 const CONNECT_TIMEOUT_MS = 5_000
-
-export const loggerFor = (context: CommandContext, loaded: LoadedConfig): Logger =>
-  createStderrLogger(loaded.config.log_level, context.terminal)
 
 export function printJson(context: CommandContext, value: unknown): void {
   context.terminal.out(`${JSON.stringify(value, null, context.json ? undefined : 2)}\n`)

@@ -1,14 +1,11 @@
 import { commonFlags } from '../../cli/command.ts'
 import { limits } from '../../contract/limits.ts'
 import { localOwner } from '../../contract/principal.ts'
-import { systemClock } from '../../kernel/clock.ts'
-import { systemRandom } from '../../kernel/random.ts'
 import { stdioTransport } from '../../mcp/line-transport.ts'
 import { allTools } from '../../tools/index.ts'
 import { bridgeSession } from '../ownership/bridge-session.ts'
 import { streamLines } from '../ownership/line-transport.ts'
-import { openState } from '../state.ts'
-import { type Command, type CommandContext, loadCommandConfig, loggerFor } from './context.ts'
+import { type Command, type CommandContext, openCommandState } from './context.ts'
 
 export const command: Command = {
   spec: {
@@ -26,22 +23,8 @@ export const command: Command = {
 }
 
 async function run(context: CommandContext): Promise<number> {
-  const loaded = await loadCommandConfig(context)
+  const { loaded, logger, state, failed } = await openCommandState(context)
   const { config } = loaded
-  const logger = loggerFor(context, loaded)
-  for (const warning of loaded.warnings) logger.warn(warning)
-  const failed = Promise.withResolvers<never>()
-  failed.promise.catch(() => {})
-  const state = await openState({
-    config,
-    version: context.version,
-    clock: systemClock,
-    random: systemRandom,
-    logger,
-    env: context.env,
-    workingDirectory: context.workingDirectory,
-    onOpenFailed: failed.reject,
-  })
   const local = state.local()
   const hello = { door: 'stdio', tools: config.tools } as const
   // The owner cannot lose itself, so its own client needs no bridge.
@@ -57,7 +40,7 @@ async function run(context: CommandContext): Promise<number> {
             input: context.stdin,
             output: context.stdout,
             lineBytesMax: limits.messageBytesMax,
-            pauseInputWhenFull: false,
+            pauseInputWhenFull: true,
           }),
           attachment: state.attachment,
           hello,
@@ -65,7 +48,7 @@ async function run(context: CommandContext): Promise<number> {
           logger,
         })
   try {
-    await Promise.race([session.closed, context.ended, failed.promise])
+    await Promise.race([session.closed, context.ended, failed])
     return 0
   } finally {
     await session.close()

@@ -1,14 +1,17 @@
 import { createServer } from 'node:net'
 import { commonFlags } from '../../cli/command.ts'
-import { connectMcpClient } from '../../cli/mcp-client.ts'
 import { AppError } from '../../contract/app-error.ts'
-import { isLoopback } from '../../http/addresses.ts'
-import { systemClock } from '../../kernel/clock.ts'
-import { systemRandom } from '../../kernel/random.ts'
+import { isLoopbackHost } from '../../http/peer-address.ts'
 import type { Config } from '../config.ts'
 import { createHttpRelay } from '../ownership/http-relay.ts'
-import { openState, type State } from '../state.ts'
-import { type Command, type CommandContext, loadCommandConfig, loggerFor } from './context.ts'
+import type { State } from '../state.ts'
+import {
+  type Command,
+  type CommandContext,
+  connectCommandClient,
+  type OpenedState,
+  openCommandState,
+} from './context.ts'
 
 export const command: Command = {
   spec: {
@@ -26,32 +29,19 @@ export const command: Command = {
 }
 
 async function run(context: CommandContext): Promise<number> {
-  const loaded = await loadCommandConfig(context)
-  const { config } = loaded
-  const logger = loggerFor(context, loaded)
-  for (const warning of loaded.warnings) logger.warn(warning)
-  const failed = Promise.withResolvers<never>()
-  failed.promise.catch(() => {})
-  const state = await openState({
-    config,
-    version: context.version,
-    clock: systemClock,
-    random: systemRandom,
-    logger,
-    env: context.env,
-    workingDirectory: context.workingDirectory,
-    onOpenFailed: failed.reject,
-  })
+  const opened = await openCommandState(context)
+  const { state, logger, failed } = opened
+  const { config } = opened.loaded
   try {
-    await Promise.race([state.local()?.app.ready ?? Promise.resolve(), failed.promise])
-    if (!isLoopback(config.host)) await requireIdentity(context, state)
+    await Promise.race([state.local()?.app.ready ?? Promise.resolve(), failed])
+    if (!isLoopbackHost(config.host)) await requireIdentity(context, opened)
     const listener = createServer(
-      { allowHalfOpen: true, noDelay: true },
+      { allowHalfOpen: true, pauseOnConnect: true, noDelay: true },
       createHttpRelay({ attachment: state.attachment, logger }),
     )
     const port = await listen(listener, config)
     announce(context, config, port, state)
-    const signal = await Promise.race([context.ended, failed.promise])
+    const signal = await Promise.race([context.ended, failed])
     logger.info('ending', { signal })
     listener.close()
     return 0
@@ -75,9 +65,8 @@ function listen(listener: ReturnType<typeof createServer>, config: Config): Prom
 }
 
 /** Whoever can reach a non-loopback address is a stranger until a key says otherwise; without keys nobody could use it. */
-async function requireIdentity(context: CommandContext, state: State): Promise<void> {
-  const { transport } = await state.attachment.openLines({ door: 'cli', tools: 'full' }, 5_000)
-  const client = await connectMcpClient({ lines: transport, version: context.version })
+async function requireIdentity(context: CommandContext, opened: OpenedState): Promise<void> {
+  const client = await connectCommandClient(context, opened)
   const { answer } = await client.callTool('api_key_list', {})
   client.close()
   const keys = answer['keys'] as { status: string }[]
@@ -97,7 +86,7 @@ function announce(context: CommandContext, config: Config, port: number, state: 
     terminal.out(`${JSON.stringify({ url, port, pid: process.pid, owner_pid: state.attachment.ownerPid() })}\n`)
     return
   }
-  const key = isLoopback(config.host) ? '' : ' --header "Authorization: Bearer $CASTELLAN_API_KEY"'
+  const key = isLoopbackHost(config.host) ? '' : ' --header "Authorization: Bearer $CASTELLAN_API_KEY"'
   terminal.out(
     [
       `${terminal.style('bold', 'Castellan')} ${context.version} (${config.mode})`,

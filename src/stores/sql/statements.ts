@@ -17,7 +17,13 @@ import type { Schema } from './schema.ts'
  */
 export type Dialect = 'sqlite' | 'postgres'
 export type Value = string | number | null | Uint8Array
-export type Prepared = Readonly<{ sql: string; bind: readonly (string | Readonly<{ constant: Value }>)[]; id: string }>
+export type Prepared = Readonly<{
+  sql: string
+  bind: readonly (string | Readonly<{ constant: Value }>)[]
+  /** Counts the statements of this process: the place of the compiled form in a connection's list. */
+  index: number
+  name: string
+}>
 
 export type Statement<Args, Row> = Readonly<{
   prepared(dialect: Dialect): Prepared
@@ -31,6 +37,8 @@ export type Session = Readonly<{
   get<Args, Row>(statement: Statement<Args, Row>, args: Args): Row | undefined | Promise<Row | undefined>
   /** Answers the number of rows changed. */
   run<Args, Row>(statement: Statement<Args, Row>, args: Args): number | Promise<number>
+  /** Runs an INSERT of one row and answers SQLite's row id; 0 in PostgreSQL. Cheaper than a RETURNING clause. */
+  insert<Args, Row>(statement: Statement<Args, Row>, args: Args): number | Promise<number>
 }>
 
 class Argument {
@@ -58,11 +66,12 @@ let statementCount = 0
 export const statement =
   <Args>() =>
   <Row>(build: Builder<Args, Row>): Statement<Args, Row> => {
-    const cache: Partial<Record<Dialect, Prepared>> = {}
+    let sqlite: Prepared | undefined
+    let postgres: Prepared | undefined
     return {
       prepared(dialect) {
-        cache[dialect] ??= prepare(dialect, build)
-        return cache[dialect]
+        if (dialect === 'sqlite') return (sqlite ??= prepare(dialect, build))
+        return (postgres ??= prepare(dialect, build))
       },
     }
   }
@@ -85,9 +94,11 @@ function prepare<Args, Row>(dialect: Dialect, build: Builder<Args, Row>): Prepar
     dialect,
     sql: loadedKysely().sql,
   }).compile()
+  const index = statementCount++
   return {
     sql: compiled.sql,
-    id: `s${statementCount++}`,
+    index,
+    name: `s${index}`,
     bind: compiled.parameters.map((parameter) =>
       parameter instanceof Argument ? parameter.name : { constant: parameter as Value },
     ),

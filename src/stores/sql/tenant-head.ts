@@ -1,4 +1,4 @@
-import { type Session, statement } from './statements.ts'
+import { type Session, type Statement, statement } from './statements.ts'
 
 /**
  * The head row of one tenant, held in memory while a batch of transactions runs: its log size, the peaks of the tree, and
@@ -11,7 +11,12 @@ export type HeadState = {
   taskCount: number
   thoughtCount: number
   sessionCount: number
+  /** The newest of the statements that wait for the end of the batch. */
+  deferred: Deferred | undefined
 }
+
+/** A list that is never changed in place, so that a transaction that fails takes its own part away with the state. */
+type Deferred = Readonly<{ statement: Statement<never, unknown>; args: object; earlier: Deferred | undefined }>
 
 export type TenantHead = { readonly tenant: string; state: HeadState; changed: boolean }
 
@@ -71,11 +76,45 @@ export async function lockTenantHead(session: Session, tenant: string): Promise<
       taskCount: row.task_count,
       thoughtCount: row.thought_count,
       sessionCount: row.session_count,
+      deferred: undefined,
     },
   }
 }
 
+/** Spelled out because it is made for every transaction, and a spread costs several times as much. */
+export const copyOfState = (state: HeadState): HeadState => ({
+  size: state.size,
+  peaks: state.peaks,
+  taskCount: state.taskCount,
+  thoughtCount: state.thoughtCount,
+  sessionCount: state.sessionCount,
+  deferred: state.deferred,
+})
+
+/**
+ * Runs a statement once, after all transactions of the batch. For an index whose upkeep is cheap in bulk and dear in
+ * single steps: SQLite's full-text index writes out what it has gathered at every statement that could be undone.
+ */
+export function deferStatement<Args extends object>(
+  head: TenantHead,
+  later: Statement<Args, unknown>,
+  args: Args,
+): void {
+  head.state.deferred = { statement: later as Statement<never, unknown>, args, earlier: head.state.deferred }
+}
+
+export async function runDeferred(session: Session, head: TenantHead): Promise<void> {
+  const inOrder: Deferred[] = []
+  for (let next = head.state.deferred; next !== undefined; next = next.earlier) inOrder.push(next)
+  head.state.deferred = undefined
+  for (const { statement: later, args } of inOrder.reverse()) {
+    const running = session.run(later, args as never)
+    if (running instanceof Promise) await running
+  }
+}
+
 export async function storeTenantHead(session: Session, head: TenantHead): Promise<void> {
+  if (head.state.deferred !== undefined) await runDeferred(session, head)
   if (!head.changed) return
   const { size, peaks, taskCount, thoughtCount, sessionCount } = head.state
   await session.run(updateHead, {

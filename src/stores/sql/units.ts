@@ -11,9 +11,18 @@ export const writeUnit = (session: Session, head: TenantHead): SqlWriteUnit => (
 
 export const sessionOf = (unit: ReadUnit | WriteUnit): Session => (unit as SqlReadUnit).session
 
+/** The session of a write to one tenant's rows; the unit of another tenant holds the wrong lock and is refused. */
+export function writerOf(unit: WriteUnit, tenant: string): Session {
+  const { head, session } = unit as SqlWriteUnit
+  if (head.tenant !== tenant) throw foreignUnit()
+  return session
+}
+
 /** The locked head of the unit's tenant. A store may only use it for the tenant that the unit was opened for. */
 export function headOf(unit: WriteUnit, tenant: string): TenantHead {
   const { head } = unit as SqlWriteUnit
-  if (head.tenant !== tenant) throw new Error('a write unit belongs to another tenant')
+  if (head.tenant !== tenant) throw foreignUnit()
   return head
 }
+
+const foreignUnit = () => new Error('a write unit belongs to another tenant')

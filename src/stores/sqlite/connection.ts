@@ -1,5 +1,5 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
-import { bindArguments, type Session, type Statement } from '../sql/statements.ts'
+import { bindArguments, type Prepared, type Session, type Statement } from '../sql/statements.ts'
 
 /** One node:sqlite connection as a session: statements are prepared once and answer synchronously. */
 export type SqliteConnection = Session & Readonly<{ execute(sql: string): void; close(): void; database: DatabaseSync }>
@@ -14,30 +14,34 @@ export function openSqliteConnection(path: string, options: { readOnly: boolean 
     database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = ${WAL_PAGES}`)
   }
   database.exec('PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384')
-  const statements = new Map<string, StatementSync>()
-  const prepare = <Args, Row>(statement: Statement<Args, Row>, args: Args) => {
-    const prepared = statement.prepared('sqlite')
-    let compiled = statements.get(prepared.id)
-    if (compiled === undefined) {
-      compiled = database.prepare(prepared.sql)
-      statements.set(prepared.id, compiled)
-    }
-    return { compiled, values: bindArguments(prepared, args) }
+  const compiled: StatementSync[] = []
+  const compile = (prepared: Prepared): StatementSync => {
+    const fresh = database.prepare(prepared.sql)
+    compiled[prepared.index] = fresh
+    return fresh
   }
   return {
     dialect: 'sqlite',
     database,
     all<Args, Row>(statement: Statement<Args, Row>, args: Args): Row[] {
-      const { compiled, values } = prepare(statement, args)
-      return compiled.all(...values) as Row[]
+      const prepared = statement.prepared('sqlite')
+      const own = compiled[prepared.index] ?? compile(prepared)
+      return own.all(...bindArguments(prepared, args)) as Row[]
     },
     get<Args, Row>(statement: Statement<Args, Row>, args: Args): Row | undefined {
-      const { compiled, values } = prepare(statement, args)
-      return compiled.get(...values) as Row | undefined
+      const prepared = statement.prepared('sqlite')
+      const own = compiled[prepared.index] ?? compile(prepared)
+      return own.get(...bindArguments(prepared, args)) as Row | undefined
     },
     run<Args, Row>(statement: Statement<Args, Row>, args: Args): number {
-      const { compiled, values } = prepare(statement, args)
-      return Number(compiled.run(...values).changes)
+      const prepared = statement.prepared('sqlite')
+      const own = compiled[prepared.index] ?? compile(prepared)
+      return own.run(...bindArguments(prepared, args)).changes as number
+    },
+    insert<Args, Row>(statement: Statement<Args, Row>, args: Args): number {
+      const prepared = statement.prepared('sqlite')
+      const own = compiled[prepared.index] ?? compile(prepared)
+      return own.run(...bindArguments(prepared, args)).lastInsertRowid as number
     },
     execute: (sql) => database.exec(sql),
     close: () => database.close(),

@@ -1,0 +1,69 @@
+import { z } from 'zod'
+import type { Catalog, CatalogTool } from '../../src/tools/runtime/catalog.ts'
+import { toolsets } from '../../src/tools/runtime/define-tool.ts'
+import { defaultTools } from '../../src/tools/runtime/exposure.ts'
+import { stageNames } from '../../src/tools/runtime/stages.ts'
+import { anchor, code, page, table } from './markdown.ts'
+import { fieldRows, type Schema } from './schema-text.ts'
+
+export const toolsPage = (catalog: Catalog): string =>
+  page(
+    '# Tools',
+    `Every call of every tool, from every door, passes the same stages in this order: ${stageNames.join(' → ')}. A refusal at any stage is answered as \`{"error":{"code","message","details"}}\` with a code of the [error register](errors.md). Who may call what is in [permissions](permissions.md).`,
+    'With `--tools default` a client is shown the tools marked *default* and finds the rest with `search_tools`; with `--tools full` it is shown all of them. Every tool that a caller may use can be called by name, shown or not.',
+    toolsets.map((toolset) => {
+      const tools = catalog.tools.filter((tool) => tool.definition.toolset === toolset)
+      const links = tools.map((tool) => `[${code(tool.name)}](${anchor(tool.name)})`)
+      return `**${toolset}**: ${links.join(', ')}`
+    }),
+    catalog.tools.flatMap(toolBlocks),
+  )
+
+function toolBlocks(tool: CatalogTool): string[] {
+  const { definition, listed } = tool
+  const parameters = fieldRows(listed.inputSchema)
+  return [
+    `## ${code(tool.name)}`,
+    `**${definition.title}.** ${definition.description}`,
+    factsLine(tool),
+    ...(parameters.length === 0
+      ? ['No parameters.']
+      : [
+          table(
+            ['parameter', 'type', 'default', 'limits', 'meaning'],
+            parameters.map((row) => [
+              code(row.path),
+              row.type,
+              row.required ? '*required*' : row.default,
+              row.limits,
+              row.description,
+            ]),
+          ),
+        ]),
+    ...(definition.output === undefined
+      ? ['The answer is that of the tool that runs.']
+      : [
+          table(
+            ['field of the answer', 'type', 'present', 'meaning'],
+            fieldRows(z.toJSONSchema(definition.output, { io: 'output' }) as Schema).map((row) => [
+              code(row.path),
+              row.type,
+              row.required ? 'always' : 'sometimes',
+              row.description,
+            ]),
+          ),
+        ]),
+  ]
+}
+
+function factsLine({ name, safeName, definition }: CatalogTool): string {
+  return [
+    definition.permission === null ? 'no permission' : `permission ${code(definition.permission)}`,
+    `tier ${definition.tier}`,
+    `effect ${definition.effect}${definition.idempotent && definition.effect !== 'read' ? ', idempotent' : ''}`,
+    `rate category ${definition.rate}`,
+    ...(defaultTools.includes(name) ? ['*default*'] : []),
+    ...(definition.minimal === true ? ['answers in mode MINIMAL'] : []),
+    ...(safeName === name ? [] : [`also callable as ${code(safeName)}`]),
+  ].join(' · ')
+}

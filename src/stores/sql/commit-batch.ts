@@ -1,0 +1,154 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { WriteUnit } from '../../contract/unit.ts'
+import { fault } from '../../kernel/fault.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Session } from './statements.ts'
+import { copyOfState, lockTenantHead, storeTenantHead, type TenantHead } from './tenant-head.ts'
+import { writeUnit } from './units.ts'
+
+/**
+ * Several transactions in one commit.
+ *
+ * 1. Each runs alone, inside a savepoint: one that throws is undone alone, and its numbers are given back.
+ * 2. When the commit fails, every transaction in it is rejected and nothing of it remains. Only a server that vanished
+ *    while it committed can leave the outcome unknown, and then the error says so.
+ * 3. The heads of all tenants of a batch are locked first and in one order, so that processes sharing a PostgreSQL
+ *    database cannot wait for each other in a circle.
+ * 4. A transaction must only touch the store: it holds up all the others.
+ */
+export type WriteConnection = Session &
+  Readonly<{
+    begin(): void | Promise<void>
+    /** Throws unless the transaction is on disk. */
+    commit(): void | Promise<void>
+    rollback(): void | Promise<void>
+    savepoint(): void | Promise<void>
+    release(): void | Promise<void>
+    rollbackToSavepoint(): void | Promise<void>
+  }>
+
+export type Job = Readonly<{
+  tenant: string
+  work: (unit: WriteUnit) => Promise<unknown>
+  /** Absent when nobody waits. */
+  settle: ((error: unknown, value: unknown) => void) | undefined
+}>
+
+export type Outcome = Readonly<{ job: Job; error: unknown; value: unknown }>
+
+export type BatchResult = Readonly<{
+  outcomes: readonly Outcome[]
+  /** Undefined when there was nothing to commit, because the only transaction failed. */
+  committed: boolean | undefined
+}>
+
+export type BatchDeps = Readonly<{
+  connect(): WriteConnection | Promise<WriteConnection>
+  discard(connection: WriteConnection): void
+  logger: Logger
+}>
+
+/** Steps answer at once or with a promise; only a promise is waited for, which keeps SQLite's path free of detours. */
+export async function commitBatch(deps: BatchDeps, batch: readonly Job[]): Promise<BatchResult> {
+  const outcomes: Outcome[] = []
+  let connection: WriteConnection | undefined
+  let committed = false
+  try {
+    const connecting = deps.connect()
+    connection = connecting instanceof Promise ? await connecting : connecting
+    fault('store.begin')
+    const begun = connection.begin()
+    if (begun !== undefined) await begun
+    const heads = await lockHeads(connection, batch)
+    const guarded = batch.length > 1
+    for (const job of batch) outcomes.push(await runJob(connection, heads.get(job.tenant)!, job, guarded))
+    logUnheard(deps.logger, outcomes)
+    if (!guarded && outcomes[0]!.error !== undefined) {
+      await connection.rollback()
+      return { outcomes, committed: undefined }
+    }
+    for (const head of heads.values()) await storeTenantHead(connection, head)
+    fault('store.commit.before')
+    const committing = connection.commit()
+    if (committing !== undefined) await committing
+    committed = true
+    fault('store.commit.after')
+    return { outcomes, committed }
+  } catch (cause) {
+    deps.logger.error('a commit failed', { transactions: batch.length, cause: String(cause) })
+    if (connection !== undefined && !committed) await abandon(deps, connection)
+    const failure = committed ? outcomeUnknown(cause) : commitFailed(cause)
+    return {
+      outcomes: batch.map((job, index) => ({ job, error: outcomes[index]?.error ?? failure, value: undefined })),
+      committed: false,
+    }
+  }
+}
+
+/** For a commit of which nobody can say whether it happened. */
+export const outcomeUnknown = (cause: unknown): AppError =>
+  new AppError(
+    'ERR_STORE_UNAVAILABLE',
+    'The store vanished while it committed: check whether the change was made before you try again.',
+    { outcome: 'unknown' },
+    { cause },
+  )
+
+const commitFailed = (cause: unknown): AppError =>
+  cause instanceof AppError
+    ? cause
+    : new AppError('ERR_STORE_UNAVAILABLE', 'The store could not commit; nothing was changed.', {}, { cause })
+
+async function abandon(deps: BatchDeps, connection: WriteConnection): Promise<void> {
+  try {
+    await connection.rollback()
+  } catch {
+    // The connection may be gone, or SQLite may have rolled back by itself; both leave nothing behind.
+  }
+  deps.discard(connection)
+}
+
+async function lockHeads(connection: WriteConnection, batch: readonly Job[]): Promise<Map<string, TenantHead>> {
+  const heads = new Map<string, TenantHead>()
+  const tenants = new Set<string>()
+  for (const job of batch) tenants.add(job.tenant)
+  for (const tenant of tenants.size === 1 ? tenants : [...tenants].sort()) {
+    heads.set(tenant, await lockTenantHead(connection, tenant))
+  }
+  return heads
+}
+
+/** Runs one transaction. An error of the work, or one that it hid and left behind, is its own; others end the batch. */
+async function runJob(connection: WriteConnection, head: TenantHead, job: Job, guarded: boolean): Promise<Outcome> {
+  const before = copyOfState(head.state)
+  const changedBefore = head.changed
+  if (guarded) {
+    const saved = connection.savepoint()
+    if (saved !== undefined) await saved
+  }
+  try {
+    const value = await job.work(writeUnit(connection, head))
+    if (guarded) {
+      const released = connection.release()
+      if (released !== undefined) await released
+    }
+    return { job, error: undefined, value }
+  } catch (error) {
+    head.state = before
+    head.changed = changedBefore
+    if (guarded) {
+      await connection.rollbackToSavepoint()
+      await connection.release()
+    }
+    return { job, error: error ?? new Error('a transaction failed without a reason'), value: undefined }
+  }
+}
+
+/** A failure that nobody waits for is not lost. */
+function logUnheard(logger: Logger, outcomes: readonly Outcome[]): void {
+  for (const { job, error } of outcomes) {
+    if (error !== undefined && job.settle === undefined) {
+      logger.error('a record that nobody waits for could not be written', { tenant: job.tenant, cause: String(error) })
+    }
+  }
+}

@@ -1,0 +1,120 @@
+-- Written by `npm run gen`. Do not edit: change src/stores/sql/migrations.ts.
+
+-- sqlite
+
+-- 1 log
+CREATE TABLE log_heads (
+  tenant TEXT PRIMARY KEY, size INTEGER NOT NULL, peaks BLOB NOT NULL,
+  task_count INTEGER NOT NULL, thought_count INTEGER NOT NULL, session_count INTEGER NOT NULL);
+CREATE TABLE log_entries (
+  tenant TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, record TEXT NOT NULL, nodes BLOB NOT NULL,
+  task_number INTEGER, record_hash TEXT, PRIMARY KEY (tenant, seq));
+CREATE INDEX log_entries_by_task ON log_entries (tenant, task_number, seq) WHERE task_number IS NOT NULL;
+
+-- 2 api keys
+CREATE TABLE api_keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+  role TEXT NOT NULL, tier TEXT NOT NULL, scopes TEXT, created_at INTEGER NOT NULL, created_by TEXT NOT NULL,
+  expires_at INTEGER, last_used_at INTEGER, revoked_at INTEGER, PRIMARY KEY (tenant, id));
+
+-- 3 ledger
+CREATE TABLE projects (
+  tenant TEXT NOT NULL, slug TEXT NOT NULL, task_count INTEGER NOT NULL, created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL, PRIMARY KEY (tenant, slug));
+CREATE TABLE tasks (
+  row_id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, number INTEGER NOT NULL, project TEXT NOT NULL,
+  sequence INTEGER NOT NULL, title TEXT NOT NULL, description TEXT NOT NULL, status TEXT NOT NULL,
+  priority_rank INTEGER NOT NULL, progress REAL NOT NULL, assignee TEXT NOT NULL, labels TEXT NOT NULL,
+  estimate_hours REAL, blocked_reason TEXT, parent_number INTEGER, created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL, updated_at INTEGER NOT NULL, updated_by TEXT NOT NULL, UNIQUE (tenant, number));
+CREATE INDEX tasks_by_updated ON tasks (tenant, updated_at, number);
+CREATE INDEX tasks_by_project ON tasks (tenant, project, status, updated_at);
+CREATE INDEX tasks_by_parent ON tasks (tenant, parent_number) WHERE parent_number IS NOT NULL;
+CREATE TABLE task_labels (
+  tenant TEXT NOT NULL, task_number INTEGER NOT NULL, label TEXT NOT NULL, PRIMARY KEY (tenant, label, task_number));
+CREATE INDEX task_labels_by_task ON task_labels (tenant, task_number);
+CREATE TABLE task_dependencies (
+  tenant TEXT NOT NULL, task_number INTEGER NOT NULL, depends_on_number INTEGER NOT NULL,
+  PRIMARY KEY (tenant, task_number, depends_on_number));
+CREATE TABLE thoughts (
+  tenant TEXT NOT NULL, number INTEGER NOT NULL, task_number INTEGER NOT NULL, chain_position INTEGER NOT NULL,
+  log_seq INTEGER NOT NULL, type TEXT NOT NULL, content TEXT NOT NULL, branch TEXT, commit_sha TEXT,
+  tests_run TEXT, blockers TEXT, metadata TEXT, hash TEXT NOT NULL, previous_hash TEXT,
+  recorded_at INTEGER NOT NULL, recorded_by TEXT NOT NULL, PRIMARY KEY (tenant, number));
+CREATE UNIQUE INDEX thoughts_by_task ON thoughts (tenant, task_number, chain_position);
+CREATE TABLE audit_sessions (
+  tenant TEXT NOT NULL, number INTEGER NOT NULL, task_number INTEGER NOT NULL, auditor_id TEXT NOT NULL,
+  reason TEXT, scope TEXT NOT NULL, started_at INTEGER NOT NULL, started_by TEXT NOT NULL,
+  start_seq INTEGER NOT NULL, end_seq INTEGER, finalized_at INTEGER, only_task_number INTEGER,
+  merkle_root TEXT, tree_depth INTEGER, leaf_count INTEGER, PRIMARY KEY (tenant, number));
+CREATE VIRTUAL TABLE tasks_search USING fts5 (title, description, content='tasks', content_rowid='row_id',
+  tokenize='porter unicode61 remove_diacritics 2');
+
+-- 4 search alike
+DROP TABLE tasks_search;
+CREATE VIRTUAL TABLE tasks_search USING fts5 (title, description, content='tasks', content_rowid='row_id',
+  columnsize=0, tokenize='porter unicode61 remove_diacritics 2');
+INSERT INTO tasks_search (tasks_search) VALUES ('rebuild');
+
+-- postgres
+
+-- 1 log
+CREATE TABLE log_heads (
+  tenant TEXT PRIMARY KEY, size BIGINT NOT NULL, peaks BYTEA NOT NULL,
+  task_count BIGINT NOT NULL, thought_count BIGINT NOT NULL, session_count BIGINT NOT NULL);
+CREATE TABLE log_entries (
+  tenant TEXT NOT NULL, seq BIGINT NOT NULL, at BIGINT NOT NULL, record TEXT NOT NULL, nodes BYTEA NOT NULL,
+  task_number BIGINT, record_hash TEXT, PRIMARY KEY (tenant, seq));
+CREATE INDEX log_entries_by_task ON log_entries (tenant, task_number, seq) WHERE task_number IS NOT NULL;
+
+-- 2 api keys
+CREATE TABLE api_keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, prefix TEXT NOT NULL UNIQUE, hash TEXT NOT NULL, name TEXT NOT NULL,
+  role TEXT NOT NULL, tier TEXT NOT NULL, scopes TEXT, created_at BIGINT NOT NULL, created_by TEXT NOT NULL,
+  expires_at BIGINT, last_used_at BIGINT, revoked_at BIGINT, PRIMARY KEY (tenant, id));
+
+-- 3 ledger
+CREATE TABLE projects (
+  tenant TEXT NOT NULL, slug TEXT NOT NULL, task_count BIGINT NOT NULL, created_at BIGINT NOT NULL,
+  created_by TEXT NOT NULL, PRIMARY KEY (tenant, slug));
+CREATE TABLE tasks (
+  row_id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant TEXT NOT NULL, number BIGINT NOT NULL, project TEXT NOT NULL,
+  sequence BIGINT NOT NULL, title TEXT NOT NULL, description TEXT NOT NULL, status TEXT NOT NULL,
+  priority_rank BIGINT NOT NULL, progress DOUBLE PRECISION NOT NULL, assignee TEXT NOT NULL, labels TEXT NOT NULL,
+  estimate_hours DOUBLE PRECISION, blocked_reason TEXT, parent_number BIGINT, created_at BIGINT NOT NULL,
+  created_by TEXT NOT NULL, updated_at BIGINT NOT NULL, updated_by TEXT NOT NULL, UNIQUE (tenant, number));
+CREATE INDEX tasks_by_updated ON tasks (tenant, updated_at, number);
+CREATE INDEX tasks_by_project ON tasks (tenant, project, status, updated_at);
+CREATE INDEX tasks_by_parent ON tasks (tenant, parent_number) WHERE parent_number IS NOT NULL;
+CREATE TABLE task_labels (
+  tenant TEXT NOT NULL, task_number BIGINT NOT NULL, label TEXT NOT NULL, PRIMARY KEY (tenant, label, task_number));
+CREATE INDEX task_labels_by_task ON task_labels (tenant, task_number);
+CREATE TABLE task_dependencies (
+  tenant TEXT NOT NULL, task_number BIGINT NOT NULL, depends_on_number BIGINT NOT NULL,
+  PRIMARY KEY (tenant, task_number, depends_on_number));
+CREATE TABLE thoughts (
+  tenant TEXT NOT NULL, number BIGINT NOT NULL, task_number BIGINT NOT NULL, chain_position BIGINT NOT NULL,
+  log_seq BIGINT NOT NULL, type TEXT NOT NULL, content TEXT NOT NULL, branch TEXT, commit_sha TEXT,
+  tests_run TEXT, blockers TEXT, metadata TEXT, hash TEXT NOT NULL, previous_hash TEXT,
+  recorded_at BIGINT NOT NULL, recorded_by TEXT NOT NULL, PRIMARY KEY (tenant, number));
+CREATE UNIQUE INDEX thoughts_by_task ON thoughts (tenant, task_number, chain_position);
+CREATE TABLE audit_sessions (
+  tenant TEXT NOT NULL, number BIGINT NOT NULL, task_number BIGINT NOT NULL, auditor_id TEXT NOT NULL,
+  reason TEXT, scope TEXT NOT NULL, started_at BIGINT NOT NULL, started_by TEXT NOT NULL,
+  start_seq BIGINT NOT NULL, end_seq BIGINT, finalized_at BIGINT, only_task_number BIGINT,
+  merkle_root TEXT, tree_depth BIGINT, leaf_count BIGINT, PRIMARY KEY (tenant, number));
+ALTER TABLE tasks ADD COLUMN search tsvector GENERATED ALWAYS AS
+  (to_tsvector('english', title || ' ' || description)) STORED;
+CREATE INDEX tasks_search ON tasks USING gin (search);
+
+-- 4 search alike
+ALTER TABLE tasks DROP COLUMN search;
+CREATE TEXT SEARCH DICTIONARY castellan_stem (TEMPLATE = pg_catalog.snowball, LANGUAGE = english);
+CREATE TEXT SEARCH CONFIGURATION castellan_words (COPY = pg_catalog.simple);
+ALTER TEXT SEARCH CONFIGURATION castellan_words ALTER MAPPING FOR asciiword, word WITH castellan_stem;
+CREATE FUNCTION castellan_fold(input TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
+  'SELECT regexp_replace(normalize(regexp_replace(normalize(lower(input), NFD), ''[\u0300-\u036f]'', '''', ''g''), NFC),
+  ''[\u0001-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u2000-\u206f\u3000-\u303f]+'', '' '', ''g'')';
+ALTER TABLE tasks ADD COLUMN search tsvector GENERATED ALWAYS AS
+  (to_tsvector('castellan_words', castellan_fold(title || ' ' || description))) STORED;
+CREATE INDEX tasks_search ON tasks USING gin (search);
