@@ -3,12 +3,14 @@ import { commands } from './app/commands/index.ts'
 import { commandHelp, parseCommand } from './cli/command.ts'
 import { overview, unknownCommand } from './cli/overview.ts'
 import { createTerminal, exitCodes, printError } from './cli/terminal.ts'
+import { systemClock } from './kernel/clock.ts'
 
 const version = (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string })
   .version
 const terminal = createTerminal({
   out: process.stdout,
   error: process.stderr,
+  clock: systemClock,
   noColor: (process.env['NO_COLOR'] ?? '') !== '' || process.env['TERM'] === 'dumb',
 })
 

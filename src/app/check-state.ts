@@ -38,6 +38,6 @@ export async function checkState(
       field: 'data_dir',
     })
   }
-  const { readSqliteSnapshot } = await import('../stores/sqlite/sqlite-database.ts')
+  const { readSqliteSnapshot } = await import('../stores/sqlite/read-snapshot.ts')
   return await readSqliteSnapshot(path, work)
 }

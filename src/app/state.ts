@@ -5,6 +5,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { createMcpDoor, type McpDoor } from '../mcp/create-mcp-door.ts'
+import { exposureOfUrl } from '../mcp/exposure.ts'
 import { type App, buildApp } from './build-app.ts'
 import type { Config, Environment } from './config.ts'
 import { type Attachment, attach } from './ownership/attach.ts'
@@ -75,7 +76,13 @@ function buildOwner(deps: StateDeps, ownerPid: () => number): { core: LocalCore;
         catalog: app.catalog,
         identity: async () => (await app.ready).identity,
         health: async () => (await app.ready).health(),
-        config,
+        exposureOfUrl,
+        exposureDefault: config.tools,
+        allowedHosts: config.allowed_hosts,
+        allowedOrigins: config.allowed_origins,
+        requireKeys: false,
+        bodyBytesMax: config.limits.message_bytes_max,
+        random,
         version,
         logger,
         clock,
@@ -88,10 +95,13 @@ function buildOwner(deps: StateDeps, ownerPid: () => number): { core: LocalCore;
       const door = hello.door === 'cli' ? 'cli' : 'stdio'
       mcp.serveLines(transport, { principal: localOwner, exposure: hello.tools ?? config.tools, door })
     },
-    serveHttp: (socket) => void openHttp().then((door) => door.server.emit('connection', socket)),
+    serveHttp(socket, hello) {
+      const peer = { remoteAddress: hello.remote?.address ?? '', requireKeys: hello.requireKeys ?? true }
+      void openHttp().then((door) => door.accept(socket, peer))
+    },
     async close() {
-      await mcp.close(limits.shutdownGraceMs)
-      await (await http)?.close(limits.shutdownGraceMs)
+      const httpDoor = await http
+      await Promise.all([mcp.close(limits.shutdownGraceMs), httpDoor?.close(limits.shutdownGraceMs)])
       await app.close()
     },
   }

@@ -1,5 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import type { ErrorKind } from '../contract/error-codes.ts'
+import type { Clock } from '../kernel/clock.ts'
 
 /** What a command may do to the outside: write, and know whether a person is looking. */
 export type Terminal = Readonly<{
@@ -7,7 +8,7 @@ export type Terminal = Readonly<{
   error(text: string): void
   /** Colours, only for a person at a terminal who did not ask for none. */
   style(kind: 'good' | 'bad' | 'dim' | 'bold', text: string): string
-  /** A line that says how far long work has come; replaced by the next one. */
+  /** How far long work has come. Shown only once it has taken a second; the next line replaces it. */
   progress(text: string): void
   progressDone(): void
 }>
@@ -16,14 +17,24 @@ type Output = Readonly<{ write(text: string): unknown; isTTY?: boolean }>
 
 const codes = { good: '32', bad: '31', dim: '2', bold: '1' } as const
 
-export function createTerminal(streams: { out: Output; error: Output; noColor: boolean }): Terminal {
+/** At a terminal a line is repainted this often; in a file each line stays, so there are fewer. */
+const REPAINT_MS = { terminal: 100, file: 5_000 } as const
+const QUIET_MS = 1_000
+
+export function createTerminal(streams: { out: Output; error: Output; noColor: boolean; clock: Clock }): Terminal {
   const coloured = streams.out.isTTY === true && !streams.noColor
+  const repaintMs = streams.error.isTTY === true ? REPAINT_MS.terminal : REPAINT_MS.file
+  let nextMs: number | undefined
   let shown = false
   return {
     out: (text) => streams.out.write(text),
     error: (text) => streams.error.write(text),
     style: (kind, text) => (coloured ? `\u001b[${codes[kind]}m${text}\u001b[0m` : text),
     progress(text) {
+      const now = streams.clock.monotonicMs()
+      nextMs ??= now + QUIET_MS
+      if (now < nextMs) return
+      nextMs = now + repaintMs
       if (streams.error.isTTY === true) streams.error.write(`\r\u001b[2K${text}`)
       else streams.error.write(`${text}\n`)
       shown = true
@@ -31,6 +42,7 @@ export function createTerminal(streams: { out: Output; error: Output; noColor: b
     progressDone() {
       if (shown && streams.error.isTTY === true) streams.error.write('\r\u001b[2K')
       shown = false
+      nextMs = undefined
     },
   }
 }

@@ -1,4 +1,5 @@
 import { readdir } from 'node:fs/promises'
+import { basename } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { toolChecks, writtenOutNames } from '../../test/support/tool-invariants.ts'
@@ -29,7 +30,7 @@ describe('the folders of the tools', () => {
     const files = await readdir(new URL(`${toolset}/`, import.meta.url))
     const definitions = new Map<string, ToolDefinition>()
     for (const file of files.filter((name) => !name.endsWith('.test.ts'))) {
-      const module = (await import(`./${toolset}/${file}`)) as { default?: ToolDefinition }
+      const module = (await import(`./${toolset}/${basename(file, '.ts')}.ts`)) as { default?: ToolDefinition }
       if (module.default !== undefined) definitions.set(file, module.default)
     }
     expect([...definitions.keys()].sort()).toEqual(allTools[toolset].map(({ name }) => fileOf(name)).sort())

@@ -121,19 +121,19 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'mcp',
     folders: ['kernel', 'contract', 'tools/runtime'],
-    packages: ['@modelcontextprotocol/server', 'zod', 'node:http', 'node:events', 'node:stream'],
+    packages: ['@modelcontextprotocol/server', 'zod', 'node:http', 'node:stream'],
     reason: 'Protocol only: it lists and calls tools through the host and knows no domain and no single tool.',
   },
   {
     folder: 'http',
     folders: ['kernel', 'contract', 'tools/runtime'],
-    packages: ['hono', '@hono/node-server', 'node:http', 'node:net', 'node:stream'],
+    packages: ['node:http', 'node:net'],
     reason: 'Routes and their checks: it lists and calls tools through the host; app hands it the other doors.',
   },
   {
     folder: 'cli',
     folders: ['kernel', 'contract', 'audit'],
-    packages: ['node:fs', 'node:path', 'node:util'],
+    packages: ['node:fs', 'node:util'],
     reason: 'Words on a terminal. What a command does it is handed by app; proofs it can check by itself, offline.',
   },
   {
@@ -170,7 +170,7 @@ export const layerRows: readonly LayerRow[] = [
       'app',
       'app/*',
     ],
-    packages: ['node:fs', 'node:os', 'node:path', 'node:net', 'node:http', 'node:stream', 'node:events'],
+    packages: ['node:fs', 'node:path', 'node:net', 'node:stream', 'node:events'],
     reason: 'Each command puts together what it needs from app and speaks through cli; it reaches no store by itself.',
   },
   {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { checkLayers, rowOf } from './layer-check.ts'
+import { checkLayers, packageOf, rowOf } from './layer-check.ts'
 import { layerExceptions, layerRows } from './layer-rules.ts'
-import { isTestFile, parseSource, readSources } from './source-files.ts'
+import { importsOf, isTestFile, parseSource, readSources } from './source-files.ts'
 
 const production = readSources(['src']).filter((source) => !isTestFile(source.path))
 const violations = production.flatMap(checkLayers)
@@ -19,6 +19,17 @@ describe('the layers', () => {
       (exception) => !violations.some(({ path, rule }) => path === exception.path && rule === exception.rule),
     )
     expect(stale, 'remove these from test/repo/layer-rules.ts').toEqual([])
+  })
+
+  it('allow no package that the folder does not use', () => {
+    const used = new Set(
+      production.flatMap((source) => {
+        const folder = rowOf(source.path.slice('src/'.length))?.row.folder
+        return importsOf(source).map(({ specifier }) => `${folder} ${packageOf(specifier)}`)
+      }),
+    )
+    const allowed = layerRows.flatMap((row) => row.packages.map((name) => `${row.folder} ${name}`))
+    expect(allowed.filter((pair) => !used.has(pair))).toEqual([])
   })
 
   it('have no row without a folder', () => {

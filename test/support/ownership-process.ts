@@ -64,7 +64,10 @@ async function becomeOwner(): Promise<Owner> {
   http.emit('listening')
   return {
     serveLines: (transport) => serveSession(transport, entries),
-    serveHttp: (socket) => void http.emit('connection', socket),
+    serveHttp: (socket) => {
+      http.emit('connection', socket)
+      socket.resume()
+    },
     async close() {
       http.closeAllConnections()
       http.emit('close')
@@ -107,7 +110,7 @@ function serveSession(transport: LineTransport, entries: Entries): void {
 }
 
 function serve(attachment: Attachment): void {
-  const relay = createHttpRelay({ attachment, logger })
+  const relay = createHttpRelay({ attachment, logger, requireKeys: false })
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, relay)
   server.listen(0, '127.0.0.1', () => {
     const address = server.address()

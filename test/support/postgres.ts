@@ -100,11 +100,15 @@ async function startIn(folder: string, binaries: string, owner: ServerUser): Pro
   }
   const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const log = join(folder, 'server.log')
-  const keeper = spawn('/bin/sh', ['-c', KEEPER, 'keeper', log, folder, join(binaries, 'postgres'), '-D', data, ...args], {
-    ...options,
-    detached: true,
-    stdio: ['pipe', 'ignore', 'ignore'],
-  })
+  const keeper = spawn(
+    '/bin/sh',
+    ['-c', KEEPER, 'keeper', log, folder, join(binaries, 'postgres'), '-D', data, ...args],
+    {
+      ...options,
+      detached: true,
+      stdio: ['pipe', 'ignore', 'ignore'],
+    },
+  )
   const url = `postgres://castellan@127.0.0.1:${port}/postgres`
   const stop = async () => {
     if (keeper.exitCode !== null || keeper.signalCode !== null) return

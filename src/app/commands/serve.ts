@@ -37,7 +37,7 @@ async function run(context: CommandContext): Promise<number> {
     if (!isLoopbackHost(config.host)) await requireIdentity(context, opened)
     const listener = createServer(
       { allowHalfOpen: true, pauseOnConnect: true, noDelay: true },
-      createHttpRelay({ attachment: state.attachment, logger }),
+      createHttpRelay({ attachment: state.attachment, logger, requireKeys: !isLoopbackHost(config.host) }),
     )
     const port = await listen(listener, config)
     announce(context, config, port, state)

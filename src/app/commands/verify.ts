@@ -4,6 +4,7 @@ import { type VerifyResult, verifyDocument } from '../../audit/verify-document.t
 import { commonFlags } from '../../cli/command.ts'
 import { exitCodes } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
+import { systemClock } from '../../kernel/clock.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {
@@ -30,13 +31,12 @@ async function run(context: CommandContext): Promise<number> {
 async function verifyFile(context: CommandContext, file: string): Promise<number> {
   const key = await readKey(context)
   const kept = context.parsed.text('checkpoint')
-  let shownMs = 0
   const result = await verifyDocument({
     chunks: readable(file),
     key,
     ...(kept === undefined ? {} : { knownCheckpoint: await readText(kept, '--checkpoint') }),
     onProgress: ({ records, size }) => {
-      const now = performance.now()
+      const now = systemClock.monotonicMs()
       if (now - shownMs < 1_000) return
       if (shownMs > 0) context.terminal.progress(`${records} of ${size} records`)
       shownMs = now

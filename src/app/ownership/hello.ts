@@ -15,6 +15,8 @@ export type Hello = Readonly<{
   /** The exposure that the connection asks for. */
   tools?: 'default' | 'full' | readonly string[]
   remote?: RemotePeer
+  /** The connection came through a port that demands keys of everybody. */
+  requireKeys?: boolean
 }>
 
 export type HelloAnswer = Readonly<{ pid: number; version: string }>

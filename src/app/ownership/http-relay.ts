@@ -8,6 +8,8 @@ import type { Hello } from './hello.ts'
 export type HttpRelayOptions = Readonly<{
   attachment: Pick<Attachment, 'openHttp' | 'ownerPid'>
   logger: Logger
+  /** The port can be reached from other machines, so nobody who comes through it is the local owner. */
+  requireKeys: boolean
   takeoverTimeoutMs?: number
 }>
 
@@ -22,15 +24,12 @@ export function createHttpRelay(options: HttpRelayOptions): (socket: Socket) => 
     socket.pause()
     const onEarlyError = (): void => void socket.destroy()
     socket.on('error', onEarlyError)
-    const hello = helloFor(socket)
+    const hello = helloFor(socket, options.requireKeys)
     attachment.openHttp(hello, timeoutMs).then(
       (connection) => {
         socket.off('error', onEarlyError)
         if (connection.kind === 'relay') relay(socket, connection.socket)
-        else if (!socket.destroyed) {
-          connection.owner.serveHttp(socket, hello)
-          socket.resume()
-        }
+        else if (!socket.destroyed) connection.owner.serveHttp(socket, hello)
       },
       (error: unknown) => {
         logger.warn('a connection found no owner of the state', { error: (error as Error).message })
@@ -40,8 +39,9 @@ export function createHttpRelay(options: HttpRelayOptions): (socket: Socket) => 
   }
 }
 
-const helloFor = (socket: Socket): Hello => ({
+const helloFor = (socket: Socket, requireKeys: boolean): Hello => ({
   door: 'http',
+  requireKeys,
   remote: {
     address: socket.remoteAddress ?? '',
     port: socket.remotePort ?? 0,

@@ -121,7 +121,6 @@ function serve(
     case 'http':
       showRemote(socket, hello)
       owner.serveHttp(socket, hello)
-      socket.resume()
       return
     default: {
       const lines = streamLines({ input: socket, output: socket, lineBytesMax, pauseInputWhenFull: true })

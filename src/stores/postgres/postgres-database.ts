@@ -5,8 +5,9 @@ import type { ReadUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { fault } from '../../kernel/fault.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import { createGroupCommit, type WriteConnection } from '../sql/group-commit.ts'
-import { migrationSql, migrations } from '../sql/migrations.ts'
+import { outcomeUnknown, type WriteConnection } from '../sql/commit-batch.ts'
+import { createGroupCommit } from '../sql/group-commit.ts'
+import { migrationSql, migrations, requireKnownVersion } from '../sql/migrations.ts'
 import { bindArguments, loadKysely, type Session, type Statement } from '../sql/statements.ts'
 import { readUnit } from '../sql/units.ts'
 
@@ -38,8 +39,13 @@ export async function openPostgresDatabase(deps: {
     max: CONNECTIONS_MAX,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     types: parsers,
+    keepAlive: true,
   })
-  pool.on('error', (error) => deps.logger.warn('an idle database connection was lost', { cause: String(error) }))
+  pool.on('error', () => {})
+  // A connection that is lost between two statements of a transaction tells nobody else, and unheard errors end the process.
+  pool.on('connect', (client) => {
+    client.on('error', (error) => deps.logger.warn('a database connection was lost', { cause: String(error) }))
+  })
   let schemaVersion: number
   try {
     schemaVersion = await migratePostgres(pool, deps.targetVersion ?? migrations.length)
@@ -47,21 +53,9 @@ export async function openPostgresDatabase(deps: {
     await pool.end()
     throw unreachable(error)
   }
-  const clients = new Map<WriteConnection, PoolClient>()
   const commits = createGroupCommit({
-    async connect() {
-      const client = await pool.connect()
-      const connection = writeConnection(client, () => {
-        clients.delete(connection)
-        client.release()
-      })
-      clients.set(connection, client)
-      return connection
-    },
-    discard(connection) {
-      clients.get(connection)?.release(true)
-      clients.delete(connection)
-    },
+    connect: async () => writeConnection(pool, await pool.connect()),
+    discard: (connection) => (connection as PostgresWriter).discard(),
     clock: deps.clock,
     logger: deps.logger,
   })
@@ -88,8 +82,8 @@ export async function openPostgresDatabase(deps: {
       }
     },
     async close() {
-      await commits.flush()
-      await pool.end()
+      await commits.close()
+      if (!pool.ending) await pool.end()
     },
   }
 }
@@ -98,7 +92,7 @@ function session(queryable: Queryable): Session {
   const query = async <Args, Row>(statement: Statement<Args, Row>, args: Args) => {
     const prepared = statement.prepared('postgres')
     const values = bindArguments(prepared, args)
-    return await queryable.query({ name: prepared.id, text: prepared.sql, values })
+    return await queryable.query({ name: prepared.name, text: prepared.sql, values })
   }
   return {
     dialect: 'postgres',
@@ -106,12 +100,24 @@ function session(queryable: Queryable): Session {
     get: async <Args, Row>(statement: Statement<Args, Row>, args: Args) =>
       (await query(statement, args)).rows[0] as Row | undefined,
     run: async (statement, args) => (await query(statement, args)).rowCount ?? 0,
+    insert: async (statement, args) => {
+      await query(statement, args)
+      return 0
+    },
   }
 }
 
-/** `finished` gives the connection back; it is called after a commit or a rollback that worked. */
-function writeConnection(client: PoolClient, finished: () => void): WriteConnection {
+type PostgresWriter = WriteConnection & Readonly<{ discard(): void }>
+
+/** Gives the connection back after a commit or a rollback that worked; `discard` throws away one that did not. */
+function writeConnection(pool: Pool, client: PoolClient): PostgresWriter {
   const own = session(client)
+  let held = true
+  let transaction = ''
+  const giveBack = (broken: boolean) => {
+    if (held) client.release(broken)
+    held = false
+  }
   const command = (text: string) => async () => {
     await client.query(text)
   }
@@ -121,19 +127,54 @@ function writeConnection(client: PoolClient, finished: () => void): WriteConnect
       fault('store.write')
       return own.run(statement, args)
     },
-    begin: command('BEGIN'),
+    insert: (statement, args) => {
+      fault('store.write')
+      return own.insert(statement, args)
+    },
+    begin: async () => {
+      const results = await client.query('BEGIN; SELECT pg_current_xact_id()::text AS id')
+      transaction = (results as unknown as { rows: { id: string }[] }[])[1]!.rows[0]!.id
+    },
     commit: async () => {
-      await client.query('COMMIT')
-      finished()
+      let answer: string | undefined
+      try {
+        answer = (await client.query('COMMIT')).command
+      } catch (cause) {
+        giveBack(true)
+        if (await wasCommitted(pool, transaction, cause)) return
+        throw cause
+      }
+      giveBack(false)
+      // PostgreSQL answers COMMIT with ROLLBACK, and no error, when a statement before it failed.
+      if (answer !== 'COMMIT') throw new Error('the server undid the transaction instead of committing it')
     },
     rollback: async () => {
+      if (!held) return
       await client.query('ROLLBACK')
-      finished()
+      giveBack(false)
     },
+    discard: () => giveBack(true),
     savepoint: command('SAVEPOINT job'),
     release: command('RELEASE SAVEPOINT job'),
     rollbackToSavepoint: command('ROLLBACK TO SAVEPOINT job'),
   }
+}
+
+const COMMIT_STATUS_TRIES = 50
+const COMMIT_STATUS_PAUSE_MS = 100
+
+/** A connection that breaks during a commit leaves open what became of it; the server knows. */
+async function wasCommitted(pool: Pool, transaction: string, cause: unknown): Promise<boolean> {
+  try {
+    for (let attempt = 0; attempt < COMMIT_STATUS_TRIES; attempt++) {
+      const { rows } = await pool.query('SELECT pg_xact_status($1::xid8) AS status', [transaction])
+      if (rows[0].status !== 'in progress') return rows[0].status === 'committed'
+      await new Promise((resolve) => setTimeout(resolve, COMMIT_STATUS_PAUSE_MS))
+    }
+  } catch {
+    // The server cannot be asked: that is the answer below.
+  }
+  throw outcomeUnknown(cause)
 }
 
 async function migratePostgres(pool: Pool, target: number): Promise<number> {
@@ -144,13 +185,7 @@ async function migratePostgres(pool: Pool, target: number): Promise<number> {
     const found = await client.query('SELECT version FROM schema_version')
     let version: number = found.rows[0]?.version ?? 0
     if (found.rows.length === 0) await client.query('INSERT INTO schema_version VALUES (0)')
-    if (version > migrations.length) {
-      throw new AppError(
-        'ERR_INIT_FAILED',
-        `The database has schema version ${version}, but this program knows versions up to ${migrations.length}. Use a newer Castellan.`,
-        { schema_version: version, known_version: migrations.length },
-      )
-    }
+    requireKnownVersion(version)
     for (; version < target; version++) {
       await client.query('BEGIN')
       for (const sql of migrationSql(migrations[version]!, 'postgres')) await client.query(sql)

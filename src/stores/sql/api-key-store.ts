@@ -4,7 +4,7 @@ import { type Role, type Tier, tenantId } from '../../contract/principal.ts'
 import type { ApiKey, ApiKeyStore } from '../../domains/identity/ports.ts'
 import type { ApiKeyTable } from './schema.ts'
 import { statement } from './statements.ts'
-import { headOf, sessionOf } from './units.ts'
+import { sessionOf, writerOf } from './units.ts'
 
 type KeyRow = Selectable<ApiKeyTable>
 type KeyId = { tenant: string; id: string }
@@ -88,8 +88,7 @@ export const sqlApiKeyStore: ApiKeyStore = {
     return (await sessionOf(unit).run(revokeKey, { tenant, id, at: atMs })) > 0
   },
   async touchKey(unit, tenant, id, atMs) {
-    headOf(unit, tenant)
-    await sessionOf(unit).run(touchKey, { tenant, id, at: atMs })
+    await writerOf(unit, tenant).run(touchKey, { tenant, id, at: atMs })
   },
   async findKeyByPrefix(unit, prefix) {
     return fromRow(await sessionOf(unit).get(findKeyByPrefix, { prefix }))

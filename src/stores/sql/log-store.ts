@@ -58,8 +58,11 @@ const listTrail = statement<{ tenant: string; number: number; from_seq: number; 
     .where('seq', '<', arg('to_seq'))
     .orderBy('seq'),
 )
-const listTenants = statement<Record<never, never>>()((db) =>
-  db.selectFrom('log_heads').select('tenant').orderBy('tenant'),
+const listTenants = statement<Record<never, never>>()((db, _arg, { dialect }) =>
+  db
+    .selectFrom('log_heads')
+    .select('tenant')
+    .orderBy('tenant', (order) => (dialect === 'postgres' ? order.collate('C') : order)),
 )
 
 export const sqlLogStore: LogStore = {

@@ -1,3 +1,4 @@
+import { AppError } from '../../contract/app-error.ts'
 import type { Dialect } from './statements.ts'
 
 /**
@@ -129,4 +130,14 @@ export function migrationSql(migration: Migration, dialect: Dialect): string[] {
     .filter((part) => typeof part === 'string' || part.only === dialect)
     .map((part) => (typeof part === 'string' ? part : part.sql))
     .map((sql) => sql.replace(/\$[a-z]+/g, (token) => types[dialect][token] ?? token))
+}
+
+/** A database of a newer program is refused before anything in it is touched. */
+export function requireKnownVersion(version: number): void {
+  if (version <= migrations.length) return
+  throw new AppError(
+    'ERR_INIT_FAILED',
+    `The database has schema version ${version}, but this program knows versions up to ${migrations.length}. Use a newer Castellan.`,
+    { schema_version: version, known_version: migrations.length },
+  )
 }

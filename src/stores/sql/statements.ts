@@ -70,8 +70,12 @@ export const statement =
     let postgres: Prepared | undefined
     return {
       prepared(dialect) {
-        if (dialect === 'sqlite') return (sqlite ??= prepare(dialect, build))
-        return (postgres ??= prepare(dialect, build))
+        if (dialect === 'sqlite') {
+          sqlite ??= prepare(dialect, build)
+          return sqlite
+        }
+        postgres ??= prepare(dialect, build)
+        return postgres
       },
     }
   }

@@ -1,9 +1,11 @@
 import type { ExpressionBuilder, Sql } from 'kysely'
+import type { ReadUnit } from '../../contract/unit.ts'
 import type { TaskFilter, TaskPage, TaskStore, TaskSummary } from '../../domains/tasks/ports.ts'
 import { type TaskPriority, type TaskStatus, taskPriorities } from '../../domains/tasks/rules.ts'
 import type { Schema } from './schema.ts'
-import { type Builder, type Dialect, statement, statementFamily, type Value } from './statements.ts'
-import { sessionOf } from './units.ts'
+import { type Builder, type Dialect, type Session, statement, statementFamily, type Value } from './statements.ts'
+import { runDeferred } from './tenant-head.ts'
+import { sessionOf, writeHeadOf } from './units.ts'
 
 /**
  * The filtered list and its count. Which filters are present, and how many values a list filter has, is the shape of the
@@ -147,8 +149,16 @@ function filterArgs(tenant: string, filter: TaskFilter, dialect: Dialect): Args 
 /** FTS5 reads a quoted string as plain words, whatever operators it looks like. */
 const quoted = (word: string): string => `"${word.replaceAll('"', '""')}"`
 
-export const listTasks: TaskStore['listTasks'] = async (unit, tenant, filter, page: TaskPage) => {
+/** A search inside a transaction sees what was written before it, so the index is brought up to date first. */
+async function searchable(unit: ReadUnit, filter: TaskFilter): Promise<Session> {
   const session = sessionOf(unit)
+  const head = writeHeadOf(unit)
+  if (filter.words !== undefined && head !== undefined) await runDeferred(session, head)
+  return session
+}
+
+export const listTasks: TaskStore['listTasks'] = async (unit, tenant, filter, page: TaskPage) => {
+  const session = await searchable(unit, filter)
   const member = listFamily(`${present(filter)}/${page.sortBy}/${page.sortOrder}`)
   const args = { ...filterArgs(tenant, filter, session.dialect), limit: page.limit, offset: page.offset }
   const rows = await session.all(member, args)
@@ -168,7 +178,7 @@ export const listTasks: TaskStore['listTasks'] = async (unit, tenant, filter, pa
 }
 
 export const countTasks: TaskStore['countTasks'] = async (unit, tenant, filter) => {
-  const session = sessionOf(unit)
+  const session = await searchable(unit, filter)
   const given = Object.keys(filter)
   if (given.length === 0) return (await session.get(tenantCount, { tenant }))?.count ?? 0
   if (given.length === 1 && filter.project !== undefined) {

@@ -2,9 +2,10 @@ import type { Selectable } from 'kysely'
 import type { Project, Task, TaskStore } from '../../domains/tasks/ports.ts'
 import { finishedStatuses, type TaskStatus, taskPriorities } from '../../domains/tasks/rules.ts'
 import type { ProjectTable, TaskTable } from './schema.ts'
-import { rawStatement, statement } from './statements.ts'
+import { rawStatement, type Session, statement } from './statements.ts'
 import { countTasks, listTasks } from './task-list.ts'
-import { headOf, sessionOf } from './units.ts'
+import { deferStatement } from './tenant-head.ts'
+import { headOf, sessionOf, writerOf } from './units.ts'
 
 type TaskKey = { tenant: string; number: number }
 
@@ -19,30 +20,48 @@ const takeSequence = statement<{ tenant: string; slug: string }>()((db, arg) =>
 
 type TaskRow = Omit<Selectable<TaskTable>, 'row_id'>
 
+/** What a task is made of; neither the row id nor PostgreSQL's search column. */
+const taskColumns = [
+  'number',
+  'project',
+  'sequence',
+  'title',
+  'description',
+  'status',
+  'priority_rank',
+  'progress',
+  'assignee',
+  'labels',
+  'estimate_hours',
+  'blocked_reason',
+  'parent_number',
+  'created_at',
+  'created_by',
+  'updated_at',
+  'updated_by',
+] as const satisfies readonly (keyof TaskRow)[]
+
 const insertTask = statement<TaskRow>()((db, arg) =>
-  db
-    .insertInto('tasks')
-    .values({
-      tenant: arg('tenant'),
-      number: arg('number'),
-      project: arg('project'),
-      sequence: arg('sequence'),
-      title: arg('title'),
-      description: arg('description'),
-      status: arg('status'),
-      priority_rank: arg('priority_rank'),
-      progress: arg('progress'),
-      assignee: arg('assignee'),
-      labels: arg('labels'),
-      estimate_hours: arg('estimate_hours'),
-      blocked_reason: arg('blocked_reason'),
-      parent_number: arg('parent_number'),
-      created_at: arg('created_at'),
-      created_by: arg('created_by'),
-      updated_at: arg('updated_at'),
-      updated_by: arg('updated_by'),
-    })
-    .returning('row_id'),
+  db.insertInto('tasks').values({
+    tenant: arg('tenant'),
+    number: arg('number'),
+    project: arg('project'),
+    sequence: arg('sequence'),
+    title: arg('title'),
+    description: arg('description'),
+    status: arg('status'),
+    priority_rank: arg('priority_rank'),
+    progress: arg('progress'),
+    assignee: arg('assignee'),
+    labels: arg('labels'),
+    estimate_hours: arg('estimate_hours'),
+    blocked_reason: arg('blocked_reason'),
+    parent_number: arg('parent_number'),
+    created_at: arg('created_at'),
+    created_by: arg('created_by'),
+    updated_at: arg('updated_at'),
+    updated_by: arg('updated_by'),
+  }),
 )
 
 const updateTask = statement<TaskRow>()((db, arg) =>
@@ -60,8 +79,10 @@ const updateTask = statement<TaskRow>()((db, arg) =>
       updated_by: arg('updated_by'),
     })
     .where('tenant', '=', arg('tenant'))
-    .where('number', '=', arg('number'))
-    .returning('row_id'),
+    .where('number', '=', arg('number')),
+)
+const findRowId = statement<TaskKey>()((db, arg) =>
+  db.selectFrom('tasks').select('row_id').where('tenant', '=', arg('tenant')).where('number', '=', arg('number')),
 )
 
 /** SQLite's full-text index is kept by hand; PostgreSQL computes its own from the row. */
@@ -89,7 +110,7 @@ const deleteLabels = statement<TaskKey>()((db, arg) =>
 )
 
 const findTask = statement<TaskKey>()((db, arg) =>
-  db.selectFrom('tasks').selectAll().where('tenant', '=', arg('tenant')).where('number', '=', arg('number')),
+  db.selectFrom('tasks').select(taskColumns).where('tenant', '=', arg('tenant')).where('number', '=', arg('number')),
 )
 const childNumbers = statement<TaskKey>()((db, arg) =>
   db
@@ -175,7 +196,7 @@ const nextActions = statement<{ tenant: string; project: string; limit: number }
 const blockedTasks = statement<{ tenant: string; project: string; limit: number }>()((db, arg) =>
   db
     .selectFrom('tasks')
-    .selectAll()
+    .select(taskColumns)
     .where('tenant', '=', arg('tenant'))
     .where('project', '=', arg('project'))
     .where('status', '=', 'blocked')
@@ -196,12 +217,12 @@ const insertProject = statement<Selectable<ProjectTable>>()((db, arg) =>
 const findProject = statement<{ tenant: string; slug: string }>()((db, arg) =>
   db.selectFrom('projects').selectAll().where('tenant', '=', arg('tenant')).where('slug', '=', arg('slug')),
 )
-const listProjects = statement<{ tenant: string; limit: number; offset: number }>()((db, arg) =>
+const listProjects = statement<{ tenant: string; limit: number; offset: number }>()((db, arg, { dialect }) =>
   db
     .selectFrom('projects')
     .selectAll()
     .where('tenant', '=', arg('tenant'))
-    .orderBy('slug')
+    .orderBy('slug', (order) => (dialect === 'postgres' ? order.collate('C') : order))
     .limit(arg('limit'))
     .offset(arg('offset')),
 )
@@ -220,27 +241,28 @@ export const sqlTaskStore: TaskStore = {
     return head.state.taskCount
   },
   async takeProjectSequence(unit, tenant, slug) {
-    return (await sessionOf(unit).get(takeSequence, { tenant, slug }))?.task_count
+    return (await writerOf(unit, tenant).get(takeSequence, { tenant, slug }))?.task_count
   },
   async insertTask(unit, tenant, task) {
-    const session = sessionOf(unit)
-    const inserted = await session.get(insertTask, toRow(tenant, task))
+    const session = writerOf(unit, tenant)
+    const row_id = await session.insert(insertTask, toRow(tenant, task))
     if (session.dialect === 'sqlite') {
-      await session.run(indexText, { row_id: inserted!.row_id, title: task.title, description: task.description })
+      deferStatement(headOf(unit, tenant), indexText, { row_id, title: task.title, description: task.description })
     }
-    for (const label of new Set(task.labels)) await session.run(insertLabel, { tenant, number: task.number, label })
+    if (task.labels.length > 0) await insertLabels(session, tenant, task)
   },
   async updateTask(unit, tenant, before, after) {
-    const session = sessionOf(unit)
-    const updated = await session.get(updateTask, toRow(tenant, after))
+    const session = writerOf(unit, tenant)
+    if ((await session.run(updateTask, toRow(tenant, after))) !== 1) throw new Error('a task to update does not exist')
     if (session.dialect === 'sqlite' && before.description !== after.description) {
-      const row_id = updated!.row_id
-      await session.run(unindexText, { row_id, title: before.title, description: before.description })
-      await session.run(indexText, { row_id, title: after.title, description: after.description })
+      const { row_id } = (await session.get(findRowId, { tenant, number: after.number }))!
+      const head = headOf(unit, tenant)
+      deferStatement(head, unindexText, { row_id, title: before.title, description: before.description })
+      deferStatement(head, indexText, { row_id, title: after.title, description: after.description })
     }
     if (before.labels !== after.labels) {
       await session.run(deleteLabels, { tenant, number: after.number })
-      for (const label of new Set(after.labels)) await session.run(insertLabel, { tenant, number: after.number, label })
+      await insertLabels(session, tenant, after)
     }
   },
   async findTask(unit, tenant, number) {
@@ -274,7 +296,7 @@ export const sqlTaskStore: TaskStore = {
     return (await sessionOf(unit).all(dependencyNumbers, { tenant, number })).map((row) => row.depends_on_number)
   },
   async replaceDependencies(unit, tenant, number, dependsOn) {
-    const session = sessionOf(unit)
+    const session = writerOf(unit, tenant)
     await session.run(deleteDependencies, { tenant, number })
     for (const depends_on of dependsOn) await session.run(insertDependency, { tenant, number, depends_on })
   },
@@ -283,7 +305,7 @@ export const sqlTaskStore: TaskStore = {
     return rows.filter((row) => unmetOf(row.status)).length
   },
   async insertProject(unit, tenant, project) {
-    await sessionOf(unit).run(insertProject, {
+    await writerOf(unit, tenant).run(insertProject, {
       tenant,
       slug: project.slug,
       task_count: project.taskCount,
@@ -301,6 +323,10 @@ export const sqlTaskStore: TaskStore = {
   async countProjects(unit, tenant) {
     return (await sessionOf(unit).get(countProjects, { tenant }))?.count ?? 0
   },
+}
+
+async function insertLabels(session: Session, tenant: string, { number, labels }: Task): Promise<void> {
+  for (const label of new Set(labels)) await session.run(insertLabel, { tenant, number, label })
 }
 
 function toRow(tenant: string, task: Task): TaskRow {
@@ -326,7 +352,7 @@ function toRow(tenant: string, task: Task): TaskRow {
   }
 }
 
-function fromRow(row: TaskRow): Task {
+function fromRow(row: Omit<TaskRow, 'tenant'>): Task {
   return {
     number: row.number,
     title: row.title,

@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely'
 import type { AuditSession, Thought, ThoughtFilter, ThoughtType, TrailStore } from '../../domains/trail/ports.ts'
 import type { AuditSessionTable, ThoughtTable } from './schema.ts'
 import { type Builder, statement, statementFamily, type Value } from './statements.ts'
-import { headOf, sessionOf } from './units.ts'
+import { headOf, sessionOf, writerOf } from './units.ts'
 
 type ThoughtRow = Selectable<ThoughtTable>
 type SessionRow = Selectable<AuditSessionTable>
@@ -161,7 +161,7 @@ export const sqlTrailStore: TrailStore = {
     return row === undefined ? undefined : { hash: row.hash, chainPosition: row.chain_position }
   },
   async insertThought(unit, tenant, thought) {
-    await sessionOf(unit).run(insertThought, {
+    await writerOf(unit, tenant).run(insertThought, {
       tenant,
       number: thought.number,
       task_number: thought.taskNumber,
@@ -198,7 +198,7 @@ export const sqlTrailStore: TrailStore = {
     return head.state.sessionCount
   },
   async insertSession(unit, tenant, session) {
-    await sessionOf(unit).run(insertSession, {
+    await writerOf(unit, tenant).run(insertSession, {
       tenant,
       number: session.number,
       task_number: session.taskNumber,
@@ -215,7 +215,7 @@ export const sqlTrailStore: TrailStore = {
     return row === undefined ? undefined : toSession(row)
   },
   async finalizeSession(unit, tenant, number, finalized) {
-    const changed = await sessionOf(unit).run(finalizeSession, {
+    const changed = await writerOf(unit, tenant).run(finalizeSession, {
       tenant,
       number,
       end_seq: finalized.endSeq,

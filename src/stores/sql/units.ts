@@ -25,4 +25,8 @@ export function headOf(unit: WriteUnit, tenant: string): TenantHead {
   return head
 }
 
+/** The head of a write unit that is used for reading; undefined for a read unit. */
+export const writeHeadOf = (unit: ReadUnit | WriteUnit): TenantHead | undefined =>
+  unit.__unit === 'write' ? (unit as SqlWriteUnit).head : undefined
+
 const foreignUnit = () => new Error('a write unit belongs to another tenant')

@@ -8,11 +8,6 @@ const BUSY_TIMEOUT_MS = 5_000
 
 export function openSqliteConnection(path: string, options: { readOnly: boolean }): SqliteConnection {
   const database = new DatabaseSync(path, { readOnly: options.readOnly, timeout: BUSY_TIMEOUT_MS })
-  // FULL makes every commit wait for the disk: what is acknowledged survives a power cut. The WAL is recycled early,
-  // because overwriting an existing file is cheaper to sync than growing one.
-  if (!options.readOnly) {
-    database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = ${WAL_PAGES}`)
-  }
   database.exec('PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384')
   const compiled: StatementSync[] = []
   const compile = (prepared: Prepared): StatementSync => {
@@ -49,3 +44,11 @@ export function openSqliteConnection(path: string, options: { readOnly: boolean 
 }
 
 const WAL_PAGES = 400
+
+/**
+ * FULL makes every commit wait for the disk: what is acknowledged survives a power cut. The log is recycled early, because
+ * overwriting an existing file is cheaper to sync than growing one.
+ */
+export function useWriteAheadLog(connection: SqliteConnection): void {
+  connection.execute(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = ${WAL_PAGES}`)
+}

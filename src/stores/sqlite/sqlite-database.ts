@@ -6,11 +6,12 @@ import type { ReadUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { fault } from '../../kernel/fault.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import { createGroupCommit, type WriteConnection } from '../sql/group-commit.ts'
-import { migrationSql, migrations } from '../sql/migrations.ts'
+import type { WriteConnection } from '../sql/commit-batch.ts'
+import { createGroupCommit } from '../sql/group-commit.ts'
+import { migrationSql, migrations, requireKnownVersion } from '../sql/migrations.ts'
 import { loadKysely } from '../sql/statements.ts'
 import { readUnit } from '../sql/units.ts'
-import { openSqliteConnection, type SqliteConnection } from './connection.ts'
+import { openSqliteConnection, type SqliteConnection, useWriteAheadLog } from './connection.ts'
 
 /** The embedded store: one writing connection, one for reads, and one more for each snapshot under way. */
 export async function openSqliteDatabase(deps: {
@@ -21,10 +22,7 @@ export async function openSqliteDatabase(deps: {
   targetVersion?: number
 }): Promise<Database> {
   await loadKysely()
-  mkdirSync(dirname(deps.path), { recursive: true, mode: 0o700 })
-  const writer = openSqliteConnection(deps.path, { readOnly: false })
-  chmodSync(deps.path, 0o600)
-  const schemaVersion = migrateSqlite(writer, deps.targetVersion ?? migrations.length)
+  const { writer, schemaVersion } = openWriter(deps.path, deps.targetVersion ?? migrations.length)
   const reader = openSqliteConnection(deps.path, { readOnly: true })
   const connection = writeConnection(writer)
   const commits = createGroupCommit({
@@ -34,6 +32,7 @@ export async function openSqliteDatabase(deps: {
     logger: deps.logger,
   })
   const spares: SqliteConnection[] = []
+  let closed = false
   return {
     kind: 'sqlite',
     location: deps.path,
@@ -50,13 +49,15 @@ export async function openSqliteDatabase(deps: {
         return await work(readUnit(own))
       } finally {
         own.execute('COMMIT')
-        if (spares.length < SPARE_CONNECTIONS_MAX) spares.push(own)
+        if (!closed && spares.length < SPARE_CONNECTIONS_MAX) spares.push(own)
         else own.close()
       }
     },
     async close() {
-      await commits.flush()
-      for (const spare of spares) spare.close()
+      if (closed) return
+      closed = true
+      await commits.close()
+      for (const spare of spares.splice(0)) spare.close()
       reader.close()
       writer.close()
     },
@@ -77,6 +78,33 @@ export async function readSqliteSnapshot<T>(path: string, work: (unit: ReadUnit)
 
 const SPARE_CONNECTIONS_MAX = 4
 
+/** A database that cannot be used, or is of a newer program, is left as it was found. */
+function openWriter(path: string, target: number): { writer: SqliteConnection; schemaVersion: number } {
+  let writer: SqliteConnection | undefined
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    writer = openSqliteConnection(path, { readOnly: false })
+    requireKnownVersion(readVersion(writer))
+    useWriteAheadLog(writer)
+    chmodSync(path, 0o600)
+    return { writer, schemaVersion: migrateSqlite(writer, target) }
+  } catch (error) {
+    writer?.close()
+    throw unusable(path, error)
+  }
+}
+
+function unusable(path: string, error: unknown): unknown {
+  if (error instanceof AppError) return error
+  const reason = error instanceof Error ? error.message : String(error)
+  return new AppError(
+    'ERR_INIT_FAILED',
+    `The database ${path} cannot be used: ${reason}. Check the data directory and its free space.`,
+    { field: 'data_dir' },
+    { cause: error },
+  )
+}
+
 function writeConnection(connection: SqliteConnection): WriteConnection {
   const prepared = (sql: string) => {
     const statement = connection.database.prepare(sql)
@@ -90,6 +118,10 @@ function writeConnection(connection: SqliteConnection): WriteConnection {
       fault('store.write')
       return connection.run(statement, args)
     },
+    insert: (statement, args) => {
+      fault('store.write')
+      return connection.insert(statement, args)
+    },
     begin: prepared('BEGIN IMMEDIATE'),
     commit: prepared('COMMIT'),
     rollback: () => {
@@ -101,28 +133,26 @@ function writeConnection(connection: SqliteConnection): WriteConnection {
   }
 }
 
-/** Answers the version reached. A database from a newer program is refused before anything is touched. */
+/** Answers the version reached. The version is read again under the lock: another process may have been first. */
 function migrateSqlite(connection: SqliteConnection, target: number): number {
-  const row = connection.database.prepare('PRAGMA user_version').get() as { user_version: number }
-  const current = row.user_version
-  if (current > migrations.length) {
-    throw new AppError(
-      'ERR_INIT_FAILED',
-      `The database has schema version ${current}, but this program knows versions up to ${migrations.length}. Use a newer Castellan.`,
-      { schema_version: current, known_version: migrations.length },
-    )
-  }
-  for (let version = current; version < target; version++) {
+  for (;;) {
+    if (readVersion(connection) >= target) return readVersion(connection)
     connection.execute('BEGIN EXCLUSIVE')
     try {
-      for (const sql of migrationSql(migrations[version]!, 'sqlite')) connection.execute(sql)
-      fault('store.migrate')
-      connection.execute(`PRAGMA user_version = ${version + 1}`)
+      const version = readVersion(connection)
+      if (version < target) {
+        for (const sql of migrationSql(migrations[version]!, 'sqlite')) connection.execute(sql)
+        fault('store.migrate')
+        connection.execute(`PRAGMA user_version = ${version + 1}`)
+      }
       connection.execute('COMMIT')
     } catch (error) {
-      connection.execute('ROLLBACK')
+      if (connection.database.isTransaction) connection.execute('ROLLBACK')
       throw error
     }
   }
-  return Math.max(current, target)
+}
+
+function readVersion(connection: SqliteConnection): number {
+  return (connection.database.prepare('PRAGMA user_version').get() as { user_version: number }).user_version
 }

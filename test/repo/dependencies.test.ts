@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest'
+import { readText } from './source-files.ts'
+
+type PackageFile = Readonly<Record<string, unknown>>
+type LockFile = Readonly<{
+  packages: Readonly<Record<string, Readonly<{ version?: string; hasInstallScript?: boolean; integrity?: string }>>>
+}>
+
+/** Packages that come with an install script. We never run it: each must work without. */
+const withInstallScript: readonly string[] = ['@modelcontextprotocol/inspector']
+
+const dependencyGroups = ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies'] as const
+
+const notPinned = (file: PackageFile): string[] =>
+  dependencyGroups
+    .flatMap((group) => Object.entries((file[group] ?? {}) as Record<string, string>))
+    .filter(([, version]) => !/^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$/.test(version))
+    .map(([name, version]) => `${name} ${version}`)
+
+const nameOf = (path: string): string => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
+
+const installing = (lock: LockFile): string[] => [
+  ...new Set(
+    Object.entries(lock.packages)
+      .filter(([, entry]) => entry.hasInstallScript === true)
+      .map(([path]) => nameOf(path)),
+  ),
+]
+
+describe('dependencies', () => {
+  const file = JSON.parse(readText('package.json')) as PackageFile
+  const lock = JSON.parse(readText('package-lock.json')) as LockFile
+
+  it('are pinned to one version each', () => {
+    expect(notPinned(file), 'write the exact version').toEqual([])
+  })
+
+  it('are locked as they are declared', () => {
+    const root = lock.packages[''] as PackageFile
+    for (const group of dependencyGroups) expect(root[group]).toEqual(file[group])
+    const withoutIntegrity = Object.entries(lock.packages).filter(([path, entry]) => path !== '' && !entry.integrity)
+    expect(withoutIntegrity.map(([path]) => path)).toEqual([])
+  })
+
+  it('run nothing when they are installed', () => {
+    expect(readText('.npmrc').split('\n')).toContain('ignore-scripts=true')
+    expect(installing(lock).sort(), 'find one without an install script, or list it with care').toEqual(
+      withInstallScript,
+    )
+  })
+
+  it('are noticed when they break a rule', () => {
+    expect(notPinned({ dependencies: { a: '^1.0.0' }, devDependencies: { b: '1.0.0-alpha.1', c: 'latest' } })).toEqual([
+      'a ^1.0.0',
+      'c latest',
+    ])
+    expect(installing({ packages: { 'node_modules/a/node_modules/@b/c': { hasInstallScript: true } } })).toEqual([
+      '@b/c',
+    ])
+  })
+})
