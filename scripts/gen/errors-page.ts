@@ -1,4 +1,4 @@
-import { errorCodes } from '../../src/contract/error-codes.ts'
+import { type ErrorKind, errorCodes, type RetryAdvice } from '../../src/contract/error-codes.ts'
 import { code, page, table } from './markdown.ts'
 
 const kinds = {
@@ -9,9 +9,12 @@ const kinds = {
   unavailable: 'It may work later, with the same call.',
   cancelled: 'The caller withdrew the call.',
   internal: 'A fault of the program.',
-} as const
+} as const satisfies Record<ErrorKind, string>
 
-const retries = { never: 'not as it stands', 'after-fix': 'after a change', later: 'later' } as const
+const retries = { never: 'not as it stands', 'after-fix': 'after a change', later: 'later' } as const satisfies Record<
+  RetryAdvice,
+  string
+>
 
 export const errorsPage = (): string =>
   page(

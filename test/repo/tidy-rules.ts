@@ -154,10 +154,4 @@ export const tidyExceptions: readonly TidyException[] = [
     sizeMax: 419,
     reason: 'One service; its sessions can become a file of their own.',
   },
-  {
-    path: 'src/tools/runtime/search/recover-call.test.ts',
-    rule: 'function-length',
-    sizeMax: 82,
-    reason: 'One table of cases; it can become a constant beside the test.',
-  },
 ]

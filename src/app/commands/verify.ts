@@ -4,7 +4,6 @@ import { type VerifyResult, verifyDocument } from '../../audit/verify-document.t
 import { commonFlags } from '../../cli/command.ts'
 import { exitCodes } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
-import { systemClock } from '../../kernel/clock.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {
@@ -35,12 +34,7 @@ async function verifyFile(context: CommandContext, file: string): Promise<number
     chunks: readable(file),
     key,
     ...(kept === undefined ? {} : { knownCheckpoint: await readText(kept, '--checkpoint') }),
-    onProgress: ({ records, size }) => {
-      const now = systemClock.monotonicMs()
-      if (now - shownMs < 1_000) return
-      if (shownMs > 0) context.terminal.progress(`${records} of ${size} records`)
-      shownMs = now
-    },
+    onProgress: ({ records, size }) => context.terminal.progress(`${records} of ${size} records`),
   })
   context.terminal.progressDone()
   if (context.json) printJson(context, result)

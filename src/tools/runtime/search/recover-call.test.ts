@@ -42,65 +42,67 @@ describe('a correct call', () => {
   })
 })
 
+const mistakes: readonly (readonly [what: string, request: unknown, name: string, args: Record<string, unknown>])[] = [
+  ['arguments beside tool_name', { tool_name: 'task_get', ...id }, 'task_get', id],
+  ['an argument called name', { tool_name: 'create_agent', name: 'Helper' }, 'create_agent', { name: 'Helper' }],
+  ['tool_args as text', { tool_name: 'task_get', tool_args: JSON.stringify(id) }, 'task_get', id],
+  [
+    'tool_args as text in text',
+    { tool_name: 'task_get', tool_args: JSON.stringify(JSON.stringify(id)) },
+    'task_get',
+    id,
+  ],
+  ['all as text', JSON.stringify({ tool_name: 'task_get', tool_args: id }), 'task_get', id],
+  ['null tool_args', { tool_name: 'whoami', tool_args: null }, 'whoami', {}],
+  ['empty text', { tool_name: 'whoami', tool_args: '' }, 'whoami', {}],
+  ['name and arguments', { name: 'task_get', arguments: id }, 'task_get', id],
+  ['tool and params', { tool: 'task_get', params: id }, 'task_get', id],
+  ['toolName and input', { toolName: 'task_get', input: id }, 'task_get', id],
+  ['parameters', { tool_name: 'task_get', parameters: id }, 'task_get', id],
+  ['text under an alias', { tool_name: 'task_get', args: JSON.stringify(id) }, 'task_get', id],
+  ['wrapped twice', { tool_name: 'task_get', tool_args: { arguments: id } }, 'task_get', id],
+  ['JSON behind the name', { tool_name: 'task_get {"task_id":"T-0001"}' }, 'task_get', id],
+  ['JSON after a colon', { tool_name: 'task_get: {"task_id":"T-0001"}' }, 'task_get', id],
+  ['a call with JSON', { tool_name: 'task_get({"task_id": "T-0001"})' }, 'task_get', id],
+  ['a call with keywords', { tool_name: 'task_get(task_id="T-0001")' }, 'task_get', id],
+  ['a bare word', { tool_name: 'task_get(task_id=T-0001)' }, 'task_get', id],
+  ['an empty call', { tool_name: 'whoami()' }, 'whoami', {}],
+  ['a quoted name', { tool_name: '`task_get`', tool_args: id }, 'task_get', id],
+  [
+    'keywords of many types',
+    { tool_name: 'task_list(project=\'a, b\', limit=5, status=["todo"], search=None, x={"y": 1})' },
+    'task_list',
+    { project: 'a, b', limit: 5, status: ['todo'], search: null, x: { y: 1 } },
+  ],
+  [
+    'an alias key that is a parameter',
+    { tool_name: 'cmd.run', command: 'ls', args: ['-l'] },
+    'cmd.run',
+    { command: 'ls', args: ['-l'] },
+  ],
+  ['the same key as a container', { tool_name: 'cmd.run', args: { command: 'ls' } }, 'cmd.run', { command: 'ls' }],
+  [
+    'a text parameter called input',
+    { tool_name: 'aegis.agent.generate', input: 'a helper' },
+    'aegis.agent.generate',
+    { input: 'a helper' },
+  ],
+  [
+    'parameters called toolName and args',
+    { tool_name: 'preview_app_tool', appId: 'a', toolName: 't', args: { q: 1 } },
+    'preview_app_tool',
+    { appId: 'a', toolName: 't', args: { q: 1 } },
+  ],
+  [
+    'name is the tool, tool is no tool',
+    { name: 'aegis.workflow.run', tool: 'unheard of', args: {} },
+    'aegis.workflow.run',
+    { tool: 'unheard of' },
+  ],
+]
+
 describe('mistakes that have one reading', () => {
-  it.each<[string, unknown, string, Record<string, unknown>]>([
-    ['arguments beside tool_name', { tool_name: 'task_get', ...id }, 'task_get', id],
-    ['an argument called name', { tool_name: 'create_agent', name: 'Helper' }, 'create_agent', { name: 'Helper' }],
-    ['tool_args as text', { tool_name: 'task_get', tool_args: JSON.stringify(id) }, 'task_get', id],
-    [
-      'tool_args as text in text',
-      { tool_name: 'task_get', tool_args: JSON.stringify(JSON.stringify(id)) },
-      'task_get',
-      id,
-    ],
-    ['all as text', JSON.stringify({ tool_name: 'task_get', tool_args: id }), 'task_get', id],
-    ['null tool_args', { tool_name: 'whoami', tool_args: null }, 'whoami', {}],
-    ['empty text', { tool_name: 'whoami', tool_args: '' }, 'whoami', {}],
-    ['name and arguments', { name: 'task_get', arguments: id }, 'task_get', id],
-    ['tool and params', { tool: 'task_get', params: id }, 'task_get', id],
-    ['toolName and input', { toolName: 'task_get', input: id }, 'task_get', id],
-    ['parameters', { tool_name: 'task_get', parameters: id }, 'task_get', id],
-    ['text under an alias', { tool_name: 'task_get', args: JSON.stringify(id) }, 'task_get', id],
-    ['wrapped twice', { tool_name: 'task_get', tool_args: { arguments: id } }, 'task_get', id],
-    ['JSON behind the name', { tool_name: 'task_get {"task_id":"T-0001"}' }, 'task_get', id],
-    ['JSON after a colon', { tool_name: 'task_get: {"task_id":"T-0001"}' }, 'task_get', id],
-    ['a call with JSON', { tool_name: 'task_get({"task_id": "T-0001"})' }, 'task_get', id],
-    ['a call with keywords', { tool_name: 'task_get(task_id="T-0001")' }, 'task_get', id],
-    ['a bare word', { tool_name: 'task_get(task_id=T-0001)' }, 'task_get', id],
-    ['an empty call', { tool_name: 'whoami()' }, 'whoami', {}],
-    ['a quoted name', { tool_name: '`task_get`', tool_args: id }, 'task_get', id],
-    [
-      'keywords of many types',
-      { tool_name: 'task_list(project=\'a, b\', limit=5, status=["todo"], search=None, x={"y": 1})' },
-      'task_list',
-      { project: 'a, b', limit: 5, status: ['todo'], search: null, x: { y: 1 } },
-    ],
-    [
-      'an alias key that is a parameter',
-      { tool_name: 'cmd.run', command: 'ls', args: ['-l'] },
-      'cmd.run',
-      { command: 'ls', args: ['-l'] },
-    ],
-    ['the same key as a container', { tool_name: 'cmd.run', args: { command: 'ls' } }, 'cmd.run', { command: 'ls' }],
-    [
-      'a text parameter called input',
-      { tool_name: 'aegis.agent.generate', input: 'a helper' },
-      'aegis.agent.generate',
-      { input: 'a helper' },
-    ],
-    [
-      'parameters called toolName and args',
-      { tool_name: 'preview_app_tool', appId: 'a', toolName: 't', args: { q: 1 } },
-      'preview_app_tool',
-      { appId: 'a', toolName: 't', args: { q: 1 } },
-    ],
-    [
-      'name is the tool, tool is no tool',
-      { name: 'aegis.workflow.run', tool: 'unheard of', args: {} },
-      'aegis.workflow.run',
-      { tool: 'unheard of' },
-    ],
-  ])('%s', (_, raw, name, args) => {
+  it.each(mistakes)('%s', (_, raw, name, args) => {
     const call = recover(raw)
     expect(call.name).toBe(name)
     expect(call.args).toEqual(args)
