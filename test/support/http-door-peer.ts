@@ -98,3 +98,26 @@ export function rawExchange(port: number, bytes: string, enough = /$^/): Promise
     socket.once('error', reject)
   })
 }
+
+export const jsonType = { 'content-type': 'application/json' }
+export const mcpHeaders = { ...jsonType, accept: 'application/json, text/event-stream' }
+export const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+
+type Body = { error?: { code: string; message: string; details: Record<string, unknown> } } & Record<string, unknown>
+export type Reply = Readonly<{ status: number; headers: Headers; text: string; body: Body }>
+
+export async function send(at: ServedDoor, path: string, init: RequestInit = {}): Promise<Reply> {
+  const response = await fetch(at.url + path, init)
+  const text = await response.text()
+  const isJson = response.headers.get('content-type') === 'application/json' && text !== ''
+  return { status: response.status, headers: response.headers, text, body: (isJson ? JSON.parse(text) : {}) as Body }
+}
+
+export const post = (at: ServedDoor, tool: string, args: unknown, headers: Record<string, string> = {}) =>
+  send(at, `/v1/tools/${tool}`, { method: 'POST', headers: { ...jsonType, ...headers }, body: JSON.stringify(args) })
+
+/** fetch sets Host itself; a raw request says what it likes. */
+export async function sendRaw(at: ServedDoor, lines: readonly string[]): Promise<{ status: number; text: string }> {
+  const text = await rawExchange(at.port, `${[...lines, 'Connection: close'].join('\r\n')}\r\n\r\n`)
+  return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(text)?.[1]), text }
+}

@@ -1,0 +1,262 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  bearer,
+  type HttpDoorApp,
+  mcpHeaders,
+  openHttpDoorApp,
+  post,
+  type ServedDoor,
+  send,
+  sendRaw,
+} from '../../test/support/http-door-peer.ts'
+
+let peer: HttpDoorApp
+let served: ServedDoor
+let keyed: ServedDoor
+let memberKey: string
+let readerKey: string
+
+beforeAll(async () => {
+  peer = await openHttpDoorApp()
+  served = await peer.serve({ allowedHosts: ['castle.example'], allowedOrigins: ['https://console.example'] })
+  keyed = await peer.serve({ requireKeys: true })
+  memberKey = await peer.createKey({ name: 'member' })
+  readerKey = await peer.createKey({ name: 'reader', scopes: ['task:read'] })
+})
+afterAll(() => peer.close())
+
+const initialize = JSON.stringify({
+  jsonrpc: '2.0',
+  id: 0,
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+})
+const openSession = (headers: Record<string, string> = {}, at = served, path = '/mcp') =>
+  send(at, path, { method: 'POST', headers: { ...mcpHeaders, ...headers }, body: initialize })
+
+describe('Host and Origin', () => {
+  const paths = ['GET /', 'GET /health', 'GET /openapi.json', 'GET /v1/tools', 'GET /mcp', 'POST /mcp', 'GET /nowhere']
+
+  it.each(paths)('refuses a foreign Host on %s', async (line) => {
+    const reply = await sendRaw(served, [`${line} HTTP/1.1`, 'Host: evil.example:80'])
+    expect(reply.status).toBe(403)
+    expect(reply.text).toContain('ERR_HOST_REFUSED')
+  })
+
+  it.each(paths)('refuses a foreign Origin on %s, and gives it no CORS header', async (line) => {
+    const reply = await sendRaw(served, [`${line} HTTP/1.1`, 'Host: localhost', 'Origin: https://evil.example'])
+    expect(reply.status).toBe(403)
+    expect(reply.text).toContain('ERR_ORIGIN_REFUSED')
+    expect(reply.text.toLowerCase()).not.toContain('access-control-')
+  })
+
+  it.each(['localhost', 'LOCALHOST:1', '127.0.0.1', '[::1]:7433', 'castle.example', 'castle.example:8443'])(
+    'answers to the Host %s',
+    async (host) => {
+      expect((await sendRaw(served, ['GET /health HTTP/1.1', `Host: ${host}`])).status).toBe(200)
+    },
+  )
+
+  it.each([
+    'localhost.evil.example',
+    'evil.example#localhost',
+    'user@localhost',
+    'localhost:80:80',
+    'localhost, evil.example',
+    '127.0.0.1.evil.example',
+    '0.0.0.0',
+    '[::ffff:127.0.0.1]',
+    'sub.castle.example',
+    'castle.example.',
+  ])('refuses the Host %s', async (host) => {
+    expect((await sendRaw(served, ['GET /health HTTP/1.1', `Host: ${host}`])).status).toBe(403)
+  })
+
+  it('judges the first Host of two, and none at all', async () => {
+    expect((await sendRaw(served, ['GET /health HTTP/1.1', 'Host: evil.example', 'Host: localhost'])).status).not.toBe(
+      200,
+    )
+    expect((await sendRaw(served, ['GET /health HTTP/1.0'])).status).toBe(403)
+  })
+
+  it.each(['http://localhost:3000', 'https://127.0.0.1', 'http://[::1]:5173', 'https://console.example'])(
+    'allows the Origin %s and says so to the browser',
+    async (origin) => {
+      const reply = await send(served, '/health', { headers: { origin } })
+      expect(reply.status).toBe(200)
+      expect(reply.headers.get('access-control-allow-origin')).toBe(origin)
+      expect(reply.headers.get('access-control-expose-headers')).toContain('Mcp-Session-Id')
+      expect(reply.headers.get('vary')).toContain('Origin')
+    },
+  )
+
+  it.each([
+    'null',
+    'http://localhost.evil.example',
+    'http://evil.example?localhost',
+    'file://',
+    'http://console.example',
+  ])('refuses the Origin %s', async (origin) => {
+    expect((await send(served, '/health', { headers: { origin } })).status).toBe(403)
+  })
+
+  it('allows the page of the server itself', async () => {
+    const own = await sendRaw(served, [
+      'GET /health HTTP/1.1',
+      'Host: castle.example:1',
+      'Origin: https://castle.example:1',
+    ])
+    expect(own.status).toBe(200)
+  })
+
+  it('gives no CORS header to a request without Origin', async () => {
+    const { headers } = await send(served, '/health')
+    expect([...headers.keys()].filter((name) => name.startsWith('access-control-'))).toEqual([])
+  })
+
+  it('accepts any Host where keys are demanded and no names are configured', async () => {
+    expect((await sendRaw(keyed, ['GET /health HTTP/1.1', 'Host: anything.example'])).status).toBe(200)
+    const named = await peer.serve({ requireKeys: true, allowedHosts: ['castle.example'] })
+    expect((await sendRaw(named, ['GET /health HTTP/1.1', 'Host: anything.example'])).status).toBe(403)
+  })
+
+  it('answers a preflight of an allowed origin, for /mcp and for tools', async () => {
+    for (const [path, methods] of [
+      ['/mcp', 'GET, POST, DELETE, OPTIONS'],
+      ['/v1/tools/task_list', 'POST, OPTIONS'],
+    ] as const) {
+      const reply = await send(served, path, {
+        method: 'OPTIONS',
+        headers: {
+          origin: 'https://console.example',
+          'access-control-request-method': 'POST',
+          'access-control-request-headers': 'authorization,mcp-session-id,mcp-param-x,x-evil',
+        },
+      })
+      expect(reply.status).toBe(204)
+      expect(reply.headers.get('access-control-allow-origin')).toBe('https://console.example')
+      expect(reply.headers.get('access-control-allow-methods')).toBe(methods)
+      expect(reply.headers.get('access-control-allow-headers')).toBe('authorization, mcp-session-id, mcp-param-x')
+      expect(reply.headers.get('access-control-allow-credentials')).toBeNull()
+    }
+  })
+})
+
+describe('who asks', () => {
+  it('is the owner on this machine', async () => {
+    const { body } = await post(served, 'task_create', { title: 'Mine', project: 'p' })
+    expect(body['created_by']).toBe('owner')
+  })
+
+  it.each([
+    ['Authorization', (token: string) => bearer(token)],
+    ['Authorization, in lower case', (token: string) => ({ authorization: `bearer ${token}` })],
+    ['X-Api-Key', (token: string) => ({ 'x-api-key': token })],
+    ['both, equal', (token: string) => ({ ...bearer(token), 'x-api-key': token })],
+  ])('is who the key says: %s', async (_, headers) => {
+    for (const at of [served, keyed]) {
+      const { body } = await post(at, 'task_create', { title: 'Theirs', project: 'p' }, headers(memberKey))
+      expect(body['created_by']).toBe('member')
+    }
+  })
+
+  it.each([
+    ['an unknown key', { authorization: `Bearer cst_00000000_${'A'.repeat(43)}` }],
+    ['nonsense', { authorization: 'Bearer nonsense' }],
+    ['an empty credential', { authorization: 'Bearer ' }],
+    ['another scheme', { authorization: 'Basic b3duZXI6' }],
+    ['a bad X-Api-Key', { 'x-api-key': 'nonsense' }],
+    ['an empty X-Api-Key', { 'x-api-key': '' }],
+    ['two that differ', { authorization: 'Bearer cst_a', 'x-api-key': 'cst_b' }],
+  ])('is nobody with %s: never the owner', async (_, headers) => {
+    for (const reply of [
+      await post(served, 'server_ping', {}, headers),
+      await send(served, '/v1/tools', { headers }),
+      await openSession(headers),
+      await post(keyed, 'server_ping', {}, headers),
+    ]) {
+      expect([reply.status, reply.body.error?.code]).toEqual([401, 'ERR_UNAUTHENTICATED'])
+      expect(reply.headers.get('www-authenticate')).toMatch(/^Bearer/)
+    }
+  })
+
+  it('is nobody without a key where keys are demanded, though facts stay public', async () => {
+    for (const reply of [
+      await post(keyed, 'server_ping', {}),
+      await send(keyed, '/v1/tools'),
+      await openSession({}, keyed),
+    ]) {
+      expect(reply.status).toBe(401)
+    }
+    for (const path of ['/', '/health', '/openapi.json']) expect((await send(keyed, path)).status).toBe(200)
+  })
+
+  it.each(['x-forwarded-for', 'x-real-ip', 'forwarded'])(
+    'is not the owner behind a proxy that sends %s',
+    async (name) => {
+      expect((await post(served, 'server_ping', {}, { [name]: '127.0.0.1' })).status).toBe(401)
+      expect((await post(served, 'server_ping', {}, { [name]: '10.0.0.1', ...bearer(memberKey) })).status).toBe(200)
+    },
+  )
+
+  it('may do what the key may', async () => {
+    const denied = await post(served, 'task_create', { title: 'No', project: 'p' }, bearer(readerKey))
+    expect([denied.status, denied.body.error?.code]).toEqual([403, 'ERR_PERMISSION_DENIED'])
+    expect((await post(served, 'task_list', {}, bearer(readerKey))).status).toBe(200)
+  })
+
+  it('cannot be told while the store does not open, and that is not a bad key', async () => {
+    const broken = await peer.serve({ identity: () => Promise.reject(new Error('disk')) })
+    const reply = await post(broken, 'server_ping', {}, bearer(memberKey))
+    expect([reply.status, reply.body.error?.code]).toEqual([500, 'ERR_INTERNAL'])
+    expect(reply.text).not.toContain('disk')
+    const none = await peer.serve({ identity: async () => undefined })
+    expect((await post(none, 'server_ping', {}, bearer(memberKey))).status).toBe(401)
+  })
+})
+
+describe('/mcp', () => {
+  it('reaches the MCP door, with the tools that the address asks for', async () => {
+    const opened = await openSession({}, served, '/mcp?tools=server')
+    expect(opened.status).toBe(200)
+    const listed = await send(served, '/mcp?tools=server', {
+      method: 'POST',
+      headers: { ...mcpHeaders, 'mcp-session-id': opened.headers.get('mcp-session-id')! },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+    })
+    expect(listed.text).toContain('server_ping')
+    expect(listed.text).not.toContain('task_create')
+  })
+
+  it('knows the principal of a key', async () => {
+    const opened = await openSession(bearer(memberKey))
+    const headers = { ...mcpHeaders, 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+    const call = JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { name: 'task_create', arguments: { title: 'By MCP', project: 'p' } },
+    })
+    const theirs = await send(served, '/mcp', {
+      method: 'POST',
+      headers: { ...headers, ...bearer(memberKey) },
+      body: call,
+    })
+    expect(theirs.text).toContain('"created_by":"member"')
+    const stolen = await send(served, '/mcp', { method: 'POST', headers, body: call })
+    expect(stolen.status).toBe(404)
+  })
+
+  it('refuses an address that asks for tools there are not', async () => {
+    const reply = await openSession({}, served, '/mcp?tools=servr')
+    expect(reply.status).toBe(400)
+    expect(reply.body.error?.message).toContain("Did you mean 'server'?")
+    expect((await openSession({}, served, '/mcp?names=odd')).status).toBe(400)
+  })
+
+  it('lets a page read the session id', async () => {
+    const reply = await openSession({ origin: 'http://localhost:6274' })
+    expect(reply.headers.get('mcp-session-id')).not.toBeNull()
+    expect(reply.headers.get('access-control-allow-origin')).toBe('http://localhost:6274')
+  })
+})

@@ -1,0 +1,55 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inject } from 'vitest'
+import type { Database } from '../../src/contract/database.ts'
+import { systemClock } from '../../src/kernel/clock.ts'
+import { type Logger, silentLogger } from '../../src/kernel/logger.ts'
+import { openPostgresDatabase } from '../../src/stores/postgres/postgres-database.ts'
+import { openSqliteDatabase } from '../../src/stores/sqlite/sqlite-database.ts'
+import { createDatabase } from './postgres.ts'
+
+/** The stores that every contract suite runs over. */
+export const dialects = ['SQLite', 'PostgreSQL'] as const
+export type DialectName = (typeof dialects)[number]
+
+export type OpenOptions = Readonly<{ targetVersion?: number; logger?: Logger }>
+
+/** Where one state lives: it can be opened again and again, and it starts empty. */
+export type Place = Readonly<{
+  /** The file of SQLite, the URL of PostgreSQL. */
+  location: string
+  open(options?: OpenOptions): Promise<Database>
+  remove(): void
+}>
+
+export async function newPlace(dialect: DialectName): Promise<Place> {
+  if (dialect === 'PostgreSQL') {
+    const url = await createDatabase(inject('postgresUrl'))
+    return {
+      location: url,
+      open: (options) => openPostgresDatabase({ url, clock: systemClock, logger: silentLogger, ...options }),
+      remove() {},
+    }
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'castellan-store-'))
+  const path = join(folder, 'state.db')
+  return {
+    location: path,
+    open: (options) => openSqliteDatabase({ path, clock: systemClock, logger: silentLogger, ...options }),
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+/** An empty database of its own; closing it removes it. */
+export async function openEmpty(dialect: DialectName, options?: OpenOptions): Promise<Database> {
+  const place = await newPlace(dialect)
+  const database = await place.open(options)
+  return {
+    ...database,
+    async close() {
+      await database.close()
+      place.remove()
+    },
+  }
+}
