@@ -12,6 +12,7 @@ import { createChainVerifier } from '../domains/trail/verify-chain.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
+import { removeAbandonedFiles } from '../stores/files/atomic-file.ts'
 import { createCheckpointStore } from '../stores/files/checkpoint-store.ts'
 import { loadLogIdentity } from '../stores/files/log-identity-store.ts'
 import { createSkillSource } from '../stores/files/skill-source.ts'
@@ -113,7 +114,9 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       void database.writeSoon(tenant, (unit) => sqlApiKeyStore.touchKey(unit, tenant, keyId, atMs)),
   })
   const logIdentity = await loadLogIdentity(join(opened.directory, 'log-key.json'), deps.random)
-  const checkpoints = createCheckpointStore(join(opened.directory, 'checkpoints'))
+  const checkpointFolder = join(opened.directory, 'checkpoints')
+  for (const folder of [opened.directory, checkpointFolder]) await removeAbandonedFiles(folder)
+  const checkpoints = createCheckpointStore(checkpointFolder)
   const logService = createLogService({ log: sqlLogStore, identity: logIdentity })
   const trail = createTrailService({
     trail: sqlTrailStore,

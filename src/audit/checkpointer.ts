@@ -39,13 +39,20 @@ export function createCheckpointer(deps: {
     return current
   }
 
+  /** Never rejects: a checkpoint that cannot be written now is written by a later run. */
   async function runOnce(): Promise<void> {
-    for (const tenant of await deps.log.tenants(deps.read)) {
-      try {
-        await checkpointTenant(tenant)
-      } catch (error) {
-        deps.logger.warn('a checkpoint could not be written', { tenant, cause: String(error) })
-      }
+    try {
+      for (const tenant of await deps.log.tenants(deps.read)) await tryTenant(tenant)
+    } catch (error) {
+      deps.logger.warn('no checkpoint could be written', { cause: String(error) })
+    }
+  }
+
+  async function tryTenant(tenant: TenantId): Promise<void> {
+    try {
+      await checkpointTenant(tenant)
+    } catch (error) {
+      deps.logger.warn('a checkpoint could not be written', { tenant, cause: String(error) })
     }
   }
 
@@ -74,7 +81,8 @@ export function createCheckpointer(deps: {
       if (stored.size > size) return false
       return (await deps.rootAt(deps.read, tenant, stored.size)).equals(stored.root)
     } catch (error) {
-      if (error instanceof AppError) return false
+      // A store that fails for a moment says nothing about the log; the next run asks again.
+      if (error instanceof AppError && error.code !== 'ERR_STORE_UNAVAILABLE') return false
       throw error
     }
   }

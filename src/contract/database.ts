@@ -20,6 +20,8 @@ export type Database = Readonly<{
   /**
    * A write nobody waits for: kept in order with the others and committed with the next transaction, after
    * `delayMs`, or when enough have gathered, whichever comes first. A crash before that loses it.
+   * When the store fails it is tried once more, perhaps after a commit of which nobody knows whether it happened: it
+   * must not mind being run again.
    * Resolves at once, or, when too many wait, once there is room.
    */
   writeSoon(tenant: TenantId, work: (unit: WriteUnit) => Promise<void>): void | Promise<void>

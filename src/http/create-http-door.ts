@@ -135,7 +135,7 @@ export function createHttpDoor(given: HttpDoorDeps): HttpDoor {
     },
     accept(socket, { remoteAddress, requireKeys: keysAtPort }) {
       // The event starts the watch for slow clients, which a server that never listens itself would not have.
-      if (!tracksHandedOver && !server.listening) server.emit('nolisten')
+      if (!tracksHandedOver && !server.listening) server.emit('listening')
       tracksHandedOver = true
       markRelayed(socket, remoteAddress, keysAtPort === undefined ? {} : { requireKeys: keysAtPort })
       socket.setNoDelay(true)

@@ -6,7 +6,6 @@ import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { Authenticate } from './authenticate.ts'
 import { answerOptions } from './cors.ts'
 import { parseAuthority } from './host-check.ts'
-import { buildOpenApi } from './openapi.ts'
 import type { RequestView } from './request-view.ts'
 import { sendError, sendJson, sendText } from './send.ts'
 import { toHttpError } from './to-http-error.ts'
@@ -55,7 +54,9 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
       '/openapi.json',
       {
         methods: READ,
-        serve({ res }) {
+        async serve({ res }) {
+          // Few ask, so a start does not wait for it.
+          const { buildOpenApi } = await import('./openapi.ts')
           openApi ??= JSON.stringify(buildOpenApi(deps.catalog, deps.version))
           sendJson(res, 200, openApi)
         },

@@ -2,7 +2,28 @@
  * Named points at every durable step, where a test can make the program fail or die.
  * In production no plan is installed and `fault` is one comparison.
  */
-export type FaultPlan = (point: string) => void
+export const faultPoints = [
+  /** A commit begins. */
+  'store.begin',
+  /** Before a statement of a transaction that answers rows; a few of those also change some. */
+  'store.query',
+  /** Before a statement of a transaction that changes rows. */
+  'store.write',
+  /** Everything is written, nothing is committed. */
+  'store.commit.before',
+  /** Everything is on disk, nobody has been told. */
+  'store.commit.after',
+  /** Before a migration is committed. */
+  'store.migrate',
+  /** Before the content of a file beside the store is written. */
+  'file.write',
+  /** The new content is complete, the old one still in its place. */
+  'file.replace',
+] as const
+export type FaultPoint = (typeof faultPoints)[number]
+
+/** May throw, which stands for a failure of the store or the disk, or end the process. */
+export type FaultPlan = (point: FaultPoint) => void
 
 let plan: FaultPlan | undefined
 
@@ -10,6 +31,6 @@ export function installFaultPlan(next: FaultPlan | undefined): void {
   plan = next
 }
 
-export function fault(point: string): void {
+export function fault(point: FaultPoint): void {
   if (plan !== undefined) plan(point)
 }

@@ -10,6 +10,7 @@ import { type HttpCaller, HttpDoor } from './http-door.ts'
 import { type LineCaller, LineConnection, type LineSession } from './line-session.ts'
 import type { LineTransport } from './line-transport.ts'
 import type { ProtocolDeps } from './protocol-server.ts'
+import { SERVER_NAME, serverInstructions } from './server-facts.ts'
 import { createSkillCatalog } from './skill-catalog.ts'
 import type { SkillSource } from './skill-source.ts'
 import { createToolLists } from './tool-list.ts'
@@ -40,12 +41,6 @@ export type McpDoor = Readonly<{
   close(graceMs: number): Promise<void>
 }>
 
-export const SERVER_NAME = 'castellan'
-
-const instructions =
-  'search_tools finds any tool by what it does and says how to call it; run_tool calls it, whether or not it is listed here. ' +
-  'A failed call answers with a code, a message and what to do next.'
-
 export function createMcpDoor(deps: McpDoorDeps): McpDoor {
   const { host, logger, fixtures } = deps
   const identity = { name: SERVER_NAME, version: deps.version }
@@ -55,7 +50,7 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
   const desk = createCallDesk({ host, logger })
   const shared = {
     identity,
-    instructions,
+    instructions: serverInstructions,
     desk,
     lists,
     logger,

@@ -19,8 +19,9 @@ import type { CallDesk, ConnectionCalls } from './call-desk.ts'
 import { callOutcome } from './call-outcome.ts'
 import { isRequestId } from './call-request.ts'
 import type { DoorExtension, ListKind, ResourceProvider } from './door-extension.ts'
+import { skillCapabilities, toolCapabilities } from './server-facts.ts'
 import type { SkillCatalog } from './skill-catalog.ts'
-import { installSkills, skillCapabilities, skillResources } from './skill-methods.ts'
+import { installSkills, skillResources } from './skill-methods.ts'
 import type { ToolLists } from './tool-list.ts'
 import type { ServerIdentity } from './wire.ts'
 
@@ -53,7 +54,7 @@ const validator: jsonSchemaValidator = {
 
 export function createProtocolServer(deps: ProtocolDeps, connection: ProtocolConnection): Server {
   const { extension, skills } = deps
-  let capabilities: ServerCapabilities = { tools: { listChanged: true } }
+  let capabilities: ServerCapabilities = toolCapabilities
   if (skills !== undefined) capabilities = mergeCapabilities(capabilities, skillCapabilities)
   if (extension !== undefined) capabilities = mergeCapabilities(capabilities, extension.capabilities)
 

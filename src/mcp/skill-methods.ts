@@ -1,4 +1,4 @@
-import { ProtocolError, ProtocolErrorCode, type Server, type ServerCapabilities } from '@modelcontextprotocol/server'
+import { ProtocolError, ProtocolErrorCode, type Server } from '@modelcontextprotocol/server'
 import {
   RESOURCES_DIRECTORY_READ_METHOD,
   SKILLS_EXTENSION_ID,
@@ -12,11 +12,6 @@ import { canonicalUri, type SkillCatalog } from './skill-catalog.ts'
 import { MODERN_REVISION } from './wire.ts'
 
 /** The methods of the MCP skills extension on the low-level server; the SDK's own attach only to its high-level one. */
-export const skillCapabilities: ServerCapabilities = {
-  resources: { listChanged: true },
-  extensions: { [SKILLS_EXTENSION_ID]: { directoryRead: true } },
-}
-
 const PAGE_SIZE = 100
 const pageParams = z.object({ cursor: z.string().optional() })
 const uriParams = z.object({ uri: z.string() })

@@ -365,7 +365,8 @@ export function createTrailService(deps: {
     try {
       return await requireTask(tasks, unit, tenant, taskId, 'task_id')
     } catch (error) {
-      if (missing !== 'ERR_NOT_FOUND' || !(error instanceof AppError)) throw error
+      const isMissing = error instanceof AppError && error.code === 'ERR_TASK_NOT_FOUND'
+      if (missing !== 'ERR_NOT_FOUND' || !isMissing) throw error
       throw new AppError('ERR_NOT_FOUND', error.message, error.details)
     }
   }

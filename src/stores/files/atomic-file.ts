@@ -1,20 +1,26 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { fault } from '../../kernel/fault.ts'
 
-/** Replaces a file so that a reader, or the next start after a crash, sees the old content or the new, never a mixture. */
+/**
+ * Replaces a file so that a reader, or the next start after a crash or a power cut, sees the old content or the new, never
+ * a mixture. `durable` makes it the new one for good before this resolves.
+ */
 export async function writeFileAtomically(path: string, content: string, options: { durable: boolean }): Promise<void> {
   const directory = dirname(path)
   await mkdir(directory, { recursive: true, mode: 0o700 })
-  const temporary = join(directory, `.${randomBytes(6).toString('hex')}.tmp`)
-  const file = await open(temporary, 'wx', 0o600)
+  const temporary = join(directory, `.${process.pid}-${randomBytes(6).toString('hex')}.tmp`)
   try {
-    await file.writeFile(content)
-    if (options.durable) await file.sync()
-  } finally {
-    await file.close()
-  }
-  try {
+    const file = await open(temporary, 'wx', 0o600)
+    try {
+      fault('file.write')
+      await file.writeFile(content)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    fault('file.replace')
     await rename(temporary, path)
   } catch (error) {
     await rm(temporary, { force: true })
@@ -26,5 +32,26 @@ export async function writeFileAtomically(path: string, content: string, options
     await folder.sync()
   } finally {
     await folder.close()
+  }
+}
+
+const temporaryName = /^\.(\d+)-[0-9a-f]{12}\.tmp$/
+
+/** Removes what processes left behind that died in the middle of replacing a file. */
+export async function removeAbandonedFiles(directory: string): Promise<void> {
+  const names = await readdir(directory).catch(() => [])
+  for (const name of names) {
+    const pid = Number(temporaryName.exec(name)?.[1])
+    if (pid > 0 && !isAlive(pid)) await rm(join(directory, name), { force: true })
+  }
+}
+
+/** A process of another user is alive too, although it may not be signalled. */
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
   }
 }

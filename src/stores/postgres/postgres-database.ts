@@ -6,10 +6,12 @@ import type { Clock } from '../../kernel/clock.ts'
 import { fault } from '../../kernel/fault.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { outcomeUnknown, type WriteConnection } from '../sql/commit-batch.ts'
+import { failingSession, storeFailed } from '../sql/failing-session.ts'
 import { createGroupCommit } from '../sql/group-commit.ts'
 import { migrationSql, migrations, requireKnownVersion } from '../sql/migrations.ts'
 import { bindArguments, loadKysely, type Session, type Statement } from '../sql/statements.ts'
 import { readUnit } from '../sql/units.ts'
+import { failureRules } from './failure-rules.ts'
 
 const CONNECTIONS_MAX = 10
 const CONNECT_TIMEOUT_MS = 10_000
@@ -62,18 +64,20 @@ export async function openPostgresDatabase(deps: {
   return {
     kind: 'postgres',
     location: withoutCredentials(deps.url),
-    read: readUnit(session(pool)),
+    read: readUnit(failingSession(session(pool), { ...failureRules, isWriter: false })),
     write: commits.write,
     writeSoon: commits.writeSoon,
     flush: commits.flush,
     problem: commits.problem,
     schemaVersion,
     async snapshot<T>(work: (unit: ReadUnit) => Promise<T>): Promise<T> {
-      const client = await pool.connect()
+      const client = await pool.connect().catch((error) => {
+        throw storeFailed(error, failureRules.reasonOf(error))
+      })
       let broken = true
       try {
         await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
-        const result = await work(readUnit(session(client)))
+        const result = await work(readUnit(failingSession(session(client), { ...failureRules, isWriter: false })))
         await client.query('COMMIT')
         broken = false
         return result
@@ -111,7 +115,6 @@ type PostgresWriter = WriteConnection & Readonly<{ discard(): void }>
 
 /** Gives the connection back after a commit or a rollback that worked; `discard` throws away one that did not. */
 function writeConnection(pool: Pool, client: PoolClient): PostgresWriter {
-  const own = session(client)
   let held = true
   let transaction = ''
   const giveBack = (broken: boolean) => {
@@ -122,15 +125,7 @@ function writeConnection(pool: Pool, client: PoolClient): PostgresWriter {
     await client.query(text)
   }
   return {
-    ...own,
-    run: (statement, args) => {
-      fault('store.write')
-      return own.run(statement, args)
-    },
-    insert: (statement, args) => {
-      fault('store.write')
-      return own.insert(statement, args)
-    },
+    ...failingSession(session(client), { ...failureRules, isWriter: true }),
     begin: async () => {
       const results = await client.query('BEGIN; SELECT pg_current_xact_id()::text AS id')
       transaction = (results as unknown as { rows: { id: string }[] }[])[1]!.rows[0]!.id

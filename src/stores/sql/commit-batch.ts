@@ -32,6 +32,8 @@ export type Job = Readonly<{
   work: (unit: WriteUnit) => Promise<unknown>
   /** Absent when nobody waits. */
   settle: ((error: unknown, value: unknown) => void) | undefined
+  /** Set on the second try of a transaction that nobody waits for. */
+  isRepeat?: true
 }>
 
 export type Outcome = Readonly<{ job: Job; error: unknown; value: unknown }>
@@ -62,7 +64,6 @@ export async function commitBatch(deps: BatchDeps, batch: readonly Job[]): Promi
     const heads = await lockHeads(connection, batch)
     const guarded = batch.length > 1
     for (const job of batch) outcomes.push(await runJob(connection, heads.get(job.tenant)!, job, guarded))
-    logUnheard(deps.logger, outcomes)
     if (!guarded && outcomes[0]!.error !== undefined) {
       await connection.rollback()
       return { outcomes, committed: undefined }
@@ -141,14 +142,5 @@ async function runJob(connection: WriteConnection, head: TenantHead, job: Job, g
       await connection.release()
     }
     return { job, error: error ?? new Error('a transaction failed without a reason'), value: undefined }
-  }
-}
-
-/** A failure that nobody waits for is not lost. */
-function logUnheard(logger: Logger, outcomes: readonly Outcome[]): void {
-  for (const { job, error } of outcomes) {
-    if (error !== undefined && job.settle === undefined) {
-      logger.error('a record that nobody waits for could not be written', { tenant: job.tenant, cause: String(error) })
-    }
   }
 }

@@ -3,7 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import type { WriteUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import { commitBatch, type Job, type WriteConnection } from './commit-batch.ts'
+import { commitBatch, type Job, type Outcome, type WriteConnection } from './commit-batch.ts'
 
 /**
  * One writer, many transactions per commit: which transactions go into which commit. How a commit is made is in
@@ -12,7 +12,8 @@ import { commitBatch, type Job, type WriteConnection } from './commit-batch.ts'
  * 1. Transactions are taken in the order they were handed in; urgent ones at once, the others with them or after a delay.
  * 2. While a burst is under way, a short wait for its rest makes fewer and larger commits.
  * 3. A promise settles only after the commit that holds its transaction succeeded or failed.
- * 4. Once closing, nothing new is taken; what was taken before is committed.
+ * 4. A transaction that nobody waits for is tried twice when the store fails; it must not mind being run again.
+ * 5. Once closing, nothing new is taken; what was taken before is committed.
  */
 export type GroupCommit = Readonly<{
   write<T>(tenant: string, work: (unit: WriteUnit) => Promise<T>): Promise<T>
@@ -98,11 +99,24 @@ export function createGroupCommit(deps: {
     }
     // Everything that waits is told in one turn, so that what it does next gathers into one batch again.
     for (const { job, error, value } of result.outcomes) job.settle?.(error, value)
-    settledCount += batch.length
+    settledCount += batch.length - putBack(result.outcomes)
     running = false
     firstArrivalMs = clock.monotonicMs()
     wakeWaiters()
     schedule()
+  }
+
+  /** What nobody waits for gets a second try, in its old place, when the store failed; answers how many do. */
+  function putBack(outcomes: readonly Outcome[]): number {
+    const repeats: Job[] = []
+    for (const { job, error } of outcomes) {
+      if (error === undefined || job.settle !== undefined) continue
+      const { tenant, work, settle, isRepeat } = job
+      if (isRepeat === undefined && isStoreFailure(error)) repeats.push({ tenant, work, settle, isRepeat: true })
+      else deps.logger.error('a record that nobody waits for was not written', { tenant, cause: String(error) })
+    }
+    if (repeats.length > 0) queue = [...repeats, ...queue]
+    return repeats.length
   }
 
   function wakeWaiters(): void {
@@ -172,4 +186,5 @@ export function createGroupCommit(deps: {
   }
 }
 
+const isStoreFailure = (error: unknown): boolean => error instanceof AppError && error.code === 'ERR_STORE_UNAVAILABLE'
 const storeClosed = () => new AppError('ERR_SHUTTING_DOWN', 'The store is closed: the server is shutting down.')

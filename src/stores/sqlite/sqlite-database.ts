@@ -7,11 +7,13 @@ import type { Clock } from '../../kernel/clock.ts'
 import { fault } from '../../kernel/fault.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { WriteConnection } from '../sql/commit-batch.ts'
+import { failingSession } from '../sql/failing-session.ts'
 import { createGroupCommit } from '../sql/group-commit.ts'
 import { migrationSql, migrations, requireKnownVersion } from '../sql/migrations.ts'
 import { loadKysely } from '../sql/statements.ts'
 import { readUnit } from '../sql/units.ts'
 import { openSqliteConnection, type SqliteConnection, useWriteAheadLog } from './connection.ts'
+import { failureRules } from './failure-rules.ts'
 
 /** The embedded store: one writing connection, one for reads, and one more for each snapshot under way. */
 export async function openSqliteDatabase(deps: {
@@ -36,7 +38,7 @@ export async function openSqliteDatabase(deps: {
   return {
     kind: 'sqlite',
     location: deps.path,
-    read: readUnit(reader),
+    read: readUnit(failingSession(reader, { ...failureRules, isWriter: false })),
     write: commits.write,
     writeSoon: commits.writeSoon,
     flush: commits.flush,
@@ -46,7 +48,7 @@ export async function openSqliteDatabase(deps: {
       const own = spares.pop() ?? openSqliteConnection(deps.path, { readOnly: true })
       own.execute('BEGIN')
       try {
-        return await work(readUnit(own))
+        return await work(readUnit(failingSession(own, { ...failureRules, isWriter: false })))
       } finally {
         own.execute('COMMIT')
         if (!closed && spares.length < SPARE_CONNECTIONS_MAX) spares.push(own)
@@ -113,15 +115,7 @@ function writeConnection(connection: SqliteConnection): WriteConnection {
     }
   }
   return {
-    ...connection,
-    run: (statement, args) => {
-      fault('store.write')
-      return connection.run(statement, args)
-    },
-    insert: (statement, args) => {
-      fault('store.write')
-      return connection.insert(statement, args)
-    },
+    ...failingSession(connection, { ...failureRules, isWriter: true }),
     begin: prepared('BEGIN IMMEDIATE'),
     commit: prepared('COMMIT'),
     rollback: () => {

@@ -1,8 +1,9 @@
-import { type CallEntry, digest, toLogEntry } from '../../audit/call-entry.ts'
+import { type CallEntry, type CallOutcome, digest, toLogEntry } from '../../audit/call-entry.ts'
 import type { LogStore } from '../../audit/ports.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord, Progress } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
+import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
@@ -19,7 +20,9 @@ import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-ho
  * 2. A writing call and its entry are one transaction: both are on disk before the answer, or neither exists.
  * 3. A refused or failed call is recorded before it is answered. A read is recorded in order but answered at once,
  *    unless the records of reads are strict.
- * 4. No failure escapes: an error that is not ours becomes ERR_INTERNAL with a reference, and its text is only logged.
+ * 4. When nobody can say whether a commit happened, the log is asked: the call is answered as what it turned out to be.
+ *    Only a store that cannot be asked either leaves the caller with an unknown outcome, and the answer says so.
+ * 5. No failure escapes: an error that is not ours becomes ERR_INTERNAL with a reference, and its text is only logged.
  */
 export type CallToolDeps = Readonly<{
   stages: readonly Stage[]
@@ -57,6 +60,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       input: undefined,
       inputDigest: unreadDigest,
       warnings: [],
+      handedIn: undefined,
     }
     try {
       for (const stage of deps.stages) {
@@ -76,22 +80,36 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     const { tenant } = invocation.caller.principal
     if (effect === 'read') {
       const handled = await handle(invocation, tool, undefined, database.read)
-      await recordRead(invocation, okEntry(invocation, tool, handled))
-      return toAnswer(invocation, handled)
+      const answer = toAnswer(invocation, handled)
+      await recordRead(invocation, okEntry(invocation, tool, handled), answer)
+      return answer
     }
     if (effect === 'external') {
       const handled = await handle(invocation, tool, undefined, database.read)
       const entry = okEntry(invocation, tool, handled)
-      await database.write(tenant, (unit) => deps.log.appendEntry(unit, tenant, toLogEntry(entry)))
-      return toAnswer(invocation, handled)
+      const answer = toAnswer(invocation, handled)
+      await database.write(tenant, (unit) => handIn(unit, invocation, entry, answer))
+      return answer
     }
-    const handled = await database.write(tenant, async (unit) => {
+    return await database.write(tenant, async (unit) => {
       requireNotCancelled(invocation)
-      const result = await handle(invocation, tool, unit, unit as unknown as ReadUnit)
-      await deps.log.appendEntry(unit, tenant, toLogEntry(okEntry(invocation, tool, result)))
-      return result
+      const handled = await handle(invocation, tool, unit, unit as unknown as ReadUnit)
+      const answer = toAnswer(invocation, handled)
+      await handIn(unit, invocation, okEntry(invocation, tool, handled), answer)
+      return answer
     })
-    return toAnswer(invocation, handled)
+  }
+
+  function handIn(unit: WriteUnit, invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
+    const { tenant } = invocation.caller.principal
+    invocation.handedIn = { seq: deps.log.nextSeq(unit, tenant), answer }
+    return deps.log.appendEntry(unit, tenant, toLogEntry(entry))
+  }
+
+  /** Whether an entry that was handed to a commit is in the log, in its place. */
+  async function isLogged(unit: WriteUnit, { callId, caller }: Invocation, seq: number): Promise<boolean> {
+    const found = await deps.log.entries(unit as unknown as ReadUnit, caller.principal.tenant, seq, 1)
+    return found.length > 0 && (JSON.parse(found[0]!.record) as { call_id?: string }).call_id === callId
   }
 
   async function handle(
@@ -148,10 +166,15 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     return database
   }
 
-  async function recordRead(invocation: Invocation, entry: CallEntry): Promise<void> {
+  async function recordRead(invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
     const { tenant } = invocation.caller.principal
-    // Built when it is written: its cost is then out of the way of the answer.
-    const append = (unit: WriteUnit) => deps.log.appendEntry(unit, tenant, toLogEntry(entry))
+    // The entry is built when it is written: its cost is then out of the way of the answer. A second try after a commit
+    // that failed looks first whether it did.
+    const append = async (unit: WriteUnit): Promise<void> => {
+      const { handedIn } = invocation
+      if (handedIn !== undefined && (await isLogged(unit, invocation, handedIn.seq))) return
+      await handIn(unit, invocation, entry, answer)
+    }
     if (deps.strictReadRecords) await database!.write(tenant, append)
     else await database!.writeSoon(tenant, append)
   }
@@ -160,11 +183,19 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     let failure = toFailure(invocation, error)
     if (database !== undefined) {
       const { tenant } = invocation.caller.principal
+      const { handedIn } = invocation
       const entry = toLogEntry(failedEntry(invocation, failure))
       try {
-        await database.write(tenant, (unit) => deps.log.appendEntry(unit, tenant, entry))
+        const isDone = await database.write(tenant, async (unit) => {
+          if (handedIn !== undefined && (await isLogged(unit, invocation, handedIn.seq))) return true
+          await deps.log.appendEntry(unit, tenant, entry)
+          return false
+        })
+        if (isDone) return handedIn!.answer
+        if (failure.details['outcome'] === 'unknown') failure = { ...failure, ...turnedOutUndone }
       } catch (cause) {
-        failure = toFailure(invocation, cause)
+        // What the store said first is nearer to what happened to the call than what it says about recording that.
+        if (failure.code !== 'ERR_STORE_UNAVAILABLE') failure = toFailure(invocation, cause)
       }
     }
     const json = JSON.stringify({ error: { code: failure.code, message: failure.message, details: failure.details } })
@@ -172,7 +203,12 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   }
 
   function toFailure(invocation: Invocation, error: unknown): ToolFailure {
-    if (error instanceof AppError) return { code: error.code, message: error.message, details: error.details }
+    if (error instanceof AppError) {
+      if (error.code === 'ERR_STORE_UNAVAILABLE') {
+        deps.logger.error('the store failed in a call', { call_id: invocation.callId, cause: String(error.cause) })
+      }
+      return { code: error.code, message: error.message, details: error.details }
+    }
     if (invocation.signal.aborted) {
       return { code: 'ERR_CANCELLED', message: 'The call was cancelled.', details: {} }
     }
@@ -215,11 +251,22 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   }
 
   function failedEntry(invocation: Invocation, failure: ToolFailure): CallEntry {
-    const outcome =
-      failure.code === 'ERR_CANCELLED' ? 'cancelled' : failure.code === 'ERR_INTERNAL' ? 'failed' : 'refused'
+    const outcome = outcomes[failure.code] ?? 'refused'
     const name = invocation.tool?.name ?? invocation.requestedName.toWellFormed().slice(0, 128)
     return { ...baseEntry(invocation, name), outcome, code: failure.code, effects: [] }
   }
+}
+
+/** Every other failure is a rule's refusal. */
+const outcomes: Partial<Record<ErrorCode, CallOutcome>> = {
+  ERR_CANCELLED: 'cancelled',
+  ERR_INTERNAL: 'failed',
+  ERR_STORE_UNAVAILABLE: 'failed',
+}
+
+const turnedOutUndone = {
+  message: 'The store failed while it committed; nothing of this call was stored.',
+  details: {},
 }
 
 /** Stands for arguments that were refused before they were read. */

@@ -6,7 +6,7 @@ import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts
 import { nearestNames } from '../../kernel/nearest-name.ts'
 import type { Catalog, CatalogTool } from './catalog.ts'
 import type { RateLimiter } from './rate-limiter.ts'
-import type { CallOptions, ToolCaller } from './tool-host.ts'
+import type { CallOptions, ToolAnswer, ToolCaller } from './tool-host.ts'
 import { type ArgumentRule, requirePlainJson, validateArguments } from './validate-arguments.ts'
 
 /**
@@ -45,6 +45,8 @@ export type Invocation = {
   input: unknown
   inputDigest: string
   readonly warnings: string[]
+  /** What the call brought about, and its place in the log, once that was handed to a commit. */
+  handedIn: Readonly<{ seq: number; answer: ToolAnswer }> | undefined
 }
 
 export type Stage = Readonly<{ name: StageName; run(invocation: Invocation): void | Promise<void> }>

@@ -1,0 +1,60 @@
+import { limits } from '../contract/limits.ts'
+import { localOwner } from '../contract/principal.ts'
+import { withoutAnswer } from '../mcp/early-answer.ts'
+import { stdioTransport } from '../mcp/line-transport.ts'
+import { allTools } from '../tools/index.ts'
+import { type CommandContext, openCommandState } from './commands/context.ts'
+import { bridgeSession } from './ownership/bridge-session.ts'
+import { streamLines } from './ownership/line-transport.ts'
+
+/** Serves the client on the standard streams until it leaves. `answered` is the handshake that it has had already. */
+export async function serveClient(context: CommandContext, answered: string | number | undefined): Promise<number> {
+  const { loaded, logger, state, failed } = await openCommandState(context)
+  const { config } = loaded
+  const local = state.local()
+  const hello = { door: 'stdio', tools: config.tools } as const
+  // The owner cannot lose itself, so its own client needs no bridge.
+  const session =
+    local !== undefined
+      ? local.mcp.serveLines(withoutAnswer(stdioTransport(context.stdin, context.stdout), answered), {
+          principal: localOwner,
+          exposure: config.tools,
+          door: 'stdio',
+        })
+      : bridgeSession({
+          client: withoutAnswer(
+            streamLines({
+              input: context.stdin,
+              output: context.stdout,
+              lineBytesMax: limits.messageBytesMax,
+              pauseInputWhenFull: true,
+            }),
+            answered,
+          ),
+          attachment: state.attachment,
+          hello,
+          isReadOnlyTool: isReadOnly,
+          logger,
+        })
+  try {
+    await Promise.race([session.closed, context.ended, failed])
+    return 0
+  } finally {
+    await session.close()
+    await state.attachment.close()
+  }
+}
+
+const readOnlyTools = new Set(
+  Object.values(allTools)
+    .flat()
+    .filter((tool) => tool.effect === 'read')
+    .map((tool) => tool.name),
+)
+
+/** Whether a call may be made twice without harm; a call through run_tool is what it runs. */
+function isReadOnly(name: string, args: unknown): boolean {
+  if (name !== 'run_tool') return readOnlyTools.has(name)
+  const target = (args as { tool_name?: unknown } | undefined)?.tool_name
+  return typeof target === 'string' && readOnlyTools.has(target)
+}

@@ -1,0 +1,13 @@
+/** What the server says of itself in a handshake. Light on purpose: the early answer loads nothing else of the door. */
+export const SERVER_NAME = 'castellan'
+
+export const serverInstructions =
+  'search_tools finds any tool by what it does and says how to call it; run_tool calls it, whether or not it is listed here. ' +
+  'A failed call answers with a code, a message and what to do next.'
+
+export const toolCapabilities = { tools: { listChanged: true } }
+
+export const skillCapabilities = {
+  resources: { listChanged: true },
+  extensions: { 'io.modelcontextprotocol/skills': { directoryRead: true } },
+}

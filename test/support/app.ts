@@ -1,0 +1,190 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { type App, buildApp } from '../../src/app/build-app.ts'
+import { type Config, loadConfig } from '../../src/app/config.ts'
+import type { Permission } from '../../src/contract/permissions.ts'
+import { LOCAL_TENANT, localOwner, type Principal, type Role, type Tier } from '../../src/contract/principal.ts'
+import { type Clock, systemClock } from '../../src/kernel/clock.ts'
+import type { Logger } from '../../src/kernel/logger.ts'
+import { systemRandom } from '../../src/kernel/random.ts'
+import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from '../../src/tools/runtime/tool-host.ts'
+
+/**
+ * The whole core on a directory of its own: real configuration, real store, real pipeline. Whoever calls is a principal
+ * that the program itself made: the local owner, or a key that `api_key_create` gave out and that was authenticated.
+ */
+export type TestApp = AsyncDisposable &
+  Readonly<{
+    app: App
+    config: Config
+    dataDir: string
+    clock: Clock
+    /** What the program logged as errors: an unexpected failure is one. */
+    errors: readonly LoggedError[]
+    /** The answer, whatever it is. */
+    call(name: string, args?: unknown, caller?: ToolCaller, options?: CallOptions): Promise<ToolAnswer>
+    /** The answer of a call that must succeed. */
+    ask<T = Answer>(name: string, args?: unknown, caller?: ToolCaller): Promise<T>
+    /** The failure of a call that must fail. */
+    refusal(name: string, args?: unknown, caller?: ToolCaller): Promise<ToolFailure>
+    /** A caller that comes with a key of its own. */
+    keyCaller(key?: KeyWish): Promise<ToolCaller>
+    /** The log of a tenant as it is on disk, parsed, after everything handed in is committed. */
+    log(tenant?: string): Promise<LogRecord[]>
+    /** A connection of a stranger to the same file; `work` may read and write what it likes. */
+    behindItsBack<T>(work: (db: DatabaseSync) => T): T
+    /** Closes the program and opens it again on the same directory. */
+    restart(): Promise<TestApp>
+    /** Closes the program but keeps the directory. */
+    stop(): Promise<void>
+  }>
+
+export type Answer = Record<string, unknown>
+export type LoggedError = Readonly<{ message: string; fields: Record<string, unknown> }>
+export type KeyWish = Readonly<{
+  name?: string
+  tenant?: string
+  role?: Role
+  tier?: Tier
+  scopes?: readonly Permission[]
+}>
+
+export type LogRecord = Readonly<{
+  call_id: string
+  at: string
+  tenant: string
+  principal: Readonly<{ actor: string; kind: string; role: Role; tier: Tier; key_id?: string }>
+  door: string
+  tool: string
+  via?: string
+  input: string
+  output?: string
+  outcome: string
+  code?: string
+  duration_ms: number
+  effects?: readonly Readonly<{ kind: string; subject?: string; hash?: string; body: Answer }>[]
+}>
+
+export type TestAppOptions = Readonly<{
+  /** By field path, as flags are: `{ 'ledger.strict_projects': true }`. */
+  config?: Readonly<Record<string, string | number | boolean | readonly string[]>>
+  clock?: Clock
+  /** An existing directory; it is not removed at the end. */
+  dataDir?: string
+}>
+
+export const callerOf = (principal: Principal, rest: Partial<ToolCaller> = {}): ToolCaller => ({
+  principal,
+  door: 'stdio',
+  exposure: 'full',
+  safeNames: false,
+  ...rest,
+})
+
+export const ownerCaller: ToolCaller = callerOf(localOwner)
+
+/** A clock that a test moves. Each look at the monotonic time takes a little, so that nothing waits for ever. */
+export function movableClock(startMs = Date.UTC(2026, 3, 8, 22, 15, 30)): Clock & { advance(ms: number): void } {
+  let nowMs = startMs
+  let spanMs = 0
+  return {
+    nowMs: () => nowMs,
+    monotonicMs: () => {
+      spanMs += 0.01
+      return spanMs
+    },
+    advance(ms) {
+      nowMs += ms
+      spanMs += ms
+    },
+  }
+}
+
+export async function openTestApp(options: TestAppOptions = {}): Promise<TestApp> {
+  const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'castellan-app-'))
+  const clock = options.clock ?? systemClock
+  const errors: LoggedError[] = []
+  const { config } = await loadConfig({
+    env: { HOME: dataDir },
+    flags: { data_dir: dataDir, ...options.config },
+    workingDirectory: dataDir,
+  })
+  const app = buildApp({
+    config,
+    version: '0.0.0-test',
+    clock,
+    random: systemRandom,
+    logger: collectingLogger(errors),
+    ownerPid: () => process.pid,
+    workingDirectory: dataDir,
+  })
+  await app.ready
+  return makeTestApp({ app, config, dataDir, clock, errors }, options)
+}
+
+type Parts = Pick<TestApp, 'app' | 'config' | 'dataDir' | 'clock' | 'errors'>
+
+function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
+  const { app, dataDir } = parts
+  let keyCount = 0
+  const call: TestApp['call'] = (name, args = {}, caller = ownerCaller, callOptions = {}) =>
+    app.host.call(caller, name, args, callOptions)
+  const ask = async <T>(name: string, args?: unknown, caller?: ToolCaller): Promise<T> => {
+    const answer = await call(name, args, caller)
+    if (answer.isError) throw new Error(`${name} failed: ${answer.json}`)
+    return JSON.parse(answer.json) as T
+  }
+  const behindItsBack = <T>(work: (db: DatabaseSync) => T): T => {
+    const db = new DatabaseSync(join(dataDir, 'castellan.db'), { timeout: 5_000 })
+    try {
+      return work(db)
+    } finally {
+      db.close()
+    }
+  }
+  return {
+    ...parts,
+    call,
+    ask,
+    behindItsBack,
+    async refusal(name, args, caller) {
+      const answer = await call(name, args, caller)
+      if (!answer.isError) throw new Error(`${name} succeeded: ${answer.json.slice(0, 500)}`)
+      return (JSON.parse(answer.json) as { error: ToolFailure }).error
+    },
+    async keyCaller(wish = {}) {
+      const name = wish.name ?? `agent-${++keyCount}`
+      const { secret } = await ask<{ secret: string }>('api_key_create', { ...wish, name })
+      const { identity } = await app.ready
+      return callerOf(await identity!.authenticate(secret, parts.clock.nowMs()), { door: 'http' })
+    },
+    async log(tenant = LOCAL_TENANT) {
+      await (await app.ready).database!.flush()
+      return behindItsBack((db) => readLog(db, tenant))
+    },
+    async restart() {
+      await app.close()
+      return await openTestApp({ ...options, dataDir })
+    },
+    stop: () => app.close(),
+    async [Symbol.asyncDispose]() {
+      await app.close()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+const readLog = (db: DatabaseSync, tenant: string): LogRecord[] =>
+  db
+    .prepare('SELECT record FROM log_entries WHERE tenant = ? ORDER BY seq')
+    .all(tenant)
+    .map((row) => JSON.parse(String(row['record'])) as LogRecord)
+
+const collectingLogger = (errors: LoggedError[]): Logger => ({
+  debug() {},
+  info() {},
+  warn() {},
+  error: (message, fields = {}) => errors.push({ message, fields }),
+})
