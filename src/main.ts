@@ -35,6 +35,8 @@ async function main(args: readonly string[]): Promise<number> {
     }
     const entry = Object.hasOwn(commands, name) ? commands[name] : undefined
     if (entry === undefined) throw unknownCommand(name, Object.keys(commands))
+    const planned = process.env['CASTELLAN_FAULT']
+    if (planned !== undefined) (await import('./app/fault-plan.ts')).planFaults(planned)
     const { command } = await entry.load()
     if (rest.includes('--help') || rest.includes('-h')) {
       terminal.out(commandHelp(command.spec))

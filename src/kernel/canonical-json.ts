@@ -42,7 +42,7 @@ export function canonicalJson(value: unknown): string {
   return `{${out}}`
 }
 
-function canonicalString(value: string): string {
+export function canonicalString(value: string): string {
   if (!value.isWellFormed()) throw new NotCanonicalError('a lone surrogate has no canonical form')
   return JSON.stringify(value)
 }

@@ -6,4 +6,14 @@ export const systemClock: Clock = {
   monotonicMs: () => performance.now(),
 }
 
-export const isoTime = (ms: number): string => new Date(ms).toISOString()
+let lastMs = Number.NaN
+let lastText = ''
+
+/** Many records of one millisecond are usual, so the last text is kept. */
+export function isoTime(ms: number): string {
+  if (ms !== lastMs) {
+    lastText = new Date(ms).toISOString()
+    lastMs = ms
+  }
+  return lastText
+}

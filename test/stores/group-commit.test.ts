@@ -17,6 +17,8 @@ describe.each(dialects)('group commit in %s', (dialect) => {
   let errors: string[]
   const points: string[] = []
   const logger: Logger = { debug() {}, info() {}, warn() {}, error: (message) => void errors.push(message) }
+  /** The queue in front of the commits is the same code in both, so its limits are tried where writing is quick. */
+  const queueTested = dialect === 'SQLite'
   const commits = () => points.filter((point) => point === 'store.commit.before').length
 
   beforeEach(async () => {
@@ -218,7 +220,7 @@ describe.each(dialects)('group commit in %s', (dialect) => {
     expect(commits()).toBe(3)
   })
 
-  it('makes a caller wait once too many soon ones are pending, and loses none', async () => {
+  it.runIf(queueTested)('makes a caller wait once too many soon ones are pending, and loses none', async () => {
     const count = limits.readRecordsPendingMax
     const answers = range(count).map((record) => appendSoon(record))
     expect(answers.findIndex((answer) => answer !== undefined)).toBe(count - 1)
@@ -249,12 +251,16 @@ describe.each(dialects)('group commit in %s', (dialect) => {
     await database.flush()
   })
 
-  it('refuses writes beyond the queue', async () => {
-    const writes = range(limits.writeQueueMax + 1).map((record) => append(record, tenantId('flood')))
-    await expect(writes.pop()).rejects.toMatchObject({ code: 'ERR_BUSY' })
-    await Promise.all(writes)
-    expect((await log.head(database.read, tenantId('flood'))).size).toBe(limits.writeQueueMax)
-  }, 120_000)
+  it.runIf(queueTested)(
+    'refuses writes beyond the queue',
+    async () => {
+      const writes = range(limits.writeQueueMax + 1).map((record) => append(record, tenantId('flood')))
+      await expect(writes.pop()).rejects.toMatchObject({ code: 'ERR_BUSY' })
+      await Promise.all(writes)
+      expect((await log.head(database.read, tenantId('flood'))).size).toBe(limits.writeQueueMax)
+    },
+    120_000,
+  )
 
   it('closes after everything it took, and takes nothing more', async () => {
     const writes = range(300).map((record) => append(record))

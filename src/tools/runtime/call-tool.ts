@@ -5,6 +5,7 @@ import type { Call, EffectRecord, Progress } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
+import type { TenantId } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
@@ -107,8 +108,8 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   }
 
   /** Whether an entry that was handed to a commit is in the log, in its place. */
-  async function isLogged(unit: WriteUnit, { callId, caller }: Invocation, seq: number): Promise<boolean> {
-    const found = await deps.log.entries(unit as unknown as ReadUnit, caller.principal.tenant, seq, 1)
+  async function isLogged(unit: WriteUnit, tenant: TenantId, callId: string, seq: number): Promise<boolean> {
+    const found = await deps.log.entries(unit as unknown as ReadUnit, tenant, seq, 1)
     return found.length > 0 && (JSON.parse(found[0]!.record) as { call_id?: string }).call_id === callId
   }
 
@@ -168,15 +169,22 @@ export function createCallTool(deps: CallToolDeps): CallTool {
 
   async function recordRead(invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
     const { tenant } = invocation.caller.principal
-    // The entry is built when it is written: its cost is then out of the way of the answer. A second try after a commit
-    // that failed looks first whether it did.
-    const append = async (unit: WriteUnit): Promise<void> => {
-      const { handedIn } = invocation
-      if (handedIn !== undefined && (await isLogged(unit, invocation, handedIn.seq))) return
-      await handIn(unit, invocation, entry, answer)
+    if (deps.strictReadRecords) await database!.write(tenant, (unit) => handIn(unit, invocation, entry, answer))
+    else await database!.writeSoon(tenant, appendLater(entry))
+  }
+
+  /**
+   * The entry is built when it is written: its cost is then out of the way of the answer. A second try, after a commit
+   * that failed, looks first whether it did. Nothing large is held until then.
+   */
+  function appendLater(entry: CallEntry): (unit: WriteUnit) => Promise<void> {
+    const { tenant } = entry.principal
+    let seq: number | undefined
+    return async (unit) => {
+      if (seq !== undefined && (await isLogged(unit, tenant, entry.callId, seq))) return
+      seq = deps.log.nextSeq(unit, tenant)
+      await deps.log.appendEntry(unit, tenant, toLogEntry(entry))
     }
-    if (deps.strictReadRecords) await database!.write(tenant, append)
-    else await database!.writeSoon(tenant, append)
   }
 
   async function answerFailure(invocation: Invocation, error: unknown): Promise<ToolAnswer> {
@@ -184,11 +192,11 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     if (database !== undefined) {
       const { tenant } = invocation.caller.principal
       const { handedIn } = invocation
-      const entry = toLogEntry(failedEntry(invocation, failure))
+      const entry = failedEntry(invocation, failure)
       try {
         const isDone = await database.write(tenant, async (unit) => {
-          if (handedIn !== undefined && (await isLogged(unit, invocation, handedIn.seq))) return true
-          await deps.log.appendEntry(unit, tenant, entry)
+          if (handedIn !== undefined && (await isLogged(unit, tenant, entry.callId, handedIn.seq))) return true
+          await deps.log.appendEntry(unit, tenant, toLogEntry(entry))
           return false
         })
         if (isDone) return handedIn!.answer

@@ -1,0 +1,120 @@
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import type { AuditSession } from './ports.ts'
+
+/** Which records are meant: those of these tasks, in `[fromSeq, toSeq)` of the log. */
+export type RecordScope = Readonly<{ tasks: ReadonlySet<number> | 'all'; fromSeq: number; toSeq: number }>
+
+export const inScope = (scope: RecordScope, taskNumber: number): boolean =>
+  scope.tasks === 'all' || scope.tasks.has(taskNumber)
+
+/**
+ * Something that does not verify. `expectedHash` is what the record, the log or the checkpoint says; `actualHash` is what
+ * was found in its place; both are `missing` or `unknown` where there is no hash to give.
+ */
+export type BrokenLink = Readonly<{
+  position: number
+  expectedHash: string
+  actualHash: string
+  /** `thought`: with its place in its task's chain. `anchor`: the head, the checkpoint or the session, not one record. */
+  what: 'thought' | 'task' | 'unknown' | 'anchor'
+  chainPosition: number | null
+}>
+
+export const MISSING = 'missing'
+export const UNKNOWN = 'unknown'
+
+export type TracedRecord = Readonly<{ position: number; kind: string; task_id: string; hash: string; log_seq: number }>
+
+export type ChainReport = Readonly<{
+  valid: boolean
+  totalRecords: number
+  /** 100 × verified ÷ total, not rounded: it is 100 only when nothing is broken. */
+  integrityScore: number
+  /** In order of position, the first ones only when there are very many. */
+  broken: readonly BrokenLink[]
+  brokenCount: number
+  trace: readonly TracedRecord[]
+  log: Readonly<{
+    size: number
+    valid: boolean
+    first_bad_seq: number | null
+    checkpoint: 'matched' | 'mismatch' | 'none'
+  }>
+}>
+
+export type VerifyOptions = Readonly<{
+  /** Also compares the session's row with what the log says of it; `whole` when the scope is all that it covers. */
+  session?: Readonly<{ row: AuditSession; whole: boolean }>
+  /** How many records to list with their hashes. */
+  traceMax: number
+  signal: AbortSignal
+  progress(done: number, total: number): void
+}>
+
+/**
+ * Reads the checkpoint, then hands out the verifier. The order matters: a checkpoint that is signed after the snapshot
+ * began is ahead of it, and would look like a log that was cut short.
+ */
+export type ChainVerifier = (
+  tenant: TenantId,
+) => Promise<(unit: ReadUnit, scope: RecordScope, options: VerifyOptions) => Promise<ChainReport>>
+
+/** More are counted, not listed: an answer has a largest size. */
+export const BROKEN_LINKS_MAX = 5_000
+
+/** Gathers the verdict on each record. Positions are 1-based and count the records of the scope in log order. */
+export function createTally() {
+  const broken: BrokenLink[] = []
+  const goodSeqs: number[] = []
+  const goodPositions: number[] = []
+  const brokenSeqs: number[] = []
+  let total = 0
+  let brokenCount = 0
+
+  function fail(link: Omit<BrokenLink, 'position'>, position: number): void {
+    brokenCount++
+    if (broken.length < BROKEN_LINKS_MAX) broken.push({ position, ...link })
+  }
+
+  return {
+    good(seq: number): void {
+      goodSeqs.push(seq)
+      goodPositions.push(++total)
+    },
+    bad(link: Omit<BrokenLink, 'position'>, seq?: number): void {
+      total++
+      if (seq !== undefined) brokenSeqs.push(seq)
+      fail(link, total)
+    },
+    /** As many bad ones as there may be: only as many are made as are listed. */
+    badRun(link: Omit<BrokenLink, 'position'>, count: number): void {
+      const listed = Math.min(count, Math.max(0, BROKEN_LINKS_MAX - broken.length))
+      for (let index = 1; index <= listed; index++) broken.push({ position: total + index, ...link })
+      brokenCount += count
+      total += count
+    },
+    /** Takes back the verdict on the good records of a range in which the tree does not hold. */
+    distrust({ from, to, expectedHash, actualHash }: DistrustedRange): void {
+      if (brokenSeqs.some((seq) => seq >= from && seq < to)) return
+      for (const [index, seq] of goodSeqs.entries()) {
+        if (seq >= from && seq < to) {
+          fail({ expectedHash, actualHash, what: 'unknown', chainPosition: null }, goodPositions[index]!)
+          goodSeqs[index] = -1
+        }
+      }
+    },
+    total: () => total,
+    brokenCount: () => brokenCount,
+    summary: () => ({
+      valid: brokenCount === 0,
+      totalRecords: total,
+      integrityScore: total === 0 ? 100 : (100 * (total - brokenCount)) / total,
+      broken: broken.sort((left, right) => left.position - right.position),
+      brokenCount,
+    }),
+  }
+}
+
+export type Tally = ReturnType<typeof createTally>
+export type DistrustedRange = Readonly<{ from: number; to: number; expectedHash: string; actualHash: string }>

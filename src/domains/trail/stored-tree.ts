@@ -1,0 +1,148 @@
+import { hash } from 'node:crypto'
+import type { LogEntry } from '../../audit/ports.ts'
+import { appendLeaf, emptyHead, HASH_BYTES, innerHash, rootOf, trailingZeros } from '../../audit/tree.ts'
+import type { DistrustedRange } from './chain-report.ts'
+
+/**
+ * The tree as it is stored, checked entry by entry. Every stored leaf must be the hash of its record, and every stored
+ * inner node the hash of its two children as they are stored: so damage is found where it is, and not at every node
+ * above it. Missing entries leave nodes unknown; what can still be judged is judged.
+ */
+export type StoredTree = Readonly<{
+  /** Answers whether the record is the one that its stored leaf was made from. Entries come in rising order. */
+  add(entry: LogEntry): boolean
+  size(): number
+  /** What the leaf of the last entry should be, whatever is stored. */
+  lastLeaf(): string
+  /** The concatenated peaks over the entries so far; undefined when they are not all known. */
+  peaks(): Buffer | undefined
+  firstBadSeq(): number | null
+  /** Where an inner node does not follow from its children, or an entry does not fit its position. */
+  distrusted(): readonly DistrustedRange[]
+}>
+
+/** Hashes are binary strings here: less than half the price of a Buffer each. */
+type Subtree = { index: number; hash: string }
+
+const DISTRUSTED_MAX = 10_000
+
+export function createStoredTree(): StoredTree {
+  // Index = level: the last subtree with an even index, which is the left partner of the next one.
+  const lefts: (Subtree | undefined)[] = []
+  const ranges: DistrustedRange[] = []
+  const hashRecord = createLeafHasher()
+  const join = createPairHasher()
+  let leaf = ''
+  let size = 0
+  let firstBad: number | null = null
+
+  const bad = (seq: number) => {
+    firstBad ??= seq
+  }
+  const distrust = (from: number, expected: string, actual: string) => {
+    bad(size - 1)
+    if (ranges.length >= DISTRUSTED_MAX) return
+    ranges.push({ from, to: size, expectedHash: hexOf(expected), actualHash: hexOf(actual) })
+  }
+
+  return {
+    add({ seq, record, nodes }) {
+      if (seq > size) bad(size)
+      size = seq + 1
+      leaf = hashRecord(record)
+      const stored = Buffer.from(nodes.buffer, nodes.byteOffset, nodes.length)
+      const merges = trailingZeros(size)
+      const storedLeaf = nodeAt(stored, 0)
+      const leafIntact = storedLeaf === leaf
+      if (!leafIntact) bad(seq)
+      else if (stored.length !== (merges + 1) * HASH_BYTES) distrust(seq, storedLeaf, leaf)
+      let node: string | undefined = storedLeaf ?? leaf
+      let index = seq
+      for (let level = 0; level < merges; level++) {
+        const left = lefts[level]
+        const above = nodeAt(stored, level + 1)
+        const computed: string | undefined =
+          left !== undefined && left.index === index - 1 && node !== undefined ? join(left.hash, node) : undefined
+        if (above !== undefined && computed !== undefined && above !== computed)
+          distrust(size - 2 ** (level + 1), above, computed)
+        node = above ?? computed
+        index = Math.floor(index / 2)
+      }
+      lefts[merges] = node === undefined ? undefined : { index, hash: node }
+      return leafIntact
+    },
+    size: () => size,
+    lastLeaf: () => hexOf(leaf),
+    peaks() {
+      const hashes: Buffer[] = []
+      for (let level = 0, count = size; count > 0; level++, count = Math.floor(count / 2)) {
+        if (count % 2 === 0) continue
+        const peak = lefts[level]
+        if (peak?.index !== count - 1) return undefined
+        hashes.unshift(Buffer.from(peak.hash, 'latin1'))
+      }
+      return Buffer.concat(hashes)
+    },
+    firstBadSeq: () => firstBad,
+    distrusted: () => ranges,
+  }
+}
+
+const hexOf = (binary: string): string => Buffer.from(binary, 'latin1').toString('hex')
+
+function nodeAt(stored: Buffer, level: number): string | undefined {
+  const end = (level + 1) * HASH_BYTES
+  return stored.length < end ? undefined : stored.toString('latin1', end - HASH_BYTES, end)
+}
+
+function createLeafHasher(): (record: string) => string {
+  let input = Buffer.alloc(8_192)
+  return (record) => {
+    const bytesMax = 1 + record.length * 3
+    if (input.length < bytesMax) input = Buffer.alloc(2 ** Math.ceil(Math.log2(bytesMax)))
+    return hash('sha256', input.subarray(0, 1 + input.write(record, 1, 'utf8')), 'binary')
+  }
+}
+
+function createPairHasher(): (left: string, right: string) => string {
+  const pair = Buffer.alloc(1 + 2 * HASH_BYTES, 1)
+  return (left, right) => {
+    pair.write(left, 1, 'latin1')
+    pair.write(right, 1 + HASH_BYTES, 'latin1')
+    return hash('sha256', pair, 'binary')
+  }
+}
+
+/** The root over peaks as they are stored; undefined when they cannot be the peaks of a tree. */
+export function rootOrUndefined(size: number, peaks: Buffer | undefined): string | undefined {
+  if (peaks === undefined || peaks.length % HASH_BYTES !== 0 || (size === 0) !== (peaks.length === 0)) return undefined
+  if (size === 0) return hash('sha256', '', 'hex')
+  let root: Buffer = peaks.subarray(peaks.length - HASH_BYTES)
+  for (let end = peaks.length - HASH_BYTES; end > 0; end -= HASH_BYTES)
+    root = innerHash(peaks.subarray(end - HASH_BYTES, end), root)
+  return root.toString('hex')
+}
+
+/**
+ * The roots that follow from the stored leaves alone, at the given sizes. Asked when inner nodes are wrong: if the leaves
+ * still give the known roots, every record is intact and only the nodes between are damaged.
+ */
+export async function rootsFromLeaves(
+  pages: AsyncIterable<readonly LogEntry[]>,
+  sizes: readonly number[],
+): Promise<ReadonlyMap<number, string>> {
+  const roots = new Map<number, string>()
+  let head = emptyHead
+  const note = () => {
+    if (sizes.includes(head.size)) roots.set(head.size, rootOf(head.size, head.peaks).toString('hex'))
+  }
+  note()
+  for await (const page of pages) {
+    for (const entry of page) {
+      if (entry.seq !== head.size || entry.nodes.length < HASH_BYTES) return roots
+      head = appendLeaf(head, Buffer.from(entry.nodes.subarray(0, HASH_BYTES))).head
+      note()
+    }
+  }
+  return roots
+}
