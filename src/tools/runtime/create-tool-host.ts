@@ -33,9 +33,9 @@ export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: P
       }
       return list
     },
-    async call(caller, name, args, options) {
-      const callTool = ready ?? (await deps.callTool)
-      return await callTool(caller, name, args, options)
+    call(caller, name, args, options) {
+      if (ready !== undefined) return ready(caller, name, args, options)
+      return deps.callTool.then((callTool) => callTool(caller, name, args, options))
     },
     // The catalogue is fixed for the life of the process; lists that change come with tools of others.
     onListChanged: () => () => {},
