@@ -1,3 +1,4 @@
+import { pathToFileURL } from 'node:url'
 import { limits } from '../contract/limits.ts'
 import { localOwner } from '../contract/principal.ts'
 import type { HttpDoor } from '../http/create-http-door.ts'
@@ -5,6 +6,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { createMcpDoor, type McpDoor } from '../mcp/create-mcp-door.ts'
+import type { DoorExtension } from '../mcp/door-extension.ts'
 import { exposureOfUrl } from '../mcp/exposure.ts'
 import { type App, buildApp } from './build-app.ts'
 import type { Config, Environment } from './config.ts'
@@ -42,7 +44,7 @@ export async function openState(deps: StateDeps): Promise<State> {
   const { config } = deps
   let core: LocalCore | undefined
   const becomeOwner = async (): Promise<Owner> => {
-    const built = buildOwner(deps, () => process.pid)
+    const built = buildOwner(deps, () => process.pid, await loadFixtures(deps.env))
     core = built.core
     return built.owner
   }
@@ -61,11 +63,31 @@ export async function openState(deps: StateDeps): Promise<State> {
   return { attachment, local: () => core }
 }
 
-function buildOwner(deps: StateDeps, ownerPid: () => number): { core: LocalCore; owner: Owner } {
+/** For the conformance suite only: a module whose tools and prompts stand beside our own. */
+async function loadFixtures(env: Environment): Promise<DoorExtension | undefined> {
+  const path = env['CASTELLAN_TEST_FIXTURES']
+  if (path === undefined || path === '') return undefined
+  const fixtures = (await import(pathToFileURL(path).href)) as { createConformanceFixtures(): DoorExtension }
+  return fixtures.createConformanceFixtures()
+}
+
+function buildOwner(
+  deps: StateDeps,
+  ownerPid: () => number,
+  fixtures: DoorExtension | undefined,
+): { core: LocalCore; owner: Owner } {
   const { config, logger, clock, random, version } = deps
   const app = buildApp({ config, version, clock, random, logger, ownerPid, workingDirectory: deps.workingDirectory })
   app.ready.catch(deps.onOpenFailed)
-  const mcp = createMcpDoor({ host: app.host, version, logger, skills: adaptSkills(app.skills, logger), clock, random })
+  const mcp = createMcpDoor({
+    host: app.host,
+    version,
+    logger,
+    skills: adaptSkills(app.skills, logger),
+    clock,
+    random,
+    ...(fixtures === undefined ? {} : { fixtures }),
+  })
   let http: Promise<HttpDoor> | undefined
   // Most stdio processes never see an HTTP connection, and should not pay for one at their start.
   const openHttp = (): Promise<HttpDoor> => {

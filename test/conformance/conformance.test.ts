@@ -1,16 +1,17 @@
-import type { ChildProcess } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { runNode, startServer, stopServer } from '../support/run-node.ts'
+import { type RealServer, startRealServer } from '../support/real-server.ts'
+import { runNode } from '../support/run-node.ts'
 
 /**
- * The official MCP conformance suite against the door in a process of its own.
+ * The official MCP conformance suite against the real server, which carries the suite's fixtures for this run.
  * Every scenario that a revision requires must pass. What the suite runs without requiring it may fail only if
  * expected-failures.yaml names it, and every name there must really fail: the list can only shrink.
  */
 const suite = 'node_modules/@modelcontextprotocol/conformance/dist/index.js'
-const server = ['test/support/door-server.ts', 'http', '--fixtures']
+const fixtures = resolve('test/conformance/fixtures.ts')
 const revisions = ['2025-11-25', '2026-07-28']
 const skillScenarios = ['sep-2640-skills-directory', 'sep-2640-skills-enumeration', 'sep-2640-skills-manifest']
 const SUITE_TIMEOUT_MS = 180_000
@@ -20,12 +21,13 @@ const expectedFailures = new Set(
 )
 const failedSomewhere = new Set<string>()
 
-let child: ChildProcess
+let server: RealServer
 let url: string
 beforeAll(async () => {
-  ;({ child, url } = await startServer(process.execPath, server))
+  server = await startRealServer({ env: { CASTELLAN_TEST_FIXTURES: fixtures } })
+  url = server.url
 })
-afterAll(() => stopServer(child))
+afterAll(() => server.stop())
 
 async function requiredScenarios(revision: string): Promise<string[]> {
   const { stdout } = await runNode([suite, 'list', '--server', '--requirements', revision], SUITE_TIMEOUT_MS)

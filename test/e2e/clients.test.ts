@@ -1,4 +1,4 @@
-import type { ChildProcess } from 'node:child_process'
+import { rmSync } from 'node:fs'
 import { createMCPClient } from '@ai-sdk/mcp'
 import { Experimental_StdioMCPTransport as AiStdioTransport } from '@ai-sdk/mcp/mcp-stdio'
 import { Client as Client2, StreamableHTTPClientTransport as HttpTransport2 } from '@modelcontextprotocol/client'
@@ -8,21 +8,19 @@ import { StdioClientTransport as StdioTransport1 } from '@modelcontextprotocol/s
 import { StreamableHTTPClientTransport as HttpTransport1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Transport as Transport1 } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runNode, startServer, stopServer } from '../support/run-node.ts'
+import { castellan, newDataDir, type RealServer, startRealServer, writeSkills } from '../support/real-server.ts'
+import { runNode } from '../support/run-node.ts'
 
 /**
  * Real clients against a real server process, over standard streams and over HTTP. What is asserted is what a user of the
  * client sees: the tools, an answer, a failed call, a call of nothing.
  */
-const server = {
-  stdio: { command: process.execPath, args: ['test/support/door-server.ts', 'stdio'] },
-  /** Prints its address as its first line. */
-  http: { command: process.execPath, args: ['test/support/door-server.ts', 'http'] },
-}
+const stdioDataDir = newDataDir()
+const server = { stdio: { command: castellan, args: ['mcp', '--tools', 'full', '--data-dir', stdioDataDir] } }
 const sample = {
-  good: { name: 'ping', arguments: {}, structured: { pong: true } },
+  good: { name: 'task_list', arguments: {}, structured: { tasks: [], total_count: 0 } },
   /** A tool with an output schema, called so that it fails. */
-  failing: { name: 'echo', arguments: {}, code: 'ERR_INVALID_INPUT' },
+  failing: { name: 'task_get', arguments: { task_id: 'T-9999' }, code: 'ERR_TASK_NOT_FOUND' },
   missing: { name: 'no_such_tool', arguments: {} },
 }
 const inspector = 'node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js'
@@ -37,12 +35,17 @@ type Connected = Readonly<{
 }>
 type ClientKind = Readonly<{ label: string; connect(door: Door): Promise<Connected> }>
 
-let child: ChildProcess
+let http: RealServer
 let url: string
 beforeAll(async () => {
-  ;({ child, url } = await startServer(server.http.command, server.http.args))
+  http = await startRealServer()
+  url = `${http.url}?tools=full`
+  writeSkills(stdioDataDir)
 })
-afterAll(() => stopServer(child))
+afterAll(async () => {
+  await http.stop()
+  rmSync(stdioDataDir, { recursive: true, force: true })
+})
 
 const identity = { name: 'e2e', version: '1.0.0' }
 
@@ -106,10 +109,12 @@ describe.each(kinds)('$label', ({ connect }) => {
     try {
       expect(await client.toolNames()).toEqual(expect.arrayContaining([sample.good.name, sample.failing.name]))
       const good = await client.call(sample.good)
-      expect(good.structuredContent).toEqual(sample.good.structured)
+      expect(good.structuredContent).toMatchObject(sample.good.structured)
       const failed = await client.call(sample.failing)
       expect(failed.isError).toBe(true)
       expect(JSON.stringify(failed.content)).toContain(sample.failing.code)
+      if ('structuredContent' in failed)
+        expect(failed).toHaveProperty('structuredContent.error.code', sample.failing.code)
       await expect(client.call(sample.missing)).rejects.toThrow(sample.missing.name)
     } finally {
       await client.close()
@@ -133,7 +138,7 @@ describe('the Inspector', () => {
   it.each(runs)('calls a tool over %s, %s', async (door, era) => {
     const { code, stdout } = await inspect(door, era, '--method', 'tools/call', '--tool-name', sample.good.name)
     expect(code).toBe(0)
-    expect(JSON.parse(stdout)).toHaveProperty('structuredContent', sample.good.structured)
+    expect(JSON.parse(stdout)).toMatchObject({ structuredContent: sample.good.structured })
   })
 
   it.each(runs)('verifies the skills and their digests over %s, %s', async (door, era) => {

@@ -94,15 +94,21 @@ export function createTally() {
       brokenCount += count
       total += count
     },
-    /** Takes back the verdict on the good records of a range in which the tree does not hold. */
-    distrust({ from, to, expectedHash, actualHash }: DistrustedRange): void {
-      if (brokenSeqs.some((seq) => seq >= from && seq < to)) return
+    /**
+     * Takes back the verdict on the good records of a range in which the tree does not hold, unless a record known to be
+     * broken explains it. Answers whether the range concerns the scope at all.
+     */
+    distrust({ from, to, expectedHash, actualHash }: DistrustedRange): boolean {
+      if (brokenSeqs.some((seq) => seq >= from && seq < to)) return true
+      const before = brokenCount
       for (const [index, seq] of goodSeqs.entries()) {
         if (seq >= from && seq < to) {
           fail({ expectedHash, actualHash, what: 'unknown', chainPosition: null }, goodPositions[index]!)
           goodSeqs[index] = -1
+          brokenSeqs.push(seq)
         }
       }
+      return brokenCount > before
     },
     total: () => total,
     brokenCount: () => brokenCount,

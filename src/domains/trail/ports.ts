@@ -45,6 +45,8 @@ export type AuditSession = Readonly<{
 
 export type ThoughtFilter = Readonly<{
   taskNumbers?: readonly number[]
+  /** Only thoughts numbered higher: where the page before ended. */
+  afterNumber?: number
   fromSeq?: number
   toSeq?: number
   type?: ThoughtType

@@ -50,10 +50,11 @@ const shapeOf = (filter: ThoughtFilter): string =>
     filter.fromSeq === undefined ? '' : 'f',
     filter.toSeq === undefined ? '' : 't',
     filter.type === undefined ? '' : 'y',
+    filter.afterNumber === undefined ? '' : 'a',
   ].join(':')
 
 const listFamily = statementFamily<Args, ThoughtRow>((shape): Builder<Args, ThoughtRow> => {
-  const [numbers, fromSeq, toSeq, type] = shape.split(':')
+  const [numbers, fromSeq, toSeq, type, afterNumber] = shape.split(':')
   return (db, arg) => {
     let query = db
       .selectFrom('thoughts')
@@ -63,6 +64,7 @@ const listFamily = statementFamily<Args, ThoughtRow>((shape): Builder<Args, Thou
     if (fromSeq) query = query.where('log_seq', '>=', arg('from_seq') as number)
     if (toSeq) query = query.where('log_seq', '<', arg('to_seq') as number)
     if (type) query = query.where('type', '=', arg('type') as string)
+    if (afterNumber) query = query.where('number', '>', arg('after_number') as number)
     return query
       .orderBy('number')
       .limit(arg('limit') as number)
@@ -70,7 +72,7 @@ const listFamily = statementFamily<Args, ThoughtRow>((shape): Builder<Args, Thou
   }
 })
 const countFamily = statementFamily<Args, { count: number }>((shape): Builder<Args, { count: number }> => {
-  const [numbers, fromSeq, toSeq, type] = shape.split(':')
+  const [numbers, fromSeq, toSeq, type, afterNumber] = shape.split(':')
   return (db, arg) => {
     let query = db
       .selectFrom('thoughts')
@@ -80,6 +82,7 @@ const countFamily = statementFamily<Args, { count: number }>((shape): Builder<Ar
     if (fromSeq) query = query.where('log_seq', '>=', arg('from_seq') as number)
     if (toSeq) query = query.where('log_seq', '<', arg('to_seq') as number)
     if (type) query = query.where('type', '=', arg('type') as string)
+    if (afterNumber) query = query.where('number', '>', arg('after_number') as number)
     return query
   }
 })
@@ -95,6 +98,7 @@ function filterArgs(tenant: string, filter: ThoughtFilter): Args {
   if (filter.fromSeq !== undefined) args['from_seq'] = filter.fromSeq
   if (filter.toSeq !== undefined) args['to_seq'] = filter.toSeq
   if (filter.type !== undefined) args['type'] = filter.type
+  if (filter.afterNumber !== undefined) args['after_number'] = filter.afterNumber
   return args
 }
 

@@ -27,6 +27,7 @@ export default defineTool({
     total_records: z.int(),
     integrity_score: z.number().describe('Percentage of records that verify.'),
     broken_links: z.array(z.strictObject({ position: z.int(), expected_hash: z.string(), actual_hash: z.string() })),
+    broken_links_truncated: z.literal(true).optional().describe('Present when there are more than are listed.'),
     verified_at: fields.time,
     log: z.strictObject({
       size: z.int(),

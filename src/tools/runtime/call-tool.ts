@@ -187,27 +187,25 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     }
   }
 
-  async function answerFailure(invocation: Invocation, error: unknown): Promise<ToolAnswer> {
-    let failure = toFailure(invocation, error)
-    if (database !== undefined) {
-      const { tenant } = invocation.caller.principal
-      const { handedIn } = invocation
-      const entry = failedEntry(invocation, failure)
-      try {
-        const isDone = await database.write(tenant, async (unit) => {
-          if (handedIn !== undefined && (await isLogged(unit, tenant, entry.callId, handedIn.seq))) return true
-          await deps.log.appendEntry(unit, tenant, toLogEntry(entry))
-          return false
-        })
-        if (isDone) return handedIn!.answer
-        if (failure.details['outcome'] === 'unknown') failure = { ...failure, ...turnedOutUndone }
-      } catch (cause) {
-        // What the store said first is nearer to what happened to the call than what it says about recording that.
-        if (failure.code !== 'ERR_STORE_UNAVAILABLE') failure = toFailure(invocation, cause)
-      }
+  /** Records the failure and answers it. A record that the store fails to take is tried once more, as the store's failure. */
+  async function answerFailure(invocation: Invocation, error: unknown, isSecond = false): Promise<ToolAnswer> {
+    const failure = toFailure(invocation, error)
+    if (database === undefined) return toFailureAnswer(failure)
+    const { tenant } = invocation.caller.principal
+    try {
+      return await database.write(tenant, async (unit) => {
+        const { handedIn, callId } = invocation
+        if (handedIn !== undefined && (await isLogged(unit, tenant, callId, handedIn.seq))) return handedIn.answer
+        const isUnknown = failure.details['outcome'] === 'unknown'
+        const answer = toFailureAnswer(isUnknown ? { ...failure, ...turnedOutUndone } : failure)
+        await handIn(unit, invocation, failedEntry(invocation, failure), answer)
+        return answer
+      })
+    } catch (cause) {
+      // What the store said first is nearer to what happened to the call than what it says about recording that.
+      if (isSecond || failure.code === 'ERR_STORE_UNAVAILABLE') return toFailureAnswer(failure)
+      return await answerFailure(invocation, cause, true)
     }
-    const json = JSON.stringify({ error: { code: failure.code, message: failure.message, details: failure.details } })
-    return { json, isError: true, failure, structured: true }
   }
 
   function toFailure(invocation: Invocation, error: unknown): ToolFailure {
@@ -288,6 +286,11 @@ function toAnswer(invocation: Invocation, handled: Handled): ToolAnswer {
     ...invocation.warnings.map((warning) => ({ type: 'text', text: `Warning: ${warning}` })),
   ]
   return { json: handled.json, isError: false, structured: true, content }
+}
+
+function toFailureAnswer(failure: ToolFailure): ToolAnswer {
+  const { code, message, details } = failure
+  return { json: JSON.stringify({ error: { code, message, details } }), isError: true, failure, structured: true }
 }
 
 function requireNotCancelled(invocation: Invocation): void {

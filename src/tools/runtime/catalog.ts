@@ -81,9 +81,28 @@ function toCatalogTool(definition: ToolDefinition, safeName: string): CatalogToo
 }
 
 function objectSchema(schema: z.ZodType, io: 'input' | 'output', name: string): ObjectSchema {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'throw' }) as Record<string, unknown>
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, {
+    io,
+    unrepresentable: 'throw',
+  }) as Record<string, unknown>
   if (rest['type'] !== 'object') throw new Error(`the ${io} of ${name} must be an object`)
-  return rest as ObjectSchema
+  return portable(rest) as ObjectSchema
+}
+
+/** Some clients map schemas onto dialects that know one type per schema and no empty schema; both can be said otherwise. */
+function portable<T>(schema: T): T {
+  if (Array.isArray(schema)) return schema.map(portable) as T
+  if (typeof schema !== 'object' || schema === null) return schema
+  const members = Object.fromEntries(Object.entries(schema).map(([key, member]) => [key, portable(member)]))
+  const { type, additionalProperties } = members
+  if (Array.isArray(type)) {
+    delete members['type']
+    members['anyOf'] = type.map((single: unknown) => ({ type: single }))
+  }
+  if (typeof additionalProperties === 'object' && Object.keys(additionalProperties as object).length === 0) {
+    members['additionalProperties'] = true
+  }
+  return members as T
 }
 
 /** Admits the error envelope beside the answer: clients check failed calls against the schema too. */

@@ -1,0 +1,63 @@
+/**
+ * The order of the thoughts within each task, over the part of the log that is verified. A thought is in order when it
+ * comes as its own number says: the fifth of its chain comes fifth. Judged so, two thoughts that changed places are two
+ * faults, and those after them are none.
+ */
+export type ChainOrder = Readonly<{
+  /** Takes the next thought; answers what is wrong with its link, as expected and actual hash. */
+  link(thought: ChainedThought): readonly [expected: string, actual: string] | undefined
+  /** A thought that is damaged or gone, but of which the place is known. */
+  pass(taskNumber: number, position: number, hash: string): void
+  /** A record of which nobody can tell what it was: it may have been any chain's next thought. */
+  passUnknown(count: number): void
+}>
+
+export type ChainedThought = Readonly<{
+  taskNumber: number
+  chainPosition: number
+  hash: string
+  previousHash: string | null
+}>
+
+type Chain = { seen: number; hashes: Map<number, string> }
+
+/** `fromStart`: the verified part begins with the log, so that every chain must begin with its first thought. */
+export function createChainOrder(fromStart: boolean): ChainOrder {
+  const chains = new Map<number, Chain>()
+  let unknown = 0
+
+  function chainOf(taskNumber: number, position: number): Chain {
+    let chain = chains.get(taskNumber)
+    if (chain === undefined) {
+      chain = { seen: fromStart ? 0 : position - 1, hashes: new Map() }
+      chains.set(taskNumber, chain)
+    }
+    return chain
+  }
+
+  return {
+    link({ taskNumber, chainPosition: position, hash, previousHash }) {
+      const chain = chainOf(taskNumber, position)
+      const gap = position - chain.seen - 1
+      if (gap > 0 && gap <= unknown) {
+        unknown -= gap
+        chain.seen += gap
+      }
+      chain.seen++
+      const before = chain.hashes.get(position - 1)
+      chain.hashes.delete(position - 1)
+      chain.hashes.set(position, hash)
+      if (position === 1 && previousHash !== null) return ['null', previousHash]
+      if (before !== undefined && before !== previousHash) return [before, String(previousHash)]
+      return chain.seen === position ? undefined : [hash, before ?? String(previousHash)]
+    },
+    pass(taskNumber, position, hash) {
+      const chain = chainOf(taskNumber, position)
+      chain.seen++
+      chain.hashes.set(position, hash)
+    },
+    passUnknown(count) {
+      unknown += count
+    },
+  }
+}

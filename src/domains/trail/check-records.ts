@@ -1,0 +1,241 @@
+import type { LogEntry } from '../../audit/ports.ts'
+import { HASH_BYTES } from '../../audit/tree.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import { canonicalJson, type Json } from '../../kernel/canonical-json.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
+import { formatTaskId, parseNumberedId } from '../tasks/rules.ts'
+import { createChainOrder } from './chain-order.ts'
+import { inScope, MISSING, type RecordScope, type Tally, type TracedRecord, UNKNOWN } from './chain-report.ts'
+import { firstEffectAt, onlyTaskEffect, subjectOf, taskOf, trailEffect } from './log-text.ts'
+import type { Thought, TrailStore } from './ports.ts'
+import { thoughtBody, thoughtHash, thoughtTexts } from './thought-hash.ts'
+import type { ThoughtRows } from './thought-rows.ts'
+
+type Body = Readonly<Record<string, Json>>
+type JudgedRecord = Readonly<{ kind: string; task: number; hash: string; chainPosition: number | null }>
+type Mismatch = readonly [expected: string, actual: string]
+
+/** Looking at the thoughts table for what a lost entry was costs a scan; after this many, lost entries stay unknown. */
+const LOOKUPS_MAX = 100
+const LOST_IN_DETAIL_MAX = 2_000
+
+export type RecordCheckDeps = Readonly<{
+  scope: RecordScope
+  tally: Tally
+  rows: ThoughtRows
+  trail: Pick<TrailStore, 'listThoughts'>
+  unit: ReadUnit
+  tenant: TenantId
+  /** Entries from here on are not acknowledged by the head. */
+  headSize: number
+  /** A place in the scope that is known to be no record. */
+  noRecordAt: number | undefined
+  traceMax: number
+  onHash(hash: string): void
+}>
+
+/** Judges the records of a scope, entry by entry, each against its own hash, its chain, its index and its row. */
+export function createRecordCheck(deps: RecordCheckDeps) {
+  const { scope, tally, rows } = deps
+  const order = createChainOrder(scope.fromSeq === 0)
+  const trace: TracedRecord[] = []
+  let lookups = 0
+  let logDamage = 0
+
+  function judge(entry: LogEntry, record: JudgedRecord, problem: Mismatch | undefined): void {
+    const { kind, task, hash, chainPosition } = record
+    deps.onHash(hash)
+    const wrong = problem ?? entryProblem(entry, task, hash)
+    if (wrong === undefined) tally.good(entry.seq)
+    else {
+      const what = chainPosition === null ? 'task' : 'thought'
+      tally.bad({ expectedHash: wrong[0], actualHash: wrong[1], what, chainPosition }, entry.seq)
+    }
+    if (trace.length < deps.traceMax) {
+      trace.push({ position: tally.total(), kind, task_id: formatTaskId(task), hash, log_seq: entry.seq })
+    }
+  }
+
+  /** What is wrong with the entry around a record that is right in itself. */
+  function entryProblem(entry: LogEntry, task: number, hash: string): Mismatch | undefined {
+    if (entry.recordHash !== hash || entry.taskNumber !== task) return [hash, entry.recordHash ?? MISSING]
+    if (entry.seq < deps.headSize) return undefined
+    logDamage++
+    return [MISSING, hash]
+  }
+
+  /** The usual case without parsing: the row gives exactly the text that the entry holds. */
+  function checkUsual(entry: LogEntry, task: number): boolean {
+    const row = rows.next()
+    if (row?.logSeq === entry.seq) return checkUsualThought(entry, row)
+    const found = onlyTaskEffect(entry.record)
+    if (found === undefined || sha256Hex(found.body) !== found.hash) return false
+    judge(entry, { kind: found.kind, task, hash: found.hash, chainPosition: null }, undefined)
+    return true
+  }
+
+  function checkUsualThought(entry: LogEntry, row: Thought): boolean {
+    const texts = textsOf(row)
+    if (texts === undefined || !entry.record.startsWith(texts.effect, firstEffectAt(entry.record))) return false
+    if (sha256Hex(texts.hashed) !== row.hash) return false
+    rows.takeNext()
+    const { taskNumber: task, hash, chainPosition } = row
+    judge(entry, { kind: 'thought_recorded', task, hash, chainPosition }, order.link(row))
+    return true
+  }
+
+  async function checkParsed(entry: LogEntry, task: number): Promise<void> {
+    const effect = trailEffect(entry)
+    if (effect === undefined) return
+    const hash = String(effect.hash)
+    if (effect.kind !== 'thought_recorded') {
+      const actual = sha256Hex(canonicalJson(effect.body))
+      const problem: Mismatch | undefined = actual === hash ? undefined : [hash, actual]
+      judge(entry, { kind: effect.kind, task, hash, chainPosition: null }, problem)
+      return
+    }
+    const chainPosition = Number(effect.body['chain_position'])
+    const problem = await thoughtProblem(entry, effect.body, task)
+    judge(entry, { kind: effect.kind, task, hash, chainPosition }, problem)
+  }
+
+  async function thoughtProblem(entry: LogEntry, body: Body, task: number): Promise<Mismatch | undefined> {
+    const row = await rows.take(parseNumberedId('Θ', String(body['thought_id'])) ?? -1)
+    const hash = String(body['hash'])
+    const chainPosition = Number(body['chain_position'])
+    const previousHash = body['previous_hash'] as string | null
+    const broken = order.link({ taskNumber: task, chainPosition, hash, previousHash })
+    const recomputed = hashOfBody(body)
+    if (recomputed !== hash) return [hash, recomputed]
+    return rowProblem(entry, body, row) ?? broken
+  }
+
+  /** The index gives the entry to a task of the scope, and its record says otherwise. */
+  function misplaced(entry: LogEntry): void {
+    const actualHash = entry.recordHash ?? UNKNOWN
+    tally.bad({ expectedHash: MISSING, actualHash, what: 'unknown', chainPosition: null }, entry.seq)
+  }
+
+  /** An entry whose record is not the one that was hashed. Whose it was is told by its index, its text, or its row. */
+  async function checkDamaged(entry: LogEntry, leaf: string): Promise<void> {
+    const effect = trailEffect(entry)
+    const claims = [entry.taskNumber, effect === undefined ? null : taskOf(effect)].filter((task) => task !== null)
+    const isOurs = claims.some((task) => inScope(scope, task))
+    if (!isOurs && entry.taskNumber !== null) return
+    const [row] = await rowsAt(entry.seq, entry.seq + 1)
+    if (!isOurs && row !== undefined && !inScope(scope, row.taskNumber)) return
+    if (!isOurs && row === undefined && entry.seq === deps.noRecordAt) return
+    const number = row?.number ?? parseNumberedId('Θ', String(effect?.body['thought_id']))
+    if (number !== undefined) await rows.take(number)
+    const position = row?.chainPosition ?? Number(effect?.body['chain_position'])
+    const isThought = row !== undefined || effect?.kind === 'thought_recorded'
+    const task = row?.taskNumber ?? claims.find((claim) => inScope(scope, claim))
+    if (isThought && task !== undefined) order.pass(task, position, row?.hash ?? String(effect?.hash))
+    else order.passUnknown(1)
+    logDamage++
+    const link = {
+      expectedHash: Buffer.from(entry.nodes.subarray(0, HASH_BYTES)).toString('hex') || MISSING,
+      actualHash: leaf,
+      what: isThought ? 'thought' : isOurs ? 'task' : 'unknown',
+      chainPosition: isThought && Number.isSafeInteger(position) ? position : null,
+    } as const
+    tally.bad(link, entry.seq)
+  }
+
+  /** Entries that are not there any more. Those that were thoughts of other tasks are not missed here. */
+  async function lost(from: number, to: number, expectedHash: string): Promise<void> {
+    const begin = Math.max(from, scope.fromSeq)
+    const end = Math.min(to, scope.toSeq)
+    if (begin >= end) return
+    const known = new Map((await rowsAt(begin, end)).map((row) => [row.logSeq, row]))
+    const detailEnd = known.size === 0 ? begin : Math.min(end, begin + LOST_IN_DETAIL_MAX)
+    for (let seq = begin; seq < detailEnd; seq++) {
+      const row = known.get(seq)
+      if (row === undefined) lostUnknown(seq, seq + 1, expectedHash)
+      else if (inScope(scope, row.taskNumber)) await lostThought(row)
+    }
+    lostUnknown(detailEnd, end, expectedHash)
+  }
+
+  function lostUnknown(from: number, to: number, expectedHash: string): void {
+    const { noRecordAt } = deps
+    const count = to - from - (noRecordAt !== undefined && noRecordAt >= from && noRecordAt < to ? 1 : 0)
+    if (count <= 0) return
+    order.passUnknown(count)
+    logDamage += count
+    tally.badRun({ expectedHash, actualHash: MISSING, what: 'unknown', chainPosition: null }, count)
+  }
+
+  async function lostThought(row: Thought): Promise<void> {
+    await rows.take(row.number)
+    order.pass(row.taskNumber, row.chainPosition, row.hash)
+    logDamage++
+    const { hash: expectedHash, chainPosition } = row
+    tally.bad({ expectedHash, actualHash: MISSING, what: 'thought', chainPosition })
+  }
+
+  async function rowsAt(fromSeq: number, toSeq: number): Promise<readonly Thought[]> {
+    if (lookups++ >= LOOKUPS_MAX) return []
+    const filter = { fromSeq, toSeq }
+    return await deps.trail.listThoughts(deps.unit, deps.tenant, filter, { limit: LOST_IN_DETAIL_MAX, offset: 0 })
+  }
+
+  return {
+    /** Undefined when the entry is done with: only the unusual ones are waited for. */
+    entry(entry: LogEntry, leafIntact: boolean, leaf: () => string): Promise<void> | undefined {
+      if (entry.seq < scope.fromSeq || entry.seq >= scope.toSeq) return undefined
+      if (!leafIntact) return checkDamaged(entry, leaf())
+      const task = subjectOf(entry.record)
+      if (task === undefined || !inScope(scope, task)) {
+        if (entry.taskNumber !== null && inScope(scope, entry.taskNumber)) misplaced(entry)
+        return undefined
+      }
+      if (rows.isDry()) return rows.fill().then(() => (checkUsual(entry, task) ? undefined : checkParsed(entry, task)))
+      return checkUsual(entry, task) ? undefined : checkParsed(entry, task)
+    },
+    lost,
+    /** Rows that no entry speaks of. */
+    async leftOver(): Promise<void> {
+      for (const { hash: actualHash, chainPosition } of await rows.rest()) {
+        tally.bad({ expectedHash: MISSING, actualHash, what: 'thought', chainPosition })
+      }
+    },
+    /** How many of the broken records are broken because of the log, and not because of a row beside it. */
+    logDamage: () => logDamage,
+    trace,
+  }
+}
+
+const hashOfBody = (body: Body): string =>
+  thoughtHash({
+    task_id: String(body['task_id']),
+    type: String(body['type']),
+    content: String(body['content']),
+    previous_hash: body['previous_hash'] as string | null,
+    recorded_at: String(body['recorded_at']),
+    recorded_by: String(body['recorded_by']),
+  })
+
+/** How the row of a thought differs from what the log says: by the document's hash where that shows it. */
+function rowProblem(entry: LogEntry, body: Body, row: Thought | undefined): Mismatch | undefined {
+  const hash = String(body['hash'])
+  if (row === undefined) return [hash, MISSING]
+  const texts = textsOf(row)
+  if (texts === undefined) return [hash, UNKNOWN]
+  const recomputed = sha256Hex(texts.hashed)
+  if (recomputed !== hash) return [hash, recomputed]
+  if (row.hash !== hash) return [hash, String(row.hash)]
+  const [expected, actual] = [canonicalJson(body), canonicalJson(thoughtBody(row))]
+  if (expected !== actual) return [sha256Hex(expected), sha256Hex(actual)]
+  return row.logSeq === entry.seq ? undefined : [hash, MISSING]
+}
+
+/** Undefined for a row that cannot be written as text any more: no program wrote it so. */
+function textsOf(row: Thought): ReturnType<typeof thoughtTexts> | undefined {
+  try {
+    return thoughtTexts(row)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,139 @@
+import type { LogStore } from '../../audit/ports.ts'
+import { createSessionTree } from '../../audit/session-tree.ts'
+import { AppError } from '../../contract/app-error.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import { requireTask } from '../tasks/find-task.ts'
+import type { TaskStore } from '../tasks/ports.ts'
+import { parseNumberedId } from '../tasks/rules.ts'
+import type { RecordScope } from './chain-report.ts'
+import type { AuditSession, TrailStore } from './ports.ts'
+
+const SCOPE_TASKS_MAX = 10_000
+
+/** What to answer when a session does not exist: the documents name it differently from tool to tool. */
+type MissingCode = 'ERR_SESSION_NOT_FOUND' | 'ERR_NOT_FOUND'
+
+export type NamedScope = Readonly<{
+  scope: RecordScope
+  session?: Readonly<{ row: AuditSession; whole: boolean }>
+}>
+
+export type RecordScopes = ReturnType<typeof createRecordScopes>
+
+/**
+ * Which records an audit session or a task covers. A session begins with its start and ends with its freeze; shallow, it
+ * covers its task, deep, also every task below it at any depth.
+ */
+export function createRecordScopes(deps: {
+  trail: Pick<TrailStore, 'findSession'>
+  tasks: Pick<TaskStore, 'findTask' | 'childNumbers'>
+  log: Pick<LogStore, 'trailRecords'>
+}) {
+  const { trail, tasks, log } = deps
+
+  async function requireSession(
+    unit: ReadUnit,
+    tenant: TenantId,
+    sessionId: string,
+    code: MissingCode = 'ERR_SESSION_NOT_FOUND',
+  ): Promise<AuditSession> {
+    const number = parseNumberedId('A', sessionId)
+    const session = number === undefined ? undefined : await trail.findSession(unit, tenant, number)
+    if (session !== undefined) return session
+    throw new AppError(code, `Audit session '${sessionId}' does not exist. Start one with audit_session_start.`, {
+      field: 'session_id',
+    })
+  }
+
+  /** Until `toSeq` while the session is open; until its freeze afterwards. */
+  async function ofSession(
+    unit: ReadUnit,
+    tenant: TenantId,
+    session: AuditSession,
+    toSeq: number,
+  ): Promise<RecordScope & { tasks: ReadonlySet<number> }> {
+    const fromSeq = session.startSeq
+    const { finalized } = session
+    const end = finalized?.endSeq ?? toSeq
+    if (finalized !== null && finalized.onlyTaskNumber !== null) {
+      return { tasks: new Set([finalized.onlyTaskNumber]), fromSeq, toSeq: end }
+    }
+    const covered = new Set([session.taskNumber])
+    if (session.scope === 'deep') await addDescendants(unit, tenant, covered)
+    return { tasks: covered, fromSeq, toSeq: end }
+  }
+
+  async function addDescendants(unit: ReadUnit, tenant: TenantId, covered: Set<number>): Promise<void> {
+    for (const number of covered) {
+      for (const child of await tasks.childNumbers(unit, tenant, number)) covered.add(child)
+      if (covered.size > SCOPE_TASKS_MAX) {
+        throw new AppError('ERR_TOO_LARGE', `A deep session covers at most ${SCOPE_TASKS_MAX} tasks.`, {
+          field: 'scope',
+        })
+      }
+    }
+  }
+
+  /** What a pair of optional ids covers; both together: the session's part of the task. Neither: everything. */
+  async function named(
+    unit: ReadUnit,
+    tenant: TenantId,
+    input: { task_id?: string | undefined; session_id?: string | undefined },
+    code: MissingCode,
+  ): Promise<NamedScope> {
+    const toSeq = Number.POSITIVE_INFINITY
+    const session =
+      input.session_id === undefined ? undefined : await requireSession(unit, tenant, input.session_id, code)
+    const task = input.task_id === undefined ? undefined : await findTask(unit, tenant, input.task_id, code)
+    if (session === undefined) {
+      return { scope: { tasks: task === undefined ? 'all' : new Set([task.number]), fromSeq: 0, toSeq } }
+    }
+    const scope = await ofSession(unit, tenant, session, toSeq)
+    if (task === undefined) return { scope, session: { row: session, whole: true } }
+    const covered = new Set(scope.tasks.has(task.number) ? [task.number] : [])
+    return { scope: { ...scope, tasks: covered }, session: { row: session, whole: false } }
+  }
+
+  async function findTask(unit: ReadUnit, tenant: TenantId, taskId: string, code: MissingCode) {
+    try {
+      return await requireTask(tasks, unit, tenant, taskId, 'task_id')
+    } catch (error) {
+      if (code !== 'ERR_NOT_FOUND' || !(error instanceof AppError)) throw error
+      throw new AppError('ERR_NOT_FOUND', error.message, error.details)
+    }
+  }
+
+  async function requireCovered(
+    unit: ReadUnit,
+    tenant: TenantId,
+    covered: ReadonlySet<number>,
+    taskId: string,
+  ): Promise<number> {
+    const task = await requireTask(tasks, unit, tenant, taskId, 'task_id')
+    if (covered.has(task.number)) return task.number
+    throw new AppError('ERR_INVALID_INPUT', `Task '${taskId}' is outside the scope of this session.`, {
+      field: 'task_id',
+      constraint: 'must be within the session',
+    })
+  }
+
+  /** The document's tree over the records, in log order, and when the newest of them was made. */
+  async function treeOf(
+    unit: ReadUnit,
+    tenant: TenantId,
+    covered: ReadonlySet<number>,
+    range: { fromSeq: number; toSeq: number },
+  ) {
+    const records: { seq: number; hash: string; atMs: number }[] = []
+    for (const number of covered) {
+      for (const record of await log.trailRecords(unit, tenant, number, range)) records.push(record)
+    }
+    records.sort((a, b) => a.seq - b.seq)
+    const builder = createSessionTree()
+    for (const record of records) builder.add(record.hash)
+    return { tree: builder.summary(), lastAtMs: records.at(-1)?.atMs }
+  }
+
+  return { requireSession, ofSession, named, requireCovered, treeOf }
+}

@@ -1,0 +1,125 @@
+import type { Answer, TestApp, TestAppOptions } from '../support/app.ts'
+
+/** A call of a tool that the sweep makes. */
+export type SweptCall = Readonly<{ tool: string; args: Answer }>
+
+/** What one operation writes in several steps. Every turn prepares its own ground, without faults, then makes its calls. */
+export type Operation = Readonly<{
+  name: string
+  config?: TestAppOptions['config']
+  /** `refused`: the calls are refused by a rule when nothing fails. `read`: they change nothing but the log. */
+  kind: 'write' | 'refused' | 'read'
+  prepare(app: TestApp, turn: number): Promise<readonly SweptCall[]>
+}>
+
+const newTask = async (app: TestApp, title: string, rest: Answer = {}): Promise<string> =>
+  (await app.ask<{ task_id: string }>('task_create', { title, project: 'ground', ...rest })).task_id
+
+/** One prepared ground for all turns. */
+const once = (make: (app: TestApp) => Promise<string>) => {
+  const made = new WeakMap<TestApp, Promise<string>>()
+  return (app: TestApp): Promise<string> => {
+    const existing = made.get(app) ?? make(app)
+    made.set(app, existing)
+    return existing
+  }
+}
+const first = once((app) => newTask(app, 'first of the ground'))
+const second = once((app) => newTask(app, 'second of the ground'))
+
+const create = async (app: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'task_create',
+  args: {
+    title: `created in turn ${turn}`,
+    description: `words of turn${turn}`,
+    project: `project-${turn}`,
+    labels: ['swept', 'new'],
+    parent_id: await first(app),
+    depends_on: [await first(app), await second(app)],
+  },
+})
+
+const update = async (app: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'task_update',
+  args: {
+    task_id: await newTask(app, `to update in turn ${turn}`, { labels: ['old'], depends_on: [await first(app)] }),
+    description: `other words of turn${turn}`,
+    labels: ['swept', `turn-${turn}`],
+    depends_on: [await second(app)],
+    status: 'todo',
+  },
+})
+
+const thought = async (app: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'thought_record',
+  args: {
+    task_id: await first(app),
+    type: 'decision',
+    content: `thought of turn ${turn}`,
+    blockers: ['one'],
+    metadata: { turn },
+  },
+})
+
+const sessionStart = async (app: TestApp): Promise<SweptCall> => ({
+  tool: 'audit_session_start',
+  args: { task_id: await first(app), auditor_id: 'auditor', scope: 'deep' },
+})
+
+const finalize = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const session = await app.ask<{ session_id: string }>('audit_session_start', (await sessionStart(app)).args)
+  await app.ask('thought_record', (await thought(app, turn)).args)
+  return { tool: 'merkle_finalize', args: { session_id: session.session_id } }
+}
+
+const createKey = async (_: TestApp, turn: number): Promise<SweptCall> => ({
+  tool: 'api_key_create',
+  args: { name: `agent-${turn}`, scopes: ['task:read'] },
+})
+
+const revokeKey = async (app: TestApp, turn: number): Promise<SweptCall> => {
+  const { id } = await app.ask<{ id: string }>('api_key_create', { name: `revoked-${turn}` })
+  return { tool: 'api_key_revoke', args: { key: id } }
+}
+
+const refused = async (app: TestApp): Promise<SweptCall> => ({
+  tool: 'task_update',
+  args: { task_id: await first(app), status: 'done' },
+})
+
+const read = async (app: TestApp): Promise<SweptCall> => ({
+  tool: 'task_get',
+  args: { task_id: await first(app), include_thought_trail: true },
+})
+
+type Make = (app: TestApp, turn: number) => Promise<SweptCall>
+const alone =
+  (make: Make): Operation['prepare'] =>
+  async (app, turn) => [await make(app, turn)]
+const together =
+  (...makes: readonly Make[]): Operation['prepare'] =>
+  async (app, turn) => {
+    const calls: SweptCall[] = []
+    for (const [index, make] of makes.entries()) calls.push(await make(app, turn * 100 + index))
+    return calls
+  }
+
+const strict = { 'audit.read_records': 'strict' } as const
+
+export const operations: readonly Operation[] = [
+  { name: 'task_create', kind: 'write', prepare: alone(create) },
+  { name: 'task_update', kind: 'write', prepare: alone(update) },
+  { name: 'thought_record', kind: 'write', prepare: alone(thought) },
+  { name: 'audit_session_start', kind: 'write', prepare: alone(sessionStart) },
+  { name: 'merkle_finalize', kind: 'write', prepare: alone(finalize) },
+  { name: 'api_key_create', kind: 'write', prepare: alone(createKey) },
+  { name: 'api_key_revoke', kind: 'write', prepare: alone(revokeKey) },
+  { name: 'a refused call', kind: 'refused', prepare: alone(refused) },
+  { name: 'a batch of reads', kind: 'read', prepare: together(read, read, read, read, read) },
+  { name: 'a batch of strict reads', kind: 'read', config: strict, prepare: together(read, read, read) },
+  {
+    name: 'several writes in one commit',
+    kind: 'write',
+    prepare: together(create, thought, update, create, thought, finalize, createKey, revokeKey),
+  },
+]

@@ -1,0 +1,60 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { stopServer } from './run-node.ts'
+
+export const castellan = resolve('bin/castellan')
+
+export type RealServer = Readonly<{ url: string; dataDir: string; stop(): Promise<void> }>
+
+export function newDataDir(): string {
+  return mkdtempSync(join(tmpdir(), 'castellan-e2e-'))
+}
+
+/** The program as people start it, on a data directory of its own and a free port. */
+export async function startRealServer(
+  options: { env?: Record<string, string>; args?: readonly string[] } = {},
+): Promise<RealServer> {
+  const dataDir = newDataDir()
+  writeSkills(dataDir)
+  const args = ['serve', '--port', '0', '--json', '--data-dir', dataDir, ...(options.args ?? [])]
+  const child = spawn(castellan, args, {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    cwd: dataDir,
+    env: { ...process.env, CASTELLAN_LOG_LEVEL: 'warn', ...options.env },
+  })
+  const ended = once(child, 'exit').then(([code]): never => {
+    throw new Error(`castellan serve ended with ${String(code)} before it said where it listens`)
+  })
+  ended.catch(() => {})
+  const printed = once(child.stdout, 'data').then(([chunk]) => JSON.parse(String(chunk)) as { url: string })
+  const { url } = await Promise.race([printed, ended])
+  return {
+    url,
+    dataDir,
+    async stop() {
+      await stopServer(child)
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Two skills, one with a folder below it and a binary file. */
+export function writeSkills(root: string): void {
+  const files: Record<string, string | Uint8Array> = {
+    'review-notes/SKILL.md': skillText('review-notes', 'How to review notes.'),
+    'review-notes/references/guide.md': '# Guide\n',
+    'review-notes/assets/dot.png': Uint8Array.from([0x89, 0x50, 0x4e, 0x47, 0xff, 0xfe]),
+    'write-summary/SKILL.md': skillText('write-summary', 'How to write a summary.'),
+  }
+  for (const [path, content] of Object.entries(files)) {
+    const target = join(root, '.agents', 'skills', path)
+    mkdirSync(dirname(target), { recursive: true })
+    writeFileSync(target, content)
+  }
+}
+
+const skillText = (name: string, description: string): string =>
+  `---\nname: ${name}\ndescription: ${description}\n---\n\n# ${name}\n\nRead references/guide.md first.\n`
