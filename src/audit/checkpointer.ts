@@ -27,7 +27,7 @@ export function createCheckpointer(deps: {
   intervalMs: number
   logger: Logger
 }): Checkpointer {
-  const written = new Map<TenantId, number>()
+  const last = new Map<TenantId, Statement>()
   const problems = new Map<TenantId, string>()
   let current: Promise<void> | undefined
   let closed = false
@@ -57,34 +57,38 @@ export function createCheckpointer(deps: {
   }
 
   async function checkpointTenant(tenant: TenantId): Promise<void> {
-    const { size, peaks } = await deps.log.head(deps.read, tenant)
-    const last = written.get(tenant)
-    if (last === size || problems.has(tenant)) return
-    if (last === undefined && !(await extendsStored(tenant, size))) {
-      problems.set(
-        tenant,
-        `The log of tenant '${tenant}' does not extend its last checkpoint: entries were removed or rewritten.`,
-      )
-      return
+    if (problems.has(tenant)) return
+    try {
+      const { size, peaks } = await deps.log.head(deps.read, tenant)
+      const root = rootOf(size, peaks)
+      const before = last.get(tenant) ?? (await readStored(tenant))
+      if (before !== undefined && !(await isExtended(tenant, before, { size, root }))) throw notExtended(tenant)
+      if (last.get(tenant)?.size === size) return
+      const origin = checkpointOrigin(deps.logId, tenant)
+      await deps.checkpoints.write(tenant, signCheckpoint({ origin, size, root }, deps.signer))
+      last.set(tenant, { size, root })
+    } catch (error) {
+      if (!(error instanceof AppError && error.code === 'ERR_LOG_INVALID')) throw error
+      problems.set(tenant, error.message)
     }
-    const origin = checkpointOrigin(deps.logId, tenant)
-    await deps.checkpoints.write(tenant, signCheckpoint({ origin, size, root: rootOf(size, peaks) }, deps.signer))
-    written.set(tenant, size)
   }
 
-  /** Asked once per tenant and start: afterwards this process is the one that writes both. */
-  async function extendsStored(tenant: TenantId, size: number): Promise<boolean> {
+  async function readStored(tenant: TenantId): Promise<Statement | undefined> {
     const note = await deps.checkpoints.read(tenant)
-    if (note === undefined) return true
+    if (note === undefined) return undefined
     try {
-      const stored = openCheckpoint(note, deps.signer.verifierKey)
-      if (stored.size > size) return false
-      return (await deps.rootAt(deps.read, tenant, stored.size)).equals(stored.root)
+      return openCheckpoint(note, deps.signer.verifierKey)
     } catch (error) {
-      // A store that fails for a moment says nothing about the log; the next run asks again.
-      if (error instanceof AppError && error.code !== 'ERR_STORE_UNAVAILABLE') return false
+      if (error instanceof AppError) throw unreadable(tenant)
       throw error
     }
+  }
+
+  /** Asked each time: whoever meddles with the store does not wait for this process to end. */
+  async function isExtended(tenant: TenantId, before: Statement, now: Statement): Promise<boolean> {
+    if (before.size > now.size) return false
+    const root = before.size === now.size ? now.root : await deps.rootAt(deps.read, tenant, before.size)
+    return root.equals(before.root)
   }
 
   const timer = setInterval(() => void run(), deps.intervalMs)
@@ -101,3 +105,14 @@ export function createCheckpointer(deps: {
     },
   }
 }
+
+type Statement = Readonly<{ size: number; root: Buffer }>
+
+const notExtended = (tenant: TenantId): AppError =>
+  new AppError(
+    'ERR_LOG_INVALID',
+    `The log of tenant '${tenant}' does not extend its last checkpoint: entries were removed or rewritten.`,
+  )
+
+const unreadable = (tenant: TenantId): AppError =>
+  new AppError('ERR_LOG_INVALID', `The checkpoint of tenant '${tenant}' cannot be read: its file was altered.`)

@@ -11,6 +11,9 @@ export type LogEntry = Readonly<{
   recordHash: string | null
 }>
 
+/** An entry with its record as the bytes that are hashed: what a verifier reads. */
+export type RawLogEntry = Readonly<Omit<LogEntry, 'record'> & { record: Uint8Array }>
+
 export type NewLogEntry = Readonly<{
   atMs: number
   record: string
@@ -28,6 +31,7 @@ export type LogStore = Readonly<{
   head(unit: ReadUnit, tenant: TenantId): Promise<LogHead>
   /** Entries from `fromSeq` in order, at most `limit`. */
   entries(unit: ReadUnit, tenant: TenantId, fromSeq: number, limit: number): Promise<LogEntry[]>
+  rawEntries(unit: ReadUnit, tenant: TenantId, fromSeq: number, limit: number): Promise<RawLogEntry[]>
   /** The node columns of the given positions; a missing position is missing in the map. */
   nodes(unit: ReadUnit, tenant: TenantId, seqs: readonly number[]): Promise<Map<number, Uint8Array>>
   /** Hashes of the trail records of one task in `[fromSeq, toSeq)`, with their positions. */

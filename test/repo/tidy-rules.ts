@@ -148,10 +148,4 @@ export const tidyExceptions: readonly TidyException[] = [
     sizeMax: 431,
     reason: 'One service; its reading half can become a file of its own.',
   },
-  {
-    path: 'src/domains/trail/trail-service.ts',
-    rule: 'file-length',
-    sizeMax: 419,
-    reason: 'One service; its sessions can become a file of their own.',
-  },
 ]

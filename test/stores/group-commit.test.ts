@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
 import { limits } from '../../src/contract/limits.ts'
-import { type TenantId, tenantId } from '../../src/contract/principal.ts'
+import type { TenantId } from '../../src/contract/principal.ts'
 import type { WriteUnit } from '../../src/contract/unit.ts'
 import { installFaultPlan } from '../../src/kernel/fault.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
@@ -17,8 +17,6 @@ describe.each(dialects)('group commit in %s', (dialect) => {
   let errors: string[]
   const points: string[] = []
   const logger: Logger = { debug() {}, info() {}, warn() {}, error: (message) => void errors.push(message) }
-  /** The queue in front of the commits is the same code in both, so its limits are tried where writing is quick. */
-  const queueTested = dialect === 'SQLite'
   const commits = () => points.filter((point) => point === 'store.commit.before').length
 
   beforeEach(async () => {
@@ -220,15 +218,6 @@ describe.each(dialects)('group commit in %s', (dialect) => {
     expect(commits()).toBe(3)
   })
 
-  it.runIf(queueTested)('makes a caller wait once too many soon ones are pending, and loses none', async () => {
-    const count = limits.readRecordsPendingMax
-    const answers = range(count).map((record) => appendSoon(record))
-    expect(answers.findIndex((answer) => answer !== undefined)).toBe(count - 1)
-    await answers.at(-1)
-    await database.flush()
-    expect((await log.head(database.read, ACME)).size).toBe(count)
-  })
-
   it('reports a soon one that failed and keeps its neighbours', async () => {
     void appendSoon('a')
     void database.writeSoon(ACME, () => Promise.reject(new Error('mine')))
@@ -250,17 +239,6 @@ describe.each(dialects)('group commit in %s', (dialect) => {
     await Promise.all(writers)
     await database.flush()
   })
-
-  it.runIf(queueTested)(
-    'refuses writes beyond the queue',
-    async () => {
-      const writes = range(limits.writeQueueMax + 1).map((record) => append(record, tenantId('flood')))
-      await expect(writes.pop()).rejects.toMatchObject({ code: 'ERR_BUSY' })
-      await Promise.all(writes)
-      expect((await log.head(database.read, tenantId('flood'))).size).toBe(limits.writeQueueMax)
-    },
-    120_000,
-  )
 
   it('closes after everything it took, and takes nothing more', async () => {
     const writes = range(300).map((record) => append(record))

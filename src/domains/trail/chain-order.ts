@@ -19,7 +19,8 @@ export type ChainedThought = Readonly<{
   previousHash: string | null
 }>
 
-type Chain = { seen: number; hashes: Map<number, string> }
+/** `last` is the thought that came last; `others` are those that a thought may still refer to, out of order. */
+type Chain = { seen: number; lastPosition: number; lastHash: string; others: Map<number, string> | undefined }
 
 /** `fromStart`: the verified part begins with the log, so that every chain must begin with its first thought. */
 export function createChainOrder(fromStart: boolean): ChainOrder {
@@ -29,11 +30,23 @@ export function createChainOrder(fromStart: boolean): ChainOrder {
   function chainOf(taskNumber: number, position: number): Chain {
     let chain = chains.get(taskNumber)
     if (chain === undefined) {
-      chain = { seen: fromStart ? 0 : position - 1, hashes: new Map() }
+      chain = { seen: fromStart ? 0 : position - 1, lastPosition: 0, lastHash: '', others: undefined }
       chains.set(taskNumber, chain)
     }
     return chain
   }
+
+  function append(chain: Chain, position: number, hash: string): void {
+    if (chain.lastPosition !== position - 1 && chain.lastPosition !== 0) {
+      chain.others ??= new Map()
+      chain.others.set(chain.lastPosition, chain.lastHash)
+    }
+    chain.lastPosition = position
+    chain.lastHash = hash
+  }
+
+  const hashAt = (chain: Chain, position: number): string | undefined =>
+    chain.lastPosition === position ? chain.lastHash : chain.others?.get(position)
 
   return {
     link({ taskNumber, chainPosition: position, hash, previousHash }) {
@@ -44,9 +57,8 @@ export function createChainOrder(fromStart: boolean): ChainOrder {
         chain.seen += gap
       }
       chain.seen++
-      const before = chain.hashes.get(position - 1)
-      chain.hashes.delete(position - 1)
-      chain.hashes.set(position, hash)
+      const before = position > 1 ? hashAt(chain, position - 1) : undefined
+      append(chain, position, hash)
       if (position === 1 && previousHash !== null) return ['null', previousHash]
       if (before !== undefined && before !== previousHash) return [before, String(previousHash)]
       return chain.seen === position ? undefined : [hash, before ?? String(previousHash)]
@@ -54,7 +66,7 @@ export function createChainOrder(fromStart: boolean): ChainOrder {
     pass(taskNumber, position, hash) {
       const chain = chainOf(taskNumber, position)
       chain.seen++
-      chain.hashes.set(position, hash)
+      append(chain, position, hash)
     },
     passUnknown(count) {
       unknown += count

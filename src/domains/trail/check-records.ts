@@ -1,4 +1,4 @@
-import type { LogEntry } from '../../audit/ports.ts'
+import type { RawLogEntry } from '../../audit/ports.ts'
 import { HASH_BYTES } from '../../audit/tree.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
@@ -7,7 +7,7 @@ import { sha256Hex } from '../../kernel/hash.ts'
 import { formatTaskId, parseNumberedId } from '../tasks/rules.ts'
 import { createChainOrder } from './chain-order.ts'
 import { inScope, MISSING, type RecordScope, type Tally, type TracedRecord, UNKNOWN } from './chain-report.ts'
-import { firstEffectAt, onlyTaskEffect, subjectOf, taskOf, trailEffect } from './log-text.ts'
+import { firstEffectAt, latin1Of, onlyTaskEffect, subjectOf, taskOf, trailEffect } from './log-text.ts'
 import type { Thought, TrailStore } from './ports.ts'
 import { thoughtBody, thoughtHash, thoughtTexts } from './thought-hash.ts'
 import type { ThoughtRows } from './thought-rows.ts'
@@ -43,7 +43,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
   let lookups = 0
   let logDamage = 0
 
-  function judge(entry: LogEntry, record: JudgedRecord, problem: Mismatch | undefined): void {
+  function judge(entry: RawLogEntry, record: JudgedRecord, problem: Mismatch | undefined): void {
     const { kind, task, hash, chainPosition } = record
     deps.onHash(hash)
     const wrong = problem ?? entryProblem(entry, task, hash)
@@ -58,26 +58,19 @@ export function createRecordCheck(deps: RecordCheckDeps) {
   }
 
   /** What is wrong with the entry around a record that is right in itself. */
-  function entryProblem(entry: LogEntry, task: number, hash: string): Mismatch | undefined {
+  function entryProblem(entry: RawLogEntry, task: number, hash: string): Mismatch | undefined {
     if (entry.recordHash !== hash || entry.taskNumber !== task) return [hash, entry.recordHash ?? MISSING]
     if (entry.seq < deps.headSize) return undefined
     logDamage++
     return [MISSING, hash]
   }
 
-  /** The usual case without parsing: the row gives exactly the text that the entry holds. */
-  function checkUsual(entry: LogEntry, task: number): boolean {
+  /** The usual thought, without parsing: the row gives exactly the text that the entry holds. */
+  function checkUsualThought(entry: RawLogEntry, text: string): boolean {
     const row = rows.next()
-    if (row?.logSeq === entry.seq) return checkUsualThought(entry, row)
-    const found = onlyTaskEffect(entry.record)
-    if (found === undefined || sha256Hex(found.body) !== found.hash) return false
-    judge(entry, { kind: found.kind, task, hash: found.hash, chainPosition: null }, undefined)
-    return true
-  }
-
-  function checkUsualThought(entry: LogEntry, row: Thought): boolean {
+    if (row?.logSeq !== entry.seq) return false
     const texts = textsOf(row)
-    if (texts === undefined || !entry.record.startsWith(texts.effect, firstEffectAt(entry.record))) return false
+    if (texts === undefined || !isEffectAt(text, firstEffectAt(text), texts)) return false
     if (sha256Hex(texts.hashed) !== row.hash) return false
     rows.takeNext()
     const { taskNumber: task, hash, chainPosition } = row
@@ -85,7 +78,25 @@ export function createRecordCheck(deps: RecordCheckDeps) {
     return true
   }
 
-  async function checkParsed(entry: LogEntry, task: number): Promise<void> {
+  /** The usual task record: the text of its body gives the hash beside it. */
+  function checkUsualTask(entry: RawLogEntry, text: string, task: number): boolean {
+    const found = onlyTaskEffect(text)
+    if (found === undefined || sha256Hex(found.body) !== found.hash) return false
+    judge(entry, { kind: found.kind, task, hash: found.hash, chainPosition: null }, undefined)
+    return true
+  }
+
+  function check(entry: RawLogEntry): Promise<void> | undefined {
+    const text = latin1Of(entry.record)
+    if (checkUsualThought(entry, text)) return undefined
+    const task = subjectOf(text)
+    if (task !== undefined && inScope(scope, task))
+      return checkUsualTask(entry, text, task) ? undefined : checkParsed(entry, task)
+    if (entry.taskNumber !== null && inScope(scope, entry.taskNumber)) misplaced(entry)
+    return undefined
+  }
+
+  async function checkParsed(entry: RawLogEntry, task: number): Promise<void> {
     const effect = trailEffect(entry)
     if (effect === undefined) return
     const hash = String(effect.hash)
@@ -100,7 +111,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
     judge(entry, { kind: effect.kind, task, hash, chainPosition }, problem)
   }
 
-  async function thoughtProblem(entry: LogEntry, body: Body, task: number): Promise<Mismatch | undefined> {
+  async function thoughtProblem(entry: RawLogEntry, body: Body, task: number): Promise<Mismatch | undefined> {
     const row = await rows.take(parseNumberedId('Θ', String(body['thought_id'])) ?? -1)
     const hash = String(body['hash'])
     const chainPosition = Number(body['chain_position'])
@@ -112,13 +123,13 @@ export function createRecordCheck(deps: RecordCheckDeps) {
   }
 
   /** The index gives the entry to a task of the scope, and its record says otherwise. */
-  function misplaced(entry: LogEntry): void {
+  function misplaced(entry: RawLogEntry): void {
     const actualHash = entry.recordHash ?? UNKNOWN
     tally.bad({ expectedHash: MISSING, actualHash, what: 'unknown', chainPosition: null }, entry.seq)
   }
 
   /** An entry whose record is not the one that was hashed. Whose it was is told by its index, its text, or its row. */
-  async function checkDamaged(entry: LogEntry, leaf: string): Promise<void> {
+  async function checkDamaged(entry: RawLogEntry, leaf: string): Promise<void> {
     const effect = trailEffect(entry)
     const claims = [entry.taskNumber, effect === undefined ? null : taskOf(effect)].filter((task) => task !== null)
     const isOurs = claims.some((task) => inScope(scope, task))
@@ -183,16 +194,10 @@ export function createRecordCheck(deps: RecordCheckDeps) {
 
   return {
     /** Undefined when the entry is done with: only the unusual ones are waited for. */
-    entry(entry: LogEntry, leafIntact: boolean, leaf: () => string): Promise<void> | undefined {
+    entry(entry: RawLogEntry, leafIntact: boolean, leaf: () => string): Promise<void> | undefined {
       if (entry.seq < scope.fromSeq || entry.seq >= scope.toSeq) return undefined
       if (!leafIntact) return checkDamaged(entry, leaf())
-      const task = subjectOf(entry.record)
-      if (task === undefined || !inScope(scope, task)) {
-        if (entry.taskNumber !== null && inScope(scope, entry.taskNumber)) misplaced(entry)
-        return undefined
-      }
-      if (rows.isDry()) return rows.fill().then(() => (checkUsual(entry, task) ? undefined : checkParsed(entry, task)))
-      return checkUsual(entry, task) ? undefined : checkParsed(entry, task)
+      return rows.isDry() ? rows.fill().then(() => check(entry)) : check(entry)
     },
     lost,
     /** Rows that no entry speaks of. */
@@ -218,7 +223,7 @@ const hashOfBody = (body: Body): string =>
   })
 
 /** How the row of a thought differs from what the log says: by the document's hash where that shows it. */
-function rowProblem(entry: LogEntry, body: Body, row: Thought | undefined): Mismatch | undefined {
+function rowProblem(entry: RawLogEntry, body: Body, row: Thought | undefined): Mismatch | undefined {
   const hash = String(body['hash'])
   if (row === undefined) return [hash, MISSING]
   const texts = textsOf(row)
@@ -229,6 +234,14 @@ function rowProblem(entry: LogEntry, body: Body, row: Thought | undefined): Mism
   const [expected, actual] = [canonicalJson(body), canonicalJson(thoughtBody(row))]
   if (expected !== actual) return [sha256Hex(expected), sha256Hex(actual)]
   return row.logSeq === entry.seq ? undefined : [hash, MISSING]
+}
+
+/** The bytes of Θ, which is the only character beyond ASCII when the caller wrote none. */
+const THETA_LATIN1 = '\u00ce\u0098'
+
+function isEffectAt(latin1: string, at: number, { head, tail }: ReturnType<typeof thoughtTexts>): boolean {
+  if (latin1.startsWith(head + THETA_LATIN1 + tail, at)) return true
+  return latin1.startsWith(Buffer.from(`${head}Θ${tail}`, 'utf8').toString('latin1'), at)
 }
 
 /** Undefined for a row that cannot be written as text any more: no program wrote it so. */

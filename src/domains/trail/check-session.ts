@@ -1,11 +1,11 @@
-import type { LogEntry } from '../../audit/ports.ts'
+import type { RawLogEntry } from '../../audit/ports.ts'
 import { createSessionTree } from '../../audit/session-tree.ts'
 import { canonicalJson, type Json } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { formatSessionId, formatTaskId } from '../tasks/rules.ts'
 import { MISSING, UNKNOWN } from './chain-report.ts'
-import { effectsOf } from './log-text.ts'
+import { effectsOf, latin1Of } from './log-text.ts'
 import type { AuditSession } from './ports.ts'
 
 /** A session's start and its end, as the log keeps them. */
@@ -49,8 +49,8 @@ export function createSessionCheck(session: AuditSession, whole: boolean) {
 
   return {
     /** Of every entry, in the scope or not. */
-    entry({ record }: LogEntry): void {
-      if (!record.includes('"kind":"session_')) return
+    entry({ record }: RawLogEntry): void {
+      if (!latin1Of(record).includes('"kind":"session_')) return
       for (const { kind, body } of effectsOf(record)) {
         if (!expected.has(kind) || body['session_id'] !== id) continue
         if (found.has(kind)) repeated = kind

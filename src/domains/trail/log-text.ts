@@ -1,8 +1,11 @@
-import type { LogEntry } from '../../audit/ports.ts'
+import type { RawLogEntry } from '../../audit/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { parseNumberedId } from '../tasks/rules.ts'
 
-/** What a verifier reads out of the canonical text of a log record. */
+/**
+ * What a verifier reads out of the canonical text of a log record, as far as possible without parsing it. Bytes are read
+ * as Latin-1, which costs a copy and no decoding: where all is ASCII it is the text itself.
+ */
 export type Effect = Readonly<{
   kind: string
   subject?: string
@@ -11,51 +14,54 @@ export type Effect = Readonly<{
 }>
 
 const SUBJECT = '"subject":"task:'
-const EFFECTS = ',"effects":[{"body":'
+const EFFECTS = ',"effects":['
+const BODY = '{"body":'
+
+const bufferOf = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+
+export const latin1Of = (bytes: Uint8Array): string => bufferOf(bytes).toString('latin1')
 
 /**
  * The task of the trail record in an intact entry; undefined when it holds none. Nothing that a caller wrote can stand
  * after the subject of the record, and inside a text the quotes would be escaped.
  */
-export function subjectOf(record: string): number | undefined {
-  const at = record.lastIndexOf(SUBJECT)
+export function subjectOf(latin1: string): number | undefined {
+  const at = latin1.lastIndexOf(SUBJECT)
   if (at === -1) return undefined
   const begin = at + SUBJECT.length
-  return Number(record.slice(begin, record.indexOf('"', begin)))
+  return Number(latin1.slice(begin, latin1.indexOf('"', begin)))
 }
 
-/** Where the first effect begins. What stands before it is ours: no caller's text can look like it. */
-export function firstEffectAt(record: string): number {
-  const at = record.indexOf(EFFECTS)
-  return at === -1 ? -1 : at + EFFECTS.length - '{"body":'.length
+/** Where the first effect of a record begins. What stands before it is ours: no caller can imitate it. */
+export function firstEffectAt(latin1: string): number {
+  const at = latin1.indexOf(EFFECTS)
+  return at === -1 ? latin1.length : at + EFFECTS.length
 }
 
-/** The text of the body of an entry's only effect, and its hash as written beside it; undefined when it is not so. */
-export function onlyTaskEffect(record: string): { body: string; hash: string; kind: string } | undefined {
-  const begin = firstEffectAt(record)
-  const subjectAt = record.lastIndexOf(SUBJECT)
-  if (begin === -1 || subjectAt < begin) return undefined
-  const tail = record.slice(subjectAt - TAIL_BEFORE_SUBJECT, subjectAt + TAIL_AFTER_SUBJECT)
-  const match = TAIL.exec(tail)
+/** The body of an entry's only effect, and its hash as written beside it; undefined when it is not of that form. */
+export function onlyTaskEffect(latin1: string): { body: Buffer; hash: string; kind: string } | undefined {
+  const bodyAt = firstEffectAt(latin1) + BODY.length
+  const subjectAt = latin1.lastIndexOf(SUBJECT)
+  const tailAt = subjectAt - TAIL_BEFORE_SUBJECT
+  if (tailAt < bodyAt) return undefined
+  const match = TAIL.exec(latin1.slice(tailAt, subjectAt + TAIL_AFTER_SUBJECT))
   if (match === null) return undefined
-  const bodyEnd = subjectAt - TAIL_BEFORE_SUBJECT + match.index
-  const body = record.slice(begin + '{"body":'.length, bodyEnd)
-  return { body, hash: match[1]!, kind: match[2]! }
+  return { body: Buffer.from(latin1.slice(bodyAt, tailAt), 'latin1'), hash: match[1]!, kind: match[2]! }
 }
 
 /** `,"hash":"<64 hex>","kind":"task_updated","subject":"task:12"}` and the end of the list. */
-const TAIL = /,"hash":"([0-9a-f]{64})","kind":"(task_created|task_updated)","subject":"task:[0-9]{1,15}"\}\]/
+const TAIL = /^,"hash":"([0-9a-f]{64})","kind":"(task_created|task_updated)","subject":"task:[0-9]{1,15}"\}\]/
 const TAIL_BEFORE_SUBJECT = ',"hash":"","kind":"task_created",'.length + 64
 const TAIL_AFTER_SUBJECT = SUBJECT.length + 18
 
 /** The trail record inside an entry; undefined when the text holds none, or none that can be read. */
-export function trailEffect(entry: LogEntry): Effect | undefined {
+export function trailEffect(entry: RawLogEntry): Effect | undefined {
   return effectsOf(entry.record).find((effect) => typeof effect.subject === 'string')
 }
 
-export function effectsOf(record: string): readonly Effect[] {
+export function effectsOf(record: Uint8Array): readonly Effect[] {
   try {
-    const parsed = JSON.parse(record) as { effects?: unknown }
+    const parsed = JSON.parse(bufferOf(record).toString('utf8')) as { effects?: unknown }
     return Array.isArray(parsed.effects) ? parsed.effects.filter(isEffect) : []
   } catch {
     return []

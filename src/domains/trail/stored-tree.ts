@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { LogEntry } from '../../audit/ports.ts'
+import type { RawLogEntry } from '../../audit/ports.ts'
 import { appendLeaf, emptyHead, HASH_BYTES, innerHash, rootOf, trailingZeros } from '../../audit/tree.ts'
 import type { DistrustedRange } from './chain-report.ts'
 
@@ -10,7 +10,7 @@ import type { DistrustedRange } from './chain-report.ts'
  */
 export type StoredTree = Readonly<{
   /** Answers whether the record is the one that its stored leaf was made from. Entries come in rising order. */
-  add(entry: LogEntry): boolean
+  add(entry: RawLogEntry): boolean
   size(): number
   /** What the leaf of the last entry should be, whatever is stored. */
   lastLeaf(): string
@@ -95,12 +95,12 @@ function nodeAt(stored: Buffer, level: number): string | undefined {
   return stored.length < end ? undefined : stored.toString('latin1', end - HASH_BYTES, end)
 }
 
-function createLeafHasher(): (record: string) => string {
+function createLeafHasher(): (record: Uint8Array) => string {
   let input = Buffer.alloc(8_192)
   return (record) => {
-    const bytesMax = 1 + record.length * 3
-    if (input.length < bytesMax) input = Buffer.alloc(2 ** Math.ceil(Math.log2(bytesMax)))
-    return hash('sha256', input.subarray(0, 1 + input.write(record, 1, 'utf8')), 'binary')
+    if (input.length <= record.length) input = Buffer.alloc(2 ** Math.ceil(Math.log2(record.length + 1)))
+    input.set(record, 1)
+    return hash('sha256', input.subarray(0, 1 + record.length), 'binary')
   }
 }
 
@@ -128,7 +128,7 @@ export function rootOrUndefined(size: number, peaks: Buffer | undefined): string
  * still give the known roots, every record is intact and only the nodes between are damaged.
  */
 export async function rootsFromLeaves(
-  pages: AsyncIterable<readonly LogEntry[]>,
+  pages: AsyncIterable<readonly RawLogEntry[]>,
   sizes: readonly number[],
 ): Promise<ReadonlyMap<number, string>> {
   const roots = new Map<number, string>()

@@ -46,11 +46,11 @@ export function thoughtBody(thought: Thought): Record<string, Json> {
 }
 
 /**
- * The same, as the two texts that a verifier compares: the effect as it stands in a canonical log record, and the text
- * under the document's hash. Both are written out because building objects for a serialiser costs three times as much;
- * a test holds them against `thoughtBody` and `thoughtHash`.
+ * The same, as the texts that a verifier compares: the effect as it stands in a canonical log record, in two parts with
+ * the Θ of the id between them, and the text under the document's hash. They are written out because building objects
+ * for a serialiser costs three times as much; a test holds them against `thoughtBody` and `thoughtHash`.
  */
-export function thoughtTexts(thought: Thought): { effect: string; hashed: string } {
+export function thoughtTexts(thought: Thought): { head: string; tail: string; hashed: string } {
   const content = JSON.stringify(thought.content)
   const previousHash = thought.previousHash === null ? 'null' : JSON.stringify(thought.previousHash)
   const recordedBy = JSON.stringify(thought.recordedBy)
@@ -58,18 +58,20 @@ export function thoughtTexts(thought: Thought): { effect: string; hashed: string
   const taskId = formatTaskId(thought.taskNumber)
   const type = JSON.stringify(thought.type)
   const hash = JSON.stringify(thought.hash)
-  let body = ''
-  if (thought.blockers !== null) body += `"blockers":${canonicalJson(thought.blockers)},`
-  if (thought.branch !== null) body += `"branch":${JSON.stringify(thought.branch)},`
-  body += `"chain_position":${thought.chainPosition}`
-  if (thought.commitSha !== null) body += `,"commit_sha":${JSON.stringify(thought.commitSha)}`
-  body += `,"content":${content},"hash":${hash}`
-  if (thought.metadata !== null) body += `,"metadata":${canonicalJson(thought.metadata)}`
-  body += `,"previous_hash":${previousHash},"recorded_at":"${recordedAt}","recorded_by":${recordedBy},"task_id":"${taskId}"`
-  if (thought.testsRun !== null) body += `,"tests_run":${canonicalJson(thought.testsRun)}`
-  body += `,"thought_id":"${formatThoughtId(thought.number)}","type":${type}`
+  let head = '{"body":{'
+  if (thought.blockers !== null) head += `"blockers":${canonicalJson(thought.blockers)},`
+  if (thought.branch !== null) head += `"branch":${JSON.stringify(thought.branch)},`
+  head += `"chain_position":${thought.chainPosition}`
+  if (thought.commitSha !== null) head += `,"commit_sha":${JSON.stringify(thought.commitSha)}`
+  head += `,"content":${content},"hash":${hash}`
+  if (thought.metadata !== null) head += `,"metadata":${canonicalJson(thought.metadata)}`
+  head += `,"previous_hash":${previousHash},"recorded_at":"${recordedAt}","recorded_by":${recordedBy},"task_id":"${taskId}"`
+  if (thought.testsRun !== null) head += `,"tests_run":${canonicalJson(thought.testsRun)}`
+  const number = formatThoughtId(thought.number).slice(1)
+  const subject = `"subject":"task:${thought.taskNumber}"`
   return {
-    effect: `{"body":{${body}},"hash":${hash},"kind":"thought_recorded","subject":"task:${thought.taskNumber}"}`,
+    head: `${head},"thought_id":"`,
+    tail: `${number}","type":${type}},"hash":${hash},"kind":"thought_recorded",${subject}}`,
     hashed: `{"task_id":"${taskId}","type":${type},"content":${content},"previous_hash":${previousHash},"recorded_at":"${recordedAt}","recorded_by":${recordedBy}}`,
   }
 }

@@ -24,7 +24,7 @@ const AT_ONCE_MAX = 2_000
 const TASKS_AT_ONCE_MAX = 500
 
 export function createThoughtRows(
-  trail: Pick<TrailStore, 'listThoughts'>,
+  trail: Pick<TrailStore, 'listThoughts' | 'countThoughts'>,
   unit: ReadUnit,
   tenant: TenantId,
   scope: RecordScope,
@@ -41,9 +41,8 @@ export function createThoughtRows(
   async function readAtOnce(tasks: ReadonlySet<number>): Promise<boolean> {
     if (tasks.size > TASKS_AT_ONCE_MAX) return false
     const filter = { taskNumbers: [...tasks] }
-    const rows = await trail.listThoughts(unit, tenant, filter, { limit: AT_ONCE_MAX + 1, offset: 0 })
-    if (rows.length > AT_ONCE_MAX) return false
-    page = rows.filter(belongs)
+    if ((await trail.countThoughts(unit, tenant, filter)) > AT_ONCE_MAX) return false
+    page = (await trail.listThoughts(unit, tenant, filter, { limit: AT_ONCE_MAX, offset: 0 })).filter(belongs)
     finished = true
     return true
   }

@@ -109,7 +109,7 @@ export function createTrailService(deps: {
         ...(input.task_id === undefined ? {} : { task_id: input.task_id }),
         ...(input.session_id === undefined ? {} : { session_id: input.session_id }),
         thought_count: await trail.countThoughts(unit, tenant, filter),
-        thoughts: thoughts.map(toListed),
+        thoughts: thoughts.map((thought) => toListed(requireReadable(thought))),
         ...(report === undefined ? {} : chainVerdict(report)),
       }
     })
@@ -238,6 +238,19 @@ function toFilter({ scope }: NamedScope, type: ThoughtType | undefined): Thought
     ...(Number.isFinite(scope.toSeq) ? { toSeq: scope.toSeq } : {}),
     ...(type === undefined ? {} : { type }),
   }
+}
+
+/** A row that no program wrote so: it can be verified, and not be shown. */
+function requireReadable(thought: Thought): Thought {
+  const isList = (value: unknown) => value === null || Array.isArray(value)
+  const { testsRun, blockers, metadata, recordedAtMs } = thought
+  const hasTime = !Number.isNaN(new Date(recordedAtMs).getTime())
+  if (isList(testsRun) && isList(blockers) && typeof metadata === 'object' && hasTime) return thought
+  throw new AppError(
+    'ERR_LOG_INVALID',
+    `Thought '${formatThoughtId(thought.number)}' is damaged in the store. Use audit_verify_chain to see what else is.`,
+    { thought_id: formatThoughtId(thought.number) },
+  )
 }
 
 const toListed = (thought: Thought) => ({

@@ -1,5 +1,5 @@
 import { openCheckpoint } from '../../audit/checkpoint.ts'
-import type { CheckpointStore, LogEntry, LogHead, LogStore } from '../../audit/ports.ts'
+import type { CheckpointStore, LogHead, LogStore, RawLogEntry } from '../../audit/ports.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
@@ -27,8 +27,8 @@ import { createThoughtRows } from './thought-rows.ts'
 const PAGE = 500
 
 export type ChainVerifierDeps = Readonly<{
-  log: Pick<LogStore, 'head' | 'entries'>
-  trail: Pick<TrailStore, 'listThoughts'>
+  log: Pick<LogStore, 'head' | 'rawEntries'>
+  trail: Pick<TrailStore, 'listThoughts' | 'countThoughts'>
   checkpoints: Pick<CheckpointStore, 'read'>
   verifierKey: string
 }>
@@ -109,10 +109,10 @@ async function* readPages(
   tenant: TenantId,
   total: number,
   options: VerifyOptions,
-): AsyncGenerator<readonly LogEntry[]> {
+): AsyncGenerator<readonly RawLogEntry[]> {
   for (let from = 0; ; ) {
     options.signal.throwIfAborted()
-    const page = await deps.log.entries(unit, tenant, from, PAGE)
+    const page = await deps.log.rawEntries(unit, tenant, from, PAGE)
     if (page.length === 0) return
     yield page
     from = page.at(-1)!.seq + 1
@@ -137,7 +137,7 @@ async function judgeTree(the: {
   roots: ReadonlyMap<number, string | undefined>
   head: LogHead
   anchor: Anchor
-  pages(): AsyncIterable<readonly LogEntry[]>
+  pages(): AsyncIterable<readonly RawLogEntry[]>
   distrust: ReturnType<typeof createTally>['distrust']
 }) {
   const { tree, head, anchor } = the

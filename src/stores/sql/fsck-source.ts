@@ -115,7 +115,7 @@ export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore,
       for (const row of await session.all(projects, { tenant })) {
         yield {
           project: row.slug,
-          created_at: isoTime(row.created_at),
+          created_at: timeOf(row.created_at),
           created_by: row.created_by,
           task_count: row.task_count,
         }
@@ -139,14 +139,14 @@ export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore,
           priority: taskPriorities[row.priority_rank] ?? String(row.priority_rank),
           progress: row.progress,
           assignee: row.assignee,
-          labels: JSON.parse(row.labels) as string[],
+          labels: parsed(row.labels) as string[],
           estimate_hours: row.estimate_hours,
           blocked_reason: row.blocked_reason,
           depends_on: dependsOn.get(row.number) ?? [],
-          created_at: isoTime(row.created_at),
+          created_at: timeOf(row.created_at),
           created_by: row.created_by,
           sequence: row.sequence,
-          updated_at: isoTime(row.updated_at),
+          updated_at: timeOf(row.updated_at),
           updated_by: row.updated_by,
         }
       }
@@ -164,7 +164,7 @@ export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore,
           blockers: parsed(row.blockers),
           metadata: parsed(row.metadata),
           previous_hash: row.previous_hash,
-          recorded_at: isoTime(row.recorded_at),
+          recorded_at: timeOf(row.recorded_at),
           recorded_by: row.recorded_by,
           chain_position: row.chain_position,
           hash: row.hash,
@@ -180,13 +180,13 @@ export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore,
           auditor_id: row.auditor_id,
           reason: row.reason,
           scope: row.scope,
-          started_at: isoTime(row.started_at),
+          started_at: timeOf(row.started_at),
           started_by: row.started_by,
           start_seq: row.start_seq,
           merkle_root: row.merkle_root,
           tree_depth: row.tree_depth,
           leaf_count: row.leaf_count,
-          finalized_at: row.finalized_at === null ? null : isoTime(row.finalized_at),
+          finalized_at: row.finalized_at === null ? null : timeOf(row.finalized_at),
           end_seq: row.end_seq,
           finalized_task_id: row.only_task_number === null ? null : formatTaskId(row.only_task_number),
         }
@@ -195,4 +195,20 @@ export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore,
   }
 }
 
-const parsed = (text: string | null): unknown => (text === null ? null : JSON.parse(text))
+/** What cannot be read as what it should be is handed on as it is: the checker names it, it must not stop at it. */
+function parsed(text: string | null): unknown {
+  if (text === null) return null
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+function timeOf(ms: number): string {
+  try {
+    return isoTime(ms)
+  } catch {
+    return String(ms)
+  }
+}

@@ -35,6 +35,23 @@ const listEntries = statement<{ tenant: string; from_seq: number; limit: number 
     .orderBy('seq')
     .limit(arg('limit')),
 )
+const listRawEntries = statement<{ tenant: string; from_seq: number; limit: number }>()((db, arg, { dialect, sql }) =>
+  db
+    .selectFrom('log_entries')
+    .select([
+      'seq',
+      (dialect === 'sqlite' ? sql<Uint8Array>`cast(record as blob)` : sql<Uint8Array>`convert_to(record, 'UTF8')`).as(
+        'record',
+      ),
+      'nodes',
+      'task_number as taskNumber',
+      'record_hash as recordHash',
+    ])
+    .where('tenant', '=', arg('tenant'))
+    .where('seq', '>=', arg('from_seq'))
+    .orderBy('seq')
+    .limit(arg('limit')),
+)
 /** A proof needs at most two nodes per level, so the number of shapes is bounded by the height of the tree. */
 const nodesFamily = statementFamily<Record<string, string | number>, { seq: number; nodes: Uint8Array }>(
   (shape) => (db, arg) =>
@@ -99,6 +116,9 @@ export const sqlLogStore: LogStore = {
         recordHash: row.record_hash,
       }),
     )
+  },
+  async rawEntries(unit, tenant, fromSeq, limit) {
+    return await sessionOf(unit).all(listRawEntries, { tenant, from_seq: fromSeq, limit })
   },
   async nodes(unit, tenant, seqs) {
     const distinct = [...new Set(seqs)]

@@ -235,6 +235,16 @@ export const sqlTrailStore: TrailStore = {
 
 const jsonOrNull = (value: unknown): string | null => (value === null ? null : JSON.stringify(value))
 
+/** Text that is no JSON was not written by us; it is handed on as it is, for a verifier to see. */
+function readJson(text: string | null): unknown {
+  if (text === null) return null
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
 function toThought(row: ThoughtRow): Thought {
   return {
     number: row.number,
@@ -245,9 +255,9 @@ function toThought(row: ThoughtRow): Thought {
     content: row.content,
     branch: row.branch,
     commitSha: row.commit_sha,
-    testsRun: row.tests_run === null ? null : JSON.parse(row.tests_run),
-    blockers: row.blockers === null ? null : JSON.parse(row.blockers),
-    metadata: row.metadata === null ? null : JSON.parse(row.metadata),
+    testsRun: readJson(row.tests_run) as Thought['testsRun'],
+    blockers: readJson(row.blockers) as Thought['blockers'],
+    metadata: readJson(row.metadata) as Thought['metadata'],
     hash: row.hash,
     previousHash: row.previous_hash,
     recordedAtMs: row.recorded_at,

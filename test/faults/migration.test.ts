@@ -1,0 +1,58 @@
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, describe, expect, test } from 'vitest'
+import { installFaultPlan } from '../../src/kernel/fault.ts'
+import { migrations } from '../../src/stores/sql/migrations.ts'
+import { type DialectName, dialects, newPlace, type Place } from '../support/databases.ts'
+import { withClient } from '../support/postgres.ts'
+
+afterEach(() => installFaultPlan(undefined))
+
+type Shape = Readonly<{ version: number; objects: readonly string[] }>
+
+/** The version that a database says it has, and everything that is in it. */
+async function shapeOf(dialect: DialectName, { location }: Place): Promise<Shape> {
+  if (dialect === 'SQLite') {
+    const database = new DatabaseSync(location, { readOnly: true })
+    const { user_version } = database.prepare('PRAGMA user_version').get() as { user_version: number }
+    const rows = database.prepare('SELECT type, name, sql FROM sqlite_schema ORDER BY name').all()
+    database.close()
+    return { version: user_version, objects: rows.map((row) => JSON.stringify(row)) }
+  }
+  return await withClient(location, async (client) => {
+    const { rows } = await client.query('SELECT version FROM schema_version')
+    const columns = await client.query(
+      `SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 2`,
+    )
+    const indexes = await client.query(`SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1`)
+    return { version: rows[0].version, objects: [...columns.rows, ...indexes.rows].map((row) => JSON.stringify(row)) }
+  })
+}
+
+function failAtMigration(count: number): void {
+  let seen = 0
+  installFaultPlan((point) => {
+    if (point === 'store.migrate' && ++seen === count) throw new Error('planned')
+  })
+}
+
+describe.each(dialects)('%s', (dialect) => {
+  test('a migration that fails leaves the version before it, and the next start goes on from there', async () => {
+    const whole = await newPlace(dialect)
+    await (await whole.open()).close()
+    const complete = await shapeOf(dialect, whole)
+    expect(complete.version).toBe(migrations.length)
+    for (let count = 1; count <= migrations.length; count++) {
+      const expected = await newPlace(dialect)
+      await (await expected.open({ targetVersion: count - 1 })).close()
+      const place = await newPlace(dialect)
+      failAtMigration(count)
+      await expect(place.open()).rejects.toMatchObject({ code: 'ERR_INIT_FAILED' })
+      installFaultPlan(undefined)
+      expect(await shapeOf(dialect, place)).toEqual(await shapeOf(dialect, expected))
+      await (await place.open()).close()
+      expect(await shapeOf(dialect, place)).toEqual(complete)
+      for (const used of [expected, place]) used.remove()
+    }
+    whole.remove()
+  })
+})

@@ -1,0 +1,106 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+export const launcher = fileURLToPath(new URL('../../bin/castellan', import.meta.url))
+
+/** What came of a call: its answer, its failure, or nothing because the process ended. */
+export type Outcome =
+  | Readonly<{ kind: 'done'; answer: Record<string, unknown> }>
+  | Readonly<{ kind: 'failed'; code: string; isUnknown: boolean; message: string }>
+  | Readonly<{ kind: 'gone' }>
+
+/** A client with a `castellan mcp` of its own, as an editor has. */
+export type CastellanClient = Readonly<{
+  pid: number
+  call(tool: string, args?: object): Promise<Outcome>
+  stderr(): string
+  kill(signal: NodeJS.Signals): void
+  endInput(): void
+  /** The signal or the exit code. */
+  ended: Promise<NodeJS.Signals | number | null>
+}>
+
+export type LaunchOptions = Readonly<{
+  dataDir: string
+  args?: readonly string[]
+  environment?: Readonly<Record<string, string>>
+}>
+
+/** The configuration of whoever runs the tests must not reach the program under test. */
+export function cleanEnvironment(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
+  const inherited = Object.entries(process.env).filter(([name]) => !/^(CASTELLAN_|VITEST|NODE_OPTIONS)/.test(name))
+  return { ...Object.fromEntries(inherited), ...extra }
+}
+
+/** Starts a process and shakes hands; the process may be gone at any time, then `call` says so. */
+export async function startClient({ dataDir, args = [], environment }: LaunchOptions): Promise<CastellanClient> {
+  const all = ['mcp', '--tools', 'full', '--data-dir', dataDir, ...args]
+  return await connectClient(
+    spawn(launcher, all, { stdio: ['pipe', 'pipe', 'pipe'], env: cleanEnvironment(environment) }),
+  )
+}
+
+export async function connectClient(child: ChildProcess): Promise<CastellanClient> {
+  const waiting = new Map<number, (message: Message | undefined) => void>()
+  const errors: string[] = []
+  let lastId = 0
+  let isGone = false
+  child.stdin!.on('error', () => {})
+  child.stderr!.on('data', (chunk: Buffer) => errors.push(chunk.toString('utf8')))
+  createInterface({ input: child.stdout! }).on('line', (line) => {
+    const message = JSON.parse(line) as Message
+    waiting.get(message.id)?.(message)
+    waiting.delete(message.id)
+  })
+  const ended = once(child, 'close').then(([code, signal]): NodeJS.Signals | number | null => {
+    isGone = true
+    for (const resolve of waiting.values()) resolve(undefined)
+    waiting.clear()
+    return (signal as NodeJS.Signals | null) ?? (code as number | null)
+  })
+  const send = (message: object): void => void child.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  const request = (method: string, params: object): Promise<Message | undefined> =>
+    new Promise((resolve) => {
+      if (isGone) {
+        resolve(undefined)
+        return
+      }
+      waiting.set(++lastId, resolve)
+      send({ id: lastId, method, params })
+    })
+  const clientInfo = { name: 'fault-test', version: '1' }
+  await request('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo })
+  send({ method: 'notifications/initialized' })
+  return {
+    pid: child.pid!,
+    call: async (name, args = {}) => toOutcome(await request('tools/call', { name, arguments: args })),
+    stderr: () => errors.join(''),
+    kill: (signal) => void child.kill(signal),
+    endInput: () => void child.stdin!.end(),
+    ended,
+  }
+}
+
+type Envelope = Readonly<{ error: { code: string; message: string; details: { outcome?: string } } }>
+type Message = Readonly<{
+  id: number
+  result?: { structuredContent?: unknown; isError?: boolean }
+  error?: { message: string; data?: Partial<Envelope> }
+}>
+
+function toOutcome(message: Message | undefined): Outcome {
+  if (message === undefined) return { kind: 'gone' }
+  const { result, error } = message
+  if (result !== undefined && result.isError !== true) {
+    return { kind: 'done', answer: result.structuredContent as Record<string, unknown> }
+  }
+  const envelope = (result?.structuredContent ?? error?.data) as Partial<Envelope> | undefined
+  return {
+    kind: 'failed',
+    code: envelope?.error?.code ?? 'protocol error',
+    isUnknown: envelope?.error?.details.outcome === 'unknown',
+    message: envelope?.error?.message ?? error?.message ?? '',
+  }
+}
