@@ -22,7 +22,7 @@ const entries: fc.Arbitrary<CallEntry> = fc
     outcome: fc.constantFrom('ok', 'refused', 'failed', 'cancelled'),
     code: optional(text),
     durationMs: fc.double({ min: 0, max: 1e7, noNaN: true }),
-    effects: fc.array(fc.record({ kind: text, body }), { maxLength: 2 }),
+    effects: fc.array(fc.record({ kind: text, body, subject: optional(text), hash: optional(text) }), { maxLength: 2 }),
     content: optional(fc.record({ input: fc.jsonValue(), output: fc.jsonValue() })),
   })
   .map(({ actor, tenant, keyId, ...rest }) => {
@@ -37,6 +37,10 @@ it('writes the canonical form of what it says, whatever is in it', () => {
       const parsed = JSON.parse(record) as Record<string, unknown>
       expect(canonicalJson(parsed)).toBe(record)
       expect(parsed).toMatchObject({ call_id: entry.callId, tool: entry.tool, tenant: entry.principal.tenant, v: 1 })
+      for (const [index, effect] of entry.effects.entries()) {
+        const written = (parsed['effects'] as Record<string, unknown>[])[index]!
+        expect(canonicalJson(written)).toBe(canonicalJson(effect))
+      }
       expect(parsed['principal']).toMatchObject({ actor: entry.principal.actor, role: 'admin', tier: 'operator' })
       expect(parsed['duration_ms']).toBeCloseTo(entry.durationMs, 2)
     }),

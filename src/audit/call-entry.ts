@@ -51,12 +51,20 @@ function callRecord(call: CallEntry): string {
   if (code !== undefined) text += `,"code":${canonicalString(code)}`
   if (content !== undefined) text += `,"content":${canonicalJson(content)}`
   text += `,"door":${canonicalString(call.door)},"duration_ms":${Math.round(call.durationMs * 1000) / 1000}`
-  if (effects.length > 0) text += `,"effects":${canonicalJson(effects)}`
+  if (effects.length > 0) text += `,"effects":[${effects.map(effectText).join()}]`
   text += `,"input":"${call.inputDigest}","kind":"call","outcome":"${call.outcome}"`
   if (outputDigest !== undefined) text += `,"output":"${outputDigest}"`
   text += `,"principal":${principalText(call.principal)},"tenant":${canonicalString(call.principal.tenant)}`
   text += `,"tool":${canonicalString(call.tool)},"v":1`
   if (via !== undefined) text += `,"via":${canonicalString(via)}`
+  return `${text}}`
+}
+
+function effectText({ body, bodyText, hash, kind, subject }: EffectRecord): string {
+  let text = `{"body":${bodyText ?? canonicalJson(body)}`
+  if (hash !== undefined) text += `,"hash":${canonicalString(hash)}`
+  text += `,"kind":${canonicalString(kind)}`
+  if (subject !== undefined) text += `,"subject":${canonicalString(subject)}`
   return `${text}}`
 }
 

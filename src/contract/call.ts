@@ -11,6 +11,8 @@ export type EffectRecord = Readonly<{
   subject?: string
   hash?: string
   body: Readonly<Record<string, Json>>
+  /** The canonical JSON of `body`, from a maker that had to write it anyway. */
+  bodyText?: string
 }>
 
 export type Progress = Readonly<{ progress: number; total?: number; message?: string }>

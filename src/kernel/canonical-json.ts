@@ -34,12 +34,21 @@ export function canonicalJson(value: unknown): string {
   }
   const record = value as Record<string, unknown>
   let out = ''
-  for (const key of Object.keys(record).sort()) {
+  for (const key of sortedKeys(record)) {
     const member = record[key]
     if (member === undefined) continue
     out += `${out === '' ? '' : ','}${canonicalString(key)}:${canonicalJson(member)}`
   }
   return `{${out}}`
+}
+
+/** Sorting is most of the work for small objects, and records are mostly written in order already. */
+function sortedKeys(record: Record<string, unknown>): string[] {
+  const keys = Object.keys(record)
+  for (let index = 1; index < keys.length; index++) {
+    if (keys[index - 1]! > keys[index]!) return keys.sort()
+  }
+  return keys
 }
 
 export function canonicalString(value: string): string {

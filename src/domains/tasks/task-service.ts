@@ -346,7 +346,8 @@ export function createTaskService(deps: {
 }
 
 function recordTask(call: Call, kind: string, number: number, body: Record<string, Json>): void {
-  call.record({ kind, subject: `task:${number}`, hash: sha256Hex(canonicalJson(body)), body })
+  const bodyText = canonicalJson(body)
+  call.record({ kind, subject: `task:${number}`, hash: sha256Hex(bodyText), body, bodyText })
 }
 
 function requireTransition(before: Task, status: TaskStatus): void {
