@@ -38,10 +38,15 @@ export const methodBody = (method: string, params: unknown): string =>
 export const callBody = (tool: string, args: Readonly<Record<string, unknown>>): string =>
   methodBody('tools/call', { name: tool, arguments: args })
 
+const serverFailure = (text: string): Error => new Error(`the server answered an error: ${text.slice(0, 600)}`)
+
+/** A JSON-RPC error stands beside the id; further in, the word may be part of what a server says of itself. */
+const envelopeBytes = 160
+
 const failureOf = (answer: Answer): Error | null => {
   if (answer instanceof Error) return answer
-  if (!answer.includes('"error":{') && !answer.includes('"isError":true')) return null
-  return new Error(`the server answered an error: ${answer.toString('utf8').slice(0, 600)}`)
+  if (!answer.subarray(0, envelopeBytes).includes('"error":{') && !answer.includes('"isError":true')) return null
+  return serverFailure(answer.toString('utf8'))
 }
 
 const payloadOf = (answer: Buffer): string => {
@@ -58,10 +63,12 @@ export const request = (connection: Connection, method: string, params: unknown)
     const timer = setTimeout(() => reject(new Error(`no answer to ${method}`)), answerTimeoutMs)
     connection.send(methodBody(method, params), (answer) => {
       clearTimeout(timer)
-      const failure = failureOf(answer)
-      if (failure !== null) return reject(failure)
+      if (answer instanceof Error) return reject(answer)
       try {
-        resolve((JSON.parse(payloadOf(answer as Buffer)) as { result: Record<string, unknown> }).result)
+        const text = payloadOf(answer)
+        const { result } = JSON.parse(text) as { result?: Record<string, unknown> }
+        if (result === undefined || result['isError'] === true) throw serverFailure(text)
+        resolve(result)
       } catch (error) {
         reject(error)
       }

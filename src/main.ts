@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { commands } from './app/commands/index.ts'
 import { commandHelp, parseCommand } from './cli/command.ts'
 import { overview, unknownCommand } from './cli/overview.ts'
@@ -50,6 +51,7 @@ async function main(args: readonly string[]): Promise<number> {
       env: process.env,
       workingDirectory: process.cwd(),
       version,
+      program: fileURLToPath(new URL('../bin/castellan', import.meta.url)),
       stdin: process.stdin,
       stdout: process.stdout,
       ended: endSignal(),

@@ -56,6 +56,22 @@ CREATE VIRTUAL TABLE tasks_search USING fts5 (title, description, content='tasks
   columnsize=0, tokenize='porter unicode61 remove_diacritics 2');
 INSERT INTO tasks_search (tasks_search) VALUES ('rebuild');
 
+-- 5 index in bulk
+ALTER TABLE task_labels RENAME TO old_task_labels;
+CREATE TABLE task_labels (tenant TEXT NOT NULL, task_number INTEGER NOT NULL, label TEXT NOT NULL,
+  PRIMARY KEY (tenant, label, task_number)) WITHOUT ROWID;
+INSERT INTO task_labels (tenant, task_number, label)
+  SELECT tenant, task_number, label FROM old_task_labels;
+DROP TABLE old_task_labels;
+CREATE TABLE task_index (only_row INTEGER PRIMARY KEY CHECK (only_row = 0), indexed_to INTEGER NOT NULL);
+INSERT INTO task_index SELECT 0, coalesce(max(row_id), 0) FROM tasks;
+CREATE VIEW indexed_tasks AS SELECT row_id, title, description FROM tasks
+  WHERE row_id <= (SELECT indexed_to FROM task_index);
+DROP TABLE tasks_search;
+CREATE VIRTUAL TABLE tasks_search USING fts5 (title, description, content='indexed_tasks',
+  content_rowid='row_id', columnsize=0, tokenize='porter unicode61 remove_diacritics 2');
+INSERT INTO tasks_search (tasks_search) VALUES ('rebuild');
+
 -- postgres
 
 -- 1 log
@@ -118,3 +134,6 @@ CREATE FUNCTION castellan_fold(input TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE S
 ALTER TABLE tasks ADD COLUMN search tsvector GENERATED ALWAYS AS
   (to_tsvector('castellan_words', castellan_fold(title || ' ' || description))) STORED;
 CREATE INDEX tasks_search ON tasks USING gin (search);
+
+-- 5 index in bulk
+DROP INDEX task_labels_by_task;

@@ -1,9 +1,9 @@
 import { configFields, configJsonSchema } from '../../src/app/config-schema.ts'
+import { fieldRows, type Schema } from '../../src/cli/schema-fields.ts'
 import { code, page, table } from './markdown.ts'
-import { fieldRows, type Schema } from './schema-text.ts'
 
 export function configPage(): string {
-  const rows = new Map(fieldRows(configJsonSchema() as Schema).map((row) => [row.path, row]))
+  const rows = new Map(fieldRows(configJsonSchema() as Schema, code).map((row) => [row.path, row]))
   return page(
     '# Configuration',
     'Nothing has to be configured. A value comes from a flag, else from its environment variable, else from the configuration file (YAML; [JSON Schema](config.schema.json)), else it is the default. `castellan config validate` checks a file, `castellan config show` prints what holds.',

@@ -1,10 +1,10 @@
 import { z } from 'zod'
+import { fieldRows, type Schema } from '../../src/cli/schema-fields.ts'
 import type { Catalog, CatalogTool } from '../../src/tools/runtime/catalog.ts'
 import { toolsets } from '../../src/tools/runtime/define-tool.ts'
 import { defaultTools } from '../../src/tools/runtime/exposure.ts'
 import { stageNames } from '../../src/tools/runtime/stages.ts'
 import { anchor, code, page, table } from './markdown.ts'
-import { fieldRows, type Schema } from './schema-text.ts'
 
 export const toolsPage = (catalog: Catalog): string =>
   page(
@@ -21,7 +21,7 @@ export const toolsPage = (catalog: Catalog): string =>
 
 function toolBlocks(tool: CatalogTool): string[] {
   const { definition, listed } = tool
-  const parameters = fieldRows(listed.inputSchema)
+  const parameters = fieldRows(listed.inputSchema, code)
   return [
     `## ${code(tool.name)}`,
     `**${definition.title}.** ${definition.description}`,
@@ -45,7 +45,7 @@ function toolBlocks(tool: CatalogTool): string[] {
       : [
           table(
             ['field of the answer', 'type', 'present', 'meaning'],
-            fieldRows(z.toJSONSchema(definition.output, { io: 'output' }) as Schema).map((row) => [
+            fieldRows(z.toJSONSchema(definition.output, { io: 'output' }) as Schema, code).map((row) => [
               code(row.path),
               row.type,
               row.required ? 'always' : 'sometimes',

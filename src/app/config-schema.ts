@@ -1,8 +1,6 @@
 import { z } from 'zod'
-import { limits } from '../contract/limits.ts'
 
 export const modes = ['FULL', 'READONLY', 'TEST', 'MINIMAL'] as const
-export type Mode = (typeof modes)[number]
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof logLevels)[number]
 
@@ -49,6 +47,10 @@ export const configSchema = z
         .default('127.0.0.1')
         .describe('Address that `serve` listens on. Anything but a loopback address demands API keys.'),
       port: wholeNumber(7433, 0, 65_535, 'TCP port that `serve` listens on; 0 takes any free one.'),
+      require_keys: flag(
+        false,
+        'Whether everybody needs an API key over HTTP, also on a loopback address. Otherwise whoever is on this machine is the local owner there.',
+      ),
       data_dir: z
         .string(rule('a directory path'))
         .min(1, rule('a directory path'))
@@ -130,36 +132,6 @@ export const configSchema = z
             ),
         },
         'Skills.',
-      ),
-      limits: group(
-        {
-          message_bytes_max: wholeNumber(
-            limits.messageBytesMax,
-            65_536,
-            64 * 1024 * 1024,
-            'Bytes of one JSON-RPC message or HTTP body.',
-          ),
-          calls_in_flight_per_connection_max: wholeNumber(
-            limits.callsInFlightPerConnectionMax,
-            1,
-            65_536,
-            'Calls under way for one connection; more are answered ERR_BUSY.',
-          ),
-          http_sessions_max: wholeNumber(limits.httpSessionsMax, 1, 1_000_000, 'HTTP sessions open at once.'),
-          http_session_idle_ms: wholeNumber(
-            limits.httpSessionIdleMs,
-            1_000,
-            7 * 86_400_000,
-            'Time after which an idle HTTP session is closed.',
-          ),
-          shutdown_grace_ms: wholeNumber(
-            limits.shutdownGraceMs,
-            0,
-            600_000,
-            'Time that calls under way have to finish at shutdown.',
-          ),
-        },
-        'Bounds.',
       ),
       allowed_hosts: listOf('a host name')
         .default([])

@@ -1,11 +1,9 @@
-import { limits } from '../contract/limits.ts'
 import { localOwner } from '../contract/principal.ts'
 import { withoutAnswer } from '../mcp/early-answer.ts'
-import { stdioTransport } from '../mcp/line-transport.ts'
+import { stdioLines } from '../mcp/line-transport.ts'
 import { allTools } from '../tools/index.ts'
 import { type CommandContext, openCommandState } from './commands/context.ts'
 import { bridgeSession } from './ownership/bridge-session.ts'
-import { streamLines } from './ownership/line-transport.ts'
 
 /** Serves the client on the standard streams until it leaves. `answered` is the handshake that it has had already. */
 export async function serveClient(context: CommandContext, answered: string | number | undefined): Promise<number> {
@@ -13,29 +11,12 @@ export async function serveClient(context: CommandContext, answered: string | nu
   const { config } = loaded
   const local = state.local()
   const hello = { door: 'stdio', tools: config.tools } as const
+  const client = withoutAnswer(stdioLines(context.stdin, context.stdout), answered)
   // The owner cannot lose itself, so its own client needs no bridge.
   const session =
     local !== undefined
-      ? local.mcp.serveLines(withoutAnswer(stdioTransport(context.stdin, context.stdout), answered), {
-          principal: localOwner,
-          exposure: config.tools,
-          door: 'stdio',
-        })
-      : bridgeSession({
-          client: withoutAnswer(
-            streamLines({
-              input: context.stdin,
-              output: context.stdout,
-              lineBytesMax: limits.messageBytesMax,
-              pauseInputWhenFull: true,
-            }),
-            answered,
-          ),
-          attachment: state.attachment,
-          hello,
-          isReadOnlyTool: isReadOnly,
-          logger,
-        })
+      ? local.mcp.serveLines(client, { principal: localOwner, exposure: config.tools, door: 'stdio' })
+      : bridgeSession({ client, attachment: state.attachment, hello, isReadOnlyTool: isReadOnly, logger })
   try {
     await Promise.race([session.closed, context.ended, failed])
     return 0

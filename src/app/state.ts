@@ -11,12 +11,14 @@ import { exposureOfUrl } from '../mcp/exposure.ts'
 import { type App, buildApp } from './build-app.ts'
 import type { Config, Environment } from './config.ts'
 import { type Attachment, attach } from './ownership/attach.ts'
-import { createLinePair } from './ownership/line-transport.ts'
+import { createLinePair } from './ownership/line-pair.ts'
 import type { Owner } from './ownership/owner-server.ts'
 import { adaptSkills } from './skill-adapter.ts'
 
 export type StateDeps = Readonly<{
   config: Config
+  /** The mode was asked for, and is not merely the default: a state that is served in another one is refused. */
+  isModeChosen: boolean
   version: string
   clock: Clock
   random: Random
@@ -57,6 +59,7 @@ export async function openState(deps: StateDeps): Promise<State> {
         becomeOwner,
         logger: deps.logger,
         clock: deps.clock,
+        ...(deps.isModeChosen ? { requiredMode: config.mode } : {}),
         ...(runtimeDir === undefined ? {} : { runtimeDir }),
       })
     : aloneWith(config.data_dir, await becomeOwner())
@@ -102,8 +105,8 @@ function buildOwner(
         exposureDefault: config.tools,
         allowedHosts: config.allowed_hosts,
         allowedOrigins: config.allowed_origins,
-        requireKeys: false,
-        bodyBytesMax: config.limits.message_bytes_max,
+        requireKeys: config.require_keys,
+        bodyBytesMax: limits.messageBytesMax,
         random,
         version,
         logger,
@@ -113,12 +116,17 @@ function buildOwner(
     return http
   }
   const owner: Owner = {
+    mode: config.mode,
     serveLines(transport, hello) {
       const door = hello.door === 'cli' ? 'cli' : 'stdio'
       mcp.serveLines(transport, { principal: localOwner, exposure: hello.tools ?? config.tools, door })
     },
     serveHttp(socket, hello) {
-      const peer = { remoteAddress: hello.remote?.address ?? '', requireKeys: hello.requireKeys ?? true }
+      const peer = {
+        remoteAddress: hello.remote?.address ?? '',
+        requireKeys: hello.requireKeys ?? true,
+        exposure: hello.tools ?? config.tools,
+      }
       void openHttp().then((door) => door.accept(socket, peer))
     },
     async close() {

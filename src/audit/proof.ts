@@ -184,7 +184,7 @@ async function readProof(plan: ProofPlan, readNode: ReadNode): Promise<Buffer[]>
 
 function foldNodes(hashes: readonly Buffer[]): Buffer {
   if (!areHashes(hashes)) {
-    throw new AppError('ERR_LOG_INVALID', 'A stored tree node does not have 32 bytes. Run castellan fsck.', {
+    throw new AppError('ERR_LOG_INVALID', 'A stored tree node does not have 32 bytes. Run castellan verify.', {
       rule: 'node',
     })
   }

@@ -104,4 +104,4 @@ function bitCount(word: number): number {
 }
 
 const invalidHead = (reason: string): AppError =>
-  new AppError('ERR_LOG_INVALID', `The log head is damaged: ${reason}. Run castellan fsck.`, { rule: 'head' })
+  new AppError('ERR_LOG_INVALID', `The log head is damaged: ${reason}. Run castellan verify.`, { rule: 'head' })

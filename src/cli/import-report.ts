@@ -1,4 +1,5 @@
 import type { ImportedServer, ImportProblem, ImportResult } from './import-config.ts'
+import { counted } from './terminal.ts'
 
 /**
  * What may be shown of an import. Values of variables and headers are never shown, nor what looks like a secret in
@@ -66,13 +67,13 @@ export function importReportText(result: ImportResult): string {
   const { servers, problems } = importReport(result)
   const width = Math.max(0, ...servers.map(({ name }) => name.length))
   const lines = [
-    `${servers.length} ${servers.length === 1 ? 'server' : 'servers'}`,
+    counted(servers.length, 'server'),
     ...servers.map((server) => `  ${server.name.padEnd(width)}  ${describe(server)}`),
   ]
   if (problems.length > 0) {
-    lines.push(`${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}`, ...problems.map(describeProblem))
+    lines.push(counted(problems.length, 'problem'), ...problems.map(describeProblem))
   }
-  return lines.map(printable).join('\n')
+  return lines.map((line) => `${printable(line)}\n`).join('')
 }
 
 function describe(server: ImportedServer): string {

@@ -6,12 +6,16 @@ import type { Clock } from '../kernel/clock.ts'
 export type Terminal = Readonly<{
   out(text: string): void
   error(text: string): void
-  /** Colours, only for a person at a terminal who did not ask for none. */
-  style(kind: 'good' | 'bad' | 'dim' | 'bold', text: string): string
+  /** Colours of what goes out, only for a person at a terminal who did not ask for none. */
+  style(kind: Style, text: string): string
+  /** The same for what goes to `error`, which may be a file while the other is a terminal. */
+  errorStyle(kind: Style, text: string): string
   /** How far long work has come. Shown only once it has taken a second; the next line replaces it. */
   progress(text: string): void
   progressDone(): void
 }>
+
+export type Style = keyof typeof codes
 
 type Output = Readonly<{ write(text: string): unknown; isTTY?: boolean }>
 
@@ -22,14 +26,18 @@ const REPAINT_MS = { terminal: 100, file: 5_000 } as const
 const QUIET_MS = 1_000
 
 export function createTerminal(streams: { out: Output; error: Output; noColor: boolean; clock: Clock }): Terminal {
-  const coloured = streams.out.isTTY === true && !streams.noColor
+  const styleFor = (output: Output) => {
+    const isColoured = output.isTTY === true && !streams.noColor
+    return (kind: Style, text: string): string => (isColoured ? `\u001b[${codes[kind]}m${text}\u001b[0m` : text)
+  }
   const repaintMs = streams.error.isTTY === true ? REPAINT_MS.terminal : REPAINT_MS.file
   let nextMs: number | undefined
   let shown = false
   return {
     out: (text) => streams.out.write(text),
     error: (text) => streams.error.write(text),
-    style: (kind, text) => (coloured ? `\u001b[${codes[kind]}m${text}\u001b[0m` : text),
+    style: styleFor(streams.out),
+    errorStyle: styleFor(streams.error),
     progress(text) {
       const now = streams.clock.monotonicMs()
       nextMs ??= now + QUIET_MS
@@ -68,17 +76,20 @@ export function printError(terminal: Terminal, error: unknown, json: boolean): n
   }
   const { code, message, details, entry } = error
   if (json) terminal.error(`${JSON.stringify({ error: { code, message, details } })}\n`)
-  else terminal.error(`${terminal.style('bad', 'error')}: ${message} (${code})\n`)
+  else terminal.error(`${terminal.errorStyle('bad', 'error')}: ${message} (${code})\n`)
   return exitCodes[entry.kind]
 }
 
+/** `1 finding`, `2 findings`. */
+export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`
+
 /** Columns as wide as their widest cell, two spaces apart. */
-export function textTable(rows: readonly (readonly string[])[]): string {
+export function textTable(rows: readonly (readonly string[])[], indent = ''): string {
   const widths: number[] = []
   for (const row of rows)
     for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, cell.length)
   return rows
     .map((row) => row.map((cell, index) => (index === row.length - 1 ? cell : cell.padEnd(widths[index]!))).join('  '))
-    .map((line) => `${line.trimEnd()}\n`)
+    .map((line) => `${indent}${line.trimEnd()}\n`)
     .join('')
 }

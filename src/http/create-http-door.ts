@@ -12,7 +12,7 @@ import { type Authenticator, createAuthenticate } from './authenticate.ts'
 import { trackConnections } from './connections.ts'
 import { allowOrigin, answerOptions } from './cors.ts'
 import { createRequestCheck } from './host-check.ts'
-import { isLoopbackHost, markRelayed, type RelayedPeer, relayRequiresKeys } from './peer-address.ts'
+import { isLoopbackHost, markRelayed, type RelayedPeer, relayExposure, relayRequiresKeys } from './peer-address.ts'
 import { requireBodyLength } from './read-json-body.ts'
 import { createViewOfUrl, type RequestView } from './request-view.ts'
 import { createRoutes, type HealthFacts } from './routes.ts'
@@ -77,7 +77,8 @@ export function createHttpDoor(given: HttpDoorDeps): HttpDoor {
   const viewOfUrl = createViewOfUrl(deps)
   const tools = createToolRoutes(deps)
   const routes = createRoutes({ ...deps, tools, authenticate, viewOfUrl })
-  const ownerOfPlainUrl = { principal: localOwner, ...viewOfUrl('/mcp') }
+  const plainView = viewOfUrl('/mcp')
+  const ownerOfPlainUrl = { principal: localOwner, ...plainView }
   let tracksHandedOver = false
 
   function handle(req: IncomingMessage, res: ServerResponse): void {
@@ -101,13 +102,16 @@ export function createHttpDoor(given: HttpDoorDeps): HttpDoor {
       return
     }
     const principal = authenticate(req)
-    if (principal === localOwner && url === '/mcp') mcp.handleHttp(req, res, ownerOfPlainUrl)
-    else if (!(principal instanceof Promise)) mcp.handleHttp(req, res, { principal, ...viewOfUrl(url) })
-    else {
+    const view = (): RequestView => viewOfUrl(url, relayExposure(req.socket))
+    if (principal instanceof Promise) {
       principal
-        .then((known) => mcp.handleHttp(req, res, { principal: known, ...viewOfUrl(url) }))
+        .then((known) => mcp.handleHttp(req, res, { principal: known, ...view() }))
         .catch((error: unknown) => refuse(req, res, error))
+      return
     }
+    const asked = view()
+    if (principal === localOwner && asked === plainView) mcp.handleHttp(req, res, ownerOfPlainUrl)
+    else mcp.handleHttp(req, res, { principal, ...asked })
   }
 
   function refuse(req: IncomingMessage, res: ServerResponse, error: unknown): void {
@@ -133,11 +137,11 @@ export function createHttpDoor(given: HttpDoorDeps): HttpDoor {
       const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address
       return { url: `http://${shown}:${bound.port}`, port: bound.port, close }
     },
-    accept(socket, { remoteAddress, requireKeys: keysAtPort }) {
+    accept(socket, peer) {
       // The event starts the watch for slow clients, which a server that never listens itself would not have.
       if (!tracksHandedOver && !server.listening) server.emit('listening')
       tracksHandedOver = true
-      markRelayed(socket, remoteAddress, keysAtPort === undefined ? {} : { requireKeys: keysAtPort })
+      markRelayed(socket, peer)
       socket.setNoDelay(true)
       server.emit('connection', socket)
       socket.resume()

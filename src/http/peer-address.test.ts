@@ -36,9 +36,9 @@ describe('the peer of a socket', () => {
 
   it('is what was noted when the connection was handed over', () => {
     const socket = new Socket()
-    markRelayed(socket, '10.1.2.3')
+    markRelayed(socket, { remoteAddress: '10.1.2.3' })
     expect([peerAddressOf(socket), relayRequiresKeys(socket)]).toEqual(['10.1.2.3', false])
-    markRelayed(socket, '127.0.0.1', { requireKeys: true })
+    markRelayed(socket, { remoteAddress: '127.0.0.1', requireKeys: true })
     expect([peerAddressOf(socket), relayRequiresKeys(socket)]).toEqual(['127.0.0.1', true])
   })
 })

@@ -1,4 +1,5 @@
 import { isIPv4, type Socket } from 'node:net'
+import type { Exposure } from '../tools/runtime/tool-host.ts'
 
 /**
  * Who is at the other end. The address is the socket's own, or the one that a process of ours noted when it handed the
@@ -9,13 +10,15 @@ export type RelayedPeer = Readonly<{
   remoteAddress: string
   /** The port it came through demands keys, whatever this process demands. */
   requireKeys?: boolean
+  /** What callers see that came through that port and do not choose; without it, what this process shows. */
+  exposure?: Exposure
 }>
 
 const relayed = new WeakMap<Socket, RelayedPeer>()
 
 /** Notes the real peer of a connection that another local process handed over. Must happen before its first request. */
-export function markRelayed(socket: Socket, remoteAddress: string, options?: Pick<RelayedPeer, 'requireKeys'>): void {
-  relayed.set(socket, { remoteAddress, ...options })
+export function markRelayed(socket: Socket, peer: RelayedPeer): void {
+  relayed.set(socket, peer)
 }
 
 /** Empty when nobody knows; an unknown address is never a local one. */
@@ -23,6 +26,7 @@ export const peerAddressOf = (socket: Socket): string =>
   relayed.get(socket)?.remoteAddress ?? socket.remoteAddress ?? ''
 
 export const relayRequiresKeys = (socket: Socket): boolean => relayed.get(socket)?.requireKeys === true
+export const relayExposure = (socket: Socket): Exposure | undefined => relayed.get(socket)?.exposure
 
 const MAPPED_PREFIX = '::ffff:'
 

@@ -9,6 +9,9 @@ export type RequestView = Readonly<{ exposure: Exposure; safeNames?: boolean }>
 
 const VIEWS_MAX = 256
 
+/** `shown` is what a caller sees that does not choose, where its port has a rule of its own. */
+export type ViewOfUrl = (url: string, shown?: Exposure) => RequestView
+
 /** One object for each way of asking, so that a client which asks the same all day costs one look-up. */
 export function createViewOfUrl(
   deps: Readonly<{
@@ -16,13 +19,13 @@ export function createViewOfUrl(
     exposureDefault: Exposure
     exposureOfUrl(url: string): Exposure
   }>,
-): (url: string) => RequestView {
+): ViewOfUrl {
   const plain: RequestView = { exposure: deps.exposureDefault }
   const views = new Map<string, RequestView>()
 
-  function parse(url: string, query: string): RequestView {
+  function parse(url: string, query: string, shown: Exposure): RequestView {
     const parameters = new URLSearchParams(query)
-    const exposure = parameters.get('tools') ? deps.exposureOfUrl(url) : deps.exposureDefault
+    const exposure = parameters.get('tools') ? deps.exposureOfUrl(url) : shown
     requireKnown(exposure, deps.catalog)
     const names = parameters.get('names')
     if (names === null) return { exposure }
@@ -32,15 +35,17 @@ export function createViewOfUrl(
     return { exposure, safeNames: names === 'safe' }
   }
 
-  return (url) => {
+  return (url, shown = deps.exposureDefault) => {
     const start = url.indexOf('?')
-    if (start === -1) return plain
-    const query = url.slice(start + 1)
-    let view = views.get(query)
+    const isOwn = shown === deps.exposureDefault
+    if (start === -1 && isOwn) return plain
+    const query = start === -1 ? '' : url.slice(start + 1)
+    const key = isOwn ? query : `${String(shown)}?${query}`
+    let view = views.get(key)
     if (view === undefined) {
-      view = parse(url, query)
+      view = parse(url, query, shown)
       if (views.size >= VIEWS_MAX) views.clear()
-      views.set(query, view)
+      views.set(key, view)
     }
     return view
   }

@@ -6,7 +6,8 @@ import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { Authenticate } from './authenticate.ts'
 import { answerOptions } from './cors.ts'
 import { parseAuthority } from './host-check.ts'
-import type { RequestView } from './request-view.ts'
+import { relayExposure } from './peer-address.ts'
+import type { ViewOfUrl } from './request-view.ts'
 import { sendError, sendJson, sendText } from './send.ts'
 import { toHttpError } from './to-http-error.ts'
 import type { ToolRoutes } from './tool-routes.ts'
@@ -20,7 +21,7 @@ export type RoutesDeps = Readonly<{
   catalog: Catalog
   health(): Promise<HealthFacts>
   authenticate: Authenticate
-  viewOfUrl(url: string): RequestView
+  viewOfUrl: ViewOfUrl
   version: string
   logger: Logger
   random: Random
@@ -43,7 +44,7 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
     req,
     res,
     principal: await deps.authenticate(req),
-    view: deps.viewOfUrl(url),
+    view: deps.viewOfUrl(url, relayExposure(req.socket)),
   })
 
   // The first three need no key: they say nothing about anybody's data.

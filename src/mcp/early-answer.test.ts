@@ -6,7 +6,7 @@ import { localOwner } from '../contract/principal.ts'
 import { silentLogger } from '../kernel/logger.ts'
 import { createMcpDoor } from './create-mcp-door.ts'
 import { answerEarly, sessionRevisions, withoutAnswer } from './early-answer.ts'
-import { stdioTransport } from './line-transport.ts'
+import { stdioLines } from './line-transport.ts'
 
 const initialize = (protocolVersion: string, id: unknown = 1, more: object = {}) => ({
   jsonrpc: '2.0',
@@ -32,7 +32,7 @@ function connect(lines: readonly object[]) {
   })
   const early = () => answerEarly({ input, output, version: '9', waitMs: 1_000 })
   const serve = (id: string | number | undefined) =>
-    door.serveLines(withoutAnswer(stdioTransport(input, output), id), { principal: localOwner, exposure: 'full' })
+    door.serveLines(withoutAnswer(stdioLines(input, output), id), { principal: localOwner, exposure: 'full' })
   return { input, output, early, serve }
 }
 

@@ -25,7 +25,8 @@ import {
 } from './call-request.ts'
 import { needsSafeNames } from './client-names.ts'
 import type { ListKind } from './door-extension.ts'
-import type { LineTransport, OversizedLine } from './line-transport.ts'
+import type { OversizedLine } from './line-splitter.ts'
+import type { LineTransport } from './line-transport.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
 import { type Era, jsonRpcCodes, MODERN_REVISION, type RequestId, type Wire } from './wire.ts'
 

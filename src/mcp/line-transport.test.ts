@@ -1,104 +1,119 @@
 import { PassThrough } from 'node:stream'
-import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
-import { LineSplitter, type OversizedLine, stdioTransport } from './line-transport.ts'
+import { describe, expect, test } from 'vitest'
+import { stdioLines, streamLines } from './line-transport.ts'
 
-function splitterOf(lineBytesMax: number) {
-  const lines: string[] = []
-  const oversized: OversizedLine[] = []
-  const splitter = new LineSplitter(lineBytesMax)
-  splitter.onLine = (line) => lines.push(line)
-  splitter.onOversizedLine = (line) => oversized.push(line)
-  return { splitter, lines, oversized }
-}
-
-function chunksOf(bytes: Buffer, cuts: readonly number[]): Buffer[] {
-  const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]
-  return places.slice(1).map((end, index) => bytes.subarray(places[index], end))
-}
-
-describe('the line splitter', () => {
-  it('gives the same lines however the bytes were cut', () => {
-    const line = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).filter((text) => !/[\r\n]/.test(text))
-    fc.assert(
-      fc.property(fc.array(line, { maxLength: 12 }), fc.array(fc.nat(), { maxLength: 12 }), (expected, cuts) => {
-        const { splitter, lines } = splitterOf(10_000)
-        const bytes = Buffer.from(expected.map((text) => `${text}\n`).join(''))
-        for (const chunk of chunksOf(bytes, cuts)) splitter.push(chunk)
-        expect(lines).toEqual(expected)
-      }),
-    )
-  })
-
-  it('reports the ends of each oversized line and reads the next one, however the bytes were cut', () => {
-    const max = 2_000
-    fc.assert(
-      fc.property(fc.array(fc.nat(), { maxLength: 12 }), fc.integer({ min: max + 1, max: 3 * max }), (cuts, length) => {
-        const { splitter, lines, oversized } = splitterOf(max)
-        const long = `HEAD${'x'.repeat(length - 8)}TAIL`
-        for (const chunk of chunksOf(Buffer.from(`before\n${long}\nafter\n`), cuts)) splitter.push(chunk)
-        expect(lines).toEqual(['before', 'after'])
-        expect(oversized).toHaveLength(1)
-        expect(oversized[0]!.head.startsWith('HEAD')).toBe(true)
-        expect(oversized[0]!.tail.endsWith('TAIL')).toBe(true)
-        expect(oversized[0]!.head.length + oversized[0]!.tail.length).toBeLessThanOrEqual(1_024)
-      }),
-    )
-  })
-
-  it('takes a line of exactly the limit', () => {
-    const { splitter, lines, oversized } = splitterOf(16)
-    splitter.push(Buffer.from(`${'a'.repeat(16)}\n${'b'.repeat(17)}\n`))
-    expect(lines).toEqual(['a'.repeat(16)])
-    expect(oversized).toHaveLength(1)
-  })
-
-  it('takes a last line without a newline when the input ends', () => {
-    const { splitter, lines } = splitterOf(100)
-    splitter.push(Buffer.from('one\ntwo'))
-    splitter.end()
-    expect(lines).toEqual(['one', 'two'])
-  })
-})
-
-describe('the stream transport', () => {
-  it('writes everything sent in one turn with one write', async () => {
-    const output = new PassThrough()
-    const chunks: string[] = []
-    output.on('data', (chunk: Buffer) => chunks.push(chunk.toString()))
-    const transport = stdioTransport(new PassThrough(), output)
-    for (let index = 0; index < 5; index++) transport.send(String(index))
-    await new Promise((resolve) => setImmediate(resolve))
-    expect(chunks).toEqual(['0\n1\n2\n3\n4\n'])
-  })
-
-  it('stops reading while its output is full and goes on when it drains', async () => {
+describe('streamLines', () => {
+  test('gives lines in order, reports the long one, and takes the last without its line end', async () => {
     const input = new PassThrough()
-    const output = new PassThrough({ highWaterMark: 8 })
-    const transport = stdioTransport(input, output)
-    transport.send('a long line that fills the output')
-    await new Promise((resolve) => setImmediate(resolve))
-    expect(input.isPaused()).toBe(true)
-    const resumed = new Promise((resolve) => input.once('resume', resolve))
-    output.resume()
-    await resumed
-  })
-
-  it('says once that the input ended, even if the output breaks too', async () => {
-    const input = new PassThrough()
-    const output = new PassThrough()
-    const transport = stdioTransport(input, output)
-    let ends = 0
-    const ended = new Promise<void>((resolve) =>
-      transport.onClose(() => {
-        ends++
-        resolve()
-      }),
-    )
-    output.destroy(new Error('broken pipe'))
+    const transport = streamLines({ input, output: new PassThrough(), lineBytesMax: 20, pauseInputWhenFull: true })
+    const seen: string[] = []
+    transport.onOversizedLine(({ head }) => seen.push(`long ${head.slice(0, 3)}`))
+    transport.onLine((line) => seen.push(line))
+    const closed = new Promise<void>((resolve) => transport.onClose(resolve))
+    input.write('one\nxyz')
+    input.write(`${'x'.repeat(30)}\n`)
+    input.write(Buffer.from('Θ').subarray(0, 1))
+    input.write(Buffer.from('Θ').subarray(1))
     input.end()
-    await ended
-    await new Promise((resolve) => setImmediate(resolve))
+    await closed
+    expect(seen).toEqual(['one', 'long xyz', 'Θ'])
+  })
+
+  test('sends the lines of one turn in one write', async () => {
+    const output = new PassThrough()
+    const transport = streamLines({ input: new PassThrough(), output, lineBytesMax: 100, pauseInputWhenFull: true })
+    transport.send('one')
+    transport.send('two')
+    const chunk = await new Promise((resolve) => output.once('data', resolve))
+    expect(String(chunk)).toBe('one\ntwo\n')
+  })
+
+  test('stops reading while its reader is slow, and goes on afterwards', async () => {
+    const input = new PassThrough()
+    const output = new PassThrough({ highWaterMark: 10 })
+    const transport = streamLines({ input, output, lineBytesMax: 100, pauseInputWhenFull: true })
+    const lines: string[] = []
+    transport.onLine((line) => lines.push(line))
+    transport.send('x'.repeat(50))
+    await expect.poll(() => input.isPaused()).toBe(true)
+    expect(transport.send('y')).toBe(false)
+    input.write('late\n')
+    output.resume()
+    await expect.poll(() => lines).toEqual(['late'])
+  })
+
+  test('gives up a reader that takes nothing', async () => {
+    const output = new PassThrough({ highWaterMark: 10 })
+    const options = { lineBytesMax: 100, pauseInputWhenFull: false, bufferedBytesMax: 1_000 }
+    const transport = streamLines({ input: new PassThrough(), output, ...options })
+    const closed = new Promise<void>((resolve) => transport.onClose(resolve))
+    transport.send('x'.repeat(2_000))
+    await closed
+    expect(output.destroyed).toBe(true)
+  })
+
+  test('reports the end of the input and still sends what is left', async () => {
+    const input = new PassThrough()
+    const output = new PassThrough()
+    const transport = streamLines({ input, output, lineBytesMax: 100, pauseInputWhenFull: true })
+    transport.onLine(() => {})
+    const closed = new Promise<void>((resolve) => transport.onClose(resolve))
+    input.end()
+    await closed
+    transport.send('last')
+    transport.close()
+    expect(String(Buffer.concat(await output.toArray()))).toBe('last\n')
+  })
+
+  test('reads nothing for somebody who does not listen yet, however its output flows', async () => {
+    const input = new PassThrough()
+    const output = new PassThrough({ highWaterMark: 10 })
+    const transport = streamLines({ input, output, lineBytesMax: 100, pauseInputWhenFull: true })
+    input.write('first\n')
+    transport.send('x'.repeat(50))
+    const drained = new Promise<void>((resolve) => transport.onDrain(resolve))
+    output.resume()
+    await drained
+    const lines: string[] = []
+    transport.onLine((line) => lines.push(line))
+    await expect.poll(() => lines).toEqual(['first'])
+  })
+
+  test('says once that the input ended, even if the output breaks too', async () => {
+    const input = new PassThrough()
+    const output = new PassThrough()
+    const transport = stdioLines(input, output)
+    let ends = 0
+    transport.onClose(() => ends++)
+    output.destroy(new Error('broken pipe'))
+    transport.onLine(() => {})
+    const closed = new Promise((resolve) => input.on('close', resolve))
+    input.end()
+    await closed
     expect(ends).toBe(1)
+  })
+
+  test('says that an input is over which was over before', async () => {
+    const input = new PassThrough()
+    const over = new Promise((resolve) => input.resume().on('close', resolve))
+    input.end()
+    await over
+    const transport = stdioLines(input, new PassThrough())
+    await new Promise<void>((resolve) => transport.onClose(resolve))
+  })
+
+  test('hands over no line after it was closed', async () => {
+    const input = new PassThrough()
+    const transport = stdioLines(input, new PassThrough().resume())
+    const lines: string[] = []
+    transport.onLine((line) => {
+      lines.push(line)
+      void transport.close()
+    })
+    const closed = new Promise((resolve) => input.on('close', resolve))
+    input.write('one\ntwo\n')
+    input.write('three\n')
+    await closed
+    expect(lines).toEqual(['one'])
   })
 })

@@ -1,15 +1,13 @@
 import type { Readable, Writable } from 'node:stream'
 import { limits } from '../contract/limits.ts'
+import { LineSplitter, type OversizedLine } from './line-splitter.ts'
 
 /**
  * One JSON-RPC message per line, in both directions.
- * 1. A line longer than `limits.messageBytesMax` is never held in memory: its two ends are reported and the next line is
- *    read as usual.
+ * 1. A line that is too long is never held in memory: its two ends are reported and the next line is read as usual.
  * 2. Lines sent in one turn of the event loop leave in one write.
  * 3. `onClose` fires once, when nothing more can be received; `send` still works then until `close`.
  */
-export type OversizedLine = Readonly<{ head: string; tail: string }>
-
 export type LineTransport = Readonly<{
   onLine(handler: (line: string) => void): void
   /** Absent when the transport cannot receive an oversized line. */
@@ -20,162 +18,144 @@ export type LineTransport = Readonly<{
   close(): void
 }>
 
-const NEWLINE = 10
-const END_BYTES = 512
+/**
+ * A line transport that can be slowed down, so that a slow reader costs no memory here. Nothing is read before there is a
+ * line handler.
+ */
+export type FlowLines = Omit<LineTransport, 'send' | 'close' | 'onOversizedLine'> &
+  Readonly<{
+    /** False: taken, but wait for `onDrain` before sending more. */
+    send(line: string): boolean
+    onOversizedLine(handler: (line: OversizedLine) => void): void
+    onDrain(handler: () => void): void
+    pause(): void
+    resume(): void
+    /** Resolves when what was sent has left this process, or cannot any more. */
+    close(): Promise<void>
+  }>
 
-/** The lines of a process's standard streams. */
-export const stdioTransport = (stdin: Readable, stdout: Writable): LineTransport =>
-  streamTransport(stdin, stdout, false)
+export type StreamLinesOptions = Readonly<{
+  input: Readable
+  output: Writable
+  lineBytesMax: number
+  /**
+   * Stop reading while the peer does not take what we send. For the end that answers requests; an end that only passes
+   * lines on must keep reading, or both ends could wait for each other.
+   */
+  pauseInputWhenFull: boolean
+  /** The peer is given up when this much waits for it. */
+  bufferedBytesMax?: number
+}>
 
-/** The lines of a local socket; closing the session ends the socket. */
-export const socketTransport = (socket: Readable & Writable): LineTransport => streamTransport(socket, socket, true)
+const BUFFERED_BYTES_MAX = 64 * 1024 * 1024
 
-function streamTransport(input: Readable, output: Writable, ownsOutput: boolean): LineTransport {
-  const lines = new LineSplitter(limits.messageBytesMax)
-  let onClose: (() => void) | undefined
-  let closed = false
-  let ended = false
-  let pendingText = ''
-  let draining = false
+/** The client on a process's standard streams. */
+export const stdioLines = (input: Readable, output: Writable): FlowLines =>
+  streamLines({ input, output, lineBytesMax: limits.messageBytesMax, pauseInputWhenFull: true })
 
-  function flush(): void {
-    if (pendingText === '') return
-    const text = pendingText
-    pendingText = ''
-    if (output.destroyed || output.writableEnded) return
-    if (output.write(text) || draining || closed) return
-    draining = true
-    input.pause()
-    output.once('drain', () => {
-      draining = false
-      if (!closed) input.resume()
-    })
-  }
-  function inputEnded(): void {
-    if (ended) return
-    ended = true
-    onClose?.()
-  }
-  const onData = (chunk: Buffer): void => lines.push(chunk)
+/** Lines over a pair of streams, or over one duplex stream given twice. Closing ends both. */
+export function streamLines(options: StreamLinesOptions): FlowLines {
+  const { input, output, pauseInputWhenFull } = options
+  const splitter = new LineSplitter(options.lineBytesMax)
+  let isListening = false
+  let isEnded = false
+  let isPausedByUser = false
+  let closeHandler: (() => void) | undefined
+  let drainHandler: (() => void) | undefined
 
-  input.on('data', onData)
-  input.once('end', () => {
-    lines.end()
-    inputEnded()
+  const outbox = createOutbox(output, options.bufferedBytesMax ?? BUFFERED_BYTES_MAX, () => {
+    flow()
+    if (!outbox.isFull()) drainHandler?.()
   })
-  input.once('close', inputEnded)
-  input.on('error', inputEnded)
-  output.on('error', inputEnded)
-  if (input.readableEnded || input.destroyed) process.nextTick(inputEnded)
+  const flow = (): void => {
+    if (!isListening || isPausedByUser || (pauseInputWhenFull && outbox.isFull())) input.pause()
+    else input.resume()
+  }
+  const ended = (): void => {
+    if (isEnded) return
+    isEnded = true
+    closeHandler?.()
+  }
+  const pauseByUser = (isPaused: boolean): void => {
+    isPausedByUser = isPaused
+    flow()
+  }
+
+  input.on('data', (chunk: Buffer) => splitter.push(chunk))
+  input.on('end', () => splitter.end())
+  input.pause()
+  for (const event of ['end', 'close', 'error']) input.on(event, ended)
+  for (const event of ['close', 'error']) output.on(event, ended)
+  // A stream that is over already says so no more.
+  if (input.readableEnded || input.destroyed) process.nextTick(ended)
 
   return {
     onLine(handler) {
-      lines.onLine = handler
+      splitter.onLine = handler
+      isListening = true
+      flow()
     },
     onOversizedLine(handler) {
-      lines.onOversizedLine = handler
+      splitter.onOversizedLine = handler
     },
+    send: outbox.send,
     onClose(handler) {
-      onClose = handler
+      closeHandler = handler
+      if (isEnded) handler()
     },
+    onDrain(handler) {
+      drainHandler = handler
+    },
+    pause: () => pauseByUser(true),
+    resume: () => pauseByUser(false),
+    async close() {
+      splitter.onLine = () => {}
+      isListening = false
+      flow()
+      await outbox.end()
+      input.destroy()
+    },
+  }
+}
+
+type Outbox = Readonly<{ send(line: string): boolean; isFull(): boolean; end(): Promise<void> }>
+
+/** Lines sent in one turn leave in one write. `onFlow` tells that the outbox became full or empty. */
+function createOutbox(output: Writable, bufferedBytesMax: number, onFlow: () => void): Outbox {
+  let outgoing = ''
+  let isFull = false
+  let isEnded = false
+  const gone = Promise.withResolvers<void>()
+  const flush = (): void => {
+    if (outgoing === '' || output.destroyed) return
+    const text = outgoing
+    outgoing = ''
+    const hasRoom = output.write(text)
+    if (output.writableLength > bufferedBytesMax) output.destroy()
+    if (hasRoom || isFull) return
+    isFull = true
+    onFlow()
+  }
+  output.on('drain', () => {
+    isFull = false
+    onFlow()
+  })
+  return {
     send(line) {
-      if (closed) return
-      if (pendingText === '') process.nextTick(flush)
-      pendingText += `${line}\n`
+      if (isEnded) return true
+      if (outgoing === '') process.nextTick(flush)
+      outgoing += `${line}\n`
+      return !isFull
     },
-    close() {
-      if (closed) return
+    isFull: () => isFull,
+    end() {
+      if (isEnded) return gone.promise
+      isEnded = true
       flush()
-      closed = true
-      input.off('data', onData)
-      input.pause()
-      if (ownsOutput) output.end(() => output.destroy())
-      inputEnded()
+      output.once('close', gone.resolve)
+      if (output.writable) output.end(gone.resolve)
+      else gone.resolve()
+      return gone.promise
     },
   }
-}
-
-/** Cuts bytes into lines; holds at most one unfinished line, and of an oversized one only its ends. */
-export class LineSplitter {
-  onLine: (line: string) => void = () => {}
-  onOversizedLine: (line: OversizedLine) => void = () => {}
-  readonly #lineBytesMax: number
-  /** The beginning of a line whose end has not arrived. */
-  #parts: Buffer[] = []
-  #partsBytes = 0
-  /** Set while the rest of an oversized line is thrown away. */
-  #oversized: { head: string; tail: Buffer } | undefined
-
-  constructor(lineBytesMax: number) {
-    this.#lineBytesMax = lineBytesMax
-  }
-
-  push(chunk: Buffer): void {
-    let start = 0
-    const last = chunk.lastIndexOf(NEWLINE)
-    if (this.#partsBytes === 0 && this.#oversized === undefined && last !== -1 && last <= this.#lineBytesMax) {
-      this.#splitText(chunk.toString('utf8', 0, last))
-      start = last + 1
-    }
-    for (let end = chunk.indexOf(NEWLINE, start); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-      this.#endLine(chunk.subarray(start, end))
-      start = end + 1
-    }
-    this.#keep(start === 0 ? chunk : chunk.subarray(start))
-  }
-
-  /** Takes what arrived after the last newline as a line. */
-  end(): void {
-    if (this.#partsBytes > 0 || this.#oversized !== undefined) this.#endLine(Buffer.alloc(0))
-  }
-
-  #splitText(text: string): void {
-    let start = 0
-    for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', start)) {
-      if (end > start) this.onLine(text.slice(start, end))
-      start = end + 1
-    }
-    if (start < text.length) this.onLine(start === 0 ? text : text.slice(start))
-  }
-
-  #keep(rest: Buffer): void {
-    if (rest.length === 0) return
-    if (this.#oversized !== undefined) {
-      this.#oversized.tail = endOf(this.#oversized.tail, rest)
-    } else if (this.#partsBytes + rest.length > this.#lineBytesMax) {
-      this.#keepEnds(rest)
-    } else {
-      this.#parts.push(rest)
-      this.#partsBytes += rest.length
-    }
-  }
-
-  #endLine(rest: Buffer): void {
-    this.#keep(rest)
-    if (this.#oversized !== undefined) {
-      const { head, tail } = this.#oversized
-      this.#oversized = undefined
-      this.onOversizedLine({ head, tail: tail.toString() })
-      return
-    }
-    const bytes = this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts)
-    this.#parts = []
-    this.#partsBytes = 0
-    this.#splitText(bytes.toString())
-  }
-
-  #keepEnds(rest: Buffer): void {
-    const head = Buffer.concat([...this.#parts, rest.subarray(0, END_BYTES)]).toString('utf8', 0, END_BYTES)
-    this.#oversized = { head, tail: this.#parts.reduce(endOf, Buffer.alloc(0)) }
-    this.#oversized.tail = endOf(this.#oversized.tail, rest)
-    this.#parts = []
-    this.#partsBytes = 0
-  }
-}
-
-/** The last bytes of `before` followed by `after`. */
-function endOf(before: Buffer, after: Buffer): Buffer {
-  if (after.length >= END_BYTES) return Buffer.from(after.subarray(after.length - END_BYTES))
-  const both = Buffer.concat([before, after])
-  return both.subarray(Math.max(0, both.length - END_BYTES))
 }

@@ -37,22 +37,23 @@ function failAtMigration(count: number): void {
 
 describe.each(dialects)('%s', (dialect) => {
   test('a migration that fails leaves the version before it, and the next start goes on from there', async () => {
-    const whole = await newPlace(dialect)
-    await (await whole.open()).close()
-    const complete = await shapeOf(dialect, whole)
-    expect(complete.version).toBe(migrations.length)
+    const sound = await newPlace(dialect)
+    const shapes: Shape[] = []
+    for (let version = 0; version <= migrations.length; version++) {
+      await (await sound.open({ targetVersion: version })).close()
+      shapes.push(await shapeOf(dialect, sound))
+    }
+    sound.remove()
+    expect(shapes.map((shape) => shape.version)).toEqual(shapes.map((_, version) => version))
     for (let count = 1; count <= migrations.length; count++) {
-      const expected = await newPlace(dialect)
-      await (await expected.open({ targetVersion: count - 1 })).close()
       const place = await newPlace(dialect)
       failAtMigration(count)
       await expect(place.open()).rejects.toMatchObject({ code: 'ERR_INIT_FAILED' })
       installFaultPlan(undefined)
-      expect(await shapeOf(dialect, place)).toEqual(await shapeOf(dialect, expected))
+      expect(await shapeOf(dialect, place)).toEqual(shapes[count - 1])
       await (await place.open()).close()
-      expect(await shapeOf(dialect, place)).toEqual(complete)
-      for (const used of [expected, place]) used.remove()
+      expect(await shapeOf(dialect, place)).toEqual(shapes.at(-1))
+      place.remove()
     }
-    whole.remove()
   })
 })

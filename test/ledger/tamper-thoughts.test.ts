@@ -212,7 +212,7 @@ describe('a thought that was altered behind the back of the program', () => {
     expect(verdict.broken_links.map((link) => link.position)).toEqual([4])
     await app.stop()
     const { findings } = await checkState(app.config)
-    expect(findings.map(({ row, field }) => `${row} ${field}`)).toEqual(['Θ-0005 tests_run', 'Θ-0005 metadata'])
+    expect(findings.map(({ row, field }) => `${row} ${field}`).sort()).toEqual(['Θ-0005 metadata', 'Θ-0005 tests_run'])
   })
 
   it('is one broken record for the task that it was given to', async () => {

@@ -170,8 +170,9 @@ export const layerRows: readonly LayerRow[] = [
       'app',
       'app/*',
     ],
-    packages: ['node:fs', 'node:path', 'node:net', 'node:stream', 'node:events'],
-    reason: 'Each command puts together what it needs from app and speaks through cli; it reaches no store by itself.',
+    packages: ['node:fs', 'node:path', 'node:net', 'node:os', 'node:stream', 'node:events'],
+    reason:
+      'Each command puts together what it needs from app and speaks through cli; it reaches no store by itself. serve says the names of the machine, which is what it needs node:os for.',
   },
   {
     folder: 'app/ownership',

@@ -71,7 +71,7 @@ export type TestAppOptions = Readonly<{
   /** By field path, as flags are: `{ 'ledger.strict_projects': true }`. */
   config?: Readonly<Record<string, string | number | boolean | readonly string[]>>
   clock?: Clock
-  /** An existing directory; it is not removed at the end. */
+  /** An existing directory, to go on where another program ended. */
   dataDir?: string
 }>
 

@@ -3,7 +3,7 @@ import { localOwner } from '../../src/contract/principal.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { createMcpDoor, type McpDoor, type McpDoorDeps } from '../../src/mcp/create-mcp-door.ts'
 import type { LineCaller, LineSession } from '../../src/mcp/line-session.ts'
-import { stdioTransport } from '../../src/mcp/line-transport.ts'
+import { stdioLines } from '../../src/mcp/line-transport.ts'
 import { createSampleHost, type SampleHost } from './sample-host.ts'
 
 export type Message = Readonly<{
@@ -58,7 +58,7 @@ export function createLinePeer(
     for (const line of lines) received.push(JSON.parse(line) as Message)
     for (const waiter of waiters) waiter()
   })
-  const session = door.serveLines(stdioTransport(input, output), {
+  const session = door.serveLines(stdioLines(input, output), {
     principal: localOwner,
     exposure: 'default',
     ...caller,

@@ -5,11 +5,10 @@ import { DatabaseSync } from 'node:sqlite'
 import { type Attachment, attach } from '../../src/app/ownership/attach.ts'
 import { bridgeSession } from '../../src/app/ownership/bridge-session.ts'
 import { createHttpRelay } from '../../src/app/ownership/http-relay.ts'
-import { streamLines } from '../../src/app/ownership/line-transport.ts'
 import type { Owner } from '../../src/app/ownership/owner-server.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
-import type { LineTransport } from '../../src/mcp/line-transport.ts'
+import { type LineTransport, stdioLines } from '../../src/mcp/line-transport.ts'
 
 /**
  * A process with a toy state, for tests of ownership: `ownership-process.ts stdio|serve DATA_DIR`.
@@ -63,6 +62,7 @@ async function becomeOwner(): Promise<Owner> {
   })
   http.emit('listening')
   return {
+    mode: 'FULL',
     serveLines: (transport) => serveSession(transport, entries),
     serveHttp: (socket) => {
       http.emit('connection', socket)
@@ -127,12 +127,7 @@ const leave = async (): Promise<void> => {
 process.on('SIGTERM', leave)
 if (role === 'serve') serve(attachment)
 else {
-  const client = streamLines({
-    input: process.stdin,
-    output: process.stdout,
-    lineBytesMax: 4 * 1024 * 1024,
-    pauseInputWhenFull: true,
-  })
+  const client = stdioLines(process.stdin, process.stdout)
   const isReadOnlyTool = (name: string): boolean => name === 'info'
   const bridge = bridgeSession({ client, attachment, hello: { door: 'stdio' }, isReadOnlyTool, logger })
   await bridge.closed

@@ -18,20 +18,6 @@ export async function runNode(args: readonly string[], timeoutMs: number): Promi
   return { code, stdout, stderr }
 }
 
-/** Starts a server that prints its address as its first line. */
-export async function startServer(
-  command: string,
-  args: readonly string[],
-): Promise<{ url: string; child: ChildProcess }> {
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] })
-  const printed = once(child.stdout, 'data').then(([chunk]) => String(chunk).trim())
-  const failed = once(child, 'exit').then(([code]): never => {
-    throw new Error(`The server ended with ${String(code)} before it printed its address`)
-  })
-  failed.catch(() => {})
-  return { url: await Promise.race([printed, failed]), child }
-}
-
 export async function stopServer(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const ended = once(child, 'exit')

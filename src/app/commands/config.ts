@@ -3,6 +3,7 @@ import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { showConfig } from '../config.ts'
 import { configJsonSchema } from '../config-schema.ts'
+import { requireKnownTools } from '../require-known-tools.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {
@@ -33,6 +34,7 @@ async function run(context: CommandContext): Promise<number> {
     })
   }
   const loaded = await loadCommandConfig(context)
+  await requireKnownTools(loaded)
   if (action === 'validate') {
     if (context.json) printJson(context, { valid: true, file: loaded.file ?? null, warnings: loaded.warnings })
     else {

@@ -7,6 +7,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import { systemRandom } from '../../kernel/random.ts'
 import { type Environment, type LoadedConfig, loadConfig } from '../config.ts'
 import type { LogLevel } from '../config-schema.ts'
+import { requireKnownTools } from '../require-known-tools.ts'
 import type { State } from '../state.ts'
 import { createStderrLogger } from '../stderr-logger.ts'
 
@@ -19,6 +20,8 @@ export type CommandContext = Readonly<{
   env: Environment
   workingDirectory: string
   version: string
+  /** The absolute path of the program, for what a person is told to run elsewhere. */
+  program: string
   stdin: Readable
   stdout: Writable
   /** Resolves at the first signal that asks the process to end. */
@@ -64,6 +67,7 @@ export type OpenedState = Readonly<{
 /** Joins the state that the flags name. The caller leaves it with `state.attachment.close()`. */
 export async function openCommandState(context: CommandContext, leastLogLevel?: LogLevel): Promise<OpenedState> {
   const loaded = await loadCommandConfig(context)
+  await requireKnownTools(loaded)
   const logger = createStderrLogger(leastLogLevel ?? loaded.config.log_level, context.terminal)
   for (const warning of loaded.warnings) logger.warn(warning)
   const failed = Promise.withResolvers<never>()
@@ -71,6 +75,7 @@ export async function openCommandState(context: CommandContext, leastLogLevel?: 
   const { openState } = await import('../state.ts')
   const state = await openState({
     config: loaded.config,
+    isModeChosen: (loaded.sources.get('mode') ?? 'default') !== 'default',
     version: context.version,
     clock: systemClock,
     random: systemRandom,

@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { commonFlags } from '../../cli/command.ts'
-import { exitCodes, textTable } from '../../cli/terminal.ts'
+import { counted, exitCodes, textTable } from '../../cli/terminal.ts'
 import type { Config } from '../config.ts'
 import { readOwnerRecord } from '../ownership/owner-files.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
@@ -115,8 +115,8 @@ async function store(context: CommandContext, config: Config): Promise<Finding> 
     context.terminal.progressDone()
     const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)
     return report.ok
-      ? ok('state', `${entries} log entries, sound`)
-      : bad('state', `${report.findingCount} findings; run castellan verify`)
+      ? ok('state', `${counted(entries, 'log entry', 'log entries')}, sound`)
+      : bad('state', `${counted(report.findingCount, 'finding')}; run castellan verify`)
   } catch (error) {
     return bad('state', (error as Error).message)
   }

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 import { finished } from 'node:stream/promises'
 import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { counted } from '../../cli/terminal.ts'
 import { type Command, type CommandContext, printJson, withClient } from './context.ts'
 
 const spec = {
@@ -45,7 +46,7 @@ async function run(context: CommandContext): Promise<number> {
   if (file === '-') return 0
   if (context.json) printJson(context, summary)
   else {
-    context.terminal.out(`${summary.entries} entries in ${file}\n`)
+    context.terminal.out(`${counted(summary.entries, 'entry', 'entries')} in ${file}\n`)
     context.terminal.out(`Verify with: castellan verify ${file} --key '${summary.key}'\n`)
   }
   return 0

@@ -1,10 +1,12 @@
-import { createServer } from 'node:net'
+import { createServer, isIPv6 } from 'node:net'
+import { hostname, networkInterfaces } from 'node:os'
+import { resolve } from 'node:path'
+import { announcementText, shellQuoted } from '../../cli/announcement.ts'
 import { commonFlags } from '../../cli/command.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { isLoopbackHost } from '../../http/peer-address.ts'
-import type { Config } from '../config.ts'
+import type { Config, LoadedConfig } from '../config.ts'
 import { createHttpRelay } from '../ownership/http-relay.ts'
-import type { State } from '../state.ts'
 import {
   type Command,
   type CommandContext,
@@ -34,13 +36,14 @@ async function run(context: CommandContext): Promise<number> {
   const { config } = opened.loaded
   try {
     await Promise.race([state.local()?.app.ready ?? Promise.resolve(), failed])
-    if (!isLoopbackHost(config.host)) await requireIdentity(context, opened)
+    const requireKeys = config.require_keys || !isLoopbackHost(config.host)
+    if (requireKeys) await requireIdentity(context, opened)
     const listener = createServer(
       { allowHalfOpen: true, pauseOnConnect: true, noDelay: true },
-      createHttpRelay({ attachment: state.attachment, logger, requireKeys: !isLoopbackHost(config.host) }),
+      createHttpRelay({ attachment: state.attachment, logger, requireKeys, tools: config.tools }),
     )
     const port = await listen(listener, config)
-    announce(context, config, port, state)
+    announce(context, opened, port, requireKeys)
     const signal = await Promise.race([context.ended, failed])
     logger.info('ending', { signal })
     listener.close()
@@ -64,44 +67,78 @@ function listen(listener: ReturnType<typeof createServer>, config: Config): Prom
   })
 }
 
-/** Whoever can reach a non-loopback address is a stranger until a key says otherwise; without keys nobody could use it. */
+/** Without the local owner, whoever comes is a stranger until a key says otherwise; without keys nobody could use it. */
 async function requireIdentity(context: CommandContext, opened: OpenedState): Promise<void> {
   const client = await connectCommandClient(context, opened)
   const { answer } = await client.callTool('api_key_list', {})
   client.close()
   const keys = answer['keys'] as { status: string }[]
   if (keys.some((key) => key.status === 'live')) return
+  const next = 'Create a key first: castellan keys create NAME'
+  if (!isLoopbackHost(opened.loaded.config.host)) {
+    throw new AppError(
+      'ERR_CONFIG_INVALID',
+      `'host' is not a loopback address and no API key is live: everybody could reach the server and nobody could use it. ${next}`,
+      { field: 'host', rule: 'a non-loopback address needs API keys' },
+    )
+  }
   throw new AppError(
     'ERR_CONFIG_INVALID',
-    "'host' is not a loopback address and no API key exists: everybody could reach the server and nobody could use it. Create a key first: castellan keys create NAME",
-    { field: 'host', rule: 'a non-loopback address needs API keys' },
+    `'require_keys' is on and no API key is live: nobody could use the server. ${next}`,
+    { field: 'require_keys', rule: 'needs an API key' },
   )
 }
 
-function announce(context: CommandContext, config: Config, port: number, state: State): void {
-  const host = config.host.includes(':') ? `[${config.host}]` : config.host
-  const url = `http://${host}:${port}/mcp`
+function announce(context: CommandContext, { state, loaded }: OpenedState, port: number, requireKeys: boolean): void {
+  const { config } = loaded
+  const isEverywhere = WILDCARDS.includes(config.host)
+  const origin = originOf(isEverywhere ? 'localhost' : config.host, port)
+  const otherOrigins = isEverywhere ? machineNames(config).map((name) => originOf(name, port)) : []
   const { terminal } = context
   if (context.json) {
-    terminal.out(`${JSON.stringify({ url, port, pid: process.pid, owner_pid: state.attachment.ownerPid() })}\n`)
+    const owner_pid = state.attachment.ownerPid()
+    const other_urls = otherOrigins.map((other) => `${other}/mcp`)
+    terminal.out(`${JSON.stringify({ url: `${origin}/mcp`, port, pid: process.pid, owner_pid, other_urls })}\n`)
     return
   }
-  const key = isLoopbackHost(config.host) ? '' : ' --header "Authorization: Bearer $CASTELLAN_API_KEY"'
   terminal.out(
-    [
-      `${terminal.style('bold', 'Castellan')} ${context.version} (${config.mode})`,
-      `  MCP      ${url}`,
-      `  health   http://${host}:${port}/health`,
-      `  state    ${config.database_url === undefined ? config.data_dir : 'PostgreSQL'}`,
-      '',
-      'Connect a client:',
-      `  Claude Code   claude mcp add --transport http castellan ${url}${key}`,
-      `  Cursor        .cursor/mcp.json   { "mcpServers": { "castellan": { "url": "${url}" } } }`,
-      `  VS Code       .vscode/mcp.json   { "servers": { "castellan": { "type": "http", "url": "${url}" } } }`,
-      '  over stdio    castellan mcp',
-      '',
-      'End with Ctrl-C.',
-      '',
-    ].join('\n'),
+    announcementText({
+      title: terminal.style('bold', 'Castellan'),
+      version: context.version,
+      mode: config.mode,
+      origin,
+      otherOrigins,
+      state: config.database_url === undefined ? config.data_dir : 'PostgreSQL',
+      requireKeys,
+      stdioCommand: stdioCommand(context, loaded),
+    }),
   )
+}
+
+const WILDCARDS: readonly string[] = ['0.0.0.0', '::', '[::]']
+
+const originOf = (host: string, port: number): string => `http://${isIPv6(host) ? `[${host}]` : host}:${port}`
+
+/** What others may call a server that listens on every address: the names it answers to, and the machine's addresses. */
+function machineNames(config: Config): string[] {
+  const names = config.allowed_hosts.length > 0 ? config.allowed_hosts.map((host) => host.split(':')[0]!) : [hostname()]
+  const addresses = Object.values(networkInterfaces())
+    .flatMap((found) => found ?? [])
+    .filter(({ internal, family }) => !internal && (family === 'IPv4' || config.host !== '0.0.0.0'))
+    .map(({ address }) => address)
+    .filter((address) => !address.startsWith('fe80:'))
+  return [...new Set([...names, ...addresses])]
+}
+
+/** The same state for a client that starts its server itself. A database URL is secret: it has to come from elsewhere. */
+function stdioCommand({ program, parsed }: CommandContext, { config, sources }: LoadedConfig): string {
+  const file = parsed.text('config')
+  const isElsewhere = (sources.get('data_dir') ?? 'default') !== 'default'
+  const args = [
+    program,
+    'mcp',
+    ...(file === undefined ? [] : ['--config', resolve(file)]),
+    ...(isElsewhere ? ['--data-dir', config.data_dir] : []),
+  ]
+  return args.map(shellQuoted).join(' ')
 }

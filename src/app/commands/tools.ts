@@ -1,8 +1,10 @@
 import { commonFlags } from '../../cli/command.ts'
+import { parameterRows } from '../../cli/schema-fields.ts'
 import { textTable } from '../../cli/terminal.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { nearestName } from '../../kernel/nearest-name.ts'
 import { allTools } from '../../tools/index.ts'
-import { createCatalog } from '../../tools/runtime/catalog.ts'
-import { paramsLine } from '../../tools/runtime/search/params-line.ts'
+import { type CatalogTool, createCatalog } from '../../tools/runtime/catalog.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
 
 const spec = {
@@ -16,20 +18,13 @@ const spec = {
 export const command: Command = { spec, run }
 
 async function run(context: CommandContext): Promise<number> {
-  const { tools, find } = createCatalog(allTools)
+  const { tools, find, names } = createCatalog(allTools)
   const name = context.parsed.positionals[0]
   if (name !== undefined) {
     const tool = find(name)
-    const { AppError } = await import('../../contract/app-error.ts')
-    if (tool === undefined)
-      throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${name}'. See: castellan tools`, {})
+    if (tool === undefined) throw unknownTool(name, names)
     if (context.json) printJson(context, tool.listed)
-    else {
-      const parameters = paramsLine(tool.listed.inputSchema).split('; ').join('\n  ')
-      context.terminal.out(
-        `${context.terminal.style('bold', tool.name)}  ${tool.definition.title}\n\n${tool.definition.description}\n\nParameters:\n  ${parameters || '(none)'}\n`,
-      )
-    }
+    else context.terminal.out(describe(context, tool))
     return 0
   }
   if (context.json) {
@@ -51,4 +46,16 @@ async function run(context: CommandContext): Promise<number> {
     ]),
   )
   return 0
+}
+
+function describe({ terminal }: CommandContext, { name, definition, listed }: CatalogTool): string {
+  const rows = parameterRows(listed.inputSchema)
+  const parameters = rows.length === 0 ? 'No parameters.\n' : `Parameters:\n${textTable(rows, '  ')}`
+  return `${terminal.style('bold', name)}  ${definition.title}\n\n${definition.description}\n\n${parameters}`
+}
+
+function unknownTool(name: string, names: readonly string[]): AppError {
+  const nearest = nearestName(name, names)
+  const hint = nearest === undefined ? '' : ` Did you mean '${nearest}'?`
+  return new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${name}'.${hint} See: castellan tools`, { field: 'NAME' })
 }

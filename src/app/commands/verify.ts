@@ -1,8 +1,8 @@
-import { createReadStream } from 'node:fs'
+import { createReadStream, existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { type VerifyResult, verifyDocument } from '../../audit/verify-document.ts'
 import { commonFlags } from '../../cli/command.ts'
-import { exitCodes } from '../../cli/terminal.ts'
+import { counted, exitCodes } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
@@ -22,6 +22,8 @@ const spec = {
 
 export const command: Command = { spec, run }
 
+const KEY = /^[^+\s]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]+=*$/
+
 async function run(context: CommandContext): Promise<number> {
   const file = context.parsed.positionals[0]
   return file === undefined ? await verifyState(context) : await verifyFile(context, file)
@@ -33,7 +35,7 @@ async function verifyFile(context: CommandContext, file: string): Promise<number
   const result = await verifyDocument({
     chunks: readable(file),
     key,
-    ...(kept === undefined ? {} : { knownCheckpoint: await readText(kept, '--checkpoint') }),
+    ...(kept === undefined ? {} : { knownCheckpoint: await readNote(kept) }),
     onProgress: ({ records, size }) => context.terminal.progress(`${records} of ${size} records`),
   })
   context.terminal.progressDone()
@@ -63,6 +65,11 @@ async function readText(file: string, field: string): Promise<string> {
   }
 }
 
+/** A note ends with one line feed; editors and shells add more, or take it away. */
+async function readNote(file: string): Promise<string> {
+  return (await readText(file, '--checkpoint')).replace(/\n*$/, '\n')
+}
+
 /** A key is `name+hash+base64`; anything else names a file. */
 async function readKey(context: CommandContext): Promise<string> {
   const given = context.parsed.text('key')
@@ -73,7 +80,8 @@ async function readKey(context: CommandContext): Promise<string> {
       { field: 'key' },
     )
   }
-  return given.includes('+') ? given : (await readText(given, '--key')).trim()
+  const isFile = !KEY.test(given.trim()) && (existsSync(given) || !given.includes('+'))
+  return (isFile ? await readText(given, '--key') : given).trim()
 }
 
 function describe(context: CommandContext, result: VerifyResult): string {
@@ -91,7 +99,7 @@ function describe(context: CommandContext, result: VerifyResult): string {
   const good = terminal.style('good', 'verified')
   switch (result.kind) {
     case 'export':
-      return `${good}: ${result.records} records of ${result.origin}, ${result.thoughts} thoughts, root ${result.root}\n${result.warnings.map((warning) => `warning: ${warning.message}\n`).join('')}`
+      return `${good}: ${counted(result.records, 'record')} of ${result.origin}, ${counted(result.thoughts, 'thought')}, root ${result.root}\n${result.warnings.map((warning) => `warning: ${warning.message}\n`).join('')}`
     case 'inclusion':
       return `${good}: entry ${result.index} is in ${result.origin} of size ${result.size}, root ${result.root}\n`
     case 'consistency':
@@ -115,8 +123,9 @@ async function verifyState(context: CommandContext): Promise<number> {
     const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)
     const verdict = report.ok
       ? terminal.style('good', 'sound')
-      : terminal.style('bad', `${report.findingCount} findings`)
-    terminal.out(`${report.tenants.length} tenants, ${entries} log entries: ${verdict}\n`)
+      : terminal.style('bad', counted(report.findingCount, 'finding'))
+    const what = `${counted(report.tenants.length, 'tenant')}, ${counted(entries, 'log entry', 'log entries')}`
+    terminal.out(`${what}: ${verdict}\n`)
   }
   return report.ok ? 0 : exitCodes.conflict
 }

@@ -24,7 +24,8 @@ afterEach(async () => {
 })
 
 /** An owner whose sessions answer each line with the name of the owner and the line. */
-const echoOwner = (name: string): Owner => ({
+const echoOwner = (name: string, mode = 'FULL'): Owner => ({
+  mode,
   serveLines(transport) {
     transport.onLine((line) => transport.send(`${name} ${line}`))
     transport.onClose(() => transport.close())
@@ -156,6 +157,30 @@ test('an owner of another protocol is refused by name, one of another version on
   lock?.release()
 })
 
+test('an owner in another mode than the one asked for is refused, at the start and after a change of owner', async () => {
+  const first = await enter('first', { becomeOwner: async () => echoOwner('first', 'READONLY') })
+  const refused = { code: 'ERR_MODE_REFUSED', message: expect.stringMatching(/FULL .* process \d+ .* mode READONLY/) }
+  await expect(enter('strict', { requiredMode: 'FULL' })).rejects.toMatchObject(refused)
+  const easy = await enter('easy')
+  let isReady = false
+  const same = await enter('same', {
+    requiredMode: 'READONLY',
+    becomeOwner: async () => {
+      if (!isReady) throw new Error('not yet')
+      return echoOwner('same', 'READONLY')
+    },
+  })
+  expect(await ask(same, 'a')).toBe('first a')
+
+  await first.close()
+  expect(await ask(easy, 'b')).toBe('easy b')
+  const calling = () => same.openLines({ door: 'cli' }, 50).catch((error: unknown) => error)
+  await expect.poll(calling, { timeout: 5_000 }).toMatchObject({ code: 'ERR_MODE_REFUSED' })
+  isReady = true
+  await easy.close()
+  expect(await ask(same, 'c')).toBe('same c')
+})
+
 test('whoever does not greet properly is cut off, and is told our version when only the protocol differs', async () => {
   const owner = await enter('o')
   const say = async (words: string): Promise<string> => {
@@ -172,6 +197,7 @@ test('whoever does not greet properly is cut off, and is told our version when o
     castellan: 1,
     pid: process.pid,
     version: '1.0.0',
+    mode: 'FULL',
   })
   expect(await ask(owner, 'still here')).toBe('o still here')
 })

@@ -4,8 +4,9 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
+import { type FlowLines, streamLines } from '../../mcp/line-transport.ts'
 import { type Hello, helloLine, PROTOCOL, parseAnswer, readFirstLine } from './hello.ts'
-import { createLinePair, type FlowLines, streamLines } from './line-transport.ts'
+import { createLinePair } from './line-pair.ts'
 import {
   newSocketPath,
   prepareDataDir,
@@ -22,6 +23,8 @@ export type AttachOptions = Readonly<{
   version: string
   /** Opens the state and makes what serves it. Called only while this process holds the lock. */
   becomeOwner: () => Promise<Owner>
+  /** The mode that somebody asked for: an owner in another one is refused. Without it, the owner's is taken as it is. */
+  requiredMode?: string
   logger: Logger
   clock: Clock
   /** `XDG_RUNTIME_DIR`, for a data directory whose path is too long for a socket. */
@@ -77,6 +80,8 @@ type Membership = {
   state: State
   /** Resolves when the election under way is over. */
   settled: Promise<void>
+  /** Why the owner that there is now cannot be used. */
+  refusal: AppError | undefined
 }
 
 /**
@@ -91,6 +96,7 @@ export async function attach(options: AttachOptions): Promise<Attachment> {
     listeners: new Set(),
     state: { kind: 'electing' },
     settled: Promise.resolve(),
+    refusal: undefined,
   }
   await elect(member, options.clock.monotonicMs() + (options.startTimeoutMs ?? START_TIMEOUT_MS))
   return {
@@ -120,6 +126,7 @@ const ownerPid = ({ state }: Membership): number | undefined =>
 
 function settle(member: Membership, next: State, pid: number): void {
   member.state = next
+  member.refusal = undefined
   member.options.logger.debug('owner of the state', { owner_pid: pid })
   for (const listener of member.listeners) listener(pid)
 }
@@ -130,7 +137,7 @@ async function elect(member: Membership, deadlineMs: number): Promise<void> {
   for (let round = 0; !isClosed(member); round++) {
     const lock = tryOwnerLock(dataDir)
     if (lock !== undefined) return own(member, lock)
-    const connected = await connectToOwner(dataDir, { door: 'watch' }, deadlineMs - clock.monotonicMs())
+    const connected = await connectToOwner(member, { door: 'watch' }, deadlineMs - clock.monotonicMs())
     if (connected !== undefined) return follow(member, connected)
     if (clock.monotonicMs() > deadlineMs) throw silentOwner(dataDir)
     await delay(firstPausesMs[round] ?? 10 + (process.pid % 11))
@@ -192,7 +199,11 @@ async function takeOver(member: Membership): Promise<void> {
       return
     } catch (error) {
       if (isClosed(member)) return
-      logger.error('taking over the state failed; trying again', { error: (error as Error).message })
+      const isRefusal = error instanceof AppError && error.code === 'ERR_MODE_REFUSED'
+      if (!isRefusal || member.refusal?.message !== error.message) {
+        logger.error('taking over the state failed; trying again', { error: (error as Error).message })
+      }
+      member.refusal = isRefusal ? error : undefined
       await delay(FAILED_OPEN_PAUSE_MS)
     }
   }
@@ -207,8 +218,9 @@ async function open(member: Membership, hello: Hello, timeoutMs: number): Promis
     if (member.state.kind === 'electing') await Promise.race([member.settled, delay(leftMs, undefined, { ref: false })])
     if (member.state.kind === 'owner') return { owner: member.state.owner }
     if (member.state.kind === 'closed') throw shuttingDown()
+    if (member.refusal !== undefined) throw member.refusal
     const isFollower = member.state.kind === 'follower'
-    const connected = isFollower ? await connectToOwner(member.dataDir, hello, leftMs) : undefined
+    const connected = isFollower ? await connectToOwner(member, hello, leftMs) : undefined
     if (connected !== undefined) return connected
     if (clock.monotonicMs() >= deadlineMs) throw ownerLost(timeoutMs)
     await delay(firstPausesMs[round] ?? 20)
@@ -264,8 +276,19 @@ function silentOwner(dataDir: string): AppError {
   )
 }
 
+const otherMode = (dataDir: string, pid: number, mode: string, requiredMode: string): AppError =>
+  new AppError(
+    'ERR_MODE_REFUSED',
+    `mode: ${requiredMode} was asked for, but process ${pid} owns ${dataDir} and serves it in mode ${mode}. End that process first, leave the mode out to use the state as it is, or give another --data-dir.`,
+    { field: 'mode', owner_pid: pid, owner_mode: mode, mode: requiredMode },
+  )
+
 /** A socket that has been greeted and is left paused, or undefined when nobody answers. */
-async function connectToOwner(dataDir: string, hello: Hello, timeoutMs: number): Promise<Connected | undefined> {
+async function connectToOwner(
+  { dataDir, options }: Pick<Membership, 'dataDir' | 'options'>,
+  hello: Hello,
+  timeoutMs: number,
+): Promise<Connected | undefined> {
   const record = readOwnerRecord(dataDir)
   if (record === undefined) return undefined
   const socket = createConnection({ path: record.socket, allowHalfOpen: true })
@@ -287,5 +310,11 @@ async function connectToOwner(dataDir: string, hello: Hello, timeoutMs: number):
       { owner_pid: parsed.answer.pid, owner_version: parsed.answer.version },
     )
   }
-  return { socket, pid: parsed.answer.pid, version: parsed.answer.version }
+  const { pid, version, mode } = parsed.answer
+  const { requiredMode } = options
+  if (requiredMode !== undefined && mode !== undefined && mode !== requiredMode) {
+    socket.destroy()
+    throw otherMode(dataDir, pid, mode, requiredMode)
+  }
+  return { socket, pid, version }
 }

@@ -1,9 +1,10 @@
 import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
 import { silentLogger } from '../../kernel/logger.ts'
+import { type FlowLines, streamLines } from '../../mcp/line-transport.ts'
 import type { OwnerConnection } from './attach.ts'
 import { type Bridge, bridgeSession } from './bridge-session.ts'
-import { createLinePair, type FlowLines, streamLines } from './line-transport.ts'
+import { createLinePair } from './line-pair.ts'
 
 type Scene = Readonly<{
   bridge: Bridge

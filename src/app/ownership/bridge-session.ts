@@ -2,10 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import type { OversizedLine } from '../../mcp/line-transport.ts'
+import type { OversizedLine } from '../../mcp/line-splitter.ts'
+import type { FlowLines } from '../../mcp/line-transport.ts'
 import type { Attachment, OwnerConnection } from './attach.ts'
 import type { Hello } from './hello.ts'
-import type { FlowLines } from './line-transport.ts'
 import { CLOSING, HELD } from './owner-server.ts'
 import { createRequestLedger, type RequestLedger } from './request-ledger.ts'
 
@@ -45,6 +45,8 @@ type Conversation = {
   link: OwnerConnection | undefined
   /** Lines that wait for an owner. Undefined while lines go straight on, or are refused because nobody took over in time. */
   held: string[] | undefined
+  /** Why the owner that there is cannot be used, as it was said last. */
+  refusal: string | undefined
   isClientGone: boolean
   isFinished: boolean
   linger: NodeJS.Timeout | undefined
@@ -64,6 +66,7 @@ export function bridgeSession(options: BridgeOptions): Bridge {
     finished: Promise.withResolvers(),
     link: undefined,
     held: [],
+    refusal: undefined,
     isClientGone: false,
     isFinished: false,
     linger: undefined,
@@ -149,6 +152,8 @@ function lost(talk: Conversation, from: OwnerConnection): void {
   if (talk.link !== from) return
   const { ledger, options } = talk
   talk.link = undefined
+  // The far end is closed; ours would stay half open for as long as this process lives.
+  void from.transport.close()
   talk.handshakeAnswered()
   if (from.isLocal) finish(talk)
   if (talk.isFinished) return
@@ -193,7 +198,10 @@ async function nextLink(talk: Conversation): Promise<OwnerConnection | undefined
       next.transport.close()
     } catch (error) {
       if (error instanceof AppError && error.code === 'ERR_SHUTTING_DOWN') finish(talk)
-      options.logger.warn('no owner of the state yet', { error: (error as Error).message })
+      talk.refusal = error instanceof AppError && error.code === 'ERR_MODE_REFUSED' ? error.message : undefined
+      if (talk.refusal === undefined) {
+        options.logger.warn('no owner of the state yet', { error: (error as Error).message })
+      }
       tell(talk, ledger.giveUp(noOwner(talk)))
       if (talk.isClientGone) finish(talk)
       else release(talk)
@@ -215,5 +223,6 @@ async function refuseOversized(talk: Conversation, { head, tail }: OversizedLine
   tell(talk, [JSON.stringify({ jsonrpc: '2.0', id: idAtTheEnds(head, tail), error })])
 }
 
-const noOwner = ({ takeoverTimeoutMs }: Conversation): string =>
+const noOwner = ({ takeoverTimeoutMs, refusal }: Conversation): string =>
+  refusal ??
   `No process took over the state within ${takeoverTimeoutMs} ms, so this was not done. Call again in a moment.`

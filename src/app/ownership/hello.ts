@@ -12,14 +12,15 @@ export type RemotePeer = Readonly<{ address: string; port: number; localAddress:
  */
 export type Hello = Readonly<{
   door: 'stdio' | 'cli' | 'http' | 'watch'
-  /** The exposure that the connection asks for. */
+  /** The exposure that the connection asks for; over HTTP, what callers see that do not choose. */
   tools?: 'default' | 'full' | readonly string[]
   remote?: RemotePeer
   /** The connection came through a port that demands keys of everybody. */
   requireKeys?: boolean
 }>
 
-export type HelloAnswer = Readonly<{ pid: number; version: string }>
+/** `mode` is the one the state is served in; an owner of an earlier version does not say. */
+export type HelloAnswer = Readonly<{ pid: number; version: string; mode?: string }>
 
 const doors: readonly unknown[] = ['stdio', 'cli', 'http', 'watch'] satisfies Hello['door'][]
 
@@ -48,7 +49,8 @@ export function parseAnswer(line: string): { protocol: number; answer: HelloAnsw
   const record = parseRecord(line)
   if (record === undefined || typeof record['castellan'] !== 'number' || typeof record['pid'] !== 'number')
     return undefined
-  return { protocol: record['castellan'], answer: { pid: record['pid'], version: String(record['version']) } }
+  const mode = typeof record['mode'] === 'string' ? { mode: record['mode'] } : {}
+  return { protocol: record['castellan'], answer: { pid: record['pid'], version: String(record['version']), ...mode } }
 }
 
 /**

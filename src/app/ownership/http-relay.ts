@@ -8,8 +8,10 @@ import type { Hello } from './hello.ts'
 export type HttpRelayOptions = Readonly<{
   attachment: Pick<Attachment, 'openHttp' | 'ownerPid'>
   logger: Logger
-  /** The port can be reached from other machines, so nobody who comes through it is the local owner. */
+  /** Nobody who comes through this port is the local owner. */
   requireKeys: boolean
+  /** What callers see that do not choose. */
+  tools?: Hello['tools']
   takeoverTimeoutMs?: number
 }>
 
@@ -24,7 +26,7 @@ export function createHttpRelay(options: HttpRelayOptions): (socket: Socket) => 
     socket.pause()
     const onEarlyError = (): void => void socket.destroy()
     socket.on('error', onEarlyError)
-    const hello = helloFor(socket, options.requireKeys)
+    const hello = helloFor(socket, options)
     attachment.openHttp(hello, timeoutMs).then(
       (connection) => {
         socket.off('error', onEarlyError)
@@ -39,9 +41,10 @@ export function createHttpRelay(options: HttpRelayOptions): (socket: Socket) => 
   }
 }
 
-const helloFor = (socket: Socket, requireKeys: boolean): Hello => ({
+const helloFor = (socket: Socket, { requireKeys, tools }: HttpRelayOptions): Hello => ({
   door: 'http',
   requireKeys,
+  ...(tools === undefined ? {} : { tools }),
   remote: {
     address: socket.remoteAddress ?? '',
     port: socket.remotePort ?? 0,

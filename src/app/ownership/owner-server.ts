@@ -1,11 +1,12 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Logger } from '../../kernel/logger.ts'
-import type { LineTransport } from '../../mcp/line-transport.ts'
+import { type FlowLines, type LineTransport, streamLines } from '../../mcp/line-transport.ts'
 import { answerLine, type Hello, PROTOCOL, parseHello, readFirstLine } from './hello.ts'
-import { type FlowLines, streamLines } from './line-transport.ts'
 
 /** What the process that owns the state does for everyone. Made by the app, once per ownership. */
 export type Owner = Readonly<{
+  /** Told to every process that connects, which may have been asked for another. */
+  mode: string
   /** Runs an MCP session. `hello` says for whom; the transport is closed when the session is over. */
   serveLines(transport: LineTransport, hello: Hello): void
   /** Takes over a connection that speaks HTTP, for which no byte has been read. Its remote address is the client's. */
@@ -97,7 +98,7 @@ async function accept(
     socket.destroy()
     return
   }
-  socket.write(`${answerLine({ pid: process.pid, version: options.version })}\n`)
+  socket.write(`${answerLine({ pid: process.pid, version: options.version, mode: owner.mode })}\n`)
   if (parsed.protocol !== PROTOCOL) {
     options.logger.warn('refused a connection of another version of castellan', { protocol: parsed.protocol })
     socket.end()

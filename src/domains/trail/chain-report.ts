@@ -66,8 +66,7 @@ export const BROKEN_LINKS_MAX = 5_000
 /** Gathers the verdict on each record. Positions are 1-based and count the records of the scope in log order. */
 export function createTally() {
   const broken: BrokenLink[] = []
-  const goodSeqs: number[] = []
-  const goodPositions: number[] = []
+  const good: GoodRecord[] = []
   const brokenSeqs: number[] = []
   let total = 0
   let brokenCount = 0
@@ -78,9 +77,9 @@ export function createTally() {
   }
 
   return {
-    good(seq: number): void {
-      goodSeqs.push(seq)
-      goodPositions.push(++total)
+    /** `hasRow`: a row outside the log says the same. */
+    good(seq: number, hasRow: boolean): void {
+      good.push({ seq, position: ++total, hasRow })
     },
     bad(link: Omit<BrokenLink, 'position'>, seq?: number): void {
       total++
@@ -96,19 +95,19 @@ export function createTally() {
     },
     /**
      * Takes back the verdict on the good records of a range in which the tree does not hold, unless a record known to be
-     * broken explains it. Answers whether the range concerns the scope at all.
+     * broken explains it. Records that only the log speaks for are the first to be distrusted. Answers whether the range
+     * concerns the scope at all.
      */
     distrust({ from, to, expectedHash, actualHash }: DistrustedRange): boolean {
-      if (brokenSeqs.some((seq) => seq >= from && seq < to)) return true
-      const before = brokenCount
-      for (const [index, seq] of goodSeqs.entries()) {
-        if (seq >= from && seq < to) {
-          fail({ expectedHash, actualHash, what: 'unknown', chainPosition: null }, goodPositions[index]!)
-          goodSeqs[index] = -1
-          brokenSeqs.push(seq)
-        }
+      const isInside = (seq: number) => seq >= from && seq < to
+      if (brokenSeqs.some(isInside)) return true
+      const inside = good.filter(({ seq }) => isInside(seq))
+      const alone = inside.filter(({ hasRow }) => !hasRow)
+      for (const { seq, position } of alone.length > 0 ? alone : inside) {
+        fail({ expectedHash, actualHash, what: 'unknown', chainPosition: null }, position)
+        brokenSeqs.push(seq)
       }
-      return brokenCount > before
+      return inside.length > 0
     },
     total: () => total,
     brokenCount: () => brokenCount,
@@ -122,5 +121,6 @@ export function createTally() {
   }
 }
 
+type GoodRecord = Readonly<{ seq: number; position: number; hasRow: boolean }>
 export type Tally = ReturnType<typeof createTally>
 export type DistrustedRange = Readonly<{ from: number; to: number; expectedHash: string; actualHash: string }>

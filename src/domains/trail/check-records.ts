@@ -47,7 +47,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
     const { kind, task, hash, chainPosition } = record
     deps.onHash(hash)
     const wrong = problem ?? entryProblem(entry, task, hash)
-    if (wrong === undefined) tally.good(entry.seq)
+    if (wrong === undefined) tally.good(entry.seq, chainPosition !== null)
     else {
       const what = chainPosition === null ? 'task' : 'thought'
       tally.bad({ expectedHash: wrong[0], actualHash: wrong[1], what, chainPosition }, entry.seq)
@@ -59,7 +59,8 @@ export function createRecordCheck(deps: RecordCheckDeps) {
 
   /** What is wrong with the entry around a record that is right in itself. */
   function entryProblem(entry: RawLogEntry, task: number, hash: string): Mismatch | undefined {
-    if (entry.recordHash !== hash || entry.taskNumber !== task) return [hash, entry.recordHash ?? MISSING]
+    if (entry.recordHash !== hash) return [hash, entry.recordHash ?? MISSING]
+    if (entry.taskNumber !== task) return [hash, MISSING]
     if (entry.seq < deps.headSize) return undefined
     logDamage++
     return [MISSING, hash]
@@ -103,6 +104,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
     if (effect.kind !== 'thought_recorded') {
       const actual = sha256Hex(canonicalJson(effect.body))
       const problem: Mismatch | undefined = actual === hash ? undefined : [hash, actual]
+      if (problem !== undefined) logDamage++
       judge(entry, { kind: effect.kind, task, hash, chainPosition: null }, problem)
       return
     }
@@ -118,7 +120,10 @@ export function createRecordCheck(deps: RecordCheckDeps) {
     const previousHash = body['previous_hash'] as string | null
     const broken = order.link({ taskNumber: task, chainPosition, hash, previousHash })
     const recomputed = hashOfBody(body)
-    if (recomputed !== hash) return [hash, recomputed]
+    if (recomputed !== hash) {
+      logDamage++
+      return [hash, recomputed]
+    }
     return rowProblem(entry, body, row) ?? broken
   }
 

@@ -65,7 +65,7 @@ export function createSessionCheck(session: AuditSession, whole: boolean) {
     problem(recordsAreIntact: boolean): readonly [expected: string, actual: string] | undefined {
       for (const [kind, text] of expected) {
         const logged = found.get(kind)
-        if (logged !== text || repeated === kind) return [digestOf(logged), digestOf(text)]
+        if (logged !== text || repeated === kind) return difference(logged, text)
       }
       if (session.finalized === null || !treeIsWhole || !recordsAreIntact) return undefined
       const { root, leafCount } = tree.summary()
@@ -75,11 +75,17 @@ export function createSessionCheck(session: AuditSession, whole: boolean) {
   }
 }
 
-/** The frozen root where there is one: it is what people compare. */
-function digestOf(text: string | undefined): string {
-  if (text === undefined) return MISSING
-  const root = (JSON.parse(text) as { merkle_root?: unknown }).merkle_root
-  return typeof root === 'string' ? root : sha256Hex(text)
+/** The frozen roots where they differ, since they are what people compare; else the hashes of all that is said. */
+function difference(logged: string | undefined, text: string | undefined): readonly [string, string] {
+  const roots = [rootIn(logged), rootIn(text)] as const
+  return roots[0] === roots[1] ? [digestOf(logged), digestOf(text)] : roots
+}
+
+const digestOf = (text: string | undefined): string => (text === undefined ? MISSING : sha256Hex(text))
+
+function rootIn(text: string | undefined): string {
+  const root = text === undefined ? undefined : (JSON.parse(text) as { merkle_root?: unknown }).merkle_root
+  return typeof root === 'string' ? root : MISSING
 }
 
 function textOf(body: () => Readonly<Record<string, Json>> | null): string | undefined {

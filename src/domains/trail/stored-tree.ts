@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { RawLogEntry } from '../../audit/ports.ts'
 import { appendLeaf, emptyHead, HASH_BYTES, innerHash, rootOf, trailingZeros } from '../../audit/tree.ts'
-import type { DistrustedRange } from './chain-report.ts'
+import { type DistrustedRange, MISSING } from './chain-report.ts'
 
 /**
  * The tree as it is stored, checked entry by entry. Every stored leaf must be the hash of its record, and every stored
@@ -17,7 +17,7 @@ export type StoredTree = Readonly<{
   /** The concatenated peaks over the entries so far; undefined when they are not all known. */
   peaks(): Buffer | undefined
   firstBadSeq(): number | null
-  /** Where an inner node does not follow from its children, or an entry does not fit its position. */
+  /** Where an inner node does not follow from its children; then the entries that do not fit their positions. */
   distrusted(): readonly DistrustedRange[]
 }>
 
@@ -30,6 +30,7 @@ export function createStoredTree(): StoredTree {
   // Index = level: the last subtree with an even index, which is the left partner of the next one.
   const lefts: (Subtree | undefined)[] = []
   const ranges: DistrustedRange[] = []
+  const misfits: DistrustedRange[] = []
   const hashRecord = createLeafHasher()
   const join = createPairHasher()
   let leaf = ''
@@ -39,10 +40,12 @@ export function createStoredTree(): StoredTree {
   const bad = (seq: number) => {
     firstBad ??= seq
   }
-  const distrust = (from: number, expected: string, actual: string) => {
+  const distrust = (from: number, expected: string | undefined, actual: string) => {
     bad(size - 1)
-    if (ranges.length >= DISTRUSTED_MAX) return
-    ranges.push({ from, to: size, expectedHash: hexOf(expected), actualHash: hexOf(actual) })
+    const list = from === size - 1 ? misfits : ranges
+    if (list.length >= DISTRUSTED_MAX) return
+    const expectedHash = expected === undefined ? MISSING : hexOf(expected)
+    list.push({ from, to: size, expectedHash, actualHash: hexOf(actual) })
   }
 
   return {
@@ -55,7 +58,7 @@ export function createStoredTree(): StoredTree {
       const storedLeaf = nodeAt(stored, 0)
       const leafIntact = storedLeaf === leaf
       if (!leafIntact) bad(seq)
-      else if (stored.length !== (merges + 1) * HASH_BYTES) distrust(seq, storedLeaf, leaf)
+      else if (stored.length !== (merges + 1) * HASH_BYTES) distrust(seq, undefined, leaf)
       let node: string | undefined = storedLeaf ?? leaf
       let index = seq
       for (let level = 0; level < merges; level++) {
@@ -63,8 +66,7 @@ export function createStoredTree(): StoredTree {
         const above = nodeAt(stored, level + 1)
         const computed: string | undefined =
           left !== undefined && left.index === index - 1 && node !== undefined ? join(left.hash, node) : undefined
-        if (above !== undefined && computed !== undefined && above !== computed)
-          distrust(size - 2 ** (level + 1), above, computed)
+        if (computed !== undefined && above !== computed) distrust(size - 2 ** (level + 1), above, computed)
         node = above ?? computed
         index = Math.floor(index / 2)
       }
@@ -84,7 +86,7 @@ export function createStoredTree(): StoredTree {
       return Buffer.concat(hashes)
     },
     firstBadSeq: () => firstBad,
-    distrusted: () => ranges,
+    distrusted: () => [...ranges, ...misfits],
   }
 }
 

@@ -71,10 +71,8 @@ export function createChainVerifier(deps: ChainVerifierDeps): ChainVerifier {
       await records.leftOver()
       const known = await judgeTree({ tree, roots: roots.known, head, anchor, pages, distrust: tally.distrust })
       const anchored = known.headHolds && known.checkpoint !== 'mismatch'
-      if (!anchored && records.logDamage() === 0 && !known.distrusts) {
-        tally.bad(anchorLink(anchor.root ?? headRoot(head), known.root))
-      }
-      const wrong = session?.problem(tally.brokenCount() === 0)
+      const unexplained = !anchored && records.logDamage() === 0 && !known.distrusts
+      const wrong = session?.problem(tally.brokenCount() === 0) ?? (unexplained ? known.statement : undefined)
       if (wrong !== undefined) tally.bad(anchorLink(...wrong))
       return {
         ...tally.summary(),
@@ -141,17 +139,21 @@ async function judgeTree(the: {
   distrust: ReturnType<typeof createTally>['distrust']
 }) {
   const { tree, head, anchor } = the
-  const judge = (roots: ReadonlyMap<number, string | undefined>) => ({
-    headHolds: roots.get(head.size) !== undefined && roots.get(head.size) === headRoot(head),
-    checkpoint:
-      anchor.state === 'none'
-        ? ('none' as const)
-        : anchor.state === 'signed' && roots.get(anchor.size) === anchor.root
-          ? ('matched' as const)
-          : ('mismatch' as const),
-    root: roots.get(anchor.state === 'signed' ? anchor.size : head.size) ?? rootOrUndefined(tree.size(), tree.peaks()),
-    distrusts: false,
-  })
+  const judge = (roots: ReadonlyMap<number, string | undefined>) => {
+    const holds = anchor.state === 'signed' && roots.get(anchor.size) === anchor.root
+    const checkpoint =
+      anchor.state === 'none' ? ('none' as const) : holds ? ('matched' as const) : ('mismatch' as const)
+    return {
+      headHolds: roots.get(head.size) !== undefined && roots.get(head.size) === headRoot(head),
+      checkpoint,
+      /** What the one who does not agree says of the tree, and what the tree says. */
+      statement:
+        checkpoint === 'mismatch'
+          ? ([anchor.root, roots.get(anchor.size)] as const)
+          : ([headRoot(head), roots.get(head.size)] as const),
+      distrusts: false,
+    }
+  }
   if (tree.distrusted().length === 0) return judge(the.roots)
   const byLeaves = judge(await rootsFromLeaves(the.pages(), [head.size, anchor.size]))
   if (byLeaves.headHolds && byLeaves.checkpoint !== 'mismatch') return byLeaves

@@ -104,10 +104,6 @@ function session(queryable: Queryable): Session {
     get: async <Args, Row>(statement: Statement<Args, Row>, args: Args) =>
       (await query(statement, args)).rows[0] as Row | undefined,
     run: async (statement, args) => (await query(statement, args)).rowCount ?? 0,
-    insert: async (statement, args) => {
-      await query(statement, args)
-      return 0
-    },
   }
 }
 

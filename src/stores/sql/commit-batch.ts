@@ -10,8 +10,8 @@ import { writeUnit } from './units.ts'
  * Several transactions in one commit.
  *
  * 1. Each runs alone, inside a savepoint: one that throws is undone alone, and its numbers are given back.
- * 2. When the commit fails, every transaction in it is rejected and nothing of it remains. Only a server that vanished
- *    while it committed can leave the outcome unknown, and then the error says so.
+ * 2. When the commit fails, every transaction in it is rejected and nothing of it remains. Only a store that fails in
+ *    the midst of committing can leave the outcome unknown, and then the error says so.
  * 3. The heads of all tenants of a batch are locked first and in one order, so that processes sharing a PostgreSQL
  *    database cannot wait for each other in a circle.
  * 4. A transaction must only touch the store: it holds up all the others.
@@ -90,7 +90,7 @@ export async function commitBatch(deps: BatchDeps, batch: readonly Job[]): Promi
 export const outcomeUnknown = (cause: unknown): AppError =>
   new AppError(
     'ERR_STORE_UNAVAILABLE',
-    'The store vanished while it committed: check whether the change was made before you try again.',
+    'The store failed while it committed: check whether the change was made before you try again.',
     { outcome: 'unknown' },
     { cause },
   )

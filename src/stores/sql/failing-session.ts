@@ -33,7 +33,6 @@ export function failingSession(
     all: (statement, args) => guard('store.query', () => session.all(statement, args)),
     get: (statement, args) => guard('store.query', () => session.get(statement, args)),
     run: (statement, args) => guard('store.write', () => session.run(statement, args)),
-    insert: (statement, args) => guard('store.write', () => session.insert(statement, args)),
   }
 }
 

@@ -112,6 +112,42 @@ export const migrations: readonly Migration[] = [
       { only: 'postgres', sql: 'CREATE INDEX tasks_search ON tasks USING gin (search)' },
     ],
   },
+  {
+    // SQLite enters tasks into its indexes in bulk, up to a mark; `task-index.ts` has the rules.
+    name: 'index in bulk',
+    statements: [
+      { only: 'postgres', sql: 'DROP INDEX task_labels_by_task' },
+      { only: 'sqlite', sql: 'ALTER TABLE task_labels RENAME TO old_task_labels' },
+      {
+        only: 'sqlite',
+        sql: `CREATE TABLE task_labels (tenant TEXT NOT NULL, task_number INTEGER NOT NULL, label TEXT NOT NULL,
+          PRIMARY KEY (tenant, label, task_number)) WITHOUT ROWID`,
+      },
+      {
+        only: 'sqlite',
+        sql: `INSERT INTO task_labels (tenant, task_number, label)
+          SELECT tenant, task_number, label FROM old_task_labels`,
+      },
+      { only: 'sqlite', sql: 'DROP TABLE old_task_labels' },
+      {
+        only: 'sqlite',
+        sql: `CREATE TABLE task_index (only_row INTEGER PRIMARY KEY CHECK (only_row = 0), indexed_to INTEGER NOT NULL)`,
+      },
+      { only: 'sqlite', sql: 'INSERT INTO task_index SELECT 0, coalesce(max(row_id), 0) FROM tasks' },
+      {
+        only: 'sqlite',
+        sql: `CREATE VIEW indexed_tasks AS SELECT row_id, title, description FROM tasks
+          WHERE row_id <= (SELECT indexed_to FROM task_index)`,
+      },
+      { only: 'sqlite', sql: 'DROP TABLE tasks_search' },
+      {
+        only: 'sqlite',
+        sql: `CREATE VIRTUAL TABLE tasks_search USING fts5 (title, description, content='indexed_tasks',
+          content_rowid='row_id', columnsize=0, tokenize='porter unicode61 remove_diacritics 2')`,
+      },
+      { only: 'sqlite', sql: `INSERT INTO tasks_search (tasks_search) VALUES ('rebuild')` },
+    ],
+  },
 ]
 
 const types: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {

@@ -82,6 +82,7 @@ export type TaskTable = {
   updated_by: string
 }
 
+/** In SQLite only tasks up to a mark have rows here; see `task-index.ts`. */
 export type TaskLabelTable = { tenant: string; task_number: number; label: string }
 export type TaskDependencyTable = { tenant: string; task_number: number; depends_on_number: number }
 

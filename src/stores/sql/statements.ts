@@ -37,8 +37,6 @@ export type Session = Readonly<{
   get<Args, Row>(statement: Statement<Args, Row>, args: Args): Row | undefined | Promise<Row | undefined>
   /** Answers the number of rows changed. */
   run<Args, Row>(statement: Statement<Args, Row>, args: Args): number | Promise<number>
-  /** Runs an INSERT of one row and answers SQLite's row id; 0 in PostgreSQL. Cheaper than a RETURNING clause. */
-  insert<Args, Row>(statement: Statement<Args, Row>, args: Args): number | Promise<number>
 }>
 
 class Argument {
@@ -100,7 +98,8 @@ function prepare<Args, Row>(dialect: Dialect, build: Builder<Args, Row>): Prepar
   }).compile()
   const index = statementCount++
   return {
-    sql: compiled.sql,
+    // SQLite looks at a bare parameter of LIMIT when it plans, and so compiles the statement anew for every call.
+    sql: dialect === 'sqlite' ? compiled.sql.replaceAll(' limit ?', ' limit (? + 0)') : compiled.sql,
     index,
     name: `s${index}`,
     bind: compiled.parameters.map((parameter) =>

@@ -1,11 +1,10 @@
 import type { ExpressionBuilder, Sql } from 'kysely'
-import type { ReadUnit } from '../../contract/unit.ts'
 import type { TaskFilter, TaskPage, TaskStore, TaskSummary } from '../../domains/tasks/ports.ts'
 import { type TaskPriority, type TaskStatus, taskPriorities } from '../../domains/tasks/rules.ts'
 import type { Schema } from './schema.ts'
-import { type Builder, type Dialect, type Session, statement, statementFamily, type Value } from './statements.ts'
-import { runDeferred } from './tenant-head.ts'
-import { sessionOf, writeHeadOf } from './units.ts'
+import { type Builder, type Dialect, statement, statementFamily, type Value } from './statements.ts'
+import { prepareSearch } from './task-index.ts'
+import { sessionOf } from './units.ts'
 
 /**
  * The filtered list and its count. Which filters are present, and how many values a list filter has, is the shape of the
@@ -26,13 +25,9 @@ const present = (filter: TaskFilter): string =>
   ].join(':')
 
 type Arg = (name: string) => Value
+type Kit = Readonly<{ dialect: Dialect; sql: Sql }>
 
-function conditions(
-  shape: string,
-  expression: ExpressionBuilder<Schema, 'tasks'>,
-  arg: Arg,
-  kit: Readonly<{ dialect: Dialect; sql: Sql }>,
-) {
+function conditions(shape: string, expression: ExpressionBuilder<Schema, 'tasks'>, arg: Arg, kit: Kit) {
   const [project, status, priority, assignee, label, after, before, words] = shape.split(':')
   const values = (prefix: string, part: string) =>
     Array.from({ length: Number(part.slice(1)) }, (_, index) => arg(`${prefix}${index}`) as never)
@@ -43,28 +38,33 @@ function conditions(
   if (assignee) and.push(expression('tasks.assignee', '=', arg('assignee') as string))
   if (after) and.push(expression('tasks.created_at', '>', arg('created_after') as number))
   if (before) and.push(expression('tasks.created_at', '<', arg('created_before') as number))
-  if (label) {
-    and.push(
-      expression.exists(
-        expression
-          .selectFrom('task_labels')
-          .select('label')
-          .whereRef('task_labels.tenant', '=', 'tasks.tenant')
-          .whereRef('task_labels.task_number', '=', 'tasks.number')
-          .where('label', '=', arg('label') as string),
-      ),
-    )
-  }
-  if (words) {
-    const match = arg('words')
-    and.push(
-      (kit.dialect === 'sqlite'
-        ? kit.sql`tasks.row_id in (select rowid from tasks_search where tasks_search match ${match})`
-        : kit.sql`tasks.search @@ plainto_tsquery('castellan_words', castellan_fold(${match}))`) as never,
-    )
-  }
+  if (label) and.push(hasLabel(expression, arg('label'), kit) as never)
+  if (words) and.push(hasWords(arg('words'), kit) as never)
   return expression.and(and as never)
 }
+
+function hasLabel(expression: ExpressionBuilder<Schema, 'tasks'>, label: Value, { dialect, sql }: Kit) {
+  const entered = expression.exists(
+    expression
+      .selectFrom('task_labels')
+      .select('label')
+      .whereRef('task_labels.tenant', '=', 'tasks.tenant')
+      .whereRef('task_labels.task_number', '=', 'tasks.number')
+      .where('label', '=', label as string),
+  )
+  if (dialect === 'postgres') return entered
+  return sql`case when tasks.row_id <= (select indexed_to from task_index) then ${entered}
+    else exists (select 1 from json_each(tasks.labels) where value = ${label}) end`
+}
+
+const hasWords = (words: Value, { dialect, sql }: Kit) =>
+  dialect === 'postgres'
+    ? sql`tasks.search @@ plainto_tsquery('castellan_words', castellan_fold(${words}))`
+    : sql`tasks.row_id in (
+        select rowid from tasks_search where tasks_search match ${words}
+        union all
+        select rowid from temp.tail_search
+        where tail_search match ${words} and rowid > (select indexed_to from task_index))`
 
 const sortColumns = {
   created: 'tasks.created_at',
@@ -149,16 +149,9 @@ function filterArgs(tenant: string, filter: TaskFilter, dialect: Dialect): Args 
 /** FTS5 reads a quoted string as plain words, whatever operators it looks like. */
 const quoted = (word: string): string => `"${word.replaceAll('"', '""')}"`
 
-/** A search inside a transaction sees what was written before it, so the index is brought up to date first. */
-async function searchable(unit: ReadUnit, filter: TaskFilter): Promise<Session> {
-  const session = sessionOf(unit)
-  const head = writeHeadOf(unit)
-  if (filter.words !== undefined && head !== undefined) await runDeferred(session, head)
-  return session
-}
-
 export const listTasks: TaskStore['listTasks'] = async (unit, tenant, filter, page: TaskPage) => {
-  const session = await searchable(unit, filter)
+  const session = sessionOf(unit)
+  if (filter.words !== undefined && session.dialect === 'sqlite') await prepareSearch(unit)
   const member = listFamily(`${present(filter)}/${page.sortBy}/${page.sortOrder}`)
   const args = { ...filterArgs(tenant, filter, session.dialect), limit: page.limit, offset: page.offset }
   const rows = await session.all(member, args)
@@ -178,7 +171,8 @@ export const listTasks: TaskStore['listTasks'] = async (unit, tenant, filter, pa
 }
 
 export const countTasks: TaskStore['countTasks'] = async (unit, tenant, filter) => {
-  const session = await searchable(unit, filter)
+  const session = sessionOf(unit)
+  if (filter.words !== undefined && session.dialect === 'sqlite') await prepareSearch(unit)
   const given = Object.keys(filter)
   if (given.length === 0) return (await session.get(tenantCount, { tenant }))?.count ?? 0
   if (given.length === 1 && filter.project !== undefined) {

@@ -1,21 +1,27 @@
-import type { Selectable } from 'kysely'
+import type { Kysely, Selectable } from 'kysely'
 import type { Project, Task, TaskStore } from '../../domains/tasks/ports.ts'
 import { finishedStatuses, type TaskStatus, taskPriorities } from '../../domains/tasks/rules.ts'
-import type { ProjectTable, TaskTable } from './schema.ts'
-import { rawStatement, type Session, statement } from './statements.ts'
+import type { ProjectTable, Schema, TaskTable } from './schema.ts'
+import { type Session, statement } from './statements.ts'
+import { noteChangedTask, noteInsertedTask } from './task-index.ts'
 import { countTasks, listTasks } from './task-list.ts'
-import { deferStatement } from './tenant-head.ts'
 import { headOf, sessionOf, writerOf } from './units.ts'
 
 type TaskKey = { tenant: string; number: number }
 
-const takeSequence = statement<{ tenant: string; slug: string }>()((db, arg) =>
+type ProjectKey = { tenant: string; slug: string }
+
+const countOneMore = (db: Kysely<Schema>, arg: (name: keyof ProjectKey) => string) =>
   db
     .updateTable('projects')
     .set((expression) => ({ task_count: expression('task_count', '+', 1) }))
     .where('tenant', '=', arg('tenant'))
     .where('slug', '=', arg('slug'))
-    .returning('task_count'),
+/** With PostgreSQL the answer saves a round trip; with SQLite a second statement is quicker. */
+const takeSequence = statement<ProjectKey>()((db, arg) => countOneMore(db, arg).returning('task_count'))
+const countTask = statement<ProjectKey>()((db, arg) => countOneMore(db, arg))
+const findSequence = statement<ProjectKey>()((db, arg) =>
+  db.selectFrom('projects').select('task_count').where('tenant', '=', arg('tenant')).where('slug', '=', arg('slug')),
 )
 
 type TaskRow = Omit<Selectable<TaskTable>, 'row_id'>
@@ -81,32 +87,18 @@ const updateTask = statement<TaskRow>()((db, arg) =>
     .where('tenant', '=', arg('tenant'))
     .where('number', '=', arg('number')),
 )
-const findRowId = statement<TaskKey>()((db, arg) =>
-  db.selectFrom('tasks').select('row_id').where('tenant', '=', arg('tenant')).where('number', '=', arg('number')),
-)
-
-/** SQLite's full-text index is kept by hand; PostgreSQL computes its own from the row. */
-const indexText = statement<{ row_id: number; title: string; description: string }>()((db, arg, { sql }) =>
-  rawStatement(
-    sql`insert into tasks_search (rowid, title, description) values (${arg('row_id')}, ${arg('title')}, ${arg('description')})`,
-    db,
-  ),
-)
-const unindexText = statement<{ row_id: number; title: string; description: string }>()((db, arg, { sql }) =>
-  rawStatement(
-    sql`insert into tasks_search (tasks_search, rowid, title, description) values ('delete', ${arg('row_id')}, ${arg('title')}, ${arg('description')})`,
-    db,
-  ),
-)
-
 const insertLabel = statement<{ tenant: string; number: number; label: string }>()((db, arg) =>
   db
     .insertInto('task_labels')
     .values({ tenant: arg('tenant'), task_number: arg('number'), label: arg('label') })
     .onConflict((conflict) => conflict.doNothing()),
 )
-const deleteLabels = statement<TaskKey>()((db, arg) =>
-  db.deleteFrom('task_labels').where('tenant', '=', arg('tenant')).where('task_number', '=', arg('number')),
+const deleteLabel = statement<{ tenant: string; number: number; label: string }>()((db, arg) =>
+  db
+    .deleteFrom('task_labels')
+    .where('tenant', '=', arg('tenant'))
+    .where('label', '=', arg('label'))
+    .where('task_number', '=', arg('number')),
 )
 
 const findTask = statement<TaskKey>()((db, arg) =>
@@ -241,29 +233,24 @@ export const sqlTaskStore: TaskStore = {
     return head.state.taskCount
   },
   async takeProjectSequence(unit, tenant, slug) {
-    return (await writerOf(unit, tenant).get(takeSequence, { tenant, slug }))?.task_count
+    const session = writerOf(unit, tenant)
+    const key = { tenant, slug }
+    if (session.dialect === 'postgres') return (await session.get(takeSequence, key))?.task_count
+    if ((await session.run(countTask, key)) === 0) return undefined
+    return (await session.get(findSequence, key))?.task_count
   },
   async insertTask(unit, tenant, task) {
     const session = writerOf(unit, tenant)
-    const row_id = await session.insert(insertTask, toRow(tenant, task))
-    if (session.dialect === 'sqlite') {
-      deferStatement(headOf(unit, tenant), indexText, { row_id, title: task.title, description: task.description })
-    }
-    if (task.labels.length > 0) await insertLabels(session, tenant, task)
+    await session.run(insertTask, toRow(tenant, task))
+    if (session.dialect === 'sqlite') noteInsertedTask(unit, tenant)
+    else await changeLabels(session, tenant, task.number, [], task.labels)
   },
   async updateTask(unit, tenant, before, after) {
     const session = writerOf(unit, tenant)
     if ((await session.run(updateTask, toRow(tenant, after))) !== 1) throw new Error('a task to update does not exist')
-    if (session.dialect === 'sqlite' && before.description !== after.description) {
-      const { row_id } = (await session.get(findRowId, { tenant, number: after.number }))!
-      const head = headOf(unit, tenant)
-      deferStatement(head, unindexText, { row_id, title: before.title, description: before.description })
-      deferStatement(head, indexText, { row_id, title: after.title, description: after.description })
-    }
-    if (before.labels !== after.labels) {
-      await session.run(deleteLabels, { tenant, number: after.number })
-      await insertLabels(session, tenant, after)
-    }
+    if (before.description === after.description && before.labels === after.labels) return
+    if (session.dialect === 'sqlite' && !(await noteChangedTask(unit, tenant, before, after))) return
+    await changeLabels(session, tenant, after.number, before.labels, after.labels)
   },
   async findTask(unit, tenant, number) {
     const row = await sessionOf(unit).get(findTask, { tenant, number })
@@ -325,8 +312,19 @@ export const sqlTaskStore: TaskStore = {
   },
 }
 
-async function insertLabels(session: Session, tenant: string, { number, labels }: Task): Promise<void> {
-  for (const label of new Set(labels)) await session.run(insertLabel, { tenant, number, label })
+async function changeLabels(
+  session: Session,
+  tenant: string,
+  number: number,
+  before: readonly string[],
+  after: readonly string[],
+): Promise<void> {
+  for (const label of new Set(before)) {
+    if (!after.includes(label)) await session.run(deleteLabel, { tenant, number, label })
+  }
+  for (const label of new Set(after)) {
+    if (!before.includes(label)) await session.run(insertLabel, { tenant, number, label })
+  }
 }
 
 function toRow(tenant: string, task: Task): TaskRow {
@@ -363,7 +361,7 @@ function fromRow(row: Omit<TaskRow, 'tenant'>): Task {
     priority: taskPriorities[row.priority_rank]!,
     progress: row.progress,
     assignee: row.assignee,
-    labels: JSON.parse(row.labels) as string[],
+    labels: row.labels === '[]' ? [] : (JSON.parse(row.labels) as string[]),
     estimateHours: row.estimate_hours,
     blockedReason: row.blocked_reason,
     parentNumber: row.parent_number,

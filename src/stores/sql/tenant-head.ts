@@ -1,4 +1,4 @@
-import { type Session, type Statement, statement } from './statements.ts'
+import { type Session, statement } from './statements.ts'
 
 /**
  * The head row of one tenant, held in memory while a batch of transactions runs: its log size, the peaks of the tree, and
@@ -11,12 +11,13 @@ export type HeadState = {
   taskCount: number
   thoughtCount: number
   sessionCount: number
-  /** The newest of the statements that wait for the end of the batch. */
+  /** The newest piece of work that waits for the end of the batch. */
   deferred: Deferred | undefined
 }
 
 /** A list that is never changed in place, so that a transaction that fails takes its own part away with the state. */
-type Deferred = Readonly<{ statement: Statement<never, unknown>; args: object; earlier: Deferred | undefined }>
+type Deferred = Readonly<{ work: DeferredWork; earlier: Deferred | undefined }>
+export type DeferredWork = (session: Session) => Promise<void>
 
 export type TenantHead = { readonly tenant: string; state: HeadState; changed: boolean }
 
@@ -92,25 +93,23 @@ export const copyOfState = (state: HeadState): HeadState => ({
 })
 
 /**
- * Runs a statement once, after all transactions of the batch. For an index whose upkeep is cheap in bulk and dear in
- * single steps: SQLite's full-text index writes out what it has gathered at every statement that could be undone.
+ * Runs after all transactions of the batch. For an index whose upkeep is cheap in bulk and dear in single steps: SQLite's
+ * full-text index writes out what it has gathered at every statement that could be undone.
  */
-export function deferStatement<Args extends object>(
-  head: TenantHead,
-  later: Statement<Args, unknown>,
-  args: Args,
-): void {
-  head.state.deferred = { statement: later as Statement<never, unknown>, args, earlier: head.state.deferred }
+export function deferWork(head: TenantHead, work: DeferredWork): void {
+  head.state.deferred = { work, earlier: head.state.deferred }
+}
+
+/** The same, unless this is what was deferred last. */
+export function deferOnce(head: TenantHead, work: DeferredWork): void {
+  if (head.state.deferred?.work !== work) deferWork(head, work)
 }
 
 export async function runDeferred(session: Session, head: TenantHead): Promise<void> {
-  const inOrder: Deferred[] = []
-  for (let next = head.state.deferred; next !== undefined; next = next.earlier) inOrder.push(next)
+  const inOrder: DeferredWork[] = []
+  for (let next = head.state.deferred; next !== undefined; next = next.earlier) inOrder.push(next.work)
   head.state.deferred = undefined
-  for (const { statement: later, args } of inOrder.reverse()) {
-    const running = session.run(later, args as never)
-    if (running instanceof Promise) await running
-  }
+  for (const work of inOrder.reverse()) await work(session)
 }
 
 export async function storeTenantHead(session: Session, head: TenantHead): Promise<void> {

@@ -33,11 +33,6 @@ export function openSqliteConnection(path: string, options: { readOnly: boolean 
       const own = compiled[prepared.index] ?? compile(prepared)
       return own.run(...bindArguments(prepared, args)).changes as number
     },
-    insert<Args, Row>(statement: Statement<Args, Row>, args: Args): number {
-      const prepared = statement.prepared('sqlite')
-      const own = compiled[prepared.index] ?? compile(prepared)
-      return own.run(...bindArguments(prepared, args)).lastInsertRowid as number
-    },
     execute: (sql) => database.exec(sql),
     close: () => database.close(),
   }

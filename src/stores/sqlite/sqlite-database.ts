@@ -6,7 +6,7 @@ import type { ReadUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { fault } from '../../kernel/fault.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import type { WriteConnection } from '../sql/commit-batch.ts'
+import { outcomeUnknown, type WriteConnection } from '../sql/commit-batch.ts'
 import { failingSession } from '../sql/failing-session.ts'
 import { createGroupCommit } from '../sql/group-commit.ts'
 import { migrationSql, migrations, requireKnownVersion } from '../sql/migrations.ts'
@@ -114,10 +114,18 @@ function writeConnection(connection: SqliteConnection): WriteConnection {
       statement.run()
     }
   }
+  const commit = prepared('COMMIT')
   return {
     ...failingSession(connection, { ...failureRules, isWriter: true }),
     begin: prepared('BEGIN IMMEDIATE'),
-    commit: prepared('COMMIT'),
+    commit: () => {
+      try {
+        commit()
+      } catch (cause) {
+        // The log on disk may hold the whole transaction: until something is written over it, a crash could bring it back.
+        throw outcomeUnknown(cause)
+      }
+    },
     rollback: () => {
       if (connection.database.isTransaction) connection.execute('ROLLBACK')
     },

@@ -1,5 +1,3 @@
-import { code } from './markdown.ts'
-
 /** JSON Schema in words: a row for each field, nested ones with their path. */
 export type Schema = Readonly<Record<string, unknown>>
 export type FieldRow = Readonly<{
@@ -11,28 +9,31 @@ export type FieldRow = Readonly<{
   description: string
 }>
 
+/** How a value or a pattern is set off from the words around it. */
+export type Quote = (text: string) => string
+
 const branches = (schema: Schema): Schema[] => ((schema['anyOf'] ?? schema['oneOf'] ?? []) as Schema[]).slice()
 
-export function typeText(schema: Schema): string {
-  if ('const' in schema) return code(JSON.stringify(schema['const']))
-  if ('enum' in schema) return (schema['enum'] as unknown[]).map((value) => code(String(value))).join(', ')
+function typeText(schema: Schema, quote: Quote): string {
+  if ('const' in schema) return quote(JSON.stringify(schema['const']))
+  if ('enum' in schema) return (schema['enum'] as unknown[]).map((value) => quote(String(value))).join(', ')
   const parts = branches(schema)
-  if (parts.length > 0) return [...new Set(parts.map(typeText))].join(' or ')
+  if (parts.length > 0) return [...new Set(parts.map((part) => typeText(part, quote)))].join(' or ')
   if (Array.isArray(schema['type'])) return schema['type'].join(' or ')
-  if (schema['type'] === 'array') return `list of ${typeText((schema['items'] ?? {}) as Schema)}`
+  if (schema['type'] === 'array') return `list of ${typeText((schema['items'] ?? {}) as Schema, quote)}`
   return typeof schema['type'] === 'string' ? schema['type'] : 'any JSON'
 }
 
 /** Bounds as `1–256 characters`; a bound that only says "fits in a number" is left out. */
-export function limitsText(schema: Schema): string {
+function limitsText(schema: Schema, quote: Quote): string {
   const texts = [
     range(schema['minimum'], schema['maximum'], ''),
     range(schema['minLength'], schema['maxLength'], ' characters'),
     range(schema['minItems'], schema['maxItems'], ' items'),
-    typeof schema['pattern'] === 'string' ? code(schema['pattern']) : '',
+    typeof schema['pattern'] === 'string' ? quote(schema['pattern']) : '',
     typeof schema['format'] === 'string' ? schema['format'] : '',
-    schema['type'] === 'array' ? each(limitsText((schema['items'] ?? {}) as Schema)) : '',
-    ...branches(schema).map(limitsText),
+    schema['type'] === 'array' ? each(limitsText((schema['items'] ?? {}) as Schema, quote)) : '',
+    ...branches(schema).map((part) => limitsText(part, quote)),
   ]
   return texts.filter((text) => text !== '').join('; ')
 }
@@ -47,23 +48,34 @@ function range(low: unknown, high: unknown, unit: string): string {
   return min === undefined ? '' : `at least ${min}${unit}`
 }
 
-export function fieldRows(schema: Schema, prefix = ''): FieldRow[] {
+export function fieldRows(schema: Schema, quote: Quote, prefix = ''): FieldRow[] {
   const required = (schema['required'] ?? []) as readonly string[]
   return Object.entries((schema['properties'] ?? {}) as Record<string, Schema>).flatMap(([name, field]) => {
     const path = prefix + name
     const row: FieldRow = {
       path,
-      type: typeText(field),
+      type: typeText(field, quote),
       required: required.includes(name),
-      default: 'default' in field ? code(JSON.stringify(field['default'])) : '',
-      limits: limitsText(field),
+      default: 'default' in field ? quote(JSON.stringify(field['default'])) : '',
+      limits: limitsText(field, quote),
       description: typeof field['description'] === 'string' ? field['description'] : '',
     }
     const inner = [field, ...branches(field)]
     return [
       row,
-      ...inner.flatMap((part) => fieldRows(part, `${path}.`)),
-      ...inner.flatMap((part) => fieldRows((part['items'] ?? {}) as Schema, `${path}[].`)),
+      ...inner.flatMap((part) => fieldRows(part, quote, `${path}.`)),
+      ...inner.flatMap((part) => fieldRows((part['items'] ?? {}) as Schema, quote, `${path}[].`)),
     ]
   })
+}
+
+/** For a terminal: one parameter a line, with what it may hold and what it means. */
+export function parameterRows(inputSchema: Schema): string[][] {
+  return fieldRows(inputSchema, (text) => text).map((row) => [
+    row.path,
+    [row.type, row.required ? 'required' : row.default === '' ? 'optional' : `default ${row.default}`, row.limits]
+      .filter((part) => part !== '')
+      .join('; '),
+    row.description.replaceAll(/\s+/g, ' '),
+  ])
 }

@@ -1,0 +1,64 @@
+/** What `serve` says once it listens: where it is, and what to paste into a client. */
+export type Announcement = Readonly<{
+  title: string
+  version: string
+  mode: string
+  /** An address that works as it stands, without a path. */
+  origin: string
+  /** The same server under other names; only where it listens on every address. */
+  otherOrigins: readonly string[]
+  state: string
+  requireKeys: boolean
+  stdioCommand: string
+}>
+
+const KEY_VARIABLE = 'CASTELLAN_API_KEY'
+
+export function announcementText(facts: Announcement): string {
+  const url = `${facts.origin}/mcp`
+  const also = facts.otherOrigins.map((origin) => `${origin}/mcp`)
+  return [
+    `${facts.title} ${facts.version} (${facts.mode})`,
+    `  MCP      ${url}`,
+    ...(also.length === 0 ? [] : [`  also at  ${also.join(', ')}`]),
+    `  health   ${facts.origin}/health`,
+    `  state    ${facts.state}`,
+    '',
+    facts.requireKeys
+      ? `Connect a client; ${KEY_VARIABLE} holds its API key (castellan keys create):`
+      : 'Connect a client:',
+    `  Claude Code   claude mcp add --transport http castellan ${url}${facts.requireKeys ? ` --header "Authorization: Bearer $${KEY_VARIABLE}"` : ''}`,
+    `  Cursor        .cursor/mcp.json   ${cursorConfig(url, facts.requireKeys)}`,
+    `  VS Code       .vscode/mcp.json   ${codeConfig(url, facts.requireKeys)}`,
+    `  over stdio    ${facts.stdioCommand}`,
+    '',
+    'End with Ctrl-C.',
+    '',
+  ].join('\n')
+}
+
+function cursorConfig(url: string, requireKeys: boolean): string {
+  const headers = requireKeys ? { headers: { Authorization: `Bearer \${env:${KEY_VARIABLE}}` } } : {}
+  return inOneLine({ mcpServers: { castellan: { url, ...headers } } })
+}
+
+/** VS Code asks for the key once and keeps it. */
+function codeConfig(url: string, requireKeys: boolean): string {
+  const server = { type: 'http', url }
+  if (!requireKeys) return inOneLine({ servers: { castellan: server } })
+  const id = 'castellan-key'
+  return inOneLine({
+    inputs: [{ id, type: 'promptString', description: 'Castellan API key', password: true }],
+    servers: { castellan: { ...server, headers: { Authorization: `Bearer \${input:${id}}` } } },
+  })
+}
+
+/** JSON with a blank where a person would put one; texts stay as they are. */
+const inOneLine = (value: unknown): string =>
+  JSON.stringify(value, null, 1)
+    .replace(/\n */g, ' ')
+    .replace(/\[ | \]/g, (match) => match.trim())
+
+/** An argument as a shell takes it. */
+export const shellQuoted = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
