@@ -262,6 +262,7 @@ describe('showing an import', () => {
       '  long  http   http://h/mcp',
       '1 problem',
       '  error  mcpServers.bad: needs a command (stdio) or a url (http)',
+      '',
     ])
   })
 

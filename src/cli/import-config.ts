@@ -37,13 +37,13 @@ class EntryProblem extends Error {
 
 export async function readClientConfig(file: string): Promise<ImportResult> {
   const handle = await open(file, 'r').catch((error: NodeJS.ErrnoException) => {
-    throw new AppError('ERR_NOT_FOUND', `the file cannot be opened (${error.code}); check the path`, { file })
+    throw new AppError('ERR_NOT_FOUND', `Cannot open ${file} (${error.code}). Check the path.`, { file })
   })
   try {
     const found = await handle.stat()
-    if (!found.isFile()) throw new AppError('ERR_INVALID_INPUT', 'this is not a file; give the path of one', { file })
+    if (!found.isFile()) throw new AppError('ERR_INVALID_INPUT', `${file} is not a file. Give the path of one.`, { file })
     if (found.size > limits.importFileBytesMax) {
-      throw new AppError('ERR_TOO_LARGE', `the file is larger than ${limits.importFileBytesMax} bytes`, { file })
+      throw new AppError('ERR_TOO_LARGE', `${file} is larger than ${limits.importFileBytesMax} bytes.`, { file })
     }
     return parseClientConfig(await handle.readFile('utf8'))
   } finally {

@@ -80,7 +80,8 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
   const authenticator = createAuthenticator(deps)
 
   return {
-    async createKey({ principal, nowMs, read, write, record }, input) {
+    async createKey(call, input) {
+      const { principal, nowMs, read, write } = call
       requirePermission(principal, 'apiKey:create')
       const tenant = keyTenant(principal, input.tenant)
       const name = checkKeyName(input.name)
@@ -110,7 +111,7 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
         revokedAtMs: null,
       }
       await store.insertKey(write, tenant, key)
-      record(creationOf(key))
+      call.record(creationOf(key))
       return { ...viewOf(key, nowMs), secret }
     },
 
@@ -122,7 +123,8 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
       return { keys, truncated: found.length > keys.length }
     },
 
-    async revokeKey({ principal, nowMs, read, write, record }, input) {
+    async revokeKey(call, input) {
+      const { principal, nowMs, read, write } = call
       requirePermission(principal, 'apiKey:delete')
       const tenant = keyTenant(principal, input.tenant)
       const key =
@@ -137,7 +139,7 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
       }
       const isRevokedNow = await store.revokeKey(write, tenant, key.id, nowMs)
       authenticator.forget(key.id, nowMs)
-      if (isRevokedNow) record(revocationOf(key, principal))
+      if (isRevokedNow) call.record(revocationOf(key, principal))
       return viewOf(isRevokedNow ? { ...key, revokedAtMs: nowMs } : key, nowMs)
     },
 

@@ -51,6 +51,7 @@ export async function openPostgresDatabase(deps: {
   let schemaVersion: number
   try {
     schemaVersion = await migratePostgres(pool, deps.targetVersion ?? migrations.length)
+    await warnOfLateSync(pool, deps.logger)
   } catch (error) {
     await pool.end()
     throw unreachable(error)
@@ -71,14 +72,12 @@ export async function openPostgresDatabase(deps: {
     problem: commits.problem,
     schemaVersion,
     async snapshot<T>(work: (unit: ReadUnit) => Promise<T>): Promise<T> {
-      const client = await pool.connect().catch((error) => {
-        throw storeFailed(error, failureRules.reasonOf(error))
-      })
+      const client = await orStoreFailed(pool.connect())
       let broken = true
       try {
-        await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
+        await orStoreFailed(client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'))
         const result = await work(readUnit(failingSession(session(client), { ...failureRules, isWriter: false })))
-        await client.query('COMMIT')
+        await orStoreFailed(client.query('COMMIT'))
         broken = false
         return result
       } finally {
@@ -90,6 +89,18 @@ export async function openPostgresDatabase(deps: {
       if (!pool.ending) await pool.end()
     },
   }
+}
+
+const orStoreFailed = <T>(step: Promise<T>): Promise<T> =>
+  step.catch((error) => {
+    throw storeFailed(error, failureRules.reasonOf(error))
+  })
+
+/** Nothing that is acknowledged may depend on the server staying up; the operator of one that is set so is told. */
+async function warnOfLateSync(pool: Pool, logger: Logger): Promise<void> {
+  const { rows } = await pool.query("SELECT current_setting('synchronous_commit') AS setting")
+  if (rows[0].setting !== 'off') return
+  logger.warn('synchronous_commit is off: a crash of the database server can lose what was acknowledged; set it to on')
 }
 
 function session(queryable: Queryable): Session {

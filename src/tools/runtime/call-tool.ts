@@ -1,7 +1,7 @@
 import { type CallEntry, type CallOutcome, digest, toLogEntry } from '../../audit/call-entry.ts'
 import type { LogStore } from '../../audit/ports.ts'
 import { AppError } from '../../contract/app-error.ts'
-import type { Call, EffectRecord, Progress } from '../../contract/call.ts'
+import type { EffectRecord } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
@@ -10,8 +10,9 @@ import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { CatalogTool } from './catalog.ts'
+import { InvokedCall } from './invoked-call.ts'
 import type { Services } from './services.ts'
-import type { Invocation, Stage } from './stages.ts'
+import type { Invocation, Stages } from './stages.ts'
 import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-host.ts'
 
 /**
@@ -26,7 +27,7 @@ import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-ho
  * 5. No failure escapes: an error that is not ours becomes ERR_INTERNAL with a reference, and its text is only logged.
  */
 export type CallToolDeps = Readonly<{
-  stages: readonly Stage[]
+  stages: Stages
   /** Absent in mode MINIMAL. */
   database: Database | undefined
   log: LogStore
@@ -59,12 +60,13 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       tool: undefined,
       via: undefined,
       input: undefined,
+      output: undefined,
       inputDigest: unreadDigest,
       warnings: [],
       handedIn: undefined,
     }
     try {
-      for (const stage of deps.stages) {
+      for (const stage of deps.stages.before) {
         const pending = stage.run(invocation)
         if (pending !== undefined) await pending
       }
@@ -119,12 +121,14 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     writeUnit: WriteUnit | undefined,
     readUnit: ReadUnit,
   ): Promise<Handled> {
-    const effects: EffectRecord[] = []
-    const call = makeCall(invocation, effects, writeUnit, readUnit)
-    const context = { ...deps.services, call, principal: invocation.caller.principal }
-    const result = await tool.definition.run(invocation.input, context)
-    const output = validateOutput(tool, result)
-    const json = JSON.stringify(output)
+    const call = new InvokedCall(invocation, database, readUnit, writeUnit)
+    const context = { ...deps.services, call, principal: call.principal }
+    invocation.output = await tool.definition.run(invocation.input, context)
+    for (const stage of deps.stages.after) {
+      const pending = stage.run(invocation)
+      if (pending !== undefined) await pending
+    }
+    const json = JSON.stringify(invocation.output)
     if (json.length > limits.answerBytesMax) {
       throw new AppError(
         'ERR_TOO_LARGE',
@@ -134,37 +138,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
         },
       )
     }
-    return { json, effects }
-  }
-
-  function makeCall(
-    invocation: Invocation,
-    effects: EffectRecord[],
-    writeUnit: WriteUnit | undefined,
-    readUnit: ReadUnit,
-  ): Call {
-    const { principal } = invocation.caller
-    return {
-      id: invocation.callId,
-      principal,
-      nowMs: invocation.nowMs,
-      signal: invocation.signal,
-      read: readUnit,
-      get write(): WriteUnit {
-        if (writeUnit === undefined) throw new Error('this tool declared no effect that writes')
-        return writeUnit
-      },
-      progress: (update: Progress) => invocation.options.progress?.(update),
-      warn: (message) => invocation.warnings.push(message),
-      record: (effect) => effects.push(effect),
-      snapshot: (work) => requireDatabase().snapshot(work),
-      transact: (work) => requireDatabase().write(principal.tenant, work),
-    }
-  }
-
-  function requireDatabase(): Database {
-    if (database === undefined) throw new AppError('ERR_STORE_UNAVAILABLE', 'No store is open in this mode.')
-    return database
+    return { json, effects: call.effects }
   }
 
   async function recordRead(invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
@@ -296,13 +270,4 @@ function toFailureAnswer(failure: ToolFailure): ToolAnswer {
 function requireNotCancelled(invocation: Invocation): void {
   if (invocation.signal.aborted)
     throw new AppError('ERR_CANCELLED', 'The call was cancelled before it changed anything.')
-}
-
-/** What a tool answers must be what it promised; anything else is our bug, not the caller's. */
-function validateOutput(tool: CatalogTool, result: unknown): unknown {
-  const schema = tool.definition.output
-  if (schema === undefined) return result
-  const parsed = schema.safeParse(result)
-  if (parsed.success) return parsed.data
-  throw new Error(`${tool.name} answered against its schema: ${parsed.error.message}`)
 }

@@ -43,6 +43,8 @@ export type Invocation = {
   tool: CatalogTool | undefined
   via: string | undefined
   input: unknown
+  /** What the tool answered, once it has; the stages after it may change it. */
+  output: unknown
   inputDigest: string
   readonly warnings: string[]
   /** What the call brought about, and its place in the log, once that was handed to a commit. */
@@ -50,6 +52,9 @@ export type Invocation = {
 }
 
 export type Stage = Readonly<{ name: StageName; run(invocation: Invocation): void | Promise<void> }>
+
+/** Those before the handler may refuse; those after it see its answer, inside the same transaction. */
+export type Stages = Readonly<{ before: readonly Stage[]; after: readonly Stage[] }>
 
 export type Mode = 'FULL' | 'READONLY' | 'TEST' | 'MINIMAL'
 
@@ -68,14 +73,20 @@ export function allowedInMode(tool: CatalogTool, mode: Mode): boolean {
   return mode !== 'READONLY' || tool.definition.effect === 'read'
 }
 
-export function createStages(deps: {
+export type StageDeps = Readonly<{
   catalog: Catalog
   mode: Mode
   rateLimiter: RateLimiter
   /** The local owner is limited only when the configuration says so. */
   limitOwner: boolean
   argumentRule(tool: CatalogTool): ArgumentRule
-}): readonly Stage[] {
+}>
+
+export function createStages(deps: StageDeps): Stages {
+  return { before: stagesBefore(deps), after: stagesAfter }
+}
+
+function stagesBefore(deps: StageDeps): readonly Stage[] {
   const { catalog, mode } = deps
   const redirectContext = {
     knownNames: new Set(catalog.names),
@@ -162,6 +173,22 @@ export function createStages(deps: {
  * platform's own: its built-in verdict is to allow.
  */
 const platformVerdict = (name: StageName): Stage => ({ name, run() {} })
+
+const stagesAfter: readonly Stage[] = [
+  { name: 'validate-output', run: validateOutput },
+  platformVerdict('trusted-data'),
+  platformVerdict('usage'),
+]
+
+/** What a tool answers must be what it promised; anything else is our bug, not the caller's. */
+function validateOutput(invocation: Invocation): void {
+  const tool = invocation.tool!
+  const schema = tool.definition.output
+  if (schema === undefined) return
+  const parsed = schema.safeParse(invocation.output)
+  if (!parsed.success) throw new Error(`${tool.name} answered against its schema: ${parsed.error.message}`)
+  invocation.output = parsed.data
+}
 
 const emptyObjectDigest = digest('{}')
 

@@ -1,0 +1,59 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call, EffectRecord, Progress } from '../../contract/call.ts'
+import type { Database } from '../../contract/database.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { Invocation } from './stages.ts'
+
+/** The call as services see it. A class, because one is made for every call and its methods need not be. */
+export class InvokedCall implements Call {
+  readonly id: string
+  readonly principal: Call['principal']
+  readonly nowMs: number
+  readonly signal: AbortSignal
+  readonly read: ReadUnit
+  readonly effects: EffectRecord[] = []
+  readonly #invocation: Invocation
+  readonly #database: Database | undefined
+  readonly #write: WriteUnit | undefined
+
+  constructor(invocation: Invocation, database: Database | undefined, read: ReadUnit, write: WriteUnit | undefined) {
+    this.id = invocation.callId
+    this.principal = invocation.caller.principal
+    this.nowMs = invocation.nowMs
+    this.signal = invocation.signal
+    this.read = read
+    this.#invocation = invocation
+    this.#database = database
+    this.#write = write
+  }
+
+  get write(): WriteUnit {
+    if (this.#write === undefined) throw new Error('this tool declared no effect that writes')
+    return this.#write
+  }
+
+  progress(update: Progress): void {
+    this.#invocation.options.progress?.(update)
+  }
+
+  warn(message: string): void {
+    this.#invocation.warnings.push(message)
+  }
+
+  record(effect: EffectRecord): void {
+    this.effects.push(effect)
+  }
+
+  snapshot<T>(work: (unit: ReadUnit) => Promise<T>): Promise<T> {
+    return this.#store().snapshot(work)
+  }
+
+  transact<T>(work: (unit: WriteUnit) => Promise<T>): Promise<T> {
+    return this.#store().write(this.principal.tenant, work)
+  }
+
+  #store(): Database {
+    if (this.#database === undefined) throw new AppError('ERR_STORE_UNAVAILABLE', 'No store is open in this mode.')
+    return this.#database
+  }
+}
