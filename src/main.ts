@@ -25,17 +25,15 @@ async function main(args: readonly string[]): Promise<number> {
   try {
     if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
       const topic = name === 'help' ? rest[0] : undefined
-      if (topic !== undefined && commands[topic] !== undefined) {
-        terminal.out(commandHelp((await commands[topic].load()).command.spec))
-      } else terminal.out(overview(commands, version))
+      if (topic === undefined) terminal.out(overview(commands, version))
+      else terminal.out(commandHelp((await findCommand(topic).load()).command.spec))
       return name === undefined ? exitCodes.input : 0
     }
     if (name === '--version' || name === '-v') {
       terminal.out(`${version}\n`)
       return 0
     }
-    const entry = Object.hasOwn(commands, name) ? commands[name] : undefined
-    if (entry === undefined) throw unknownCommand(name, Object.keys(commands))
+    const entry = findCommand(name)
     const planned = process.env['CASTELLAN_FAULT']
     if (planned !== undefined) (await import('./app/fault-plan.ts')).planFaults(planned)
     const { command } = await entry.load()
@@ -59,6 +57,12 @@ async function main(args: readonly string[]): Promise<number> {
   } catch (error) {
     return printError(terminal, error, json)
   }
+}
+
+function findCommand(name: string): NonNullable<(typeof commands)[string]> {
+  const entry = Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (entry === undefined) throw unknownCommand(name, Object.keys(commands))
+  return entry
 }
 
 function endSignal(): Promise<NodeJS.Signals> {

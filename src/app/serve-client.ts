@@ -12,16 +12,24 @@ export async function serveClient(context: CommandContext, answered: string | nu
   const local = state.local()
   const hello = { door: 'stdio', tools: config.tools } as const
   const client = withoutAnswer(stdioLines(context.stdin, context.stdout), answered)
-  // The owner cannot lose itself, so its own client needs no bridge.
-  const session =
-    local !== undefined
-      ? local.mcp.serveLines(client, { principal: localOwner, exposure: config.tools, door: 'stdio' })
-      : bridgeSession({ client, attachment: state.attachment, hello, isReadOnlyTool: isReadOnly, logger })
+  // The owner cannot lose itself, so its own client needs no bridge. It answers its calls before it lets the state go.
+  if (local !== undefined) {
+    const session = local.mcp.serveLines(client, { principal: localOwner, exposure: config.tools, door: 'stdio' })
+    try {
+      await Promise.race([session.closed, context.ended, failed])
+      return 0
+    } finally {
+      await state.attachment.close()
+      await session.close()
+    }
+  }
+  const bridge = bridgeSession({ client, attachment: state.attachment, hello, isReadOnlyTool: isReadOnly, logger })
   try {
-    await Promise.race([session.closed, context.ended, failed])
+    await Promise.race([bridge.closed, context.ended, failed])
+    await bridge.leave()
     return 0
   } finally {
-    await session.close()
+    bridge.close()
     await state.attachment.close()
   }
 }

@@ -10,6 +10,8 @@ export type CommandSpec = Readonly<{
   summary: string
   /** What follows the name, for the usage line. */
   positionals?: string
+  /** How many may follow; none when left out. */
+  positionalsMax?: number
   description?: string
   flags: Readonly<Record<string, Flag>>
   examples?: readonly string[]
@@ -38,16 +40,22 @@ export function parseCommand(spec: CommandSpec, args: readonly string[]): Parsed
       { type: flag.type, ...(flag.short === undefined ? {} : { short: flag.short }) },
     ]),
   )
+  let parsed: ReturnType<typeof parseArgs>
   try {
-    const parsed = parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
-    const values = parsed.values as Record<string, string | boolean | undefined>
-    return {
-      positionals: parsed.positionals,
-      text: (flag) => (typeof values[flag] === 'string' ? values[flag] : undefined),
-      isSet: (flag) => values[flag] === true,
-    }
+    parsed = parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
   } catch (error) {
     throw usageError(spec, args, error)
+  }
+  const { values, positionals } = parsed
+  const surplus = positionals[spec.positionalsMax ?? 0]
+  if (surplus !== undefined) {
+    const reason = `'${surplus}' is one word too many.`
+    throw new AppError('ERR_INVALID_INPUT', `${reason} See: castellan ${spec.name} --help`, { field: 'arguments' })
+  }
+  return {
+    positionals,
+    text: (flag) => (typeof values[flag] === 'string' ? values[flag] : undefined),
+    isSet: (flag) => values[flag] === true,
   }
 }
 
@@ -57,7 +65,7 @@ function usageError(spec: CommandSpec, args: readonly string[], cause: unknown):
   const nearest = name === undefined ? undefined : nearestName(name, Object.keys(spec.flags))
   const reason =
     name === undefined
-      ? (cause as Error).message.split('. ')[0]
+      ? `${(cause as Error).message.split('. ')[0]!.replace(/\.$/, '')}.`
       : `Unknown flag --${name}.${nearest === undefined ? '' : ` Did you mean --${nearest}?`}`
   return new AppError('ERR_INVALID_INPUT', `${reason} See: castellan ${spec.name} --help`, {
     field: name ?? 'arguments',

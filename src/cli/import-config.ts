@@ -41,7 +41,8 @@ export async function readClientConfig(file: string): Promise<ImportResult> {
   })
   try {
     const found = await handle.stat()
-    if (!found.isFile()) throw new AppError('ERR_INVALID_INPUT', `${file} is not a file. Give the path of one.`, { file })
+    if (!found.isFile())
+      throw new AppError('ERR_INVALID_INPUT', `${file} is not a file. Give the path of one.`, { file })
     if (found.size > limits.importFileBytesMax) {
       throw new AppError('ERR_TOO_LARGE', `${file} is larger than ${limits.importFileBytesMax} bytes.`, { file })
     }

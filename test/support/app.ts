@@ -8,7 +8,7 @@ import type { Permission } from '../../src/contract/permissions.ts'
 import { LOCAL_TENANT, localOwner, type Principal, type Role, type Tier } from '../../src/contract/principal.ts'
 import { type Clock, systemClock } from '../../src/kernel/clock.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
-import { systemRandom } from '../../src/kernel/random.ts'
+import { type Random, systemRandom } from '../../src/kernel/random.ts'
 import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from '../../src/tools/runtime/tool-host.ts'
 
 /**
@@ -71,6 +71,7 @@ export type TestAppOptions = Readonly<{
   /** By field path, as flags are: `{ 'ledger.strict_projects': true }`. */
   config?: Readonly<Record<string, string | number | boolean | readonly string[]>>
   clock?: Clock
+  random?: Random
   /** An existing directory, to go on where another program ended. */
   dataDir?: string
 }>
@@ -115,7 +116,7 @@ export async function openTestApp(options: TestAppOptions = {}): Promise<TestApp
     config,
     version: '0.0.0-test',
     clock,
-    random: systemRandom,
+    random: options.random ?? systemRandom,
     logger: collectingLogger(errors),
     ownerPid: () => process.pid,
     workingDirectory: dataDir,

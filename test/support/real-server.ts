@@ -7,36 +7,49 @@ import { stopServer } from './run-node.ts'
 
 export const castellan = resolve('bin/castellan')
 
-export type RealServer = Readonly<{ url: string; dataDir: string; stop(): Promise<void> }>
+export type RealServer = Readonly<{
+  url: string
+  pid: number
+  dataDir: string
+  /** The exit code, or the signal that ended it. */
+  ended: Promise<number | NodeJS.Signals>
+  kill(signal: NodeJS.Signals): void
+  /** Ends it in order and removes the data directory, unless it was given. */
+  stop(): Promise<void>
+}>
 
 export function newDataDir(): string {
   return mkdtempSync(join(tmpdir(), 'castellan-e2e-'))
 }
 
-/** The program as people start it, on a data directory of its own and a free port. */
+/** The program as people start it, on a free port, and on a data directory of its own if none is given. */
 export async function startRealServer(
-  options: { env?: Record<string, string>; args?: readonly string[] } = {},
+  options: { env?: Record<string, string>; args?: readonly string[]; dataDir?: string } = {},
 ): Promise<RealServer> {
-  const dataDir = newDataDir()
-  writeSkills(dataDir)
+  const dataDir = options.dataDir ?? newDataDir()
+  if (options.dataDir === undefined) writeSkills(dataDir)
   const args = ['serve', '--port', '0', '--json', '--data-dir', dataDir, ...(options.args ?? [])]
   const child = spawn(castellan, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     cwd: dataDir,
     env: { ...process.env, CASTELLAN_LOG_LEVEL: 'warn', ...options.env },
   })
-  const ended = once(child, 'exit').then(([code]): never => {
-    throw new Error(`castellan serve ended with ${String(code)} before it said where it listens`)
+  const ended = once(child, 'exit').then(([code, signal]) => (signal ?? code) as number | NodeJS.Signals)
+  const failed = ended.then((code): never => {
+    throw new Error(`castellan serve ended with ${code} before it said where it listens`)
   })
-  ended.catch(() => {})
+  failed.catch(() => {})
   const printed = once(child.stdout, 'data').then(([chunk]) => JSON.parse(String(chunk)) as { url: string })
-  const { url } = await Promise.race([printed, ended])
+  const { url } = await Promise.race([printed, failed])
   return {
     url,
+    pid: child.pid!,
     dataDir,
+    ended,
+    kill: (signal) => void child.kill(signal),
     async stop() {
       await stopServer(child)
-      rmSync(dataDir, { recursive: true, force: true })
+      if (options.dataDir === undefined) rmSync(dataDir, { recursive: true, force: true })
     },
   }
 }

@@ -5,6 +5,7 @@ import { type Command, type CommandContext, printJson, withClient } from './cont
 const spec = {
   name: 'call',
   positionals: 'NAME [key=value…]',
+  positionalsMax: Number.POSITIVE_INFINITY,
   summary: 'Call a tool and print its answer.',
   description:
     'Call a tool and print its answer as JSON. Arguments come as --args JSON or as key=value; a value that is JSON (a number, true, a list) is taken as that, anything else as text.',

@@ -9,6 +9,7 @@ import { type Command, type CommandContext, loadCommandConfig, printJson } from 
 const spec = {
   name: 'config',
   positionals: 'show|validate|schema',
+  positionalsMax: 1,
   summary: 'Show or check the configuration.',
   description:
     'show: every setting in force, and where it comes from. validate: check file, environment and flags. schema: the JSON Schema of the file. Secrets are never printed.',

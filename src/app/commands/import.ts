@@ -6,6 +6,7 @@ import { type Command, type CommandContext, printJson } from './context.ts'
 const spec = {
   name: 'import',
   positionals: 'FILE',
+  positionalsMax: 1,
   summary: "Read an MCP client's configuration and show the servers in it.",
   flags: { json: commonFlags['json']!, help: commonFlags['help']! },
   examples: ['castellan import ~/.cursor/mcp.json', 'castellan import .vscode/mcp.json --json'],

@@ -6,6 +6,7 @@ import { type Command, type CommandContext, printJson, withClient } from './cont
 const spec = {
   name: 'keys',
   positionals: 'create NAME | list | revoke KEY',
+  positionalsMax: 2,
   summary: 'Manage API keys.',
   description:
     'create: make a key and print its secret once. list: the keys and when they were last used. revoke: end a key, by id or name.',

@@ -10,6 +10,7 @@ import { type Command, type CommandContext, printJson } from './context.ts'
 const spec = {
   name: 'tools',
   positionals: '[NAME]',
+  positionalsMax: 1,
   summary: 'List the tools, or show one.',
   flags: { json: commonFlags['json']!, help: commonFlags['help']! },
   examples: ['castellan tools', 'castellan tools task_create', 'castellan tools --json'],

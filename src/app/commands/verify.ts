@@ -9,6 +9,7 @@ import { type Command, type CommandContext, loadCommandConfig, printJson } from 
 const spec = {
   name: 'verify',
   positionals: '[FILE]',
+  positionalsMax: 1,
   summary: 'Verify an export, a proof, or the state itself.',
   description:
     'With FILE: prove a log export, an inclusion proof or a consistency proof, without server and database; the first thing that is wrong is named. Without FILE: check the whole state against its log. Exit code 0 when everything verifies, 5 when not.',

@@ -27,6 +27,8 @@ export type BridgeOptions = Readonly<{
 export type Bridge = Readonly<{
   /** Resolves when the client is gone and its last answers are out. */
   closed: Promise<void>
+  /** Takes no more from the client, and resolves when what it has asked for is answered. */
+  leave(): Promise<void>
   close(): void
 }>
 
@@ -47,7 +49,10 @@ type Conversation = {
   held: string[] | undefined
   /** Why the owner that there is cannot be used, as it was said last. */
   refusal: string | undefined
+  /** Nothing more comes from the client. */
   isClientGone: boolean
+  /** What the client sends is not taken any more. */
+  isLeaving: boolean
   isFinished: boolean
   linger: NodeJS.Timeout | undefined
   handshakeAnswered: () => void
@@ -68,22 +73,36 @@ export function bridgeSession(options: BridgeOptions): Bridge {
     held: [],
     refusal: undefined,
     isClientGone: false,
+    isLeaving: false,
     isFinished: false,
     linger: undefined,
     handshakeAnswered() {},
   }
   client.onDrain(() => talk.link?.transport.resume())
-  client.onClose(() => {
-    talk.isClientGone = true
-    talk.linger = setTimeout(() => finish(talk), options.lingerMs ?? limits.shutdownGraceMs)
-    if (talk.link?.isLocal) talk.link.transport.close()
-    finishWhenAnswered(talk)
-  })
+  client.onClose(() => clientGone(talk))
   client.onLine((line) => toOwner(talk, line))
   client.onOversizedLine((line) => void refuseOversized(talk, line))
   client.pause()
   void join(talk)
-  return { closed: talk.finished.promise, close: () => finish(talk) }
+  return {
+    closed: talk.finished.promise,
+    leave() {
+      talk.isLeaving = true
+      client.pause()
+      clientGone(talk)
+      return talk.finished.promise
+    },
+    close: () => finish(talk),
+  }
+}
+
+function clientGone(talk: Conversation): void {
+  if (talk.isClientGone) return
+  const { lingerMs } = talk.options
+  talk.isClientGone = true
+  talk.linger = setTimeout(() => finish(talk), lingerMs ?? limits.shutdownGraceMs)
+  if (talk.link?.isLocal) talk.link.transport.close()
+  finishWhenAnswered(talk)
 }
 
 function finish(talk: Conversation): void {
@@ -109,6 +128,7 @@ const isDirect = ({ isLocal }: OwnerConnection, ledger: RequestLedger): boolean 
 
 function toOwner(talk: Conversation, line: string): void {
   const { link, ledger, held } = talk
+  if (talk.isLeaving) return
   if (held !== undefined) held.push(line)
   else if (link === undefined) tell(talk, ledger.refuse(line, noOwner(talk)))
   else if (isDirect(link, ledger)) link.transport.send(line)

@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { AppError } from '../../src/contract/app-error.ts'
+import { tenantId } from '../../src/contract/principal.ts'
+import { silentLogger } from '../../src/kernel/logger.ts'
+import { sqlLogStore } from '../../src/stores/sql/log-store.ts'
+import { sqlTaskStore } from '../../src/stores/sql/task-store.ts'
+import { allTools } from '../../src/tools/index.ts'
+import { createCallTool } from '../../src/tools/runtime/call-tool.ts'
+import { createCatalog } from '../../src/tools/runtime/catalog.ts'
+import { createToolHost } from '../../src/tools/runtime/create-tool-host.ts'
+import { defineTool, type ToolDefinition } from '../../src/tools/runtime/define-tool.ts'
+import { createRateLimiter } from '../../src/tools/runtime/rate-limiter.ts'
+import { createStages } from '../../src/tools/runtime/stages.ts'
+import type { TestApp } from '../support/app.ts'
+import { plantCanaries } from '../support/canaries.ts'
+import { type MakeHost, probeTool, rowsOfTenant, tenantTables } from '../support/tenancy-probe.ts'
+
+let planted: Awaited<ReturnType<typeof plantCanaries>>
+beforeAll(async () => {
+  planted = await plantCanaries()
+})
+afterAll(() => planted.app[Symbol.asyncDispose]())
+
+const catalog = createCatalog(allTools)
+const theApp: MakeHost = async (app) => app.app.host
+
+describe.each(['admin', 'member'] as const)('a principal of another tenant, %s', (role) => {
+  it.each(catalog.names)('learns nothing from %s and changes nothing with it', async (name) => {
+    const { app, canaries, principals } = planted
+    const the = { template: app.dataDir, canaries, principal: principals[role], makeHost: theApp }
+    expect(await probeTool(catalog.find(name)!, the)).toEqual([])
+  })
+})
+
+describe('the probe', () => {
+  const base = {
+    name: 'task_peek',
+    toolset: 'ledger',
+    title: 'Peek',
+    description: 'A tool that does not keep tenants apart.',
+    permission: 'task:read',
+    tier: 'user',
+    effect: 'read',
+    idempotent: true,
+    rate: 'default',
+    skipJudge: true,
+    audit: 'digest',
+    input: z.strictObject({ task_id: z.string().max(64) }),
+  } as const
+  const otherTenant = tenantId('tenant-of-a')
+  const numberOf = (taskId: string): number => Number(/^T-(\d{4})$/.exec(taskId)?.[1] ?? -1)
+
+  const leaking: readonly [string, ToolDefinition, RegExp][] = [
+    [
+      'shows what another tenant has',
+      defineTool({
+        ...base,
+        output: z.strictObject({ found: z.string() }),
+        run: async ({ task_id }, { call }) => ({
+          found: (await sqlTaskStore.findTask(call.read, otherTenant, numberOf(task_id)))?.title ?? 'nothing',
+        }),
+      }) as ToolDefinition,
+      /shows secret-title/,
+    ],
+    [
+      'tells whether another tenant has it',
+      defineTool({
+        ...base,
+        output: z.strictObject({}),
+        run: async ({ task_id }, { call }) => {
+          const found = await sqlTaskStore.findTask(call.read, otherTenant, numberOf(task_id))
+          throw new AppError(found === undefined ? 'ERR_TASK_NOT_FOUND' : 'ERR_PERMISSION_DENIED', 'No.')
+        },
+      }) as ToolDefinition,
+      /answers differently/,
+    ],
+    [
+      'tells how much another tenant has',
+      defineTool({
+        ...base,
+        input: z.strictObject({ project: z.string().max(64) }),
+        output: z.strictObject({ count: z.int() }),
+        run: async ({ project }, { call }) => ({
+          count: await sqlTaskStore.countTasks(call.read, otherTenant, { project }),
+        }),
+      }) as ToolDefinition,
+      /answers differently/,
+    ],
+  ]
+
+  it.each(leaking)('notices a tool that %s', async (_what, definition, fault) => {
+    const { app, canaries, principals } = planted
+    const tools = createCatalog({ ledger: [definition] })
+    const makeHost: MakeHost = (fork) => hostOf(fork, tools)
+    const the = { template: app.dataDir, canaries, principal: principals.member, makeHost }
+    const faults = await probeTool(tools.find('task_peek')!, the)
+    expect(faults.join('\n')).toMatch(fault)
+  })
+
+  it('notices a tool that alters what another tenant has', async () => {
+    const { app, canaries, principals } = planted
+    const open: TestApp[] = []
+    const tools = createCatalog({
+      ledger: [
+        defineTool({
+          ...base,
+          output: z.strictObject({}),
+          run: () => {
+            for (const fork of open)
+              fork.behindItsBack((db) => db.exec("UPDATE tasks SET progress = 1 WHERE tenant = 'tenant-of-a'"))
+            return {}
+          },
+        }) as ToolDefinition,
+      ],
+    })
+    const makeHost: MakeHost = (fork) => {
+      open.push(fork)
+      return hostOf(fork, tools)
+    }
+    const the = { template: app.dataDir, canaries, principal: principals.member, makeHost }
+    expect((await probeTool(tools.find('task_peek')!, the)).join('\n')).toMatch(/alters rows/)
+  })
+
+  it('plants something in every table and in every field that a person fills in', () => {
+    const { app, canaries } = planted
+    const dump = app.behindItsBack((db) => {
+      const empty = tenantTables(db).filter((name) => {
+        const count = db.prepare(`SELECT count(*) AS n FROM "${name}" WHERE tenant = ?`).get(canaries.tenant)
+        return count!['n'] === 0
+      })
+      expect(empty).toEqual([])
+      return rowsOfTenant(db, canaries.tenant)
+    })
+    expect(canaries.secrets.filter((secret) => !dump.includes(secret))).toEqual([])
+  })
+
+  /** The pipeline of the program around other tools, on the store of a copy. */
+  async function hostOf(fork: TestApp, tools: ReturnType<typeof createCatalog>) {
+    const { clock } = fork
+    const callTool = createCallTool({
+      stages: createStages({
+        catalog: tools,
+        mode: 'FULL',
+        rateLimiter: createRateLimiter({ clock, enabled: false }),
+        limitOwner: false,
+        argumentRule: () => 'strict',
+      }),
+      database: (await fork.app.ready).database,
+      log: sqlLogStore,
+      services: {} as never,
+      clock,
+      logger: silentLogger,
+      newCallId: () => 'c_probe',
+      strictReadRecords: false,
+    })
+    return createToolHost({ catalog: tools, mode: 'FULL', callTool: Promise.resolve(callTool) })
+  }
+})

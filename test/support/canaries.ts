@@ -1,0 +1,124 @@
+import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
+import { type Answer, openTestApp, type TestApp } from './app.ts'
+
+/** What tenant A has planted, and how tenant B would fill in a parameter with what is its own. */
+export type Canaries = Readonly<{
+  tenant: string
+  /** Texts that only A may ever see. None of them is ever sent by B. */
+  secrets: readonly string[]
+  /** Ids, names and other things of A's that B may come to know, and then send. */
+  probes: readonly string[]
+  /** A position in A's log that is beyond B's. */
+  position: number
+  ownValueOf(parameter: string): unknown
+}>
+
+const ownValues: Readonly<Record<string, unknown>> = {
+  task_id: 'T-0001',
+  parent_id: 'T-0001',
+  session_id: 'A-0001',
+  project: 'b-project',
+  key: 'b-spare',
+  tool_name: 'task_list',
+  title: 'a task of b',
+  name: 'b-new',
+  content: 'a thought of b',
+  auditor_id: 'bob',
+  query: 'task',
+  seq: 0,
+}
+
+const A = 'tenant-of-a'
+const B = 'tenant-of-b'
+const TASKS = 30
+/** As many as make the store enter everything so far into its indexes. */
+const OTHER_TASKS = 256
+
+/** A tenant with something in every field that there is, with ids and positions beyond any that B will ever have. */
+async function plant(app: TestApp, a: ToolCaller): Promise<Answer> {
+  const ask = (name: string, args: object) => app.ask<Answer>(name, args, a)
+  await ask('server_ping', {})
+  await (await app.app.ready).database!.flush()
+  app.behindItsBack((db) =>
+    db.exec(`UPDATE log_heads SET task_count = 4000, thought_count = 4000, session_count = 4000 WHERE tenant = '${A}'`),
+  )
+  const createTask = (number: number) =>
+    ask('task_create', {
+      title: `secret-title-${number}`,
+      description: `secret-description-${number}`,
+      project: number % 2 ? 'canary-project' : 'secret-project',
+      labels: ['secret-label', 'canary-label'],
+      assignee: 'secret-assignee',
+      estimate_hours: 777,
+      ...(number > 1 ? { parent_id: 'T-4001', depends_on: ['T-4001'] } : {}),
+    })
+  for (let number = 1; number < TASKS; number++) await createTask(number)
+  const other = { title: 'of the owner', project: 'of-the-owner' }
+  await Promise.all(Array.from({ length: OTHER_TASKS }, () => app.ask('task_create', other)))
+  await createTask(TASKS)
+  await ask('task_update', { task_id: 'T-4030', status: 'todo' })
+  await ask('task_update', { task_id: 'T-4030', status: 'blocked', blocked_reason: 'secret-reason' })
+  for (const task_id of ['T-4030', 'T-4029', 'T-4030']) {
+    await ask('audit_session_start', {
+      task_id,
+      auditor_id: 'secret-auditor',
+      reason: 'secret-audit-reason',
+      scope: 'deep',
+    })
+    await ask('thought_record', {
+      task_id,
+      type: 'risk',
+      content: 'secret-content',
+      branch: 'secret-branch',
+      commit_sha: 'secret-commit',
+      tests_run: ['secret-test'],
+      blockers: ['secret-blocker'],
+      metadata: { 'secret-key': 'secret-value' },
+    })
+  }
+  await ask('merkle_finalize', { session_id: 'A-4002' })
+  await Promise.all(Array.from({ length: 500 }, () => app.call('server_ping', {}, a)))
+  return await ask('thought_record', { task_id: 'T-4030', type: 'risk', content: 'secret-content' })
+}
+
+const secrets = [
+  ...['title', 'description', 'project', 'label', 'assignee', 'reason', 'auditor', 'audit-reason', 'content'],
+  ...['branch', 'commit', 'test', 'blocker', 'key', 'value', 'agent'],
+].map((word) => `secret-${word}`)
+
+/** Makes the installation and closes it: its directory is the template for copies. */
+export async function plantCanaries(): Promise<{
+  app: TestApp
+  canaries: Canaries
+  principals: Readonly<Record<'admin' | 'member', ToolCaller['principal']>>
+}> {
+  const app = await openTestApp({ config: { 'rate_limits.enabled': false } })
+  const a = await app.keyCaller({ name: 'canary-agent', tenant: A, role: 'admin', tier: 'operator' })
+  await app.keyCaller({ name: 'secret-agent', tenant: A })
+  const admin = await app.keyCaller({ name: 'b-admin', tenant: B, role: 'admin', tier: 'operator' })
+  const member = await app.keyCaller({ name: 'b-member', tenant: B })
+  await app.keyCaller({ name: 'b-spare', tenant: B })
+  const thought = await plant(app, a)
+  await app.ask('task_create', { title: 'one', project: 'b-project' }, admin)
+  await app.ask('task_create', { title: 'two', project: 'b-project' }, admin)
+  await app.ask('audit_session_start', { task_id: 'T-0001', auditor_id: 'bob' }, admin)
+  const checkpoint = await app.ask<{ checkpoint: string }>('log_checkpoint', {}, a)
+  const { keys } = await app.ask<{ keys: Answer[] }>('api_key_list', {}, a)
+  const key = keys.find(({ name }) => name === 'canary-agent')!
+  await app.stop()
+  const probes = [
+    ...['T-4030', 'T-4001', 'Θ-4004', 'A-4003', 'A-4002', 'canary-agent', 'canary-project', 'canary-label', A],
+    ...[key['id'], key['prefix'], thought['hash'], checkpoint.checkpoint].map(String),
+  ]
+  return {
+    app,
+    canaries: {
+      tenant: A,
+      secrets,
+      probes,
+      position: 480,
+      ownValueOf: (parameter) => ownValues[parameter],
+    },
+    principals: { admin: admin.principal, member: member.principal },
+  }
+}

@@ -1,0 +1,149 @@
+import { cpSync, mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
+import fc from 'fast-check'
+import type { Principal } from '../../src/contract/principal.ts'
+import { sha256Bytes } from '../../src/kernel/hash.ts'
+import type { Random } from '../../src/kernel/random.ts'
+import type { CatalogTool } from '../../src/tools/runtime/catalog.ts'
+import type { ToolAnswer, ToolHost } from '../../src/tools/runtime/tool-host.ts'
+import { callerOf, movableClock, openTestApp, type TestApp } from './app.ts'
+import { propertiesOf, type Schema, validArguments } from './arguments.ts'
+import type { Canaries } from './canaries.ts'
+
+/**
+ * Whether a tool keeps tenants apart, found out by trying. Two copies of one installation are called in step, with the
+ * same arguments, by a principal of tenant B: one in which tenant A holds canaries, and one in which A has nothing, so
+ * that nothing of A's exists there. Time and chance are the same in both. The answers must be the same, no canary may be
+ * in them, and A's rows must be as they were.
+ */
+export type MakeHost = (app: TestApp) => Promise<ToolHost>
+
+const seededRandom = (): Random => {
+  let count = 0
+  return {
+    bytes(length) {
+      const blocks: Buffer[] = []
+      for (let size = 0; size < length; size += 32) blocks.push(sha256Bytes(`block ${count++}`))
+      return Buffer.concat(blocks).subarray(0, length)
+    },
+  } as Random
+}
+
+async function openCopy(template: string): Promise<TestApp> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'castellan-tenancy-'))
+  cpSync(template, dataDir, { recursive: true })
+  const config = { 'audit.checkpoint_interval_ms': 3_600_000, 'rate_limits.enabled': false }
+  return await openTestApp({ dataDir, config, clock: movableClock(), random: seededRandom() })
+}
+
+/** The tables whose rows belong to tenants. */
+export const tenantTables = (db: DatabaseSync): string[] =>
+  db
+    .prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    .all()
+    .map(({ name }) => String(name))
+    .filter((name) =>
+      db
+        .prepare(`PRAGMA table_info("${name}")`)
+        .all()
+        .some((column) => column['name'] === 'tenant'),
+    )
+
+function removeTenant(db: DatabaseSync, tenant: string): void {
+  for (const name of tenantTables(db)) db.prepare(`DELETE FROM "${name}" WHERE tenant = ?`).run(tenant)
+  db.exec("INSERT INTO tasks_search (tasks_search) VALUES ('rebuild')")
+}
+
+/** Everything that a tenant has, to the byte. */
+export function rowsOfTenant(db: DatabaseSync, tenant: string): string {
+  const dump = tenantTables(db).flatMap((name) => {
+    const rows = db.prepare(`SELECT * FROM "${name}" WHERE tenant = ?`).all(tenant)
+    return [
+      `${name}\n${rows
+        .map((row) => JSON.stringify(Object.values(row).map(textOf)))
+        .sort()
+        .join('\n')}`,
+    ]
+  })
+  return dump.join('\n\n')
+}
+const textOf = (value: unknown): unknown => (value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value)
+
+/** All that is wrong with one tool, in words; nothing when it keeps tenants apart. */
+export async function probeTool(
+  tool: CatalogTool,
+  the: { template: string; canaries: Canaries; principal: Principal; makeHost: MakeHost },
+): Promise<string[]> {
+  await using first = await openCopy(the.template)
+  await using second = await openCopy(the.template)
+  const { tenant } = the.canaries
+  second.behindItsBack((db) => removeTenant(db, tenant))
+  const hosts = [await the.makeHost(first), await the.makeHost(second)] as const
+  const caller = callerOf(the.principal, { door: 'http' })
+  const before = first.behindItsBack((db) => rowsOfTenant(db, tenant))
+  const faults = new Set<string>()
+  for (const args of probesOf(tool, the.canaries)) {
+    const [present, absent] = await Promise.all(hosts.map((host) => host.call(caller, tool.name, args)))
+    const what = `${tool.name} ${JSON.stringify(args)}`
+    const answers = [comparable(present!, first), comparable(absent!, second)]
+    const seen = the.canaries.secrets.filter((secret) => answers[0]!.includes(secret))
+    if (seen.length > 0) faults.add(`${what} shows ${seen.join()}: ${answers[0]!.slice(0, 300)}`)
+    if (answers[0] !== answers[1]) {
+      faults.add(`${what} answers differently:\n  ${answers[0]}\n  ${answers[1]}`)
+      // The copies may have parted here; from now on a difference would say nothing.
+      break
+    }
+    if (present!.failure?.code === 'ERR_INTERNAL') faults.add(`${what} fails inside`)
+  }
+  await (await first.app.ready).database!.flush()
+  const after = first.behindItsBack((db) => rowsOfTenant(db, tenant))
+  if (after !== before) faults.add(`${tool.name} alters rows of another tenant`)
+  return [...faults]
+}
+
+/** Each thing of A's in each parameter alone, the others as B would fill them in, and in all parameters at once. */
+function* probesOf(tool: CatalogTool, canaries: Canaries): Generator<Record<string, unknown>> {
+  const schema = tool.listed.inputSchema as Schema
+  const [sample] = fc.sample(validArguments(schema), { seed: 1, numRuns: 1 })
+  const own: Record<string, unknown> = {}
+  for (const key of (schema['required'] ?? []) as string[]) own[key] = canaries.ownValueOf(key) ?? sample![key]
+  yield own
+  for (const probe of [...canaries.probes, canaries.position]) {
+    const all = { ...own }
+    for (const [key, part] of propertiesOf(schema)) {
+      const value = valueFor(part, probe)
+      if (value === undefined) continue
+      all[key] = value
+      yield { ...own, [key]: value }
+    }
+    yield all
+  }
+}
+
+/** The probe as a value of the parameter; undefined where it cannot be one. */
+function valueFor(schema: Schema, probe: string | number): unknown {
+  if ('enum' in schema) return undefined
+  switch (schema['type']) {
+    case 'string':
+      return String(probe)
+    case 'integer':
+    case 'number':
+      return typeof probe === 'number' ? Math.min(probe, Number(schema['maximum'] ?? probe)) : undefined
+    case 'array': {
+      const item = valueFor((schema['items'] ?? {}) as Schema, probe)
+      return item === undefined ? undefined : [item]
+    }
+    case 'object':
+      return { task_id: probe, session_id: probe, key: probe, project: probe }
+    default:
+      return undefined
+  }
+}
+
+/** All of an answer but what no two moments and no two directories share. */
+const comparable = ({ json, content }: ToolAnswer, app: TestApp): string =>
+  `${json} ${JSON.stringify(content ?? [])}`
+    .replaceAll(app.dataDir, '<dir>')
+    .replaceAll(/(\\*"(?:duration_ms|uptime_ms|rss_bytes|heap_used_bytes)\\*":)[\d.]+/g, '$1<n>')
