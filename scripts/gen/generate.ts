@@ -9,7 +9,7 @@ import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { configPage } from './config-page.ts'
 import { errorsPage } from './errors-page.ts'
 import { permissionsPage } from './permissions-page.ts'
-import { schemaSql, sortedJson } from './surface.ts'
+import { compiledStatements, schemaSql, sortedJson } from './surface.ts'
 import { toolsPage } from './tools-page.ts'
 
 /** Everything in these folders is generated; a file that nothing generates is stale too. */
@@ -27,6 +27,7 @@ export function generatedFiles(): ReadonlyMap<string, string> {
     ['surface/openapi.json', sortedJson(buildOpenApi(catalog, packageFile.version))],
     ['surface/errors.json', sortedJson(errorCodes)],
     ['surface/schema.sql', schemaSql()],
+    ['src/stores/sql/compiled-statements.json', compiledStatements()],
     ...catalog.tools.map((tool): [string, string] => [`surface/tools/${tool.name}.json`, sortedJson(tool.listed)]),
   ])
 }

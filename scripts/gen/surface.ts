@@ -1,4 +1,10 @@
+import '../../src/stores/sql/api-key-store.ts'
+import '../../src/stores/sql/fsck-source.ts'
+import '../../src/stores/sql/log-store.ts'
+import '../../src/stores/sql/task-store.ts'
+import '../../src/stores/sql/trail-store.ts'
 import { type Migration, migrationSql, migrations } from '../../src/stores/sql/migrations.ts'
+import { compileAllStatements } from '../../src/stores/sql/statements.ts'
 
 /** JSON as reviewers read it: keys sorted, so that a difference is a difference. */
 export const sortedJson = (value: unknown): string => `${JSON.stringify(sortKeys(value), null, 2)}\n`
@@ -29,3 +35,7 @@ const outdent = (sql: string): string =>
     .split('\n')
     .map((line, index) => (index === 0 ? line.trim() : `  ${line.trim()}`))
     .join('\n')
+
+/** The SQL of every statement in both dialects: what the stores run, and what a reviewer sees change. */
+export const compiledStatements = (): string =>
+  sortedJson({ sqlite: compileAllStatements('sqlite'), postgres: compileAllStatements('postgres') })

@@ -28,7 +28,7 @@ type Message = Readonly<{
   method?: string
   params?: Record<string, unknown>
   result?: Record<string, unknown>
-  error?: { message: string }
+  error?: { message: string; data?: unknown }
 }>
 
 const PROTOCOL_REVISION = '2025-11-25'
@@ -48,7 +48,7 @@ export async function connectMcpClient(options: {
     const request = message.id === undefined ? undefined : waiting.get(message.id)
     if (request === undefined || message.method !== undefined) return
     waiting.delete(message.id!)
-    if (message.error !== undefined) request.reject(new AppError('ERR_INVALID_INPUT', message.error.message))
+    if (message.error !== undefined) request.reject(protocolError(message.error))
     else request.resolve(message.result ?? {})
   })
   lines.onClose(() => {
@@ -91,9 +91,20 @@ export async function connectMcpClient(options: {
   }
 }
 
+/** A refusal of the door itself: its code and what belongs to it stand in `data`. */
+function protocolError({ message, data }: NonNullable<Message['error']>): AppError {
+  const { code, ...details } = (data ?? {}) as Record<string, unknown>
+  return new AppError(knownCode(code) ?? 'ERR_INVALID_INPUT', message, details)
+}
+
+const knownCode = (code: unknown): ErrorCode | undefined =>
+  typeof code === 'string' && Object.hasOwn(errorCodes, code) ? (code as ErrorCode) : undefined
+
 function toAppError(answer: Record<string, unknown>, text: string | undefined): AppError {
   const error = answer['error'] as { code?: string; message?: string; details?: Record<string, unknown> } | undefined
-  const code =
-    error?.code !== undefined && Object.hasOwn(errorCodes, error.code) ? (error.code as ErrorCode) : 'ERR_INTERNAL'
-  return new AppError(code, error?.message ?? text ?? 'The call failed.', error?.details ?? {})
+  return new AppError(
+    knownCode(error?.code) ?? 'ERR_INTERNAL',
+    error?.message ?? text ?? 'The call failed.',
+    error?.details ?? {},
+  )
 }

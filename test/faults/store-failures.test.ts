@@ -7,7 +7,7 @@ import { systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { openPostgresDatabase } from '../../src/stores/postgres/postgres-database.ts'
 import { failingSession } from '../../src/stores/sql/failing-session.ts'
-import { loadKysely, statement } from '../../src/stores/sql/statements.ts'
+import { statement } from '../../src/stores/sql/statements.ts'
 import { sessionOf } from '../../src/stores/sql/units.ts'
 import { openSqliteConnection } from '../../src/stores/sqlite/connection.ts'
 import { failureRules } from '../../src/stores/sqlite/failure-rules.ts'
@@ -16,12 +16,11 @@ import { createDatabase } from '../support/postgres.ts'
 import { ACME } from '../support/sample-tasks.ts'
 
 /** The store's failures are told apart from our own mistakes: only these are bugs, and only those are worth a retry. */
-const insertProject = statement<{ slug: string }>()((db, arg) =>
+const insertProject = statement<{ slug: string }>('test.insertProject')((db, arg) =>
   db.insertInto('projects').values({ tenant: ACME, slug: arg('slug'), task_count: 0, created_at: 0, created_by: 'x' }),
 )
 
 test('a full disk is the store’s failure, with SQLite’s own word for it', async () => {
-  await loadKysely()
   const folder = mkdtempSync(join(tmpdir(), 'castellan-full-'))
   const connection = openSqliteConnection(join(folder, 'state.db'), { readOnly: false })
   connection.execute('CREATE TABLE projects (tenant, slug, task_count, created_at, created_by)')

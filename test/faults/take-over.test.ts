@@ -24,6 +24,8 @@ afterEach(async () => {
 async function start(): Promise<CastellanClient> {
   const client = await startClient({ dataDir, environment: { CASTELLAN_AUDIT_CHECKPOINT_INTERVAL_MS: '10' } })
   clients.push(client)
+  // The handshake is answered before the process has joined the others; a call waits for that.
+  await ownerPid(client)
   return client
 }
 

@@ -21,23 +21,26 @@ export const command: Command = { spec, run }
 
 async function run(context: CommandContext): Promise<number> {
   const file = requirePositional(context.parsed, 0, 'FILE', spec)
-  const output = file === '-' ? undefined : await openOutput(file)
+  const summary = await withClient(context, (client) => writeFile(context, client, file))
+  if (file === '-') return 0
+  if (context.json) printJson(context, { file, ...summary })
+  else {
+    context.terminal.out(`${counted(summary.entries, 'entry', 'entries')} in ${file}\n`)
+    context.terminal.out(`Verify with: castellan verify ${shellQuoted(file)} --key '${summary.key}'\n`)
+  }
+  return 0
+}
+
+type Summary = Readonly<{ entries: number; key: string }>
+
+/** Opened only now that there is a log to write: what the file held before is gone from here on. */
+async function writeFile(context: CommandContext, client: McpClient, file: string): Promise<Summary> {
+  if (file === '-') return await writeLog(context, client, async (text) => context.terminal.out(text))
+  const output = await openOutput(file)
   try {
-    const summary = await withClient(context, (client) =>
-      writeLog(context, client, async (text) => {
-        if (output === undefined) context.terminal.out(text)
-        else await output.appendFile(text)
-      }),
-    )
-    if (file === '-') return 0
-    if (context.json) printJson(context, { file, ...summary })
-    else {
-      context.terminal.out(`${counted(summary.entries, 'entry', 'entries')} in ${file}\n`)
-      context.terminal.out(`Verify with: castellan verify ${shellQuoted(file)} --key '${summary.key}'\n`)
-    }
-    return 0
+    return await writeLog(context, client, (text) => output.appendFile(text))
   } finally {
-    await output?.close()
+    await output.close()
   }
 }
 
@@ -54,7 +57,7 @@ async function writeLog(
   { terminal }: CommandContext,
   client: McpClient,
   write: (text: string) => Promise<void>,
-): Promise<{ entries: number; key: string }> {
+): Promise<Summary> {
   let size: number | undefined
   let key = ''
   for (let from: number | null = 0; from !== null; ) {

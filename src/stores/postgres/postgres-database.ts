@@ -9,7 +9,7 @@ import { outcomeUnknown, type WriteConnection } from '../sql/commit-batch.ts'
 import { failingSession, storeFailed } from '../sql/failing-session.ts'
 import { createGroupCommit } from '../sql/group-commit.ts'
 import { migrationSql, migrations, requireKnownVersion } from '../sql/migrations.ts'
-import { bindArguments, loadKysely, type Session, type Statement } from '../sql/statements.ts'
+import { bindArguments, type Session, type Statement } from '../sql/statements.ts'
 import { readUnit } from '../sql/units.ts'
 import { failureRules } from './failure-rules.ts'
 
@@ -27,7 +27,6 @@ export async function openPostgresDatabase(deps: {
   logger: Logger
   targetVersion?: number
 }): Promise<Database> {
-  await loadKysely()
   const { Pool, types } = (await import('pg')).default
   // bigint columns hold counters and milliseconds, all below 2^53.
   const parsers: CustomTypesConfig = {

@@ -9,7 +9,7 @@ import { sessionOf, writerOf } from './units.ts'
 type KeyRow = Selectable<ApiKeyTable>
 type KeyId = { tenant: string; id: string }
 
-const insertKey = statement<KeyRow>()((db, arg) =>
+const insertKey = statement<KeyRow>('api-key-store.insertKey')((db, arg) =>
   db.insertInto('api_keys').values({
     tenant: arg('tenant'),
     id: arg('id'),
@@ -26,21 +26,22 @@ const insertKey = statement<KeyRow>()((db, arg) =>
     revoked_at: arg('revoked_at'),
   }),
 )
-const findKey = statement<KeyId>()((db, arg) =>
+const findKey = statement<KeyId>('api-key-store.findKey')((db, arg) =>
   db.selectFrom('api_keys').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
 )
-const findLiveKeyByName = statement<{ tenant: string; name: string; now: number }>()((db, arg) =>
-  db
-    .selectFrom('api_keys')
-    .selectAll()
-    .where('tenant', '=', arg('tenant'))
-    .where('name', '=', arg('name'))
-    .where('revoked_at', 'is', null)
-    .where((expression) =>
-      expression.or([expression('expires_at', 'is', null), expression('expires_at', '>', arg('now'))]),
-    ),
+const findLiveKeyByName = statement<{ tenant: string; name: string; now: number }>('api-key-store.findLiveKeyByName')(
+  (db, arg) =>
+    db
+      .selectFrom('api_keys')
+      .selectAll()
+      .where('tenant', '=', arg('tenant'))
+      .where('name', '=', arg('name'))
+      .where('revoked_at', 'is', null)
+      .where((expression) =>
+        expression.or([expression('expires_at', 'is', null), expression('expires_at', '>', arg('now'))]),
+      ),
 )
-const listKeys = statement<{ tenant: string; limit: number }>()((db, arg) =>
+const listKeys = statement<{ tenant: string; limit: number }>('api-key-store.listKeys')((db, arg) =>
   db
     .selectFrom('api_keys')
     .selectAll()
@@ -49,7 +50,7 @@ const listKeys = statement<{ tenant: string; limit: number }>()((db, arg) =>
     .orderBy('id')
     .limit(arg('limit')),
 )
-const revokeKey = statement<KeyId & { at: number }>()((db, arg) =>
+const revokeKey = statement<KeyId & { at: number }>('api-key-store.revokeKey')((db, arg) =>
   db
     .updateTable('api_keys')
     .set({ revoked_at: arg('at') })
@@ -57,7 +58,7 @@ const revokeKey = statement<KeyId & { at: number }>()((db, arg) =>
     .where('id', '=', arg('id'))
     .where('revoked_at', 'is', null),
 )
-const touchKey = statement<KeyId & { at: number }>()((db, arg) =>
+const touchKey = statement<KeyId & { at: number }>('api-key-store.touchKey')((db, arg) =>
   db
     .updateTable('api_keys')
     .set({ last_used_at: arg('at') })
@@ -67,7 +68,7 @@ const touchKey = statement<KeyId & { at: number }>()((db, arg) =>
       expression.or([expression('last_used_at', 'is', null), expression('last_used_at', '<', arg('at'))]),
     ),
 )
-const findKeyByPrefix = statement<{ prefix: string }>()((db, arg) =>
+const findKeyByPrefix = statement<{ prefix: string }>('api-key-store.findKeyByPrefix')((db, arg) =>
   db.selectFrom('api_keys').selectAll().where('prefix', '=', arg('prefix')),
 )
 

@@ -11,7 +11,7 @@ import { sessionOf } from './units.ts'
 type Page = { tenant: string; after: number; limit: number }
 const PAGE = 1_000
 
-const tenants = statement<Record<never, never>>()((db) =>
+const tenants = statement<Record<never, never>>('fsck-source.tenants')((db) =>
   db
     .selectFrom('log_heads')
     .select('tenant')
@@ -22,10 +22,10 @@ const tenants = statement<Record<never, never>>()((db) =>
     .union(db.selectFrom('audit_sessions').select('tenant'))
     .orderBy('tenant'),
 )
-const head = statement<{ tenant: string }>()((db, arg) =>
+const head = statement<{ tenant: string }>('fsck-source.head')((db, arg) =>
   db.selectFrom('log_heads').selectAll().where('tenant', '=', arg('tenant')),
 )
-const entries = statement<Page>()((db, arg) =>
+const entries = statement<Page>('fsck-source.entries')((db, arg) =>
   db
     .selectFrom('log_entries')
     .selectAll()
@@ -34,7 +34,7 @@ const entries = statement<Page>()((db, arg) =>
     .orderBy('seq')
     .limit(arg('limit')),
 )
-const tasks = statement<Page>()((db, arg) =>
+const tasks = statement<Page>('fsck-source.tasks')((db, arg) =>
   db
     .selectFrom('tasks')
     .selectAll()
@@ -43,7 +43,7 @@ const tasks = statement<Page>()((db, arg) =>
     .orderBy('number')
     .limit(arg('limit')),
 )
-const dependencies = statement<{ tenant: string }>()((db, arg) =>
+const dependencies = statement<{ tenant: string }>('fsck-source.dependencies')((db, arg) =>
   db
     .selectFrom('task_dependencies')
     .select(['task_number', 'depends_on_number'])
@@ -51,7 +51,7 @@ const dependencies = statement<{ tenant: string }>()((db, arg) =>
     .orderBy('task_number')
     .orderBy('depends_on_number'),
 )
-const thoughts = statement<Page>()((db, arg) =>
+const thoughts = statement<Page>('fsck-source.thoughts')((db, arg) =>
   db
     .selectFrom('thoughts')
     .selectAll()
@@ -60,7 +60,7 @@ const thoughts = statement<Page>()((db, arg) =>
     .orderBy('number')
     .limit(arg('limit')),
 )
-const sessions = statement<Page>()((db, arg) =>
+const sessions = statement<Page>('fsck-source.sessions')((db, arg) =>
   db
     .selectFrom('audit_sessions')
     .selectAll()
@@ -69,7 +69,7 @@ const sessions = statement<Page>()((db, arg) =>
     .orderBy('number')
     .limit(arg('limit')),
 )
-const projects = statement<{ tenant: string }>()((db, arg) =>
+const projects = statement<{ tenant: string }>('fsck-source.projects')((db, arg) =>
   db.selectFrom('projects').selectAll().where('tenant', '=', arg('tenant')).orderBy('slug'),
 )
 

@@ -12,7 +12,7 @@ const insertEntry = statement<{
   nodes: Uint8Array
   task_number: number | null
   record_hash: string | null
-}>()((db, arg) =>
+}>('log-store.insertEntry')((db, arg) =>
   db.insertInto('log_entries').values({
     tenant: arg('tenant'),
     seq: arg('seq'),
@@ -23,10 +23,10 @@ const insertEntry = statement<{
     record_hash: arg('record_hash'),
   }),
 )
-const findHead = statement<{ tenant: string }>()((db, arg) =>
+const findHead = statement<{ tenant: string }>('log-store.findHead')((db, arg) =>
   db.selectFrom('log_heads').select(['size', 'peaks']).where('tenant', '=', arg('tenant')),
 )
-const listEntries = statement<{ tenant: string; from_seq: number; limit: number }>()((db, arg) =>
+const listEntries = statement<{ tenant: string; from_seq: number; limit: number }>('log-store.listEntries')((db, arg) =>
   db
     .selectFrom('log_entries')
     .select(['seq', 'record', 'nodes', 'task_number', 'record_hash'])
@@ -35,25 +35,27 @@ const listEntries = statement<{ tenant: string; from_seq: number; limit: number 
     .orderBy('seq')
     .limit(arg('limit')),
 )
-const listRawEntries = statement<{ tenant: string; from_seq: number; limit: number }>()((db, arg, { dialect, sql }) =>
-  db
-    .selectFrom('log_entries')
-    .select([
-      'seq',
-      (dialect === 'sqlite' ? sql<Uint8Array>`cast(record as blob)` : sql<Uint8Array>`convert_to(record, 'UTF8')`).as(
-        'record',
-      ),
-      'nodes',
-      'task_number as taskNumber',
-      'record_hash as recordHash',
-    ])
-    .where('tenant', '=', arg('tenant'))
-    .where('seq', '>=', arg('from_seq'))
-    .orderBy('seq')
-    .limit(arg('limit')),
+const listRawEntries = statement<{ tenant: string; from_seq: number; limit: number }>('log-store.listRawEntries')(
+  (db, arg, { dialect, sql }) =>
+    db
+      .selectFrom('log_entries')
+      .select([
+        'seq',
+        (dialect === 'sqlite' ? sql<Uint8Array>`cast(record as blob)` : sql<Uint8Array>`convert_to(record, 'UTF8')`).as(
+          'record',
+        ),
+        'nodes',
+        'task_number as taskNumber',
+        'record_hash as recordHash',
+      ])
+      .where('tenant', '=', arg('tenant'))
+      .where('seq', '>=', arg('from_seq'))
+      .orderBy('seq')
+      .limit(arg('limit')),
 )
 /** A proof needs at most two nodes per level, so the number of shapes is bounded by the height of the tree. */
 const nodesFamily = statementFamily<Record<string, string | number>, { seq: number; nodes: Uint8Array }>(
+  'log-store.nodesFamily',
   (shape) => (db, arg) =>
     db
       .selectFrom('log_entries')
@@ -64,8 +66,11 @@ const nodesFamily = statementFamily<Record<string, string | number>, { seq: numb
         'in',
         Array.from({ length: Number(shape) }, (_, index) => arg(`seq${index}`) as number),
       ),
+  ['1', '2', '4', '8', '16', '32', '64'],
 )
-const listTrail = statement<{ tenant: string; number: number; from_seq: number; to_seq: number }>()((db, arg) =>
+const listTrail = statement<{ tenant: string; number: number; from_seq: number; to_seq: number }>(
+  'log-store.listTrail',
+)((db, arg) =>
   db
     .selectFrom('log_entries')
     .select(['seq', 'record_hash', 'at'])
@@ -75,7 +80,7 @@ const listTrail = statement<{ tenant: string; number: number; from_seq: number; 
     .where('seq', '<', arg('to_seq'))
     .orderBy('seq'),
 )
-const listTenants = statement<Record<never, never>>()((db, _arg, { dialect }) =>
+const listTenants = statement<Record<never, never>>('log-store.listTenants')((db, _arg, { dialect }) =>
   db
     .selectFrom('log_heads')
     .select('tenant')
@@ -124,8 +129,10 @@ export const sqlLogStore: LogStore = {
     const distinct = [...new Set(seqs)]
     if (distinct.length === 0) return new Map()
     const args: Record<string, string | number> = { tenant }
-    for (const [index, seq] of distinct.entries()) args[`seq${index}`] = seq
-    const rows = await sessionOf(unit).all(nodesFamily(String(distinct.length)), args)
+    // The last one again up to a power of two, so that proofs of any size share a few statements.
+    const count = 2 ** Math.ceil(Math.log2(distinct.length))
+    for (let index = 0; index < count; index++) args[`seq${index}`] = distinct[Math.min(index, distinct.length - 1)]!
+    const rows = await sessionOf(unit).all(nodesFamily(String(count)), args)
     return new Map(rows.map((row) => [row.seq, row.nodes]))
   },
   async trailRecords(unit, tenant, taskNumber, range) {

@@ -1,17 +1,20 @@
+import { createRequire } from 'node:module'
 import type { Compilable, CompiledQuery, Kysely, RawBuilder, Sql } from 'kysely'
+import generated from './compiled-statements.json' with { type: 'json' }
 import type { Schema } from './schema.ts'
 
 /**
- * How a store method is written: a statement is built with Kysely once per dialect, on first use, with named arguments
- * in place of values; each call only binds. Building SQL costs more than running it, so it never happens per call.
+ * How a store method is written: a statement has a name and is built with Kysely, with named arguments in place of values;
+ * each call only binds. Building SQL costs more than running it, so it never happens per call.
  *
- *   const findTask = statement<{ tenant: string; number: number }>()((db, arg) =>
+ *   const findTask = statement<{ tenant: string; number: number }>('task-store.findTask')((db, arg) =>
  *     db.selectFrom('tasks').selectAll().where('tenant', '=', arg('tenant')).where('number', '=', arg('number')))
  *   …
  *   const row = await sessionOf(unit).get(findTask, { tenant, number })
  *
- * Kysely itself is loaded by `loadKysely` when a store is opened, not when the program starts: it has hundreds of
- * modules, and a client's handshake does not need them. Builders therefore take `sql` from their third argument.
+ * Kysely has hundreds of modules, which would be most of the program's start and a good part of its memory. So
+ * `npm run gen` writes what it builds to compiled-statements.json, and a statement found there needs no Kysely at run
+ * time. Only a shape that is not in the file loads it, once. Builders take `sql` from their third argument.
  *
  * A statement whose shape depends on the call (optional filters) comes from a `statementFamily`, cached by shape.
  */
@@ -54,58 +57,78 @@ export type Builder<Args, Row> = (
 
 let kysely: typeof import('kysely') | undefined
 const compilers: Partial<Record<Dialect, Kysely<Schema>>> = {}
-
-export async function loadKysely(): Promise<void> {
-  kysely ??= await import('kysely')
-}
+const registered = new Map<string, Builder<never, unknown>>()
 
 let statementCount = 0
 
 export const statement =
-  <Args>() =>
+  <Args>(name: string) =>
   <Row>(build: Builder<Args, Row>): Statement<Args, Row> => {
+    if (registered.has(name)) throw new Error(`two statements are named ${name}`)
+    registered.set(name, build as Builder<never, unknown>)
     let sqlite: Prepared | undefined
     let postgres: Prepared | undefined
     return {
       prepared(dialect) {
         if (dialect === 'sqlite') {
-          sqlite ??= prepare(dialect, build)
+          sqlite ??= prepare(dialect, name, build)
           return sqlite
         }
-        postgres ??= prepare(dialect, build)
+        postgres ??= prepare(dialect, name, build)
         return postgres
       },
     }
   }
 
-/** Statements that differ by which optional parts are present; `shape` names the variant and bounds how many exist. */
-export function statementFamily<Args, Row>(build: (shape: string) => Builder<Args, Row>) {
+/**
+ * Statements that differ by which optional parts are present; `shape` names the variant and bounds how many exist.
+ * `usual` are the shapes that are compiled beforehand.
+ */
+export function statementFamily<Args, Row>(
+  name: string,
+  build: (shape: string) => Builder<Args, Row>,
+  usual: readonly string[] = [],
+) {
   const members = new Map<string, Statement<Args, Row>>()
-  return (shape: string): Statement<Args, Row> => {
-    let member = members.get(shape)
-    if (member === undefined) {
-      member = statement<Args>()(build(shape))
-      members.set(shape, member)
+  const member = (shape: string): Statement<Args, Row> => {
+    let found = members.get(shape)
+    if (found === undefined) {
+      found = statement<Args>(`${name}(${shape})`)(build(shape))
+      members.set(shape, found)
     }
-    return member
+    return found
   }
+  for (const shape of usual) member(shape)
+  return member
 }
 
-function prepare<Args, Row>(dialect: Dialect, build: Builder<Args, Row>): Prepared {
+type CompiledText = Readonly<{ sql: string; bind: Prepared['bind'] }>
+const compiledBefore = generated as unknown as Readonly<Record<Dialect, Readonly<Record<string, CompiledText>>>>
+
+function prepare<Args, Row>(dialect: Dialect, name: string, build: Builder<Args, Row>): Prepared {
+  const { sql, bind } = compiledBefore[dialect][name] ?? compileStatement(dialect, build)
+  const index = statementCount++
+  return { sql, bind, index, name: `s${index}` }
+}
+
+function compileStatement<Args, Row>(dialect: Dialect, build: Builder<Args, Row>): CompiledText {
   const compiled: CompiledQuery<Row> = build(compilerFor(dialect), (name) => new Argument(name) as never, {
     dialect,
     sql: loadedKysely().sql,
   }).compile()
-  const index = statementCount++
   return {
     // SQLite looks at a bare parameter of LIMIT when it plans, and so compiles the statement anew for every call.
     sql: dialect === 'sqlite' ? compiled.sql.replaceAll(' limit ?', ' limit (? + 0)') : compiled.sql,
-    index,
-    name: `s${index}`,
     bind: compiled.parameters.map((parameter) =>
       parameter instanceof Argument ? parameter.name : { constant: parameter as Value },
     ),
   }
+}
+
+/** Everything that is registered, compiled afresh: what `npm run gen` writes. */
+export function compileAllStatements(dialect: Dialect): Record<string, CompiledText> {
+  const names = [...registered.keys()].sort()
+  return Object.fromEntries(names.map((name) => [name, compileStatement(dialect, registered.get(name)!)]))
 }
 
 export function bindArguments(prepared: Prepared, args: unknown): Value[] {
@@ -118,7 +141,7 @@ export function bindArguments(prepared: Prepared, args: unknown): Value[] {
 }
 
 function loadedKysely(): typeof import('kysely') {
-  if (kysely === undefined) throw new Error('a store loads Kysely before it prepares statements')
+  kysely ??= createRequire(import.meta.url)('kysely') as typeof import('kysely')
   return kysely
 }
 

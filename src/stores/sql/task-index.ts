@@ -17,20 +17,20 @@ import { headOf, sessionOf, writeHeadOf } from './units.ts'
  */
 const TAIL_ROWS_MAX = 256
 
-const findTail = statement<object>()((db, _arg, { sql }) =>
+const findTail = statement<object>('task-index.findTail')((db, _arg, { sql }) =>
   rawStatement<{ indexed_to: number; newest: number | null }>(
     sql`select indexed_to, (select max(row_id) from tasks) as newest from task_index`,
     db,
   ),
 )
-const enterWords = statement<object>()((db, _arg, { sql }) =>
+const enterWords = statement<object>('task-index.enterWords')((db, _arg, { sql }) =>
   rawStatement(
     sql`insert into tasks_search (rowid, title, description)
       select row_id, title, description from tasks where row_id > (select indexed_to from task_index)`,
     db,
   ),
 )
-const enterLabels = statement<object>()((db, _arg, { sql }) =>
+const enterLabels = statement<object>('task-index.enterLabels')((db, _arg, { sql }) =>
   rawStatement(
     sql`insert or ignore into task_labels (tenant, task_number, label)
       select tenant, number, value from tasks, json_each(labels)
@@ -38,7 +38,7 @@ const enterLabels = statement<object>()((db, _arg, { sql }) =>
     db,
   ),
 )
-const moveMark = statement<{ newest: number }>()((db, arg, { sql }) =>
+const moveMark = statement<{ newest: number }>('task-index.moveMark')((db, arg, { sql }) =>
   rawStatement(sql`update task_index set indexed_to = ${arg('newest')}`, db),
 )
 
@@ -53,7 +53,7 @@ async function enterTail(session: Session): Promise<void> {
   await session.run(moveMark, { newest })
 }
 
-const findRow = statement<{ tenant: string; number: number }>()((db, arg, { sql }) =>
+const findRow = statement<{ tenant: string; number: number }>('task-index.findRow')((db, arg, { sql }) =>
   rawStatement<{ row_id: number; is_indexed: number }>(
     sql`select row_id, row_id <= (select indexed_to from task_index) as is_indexed
       from tasks where tenant = ${arg('tenant')} and number = ${arg('number')}`,
@@ -61,14 +61,14 @@ const findRow = statement<{ tenant: string; number: number }>()((db, arg, { sql 
   ),
 )
 type Words = { row_id: number; title: string; description: string }
-const addWords = statement<Words>()((db, arg, { sql }) =>
+const addWords = statement<Words>('task-index.addWords')((db, arg, { sql }) =>
   rawStatement(
     sql`insert into tasks_search (rowid, title, description)
       values (${arg('row_id')}, ${arg('title')}, ${arg('description')})`,
     db,
   ),
 )
-const removeWords = statement<Words>()((db, arg, { sql }) =>
+const removeWords = statement<Words>('task-index.removeWords')((db, arg, { sql }) =>
   rawStatement(
     sql`insert into tasks_search (tasks_search, rowid, title, description)
       values ('delete', ${arg('row_id')}, ${arg('title')}, ${arg('description')})`,
@@ -89,24 +89,24 @@ export async function noteChangedTask(unit: WriteUnit, tenant: string, before: T
   return true
 }
 
-const makeTailTable = statement<object>()((db, _arg, { sql }) =>
+const makeTailTable = statement<object>('task-index.makeTailTable')((db, _arg, { sql }) =>
   rawStatement(
     sql`create virtual table if not exists temp.tail_search using fts5
       (title, description, content='', columnsize=0, tokenize='porter unicode61 remove_diacritics 2')`,
     db,
   ),
 )
-const emptyTailTable = statement<object>()((db, _arg, { sql }) =>
+const emptyTailTable = statement<object>('task-index.emptyTailTable')((db, _arg, { sql }) =>
   rawStatement(sql`insert into temp.tail_search (tail_search) values ('delete-all')`, db),
 )
-const fillTailTable = statement<object>()((db, _arg, { sql }) =>
+const fillTailTable = statement<object>('task-index.fillTailTable')((db, _arg, { sql }) =>
   rawStatement(
     sql`insert into temp.tail_search (rowid, title, description)
       select row_id, title, description from tasks where row_id > (select indexed_to from task_index)`,
     db,
   ),
 )
-const dataVersion = statement<object>()((db, _arg, { sql }) =>
+const dataVersion = statement<object>('task-index.dataVersion')((db, _arg, { sql }) =>
   rawStatement<{ data_version: number }>(sql`pragma data_version`, db),
 )
 const filledAt = new WeakMap<Session, number>()

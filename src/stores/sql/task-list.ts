@@ -24,6 +24,21 @@ const present = (filter: TaskFilter): string =>
     filter.words === undefined ? '' : 'w',
   ].join(':')
 
+/** What boards and agents ask for all day; other shapes are compiled when they first come. */
+const usualFilters: readonly TaskFilter[] = [
+  {},
+  { project: '' },
+  { status: ['todo'] },
+  { assignee: '' },
+  { label: '' },
+  { words: [] },
+  { project: '', words: [] },
+  { project: '', status: ['todo'] },
+  { project: '', status: ['todo', 'in_progress'] },
+  { project: '', assignee: '' },
+]
+const usualShapes = usualFilters.map(present)
+
 type Arg = (name: string) => Value
 type Kit = Readonly<{ dialect: Dialect; sql: Sql }>
 
@@ -85,43 +100,52 @@ type SummaryRow = {
   updated_at: number
 }
 
-const listFamily = statementFamily<Args, SummaryRow>((shape): Builder<Args, SummaryRow> => {
-  const [filterShape, sortBy, sortOrder] = shape.split('/') as [string, keyof typeof sortColumns, 'asc' | 'desc']
-  return (db, arg, kit) =>
-    db
-      .selectFrom('tasks')
-      .select([
-        'number',
-        'title',
-        'project',
-        'status',
-        'priority_rank',
-        'progress',
-        'assignee',
-        'created_at',
-        'updated_at',
-      ])
-      .where((expression) => conditions(filterShape, expression, arg, kit))
-      .orderBy(sortColumns[sortBy], sortOrder)
-      .orderBy('number', sortOrder)
-      .limit(arg('limit') as number)
-      .offset(arg('offset') as number)
-})
+const listFamily = statementFamily<Args, SummaryRow>(
+  'task-list.listFamily',
+  (shape): Builder<Args, SummaryRow> => {
+    const [filterShape, sortBy, sortOrder] = shape.split('/') as [string, keyof typeof sortColumns, 'asc' | 'desc']
+    return (db, arg, kit) =>
+      db
+        .selectFrom('tasks')
+        .select([
+          'number',
+          'title',
+          'project',
+          'status',
+          'priority_rank',
+          'progress',
+          'assignee',
+          'created_at',
+          'updated_at',
+        ])
+        .where((expression) => conditions(filterShape, expression, arg, kit))
+        .orderBy(sortColumns[sortBy], sortOrder)
+        .orderBy('number', sortOrder)
+        .limit(arg('limit') as number)
+        .offset(arg('offset') as number)
+  },
+  usualShapes.flatMap((shape) => [
+    `${shape}/updated/desc`,
+    ...(shape === present({}) ? ['created', 'priority', 'progress'].map((sort) => `${shape}/${sort}/desc`) : []),
+  ]),
+)
 
 const countFamily = statementFamily<Args, { count: number }>(
+  'task-list.countFamily',
   (shape): Builder<Args, { count: number }> =>
     (db, arg, kit) =>
       db
         .selectFrom('tasks')
         .select((expression) => expression.fn.countAll<number>().as('count'))
         .where((expression) => conditions(shape, expression, arg, kit)),
+  usualShapes,
 )
 
 /** Tasks are never deleted, so a tenant's or a project's number of tasks is already known. */
-const tenantCount = statement<{ tenant: string }>()((db, arg) =>
+const tenantCount = statement<{ tenant: string }>('task-list.tenantCount')((db, arg) =>
   db.selectFrom('log_heads').select('task_count as count').where('tenant', '=', arg('tenant')),
 )
-const projectCount = statement<{ tenant: string; slug: string }>()((db, arg) =>
+const projectCount = statement<{ tenant: string; slug: string }>('task-list.projectCount')((db, arg) =>
   db
     .selectFrom('projects')
     .select('task_count as count')

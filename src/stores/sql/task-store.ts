@@ -18,9 +18,11 @@ const countOneMore = (db: Kysely<Schema>, arg: (name: keyof ProjectKey) => strin
     .where('tenant', '=', arg('tenant'))
     .where('slug', '=', arg('slug'))
 /** With PostgreSQL the answer saves a round trip; with SQLite a second statement is quicker. */
-const takeSequence = statement<ProjectKey>()((db, arg) => countOneMore(db, arg).returning('task_count'))
-const countTask = statement<ProjectKey>()((db, arg) => countOneMore(db, arg))
-const findSequence = statement<ProjectKey>()((db, arg) =>
+const takeSequence = statement<ProjectKey>('task-store.takeSequence')((db, arg) =>
+  countOneMore(db, arg).returning('task_count'),
+)
+const countTask = statement<ProjectKey>('task-store.countTask')((db, arg) => countOneMore(db, arg))
+const findSequence = statement<ProjectKey>('task-store.findSequence')((db, arg) =>
   db.selectFrom('projects').select('task_count').where('tenant', '=', arg('tenant')).where('slug', '=', arg('slug')),
 )
 
@@ -47,7 +49,7 @@ const taskColumns = [
   'updated_by',
 ] as const satisfies readonly (keyof TaskRow)[]
 
-const insertTask = statement<TaskRow>()((db, arg) =>
+const insertTask = statement<TaskRow>('task-store.insertTask')((db, arg) =>
   db.insertInto('tasks').values({
     tenant: arg('tenant'),
     number: arg('number'),
@@ -70,7 +72,7 @@ const insertTask = statement<TaskRow>()((db, arg) =>
   }),
 )
 
-const updateTask = statement<TaskRow>()((db, arg) =>
+const updateTask = statement<TaskRow>('task-store.updateTask')((db, arg) =>
   db
     .updateTable('tasks')
     .set({
@@ -87,13 +89,13 @@ const updateTask = statement<TaskRow>()((db, arg) =>
     .where('tenant', '=', arg('tenant'))
     .where('number', '=', arg('number')),
 )
-const insertLabel = statement<{ tenant: string; number: number; label: string }>()((db, arg) =>
+const insertLabel = statement<{ tenant: string; number: number; label: string }>('task-store.insertLabel')((db, arg) =>
   db
     .insertInto('task_labels')
     .values({ tenant: arg('tenant'), task_number: arg('number'), label: arg('label') })
     .onConflict((conflict) => conflict.doNothing()),
 )
-const deleteLabel = statement<{ tenant: string; number: number; label: string }>()((db, arg) =>
+const deleteLabel = statement<{ tenant: string; number: number; label: string }>('task-store.deleteLabel')((db, arg) =>
   db
     .deleteFrom('task_labels')
     .where('tenant', '=', arg('tenant'))
@@ -101,10 +103,10 @@ const deleteLabel = statement<{ tenant: string; number: number; label: string }>
     .where('task_number', '=', arg('number')),
 )
 
-const findTask = statement<TaskKey>()((db, arg) =>
+const findTask = statement<TaskKey>('task-store.findTask')((db, arg) =>
   db.selectFrom('tasks').select(taskColumns).where('tenant', '=', arg('tenant')).where('number', '=', arg('number')),
 )
-const childNumbers = statement<TaskKey>()((db, arg) =>
+const childNumbers = statement<TaskKey>('task-store.childNumbers')((db, arg) =>
   db
     .selectFrom('tasks')
     .select('number')
@@ -112,7 +114,7 @@ const childNumbers = statement<TaskKey>()((db, arg) =>
     .where('parent_number', '=', arg('number'))
     .orderBy('number'),
 )
-const latestProject = statement<{ tenant: string }>()((db, arg) =>
+const latestProject = statement<{ tenant: string }>('task-store.latestProject')((db, arg) =>
   db
     .selectFrom('tasks')
     .select('project')
@@ -124,7 +126,7 @@ const latestProject = statement<{ tenant: string }>()((db, arg) =>
 
 const unmetOf = (status: string) => finishedStatuses.includes(status as TaskStatus) === false
 
-const dependencyNumbers = statement<TaskKey>()((db, arg) =>
+const dependencyNumbers = statement<TaskKey>('task-store.dependencyNumbers')((db, arg) =>
   db
     .selectFrom('task_dependencies')
     .select('depends_on_number')
@@ -132,7 +134,7 @@ const dependencyNumbers = statement<TaskKey>()((db, arg) =>
     .where('task_number', '=', arg('number'))
     .orderBy('depends_on_number'),
 )
-const dependencyStatuses = statement<TaskKey>()((db, arg) =>
+const dependencyStatuses = statement<TaskKey>('task-store.dependencyStatuses')((db, arg) =>
   db
     .selectFrom('task_dependencies')
     .innerJoin('tasks', (join) =>
@@ -142,16 +144,18 @@ const dependencyStatuses = statement<TaskKey>()((db, arg) =>
     .where('task_dependencies.tenant', '=', arg('tenant'))
     .where('task_number', '=', arg('number')),
 )
-const insertDependency = statement<{ tenant: string; number: number; depends_on: number }>()((db, arg) =>
+const insertDependency = statement<{ tenant: string; number: number; depends_on: number }>(
+  'task-store.insertDependency',
+)((db, arg) =>
   db
     .insertInto('task_dependencies')
     .values({ tenant: arg('tenant'), task_number: arg('number'), depends_on_number: arg('depends_on') }),
 )
-const deleteDependencies = statement<TaskKey>()((db, arg) =>
+const deleteDependencies = statement<TaskKey>('task-store.deleteDependencies')((db, arg) =>
   db.deleteFrom('task_dependencies').where('tenant', '=', arg('tenant')).where('task_number', '=', arg('number')),
 )
 
-const nextActions = statement<{ tenant: string; project: string; limit: number }>()((db, arg) =>
+const nextActions = statement<{ tenant: string; project: string; limit: number }>('task-store.nextActions')((db, arg) =>
   db
     .selectFrom((inner) =>
       inner
@@ -185,19 +189,20 @@ const nextActions = statement<{ tenant: string; project: string; limit: number }
     .orderBy('number')
     .limit(arg('limit')),
 )
-const blockedTasks = statement<{ tenant: string; project: string; limit: number }>()((db, arg) =>
-  db
-    .selectFrom('tasks')
-    .select(taskColumns)
-    .where('tenant', '=', arg('tenant'))
-    .where('project', '=', arg('project'))
-    .where('status', '=', 'blocked')
-    .orderBy('priority_rank', 'desc')
-    .orderBy('number')
-    .limit(arg('limit')),
+const blockedTasks = statement<{ tenant: string; project: string; limit: number }>('task-store.blockedTasks')(
+  (db, arg) =>
+    db
+      .selectFrom('tasks')
+      .select(taskColumns)
+      .where('tenant', '=', arg('tenant'))
+      .where('project', '=', arg('project'))
+      .where('status', '=', 'blocked')
+      .orderBy('priority_rank', 'desc')
+      .orderBy('number')
+      .limit(arg('limit')),
 )
 
-const insertProject = statement<Selectable<ProjectTable>>()((db, arg) =>
+const insertProject = statement<Selectable<ProjectTable>>('task-store.insertProject')((db, arg) =>
   db.insertInto('projects').values({
     tenant: arg('tenant'),
     slug: arg('slug'),
@@ -206,19 +211,20 @@ const insertProject = statement<Selectable<ProjectTable>>()((db, arg) =>
     created_by: arg('created_by'),
   }),
 )
-const findProject = statement<{ tenant: string; slug: string }>()((db, arg) =>
+const findProject = statement<{ tenant: string; slug: string }>('task-store.findProject')((db, arg) =>
   db.selectFrom('projects').selectAll().where('tenant', '=', arg('tenant')).where('slug', '=', arg('slug')),
 )
-const listProjects = statement<{ tenant: string; limit: number; offset: number }>()((db, arg, { dialect }) =>
-  db
-    .selectFrom('projects')
-    .selectAll()
-    .where('tenant', '=', arg('tenant'))
-    .orderBy('slug', (order) => (dialect === 'postgres' ? order.collate('C') : order))
-    .limit(arg('limit'))
-    .offset(arg('offset')),
+const listProjects = statement<{ tenant: string; limit: number; offset: number }>('task-store.listProjects')(
+  (db, arg, { dialect }) =>
+    db
+      .selectFrom('projects')
+      .selectAll()
+      .where('tenant', '=', arg('tenant'))
+      .orderBy('slug', (order) => (dialect === 'postgres' ? order.collate('C') : order))
+      .limit(arg('limit'))
+      .offset(arg('offset')),
 )
-const countProjects = statement<{ tenant: string }>()((db, arg) =>
+const countProjects = statement<{ tenant: string }>('task-store.countProjects')((db, arg) =>
   db
     .selectFrom('projects')
     .select((expression) => expression.fn.countAll<number>().as('count'))

@@ -21,7 +21,7 @@ export type DeferredWork = (session: Session) => Promise<void>
 
 export type TenantHead = { readonly tenant: string; state: HeadState; changed: boolean }
 
-const insertHead = statement<{ tenant: string; peaks: Uint8Array }>()((db, arg) =>
+const insertHead = statement<{ tenant: string; peaks: Uint8Array }>('tenant-head.insertHead')((db, arg) =>
   db
     .insertInto('log_heads')
     .values({
@@ -35,7 +35,7 @@ const insertHead = statement<{ tenant: string; peaks: Uint8Array }>()((db, arg) 
     .onConflict((conflict) => conflict.column('tenant').doNothing()),
 )
 
-const lockHead = statement<{ tenant: string }>()((db, arg, { dialect }) => {
+const lockHead = statement<{ tenant: string }>('tenant-head.lockHead')((db, arg, { dialect }) => {
   const query = db.selectFrom('log_heads').selectAll().where('tenant', '=', arg('tenant'))
   return dialect === 'postgres' ? query.forUpdate() : query
 })
@@ -47,7 +47,7 @@ const updateHead = statement<{
   task_count: number
   thought_count: number
   session_count: number
-}>()((db, arg) =>
+}>('tenant-head.updateHead')((db, arg) =>
   db
     .updateTable('log_heads')
     .set({

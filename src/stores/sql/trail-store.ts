@@ -8,7 +8,7 @@ type ThoughtRow = Selectable<ThoughtTable>
 type SessionRow = Selectable<AuditSessionTable>
 type Args = Record<string, Value>
 
-const lastThought = statement<{ tenant: string; task_number: number }>()((db, arg) =>
+const lastThought = statement<{ tenant: string; task_number: number }>('trail-store.lastThought')((db, arg) =>
   db
     .selectFrom('thoughts')
     .select(['hash', 'chain_position'])
@@ -17,7 +17,7 @@ const lastThought = statement<{ tenant: string; task_number: number }>()((db, ar
     .orderBy('chain_position', 'desc')
     .limit(1),
 )
-const insertThought = statement<ThoughtRow>()((db, arg) =>
+const insertThought = statement<ThoughtRow>('trail-store.insertThought')((db, arg) =>
   db.insertInto('thoughts').values({
     tenant: arg('tenant'),
     number: arg('number'),
@@ -53,39 +53,57 @@ const shapeOf = (filter: ThoughtFilter): string =>
     filter.afterNumber === undefined ? '' : 'a',
   ].join(':')
 
-const listFamily = statementFamily<Args, ThoughtRow>((shape): Builder<Args, ThoughtRow> => {
-  const [numbers, fromSeq, toSeq, type, afterNumber] = shape.split(':')
-  return (db, arg) => {
-    let query = db
-      .selectFrom('thoughts')
-      .selectAll()
-      .where('tenant', '=', arg('tenant') as string)
-    if (numbers) query = query.where('task_number', 'in', numberArgs(numbers, arg))
-    if (fromSeq) query = query.where('log_seq', '>=', arg('from_seq') as number)
-    if (toSeq) query = query.where('log_seq', '<', arg('to_seq') as number)
-    if (type) query = query.where('type', '=', arg('type') as string)
-    if (afterNumber) query = query.where('number', '>', arg('after_number') as number)
-    return query
-      .orderBy('number')
-      .limit(arg('limit') as number)
-      .offset(arg('offset') as number)
-  }
-})
-const countFamily = statementFamily<Args, { count: number }>((shape): Builder<Args, { count: number }> => {
-  const [numbers, fromSeq, toSeq, type, afterNumber] = shape.split(':')
-  return (db, arg) => {
-    let query = db
-      .selectFrom('thoughts')
-      .select((expression) => expression.fn.countAll<number>().as('count'))
-      .where('tenant', '=', arg('tenant') as string)
-    if (numbers) query = query.where('task_number', 'in', numberArgs(numbers, arg))
-    if (fromSeq) query = query.where('log_seq', '>=', arg('from_seq') as number)
-    if (toSeq) query = query.where('log_seq', '<', arg('to_seq') as number)
-    if (type) query = query.where('type', '=', arg('type') as string)
-    if (afterNumber) query = query.where('number', '>', arg('after_number') as number)
-    return query
-  }
-})
+/** A whole chain, a session's part of one, and everything; page by page or filtered by type. */
+const usualShapes = [
+  {},
+  { taskNumbers: [1] },
+  { taskNumbers: [1], fromSeq: 0, toSeq: 0 },
+  { fromSeq: 0, toSeq: 0 },
+  { taskNumbers: [1], type: 'decision' },
+].flatMap((filter) => [shapeOf(filter as ThoughtFilter), shapeOf({ ...filter, afterNumber: 0 } as ThoughtFilter)])
+
+const listFamily = statementFamily<Args, ThoughtRow>(
+  'trail-store.listFamily',
+  (shape): Builder<Args, ThoughtRow> => {
+    const [numbers, fromSeq, toSeq, type, afterNumber] = shape.split(':')
+    return (db, arg) => {
+      let query = db
+        .selectFrom('thoughts')
+        .selectAll()
+        .where('tenant', '=', arg('tenant') as string)
+      if (numbers) query = query.where('task_number', 'in', numberArgs(numbers, arg))
+      if (fromSeq) query = query.where('log_seq', '>=', arg('from_seq') as number)
+      if (toSeq) query = query.where('log_seq', '<', arg('to_seq') as number)
+      if (type) query = query.where('type', '=', arg('type') as string)
+      if (afterNumber) query = query.where('number', '>', arg('after_number') as number)
+      return query
+        .orderBy('number')
+        .limit(arg('limit') as number)
+        .offset(arg('offset') as number)
+    }
+  },
+  usualShapes,
+)
+
+const countFamily = statementFamily<Args, { count: number }>(
+  'trail-store.countFamily',
+  (shape): Builder<Args, { count: number }> => {
+    const [numbers, fromSeq, toSeq, type, afterNumber] = shape.split(':')
+    return (db, arg) => {
+      let query = db
+        .selectFrom('thoughts')
+        .select((expression) => expression.fn.countAll<number>().as('count'))
+        .where('tenant', '=', arg('tenant') as string)
+      if (numbers) query = query.where('task_number', 'in', numberArgs(numbers, arg))
+      if (fromSeq) query = query.where('log_seq', '>=', arg('from_seq') as number)
+      if (toSeq) query = query.where('log_seq', '<', arg('to_seq') as number)
+      if (type) query = query.where('type', '=', arg('type') as string)
+      if (afterNumber) query = query.where('number', '>', arg('after_number') as number)
+      return query
+    }
+  },
+  usualShapes,
+)
 
 const numberArgs = (part: string, arg: (name: string) => Value): number[] =>
   Array.from({ length: Number(part.slice(1)) }, (_, index) => arg(`number${index}`) as number)
@@ -102,21 +120,22 @@ function filterArgs(tenant: string, filter: ThoughtFilter): Args {
   return args
 }
 
-const thoughtNumbers = statement<{ tenant: string; task_number: number; limit: number }>()((db, arg) =>
-  db
-    .selectFrom('thoughts')
-    .select('number')
-    .where('tenant', '=', arg('tenant'))
-    .where('task_number', '=', arg('task_number'))
-    .orderBy('chain_position')
-    .limit(arg('limit')),
+const thoughtNumbers = statement<{ tenant: string; task_number: number; limit: number }>('trail-store.thoughtNumbers')(
+  (db, arg) =>
+    db
+      .selectFrom('thoughts')
+      .select('number')
+      .where('tenant', '=', arg('tenant'))
+      .where('task_number', '=', arg('task_number'))
+      .orderBy('chain_position')
+      .limit(arg('limit')),
 )
 
 type NewSessionRow = Pick<
   SessionRow,
   'tenant' | 'number' | 'task_number' | 'auditor_id' | 'reason' | 'scope' | 'started_at' | 'started_by' | 'start_seq'
 >
-const insertSession = statement<NewSessionRow>()((db, arg) =>
+const insertSession = statement<NewSessionRow>('trail-store.insertSession')((db, arg) =>
   db.insertInto('audit_sessions').values({
     tenant: arg('tenant'),
     number: arg('number'),
@@ -129,7 +148,7 @@ const insertSession = statement<NewSessionRow>()((db, arg) =>
     start_seq: arg('start_seq'),
   }),
 )
-const findSession = statement<{ tenant: string; number: number }>()((db, arg) =>
+const findSession = statement<{ tenant: string; number: number }>('trail-store.findSession')((db, arg) =>
   db.selectFrom('audit_sessions').selectAll().where('tenant', '=', arg('tenant')).where('number', '=', arg('number')),
 )
 const finalizeSession = statement<
@@ -137,7 +156,7 @@ const finalizeSession = statement<
     SessionRow,
     'tenant' | 'number' | 'end_seq' | 'finalized_at' | 'only_task_number' | 'merkle_root' | 'tree_depth' | 'leaf_count'
   >
->()((db, arg) =>
+>('trail-store.finalizeSession')((db, arg) =>
   db
     .updateTable('audit_sessions')
     .set({

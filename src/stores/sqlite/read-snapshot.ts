@@ -1,11 +1,9 @@
 import type { ReadUnit } from '../../contract/unit.ts'
-import { loadKysely } from '../sql/statements.ts'
 import { readUnit } from '../sql/units.ts'
 import { openSqliteConnection } from './connection.ts'
 
 /** Reads one instant of a database that another process may be writing. */
 export async function readSqliteSnapshot<T>(path: string, work: (unit: ReadUnit) => Promise<T>): Promise<T> {
-  await loadKysely()
   const connection = openSqliteConnection(path, { readOnly: true })
   try {
     connection.execute('BEGIN')

@@ -10,7 +10,6 @@ import { outcomeUnknown, type WriteConnection } from '../sql/commit-batch.ts'
 import { failingSession } from '../sql/failing-session.ts'
 import { createGroupCommit } from '../sql/group-commit.ts'
 import { migrationSql, migrations, requireKnownVersion } from '../sql/migrations.ts'
-import { loadKysely } from '../sql/statements.ts'
 import { readUnit } from '../sql/units.ts'
 import { openSqliteConnection, type SqliteConnection, useWriteAheadLog } from './connection.ts'
 import { failureRules } from './failure-rules.ts'
@@ -23,7 +22,6 @@ export async function openSqliteDatabase(deps: {
   /** Stops migrating at this version; only tests of migrations give it. */
   targetVersion?: number
 }): Promise<Database> {
-  await loadKysely()
   const { writer, schemaVersion } = openWriter(deps.path, deps.targetVersion ?? migrations.length)
   const reader = openSqliteConnection(deps.path, { readOnly: true })
   const connection = writeConnection(writer)
@@ -68,7 +66,6 @@ export async function openSqliteDatabase(deps: {
 
 /** Reads one instant of a database that another process may be writing. */
 export async function readSqliteSnapshot<T>(path: string, work: (unit: ReadUnit) => Promise<T>): Promise<T> {
-  await loadKysely()
   const connection = openSqliteConnection(path, { readOnly: true })
   try {
     connection.execute('BEGIN')

@@ -7,7 +7,7 @@ import { nearestNames } from '../../kernel/nearest-name.ts'
 import type { Catalog, CatalogTool } from './catalog.ts'
 import type { RateLimiter } from './rate-limiter.ts'
 import type { CallOptions, ToolAnswer, ToolCaller } from './tool-host.ts'
-import { type ArgumentRule, requirePlainJson, validateArguments } from './validate-arguments.ts'
+import { type ArgumentRule, requirePlainJson, shown, validateArguments } from './validate-arguments.ts'
 
 /**
  * The steps of the one pipeline, in order. Every call from every door passes all of them; a step that refuses throws, and
@@ -211,8 +211,7 @@ function requireTool(catalog: Catalog, name: string): CatalogTool {
   if (tool !== undefined) return tool
   const nearest = nearestNames(name, catalog.names, 3)
   const hint = nearest.length === 0 ? '' : ` Did you mean ${nearest.map((other) => `'${other}'`).join(' or ')}?`
-  const shown = name.length > 80 ? `${name.slice(0, 77)}…` : name
-  throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${shown}'.${hint} Use search_tools to find one.`, {
+  throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${shown(name)}'.${hint} Use search_tools to find one.`, {
     nearest,
   })
 }

@@ -47,25 +47,23 @@ export function validateArguments(tool: CatalogTool, args: unknown, rule: Argume
 /** Refuses what no store could keep: text with U+0000 and nesting without end. */
 export function requirePlainJson(value: unknown, path = '', depth = 0): void {
   if (typeof value === 'string') {
-    if (value.includes('\u0000')) {
-      throw new AppError('ERR_INVALID_INPUT', `'${path}' must not contain the character U+0000.`, {
-        field: path,
-        constraint: 'no U+0000',
-      })
-    }
+    if (value.includes('\u0000')) throw notPlain(path, 'must not contain the character U+0000', 'no U+0000')
     return
   }
   if (typeof value !== 'object' || value === null) return
   if (depth >= limits.argumentDepthMax) {
-    throw new AppError('ERR_INVALID_INPUT', `'${path}' is nested more than ${limits.argumentDepthMax} levels deep.`, {
-      field: path,
-      constraint: `at most ${limits.argumentDepthMax} levels`,
-    })
+    const rule = `${limits.argumentDepthMax} levels`
+    throw notPlain(path, `is nested more than ${rule} deep`, `at most ${rule}`)
   }
   for (const [key, member] of Object.entries(value)) {
     requirePlainJson(key, path, depth)
     requirePlainJson(member, path === '' ? key : `${path}.${key}`, depth + 1)
   }
+}
+
+function notPlain(path: string, problem: string, constraint: string): AppError {
+  const field = path === '' ? 'arguments' : shown(path)
+  return new AppError('ERR_INVALID_INPUT', `'${field}' ${problem}.`, { field, constraint })
 }
 
 function unknownField(tool: CatalogTool, key: string): AppError {
@@ -104,7 +102,7 @@ function invalidInput(tool: CatalogTool, issues: readonly z.core.$ZodIssue[]): A
 }
 
 function describeIssue(issue: z.core.$ZodIssue): { field: string; constraint: string; nearest?: string } {
-  const field = issue.path.map(String).join('.') || 'arguments'
+  const field = shown(issue.path.map(String).join('.')) || 'arguments'
   switch (issue.code) {
     case 'invalid_type':
       return { field, constraint: `must be ${article(issue.expected)}` }
@@ -119,7 +117,7 @@ function describeIssue(issue: z.core.$ZodIssue): { field: string; constraint: st
     case 'too_big':
       return { field, constraint: `must be at most ${issue.maximum} ${unitOf(issue.origin)}`.trimEnd() }
     case 'unrecognized_keys':
-      return { field, constraint: `has unknown fields: ${issue.keys.map(shown).join(', ')}` }
+      return { field, constraint: `has unknown fields: ${issue.keys.slice(0, 5).map(shown).join(', ')}` }
     default:
       return { field, constraint: issue.message.replace(/^Invalid input: /, '').replace(/\.$/, '') }
   }
@@ -130,6 +128,9 @@ const nearestOf = (input: unknown, values: readonly string[]): { nearest?: strin
   return nearest === undefined ? {} : { nearest }
 }
 
-const shown = (key: string): string => (key.length > 64 ? `${key.slice(0, 61)}…` : key)
+/** A caller's own text, fit to be put into a message: short, and whole characters only. */
+export const shown = (text: string): string =>
+  (text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX - 3)}…` : text).toWellFormed()
+const SHOWN_CHARACTERS_MAX = 64
 const unitOf = (origin: string): string => (origin === 'string' ? 'characters' : origin === 'array' ? 'items' : '')
 const article = (type: string): string => (/^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`)

@@ -1,0 +1,301 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import packageFile from '../../package.json' with { type: 'json' }
+import { commands } from '../../src/app/commands/index.ts'
+import { runCastellan } from '../support/run-castellan.ts'
+
+/** Every command as a person or a script gives it: words, exit codes, JSON. */
+let home = ''
+let dataDir = ''
+
+beforeAll(() => {
+  home = mkdtempSync(join(tmpdir(), 'castellan-cli-'))
+  dataDir = join(home, 'state')
+})
+afterAll(() => rmSync(home, { recursive: true, force: true }))
+
+type Options = Readonly<{ environment?: Record<string, string>; input?: string }>
+const plain = (args: readonly string[], options: Options = {}) => runCastellan(args, { home, ...options })
+const onState = (args: readonly string[], options?: Options) => plain([...args, '--data-dir', dataDir], options)
+const call = (...args: string[]) => onState(['call', ...args, '--json'])
+
+type ErrorText = Readonly<{ error: { code: string; message: string; details: Record<string, unknown> } }>
+const errorOf = ({ stderr }: { stderr: string }): ErrorText['error'] => (JSON.parse(stderr) as ErrorText).error
+
+function write(name: string, text: string): string {
+  const path = join(home, name)
+  writeFileSync(path, text)
+  return path
+}
+
+describe('help', () => {
+  test('the overview names every command, and every command explains itself', async () => {
+    const overview = await plain(['--help'])
+    expect(overview.code).toBe(0)
+    for (const [name, { summary }] of Object.entries(commands)) {
+      expect(overview.stdout.split('\n').map((line) => line.trim().replace(/ +/, ' '))).toContain(`${name} ${summary}`)
+      const help = await plain([name, '--help'])
+      expect([help.code, help.stderr]).toEqual([0, ''])
+      expect(help.stdout).toMatch(new RegExp(`^Usage: castellan ${name}\\b`))
+      expect(help.stdout).toContain('--json')
+    }
+    expect((await plain(['help', 'call'])).stdout).toBe((await plain(['call', '-h'])).stdout)
+  })
+
+  test('without a command it is printed with exit code 2; the version is the package’s', async () => {
+    const nothing = await plain([])
+    expect([nothing.code, nothing.stdout]).toEqual([2, expect.stringContaining('Usage: castellan COMMAND')])
+    expect((await plain(['--version'])).stdout).toBe(`${packageFile.version}\n`)
+  })
+
+  test.each([
+    [['cal', 'x'], "There is no command 'cal'. Did you mean 'call'?"],
+    [['help', 'verfy'], "There is no command 'verfy'. Did you mean 'verify'?"],
+    [['call', 'x', '--arg', '{}'], 'Unknown flag --arg. Did you mean --args?'],
+    [['serve', '--prot', '1'], 'Unknown flag --prot. Did you mean --port?'],
+    [['call', 'x', '--args'], "Option '--args <value>' argument missing."],
+    [['doctor', 'now'], "'now' is one word too many."],
+    [['export'], 'FILE is missing.'],
+    [['keys', 'frob'], "Unknown action 'frob'. Use create, list or revoke."],
+    [['config', 'frob'], "Unknown action 'frob'. Use show, validate or schema."],
+  ])('%j is refused with the way out', async (args, message) => {
+    const refused = await plain(args)
+    expect([refused.code, refused.stdout]).toEqual([2, ''])
+    expect(refused.stderr).toMatch(/^error: .* \(ERR_INVALID_INPUT\)\n$/s)
+    expect(refused.stderr).toContain(message)
+    const [command, ...rest] = args
+    expect(errorOf(await plain([command!, '--json', ...rest])).code).toBe('ERR_INVALID_INPUT')
+  })
+})
+
+describe('exit codes', () => {
+  test('say by the kind of error who must act, and the error is JSON if JSON was asked for', async () => {
+    await call('project_create', 'slug=taken', 'name=Taken')
+    const broken = join(home, 'broken')
+    mkdirSync(broken)
+    writeFileSync(join(broken, 'castellan.db'), 'this is no database '.repeat(100))
+    const cases: [number, string, Promise<{ code: number | null; stdout: string; stderr: string }>][] = [
+      [2, 'ERR_INVALID_INPUT', call('task_create', 'titel=x')],
+      [2, 'ERR_UNKNOWN_TOOL', call('task_creat')],
+      [2, 'ERR_UNKNOWN_TOOL', plain(['tools', 'task_creat', '--json'])],
+      [2, 'ERR_INVALID_MODE', call('server_ping', '--mode', 'SOME')],
+      [2, 'ERR_CONFIG_INVALID', call('server_ping', '--config', 'none.yaml')],
+      [3, 'ERR_TASK_NOT_FOUND', call('task_get', 'task_id=T-9999')],
+      [3, 'ERR_NOT_FOUND', plain(['verify', '--data-dir', join(home, 'nowhere'), '--json'])],
+      [4, 'ERR_MODE_REFUSED', call('task_create', 'title=x', 'project=p', '--mode', 'MINIMAL')],
+      [5, 'ERR_ALREADY_EXISTS', call('project_create', 'slug=taken', 'name=Again')],
+      [6, 'ERR_INIT_FAILED', plain(['call', 'server_ping', '--json', '--data-dir', broken])],
+    ]
+    for (const [code, error, running] of cases) {
+      const ended = await running
+      expect({ code: ended.code, stdout: ended.stdout, error: errorOf(ended).code }).toEqual({
+        code,
+        stdout: '',
+        error,
+      })
+    }
+  })
+})
+
+describe('JSON', () => {
+  test('is what every command prints that is asked for it, and nothing else', async () => {
+    await call('task_create', 'title=x', 'project=p')
+    const log = join(home, 'json.jsonl')
+    const file = write('servers.json', '{"mcpServers":{"a":{"command":"x"}}}')
+    const key = (JSON.parse((await call('log_checkpoint')).stdout) as { key: string }).key
+    const runs: Record<string, readonly string[][]> = {
+      tools: [['tools'], ['tools', 'task_create']],
+      call: [['call', 'server_ping', '--data-dir', dataDir]],
+      export: [['export', log, '--data-dir', dataDir]],
+      verify: [
+        ['verify', log, '--key', key],
+        ['verify', '--data-dir', dataDir],
+      ],
+      keys: [
+        ['keys', 'create', 'ci', '--data-dir', dataDir],
+        ['keys', 'list', '--data-dir', dataDir],
+        ['keys', 'revoke', 'ci', '--data-dir', dataDir],
+      ],
+      config: [
+        ['config', 'show'],
+        ['config', 'validate'],
+        ['config', 'schema'],
+      ],
+      doctor: [['doctor', '--data-dir', dataDir]],
+      import: [['import', file]],
+    }
+    // serve and mcp are tried as servers.
+    expect(Object.keys(runs).toSorted()).toEqual(
+      Object.keys(commands)
+        .filter((name) => name !== 'serve' && name !== 'mcp')
+        .toSorted(),
+    )
+    for (const args of Object.values(runs).flat()) {
+      const { code, stdout, stderr } = await plain([...args, '--json'])
+      expect({ args, code, stderr }).toEqual({ args, code: 0, stderr: '' })
+      expect(typeof JSON.parse(stdout)).toBe('object')
+      expect(stdout.endsWith('\n')).toBe(true)
+    }
+  })
+})
+
+describe('call', () => {
+  test('takes key=value, JSON, JSON from input, and the pairs over the JSON', async () => {
+    const made = await call('task_create', 'title=42', 'project=p', 'labels=["a","b"]', 'estimate_hours=1.5')
+    expect(errorOf(made)).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field: 'title' } })
+    const good = await call('task_create', 'title=a = b', 'project=p', 'labels=["a","b"]', 'estimate_hours=1.5')
+    const { task_id } = JSON.parse(good.stdout) as { task_id: string }
+    const got = JSON.parse((await call('task_get', '--args', JSON.stringify({ task_id }))).stdout) as object
+    expect(got).toMatchObject({ title: 'a = b', labels: ['a', 'b'], estimate_hours: 1.5 })
+    const input = `{"task_id":"T-9999"}\n`
+    const piped = await onState(['call', 'task_get', '--args', '-', `task_id=${task_id}`, '--json'], { input })
+    expect(JSON.parse(piped.stdout)).toEqual(got)
+    expect(errorOf(await onState(['call', 'task_get', '--args', '-', '--json'], { input })).code).toBe(
+      'ERR_TASK_NOT_FOUND',
+    )
+  })
+
+  test.each([
+    [['--args', '{oops'], 'args is not JSON'],
+    [['--args', '[1]'], 'args must be a JSON object'],
+    [['limit'], "'limit' must be key=value"],
+  ])('refuses %j', async (args, message) => {
+    const refused = await onState(['call', 'task_list', ...args])
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(message)])
+  })
+
+  test('prints without colours into a pipe', async () => {
+    const { stdout } = await onState(['doctor'], { environment: { FORCE_COLOR: '1', TERM: 'xterm-256color' } })
+    expect(stdout).not.toContain('\u001b')
+  })
+})
+
+describe('tools', () => {
+  test('shows one parameter a line, with type, need, limits and meaning', async () => {
+    const { stdout } = await plain(['tools', 'task_list'])
+    const lines = stdout.slice(stdout.indexOf('Parameters:\n')).trimEnd().split('\n').slice(1)
+    const names = Object.keys(
+      (JSON.parse((await plain(['tools', 'task_list', '--json'])).stdout) as { inputSchema: { properties: object } })
+        .inputSchema.properties,
+    )
+    expect(lines.map((line) => /^ {2}(\S+) {2,}\S/.exec(line)?.[1])).toEqual(names)
+    expect(lines.find((line) => line.includes(' limit '))).toMatch(/limit +integer; default 50; 1–500 +How many/)
+    expect((await plain(['tools', 'server_ping'])).stdout).toContain('No parameters.\n')
+    expect((await plain(['tools'])).stdout).toMatch(/^TOOL +TOOLSET +EFFECT +WHAT IT DOES\n/)
+  })
+
+  test('a list of tools with a name that is none is refused before anything is served', async () => {
+    for (const args of [['mcp'], ['serve', '--port', '0'], ['config', 'validate']]) {
+      const refused = await onState([...args, '--tools', 'ledgr,log', '--json'])
+      expect(refused.code).toBe(2)
+      expect(errorOf(refused)).toMatchObject({
+        code: 'ERR_CONFIG_INVALID',
+        details: { field: 'tools', nearest: 'ledger' },
+      })
+    }
+  })
+})
+
+describe('config', () => {
+  const secret = 'hunter2'
+  const url = `postgres://ann:${secret}@127.0.0.1:1/castellan`
+
+  test('names file, line and field of everything that is wrong', async () => {
+    const file = write('bad.yaml', 'port: 80\nrequire_keys: perhaps\nlimits:\n  message_bytes_max: 5\n')
+    const refused = await plain(['config', 'validate', '--config', file])
+    expect(refused.code).toBe(2)
+    expect(refused.stderr).toContain(`${file}:2:15: require_keys must be true or false`)
+    expect(refused.stderr).toContain(`${file}:3:1: limits is not a known field`)
+    const { details } = errorOf(await plain(['config', 'validate', '--config', file, '--json']))
+    expect(details['problems']).toMatchObject([
+      { field: 'require_keys', position: { line: 2, column: 15 } },
+      { field: 'limits', position: { line: 3, column: 1 } },
+    ])
+    expect(await plain(['call', 'server_ping', '--config', file])).toMatchObject({ code: 2, stdout: '' })
+  })
+
+  test('shows what holds and where it comes from', async () => {
+    const file = write('good.yaml', 'port: 1234\nrequire_keys: true\n')
+    const { stdout } = await plain(['config', 'show', '--config', file, '--port', '99'], {
+      environment: { CASTELLAN_MODE: 'READONLY' },
+    })
+    expect(stdout).toMatch(/^port +99 +flag +CASTELLAN_PORT$/m)
+    expect(stdout).toMatch(/^require_keys +true +file +CASTELLAN_REQUIRE_KEYS$/m)
+    expect(stdout).toMatch(/^mode +"READONLY" +env +CASTELLAN_MODE$/m)
+    expect(stdout).toMatch(/^host +"127\.0\.0\.1" +default/m)
+  })
+
+  test('no command prints a secret', async () => {
+    const file = write('secret.yaml', `database_url: ${url}\n`)
+    const bad = write('wrong.yaml', `database_url: mysql://ann:${secret}@db/x\n`)
+    const environment = { CASTELLAN_DATABASE_URL: url }
+    const runs = [
+      ...['show', 'validate'].flatMap((action) => [
+        plain(['config', action, '--config', file]),
+        plain(['config', action, '--json'], { environment }),
+        plain(['config', action, '--config', bad]),
+      ]),
+      plain(['doctor', '--config', file]),
+      plain(['call', 'server_ping', '--database-url', url, '--log-level', 'debug', '--json']),
+      plain(['verify', '--config', file, '--json']),
+    ]
+    for (const { stdout, stderr } of await Promise.all(runs)) {
+      expect((stdout + stderr).length).toBeGreaterThan(0)
+      expect(stdout + stderr).not.toContain(secret)
+    }
+    const shown = await plain(['config', 'show', '--config', file])
+    expect(shown.stdout).toContain('postgres://[redacted]@127.0.0.1:1/castellan')
+  })
+
+  test('prints the schema that the documentation has', async () => {
+    const { stdout } = await plain(['config', 'schema'])
+    expect(JSON.parse(stdout)).toEqual(JSON.parse(readFileSync('docs/reference/config.schema.json', 'utf8')))
+  })
+})
+
+describe('doctor', () => {
+  test('finds a fresh machine and a sound state fit, and a broken one not', async () => {
+    const fresh = await plain(['doctor', '--data-dir', join(home, 'fresh')])
+    expect([fresh.code, fresh.stdout]).toEqual([0, expect.stringMatching(/^state +ok +none yet$/m)])
+    await call('server_ping')
+    const sound = await onState(['doctor'])
+    expect([sound.code, sound.stdout]).toEqual([0, expect.stringMatching(/^state +ok +\d+ log entr(y|ies), sound$/m)])
+    const broken = join(home, 'garbage')
+    mkdirSync(broken)
+    writeFileSync(join(broken, 'castellan.db'), 'this is no database '.repeat(100))
+    const unfit = await plain(['doctor', '--data-dir', broken])
+    expect([unfit.code, unfit.stdout]).toEqual([6, expect.stringMatching(/^state +bad +\S/m)])
+  })
+})
+
+describe('import', () => {
+  test('shows the servers of a client’s configuration, without its secrets', async () => {
+    const file = write(
+      'mcp.json',
+      JSON.stringify({
+        mcpServers: {
+          files: { command: 'npx', args: ['-y', 'server-files', '/srv'], env: { API_KEY: 'sk-secret' } },
+          web: { url: 'https://mcp.example.com/mcp', headers: { Authorization: 'Bearer sk-secret' } },
+          odd: { args: [] },
+        },
+      }),
+    )
+    const shown = await plain(['import', file])
+    expect([shown.code, shown.stderr]).toEqual([0, ''])
+    expect(shown.stdout).toMatch(
+      /^2 servers\n {2}files +stdio +npx -y server-files \/srv .*\n {2}web +http .*\n1 problem\n.*\n$/,
+    )
+    expect(shown.stdout).not.toContain('sk-secret')
+    const { servers } = JSON.parse((await plain(['import', file, '--json'])).stdout) as { servers: { name: string }[] }
+    expect(servers.map(({ name }) => name)).toEqual(['files', 'web'])
+  })
+
+  test('fails clearly for what is not there, is not JSON, or holds no server', async () => {
+    const missing = await plain(['import', 'none.json', '--json'])
+    expect([missing.code, errorOf(missing).message]).toEqual([3, expect.stringContaining('none.json')])
+    expect((await plain(['import', write('half.json', '{')])).code).toBe(2)
+    expect((await plain(['import', write('empty.json', '{}')])).code).toBe(2)
+  })
+})
