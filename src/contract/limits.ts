@@ -4,6 +4,8 @@ export const limits = {
   messageBytesMax: 4 * 1024 * 1024,
   /** Nesting of tool arguments. */
   argumentDepthMax: 32,
+  /** Values in the arguments of one call, at all levels together: some work is done for each before a tool sees them. */
+  argumentValuesMax: 20_000,
   /** The answer of one tool, as JSON text. */
   answerBytesMax: 8 * 1024 * 1024,
   /** Calls under way for one connection; more are answered ERR_BUSY. */

@@ -15,7 +15,7 @@ beforeAll(async () => {
   home = mkdtempSync(join(tmpdir(), 'castellan-verify-'))
   dataDir = join(home, 'state')
   for (const title of ['one', 'two', 'three']) await call('task_create', `title=${title}`, 'project=p')
-  await call('thought_record', 'task_id=T-0001', 'type=plan', 'content=Look first.')
+  await call('thought_record', 'task_id=T-0001', 'type=decision', 'content=Look first.')
   const exported = await run('export', 'log.jsonl', '--data-dir', dataDir, '--json')
   key = (JSON.parse(exported.stdout) as { key: string }).key
   lines = readFileSync(join(home, 'log.jsonl'), 'utf8').trimEnd().split('\n')

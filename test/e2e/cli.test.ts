@@ -72,7 +72,7 @@ describe('help', () => {
 
 describe('exit codes', () => {
   test('say by the kind of error who must act, and the error is JSON if JSON was asked for', async () => {
-    await call('project_create', 'slug=taken', 'name=Taken')
+    await call('project_create', 'project=taken')
     const broken = join(home, 'broken')
     mkdirSync(broken)
     writeFileSync(join(broken, 'castellan.db'), 'this is no database '.repeat(100))
@@ -85,7 +85,7 @@ describe('exit codes', () => {
       [3, 'ERR_TASK_NOT_FOUND', call('task_get', 'task_id=T-9999')],
       [3, 'ERR_NOT_FOUND', plain(['verify', '--data-dir', join(home, 'nowhere'), '--json'])],
       [4, 'ERR_MODE_REFUSED', call('task_create', 'title=x', 'project=p', '--mode', 'MINIMAL')],
-      [5, 'ERR_ALREADY_EXISTS', call('project_create', 'slug=taken', 'name=Again')],
+      [5, 'ERR_ALREADY_EXISTS', call('project_create', 'project=taken')],
       [6, 'ERR_INIT_FAILED', plain(['call', 'server_ping', '--json', '--data-dir', broken])],
     ]
     for (const [code, error, running] of cases) {

@@ -33,14 +33,17 @@ async function run(context: CommandContext): Promise<number> {
 
 type Summary = Readonly<{ entries: number; key: string }>
 
-/** Opened only now that there is a log to write: what the file held before is gone from here on. */
+/** What the file held before is gone only once there is something to put in its place. */
 async function writeFile(context: CommandContext, client: McpClient, file: string): Promise<Summary> {
   if (file === '-') return await writeLog(context, client, async (text) => context.terminal.out(text))
-  const output = await openOutput(file)
+  let output: FileHandle | undefined
   try {
-    return await writeLog(context, client, (text) => output.appendFile(text))
+    return await writeLog(context, client, async (text) => {
+      output ??= await openOutput(file)
+      await output.appendFile(text)
+    })
   } finally {
-    await output.close()
+    await output?.close()
   }
 }
 

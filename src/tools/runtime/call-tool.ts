@@ -129,15 +129,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       if (pending !== undefined) await pending
     }
     const json = JSON.stringify(invocation.output)
-    if (json.length > limits.answerBytesMax) {
-      throw new AppError(
-        'ERR_TOO_LARGE',
-        `The answer of '${tool.name}' would be larger than ${limits.answerBytesMax} bytes.`,
-        {
-          size: json.length,
-        },
-      )
-    }
+    requireBounded(tool, json)
     return { json, effects: call.effects }
   }
 
@@ -261,6 +253,17 @@ function toAnswer(invocation: Invocation, handled: Handled): ToolAnswer {
   ]
   return { json: handled.json, isError: false, structured: true, content }
 }
+
+/** Counting bytes costs a pass over the text, so it is done only where a text of that length could be too large. */
+function requireBounded(tool: CatalogTool, json: string): void {
+  if (json.length * UTF8_BYTES_MAX <= limits.answerBytesMax) return
+  const size = Buffer.byteLength(json)
+  if (size <= limits.answerBytesMax) return
+  const rule = `at most ${limits.answerBytesMax} bytes`
+  throw new AppError('ERR_TOO_LARGE', `The answer of '${tool.name}' has ${size} bytes; ${rule}.`, { size, rule })
+}
+/** Of one UTF-16 unit. */
+const UTF8_BYTES_MAX = 3
 
 function toFailureAnswer(failure: ToolFailure): ToolAnswer {
   const { code, message, details } = failure

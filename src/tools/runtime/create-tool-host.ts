@@ -1,3 +1,4 @@
+import { AppError } from '../../contract/app-error.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { CallTool } from './call-tool.ts'
 import type { Catalog } from './catalog.ts'
@@ -5,7 +6,7 @@ import { isExposed } from './exposure.ts'
 import { buildToolIndex, type ToolIndex } from './search/tool-index.ts'
 import type { ToolSearch } from './services.ts'
 import { isVisible, type Mode } from './stages.ts'
-import type { ListedTool, ToolCaller, ToolHost } from './tool-host.ts'
+import type { ListedTool, ToolAnswer, ToolCaller, ToolHost } from './tool-host.ts'
 
 const REDIRECTING_AND_SEARCH = new Set(['search_tools', 'run_tool'])
 
@@ -35,11 +36,18 @@ export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: P
     },
     call(caller, name, args, options) {
       if (ready !== undefined) return ready(caller, name, args, options)
-      return deps.callTool.then((callTool) => callTool(caller, name, args, options))
+      return deps.callTool.then((callTool) => callTool(caller, name, args, options), failedStart)
     },
     // The catalogue is fixed for the life of the process; lists that change come with tools of others.
     onListChanged: () => () => {},
   }
+}
+
+/** A store that could not be opened is told to whoever called meanwhile; the process itself ends with the same words. */
+function failedStart(error: unknown): ToolAnswer {
+  const known = error instanceof AppError ? error : new AppError('ERR_INIT_FAILED', 'The server could not start.')
+  const failure = { code: known.code, message: known.message, details: known.details }
+  return { json: JSON.stringify({ error: failure }), isError: true, failure, structured: true }
 }
 
 /** Callers choose their own exposure names, so the number of distinct lists is theirs to inflate. */

@@ -99,6 +99,7 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
       run(invocation) {
         let tool = requireTool(catalog, invocation.requestedName)
         if (tool.definition.redirect !== undefined) {
+          requirePlainJson(invocation.args, 1)
           const target = tool.definition.redirect(invocation.args, redirectContext)
           invocation.via = tool.name
           invocation.args = target.args

@@ -44,21 +44,34 @@ export function validateArguments(tool: CatalogTool, args: unknown, rule: Argume
   return { input: parsed.data, warnings }
 }
 
-/** Refuses what no store could keep: text with U+0000 and nesting without end. */
-export function requirePlainJson(value: unknown, path = '', depth = 0): void {
-  if (typeof value === 'string') {
-    if (value.includes('\u0000')) throw notPlain(path, 'must not contain the character U+0000', 'no U+0000')
-    return
+/**
+ * Refuses what no store could keep or what would take long to look at: text with U+0000, nesting without end, and very
+ * many values. `wrappers` are levels around the arguments that do not count.
+ */
+export function requirePlainJson(args: unknown, wrappers = 0): void {
+  const depthMax = limits.argumentDepthMax + wrappers
+  let values = 0
+  const visit = (value: unknown, path: string, depth: number): void => {
+    if (++values > limits.argumentValuesMax) {
+      const rule = `at most ${limits.argumentValuesMax} values`
+      throw notPlain('', `must have ${rule} at all levels together`, rule)
+    }
+    if (typeof value === 'string') requirePlainText(value, path)
+    if (typeof value !== 'object' || value === null) return
+    if (depth >= depthMax) {
+      const rule = `${limits.argumentDepthMax} levels`
+      throw notPlain(path, `is nested more than ${rule} deep`, `at most ${rule}`)
+    }
+    for (const key of Object.keys(value)) {
+      requirePlainText(key, path)
+      visit((value as Record<string, unknown>)[key], path === '' ? key : `${path}.${key}`, depth + 1)
+    }
   }
-  if (typeof value !== 'object' || value === null) return
-  if (depth >= limits.argumentDepthMax) {
-    const rule = `${limits.argumentDepthMax} levels`
-    throw notPlain(path, `is nested more than ${rule} deep`, `at most ${rule}`)
-  }
-  for (const [key, member] of Object.entries(value)) {
-    requirePlainJson(key, path, depth)
-    requirePlainJson(member, path === '' ? key : `${path}.${key}`, depth + 1)
-  }
+  visit(args, '', 0)
+}
+
+function requirePlainText(text: string, path: string): void {
+  if (text.includes('\u0000')) throw notPlain(path, 'must not contain the character U+0000', 'no U+0000')
 }
 
 function notPlain(path: string, problem: string, constraint: string): AppError {

@@ -1,5 +1,6 @@
 import { AppError } from '../../../contract/app-error.ts'
 import { nearestName, nearestNames, squashName } from '../../../kernel/nearest-name.ts'
+import { requirePlainJson } from '../validate-arguments.ts'
 import { type GluedCall, isArguments, parseObject, splitGluedCall } from './glued-call.ts'
 import { parameterNames, requiredNames } from './params-line.ts'
 import type { JsonSchema } from './schema-text.ts'
@@ -32,6 +33,7 @@ const nameKeys = ['tool_name', 'toolName', 'tool', 'name'] as const
 const argumentKeys = ['tool_args', 'args', 'arguments', 'params', 'input', 'parameters'] as const
 const prefixes = /^(?:functions\.|default_api\.|mcp__castellan__|castellan__|castellan\.|archestra__)+/iu
 const shownCharactersMax = 80
+const namedKeysMax = 20
 
 type Arguments = Readonly<Record<string, unknown>>
 
@@ -211,22 +213,28 @@ function takeStrays(
   { schema, hadContainer, name, warnings }: StrayContext,
 ): Arguments {
   const parameters = parameterNames(schema)
-  const taken = Object.keys(stray).filter((key) => !hadContainer || parameters.includes(key))
-  for (const key of Object.keys(stray)) {
-    if (taken.includes(key)) continue
+  const known = new Set(parameters)
+  const isTaken = (key: string): boolean => !hadContainer || known.has(key)
+  const taken = Object.keys(stray).filter(isTaken)
+  const ignored = Object.keys(stray).filter((key) => !isTaken(key))
+  for (const key of ignored.slice(0, namedKeysMax)) {
     const near = nearestName(key, parameters)
     warnings.push(
       `${shown(key)} is not a parameter of ${name} and was ignored.${near === undefined ? '' : ` Did you mean ${near}?`}`,
     )
   }
+  if (ignored.length > namedKeysMax) warnings.push(`${ignored.length - namedKeysMax} more were ignored.`)
   if (taken.length === 0) return args
   const merged = merge(args, Object.fromEntries(taken.map((key) => [key, stray[key]])), 'the members beside tool_name')
   const moved = taken.filter((key) => !Object.hasOwn(args, key))
-  if (moved.length > 0) warnings.push(`Moved into tool_args: ${moved.map(shown).join(', ')}.`)
+  if (moved.length > 0) warnings.push(`Moved into tool_args: ${listed(moved)}.`)
   return merged
 }
 
 function merge(args: Arguments, more: Arguments, origin: string): Arguments {
+  // The target would refuse what is nested too deep; comparing it first could exhaust the stack.
+  requirePlainJson(args)
+  requirePlainJson(more)
   for (const key of Object.keys(more)) {
     if (!Object.hasOwn(args, key) || sameValue(args[key], more[key])) continue
     throw invalid(
@@ -236,6 +244,11 @@ function merge(args: Arguments, more: Arguments, origin: string): Arguments {
     )
   }
   return Object.fromEntries([...Object.entries(more), ...Object.entries(args)])
+}
+
+function listed(keys: readonly string[]): string {
+  const more = keys.length > namedKeysMax ? ` and ${keys.length - namedKeysMax} more` : ''
+  return `${keys.slice(0, namedKeysMax).map(shown).join(', ')}${more}`
 }
 
 const sameValue = (left: unknown, right: unknown): boolean => JSON.stringify(left) === JSON.stringify(right)

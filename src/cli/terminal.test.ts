@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest'
+import { AppError } from '../contract/app-error.ts'
+import { systemClock } from '../kernel/clock.ts'
+import { counted, createTerminal, printError, textTable } from './terminal.ts'
+
+function terminalOf(options: { outIsTTY: boolean; errorIsTTY: boolean; noColor?: boolean }) {
+  const written = { out: '', error: '' }
+  const output = (name: 'out' | 'error', isTTY: boolean) => ({
+    isTTY,
+    write: (text: string) => {
+      written[name] += text
+    },
+  })
+  const terminal = createTerminal({
+    out: output('out', options.outIsTTY),
+    error: output('error', options.errorIsTTY),
+    noColor: options.noColor ?? false,
+    clock: systemClock,
+  })
+  return { terminal, written }
+}
+
+describe('colours', () => {
+  it.each([
+    ['both terminals', { outIsTTY: true, errorIsTTY: true }, [true, true]],
+    ['errors into a file', { outIsTTY: true, errorIsTTY: false }, [true, false]],
+    ['output into a pipe', { outIsTTY: false, errorIsTTY: true }, [false, true]],
+    ['both elsewhere', { outIsTTY: false, errorIsTTY: false }, [false, false]],
+    ['NO_COLOR', { outIsTTY: true, errorIsTTY: true, noColor: true }, [false, false]],
+  ])('%s', (_, options, expected) => {
+    const { terminal, written } = terminalOf(options)
+    terminal.out(terminal.style('good', 'fine'))
+    printError(terminal, new AppError('ERR_NOT_FOUND', 'gone'), false)
+    expect([written.out, written.error].map((text) => text.includes('\u001b['))).toEqual(expected)
+  })
+
+  it('are never in JSON', () => {
+    const { terminal, written } = terminalOf({ outIsTTY: true, errorIsTTY: true })
+    expect(printError(terminal, new AppError('ERR_NOT_FOUND', 'gone', { id: 1 }), true)).toBe(3)
+    expect(JSON.parse(written.error)).toEqual({ error: { code: 'ERR_NOT_FOUND', message: 'gone', details: { id: 1 } } })
+  })
+})
+
+it('counts in words', () => {
+  expect([counted(0, 'finding'), counted(1, 'finding'), counted(2, 'entry', 'entries')]).toEqual([
+    '0 findings',
+    '1 finding',
+    '2 entries',
+  ])
+})
+
+it('lays out columns without blanks at the end', () => {
+  expect(
+    textTable(
+      [
+        ['a', 'bb', ''],
+        ['aaa', 'b', 'c'],
+      ],
+      '  ',
+    ),
+  ).toBe('  a    bb\n  aaa  b   c\n')
+})

@@ -1,0 +1,224 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { request } from 'node:http'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { json } from 'node:stream/consumers'
+import { afterEach, expect, test } from 'vitest'
+import { configFields } from '../../src/app/config-schema.ts'
+import { allTools } from '../../src/tools/index.ts'
+import { type RealServer, startRealServer, writeSkills } from '../support/real-server.ts'
+import { runCastellan } from '../support/run-castellan.ts'
+
+/**
+ * Every setting, given to the real program, changes what the program does. A setting that nothing reads would have no test
+ * here, and the first test says so.
+ */
+let cleanups: (() => Promise<unknown> | unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.toReversed()) await cleanup()
+  cleanups = []
+})
+
+type Environment = Record<string, string>
+type Effect = () => Promise<void>
+
+async function serve(env: Environment = {}, dataDir?: string): Promise<RealServer> {
+  const server = await startRealServer({ env, ...(dataDir === undefined ? {} : { dataDir }) })
+  cleanups.push(() => server.stop())
+  return server
+}
+
+function newHome(): string {
+  const home = mkdtempSync(join(tmpdir(), 'castellan-effects-'))
+  cleanups.push(() => rmSync(home, { recursive: true, force: true }))
+  return home
+}
+
+type Reply = Readonly<{ status: number; body: Record<string, unknown> & Partial<Failure> }>
+type Failure = Readonly<{ error: { code: string; details: Record<string, unknown> } }>
+
+function send(server: RealServer, path: string, args?: object, headers: Record<string, string> = {}): Promise<Reply> {
+  const body = args === undefined ? undefined : JSON.stringify(args)
+  const type = body === undefined ? {} : { 'content-type': 'application/json' }
+  return new Promise((resolve, reject) => {
+    const sent = request(new URL(path, server.url), {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { ...type, ...headers },
+      agent: false,
+    })
+    sent.on('error', reject)
+    sent.on('response', async (response) =>
+      resolve({ status: response.statusCode!, body: (await json(response)) as Reply['body'] }),
+    )
+    sent.end(body)
+  })
+}
+
+const call = (server: RealServer, tool: string, args: object = {}) => send(server, `/v1/tools/${tool}`, args)
+const codeOf = ({ body }: Reply): string | undefined => body.error?.code
+
+async function freePort(): Promise<number> {
+  const listener = createServer()
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
+  const { port } = listener.address() as { port: number }
+  await new Promise((resolve) => listener.close(resolve))
+  return port
+}
+
+const ownerLimited = { CASTELLAN_RATE_LIMITS_OWNER_ENABLED: 'true' }
+
+/** One call passes and the next must wait as long as the rate says. */
+const bucketEffect =
+  (category: 'CREATE' | 'DEFAULT', callOnce: (server: RealServer, n: number) => Promise<Reply>): Effect =>
+  async () => {
+    const limited = {
+      ...ownerLimited,
+      [`CASTELLAN_RATE_LIMITS_${category}_BURST`]: '2',
+      [`CASTELLAN_RATE_LIMITS_${category}_PER_MINUTE`]: '3',
+    }
+    const server = await serve(limited)
+    const replies = [await callOnce(server, 1), await callOnce(server, 2), await callOnce(server, 3)]
+    expect(replies.map(({ status }) => status)).toEqual([200, 200, 429])
+    const waitMs = Number(replies[2]!.body.error?.details['retry_after_ms'])
+    expect(waitMs).toBeGreaterThan(1_000)
+    expect(waitMs).toBeLessThanOrEqual(20_000)
+  }
+
+const createBucket = bucketEffect('CREATE', (server, n) => call(server, 'api_key_create', { name: `key-${n}` }))
+const defaultBucket = bucketEffect('DEFAULT', (server) => call(server, 'server_health'))
+
+/** Nothing can show it: no tool is in the category. As soon as one is, this fails and the setting must be tried. */
+const noToolYet =
+  (category: string): Effect =>
+  async () =>
+    expect(
+      Object.values(allTools)
+        .flat()
+        .filter((tool) => tool.rate === category),
+    ).toEqual([])
+
+const effects: Readonly<Record<string, Effect>> = {
+  async host() {
+    expect((await serve({ CASTELLAN_HOST: '127.0.0.2' })).url).toMatch(/^http:\/\/127\.0\.0\.2:/)
+  },
+  async port() {
+    const home = newHome()
+    const port = await freePort()
+    const doctor = await runCastellan(['doctor'], { home, environment: { CASTELLAN_PORT: String(port) } })
+    expect(doctor.stdout).toContain(`127.0.0.1:${port} is free`)
+    const server = await startRealServer({ args: ['--port', String(port)] })
+    cleanups.push(() => server.stop())
+    expect(server.url).toBe(`http://127.0.0.1:${port}/mcp`)
+  },
+  async require_keys() {
+    const refused = await runCastellan(['serve', '--port', '0', '--json'], {
+      home: newHome(),
+      environment: { CASTELLAN_REQUIRE_KEYS: 'true' },
+    })
+    expect(refused.stderr).toContain('require_keys')
+  },
+  async data_dir() {
+    const home = newHome()
+    const environment = { CASTELLAN_DATA_DIR: join(home, 'mine') }
+    await runCastellan(['call', 'server_ping'], { home, environment })
+    expect(existsSync(join(home, 'mine', 'castellan.db'))).toBe(true)
+  },
+  async database_url() {
+    const home = newHome()
+    const environment = { CASTELLAN_DATABASE_URL: `postgres://ann@127.0.0.1:${await freePort()}/castellan` }
+    const { code } = await runCastellan(['call', 'task_list'], { home, environment })
+    expect([code, existsSync(join(home, '.local/share/castellan/castellan.db'))]).toEqual([6, false])
+  },
+  async mode() {
+    const server = await serve({ CASTELLAN_MODE: 'READONLY' })
+    expect(codeOf(await call(server, 'task_create', { title: 'x', project: 'p' }))).toBe('ERR_MODE_REFUSED')
+  },
+  async tools() {
+    const { body } = await send(await serve({ CASTELLAN_TOOLS: 'server' }), '/v1/tools')
+    expect((body['tools'] as { name: string }[]).map(({ name }) => name)).toEqual(['server_health', 'server_ping'])
+  },
+  async log_level() {
+    const options = { home: newHome(), environment: { CASTELLAN_LOG_LEVEL: 'debug' } }
+    expect((await runCastellan(['mcp'], options)).stderr).toContain('castellan debug: ')
+    expect((await runCastellan(['mcp', '--log-level', 'info'], options)).stderr).not.toContain('castellan debug: ')
+  },
+  async 'rate_limits.enabled'() {
+    const tight = { CASTELLAN_RATE_LIMITS_DEFAULT_BURST: '1', CASTELLAN_RATE_LIMITS_DEFAULT_PER_MINUTE: '1' }
+    const server = await serve({ ...ownerLimited, ...tight, CASTELLAN_RATE_LIMITS_ENABLED: 'false' })
+    for (let n = 0; n < 3; n++) expect((await call(server, 'server_health')).status).toBe(200)
+  },
+  async 'rate_limits.owner.enabled'() {
+    const tight = { CASTELLAN_RATE_LIMITS_DEFAULT_BURST: '1', CASTELLAN_RATE_LIMITS_DEFAULT_PER_MINUTE: '1' }
+    const [free, limited] = [await serve(tight), await serve({ ...tight, ...ownerLimited })]
+    for (const server of [free, limited]) await call(server, 'server_health')
+    expect(codeOf(await call(free, 'server_health'))).toBeUndefined()
+    expect(codeOf(await call(limited, 'server_health'))).toBe('ERR_RATE_LIMITED')
+  },
+  'rate_limits.create.per_minute': createBucket,
+  'rate_limits.create.burst': createBucket,
+  'rate_limits.exec.per_minute': noToolYet('exec'),
+  'rate_limits.exec.burst': noToolYet('exec'),
+  'rate_limits.default.per_minute': defaultBucket,
+  'rate_limits.default.burst': defaultBucket,
+  'rate_limits.message.per_minute': noToolYet('message'),
+  'rate_limits.message.burst': noToolYet('message'),
+  async 'ledger.strict_projects'() {
+    const server = await serve({ CASTELLAN_LEDGER_STRICT_PROJECTS: 'true' })
+    expect(codeOf(await call(server, 'task_create', { title: 'x', project: 'none' }))).toBe('ERR_PROJECT_NOT_FOUND')
+  },
+  /** An answer means that the record is on disk: also if the machine ends at that moment. */
+  async 'audit.read_records'() {
+    const home = newHome()
+    for (let round = 1; round <= 5; round++) {
+      const server = await serve({ CASTELLAN_AUDIT_READ_RECORDS: 'strict' }, home)
+      await call(server, 'server_health')
+      server.kill('SIGKILL')
+      await server.ended
+      const checked = await runCastellan(['verify', '--data-dir', home, '--json'], { home })
+      const { tenants } = JSON.parse(checked.stdout) as { tenants: { entries: number }[] }
+      expect(tenants[0]?.entries).toBe(round)
+    }
+  },
+  /** The slow one began first: with the quick one's interval its checkpoint would be there first too. */
+  async 'audit.checkpoint_interval_ms'() {
+    const slow = await serve({ CASTELLAN_AUDIT_CHECKPOINT_INTERVAL_MS: '3600000' })
+    await call(slow, 'task_create', { title: 'x', project: 'p' })
+    const quick = await serve()
+    await call(quick, 'task_create', { title: 'x', project: 'p' })
+    const hasCheckpoint = ({ dataDir }: RealServer) => existsSync(join(dataDir, 'checkpoints', 'local.checkpoint'))
+    await expect.poll(() => hasCheckpoint(quick), { timeout: 30_000 }).toBe(true)
+    expect(hasCheckpoint(slow)).toBe(false)
+  },
+  async 'skills.roots'() {
+    const root = newHome()
+    writeSkills(root)
+    const options = { home: newHome(), environment: { CASTELLAN_SKILLS_ROOTS: root } }
+    const { stdout } = await runCastellan(['call', 'skill_list', '--json'], options)
+    expect(stdout).toContain('"review-notes"')
+  },
+  async allowed_hosts() {
+    const headers = { host: 'castle.example' }
+    const [plain, open] = [await serve(), await serve({ CASTELLAN_ALLOWED_HOSTS: 'castle.example' })]
+    expect(codeOf(await send(plain, '/health', undefined, headers))).toBe('ERR_HOST_REFUSED')
+    expect((await send(open, '/health', undefined, headers)).status).toBe(200)
+  },
+  async allowed_origins() {
+    const headers = { origin: 'https://console.example' }
+    const [plain, open] = [await serve(), await serve({ CASTELLAN_ALLOWED_ORIGINS: 'https://console.example' })]
+    expect(codeOf(await send(plain, '/health', undefined, headers))).toBe('ERR_ORIGIN_REFUSED')
+    expect((await send(open, '/health', undefined, headers)).status).toBe(200)
+  },
+}
+
+test('every setting is tried here', () => {
+  expect(Object.keys(effects).toSorted()).toEqual(
+    configFields()
+      .map(({ path }) => path)
+      .toSorted(),
+  )
+})
+
+test.each(Object.entries(effects))('%s', async (_, effect) => {
+  await effect()
+})
