@@ -1,4 +1,3 @@
-import { pathToFileURL } from 'node:url'
 import { limits } from '../contract/limits.ts'
 import { localOwner } from '../contract/principal.ts'
 import type { HttpDoor } from '../http/create-http-door.ts'
@@ -46,7 +45,7 @@ export async function openState(deps: StateDeps): Promise<State> {
   const { config } = deps
   let core: LocalCore | undefined
   const becomeOwner = async (): Promise<Owner> => {
-    const built = buildOwner(deps, () => process.pid, await loadFixtures(deps.env))
+    const built = buildOwner(deps, () => process.pid, await findFixtures(deps.env))
     core = built.core
     return built.owner
   }
@@ -66,12 +65,11 @@ export async function openState(deps: StateDeps): Promise<State> {
   return { attachment, local: () => core }
 }
 
-/** For the conformance suite only: a module whose tools and prompts stand beside our own. */
-async function loadFixtures(env: Environment): Promise<DoorExtension | undefined> {
+async function findFixtures(env: Environment): Promise<DoorExtension | undefined> {
   const path = env['CASTELLAN_TEST_FIXTURES']
   if (path === undefined || path === '') return undefined
-  const fixtures = (await import(pathToFileURL(path).href)) as { createConformanceFixtures(): DoorExtension }
-  return fixtures.createConformanceFixtures()
+  const { loadFixtures } = await import('./load-fixtures.ts')
+  return await loadFixtures(path)
 }
 
 function buildOwner(

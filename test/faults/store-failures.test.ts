@@ -25,7 +25,7 @@ test('a full disk is the store’s failure, with SQLite’s own word for it', as
   const connection = openSqliteConnection(join(folder, 'state.db'), { readOnly: false })
   connection.execute('CREATE TABLE projects (tenant, slug, task_count, created_at, created_by)')
   connection.execute('PRAGMA max_page_count = 2')
-  const session = failingSession(connection, { ...failureRules, isWriter: true })
+  const session = failingSession(connection, failureRules)
   const write = async () => await session.run(insertProject, { slug: 'x'.repeat(100_000) })
   await expect(write()).rejects.toMatchObject({
     code: 'ERR_STORE_UNAVAILABLE',

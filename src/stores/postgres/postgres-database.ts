@@ -64,7 +64,7 @@ export async function openPostgresDatabase(deps: {
   return {
     kind: 'postgres',
     location: withoutCredentials(deps.url),
-    read: readUnit(failingSession(session(pool), { ...failureRules, isWriter: false })),
+    read: readUnit(failingSession(session(pool), failureRules)),
     write: commits.write,
     writeSoon: commits.writeSoon,
     flush: commits.flush,
@@ -75,7 +75,7 @@ export async function openPostgresDatabase(deps: {
       let broken = true
       try {
         await orStoreFailed(client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'))
-        const result = await work(readUnit(failingSession(session(client), { ...failureRules, isWriter: false })))
+        const result = await work(readUnit(failingSession(session(client), failureRules)))
         await orStoreFailed(client.query('COMMIT'))
         broken = false
         return result
@@ -130,8 +130,10 @@ function writeConnection(pool: Pool, client: PoolClient): PostgresWriter {
   const command = (text: string) => async () => {
     await client.query(text)
   }
+  const traces = { hasWritten: false, hasFailed: false }
   return {
-    ...failingSession(session(client), { ...failureRules, isWriter: true }),
+    ...failingSession(session(client), { ...failureRules, traces }),
+    traces,
     begin: async () => {
       const results = await client.query('BEGIN; SELECT pg_current_xact_id()::text AS id')
       transaction = (results as unknown as { rows: { id: string }[] }[])[1]!.rows[0]!.id

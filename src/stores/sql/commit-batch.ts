@@ -9,7 +9,9 @@ import { writeUnit } from './units.ts'
 /**
  * Several transactions in one commit.
  *
- * 1. Each runs alone, inside a savepoint: one that throws is undone alone, and its numbers are given back.
+ * 1. One that throws is undone alone, and its numbers are given back. Savepoints would cost every transaction to save the
+ *    rare one, so they come second: transactions run one after the other without, and when one throws after it has
+ *    touched the store, the whole batch is rolled back and run again, each inside a savepoint. Work may run twice.
  * 2. When the commit fails, every transaction in it is rejected and nothing of it remains. Only a store that fails in
  *    the midst of committing can leave the outcome unknown, and then the error says so.
  * 3. The heads of all tenants of a batch are locked first and in one order, so that processes sharing a PostgreSQL
@@ -25,7 +27,11 @@ export type WriteConnection = Session &
     savepoint(): void | Promise<void>
     release(): void | Promise<void>
     rollbackToSavepoint(): void | Promise<void>
+    traces: StoreTraces
   }>
+
+/** What a transaction has left in the store so far; reset before each. */
+export type StoreTraces = { hasWritten: boolean; hasFailed: boolean }
 
 export type Job = Readonly<{
   tenant: string
@@ -50,8 +56,16 @@ export type BatchDeps = Readonly<{
   logger: Logger
 }>
 
-/** Steps answer at once or with a promise; only a promise is waited for, which keeps SQLite's path free of detours. */
 export async function commitBatch(deps: BatchDeps, batch: readonly Job[]): Promise<BatchResult> {
+  const result = await tryBatch(deps, batch, false)
+  return result ?? (await tryBatch(deps, batch, true))!
+}
+
+/**
+ * Undefined when a transaction failed and could not be undone alone; then nothing of the batch remains.
+ * Steps answer at once or with a promise; only a promise is waited for, which keeps SQLite's path free of detours.
+ */
+async function tryBatch(deps: BatchDeps, batch: readonly Job[], guarded: boolean): Promise<BatchResult | undefined> {
   const outcomes: Outcome[] = []
   let connection: WriteConnection | undefined
   let committed = false
@@ -62,11 +76,15 @@ export async function commitBatch(deps: BatchDeps, batch: readonly Job[]): Promi
     const begun = connection.begin()
     if (begun !== undefined) await begun
     const heads = await lockHeads(connection, batch)
-    const guarded = batch.length > 1
-    for (const job of batch) outcomes.push(await runJob(connection, heads.get(job.tenant)!, job, guarded))
-    if (!guarded && outcomes[0]!.error !== undefined) {
+    for (const job of batch) {
+      const outcome = await runJob(connection, heads.get(job.tenant)!, job, guarded)
+      outcomes.push(outcome)
+      const { hasWritten, hasFailed } = connection.traces
+      if (guarded || !(hasFailed || (hasWritten && outcome.error !== undefined))) continue
       await connection.rollback()
-      return { outcomes, committed: undefined }
+      if (batch.length > 1) return undefined
+      const error = outcome.error ?? new Error('a transaction went on after the store had failed')
+      return { outcomes: [{ job, error, value: undefined }], committed: undefined }
     }
     for (const head of heads.values()) await storeTenantHead(connection, head)
     fault('store.commit.before')
@@ -123,6 +141,8 @@ async function lockHeads(connection: WriteConnection, batch: readonly Job[]): Pr
 async function runJob(connection: WriteConnection, head: TenantHead, job: Job, guarded: boolean): Promise<Outcome> {
   const before = copyOfState(head.state)
   const changedBefore = head.changed
+  connection.traces.hasWritten = false
+  connection.traces.hasFailed = false
   if (guarded) {
     const saved = connection.savepoint()
     if (saved !== undefined) await saved

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { fault } from '../../kernel/fault.ts'
-import type { Session } from './statements.ts'
+import type { StoreTraces } from './commit-batch.ts'
+import type { Prepared, Session } from './statements.ts'
 
 /**
  * A session whose failures say who must act: what the store could not do is ERR_STORE_UNAVAILABLE, with the driver's
@@ -12,29 +13,54 @@ export function failingSession(
     isOurMistake(error: unknown): boolean
     /** A few words from the driver's error for the operator, free of names and of what people wrote. */
     reasonOf(error: unknown): string | undefined
-    /** Whether the fault points of a transaction's statements are here. */
-    isWriter: boolean
+    /** Where a writing connection notes what was done; its fault points are here too. */
+    traces?: StoreTraces
   }>,
 ): Session {
-  const { isWriter } = options
-  const failed = (error: unknown): unknown =>
-    error instanceof AppError || options.isOurMistake(error) ? error : storeFailed(error, options.reasonOf(error))
-  const guard = <T>(point: 'store.query' | 'store.write', work: () => T | Promise<T>): T | Promise<T> => {
-    try {
-      if (isWriter) fault(point)
-      const answer = work()
-      return answer instanceof Promise ? answer.catch((error) => Promise.reject(failed(error))) : answer
-    } catch (error) {
-      throw failed(error)
-    }
+  const { traces } = options
+  const failed = (error: unknown): unknown => {
+    if (traces !== undefined) traces.hasFailed = true
+    return error instanceof AppError || options.isOurMistake(error)
+      ? error
+      : storeFailed(error, options.reasonOf(error))
+  }
+  const settle = <T>(answer: T | Promise<T>): T | Promise<T> =>
+    answer instanceof Promise ? answer.catch((error) => Promise.reject(failed(error))) : answer
+  const enter = (statement: AnyStatement, point: 'store.query' | 'store.write'): void => {
+    if (traces === undefined) return
+    fault(point)
+    if (!traces.hasWritten && !statement.prepared(session.dialect).isRead) traces.hasWritten = true
   }
   return {
     dialect: session.dialect,
-    all: (statement, args) => guard('store.query', () => session.all(statement, args)),
-    get: (statement, args) => guard('store.query', () => session.get(statement, args)),
-    run: (statement, args) => guard('store.write', () => session.run(statement, args)),
+    all(statement, args) {
+      try {
+        enter(statement, 'store.query')
+        return settle(session.all(statement, args))
+      } catch (error) {
+        throw failed(error)
+      }
+    },
+    get(statement, args) {
+      try {
+        enter(statement, 'store.query')
+        return settle(session.get(statement, args))
+      } catch (error) {
+        throw failed(error)
+      }
+    },
+    run(statement, args) {
+      try {
+        enter(statement, 'store.write')
+        return settle(session.run(statement, args))
+      } catch (error) {
+        throw failed(error)
+      }
+    },
   }
 }
+
+type AnyStatement = Readonly<{ prepared(dialect: Session['dialect']): Prepared }>
 
 export const storeFailed = (cause: unknown, reason: string | undefined): AppError =>
   new AppError(

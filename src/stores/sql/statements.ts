@@ -26,6 +26,7 @@ export type Prepared = Readonly<{
   /** Counts the statements of this process: the place of the compiled form in a connection's list. */
   index: number
   name: string
+  isRead: boolean
 }>
 
 export type Statement<Args, Row> = Readonly<{
@@ -108,7 +109,7 @@ const compiledBefore = generated as unknown as Readonly<Record<Dialect, Readonly
 function prepare<Args, Row>(dialect: Dialect, name: string, build: Builder<Args, Row>): Prepared {
   const { sql, bind } = compiledBefore[dialect][name] ?? compileStatement(dialect, build)
   const index = statementCount++
-  return { sql, bind, index, name: `s${index}` }
+  return { sql, bind, index, name: `s${index}`, isRead: /^\s*(select|pragma)\b/i.test(sql) }
 }
 
 function compileStatement<Args, Row>(dialect: Dialect, build: Builder<Args, Row>): CompiledText {

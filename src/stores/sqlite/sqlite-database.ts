@@ -36,7 +36,7 @@ export async function openSqliteDatabase(deps: {
   return {
     kind: 'sqlite',
     location: deps.path,
-    read: readUnit(failingSession(reader, { ...failureRules, isWriter: false })),
+    read: readUnit(failingSession(reader, failureRules)),
     write: commits.write,
     writeSoon: commits.writeSoon,
     flush: commits.flush,
@@ -46,7 +46,7 @@ export async function openSqliteDatabase(deps: {
       const own = spares.pop() ?? openSqliteConnection(deps.path, { readOnly: true })
       own.execute('BEGIN')
       try {
-        return await work(readUnit(failingSession(own, { ...failureRules, isWriter: false })))
+        return await work(readUnit(failingSession(own, failureRules)))
       } finally {
         own.execute('COMMIT')
         if (!closed && spares.length < SPARE_CONNECTIONS_MAX) spares.push(own)
@@ -112,8 +112,10 @@ function writeConnection(connection: SqliteConnection): WriteConnection {
     }
   }
   const commit = prepared('COMMIT')
+  const traces = { hasWritten: false, hasFailed: false }
   return {
-    ...failingSession(connection, { ...failureRules, isWriter: true }),
+    ...failingSession(connection, { ...failureRules, traces }),
+    traces,
     begin: prepared('BEGIN IMMEDIATE'),
     commit: () => {
       try {

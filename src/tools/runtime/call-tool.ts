@@ -12,7 +12,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { CatalogTool } from './catalog.ts'
 import { InvokedCall } from './invoked-call.ts'
 import type { Services } from './services.ts'
-import type { Invocation, Stages } from './stages.ts'
+import { digestOfRefused, type Invocation, type Stages } from './stages.ts'
 import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-host.ts'
 
 /**
@@ -94,8 +94,11 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       await database.write(tenant, (unit) => handIn(unit, invocation, entry, answer))
       return answer
     }
+    const warningCount = invocation.warnings.length
     return await database.write(tenant, async (unit) => {
       requireNotCancelled(invocation)
+      // A transaction may run a second time, beside one that failed; what it said the first time does not count.
+      invocation.warnings.length = warningCount
       const handled = await handle(invocation, tool, unit, unit as unknown as ReadUnit)
       const answer = toAnswer(invocation, handled)
       await handIn(unit, invocation, okEntry(invocation, tool, handled), answer)
@@ -225,6 +228,8 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   function failedEntry(invocation: Invocation, failure: ToolFailure): CallEntry {
     const outcome = outcomes[failure.code] ?? 'refused'
     const name = invocation.tool?.name ?? invocation.requestedName.toWellFormed().slice(0, 128)
+    if (invocation.inputDigest === unreadDigest)
+      invocation.inputDigest = digestOfRefused(invocation.args) ?? unreadDigest
     return { ...baseEntry(invocation, name), outcome, code: failure.code, effects: [] }
   }
 }
@@ -241,7 +246,7 @@ const turnedOutUndone = {
   details: {},
 }
 
-/** Stands for arguments that were refused before they were read. */
+/** Stands for arguments that have no digest, because they are not JSON or too much to look at. */
 const unreadDigest = 'unread'
 const noUnit = { __unit: 'read' } as const
 

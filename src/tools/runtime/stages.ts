@@ -70,7 +70,8 @@ export function isVisible(tool: CatalogTool, caller: ToolCaller, mode: Mode): bo
 
 export function allowedInMode(tool: CatalogTool, mode: Mode): boolean {
   if (mode === 'MINIMAL') return tool.definition.minimal === true
-  return mode !== 'READONLY' || tool.definition.effect === 'read'
+  // A tool that hands its call on is judged as the one that runs.
+  return mode !== 'READONLY' || tool.definition.effect === 'read' || tool.definition.redirect !== undefined
 }
 
 export type StageDeps = Readonly<{
@@ -204,6 +205,17 @@ function inputDigest(args: unknown): string {
       field: 'arguments',
       constraint: 'canonical JSON',
     })
+  }
+}
+
+/** The digest of arguments that were refused before they were read; undefined when they have none. */
+export function digestOfRefused(args: unknown): string | undefined {
+  try {
+    requirePlainJson(args, 1)
+    return inputDigest(args)
+  } catch (error) {
+    if (error instanceof AppError) return undefined
+    throw error
   }
 }
 

@@ -40,7 +40,7 @@ export function validateArguments(tool: CatalogTool, args: unknown, rule: Argume
     if (clean[key] === undefined) throw missingField(tool, key, rule)
   }
   const parsed = tool.definition.input.safeParse(clean)
-  if (!parsed.success) throw invalidInput(tool, parsed.error.issues)
+  if (!parsed.success) throw invalidInput(tool, parsed.error.issues, clean)
   return { input: parsed.data, warnings }
 }
 
@@ -100,8 +100,8 @@ function missingField(tool: CatalogTool, key: string, rule: ArgumentRule): AppEr
   return new AppError('ERR_INVALID_INPUT', message, { field: key, constraint: 'required' })
 }
 
-function invalidInput(tool: CatalogTool, issues: readonly z.core.$ZodIssue[]): AppError {
-  const problems = issues.slice(0, 20).map(describeIssue)
+function invalidInput(tool: CatalogTool, issues: readonly z.core.$ZodIssue[], args: unknown): AppError {
+  const problems = issues.slice(0, 20).map((issue) => describeIssue(issue, args))
   const first = problems[0]!
   const more = issues.length > 1 ? ` (and ${issues.length - 1} more)` : ''
   return new AppError(
@@ -114,7 +114,10 @@ function invalidInput(tool: CatalogTool, issues: readonly z.core.$ZodIssue[]): A
   )
 }
 
-function describeIssue(issue: z.core.$ZodIssue): { field: string; constraint: string; nearest?: string } {
+function describeIssue(
+  issue: z.core.$ZodIssue,
+  args: unknown,
+): { field: string; constraint: string; nearest?: string } {
   const field = shown(issue.path.map(String).join('.')) || 'arguments'
   switch (issue.code) {
     case 'invalid_type':
@@ -123,7 +126,7 @@ function describeIssue(issue: z.core.$ZodIssue): { field: string; constraint: st
       return {
         field,
         constraint: `must be one of ${issue.values.map(String).join(', ')}`,
-        ...nearestOf(issue.input, issue.values.map(String)),
+        ...nearestOf(valueAt(args, issue.path), issue.values.map(String)),
       }
     case 'too_small':
       return { field, constraint: `must be at least ${issue.minimum} ${unitOf(issue.origin)}`.trimEnd() }
@@ -135,6 +138,9 @@ function describeIssue(issue: z.core.$ZodIssue): { field: string; constraint: st
       return { field, constraint: issue.message.replace(/^Invalid input: /, '').replace(/\.$/, '') }
   }
 }
+
+const valueAt = (args: unknown, path: readonly PropertyKey[]): unknown =>
+  path.reduce<unknown>((value, key) => (value as Record<PropertyKey, unknown> | undefined)?.[key], args)
 
 const nearestOf = (input: unknown, values: readonly string[]): { nearest?: string } => {
   const nearest = typeof input === 'string' ? nearestName(input, values) : undefined

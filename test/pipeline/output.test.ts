@@ -1,0 +1,106 @@
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { limits } from '../../src/contract/limits.ts'
+import type { Logger } from '../../src/kernel/logger.ts'
+import { sqlLogStore } from '../../src/stores/sql/log-store.ts'
+import { createCallTool } from '../../src/tools/runtime/call-tool.ts'
+import { createCatalog } from '../../src/tools/runtime/catalog.ts'
+import { defineTool, type ToolDefinition } from '../../src/tools/runtime/define-tool.ts'
+import { createRateLimiter } from '../../src/tools/runtime/rate-limiter.ts'
+import { createStages } from '../../src/tools/runtime/stages.ts'
+import { openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
+
+/** What the pipeline does with a tool that does not keep its word. */
+const SECRET = 'password-of-the-database'
+const base = {
+  toolset: 'ledger',
+  title: 'A tool',
+  description: 'A tool that does not keep its word.',
+  permission: null,
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  input: z.strictObject({}),
+  output: z.strictObject({ text: z.string() }),
+} as const
+
+const wrongType = { ...base, name: 'wrong_type', run: () => ({ text: 7 as unknown as string }) }
+const extraField = { ...base, name: 'extra_field', run: () => ({ text: 'a', more: SECRET }) }
+const throwing = {
+  ...base,
+  name: 'throwing',
+  run: () => {
+    throw new Error(`connect failed: ${SECRET}`)
+  },
+}
+const throwingNothing = {
+  ...base,
+  name: 'throwing_nothing',
+  run: () => Promise.reject(undefined),
+}
+const writing = { ...base, name: 'writing_wrong', effect: 'update', run: () => ({ text: 7 as unknown as string }) }
+const readingThatWrites = {
+  ...base,
+  name: 'reading_that_writes',
+  run: (_input: object, { call }: { call: { write: unknown } }) => ({ text: String(call.write) }),
+}
+const huge = { ...base, name: 'huge', run: () => ({ text: 'x'.repeat(limits.answerBytesMax) }) }
+const hugeInBytes = { ...base, name: 'huge_in_bytes', run: () => ({ text: '値'.repeat(limits.answerBytesMax / 2) }) }
+
+const tools = [wrongType, extraField, throwing, throwingNothing, writing, readingThatWrites, huge, hugeInBytes]
+const catalog = createCatalog({ ledger: tools.map((tool) => defineTool(tool as ToolDefinition)) })
+
+async function hostOf(app: TestApp) {
+  const logged: string[] = []
+  const note = (message: string, fields: unknown) => logged.push(`${message} ${JSON.stringify(fields)}`)
+  const logger: Logger = { debug() {}, info() {}, warn() {}, error: note }
+  const { clock } = app
+  let calls = 0
+  const callTool = createCallTool({
+    stages: createStages({
+      catalog,
+      mode: 'FULL',
+      rateLimiter: createRateLimiter({ clock, enabled: false }),
+      limitOwner: false,
+      argumentRule: () => 'strict',
+    }),
+    database: (await app.app.ready).database,
+    log: sqlLogStore,
+    services: {} as never,
+    clock,
+    logger,
+    newCallId: () => `c_${calls++}`,
+    strictReadRecords: false,
+  })
+  return { logged, call: (name: string) => callTool(ownerCaller, name, {}) }
+}
+
+describe('an answer that breaks its promise', () => {
+  it.each(['wrong_type', 'extra_field', 'throwing', 'throwing_nothing', 'writing_wrong', 'reading_that_writes'])(
+    '%s is a failure inside, with a reference and without a leak',
+    async (name) => {
+      await using app = await openTestApp()
+      const { call, logged } = await hostOf(app)
+      const answer = await call(name)
+      expect(answer.failure).toMatchObject({ code: 'ERR_INTERNAL', details: { reference: 'c_0' } })
+      expect(answer.failure!.message).toContain('c_0')
+      expect(JSON.stringify(answer)).not.toContain(SECRET)
+      expect(logged.join()).toContain('c_0')
+      const records = await app.log()
+      expect(records).toHaveLength(1)
+      expect(records[0]).toMatchObject({ tool: name, outcome: 'failed', code: 'ERR_INTERNAL', call_id: 'c_0' })
+      expect(JSON.stringify(records)).not.toContain(SECRET)
+    },
+  )
+
+  it.each(['huge', 'huge_in_bytes'])('%s is refused by its size', async (name) => {
+    await using app = await openTestApp()
+    const { call } = await hostOf(app)
+    const answer = await call(name)
+    expect(answer.failure).toMatchObject({ code: 'ERR_TOO_LARGE', details: { size: expect.any(Number) } })
+    expect(answer.json.length).toBeLessThan(1_000)
+  })
+})

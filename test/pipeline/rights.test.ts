@@ -1,0 +1,83 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Permission, permissionLeastRole, permissions } from '../../src/contract/permissions.ts'
+import { type Role, roles, type Tier, tiers } from '../../src/contract/principal.ts'
+import { allTools } from '../../src/tools/index.ts'
+import { createCatalog } from '../../src/tools/runtime/catalog.ts'
+import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
+import { openTestApp, type TestApp } from '../support/app.ts'
+import { type Schema, validArguments } from '../support/arguments.ts'
+
+/** Tier, role and scopes are enforced for every tool as its definition says, by calls and by lists alike. */
+const catalog = createCatalog(allTools)
+let app: TestApp
+const callers = new Map<string, ToolCaller>()
+
+beforeAll(async () => {
+  app = await openTestApp({ config: { 'rate_limits.enabled': false } })
+  for (const role of roles) {
+    for (const tier of tiers) callers.set(`${role} ${tier}`, await app.keyCaller({ role, tier }))
+  }
+})
+afterAll(() => app[Symbol.asyncDispose]())
+
+/** Written out again, so that a change of the matrix shows here. */
+const rank: Record<Role, number> = { member: 0, editor: 1, admin: 2 }
+const mayUse = (name: string, role: Role, tier: Tier, scopes?: readonly Permission[]): boolean => {
+  const { permission, tier: least } = catalog.find(name)!.definition
+  if (tiers.indexOf(tier) < tiers.indexOf(least)) return false
+  if (permission === null) return true
+  return rank[role] >= rank[permissionLeastRole(permission)] && (scopes?.includes(permission) ?? true)
+}
+const argumentsFor = (name: string): Record<string, unknown> =>
+  fc.sample(validArguments(catalog.find(name)!.listed.inputSchema as Schema), { seed: 7, numRuns: 1 })[0]!
+
+const matrix = catalog.names
+  .filter((name) => catalog.find(name)!.definition.redirect === undefined)
+  .flatMap((name) => roles.flatMap((role) => tiers.map((tier) => ({ name, role, tier }))))
+
+describe('the rights of a caller', () => {
+  it.each(matrix)('let $role of tier $tier use $name exactly as it is defined', async ({ name, role, tier }) => {
+    const caller = callers.get(`${role} ${tier}`)!
+    const allowed = mayUse(name, role, tier)
+    const answer = await app.call(name, argumentsFor(name), caller)
+    const listed = app.app.host.list(caller).some((tool) => tool.name === name)
+    expect(listed).toBe(allowed)
+    if (!allowed) {
+      expect(answer.failure).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
+      expect(answer.failure!.message).toContain(name)
+      const record = (await app.log()).at(-1)!
+      expect(record).toMatchObject({ tool: name, outcome: 'refused', code: 'ERR_PERMISSION_DENIED' })
+    } else if (answer.failure?.code === 'ERR_PERMISSION_DENIED') {
+      expect(answer.failure.message, 'only the target of the call may be beyond the caller').not.toContain(name)
+    }
+  })
+
+  it.each(permissions)('narrowed to %s are that and no more', async (permission) => {
+    const caller = await app.keyCaller({ role: 'admin', tier: 'operator', scopes: [permission] })
+    const listed = app.app.host.list(caller).map((tool) => tool.name)
+    expect(listed).toEqual(catalog.names.filter((name) => mayUse(name, 'admin', 'operator', [permission])))
+    for (const name of catalog.names) {
+      if (listed.includes(name) || catalog.find(name)!.definition.redirect !== undefined) continue
+      const { code } = await app.refusal(name, argumentsFor(name), caller)
+      expect(code, name).toBe('ERR_PERMISSION_DENIED')
+    }
+  })
+
+  it('differ for at least one tool between every two roles', () => {
+    const counts = roles.map((role) => catalog.names.filter((name) => mayUse(name, role, 'operator')).length)
+    expect(new Set(counts).size).toBe(roles.length)
+  })
+})
+
+describe('a tool that hands its call on', () => {
+  it('gives nobody a right that the target does not', async () => {
+    for (const { name, role, tier } of matrix) {
+      const caller = callers.get(`${role} ${tier}`)!
+      const answer = await app.call('run_tool', { tool_name: name, tool_args: argumentsFor(name) }, caller)
+      if (mayUse(name, role, tier)) continue
+      expect(answer.failure, `${name} ${role} ${tier}`).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
+      expect((await app.log()).at(-1)).toMatchObject({ tool: name, via: 'run_tool', outcome: 'refused' })
+    }
+  })
+})
