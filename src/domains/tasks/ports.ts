@@ -64,6 +64,8 @@ export type TaskStore = Readonly<{
   /** Replaces the row's mutable fields. `before` is what the row held: the full-text index needs it. */
   updateTask(unit: WriteUnit, tenant: TenantId, before: Task, after: Task): Promise<void>
   findTask(unit: ReadUnit, tenant: TenantId, number: number): Promise<Task | undefined>
+  /** For those who only need to know. */
+  hasTask(unit: ReadUnit, tenant: TenantId, number: number): Promise<boolean>
   listTasks(unit: ReadUnit, tenant: TenantId, filter: TaskFilter, page: TaskPage): Promise<TaskSummary[]>
   countTasks(unit: ReadUnit, tenant: TenantId, filter: TaskFilter): Promise<number>
   childNumbers(unit: ReadUnit, tenant: TenantId, number: number): Promise<number[]>

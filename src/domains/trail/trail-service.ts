@@ -5,7 +5,7 @@ import type { TenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import { requireTask } from '../tasks/find-task.ts'
+import { requireTaskNumber } from '../tasks/find-task.ts'
 import type { TaskStore } from '../tasks/ports.ts'
 import { formatSessionId, formatTaskId, formatThoughtId } from '../tasks/rules.ts'
 import { BROKEN_LINKS_MAX, type ChainReport, type ChainVerifier } from './chain-report.ts'
@@ -40,7 +40,7 @@ const TRACE_MAX = 10_000
 
 export function createTrailService(deps: {
   trail: TrailStore
-  tasks: Pick<TaskStore, 'findTask' | 'childNumbers'>
+  tasks: Pick<TaskStore, 'findTask' | 'childNumbers' | 'hasTask'>
   log: Pick<LogStore, 'nextSeq' | 'head' | 'trailRecords'>
   verify: ChainVerifier
 }) {
@@ -49,14 +49,14 @@ export function createTrailService(deps: {
 
   async function recordThought(call: Call, input: ThoughtRecordInput) {
     const { tenant, actor } = call.principal
-    const task = await requireTask(tasks, call.read, tenant, input.task_id, 'task_id')
-    const last = await trail.lastThought(call.read, tenant, task.number)
-    const taskId = formatTaskId(task.number)
+    const taskNumber = await requireTaskNumber(tasks, call.read, tenant, input.task_id, 'task_id')
+    const last = await trail.lastThought(call.read, tenant, taskNumber)
+    const taskId = formatTaskId(taskNumber)
     const recordedAt = isoTime(call.nowMs)
     const previousHash = last?.hash ?? null
     const thought: Thought = {
       number: trail.takeThoughtNumber(call.write, tenant),
-      taskNumber: task.number,
+      taskNumber,
       chainPosition: (last?.chainPosition ?? 0) + 1,
       logSeq: log.nextSeq(call.write, tenant),
       type: input.type,
@@ -81,7 +81,7 @@ export function createTrailService(deps: {
     await trail.insertThought(call.write, tenant, thought)
     call.record({
       kind: 'thought_recorded',
-      subject: `task:${task.number}`,
+      subject: `task:${taskNumber}`,
       hash: thought.hash,
       body: thoughtBody(thought),
     })
@@ -120,10 +120,10 @@ export function createTrailService(deps: {
     input: { task_id: string; auditor_id: string; reason?: string | undefined; scope: 'shallow' | 'deep' },
   ) {
     const { tenant, actor } = call.principal
-    const task = await requireTask(tasks, call.read, tenant, input.task_id, 'task_id')
+    const taskNumber = await requireTaskNumber(tasks, call.read, tenant, input.task_id, 'task_id')
     const session: AuditSession = {
       number: trail.takeSessionNumber(call.write, tenant),
-      taskNumber: task.number,
+      taskNumber,
       auditorId: input.auditor_id,
       reason: input.reason ?? null,
       scope: input.scope,

@@ -106,6 +106,9 @@ const deleteLabel = statement<{ tenant: string; number: number; label: string }>
 const findTask = statement<TaskKey>('task-store.findTask')((db, arg) =>
   db.selectFrom('tasks').select(taskColumns).where('tenant', '=', arg('tenant')).where('number', '=', arg('number')),
 )
+const hasTask = statement<TaskKey>('task-store.hasTask')((db, arg) =>
+  db.selectFrom('tasks').select('number').where('tenant', '=', arg('tenant')).where('number', '=', arg('number')),
+)
 const childNumbers = statement<TaskKey>('task-store.childNumbers')((db, arg) =>
   db
     .selectFrom('tasks')
@@ -261,6 +264,9 @@ export const sqlTaskStore: TaskStore = {
   async findTask(unit, tenant, number) {
     const row = await sessionOf(unit).get(findTask, { tenant, number })
     return row === undefined ? undefined : fromRow(row)
+  },
+  async hasTask(unit, tenant, number) {
+    return (await sessionOf(unit).get(hasTask, { tenant, number })) !== undefined
   },
   listTasks,
   countTasks,
