@@ -14,10 +14,22 @@ export async function requireTask(
 ): Promise<Task> {
   const number = parseNumberedId('T', taskId)
   const task = number === undefined ? undefined : await store.findTask(unit, tenant, number)
-  if (task === undefined) {
-    throw new AppError('ERR_TASK_NOT_FOUND', `Task '${taskId}' does not exist. Use task_list to find the id.`, {
-      field,
-    })
-  }
+  if (task === undefined) throw taskNotFound(taskId, field)
   return task
 }
+
+/** The same, for those who need no more than the number. */
+export async function requireTaskNumber(
+  store: Pick<TaskStore, 'hasTask'>,
+  unit: ReadUnit,
+  tenant: TenantId,
+  taskId: string,
+  field: string,
+): Promise<number> {
+  const number = parseNumberedId('T', taskId)
+  if (number === undefined || !(await store.hasTask(unit, tenant, number))) throw taskNotFound(taskId, field)
+  return number
+}
+
+const taskNotFound = (taskId: string, field: string): AppError =>
+  new AppError('ERR_TASK_NOT_FOUND', `Task '${taskId}' does not exist. Use task_list to find the id.`, { field })
