@@ -79,8 +79,9 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'stores/sql',
     folders: ['kernel', 'contract', 'audit', 'audit/fsck', 'domains/*'],
-    packages: ['kysely'],
-    reason: 'The stores that SQLite and PostgreSQL share. They implement the ports of the core and know no driver.',
+    packages: ['kysely', 'node:module'],
+    reason:
+      'The stores that SQLite and PostgreSQL share. They implement the ports of the core and know no driver. Kysely is required late, by node:module.',
   },
   {
     folder: 'stores/sqlite',

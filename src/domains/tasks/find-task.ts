@@ -33,3 +33,8 @@ export async function requireTaskNumber(
 
 const taskNotFound = (taskId: string, field: string): AppError =>
   new AppError('ERR_TASK_NOT_FOUND', `Task '${taskId}' does not exist. Use task_list to find the id.`, { field })
+
+export const projectNotFound = (slug: string) =>
+  new AppError('ERR_PROJECT_NOT_FOUND', `Project '${slug}' does not exist. Create it with project_create.`, {
+    field: 'project',
+  })

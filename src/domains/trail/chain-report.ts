@@ -1,3 +1,4 @@
+import type { DistrustedRange } from '../../audit/stored-tree.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import type { AuditSession } from './ports.ts'
@@ -98,7 +99,7 @@ export function createTally() {
      * broken explains it. Records that only the log speaks for are the first to be distrusted. Answers whether the range
      * concerns the scope at all.
      */
-    distrust({ from, to, expectedHash, actualHash }: DistrustedRange): boolean {
+    distrust({ from, to, expectedHash = MISSING, actualHash }: DistrustedRange): boolean {
       const isInside = (seq: number) => seq >= from && seq < to
       if (brokenSeqs.some(isInside)) return true
       const inside = good.filter(({ seq }) => isInside(seq))
@@ -123,4 +124,3 @@ export function createTally() {
 
 type GoodRecord = Readonly<{ seq: number; position: number; hasRow: boolean }>
 export type Tally = ReturnType<typeof createTally>
-export type DistrustedRange = Readonly<{ from: number; to: number; expectedHash: string; actualHash: string }>

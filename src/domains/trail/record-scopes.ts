@@ -19,8 +19,6 @@ export type NamedScope = Readonly<{
   session?: Readonly<{ row: AuditSession; whole: boolean }>
 }>
 
-export type RecordScopes = ReturnType<typeof createRecordScopes>
-
 /**
  * Which records an audit session or a task covers. A session begins with its start and ends with its freeze; shallow, it
  * covers its task, deep, also every task below it at any depth.

@@ -1,5 +1,6 @@
 import { openCheckpoint } from '../../audit/checkpoint.ts'
 import type { CheckpointStore, LogHead, LogStore, RawLogEntry } from '../../audit/ports.ts'
+import { createStoredTree, rootOrUndefined, rootsFromLeaves, type StoredTree } from '../../audit/stored-tree.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
@@ -7,7 +8,6 @@ import { type ChainVerifier, createTally, MISSING, UNKNOWN, type VerifyOptions }
 import { createRecordCheck } from './check-records.ts'
 import { createSessionCheck } from './check-session.ts'
 import type { TrailStore } from './ports.ts'
-import { createStoredTree, rootOrUndefined, rootsFromLeaves, type StoredTree } from './stored-tree.ts'
 import { createThoughtRows } from './thought-rows.ts'
 
 /**

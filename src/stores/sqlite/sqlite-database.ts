@@ -64,17 +64,6 @@ export async function openSqliteDatabase(deps: {
   }
 }
 
-/** Reads one instant of a database that another process may be writing. */
-export async function readSqliteSnapshot<T>(path: string, work: (unit: ReadUnit) => Promise<T>): Promise<T> {
-  const connection = openSqliteConnection(path, { readOnly: true })
-  try {
-    connection.execute('BEGIN')
-    return await work(readUnit(connection))
-  } finally {
-    connection.close()
-  }
-}
-
 const SPARE_CONNECTIONS_MAX = 4
 
 /** A database that cannot be used, or is of a newer program, is left as it was found. */

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
-import type { RawLogEntry } from '../../audit/ports.ts'
-import { appendLeaf, emptyHead, HASH_BYTES, innerHash, rootOf, trailingZeros } from '../../audit/tree.ts'
-import { type DistrustedRange, MISSING } from './chain-report.ts'
+import type { RawLogEntry } from './ports.ts'
+import { appendLeaf, emptyHead, HASH_BYTES, innerHash, rootOf, trailingZeros } from './tree.ts'
 
 /**
  * The tree as it is stored, checked entry by entry. Every stored leaf must be the hash of its record, and every stored
@@ -19,6 +18,17 @@ export type StoredTree = Readonly<{
   firstBadSeq(): number | null
   /** Where an inner node does not follow from its children; then the entries that do not fit their positions. */
   distrusted(): readonly DistrustedRange[]
+}>
+
+/**
+ * Entries `[from, to)` below a node that does not hold. `expectedHash` is what is stored, undefined when nothing is;
+ * `actualHash` is what the children give.
+ */
+export type DistrustedRange = Readonly<{
+  from: number
+  to: number
+  expectedHash: string | undefined
+  actualHash: string
 }>
 
 /** Hashes are binary strings here: less than half the price of a Buffer each. */
@@ -44,7 +54,7 @@ export function createStoredTree(): StoredTree {
     bad(size - 1)
     const list = from === size - 1 ? misfits : ranges
     if (list.length >= DISTRUSTED_MAX) return
-    const expectedHash = expected === undefined ? MISSING : hexOf(expected)
+    const expectedHash = expected === undefined ? undefined : hexOf(expected)
     list.push({ from, to: size, expectedHash, actualHash: hexOf(actual) })
   }
 
