@@ -121,10 +121,12 @@ async function* readPages(
 }
 
 /** Notes the roots of the stored tree at the sizes that somebody made a statement about. */
-function createRootNotes(tree: StoredTree, sizes: readonly number[]) {
+function createRootNotes(tree: StoredTree, sizes: readonly [number, number]) {
   const known = new Map<number, string | undefined>()
+  const [first, second] = sizes
   const note = () => {
-    if (sizes.includes(tree.size())) known.set(tree.size(), rootOrUndefined(tree.size(), tree.peaks()))
+    const size = tree.size()
+    if (size === first || size === second) known.set(size, rootOrUndefined(size, tree.peaks()))
   }
   note()
   return { note, known }

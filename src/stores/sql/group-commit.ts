@@ -25,8 +25,14 @@ export type GroupCommit = Readonly<{
   problem(): string | undefined
 }>
 
-const GATHER_MS_MAX = 0.3
-const GATHER_QUIET_MS = 0.08
+/**
+ * While a burst is under way, waiting for its rest makes fewer and larger commits. What a commit costs says how long it pays
+ * to wait: half of it altogether, and a tenth without a newcomer, within these bounds.
+ */
+const GATHER_MS = { min: 0.3, max: 2 }
+const GATHER_QUIET_MS = { min: 0.08, max: 0.4 }
+const within = (value: number, { min, max }: { min: number; max: number }): number =>
+  Math.min(max, Math.max(min, value))
 
 export function createGroupCommit(deps: {
   /** The connection for the next batch; throws when the store cannot be reached. */
@@ -45,7 +51,8 @@ export function createGroupCommit(deps: {
   let immediate = false
   let closing = false
   let timer: NodeJS.Timeout | undefined
-  let lastBatchSize = 0
+  let burstSize = 0
+  let commitMs = 0
   let firstArrivalMs = 0
   let lastArrivalMs = 0
   let problem: string | undefined
@@ -77,8 +84,12 @@ export function createGroupCommit(deps: {
 
   function tick(): void {
     const now = clock.monotonicMs()
-    const burst = lastBatchSize > 1 && queue.length < lastBatchSize
-    if (burst && now - firstArrivalMs < GATHER_MS_MAX && now - lastArrivalMs < GATHER_QUIET_MS) {
+    const gathers = burstSize > 1 && queue.length < burstSize
+    if (
+      gathers &&
+      now - firstArrivalMs < within(commitMs / 2, GATHER_MS) &&
+      now - lastArrivalMs < within(commitMs / 10, GATHER_QUIET_MS)
+    ) {
       setImmediate(tick)
       return
     }
@@ -93,7 +104,9 @@ export function createGroupCommit(deps: {
       timer = undefined
     }
     const batch = takeBatch()
+    const startedMs = clock.monotonicMs()
     const result = await commitBatch(deps, batch)
+    commitMs = clock.monotonicMs() - startedMs
     if (result.committed !== undefined) {
       problem = result.committed ? undefined : 'The last commit failed; see the server log.'
     }
@@ -138,7 +151,8 @@ export function createGroupCommit(deps: {
       count++
     }
     urgentCount -= count - soonCount
-    lastBatchSize = count - soonCount
+    // One small batch is no sign that the burst is over; several are.
+    burstSize = Math.max(count - soonCount, Math.floor(burstSize * 0.75))
     if (count === queue.length) {
       const whole = queue
       queue = []

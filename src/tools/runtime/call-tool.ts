@@ -1,15 +1,16 @@
 import { type CallEntry, type CallOutcome, digest, toLogEntry } from '../../audit/call-entry.ts'
 import type { LogStore } from '../../audit/ports.ts'
 import { AppError } from '../../contract/app-error.ts'
-import type { EffectRecord } from '../../contract/call.ts'
+import type { Call, EffectRecord } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
-import type { TenantId } from '../../contract/principal.ts'
+import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { CatalogTool } from './catalog.ts'
+import type { ToolContext } from './define-tool.ts'
 import { InvokedCall } from './invoked-call.ts'
 import type { Services } from './services.ts'
 import { digestOfRefused, type Invocation, type Stages } from './stages.ts'
@@ -46,6 +47,7 @@ export type CallTool = (caller: ToolCaller, name: string, args: unknown, options
 
 export function createCallTool(deps: CallToolDeps): CallTool {
   const { clock, database } = deps
+  const Context = contextOver(deps.services)
 
   return async (caller, name, args, options = {}) => {
     const invocation: Invocation = {
@@ -125,7 +127,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     readUnit: ReadUnit,
   ): Promise<Handled> {
     const call = new InvokedCall(invocation, database, readUnit, writeUnit)
-    const context = { ...deps.services, call, principal: call.principal }
+    const context = new Context(call) as unknown as ToolContext
     invocation.output = await tool.definition.run(invocation.input, context)
     for (const stage of deps.stages.after) {
       const pending = stage.run(invocation)
@@ -278,4 +280,18 @@ function toFailureAnswer(failure: ToolFailure): ToolAnswer {
 function requireNotCancelled(invocation: Invocation): void {
   if (invocation.signal.aborted)
     throw new AppError('ERR_CANCELLED', 'The call was cancelled before it changed anything.')
+}
+
+/** A context has the services by inheritance: copying them for every call would cost more than many a call. */
+function contextOver(services: Services) {
+  class Context {
+    readonly call: Call
+    readonly principal: Principal
+    constructor(call: Call) {
+      this.call = call
+      this.principal = call.principal
+    }
+  }
+  Object.setPrototypeOf(Context.prototype, services)
+  return Context
 }
