@@ -72,6 +72,10 @@ CREATE VIRTUAL TABLE tasks_search USING fts5 (title, description, content='index
   content_rowid='row_id', columnsize=0, tokenize='porter unicode61 remove_diacritics 2');
 INSERT INTO tasks_search (tasks_search) VALUES ('rebuild');
 
+-- 6 log identity
+CREATE TABLE log_identity (
+  only_row INTEGER PRIMARY KEY CHECK (only_row = 0), log_id TEXT NOT NULL, verifier_key TEXT NOT NULL);
+
 -- postgres
 
 -- 1 log
@@ -137,3 +141,7 @@ CREATE INDEX tasks_search ON tasks USING gin (search);
 
 -- 5 index in bulk
 DROP INDEX task_labels_by_task;
+
+-- 6 log identity
+CREATE TABLE log_identity (
+  only_row BIGINT PRIMARY KEY CHECK (only_row = 0), log_id TEXT NOT NULL, verifier_key TEXT NOT NULL);

@@ -1,5 +1,6 @@
 import '../../src/stores/sql/api-key-store.ts'
 import '../../src/stores/sql/fsck-source.ts'
+import '../../src/stores/sql/log-identity.ts'
 import '../../src/stores/sql/log-store.ts'
 import '../../src/stores/sql/task-store.ts'
 import '../../src/stores/sql/trail-store.ts'

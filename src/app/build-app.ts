@@ -14,7 +14,6 @@ import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { removeAbandonedFiles } from '../stores/files/atomic-file.ts'
 import { createCheckpointStore } from '../stores/files/checkpoint-store.ts'
-import { loadLogIdentity } from '../stores/files/log-identity-store.ts'
 import { createSkillSource } from '../stores/files/skill-source.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
@@ -30,6 +29,7 @@ import { createStages, stageNames } from '../tools/runtime/stages.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Config } from './config.ts'
 import { openDatabase } from './open-database.ts'
+import { openLogIdentity } from './open-log-identity.ts'
 
 /** The core, put together: everything behind the doors. Only this file and its neighbours construct. */
 export type App = Readonly<{
@@ -113,7 +113,8 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     noteUse: (tenant, keyId, atMs) =>
       void database.writeSoon(tenant, (unit) => sqlApiKeyStore.touchKey(unit, tenant, keyId, atMs)),
   })
-  const logIdentity = await loadLogIdentity(join(opened.directory, 'log-key.json'), deps.random)
+  const keyPath = join(opened.directory, 'log-key.json')
+  const logIdentity = await openLogIdentity({ database, path: keyPath, random: deps.random })
   const checkpointFolder = join(opened.directory, 'checkpoints')
   for (const folder of [opened.directory, checkpointFolder]) await removeAbandonedFiles(folder)
   const checkpoints = createCheckpointStore(checkpointFolder)

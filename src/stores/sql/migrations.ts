@@ -148,6 +148,13 @@ export const migrations: readonly Migration[] = [
       { only: 'sqlite', sql: `INSERT INTO tasks_search (tasks_search) VALUES ('rebuild')` },
     ],
   },
+  {
+    name: 'log identity',
+    statements: [
+      `CREATE TABLE log_identity (
+        only_row $integer PRIMARY KEY CHECK (only_row = 0), log_id TEXT NOT NULL, verifier_key TEXT NOT NULL)`,
+    ],
+  },
 ]
 
 const types: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {

@@ -11,6 +11,7 @@ export type Schema = {
   task_dependencies: TaskDependencyTable
   thoughts: ThoughtTable
   audit_sessions: AuditSessionTable
+  log_identity: LogIdentityTable
 }
 
 /** One row per tenant. Every writer of a tenant holds it, which is what makes numbers and log positions gapless. */
@@ -104,6 +105,9 @@ export type ThoughtTable = {
   recorded_at: number
   recorded_by: string
 }
+
+/** Whose log this is: one row, written once. The private key is never here. */
+export type LogIdentityTable = { only_row: number; log_id: string; verifier_key: string }
 
 export type AuditSessionTable = {
   tenant: string
