@@ -67,6 +67,7 @@ export function buildApp(deps: AppDeps): App {
   const skills = createSkillService({
     source: createSkillSource({
       roots: config.skills.roots.length > 0 ? config.skills.roots : [deps.workingDirectory, config.data_dir],
+      protectedDirectories: [config.data_dir],
       clock: deps.clock,
     }),
     logger,

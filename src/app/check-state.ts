@@ -8,20 +8,27 @@ import { silentLogger } from '../kernel/logger.ts'
 import { createCheckpointStore } from '../stores/files/checkpoint-store.ts'
 import { readLogIdentity } from '../stores/files/log-identity-store.ts'
 import { sqlFsckSource } from '../stores/sql/fsck-source.ts'
+import { findLogIdentity } from '../stores/sql/log-identity.ts'
 import type { Config } from './config.ts'
+import { stateDirectory } from './state-directory.ts'
 
 /** Runs the independent checker over the configured state, beside whoever is using it, without changing anything. */
 export async function checkState(
   config: Config,
   options: { onProgress?: (progress: { tenant: string; entries: number }) => void } = {},
 ): Promise<FsckReport> {
-  const checkpoints = createCheckpointStore(join(config.data_dir, 'checkpoints'))
-  const identity = await readLogIdentity(join(config.data_dir, 'log-key.json'))
-  const work = (unit: ReadUnit) =>
-    runFsck(sqlFsckSource(unit, checkpoints), {
+  const directory = stateDirectory(config)
+  const checkpoints = createCheckpointStore(join(directory, 'checkpoints'))
+  const stored = await readLogIdentity(join(directory, 'log-key.json'))
+  const work = async (unit: ReadUnit) => {
+    const recorded = await findLogIdentity(unit)
+    const verifierKey = recorded?.verifierKey ?? stored?.signer.verifierKey
+    if (stored !== undefined && verifierKey !== stored.signer.verifierKey) throw foreignKey()
+    return await runFsck(sqlFsckSource(unit, checkpoints), {
       ...options,
-      ...(identity === undefined ? {} : { verifierKey: identity.signer.verifierKey }),
+      ...(verifierKey === undefined ? {} : { verifierKey }),
     })
+  }
   if (config.database_url !== undefined) {
     const { openPostgresDatabase } = await import('../stores/postgres/postgres-database.ts')
     const url = config.database_url.reveal()
@@ -41,3 +48,8 @@ export async function checkState(
   const { readSqliteSnapshot } = await import('../stores/sqlite/read-snapshot.ts')
   return await readSqliteSnapshot(path, work)
 }
+
+const foreignKey = (): AppError =>
+  new AppError('ERR_LOG_INVALID', 'The store says that its log has another key than the one in its directory.', {
+    field: 'log-key.json',
+  })

@@ -6,6 +6,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Config } from './config.ts'
+import { stateDirectory } from './state-directory.ts'
 
 export type OpenedDatabase = Readonly<{
   database: Database
@@ -28,7 +29,7 @@ export async function openDatabase(deps: {
   if (config.mode !== 'TEST' && config.database_url !== undefined) {
     const { openPostgresDatabase } = await import('../stores/postgres/postgres-database.ts')
     const database = await openPostgresDatabase({ url: config.database_url.reveal(), clock, logger })
-    return { database, directory: config.data_dir, cleanUp: async () => {} }
+    return { database, directory: stateDirectory(config), cleanUp: async () => {} }
   }
   const { openSqliteDatabase } = await import('../stores/sqlite/sqlite-database.ts')
   const testing = config.mode === 'TEST'

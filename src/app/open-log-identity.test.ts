@@ -41,3 +41,11 @@ it('refuses a server that has a key of its own', async () => {
   await other.close()
   await expect(open('other-key.json')).rejects.toMatchObject({ code: 'ERR_INIT_FAILED' })
 })
+
+it('refuses to begin a second log under a key that a store has claimed', async () => {
+  await open('key.json')
+  const fresh = await openSqliteDatabase({ path: join(folder, 'fresh.db'), clock: systemClock, logger: silentLogger })
+  const second = openLogIdentity({ database: fresh, path: join(folder, 'key.json'), random: systemRandom })
+  await expect(second).rejects.toMatchObject({ code: 'ERR_INIT_FAILED' })
+  await fresh.close()
+})

@@ -3,12 +3,13 @@ import type { Database } from '../contract/database.ts'
 import { LOCAL_TENANT } from '../contract/principal.ts'
 import type { LogIdentity } from '../domains/log/ports.ts'
 import type { Random } from '../kernel/random.ts'
-import { loadLogIdentity, readLogIdentity } from '../stores/files/log-identity-store.ts'
+import { claimLogIdentity, createLogIdentity, readLogIdentity } from '../stores/files/log-identity-store.ts'
 import { findLogIdentity, recordLogIdentity } from '../stores/sql/log-identity.ts'
 
 /**
- * The key that signs this store's log. The store remembers under which key its log was begun, so a lost key file, or a
- * second server with a key of its own, is refused instead of splitting one log between two names.
+ * The key that signs this store's log. The store remembers under which key its log was begun, and the key file remembers
+ * that a store has claimed it. So a lost key, a second server with a key of its own, and a new store beside an old key are
+ * each refused: one log would have two names, or two logs one.
  */
 export async function openLogIdentity(deps: {
   database: Database
@@ -16,21 +17,35 @@ export async function openLogIdentity(deps: {
   random: Random
 }): Promise<LogIdentity> {
   const { database, path } = deps
-  let recorded = await findLogIdentity(database.read)
-  if (recorded !== undefined && (await readLogIdentity(path)) === undefined) throw keyMissing(path, recorded.logId)
-  const identity = await loadLogIdentity(path, deps.random)
-  if (recorded === undefined) {
-    const own = { logId: identity.logId, verifierKey: identity.signer.verifierKey }
-    await database.write(LOCAL_TENANT, (unit) => recordLogIdentity(unit, own))
-    recorded = await findLogIdentity(database.read)
-  }
-  if (recorded?.verifierKey !== identity.signer.verifierKey) throw keyMissing(path, recorded?.logId ?? '')
+  const recorded = await findLogIdentity(database.read)
+  const stored = await readLogIdentity(path)
+  if (recorded === undefined && stored?.isClaimed === true) throw otherStore(path, stored.logId)
+  if (recorded !== undefined && recorded.verifierKey !== stored?.signer.verifierKey)
+    throw keyMissing(path, recorded.logId)
+  const identity = stored ?? (await createLogIdentity(path, deps.random))
+  if (recorded === undefined) await record(database, path, identity)
+  if (stored?.isClaimed !== true) await claimLogIdentity(path)
   return identity
+}
+
+/** Of two servers that begin at once on one database, the first decides; the other is told so. */
+async function record(database: Database, path: string, identity: LogIdentity): Promise<void> {
+  const own = { logId: identity.logId, verifierKey: identity.signer.verifierKey }
+  await database.write(LOCAL_TENANT, (unit) => recordLogIdentity(unit, own))
+  const winner = await findLogIdentity(database.read)
+  if (winner?.verifierKey !== own.verifierKey) throw keyMissing(path, winner?.logId ?? '')
 }
 
 const keyMissing = (path: string, logId: string): AppError =>
   new AppError(
     'ERR_INIT_FAILED',
-    `The log of this store was begun under the key of log ${logId}, and ${path} does not hold that key. Copy log-key.json from the server that began it, or restore it from a backup.`,
+    `The log of this store was begun under the key of log ${logId}, and ${path} does not hold that key. Copy it from the server that began the log, or restore it from a backup.`,
+    { field: 'data_dir', log_id: logId },
+  )
+
+const otherStore = (path: string, logId: string): AppError =>
+  new AppError(
+    'ERR_INIT_FAILED',
+    `${path} is the key of log ${logId}, which is not in this store. Restore the store that had it; to begin a new log here, move the key and the checkpoints beside it away first.`,
     { field: 'data_dir', log_id: logId },
   )

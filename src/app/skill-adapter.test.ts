@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { limits } from '../contract/limits.ts'
-import { localOwner } from '../contract/principal.ts'
+import { localOwner, type Principal } from '../contract/principal.ts'
 import { createSkillService } from '../domains/skills/service.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { type Logger, silentLogger } from '../kernel/logger.ts'
@@ -35,10 +35,12 @@ const skill = (name: string): Promise<string> =>
 
 const tooLarge = async (path: string): Promise<void> => truncate(await write(path, ''), limits.skillFileBytesMax + 1)
 
+const scoped: Principal = { ...localOwner, role: 'member', scopes: ['task:read'] }
+
 function open() {
   const warnings: unknown[] = []
   const logger: Logger = { ...silentLogger, warn: (_message, fields) => warnings.push(fields) }
-  const source = createSkillSource({ roots: [root], clock: systemClock })
+  const source = createSkillSource({ roots: [root], protectedDirectories: [], clock: systemClock })
   closers.push(() => source.close())
   return { warnings, adapted: adaptSkills(createSkillService({ source, logger }), logger) }
 }
@@ -75,6 +77,21 @@ describe('skills on disk as the MCP door asks for them', () => {
     expect(await read('review', '../review/SKILL.md')).toBeUndefined()
     expect(await read('none', 'SKILL.md')).toBeUndefined()
     await expect(read('review', 'film.bin')).rejects.toMatchObject({ code: 'ERR_TOO_LARGE' })
+  })
+
+  it('shows nothing to a principal without skill:read, before and after others of its tenant have looked', async () => {
+    await skill('review')
+    const { adapted } = open()
+    const catalog = createSkillCatalog({ source: adapted, logger: silentLogger })
+    const [uri] = [...(await catalog.snapshot(localOwner)).files.keys()]
+    catalog.clear()
+    for (const principal of [scoped, localOwner, scoped]) {
+      const isReader = principal === localOwner
+      expect(await adapted.list(principal)).toHaveLength(isReader ? 1 : 0)
+      expect((await adapted.read(principal, 'review', 'SKILL.md')) !== undefined).toBe(isReader)
+      expect((await catalog.snapshot(principal)).skills).toHaveLength(isReader ? 1 : 0)
+      expect((await catalog.read(principal, uri!)) !== undefined).toBe(isReader)
+    }
   })
 
   it('tells of a change until it is told to stop', async () => {

@@ -1,15 +1,18 @@
 import { AppError } from '../contract/app-error.ts'
+import { isPermitted } from '../contract/permissions.ts'
 import type { SkillService } from '../domains/skills/service.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { SkillSource, SkillSummary } from '../mcp/skill-source.ts'
 
 /**
- * The skills on disk as the MCP door asks for them. They belong to the installation, so every principal sees the same.
+ * The skills on disk as the MCP door asks for them. They belong to the installation, so every principal with skill:read sees the same,
+ * and for every other one there are none.
  * A skill whose files cannot be listed is left out and logged; the others are offered.
  */
 export function adaptSkills(skills: SkillService, logger: Logger): SkillSource {
   return {
-    async list() {
+    async list(principal) {
+      if (!isPermitted(principal, 'skill:read')) return []
       const summaries: SkillSummary[] = []
       for (const { name, description } of await skills.details()) {
         try {
@@ -21,7 +24,8 @@ export function adaptSkills(skills: SkillService, logger: Logger): SkillSource {
       }
       return summaries
     },
-    async read(_principal, skill, path) {
+    async read(principal, skill, path) {
+      if (!isPermitted(principal, 'skill:read')) return undefined
       try {
         return await skills.readFile(skill, path)
       } catch (error) {

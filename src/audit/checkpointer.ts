@@ -42,7 +42,9 @@ export function createCheckpointer(deps: {
   /** Never rejects: a checkpoint that cannot be written now is written by a later run. */
   async function runOnce(): Promise<void> {
     try {
-      for (const tenant of await deps.log.tenants(deps.read)) await tryTenant(tenant)
+      // A tenant with a note but without a log is one whose log is gone.
+      const tenants = new Set([...(await deps.log.tenants(deps.read)), ...(await deps.checkpoints.tenants())])
+      for (const tenant of tenants) await tryTenant(tenant)
     } catch (error) {
       deps.logger.warn('no checkpoint could be written', { cause: String(error) })
     }

@@ -50,4 +50,6 @@ export type CheckpointStore = Readonly<{
   read(tenant: TenantId): Promise<string | undefined>
   /** Replaces the note atomically. */
   write(tenant: TenantId, note: string): Promise<void>
+  /** Tenants that have a note, whether or not the store still knows them. */
+  tenants(): Promise<TenantId[]>
 }>

@@ -25,7 +25,7 @@ export const command: Command = {
       tools: { type: 'string', value: 'WHICH', description: 'default, full, or names of toolsets and tools.' },
       ...commonFlags,
     },
-    examples: ['castellan serve', 'castellan serve --port 8080 --data-dir ./state'],
+    examples: ['castellan serve', 'castellan serve --port 8080 --data-dir ~/castellan'],
   },
   run,
 }

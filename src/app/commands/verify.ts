@@ -1,5 +1,6 @@
 import { createReadStream, existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { originTenant } from '../../audit/checkpoint.ts'
 import { type VerifyResult, verifyDocument } from '../../audit/verify-document.ts'
 import { commonFlags } from '../../cli/command.ts'
 import { counted, exitCodes } from '../../cli/terminal.ts'
@@ -15,6 +16,7 @@ const spec = {
     'With FILE: prove a log export, an inclusion proof or a consistency proof, without server and database; the first thing that is wrong is named. Without FILE: check the whole state against its log. Exit code 0 when everything verifies, 5 when not.',
   flags: {
     key: { type: 'string', value: 'KEY', description: 'The verifier key you trust, or a file that holds it.' },
+    tenant: { type: 'string', value: 'NAME', description: 'The tenant whose log it must be: one key signs them all.' },
     checkpoint: { type: 'string', value: 'FILE', description: 'A checkpoint you kept: the log must extend it.' },
     ...commonFlags,
   },
@@ -33,16 +35,26 @@ async function run(context: CommandContext): Promise<number> {
 async function verifyFile(context: CommandContext, file: string): Promise<number> {
   const key = await readKey(context)
   const kept = context.parsed.text('checkpoint')
-  const result = await verifyDocument({
+  const verified = await verifyDocument({
     chunks: readable(file),
     key,
     ...(kept === undefined ? {} : { knownCheckpoint: await readNote(kept) }),
     onProgress: ({ records, size }) => context.terminal.progress(`${records} of ${size} records`),
   })
   context.terminal.progressDone()
+  const result = requireTenant(verified, context.parsed.text('tenant'))
   if (context.json) printJson(context, result)
   else context.terminal.out(describe(context, result))
   return result.ok ? 0 : exitCodes.conflict
+}
+
+/** A document of another tenant is genuine, but not what was asked for. */
+function requireTenant(result: VerifyResult, wanted: string | undefined): VerifyResult {
+  if (!result.ok || wanted === undefined) return result
+  const actual = originTenant(result.origin)
+  if (actual === wanted) return result
+  const message = `This is the log of tenant '${actual}', not of '${wanted}'.`
+  return { ok: false, problem: { rule: 'tenant', message, field: 'origin', expected: wanted, actual } }
 }
 
 async function* readable(file: string): AsyncGenerator<Uint8Array> {
@@ -120,6 +132,13 @@ async function verifyState(context: CommandContext): Promise<number> {
     const { terminal } = context
     for (const finding of report.findings) {
       terminal.out(`${finding.tenant} ${finding.table} ${finding.row}: ${finding.message} [${finding.rule}]\n`)
+    }
+    for (const { tenant, entries, checkpointSize } of report.tenants) {
+      if (entries > 0 && checkpointSize === null) {
+        terminal.out(
+          `note: no checkpoint of tenant '${tenant}' is kept, so entries cut off its end would not be noticed\n`,
+        )
+      }
     }
     const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)
     const verdict = report.ok

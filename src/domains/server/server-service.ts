@@ -1,4 +1,5 @@
 import type { Call } from '../../contract/call.ts'
+import { LOCAL_TENANT } from '../../contract/principal.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 
 export type ServerMode = 'FULL' | 'READONLY' | 'TEST' | 'MINIMAL'
@@ -20,7 +21,9 @@ export function createServerService(deps: {
   const startedMs = deps.clock.monotonicMs()
   return {
     ping: (call: Pick<Call, 'nowMs'>) => ({ ok: true as const, timestamp: isoTime(call.nowMs) }),
-    async health(call: Pick<Call, 'nowMs'>) {
+    async health(call: Pick<Call, 'nowMs'> & Partial<Pick<Call, 'principal'>>) {
+      // Where the state is, and what is wrong with it, concerns the people of this installation only.
+      const isOurs = call.principal === undefined || call.principal.tenant === LOCAL_TENANT
       const store = deps.store()
       const problems = await deps.problems()
       const usage = deps.process()
@@ -28,14 +31,18 @@ export function createServerService(deps: {
         status: problems.length === 0 ? ('ok' as const) : ('degraded' as const),
         mode: deps.mode,
         uptime_ms: Math.round(deps.clock.monotonicMs() - startedMs),
-        db: { open: store !== undefined, user_version: store?.schemaVersion ?? 0, path: store?.location ?? '' },
+        db: {
+          open: store !== undefined,
+          user_version: store?.schemaVersion ?? 0,
+          path: (isOurs ? store?.location : undefined) ?? '',
+        },
         middleware: { stages: [...deps.stages] },
         tools: { registered: deps.toolCount() },
         version: deps.version,
         timestamp: isoTime(call.nowMs),
         owner_pid: deps.ownerPid(),
         process: { pid: usage.pid, rss_bytes: usage.rssBytes, heap_used_bytes: usage.heapUsedBytes },
-        problems: [...problems],
+        problems: isOurs ? [...problems] : problems.map(() => 'Ask the operator of this installation.'),
       }
     },
   }

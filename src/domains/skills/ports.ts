@@ -16,7 +16,8 @@ export type SkillFileInfo = Readonly<{ file: string; sizeBytes: number; sha256: 
  * 2. `scan` sees every change that was complete before it was called, as far as the system can watch folders; elsewhere
  *    a change is seen after at most two seconds. It answers the same object as long as nothing changed, and locations in
  *    order of the roots, then by name: a name may come twice, from two roots.
- * 3. No method follows a link out of a skill's folder, nor a skill's folder out of the roots.
+ * 3. No method follows a link out of a skill's folder, nor a skill's folder out of the skills folders of the roots; and
+ *    whatever links there are, nothing in a protected directory is listed, opened or read.
  */
 export type SkillSource = Readonly<{
   scan(): Promise<SkillScan>

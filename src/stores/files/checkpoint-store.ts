@@ -1,11 +1,14 @@
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { CheckpointStore } from '../../audit/ports.ts'
+import { tenantId } from '../../contract/principal.ts'
 import { writeFileAtomically } from './atomic-file.ts'
+
+const SUFFIX = '.checkpoint'
 
 /** One signed note per tenant, in a file of its own beside the database. */
 export function createCheckpointStore(directory: string): CheckpointStore {
-  const pathOf = (tenant: string) => join(directory, `${encodeURIComponent(tenant)}.checkpoint`)
+  const pathOf = (tenant: string) => join(directory, `${encodeURIComponent(tenant)}${SUFFIX}`)
   return {
     async read(tenant) {
       try {
@@ -14,6 +17,16 @@ export function createCheckpointStore(directory: string): CheckpointStore {
         if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
         throw error
       }
+    },
+    async tenants() {
+      const names = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return []
+        throw error
+      })
+      return names
+        .filter((name) => name.endsWith(SUFFIX))
+        .map((name) => tenantId(decodeURIComponent(name.slice(0, -SUFFIX.length))))
+        .sort()
     },
     // Losing the newest note in a power cut leaves an older one that the log still extends.
     write: (tenant, note) => writeFileAtomically(pathOf(tenant), note, { durable: false }),

@@ -5,26 +5,41 @@ import type { LogIdentity } from '../../domains/log/ports.ts'
 import type { Random } from '../../kernel/random.ts'
 import { writeFileAtomically } from './atomic-file.ts'
 
+/** `isClaimed`: a store has recorded that its log is this one. */
+export type StoredLogIdentity = LogIdentity & Readonly<{ isClaimed: boolean }>
+
 /** The log's name and private key, made on first use and then kept: checkpoints are worth nothing under a changing key. */
-export async function loadLogIdentity(path: string, random: Random): Promise<LogIdentity> {
-  const existing = await readLogIdentity(path)
-  if (existing !== undefined) return existing
+export async function createLogIdentity(path: string, random: Random): Promise<LogIdentity> {
   const logId = random.bytes(8).toString('hex')
   const { signerKey } = generateKey(`castellan-${logId}`, random)
-  await writeFileAtomically(path, `${JSON.stringify({ log_id: logId, signer_key: signerKey })}\n`, { durable: true })
+  await writeIdentity(path, { log_id: logId, signer_key: signerKey })
   return { logId, signer: parseSignerKey(signerKey) }
 }
 
-/** The identity when there is one; for those who only check. */
-export async function readLogIdentity(path: string): Promise<LogIdentity | undefined> {
-  const existing = await readIfThere(path)
-  return existing === undefined ? undefined : parseIdentity(path, existing)
+/** The identity when there is one. */
+export async function readLogIdentity(path: string): Promise<StoredLogIdentity | undefined> {
+  const text = await readIfThere(path)
+  if (text === undefined) return undefined
+  const { log_id, signer_key, claimed } = parseIdentity(path, text)
+  return { logId: log_id, signer: parseSignerKey(signer_key), isClaimed: claimed === true }
 }
 
-function parseIdentity(path: string, text: string): LogIdentity {
+/** Notes that a store has this log, so that no other store begins a second one under the same name. */
+export async function claimLogIdentity(path: string): Promise<void> {
+  const text = await readIfThere(path)
+  if (text !== undefined) await writeIdentity(path, { ...parseIdentity(path, text), claimed: true })
+}
+
+type IdentityFile = Readonly<{ log_id: string; signer_key: string; claimed?: boolean }>
+
+const writeIdentity = (path: string, identity: IdentityFile): Promise<void> =>
+  writeFileAtomically(path, `${JSON.stringify(identity)}\n`, { durable: true })
+
+function parseIdentity(path: string, text: string): IdentityFile {
   try {
-    const parsed = JSON.parse(text) as { log_id: string; signer_key: string }
-    return { logId: parsed.log_id, signer: parseSignerKey(parsed.signer_key) }
+    const parsed = JSON.parse(text) as IdentityFile
+    parseSignerKey(parsed.signer_key)
+    return parsed
   } catch (cause) {
     throw new AppError(
       'ERR_INIT_FAILED',

@@ -1,11 +1,12 @@
 import { type BigIntStats, constants } from 'node:fs'
 import { open, readdir, realpath, stat } from 'node:fs/promises'
-import { join, sep } from 'node:path'
+import { join } from 'node:path'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { SkillFileInfo, SkillLocation } from '../../domains/skills/ports.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
+import { isInside, SKILLS_FOLDER, type SkillBoundary } from './skill-boundary.ts'
 
 const DIGESTS_MAX = 4_096
 
@@ -20,20 +21,24 @@ export function stampOf(found: BigIntStats, clock: Clock): string {
   return settled ? stamp : `${stamp}:${unsettledStamps++}`
 }
 
-export const isInside = (folder: string, path: string): boolean =>
-  path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep)
-
 export type SkillFiles = Readonly<{
   list(location: SkillLocation): Promise<readonly SkillFileInfo[]>
   read(location: SkillLocation, file: string, bytesMax: number): Promise<Uint8Array>
 }>
 
+export type SkillFilesDeps = Readonly<{
+  clock: Clock
+  watchBelow(owner: string, path: string): Promise<void>
+  /** Asked anew for every use: links and folders may be others than when the skill was found. */
+  boundary(): Promise<SkillBoundary>
+}>
+
 /** Reads inside one skill's folder and nowhere else. Digests are kept as long as a file's stamp stays the same. */
-export function createSkillFiles(clock: Clock, watchBelow: (owner: string, path: string) => Promise<void>): SkillFiles {
+export function createSkillFiles({ clock, watchBelow, boundary }: SkillFilesDeps): SkillFiles {
   const digests = new Map<string, { stamp: string; sha256: string }>()
 
-  const describe = async (location: SkillLocation, file: string): Promise<SkillFileInfo | undefined> => {
-    const path = await resolveInside(location, file)
+  const describe = async (place: Place, file: string): Promise<SkillFileInfo | undefined> => {
+    const path = await resolveInside(place, file)
     if (path === undefined) return undefined
     const found = await stat(path, { bigint: true })
     if (!found.isFile()) return undefined
@@ -53,8 +58,10 @@ export function createSkillFiles(clock: Clock, watchBelow: (owner: string, path:
     async list(location) {
       const infos: SkillFileInfo[] = []
       let totalBytes = 0
-      for (const file of await listNames(location, watchBelow)) {
-        const info = await describe(location, file).catch(unlessMissing)
+      const place = await openPlace(location, await boundary())
+      if (place === undefined) throw notFound(location)
+      for (const file of await listNames(location, place, watchBelow)) {
+        const info = await describe(place, file).catch(unlessMissing)
         if (info === undefined) continue
         totalBytes += info.sizeBytes
         if (totalBytes > limits.skillBytesMax) throw tooLarge('the skill', limits.skillBytesMax)
@@ -63,23 +70,34 @@ export function createSkillFiles(clock: Clock, watchBelow: (owner: string, path:
       return infos
     },
     async read(location, file, bytesMax) {
-      const path = await resolveInside(location, file).catch(unlessMissing)
+      const place = await openPlace(location, await boundary()).catch(unlessMissing)
+      const path = place === undefined ? undefined : await resolveInside(place, file).catch(unlessMissing)
       const bytes = path === undefined ? undefined : await readBounded(path, file, bytesMax).catch(unlessMissing)
-      if (bytes === undefined) {
-        throw new AppError('ERR_NOT_FOUND', `file: no such file in skill ${location.name}`, {
-          skill: location.name,
-          file,
-        })
-      }
+      if (bytes === undefined) throw notFound(location, file)
       return bytes
     },
   }
 }
 
-const skillFolder = (location: SkillLocation): string => join(location.root, '.agents', 'skills', location.name)
+const notFound = (location: SkillLocation, file?: string): AppError =>
+  new AppError('ERR_NOT_FOUND', `file: no such file in skill ${location.name}`, {
+    skill: location.name,
+    ...(file === undefined ? {} : { file }),
+  })
+
+const skillFolder = (location: SkillLocation): string => join(location.root, SKILLS_FOLDER, location.name)
+
+/** The real folder of a skill, and what may be touched in it. */
+type Place = Readonly<{ folder: string; boundary: SkillBoundary }>
+
+async function openPlace(location: SkillLocation, boundary: SkillBoundary): Promise<Place | undefined> {
+  const folder = await realpath(skillFolder(location))
+  return boundary.refusalOfSkill(folder) === undefined ? { folder, boundary } : undefined
+}
 
 async function listNames(
   location: SkillLocation,
+  place: Place,
   watchBelow: (owner: string, path: string) => Promise<void>,
 ): Promise<string[]> {
   const top = skillFolder(location)
@@ -87,7 +105,7 @@ async function listNames(
   const folders = ['']
   for (let folder = folders.shift(); folder !== undefined; folder = folders.shift()) {
     if (folder !== '') await watchBelow(top, join(top, folder))
-    const entries = await readdir(join(top, folder), { withFileTypes: true })
+    const entries = await readdir(join(place.folder, folder), { withFileTypes: true })
     for (const entry of entries) {
       if (entry.name.startsWith('.')) continue
       const name = folder === '' ? entry.name : `${folder}/${entry.name}`
@@ -106,13 +124,12 @@ async function listNames(
 }
 
 /** The real path of a file of the skill, or undefined for a name that leads anywhere else. */
-async function resolveInside(location: SkillLocation, file: string): Promise<string | undefined> {
+async function resolveInside({ folder, boundary }: Place, file: string): Promise<string | undefined> {
   const segments = file.split('/')
   const hasForeignSegment = segments.some((segment) => segment === '' || segment === '.' || segment === '..')
   if (hasForeignSegment || file.includes('\0') || file.includes('\\')) return undefined
-  const folder = await realpath(skillFolder(location))
   const path = await realpath(join(folder, ...segments))
-  return path !== folder && isInside(folder, path) ? path : undefined
+  return path !== folder && isInside(folder, path) && !boundary.isProtected(path) ? path : undefined
 }
 
 /** Opens without following a last link or waiting on a pipe, and never reads more than it may. */

@@ -40,7 +40,12 @@ const skill = (root: string, name: string, fields: Record<string, string> = {}):
   write(`${root}/.agents/skills/${name}/SKILL.md`, manifest({ name, description: `About ${name}`, ...fields }))
 
 function open(roots: readonly string[], more: Partial<SkillSourceDeps> = {}) {
-  const source = createSkillSource({ roots: roots.map((root) => join(base, root)), clock: systemClock, ...more })
+  const source = createSkillSource({
+    roots: roots.map((root) => join(base, root)),
+    protectedDirectories: [],
+    clock: systemClock,
+    ...more,
+  })
   closers.push(() => source.close())
   return { source, skills: createSkillService({ source, logger: silentLogger }) }
 }
@@ -130,7 +135,10 @@ describe('listing', () => {
     const { skills } = open(['a'])
     expect((await skills.list()).skills.map(({ name }) => name)).toEqual(['again', 'real'])
     expect((await skills.problems()).map(({ path, reason }) => [path.split('/')[2], reason])).toEqual([
-      ['escape', 'its folder is a link that leaves the skill roots; add the place it points to as a root'],
+      [
+        'escape',
+        'its folder is a link that leaves the skills folders of the roots; link to a skill in .agents/skills of a root',
+      ],
       ['linked-file', 'SKILL.md is a link that leaves its folder'],
     ])
   })
@@ -238,7 +246,7 @@ describe('changes', () => {
     const script = `
       const { createSkillSource } = await import(${JSON.stringify(new URL('./skill-source.ts', import.meta.url).href)})
       const { systemClock } = await import(${JSON.stringify(new URL('../../kernel/clock.ts', import.meta.url).href)})
-      const source = createSkillSource({ roots: [${JSON.stringify(join(base, 'a'))}], clock: systemClock })
+      const source = createSkillSource({ roots: [${JSON.stringify(join(base, 'a'))}], protectedDirectories: [], clock: systemClock })
       source.onChange(() => {})
       console.log((await source.scan()).found.length)`
     const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script])

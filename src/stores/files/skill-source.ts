@@ -6,16 +6,18 @@ import { limits } from '../../contract/limits.ts'
 import type { SkillLocation, SkillProblem, SkillScan, SkillSource } from '../../domains/skills/ports.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { createFolderWatch, type WatchFolder } from './folder-watch.ts'
-import { createSkillFiles, isInside, stampOf } from './skill-files.ts'
+import { findSkillBoundary, isInside, SKILLS_FOLDER, type SkillBoundary } from './skill-boundary.ts'
+import { createSkillFiles, stampOf } from './skill-files.ts'
 
 /** How long a scan is trusted on a call: when folders are watched (in case a file system loses events), and when not. */
 const WATCHED_AGE_MS = 30_000
 const UNWATCHED_AGE_MS = 2_000
-const SKILLS_FOLDER = join('.agents', 'skills')
 
 export type SkillSourceDeps = Readonly<{
   /** Folders that may hold `.agents/skills`; the first one wins. Missing ones are fine and may appear later. */
   roots: readonly string[]
+  /** Directories of which nothing but their own `.agents/skills` is ever touched, wherever links lead. */
+  protectedDirectories: readonly string[]
   clock: Clock
   /** The system's folder watch, unless a test stands in for a system without one. */
   watch?: WatchFolder
@@ -30,7 +32,11 @@ export type SkillSourceDeps = Readonly<{
  */
 export function createSkillSource(deps: SkillSourceDeps): SkillSource {
   const folders = createFolderWatch(deps.watch ?? watchFolder)
-  const files = createSkillFiles(deps.clock, folders.watchBelow)
+  const files = createSkillFiles({
+    clock: deps.clock,
+    watchBelow: folders.watchBelow,
+    boundary: () => findSkillBoundary(deps.roots, deps.protectedDirectories),
+  })
   let last: { scan: SkillScan; signature: string; folders: string; revision: number; atMs: number } | undefined
   let underWay: Promise<SkillScan> | undefined
 
@@ -87,11 +93,12 @@ type Watch = (path: string) => Promise<void>
 async function scanRoots(deps: SkillSourceDeps, watch: Watch): Promise<SkillScan> {
   const resolved = await Promise.all(deps.roots.map((root) => realpath(root).catch(() => undefined)))
   const realRoots = resolved.filter((root) => root !== undefined)
+  const boundary = await findSkillBoundary(deps.roots, deps.protectedDirectories)
   const found: SkillLocation[] = []
   const problems: SkillProblem[] = []
   for (const root of new Set(realRoots)) {
-    const names = await listSkillFolders(root, watch, problems)
-    const looked = await Promise.all(names.map((name) => locate(root, name, { realRoots, watch, clock: deps.clock })))
+    const names = await listSkillFolders(root, { boundary, watch }, problems)
+    const looked = await Promise.all(names.map((name) => locate(root, name, { boundary, watch, clock: deps.clock })))
     for (const result of looked) {
       if (result === undefined) continue
       if ('stamp' in result) found.push(result)
@@ -101,9 +108,18 @@ async function scanRoots(deps: SkillSourceDeps, watch: Watch): Promise<SkillScan
   return { found, problems }
 }
 
-async function listSkillFolders(root: string, watch: Watch, problems: SkillProblem[]): Promise<string[]> {
+async function listSkillFolders(
+  root: string,
+  { boundary, watch }: Readonly<{ boundary: SkillBoundary; watch: Watch }>,
+  problems: SkillProblem[],
+): Promise<string[]> {
   const folder = join(root, SKILLS_FOLDER)
   try {
+    const refusal = boundary.refusalOfSkillsFolder(await realpath(folder))
+    if (refusal !== undefined) {
+      problems.push({ path: toPortable(SKILLS_FOLDER), reason: refusal })
+      return []
+    }
     await watch(folder)
     const entries = await readdir(folder, { withFileTypes: true })
     const names = entries
@@ -128,7 +144,7 @@ async function listSkillFolders(root: string, watch: Watch, problems: SkillProbl
 async function locate(
   root: string,
   name: string,
-  within: Readonly<{ realRoots: readonly string[]; watch: Watch; clock: Clock }>,
+  within: Readonly<{ boundary: SkillBoundary; watch: Watch; clock: Clock }>,
 ): Promise<SkillLocation | SkillProblem | undefined> {
   const folder = join(root, SKILLS_FOLDER, name)
   const path = toPortable(join(SKILLS_FOLDER, name, 'SKILL.md'))
@@ -140,9 +156,8 @@ async function locate(
   }
   try {
     const realFolder = await realpath(folder)
-    if (!within.realRoots.some((allowed) => isInside(allowed, realFolder))) {
-      return { path, reason: 'its folder is a link that leaves the skill roots; add the place it points to as a root' }
-    }
+    const refusal = within.boundary.refusalOfSkill(realFolder)
+    if (refusal !== undefined) return { path, reason: refusal }
     await within.watch(folder)
     const manifest = join(folder, 'SKILL.md')
     if (!isInside(realFolder, await realpath(manifest))) {

@@ -73,7 +73,7 @@ const projects = statement<{ tenant: string }>('fsck-source.projects')((db, arg)
   db.selectFrom('projects').selectAll().where('tenant', '=', arg('tenant')).orderBy('slug'),
 )
 
-export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore, 'read'>): FsckSource {
+export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore, 'read' | 'tenants'>): FsckSource {
   const session = sessionOf(unit)
 
   async function* pages<Row>(
@@ -91,7 +91,8 @@ export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore,
 
   return {
     async *tenants() {
-      for (const row of await session.all(tenants, {})) yield row.tenant
+      const stored = (await session.all(tenants, {})).map((row) => row.tenant)
+      yield* new Set([...stored, ...(await checkpoints.tenants())])
     },
     async head(tenant) {
       const row = await session.get(head, { tenant })

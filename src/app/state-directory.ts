@@ -1,0 +1,13 @@
+import { join } from 'node:path'
+import { sha256Hex } from '../kernel/hash.ts'
+import type { Config } from './config.ts'
+
+/**
+ * Where the files that belong to one store are: its log key and its checkpoints. A database elsewhere has a folder of its
+ * own, so that one data directory used with several stores never mixes their logs.
+ */
+export function stateDirectory(config: Config): string {
+  if (config.database_url === undefined) return config.data_dir
+  const { host, pathname } = new URL(config.database_url.reveal())
+  return join(config.data_dir, `postgres-${sha256Hex(`${host}${pathname}`).slice(0, 12)}`)
+}

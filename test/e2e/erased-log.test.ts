@@ -1,0 +1,28 @@
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterAll, expect, it } from 'vitest'
+import { newDataDir } from '../support/real-server.ts'
+import { runCastellan } from '../support/run-castellan.ts'
+
+/** Whoever can write the database can empty it; what stands beside it must still tell. */
+const dataDir = newDataDir()
+afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
+const run = (...args: string[]) => runCastellan([...args, '--data-dir', dataDir])
+
+it('a log that was erased whole is missed by verify, and a key without its log begins no other', async () => {
+  expect((await run('call', 'task_create', 'title=one', 'project=p')).code).toBe(0)
+  expect((await run('verify')).code).toBe(0)
+  const database = new DatabaseSync(join(dataDir, 'castellan.db'))
+  for (const table of ['log_entries', 'log_heads', 'tasks', 'projects']) database.exec(`DELETE FROM ${table}`)
+  database.close()
+  const verified = await run('verify')
+  expect(verified.code).toBe(5)
+  expect(verified.stdout).toContain('checkpoint.ahead')
+  expect((await run('doctor')).code).not.toBe(0)
+
+  for (const suffix of ['', '-wal', '-shm']) rmSync(join(dataDir, `castellan.db${suffix}`), { force: true })
+  const begun = await run('call', 'server_ping')
+  expect(begun.code).not.toBe(0)
+  expect(begun.stderr).toContain('log-key.json')
+})
