@@ -10,7 +10,7 @@ export type EffectRecord = Readonly<{
   kind: string
   subject?: string
   hash?: string
-  body: Readonly<Record<string, Json>>
+  body: Readonly<Record<string, Json | undefined>>
   /** The canonical JSON of `body`, from a maker that had to write it anyway. */
   bodyText?: string
 }>

@@ -21,8 +21,12 @@ export const limits = {
   /** The longest time a read record waits before it is committed. */
   readRecordDelayMs: 50,
   toolListPageSize: 200,
+  /** HTTP sessions over all identities, and of one; past either, an idle one is ended to make room. */
   httpSessionsMax: 1_000,
+  httpSessionsPerIdentityMax: 100,
   httpSessionIdleMs: 30 * 60_000,
+  /** A session in which nothing came after `initialize`. */
+  httpSessionUnusedMs: 60_000,
   /** Request line and headers of one HTTP request. */
   httpHeaderBytesMax: 16 * 1024,
   /** Time that a client has to send all headers, and the whole request; a slower one is answered 408. */

@@ -23,7 +23,17 @@ export type AuthenticationDeps = Readonly<{
 /** Answers at once for the local owner: the busiest caller costs no promise. Throws or rejects with ERR_UNAUTHENTICATED. */
 export type Authenticate = (req: IncomingMessage) => Principal | Promise<Principal>
 
-const FORWARDING_HEADERS = ['forwarded', 'x-forwarded-for', 'x-real-ip'] as const
+/** What proxies, tunnels and content networks add; any one of them says that somebody else is asking. */
+const FORWARDING_HEADERS = [
+  'forwarded',
+  'via',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'x-real-ip',
+  'cf-connecting-ip',
+  'true-client-ip',
+] as const
 const BEARER = /^Bearer +([^\s]+) *$/i
 
 export function createAuthenticate(deps: AuthenticationDeps): Authenticate {
@@ -49,7 +59,8 @@ export function createAuthenticate(deps: AuthenticationDeps): Authenticate {
 /** A local proxy speaks for someone else; its headers can only take the owner's rights away, never give any. */
 function isLocal(req: IncomingMessage): boolean {
   if (!isLoopbackAddress(peerAddressOf(req.socket))) return false
-  return !FORWARDING_HEADERS.some((name) => req.headers[name] !== undefined)
+  for (const name of FORWARDING_HEADERS) if (req.headers[name] !== undefined) return false
+  return true
 }
 
 function tokenOf(authorization: string | undefined, apiKey: string | string[] | undefined): string {

@@ -5,12 +5,12 @@ import { AppError } from '../contract/app-error.ts'
 /**
  * The defence against a web page that reaches this server through the user's browser (DNS rebinding, cross-site calls).
  *
- * 1. Host must be a loopback name, the address that the connection came in on, or one of the allowed names. Only where
+ * 1. Host must be there once and be a loopback name, the address that the connection came in on, or one of the allowed names. Only where
  *    keys are demanded and no names are configured is any Host accepted: there a page has no rights to borrow.
  * 2. Origin, when there is one, must be on a loopback name, be the page of this very server, or be configured.
  */
 export type RequestCheck = Readonly<{
-  /** Throws ERR_HOST_REFUSED or ERR_ORIGIN_REFUSED. Answers the origin to which the response may be shown. */
+  /** Throws ERR_INVALID_INPUT, ERR_HOST_REFUSED or ERR_ORIGIN_REFUSED. Answers the origin to which the response may be shown. */
   check(req: IncomingMessage, requireKeys: boolean): string | undefined
 }>
 
@@ -19,6 +19,7 @@ type Authority = Readonly<{ name: string; port: string }>
 const AUTHORITY = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9]([a-z0-9._-]{0,252}[a-z0-9])?)(?::([0-9]{1,5}))?$/
 const LOOPBACK_NAMES: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
 const REMEMBERED_MAX = 64
+const HOST = 'host'
 
 /** The parts of a Host header; undefined for anything that is not plainly a name or an address with a port. */
 export function parseAuthority(text: string): Authority | undefined {
@@ -45,6 +46,7 @@ export function createRequestCheck(
   }
 
   function requireHost(req: IncomingMessage, requireKeys: boolean): void {
+    requireOneHost(req.rawHeaders)
     const { host } = req.headers
     if (host !== undefined && isNamedHost(host)) return
     if (requireKeys && allowedHosts.size === 0) return
@@ -76,6 +78,19 @@ export function createRequestCheck(
         { header: 'Origin' },
       )
     },
+  }
+}
+
+/** node:http keeps the first of two, and a proxy in front may have judged the other. */
+function requireOneHost(rawHeaders: readonly string[]): void {
+  let isSeen = false
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]!
+    if (name.length !== HOST.length || name.toLowerCase() !== HOST) continue
+    if (isSeen) {
+      throw new AppError('ERR_INVALID_INPUT', 'Host: must be sent once.', { field: 'Host', constraint: 'one header' })
+    }
+    isSeen = true
   }
 }
 

@@ -25,6 +25,10 @@ beforeAll(async () => {
 })
 afterAll(() => peer.close())
 
+const forwardingHeaders = [
+  ...['forwarded', 'via', 'x-real-ip', 'cf-connecting-ip', 'true-client-ip'],
+  ...['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto'],
+]
 const initialize = JSON.stringify({
   jsonrpc: '2.0',
   id: 0,
@@ -72,10 +76,18 @@ describe('Host and Origin', () => {
     expect((await sendRaw(served, ['GET /health HTTP/1.1', `Host: ${host}`])).status).toBe(403)
   })
 
-  it('judges the first Host of two, and none at all', async () => {
-    expect((await sendRaw(served, ['GET /health HTTP/1.1', 'Host: evil.example', 'Host: localhost'])).status).not.toBe(
-      200,
-    )
+  it.each([
+    ['evil.example', 'localhost'],
+    ['localhost', 'evil.example'],
+    ['localhost', 'localhost'],
+  ])('refuses the two Hosts %s and %s, also where any one is accepted', async (one, two) => {
+    for (const at of [served, keyed]) {
+      const reply = await sendRaw(at, ['GET /health HTTP/1.1', `Host: ${one}`, `HOST: ${two}`])
+      expect(reply.status).toBe(400)
+    }
+  })
+
+  it('refuses a request without Host', async () => {
     expect((await sendRaw(served, ['GET /health HTTP/1.0'])).status).toBe(403)
   })
 
@@ -191,13 +203,21 @@ describe('who asks', () => {
     for (const path of ['/', '/health', '/openapi.json']) expect((await send(keyed, path)).status).toBe(200)
   })
 
-  it.each(['x-forwarded-for', 'x-real-ip', 'forwarded'])(
-    'is not the owner behind a proxy that sends %s',
-    async (name) => {
-      expect((await post(served, 'server_ping', {}, { [name]: '127.0.0.1' })).status).toBe(401)
-      expect((await post(served, 'server_ping', {}, { [name]: '10.0.0.1', ...bearer(memberKey) })).status).toBe(200)
-    },
-  )
+  it.each(forwardingHeaders)('is not the owner behind a proxy that sends %s', async (name) => {
+    expect((await post(served, 'server_ping', {}, { [name]: '127.0.0.1' })).status).toBe(401)
+    expect((await post(served, 'server_ping', {}, { [name]: '10.0.0.1', ...bearer(memberKey) })).status).toBe(200)
+  })
+
+  it('is told on the welcome page how to send the key, where one is demanded', async () => {
+    for (const accept of ['text/plain', 'text/html']) {
+      const open = await send(served, '/', { headers: { accept } })
+      const demanding = await send(keyed, '/', { headers: { accept } })
+      const lines = (text: string) => text.split('\n').filter((line) => /claude mcp add|curl/.test(line))
+      expect(lines(demanding.text)).toHaveLength(2)
+      for (const line of lines(demanding.text)) expect(line).toContain('Authorization: Bearer cst_')
+      for (const line of lines(open.text)) expect(line).not.toContain('Authorization')
+    }
+  })
 
   it('may do what the key may', async () => {
     const denied = await post(served, 'task_create', { title: 'No', project: 'p' }, bearer(readerKey))

@@ -6,7 +6,7 @@ import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { Authenticate } from './authenticate.ts'
 import { answerOptions } from './cors.ts'
 import { parseAuthority } from './host-check.ts'
-import { relayExposure } from './peer-address.ts'
+import { relayExposure, relayRequiresKeys } from './peer-address.ts'
 import type { ViewOfUrl } from './request-view.ts'
 import { sendError, sendJson, sendText } from './send.ts'
 import { toHttpError } from './to-http-error.ts'
@@ -22,6 +22,7 @@ export type RoutesDeps = Readonly<{
   health(): Promise<HealthFacts>
   authenticate: Authenticate
   viewOfUrl: ViewOfUrl
+  requireKeys: boolean
   version: string
   logger: Logger
   random: Random
@@ -49,7 +50,7 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
 
   // The first three need no key: they say nothing about anybody's data.
   const exact: ReadonlyMap<string, Route> = new Map<string, Route>([
-    ['/', { methods: READ, serve: (exchange) => welcome(exchange, deps.version) }],
+    ['/', { methods: READ, serve: (exchange) => welcome(exchange, deps) }],
     ['/health', { methods: READ, serve: ({ res }) => health(res, deps) }],
     [
       '/openapi.json',
@@ -110,10 +111,10 @@ async function health(res: ServerResponse, { health, version, logger }: RoutesDe
   sendJson(res, isUsable ? 200 : 503, JSON.stringify({ status, version, mode }))
 }
 
-function welcome({ req, res }: Exchange, version: string): void {
+function welcome({ req, res }: Exchange, { version, requireKeys }: RoutesDeps): void {
   const host = req.headers.host ?? ''
   const origin = parseAuthority(host) === undefined ? '' : `http://${host.toLowerCase()}`
-  const facts = { origin, version }
+  const facts = { origin, version, needsKey: requireKeys || relayRequiresKeys(req.socket) }
   if (req.headers.accept?.includes('text/html') === true) {
     const headers = { 'content-security-policy': WELCOME_POLICY, vary: 'Accept, Origin' }
     sendText(res, 200, 'text/html; charset=utf-8', welcomeHtml(facts), headers)

@@ -1,14 +1,20 @@
+export type WelcomeFacts = Readonly<{ origin: string; version: string; needsKey: boolean }>
+
+const KEY_HEADER = 'Authorization: Bearer cst_…'
+
 /** What someone sees who opens the address in a browser or with curl. `origin` is safe to print: it was parsed. */
-export function welcomeText({ origin, version }: Readonly<{ origin: string; version: string }>): string {
+export function welcomeText({ origin, version, needsKey }: WelcomeFacts): string {
+  const forClient = needsKey ? ` --header "${KEY_HEADER}"` : ''
+  const forCurl = needsKey ? ` -H '${KEY_HEADER}'` : ''
   return `Castellan ${version}: one server for people who run AI agents.
 
 Connect an MCP client (Streamable HTTP):
   ${origin}/mcp
   ${origin}/mcp?tools=full        every tool in the list; the default is a small set with search_tools and run_tool
-  claude mcp add --transport http castellan ${origin}/mcp
+  claude mcp add --transport http castellan ${origin}/mcp${forClient}
 
 Call a tool without MCP:
-  curl -X POST ${origin}/v1/tools/server_ping -H 'content-type: application/json' -d '{}'
+  curl -X POST ${origin}/v1/tools/server_ping${forCurl} -H 'content-type: application/json' -d '{}'
 
 Addresses:
   GET  /health             whether the server is well
@@ -16,15 +22,20 @@ Addresses:
   POST /v1/tools/{name}    call one; the body is its arguments
   GET  /openapi.json       all of this as OpenAPI 3.1
 
-From this machine no key is needed, unless the server demands one. From elsewhere, send an API key as
-"Authorization: Bearer cst_…"; castellan keys create makes one.
+${
+  needsKey
+    ? `This port demands an API key: send it with every request to /mcp and /v1 as
+"${KEY_HEADER}"; castellan keys create makes one.`
+    : `From this machine no key is needed. From elsewhere, send an API key as
+"${KEY_HEADER}"; castellan keys create makes one.`
+}
 `
 }
 
 const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
 const escapeHtml = (text: string): string => text.replace(/[&<>"]/g, (char) => entities[char]!)
 
-export function welcomeHtml(facts: Readonly<{ origin: string; version: string }>): string {
+export function welcomeHtml(facts: WelcomeFacts): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Castellan</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">

@@ -227,6 +227,19 @@ describe('a session', () => {
     expect((await peer.send(toolCall('ping'))).status).toBe(400)
   })
 
+  it.each([
+    ['no params', undefined, 'params: missing'],
+    ['no client', { protocolVersion: '2025-11-25', capabilities: {} }, 'params.clientInfo: missing'],
+    ['a revision that is no text', { ...initialize.params, protocolVersion: 7 }, 'params.protocolVersion: '],
+    ['a bad capability', { ...initialize.params, capabilities: { roots: 3 } }, 'params.capabilities.roots: '],
+  ])('says what is wrong with an initialize with %s', async (_, params, reason) => {
+    const peer = await createPeer()
+    const { status, messages } = await peer.send({ ...initialize, id: 'i', params })
+    expect(status).toBe(400)
+    expect(messages[0]).toMatchObject({ id: 'i', error: { code: -32602, message: expect.stringContaining(reason) } })
+    expect(messages[0]!.error!.message).toMatch(/^Invalid params of initialize: [^{[]+$/)
+  })
+
   it('refuses an unknown revision in the header and a client that takes no events', async () => {
     const peer = await createPeer()
     const session = await peer.openSession()
@@ -280,16 +293,6 @@ describe('the end of a session', () => {
     expect((await peer.send(toolCall('ping'), idle)).status).toBe(404)
     expect((await peer.send(toolCall('ping'), listening)).status).toBe(200)
     req.destroy()
-  })
-
-  it('makes room for others when there are too many', async () => {
-    const peer = await createPeer()
-    for (let opened = 0; opened < limits.httpSessionsMax; opened++) await peer.send(initialize)
-    const refused = await peer.send(initialize)
-    expect(refused.status).toBe(503)
-    expect(refused.headers.get('retry-after')).not.toBeNull()
-    peer.clock.ms += limits.httpSessionIdleMs + 1
-    expect((await peer.send(initialize)).status).toBe(200)
   })
 })
 

@@ -29,6 +29,7 @@ import type { ListKind } from './door-extension.ts'
 import { exposureOfUrl } from './exposure.ts'
 import { sendJson, serveHttpCall } from './http-call.ts'
 import { createHttpSessions, type HttpSession, type HttpSessions, identityOf } from './http-sessions.ts'
+import { initializeProblem } from './initialize-problem.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
 import { readBody, sendWebResponse, webRequestOf } from './web-bridge.ts'
 import { jsonRpcCodes, MODERN_REVISION, type RequestId, type Wire } from './wire.ts'
@@ -225,11 +226,19 @@ export class HttpDoor {
   }
 
   #postToSession(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, body: unknown): void {
+    const id = isRecord(body) && isRequestId(body['id']) ? body['id'] : null
+    if (id !== null && isRecord(body) && body['method'] === 'initialize') {
+      const problem = initializeProblem(body['params'])
+      if (problem !== undefined) {
+        this.#refuse(res, 400, jsonRpcCodes.invalidParams, problem, id)
+        return
+      }
+    }
     if (headerOf(req, 'mcp-session-id') === undefined && isInitializeRequest(body)) {
-      this.#throughSdk(req, res, (request) => this.#openSession(request, caller, body))
+      this.#throughSdk(req, res, (request) => this.#openSession(request, res, caller, id, body))
       return
     }
-    const session = this.#sessionOr404(req, res, caller, isRecord(body) && isRequestId(body['id']) ? body['id'] : null)
+    const session = this.#sessionOr404(req, res, caller, id)
     if (session === undefined) return
     const cancelled = cancelledRequest(body)
     const pending = cancelled === undefined ? undefined : session.callsById.get(cancelled.requestId)
@@ -238,22 +247,26 @@ export class HttpDoor {
       res.writeHead(202).end()
       return
     }
+    this.#sessions.hold(session, res)
     this.#throughSdk(req, res, (request) => session.transport.handleRequest(request, { parsedBody: body }))
   }
 
   async #openSession(
     request: Request,
+    res: ServerResponse,
     caller: ResolvedCaller,
+    id: RequestId | null,
     body: { params: { clientInfo: { name: string } } },
   ): Promise<Response> {
     const session = await this.#sessions.open(toolCaller(caller, body.params.clientInfo.name))
     if (session === undefined) {
       const reason = 'Too many sessions. Try again later, or end one with DELETE.'
-      return new Response(this.#deps.wire.errorResponse(null, SERVER_ERROR, reason), {
+      return new Response(this.#deps.wire.errorResponse(id, SERVER_ERROR, reason), {
         status: 503,
         headers: { 'content-type': 'application/json', 'retry-after': RETRY_AFTER_SECONDS },
       })
     }
+    this.#sessions.hold(session, res)
     const response = await session.transport.handleRequest(request, { parsedBody: body })
     if (!response.ok) this.#sessions.end(session)
     return response
@@ -279,13 +292,7 @@ export class HttpDoor {
   #getOrDelete(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller): void {
     const session = this.#sessionOr404(req, res, caller, null)
     if (session === undefined) return
-    if (req.method === 'GET') {
-      session.streams++
-      res.once('close', () => {
-        session.streams--
-        session.lastUsedMs = this.#deps.clock.monotonicMs()
-      })
-    }
+    this.#sessions.hold(session, res)
     this.#throughSdk(req, res, (request) => session.transport.handleRequest(request))
   }
 }

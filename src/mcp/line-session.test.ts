@@ -28,6 +28,21 @@ describe('the handshake', () => {
     },
   )
 
+  it('names the field of a bad initialize, and takes a good one after it', async () => {
+    const peer = createLinePeer()
+    const client = { name: 'test', version: '1' }
+    const missing = await peer.request('initialize', { protocolVersion: '2025-11-25', clientInfo: client })
+    expect(missing.error).toEqual({
+      code: -32602,
+      message: 'Invalid params of initialize: params.capabilities: missing',
+    })
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { ...client, version: 2 } }
+    const wrong = await peer.request('initialize', params)
+    expect(wrong.error?.code).toBe(-32602)
+    expect(wrong.error?.message).toMatch(/^Invalid params of initialize: params\.clientInfo\.version: [^{[]+$/)
+    expect((await peer.initialize()).result).toHaveProperty('protocolVersion')
+  })
+
   it('serves the stateless revision without a handshake', async () => {
     const peer = createLinePeer()
     const discovered = await peer.request('server/discover', { _meta: modernMeta })

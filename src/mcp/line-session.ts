@@ -25,6 +25,7 @@ import {
 } from './call-request.ts'
 import { needsSafeNames } from './client-names.ts'
 import type { ListKind } from './door-extension.ts'
+import { initializeProblem } from './initialize-problem.ts'
 import type { OversizedLine } from './line-splitter.ts'
 import type { LineTransport } from './line-transport.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
@@ -207,7 +208,7 @@ export class LineConnection {
       this.#transport.send(this.#deps.wire.errorResponse(id, jsonRpcCodes.invalidRequest, reason))
       return
     }
-    if (this.#refusesRevision(message)) return
+    if (this.#refusesRevision(message) || this.#refusesInitialize(message)) return
     if ('method' in message) this.#notePhase(message)
     if (isJSONRPCRequest(message) && message.method !== 'subscriptions/listen') this.#sdkRequests.add(message.id)
     const cancelled = cancelledRequest(message)
@@ -222,6 +223,17 @@ export class LineConnection {
     if (typeof requested !== 'string' || requested === MODERN_REVISION) return false
     const error = new UnsupportedProtocolVersionError({ supported: [MODERN_REVISION], requested })
     this.#reply(message.id, this.#deps.wire.errorResponse(message.id, error.code, error.message, error.data))
+    return true
+  }
+
+  /** The SDK would refuse it too, but with the output of its schema library as the reason. */
+  #refusesInitialize(message: JSONRPCMessage): boolean {
+    if (!isJSONRPCRequest(message) || message.method !== 'initialize' || this.#phase === 'modern') return false
+    const meta = metaOf(message)
+    if (meta !== undefined && PROTOCOL_VERSION_META_KEY in meta) return false
+    const problem = initializeProblem(message.params)
+    if (problem === undefined) return false
+    this.#reply(message.id, this.#deps.wire.errorResponse(message.id, jsonRpcCodes.invalidParams, problem))
     return true
   }
 

@@ -1,5 +1,6 @@
 import { ProtocolError, ProtocolErrorCode, type Resource } from '@modelcontextprotocol/server'
 import { DIRECTORY_MIME_TYPE, SKILL_LIMITS, type Skill, skillEntry } from '@modelcontextprotocol/server/ext/skills'
+import { isPermitted } from '../contract/permissions.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { Logger } from '../kernel/logger.ts'
@@ -9,7 +10,8 @@ import type { SkillSource, SkillSummary } from './skill-source.ts'
  * The skills of a tenant as the skills extension publishes them.
  * 1. An entry names every file of its skill with size and digest; a file is served only while its bytes still match.
  * 2. A skill that breaks the extension's rules is left out and logged; the others are served.
- * 3. The entries are built once and kept until the source says that something changed.
+ * 3. A principal without skill:read has none: what is kept for its tenant is not shown to it, nor replaced by it.
+ * 4. The entries are built once and kept until the source says that something changed.
  */
 export type SkillFile = Readonly<{ skill: string; path: string; digest: string; size: number; mimeType: string }>
 
@@ -29,12 +31,14 @@ export type SkillCatalog = Readonly<{
 }>
 
 const TENANTS_MAX = 64
+const noSkills: SkillSnapshot = { skills: [], byUri: new Map(), files: new Map(), directories: new Map() }
 
 export function createSkillCatalog(deps: { source: SkillSource; logger: Logger }): SkillCatalog {
   const { source, logger } = deps
   const snapshots = new Map<TenantId, Promise<SkillSnapshot>>()
 
-  function snapshot(principal: Principal): Promise<SkillSnapshot> {
+  async function snapshot(principal: Principal): Promise<SkillSnapshot> {
+    if (!isPermitted(principal, 'skill:read')) return noSkills
     let known = snapshots.get(principal.tenant)
     if (known === undefined) {
       known = build(source, logger, principal)

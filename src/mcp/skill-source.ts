@@ -8,7 +8,7 @@ import type { Principal } from '../contract/principal.ts'
 export type SkillSummary = Readonly<{ name: string; description: string; files: readonly string[] }>
 
 export type SkillSource = Readonly<{
-  /** Every skill this principal may use. May depend on the principal's tenant, on nothing else of it. */
+  /** Every skill this principal may use. May depend on its tenant and on skill:read, on nothing else of it. */
   list(principal: Principal): Promise<readonly SkillSummary[]>
   /** The bytes of one file, or `undefined` when the skill or the file is gone. */
   read(principal: Principal, skill: string, path: string): Promise<Uint8Array | undefined>

@@ -5,6 +5,8 @@ import { thoughtTypes } from '../domains/trail/ports.ts'
 
 /** Parameters and fields that recur, each with its rule and the words a model reads, written once. */
 const text = (max: number) => z.string().min(1).max(max)
+const visibleText = (max: number) =>
+  text(max).refine((value) => /\S/.test(value), 'must contain a character that is not white space')
 
 export const params = {
   taskId: text(64).describe('Task id, such as T-0042.'),
@@ -16,7 +18,7 @@ export const params = {
       'must be a slug: 1–64 of a–z, 0–9, dot, dash or underscore, beginning with a letter or digit',
     )
     .describe('Project slug, such as "castellan".'),
-  title: text(256).describe('Short title of the task.'),
+  title: visibleText(256).describe('Short title of the task.'),
   description: z.string().max(8000).describe('Body in Markdown.'),
   status: z.enum(taskStatuses),
   priority: z.enum(taskPriorities),
@@ -25,6 +27,7 @@ export const params = {
   assignee: text(256).describe('Agent or user who does the task.'),
   dependsOn: z.array(text(64)).max(100).describe('Ids of the tasks that must be finished before this one.'),
   thoughtType: z.enum(thoughtTypes),
+  thoughtContent: visibleText(5000).describe('What was decided or found, and why.'),
   isoTime: z
     .string()
     .max(40)

@@ -79,7 +79,14 @@ describe('an export', () => {
       stderr: expect.stringContaining('--key is missing'),
     })
     expect(await run('verify', 'log.jsonl', '--key', 'not a key+')).toMatchObject({ code: 2 })
-    expect(await run('verify', 'log.jsonl', '--key', 'none.key')).toMatchObject({ code: 3 })
+    expect(await run('verify', 'log.jsonl', '--key', 'none.key')).toMatchObject({
+      code: 3,
+      stderr: expect.stringMatching(/^error: --key: 'none\.key' is neither a verifier key .* nor a file/),
+    })
+    expect(await run('verify', 'none.jsonl')).toMatchObject({
+      code: 3,
+      stderr: expect.stringMatching(/^error: Cannot read none\.jsonl/),
+    })
     expect(await run('verify', 'none.jsonl', '--key', key)).toMatchObject({ code: 3 })
   })
 
@@ -116,6 +123,14 @@ describe('proofs', () => {
       expect((await run('verify', 'later.jsonl', '--key', key, '--checkpoint', checkpoint)).code).toBe(0)
     }
     expect((await run('verify', 'log.jsonl', '--key', key, '--checkpoint', 'kept.checkpoint')).code).toBe(5)
+  })
+
+  test('of growth from what is no checkpoint are refused by the name of the field', async () => {
+    const refused = await run('call', 'log_consistency_proof', 'old_checkpoint=foo', '--data-dir', dataDir, '--json')
+    expect([refused.code, JSON.parse(refused.stderr)]).toEqual([
+      2,
+      { error: expect.objectContaining({ message: expect.stringMatching(/^'old_checkpoint' must be a checkpoint /) }) },
+    ])
   })
 
   test('that were changed do not', async () => {

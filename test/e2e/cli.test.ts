@@ -99,7 +99,34 @@ describe('exit codes', () => {
   })
 })
 
+describe('arguments of a call', () => {
+  test.each([
+    [['estimate_hours=1e400'], 'estimate_hours'],
+    [['--args', '{"estimate_hours":-1e999}'], 'estimate_hours'],
+    [['--args', '{"labels":["a",{"deep":1e400}]}'], 'labels.1.deep'],
+    [['__proto__=1'], '__proto__'],
+  ])('%j is refused by name, not left out', async (args, field) => {
+    const refused = await call('task_create', 'title=x', 'project=p', ...args)
+    expect(refused.code).toBe(2)
+    expect(errorOf(refused)).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field } })
+    expect(errorOf(refused).message).toContain(`'${field}'`)
+  })
+})
+
 describe('JSON', () => {
+  test('shows characters that a terminal would obey as escapes, and is the same JSON', async () => {
+    const title = 'a\u007f\u0085\u009b31m\u200e\u200f\u202a\u202e\u2066\u2069 é😀'
+    const created = await call('task_create', '--args', JSON.stringify({ title, project: 'p' }))
+    const { task_id } = JSON.parse(created.stdout) as { task_id: string }
+    for (const flags of [[], ['--json']]) {
+      const { stdout } = await onState(['call', 'task_get', `task_id=${task_id}`, ...flags])
+      expect(stdout).not.toMatch(/[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/)
+      expect(stdout).toContain('\\u202e')
+      expect(stdout).toContain('é😀')
+      expect((JSON.parse(stdout) as { title: string }).title).toBe(title)
+    }
+  })
+
   test('is what every command prints that is asked for it, and nothing else', async () => {
     await call('task_create', 'title=x', 'project=p')
     const log = join(home, 'json.jsonl')

@@ -92,6 +92,7 @@ describe('task_create', () => {
     ['no title', { title: undefined }, 'title'],
     ['null as title', { title: null }, 'title'],
     ['an empty title', { title: '' }, 'title'],
+    ['a title of white space only', { title: ' \t\u00a0' }, 'title'],
     ['a title of 257 characters', { title: 'a'.repeat(257) }, 'title'],
     ['a number as title', { title: 7 }, 'title'],
     ['a description of 8001 characters', { description: 'd'.repeat(8001) }, 'description'],

@@ -246,9 +246,12 @@ describe('arguments', () => {
     expect(messageOf('thing_read', {}, 'aegis')).toBe(words)
   })
 
-  it('are bounded: no U+0000, no endless nesting', () => {
+  it('are bounded: no U+0000, no __proto__, no endless nesting', () => {
     expect(() => requirePlainJson({ a: { b: ['x\u0000'] } })).toThrow("'a.b.0' must not contain the character U+0000")
     expect(() => requirePlainJson({ a: { 'x\u0000': 1 } })).toThrow('U+0000')
+    expect(() => requirePlainJson(JSON.parse('{"a":[{"__proto__":1}]}'))).toThrow("'a.0.__proto__' is a name that")
+    expect(() => requirePlainJson(JSON.parse('{"__proto__":{}}'))).toThrow("'__proto__' is a name that")
+    expect(() => requirePlainJson({ proto: '__proto__' })).not.toThrow()
     const nested = (levels: number): unknown => (levels === 0 ? 1 : { a: nested(levels - 1) })
     expect(() => requirePlainJson(nested(32))).not.toThrow()
     expect(() => requirePlainJson(nested(33))).toThrow('nested more than 32 levels deep')

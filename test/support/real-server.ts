@@ -24,14 +24,20 @@ export function newDataDir(): string {
 
 /** The program as people start it, on a free port, and on a data directory of its own if none is given. */
 export async function startRealServer(
-  options: { env?: Record<string, string>; args?: readonly string[]; dataDir?: string } = {},
+  options: {
+    env?: Record<string, string>
+    args?: readonly string[]
+    dataDir?: string
+    /** The data directory, unless another is given. */
+    workingDirectory?: string
+  } = {},
 ): Promise<RealServer> {
   const dataDir = options.dataDir ?? newDataDir()
   if (options.dataDir === undefined) writeSkills(dataDir)
   const args = ['serve', '--port', '0', '--json', '--data-dir', dataDir, ...(options.args ?? [])]
   const child = spawn(castellan, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
-    cwd: dataDir,
+    cwd: options.workingDirectory ?? dataDir,
     env: { ...process.env, CASTELLAN_LOG_LEVEL: 'warn', ...options.env },
   })
   const ended = once(child, 'exit').then(([code, signal]) => (signal ?? code) as number | NodeJS.Signals)

@@ -41,9 +41,28 @@ async function readArguments(context: CommandContext): Promise<Record<string, un
         field: 'key=value',
       })
     }
-    args[pair.slice(0, split)] = parseValue(pair.slice(split + 1))
+    // Not by assignment: that would lose a key named __proto__ instead of having it refused.
+    const value = parseValue(pair.slice(split + 1))
+    Object.defineProperty(args, pair.slice(0, split), { value, enumerable: true, configurable: true, writable: true })
   }
+  requireFiniteNumbers(args)
   return args
+}
+
+/** JSON can write numbers that are too large to hold; sent on, they would become null and count as left out. */
+function requireFiniteNumbers(args: Record<string, unknown>): void {
+  const waiting: [path: string, value: unknown][] = Object.entries(args)
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    const [path, value] = next
+    if (typeof value === 'number' && !Number.isFinite(value)) {
+      throw new AppError('ERR_INVALID_INPUT', `'${path}' is a number that is too large. Use a smaller one.`, {
+        field: path,
+        constraint: 'finite number',
+      })
+    }
+    if (typeof value !== 'object' || value === null) continue
+    for (const [key, inner] of Object.entries(value)) waiting.push([`${path}.${key}`, inner])
+  }
 }
 
 function parseObject(text: string): Record<string, unknown> {

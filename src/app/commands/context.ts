@@ -118,6 +118,13 @@ export async function withClient<T>(context: CommandContext, work: (client: McpC
 
 const CONNECT_TIMEOUT_MS = 5_000
 
+/** Characters that a terminal obeys or that turn the direction of text: others wrote them into what is printed here. */
+const UNSAFE_TO_SHOW = /[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+
 export function printJson(context: CommandContext, value: unknown): void {
-  context.terminal.out(`${JSON.stringify(value, null, context.json ? undefined : 2)}\n`)
+  const text = JSON.stringify(value, null, context.json ? undefined : 2)
+  const escaped = text.replace(UNSAFE_TO_SHOW, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
+  context.terminal.out(`${escaped}\n`)
 }

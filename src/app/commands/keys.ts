@@ -14,7 +14,7 @@ const spec = {
     role: { type: 'string', value: 'ROLE', description: 'admin, editor or member (member).' },
     tier: { type: 'string', value: 'TIER', description: 'user, system or operator (user).' },
     scopes: { type: 'string', value: 'LIST', description: 'Only these permissions: task:read,task:*.' },
-    expires: { type: 'string', value: 'SPAN', description: 'Ends after this span: 90d, 12h.' },
+    expires: { type: 'string', value: 'SPAN', description: 'Ends after this span: 90d, 12h, or a number of seconds.' },
     tenant: { type: 'string', value: 'TENANT', description: 'Tenant of the key (local).' },
     ...commonFlags,
   },

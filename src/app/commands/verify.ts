@@ -1,5 +1,5 @@
 import { createReadStream, existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { access, readFile } from 'node:fs/promises'
 import { originTenant } from '../../audit/checkpoint.ts'
 import { type VerifyResult, verifyDocument } from '../../audit/verify-document.ts'
 import { commonFlags } from '../../cli/command.ts'
@@ -33,6 +33,7 @@ async function run(context: CommandContext): Promise<number> {
 }
 
 async function verifyFile(context: CommandContext, file: string): Promise<number> {
+  await requireReadable(file)
   const key = await readKey(context)
   const kept = context.parsed.text('checkpoint')
   const verified = await verifyDocument({
@@ -57,16 +58,20 @@ function requireTenant(result: VerifyResult, wanted: string | undefined): Verify
   return { ok: false, problem: { rule: 'tenant', message, field: 'origin', expected: wanted, actual } }
 }
 
+const unreadable = (file: string, field: string, cause: unknown): AppError =>
+  new AppError('ERR_NOT_FOUND', `Cannot read ${file}: ${(cause as Error).message}`, { field }, { cause })
+
+async function requireReadable(file: string): Promise<void> {
+  await access(file).catch((cause: unknown) => {
+    throw unreadable(file, 'FILE', cause)
+  })
+}
+
 async function* readable(file: string): AsyncGenerator<Uint8Array> {
   try {
     yield* createReadStream(file, { highWaterMark: 1 << 20 })
   } catch (cause) {
-    throw new AppError(
-      'ERR_NOT_FOUND',
-      `Cannot read ${file}: ${(cause as Error).message}`,
-      { field: 'FILE' },
-      { cause },
-    )
+    throw unreadable(file, 'FILE', cause)
   }
 }
 
@@ -74,7 +79,7 @@ async function readText(file: string, field: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (cause) {
-    throw new AppError('ERR_NOT_FOUND', `Cannot read ${file}: ${(cause as Error).message}`, { field }, { cause })
+    throw unreadable(file, field, cause)
   }
 }
 
@@ -90,6 +95,13 @@ async function readKey(context: CommandContext): Promise<string> {
     throw new AppError(
       'ERR_INVALID_INPUT',
       '--key is missing: give the verifier key that you got from the owner of the log (the `key` of log_checkpoint).',
+      { field: 'key' },
+    )
+  }
+  if (!given.includes('+') && !existsSync(given)) {
+    throw new AppError(
+      'ERR_NOT_FOUND',
+      `--key: '${given}' is neither a verifier key (name+hash+base64, the \`key\` of log_checkpoint) nor a file that is there.`,
       { field: 'key' },
     )
   }

@@ -1,3 +1,4 @@
+import { chmodSync, closeSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
@@ -14,7 +15,9 @@ export type OwnerLock = Readonly<{ release(): void }>
  * the process closes any descriptor of it.
  */
 export function tryOwnerLock(dataDir: string): OwnerLock | undefined {
-  const database = new DatabaseSync(join(dataDir, LOCK_FILE), { timeout: 0 })
+  const file = join(dataDir, LOCK_FILE)
+  keepPrivate(file)
+  const database = new DatabaseSync(file, { timeout: 0 })
   try {
     database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
   } catch (error) {
@@ -30,5 +33,18 @@ export function tryOwnerLock(dataDir: string): OwnerLock | undefined {
       isHeld = false
       database.close()
     },
+  }
+}
+
+/**
+ * Another user who can open the file can lock it, too. Only a file that did not exist is opened here: nobody can hold a
+ * lock on it yet, so closing it drops none.
+ */
+function keepPrivate(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600)
   }
 }

@@ -20,7 +20,7 @@ import type { ApiKey } from './ports.ts'
 const RESERVED_NAMES = ['owner', 'system', 'unassigned']
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
 const TENANT = /^[a-z0-9][a-z0-9._-]{0,63}$/
-const DURATION = /^([1-9][0-9]{0,8})(s|m|h|d)$/
+const DURATION = /^([1-9][0-9]{0,8})(s|m|h|d)?$/
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/
 
@@ -28,6 +28,9 @@ export type KeyRights = Readonly<{ role: Role; tier: Tier; scopes: readonly Perm
 
 const invalid = (field: string, message: string, details: Record<string, unknown> = {}): AppError =>
   new AppError('ERR_INVALID_INPUT', `${field}: ${message}`, { field, ...details })
+
+/** A caller's own text in a message: short, and whole characters only. */
+export const quoted = (text: string): string => `'${text.slice(0, 64).toWellFormed()}'`
 
 const denied = (message: string, details: Record<string, unknown> = {}): AppError =>
   new AppError('ERR_PERMISSION_DENIED', message, details)
@@ -103,16 +106,17 @@ export function expandScopes(written: readonly string[], role: Role): readonly P
       : permissions.filter((permission) => permission === scope)
     if (named.length === 0) {
       const near = nearestName(scope, permissions)
-      throw invalid('scopes', `no such permission${near === undefined ? '' : `; did you mean ${near}?`}`, { scope })
+      const next = near === undefined ? `use some of ${permissions.join(', ')}` : `did you mean ${near}?`
+      throw invalid('scopes', `${quoted(scope)} is not a permission; ${next}`, { scope })
     }
     const usable = named.filter((permission) => roleHas(role, permission))
-    if (usable.length === 0) throw invalid('scopes', `the role ${role} does not have this permission`, { scope })
+    if (usable.length === 0) throw invalid('scopes', `the role ${role} does not have ${quoted(scope)}`, { scope })
     for (const permission of usable) expanded.add(permission)
   }
   return [...expanded].sort()
 }
 
-/** `expires_in` is a number of seconds or a text such as `12h` or `90d`; `expires_at` an ISO 8601 instant with its zone. */
+/** `expires_in` is a number of seconds, also as text, or a text such as `12h` or `90d`; `expires_at` an ISO 8601 instant with its zone. */
 export function checkExpiry(
   wanted: Readonly<{ expires_in?: string | number | undefined; expires_at?: string | undefined }>,
   nowMs: number,
@@ -128,9 +132,14 @@ export function checkExpiry(
 }
 
 function durationMs(written: string | number): number {
-  const match = DURATION.exec(typeof written === 'number' ? `${written}s` : written)
-  if (match === null) throw invalid('expires_in', 'write whole seconds, or a number with s, m, h or d, such as 90d')
-  return Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS]
+  const match = DURATION.exec(String(written))
+  if (match === null) {
+    throw invalid(
+      'expires_in',
+      `${quoted(String(written))} is not a lifetime; write whole seconds from 1, such as 3600, or a whole number with s, m, h or d, such as 90d`,
+    )
+  }
+  return Number(match[1]) * UNIT_MS[(match[2] ?? 's') as keyof typeof UNIT_MS]
 }
 
 function inLifetime(field: string, atMs: number, nowMs: number): number {

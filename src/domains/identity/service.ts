@@ -16,6 +16,7 @@ import {
   type KeyStatus,
   keyStatus,
   keyTenant,
+  quoted,
   requirePermission,
 } from './rules.ts'
 import { hashMatches, hashToken, newPrefix, newToken, tokenPrefix } from './token.ts'
@@ -130,8 +131,7 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
       const key =
         (await store.findKey(read, tenant, input.key)) ??
         (await store.findLiveKeyByName(read, tenant, input.key, nowMs))
-      if (key === undefined)
-        throw new AppError('ERR_NOT_FOUND', 'key: there is no key of this id or name', { key: input.key })
+      if (key === undefined) throw noSuchKey(input.key)
       if (!tierAllows(principal.tier, key.tier)) {
         throw new AppError('ERR_PERMISSION_DENIED', `key: only the ${key.tier} tier may revoke this key`, {
           key: key.id,
@@ -208,6 +208,17 @@ const unauthenticated = (): AppError =>
     'ERR_UNAUTHENTICATED',
     'The API key is missing, unknown, revoked or expired; send a valid one as a bearer token',
   )
+
+/** The value is told, unless it is a secret given by mistake. */
+function noSuchKey(given: string): AppError {
+  const next = 'castellan keys list (api_key_list) shows them'
+  if (tokenPrefix(given) !== undefined) {
+    return new AppError('ERR_NOT_FOUND', `key: give the id or the name of a key, not its secret; ${next}`)
+  }
+  return new AppError('ERR_NOT_FOUND', `key: there is no key with the id or live name ${quoted(given)}; ${next}`, {
+    key: given,
+  })
+}
 
 async function unusedPrefix(store: ApiKeyStore, unit: ReadUnit, random: Random): Promise<string> {
   for (let attempt = 0; attempt < 8; attempt++) {

@@ -151,9 +151,24 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity })
         constraint: 'old_size or old_checkpoint is required',
       })
     }
-    const opened = openCheckpoint(note, signer.verifierKey)
+    const opened = openOldCheckpoint(note)
     if (opened.origin === checkpointOrigin(logId, tenant)) return opened.size
     throw new AppError('ERR_INVALID_INPUT', "'old_checkpoint' belongs to another log.", { field: 'old_checkpoint' })
+  }
+
+  function openOldCheckpoint(note: string) {
+    try {
+      return openCheckpoint(note, signer.verifierKey)
+    } catch (cause) {
+      if (!(cause instanceof AppError)) throw cause
+      const rule = 'a checkpoint as log_checkpoint answers it, line feeds included'
+      throw new AppError(
+        'ERR_INVALID_INPUT',
+        `'old_checkpoint' must be ${rule}. ${cause.message}`,
+        { field: 'old_checkpoint', constraint: rule },
+        { cause },
+      )
+    }
   }
 
   return { checkpoint, inclusionProof, consistencyProof, exportPage, rootAt }

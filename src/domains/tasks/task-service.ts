@@ -82,23 +82,24 @@ export function createTaskService(deps: {
     if (dependsOn.length > 0) await store.replaceDependencies(call.write, tenant, task.number, dependsOn)
     const taskId = formatTaskId(task.number)
     const createdAt = isoTime(call.nowMs)
+    // Members in sorted order, which is the cheapest to write canonically; the same below.
     recordTask(call, 'task_created', task.number, {
-      task_id: taskId,
-      title: task.title,
-      description: task.description,
-      project: task.project,
-      parent_id: parentNumber === null ? null : formatTaskId(parentNumber),
-      status: task.status,
-      priority: task.priority,
-      progress: 0,
       assignee: task.assignee,
-      labels: task.labels,
-      estimate_hours: task.estimateHours,
       blocked_reason: null,
-      depends_on: dependsOn.map(formatTaskId),
       created_at: createdAt,
       created_by: actor,
+      depends_on: dependsOn.map(formatTaskId),
+      description: task.description,
+      estimate_hours: task.estimateHours,
+      labels: task.labels,
+      parent_id: parentNumber === null ? null : formatTaskId(parentNumber),
+      priority: task.priority,
+      progress: 0,
+      project: task.project,
       sequence,
+      status: task.status,
+      task_id: taskId,
+      title: task.title,
     })
     return { task_id: taskId, status: 'backlog' as const, created_at: createdAt, created_by: actor, sequence }
   }

@@ -26,22 +26,22 @@ export function thoughtHash(fields: {
 }
 
 /** The whole thought as the log keeps it: the fields outside the document's hash are covered by the log's tree. */
-export function thoughtBody(thought: Thought): Record<string, Json> {
+export function thoughtBody(thought: Thought): Record<string, Json | undefined> {
   return {
-    thought_id: formatThoughtId(thought.number),
-    task_id: formatTaskId(thought.taskNumber),
-    type: thought.type,
+    blockers: thought.blockers ?? undefined,
+    branch: thought.branch ?? undefined,
+    chain_position: thought.chainPosition,
+    commit_sha: thought.commitSha ?? undefined,
     content: thought.content,
-    ...(thought.branch === null ? {} : { branch: thought.branch }),
-    ...(thought.commitSha === null ? {} : { commit_sha: thought.commitSha }),
-    ...(thought.testsRun === null ? {} : { tests_run: thought.testsRun }),
-    ...(thought.blockers === null ? {} : { blockers: thought.blockers }),
-    ...(thought.metadata === null ? {} : { metadata: thought.metadata }),
     hash: thought.hash,
+    metadata: thought.metadata ?? undefined,
     previous_hash: thought.previousHash,
     recorded_at: isoTime(thought.recordedAtMs),
     recorded_by: thought.recordedBy,
-    chain_position: thought.chainPosition,
+    task_id: formatTaskId(thought.taskNumber),
+    tests_run: thought.testsRun ?? undefined,
+    thought_id: formatThoughtId(thought.number),
+    type: thought.type,
   }
 }
 

@@ -31,7 +31,12 @@ export default defineTool({
       .max(100)
       .optional()
       .describe('Narrows the role to these, such as "task:read" or "task:*".'),
-    expires_in: z.string().min(1).max(16).optional().describe('Lifetime in s, m, h or d, such as "90d".'),
+    expires_in: z
+      .string()
+      .min(1)
+      .max(16)
+      .optional()
+      .describe('Lifetime in seconds, or with s, m, h or d, such as "90d".'),
     expires_at: params.isoTime
       .optional()
       .describe('Instant with its zone, such as 2030-01-31T12:00:00Z, instead of expires_in. Neither: no expiry.'),

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'ledger',
   title: 'Record a thought',
   description:
-    "Append a decision, reflection, discovery, risk or blocker to a task's hash-chained trail. It can never be changed or removed; every record names the hash of the one before it.",
+    "Append a thought (decision, reflection, discovery, risk or blockers) to a task's hash-chained trail. It can never be changed or removed; every record names the hash of the one before it.",
   permission: 'trail:create',
   tier: 'user',
   effect: 'create',
@@ -18,7 +18,7 @@ export default defineTool({
   input: z.strictObject({
     task_id: params.taskId,
     type: params.thoughtType,
-    content: z.string().min(1).max(5000).describe('What was decided or found, and why.'),
+    content: params.thoughtContent,
     branch: z.string().max(256).optional().describe('Git branch.'),
     commit_sha: z.string().max(128).optional().describe('Git commit.'),
     tests_run: z.array(z.string().max(500)).max(200).optional().describe('Tests that were run.'),

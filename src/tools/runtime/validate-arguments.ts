@@ -45,8 +45,8 @@ export function validateArguments(tool: CatalogTool, args: unknown, rule: Argume
 }
 
 /**
- * Refuses what no store could keep or what would take long to look at: text with U+0000, nesting without end, and very
- * many values. `wrappers` are levels around the arguments that do not count.
+ * Refuses what no store could keep or what would take long to look at: text with U+0000, the key `__proto__` (which
+ * copying an object loses without a word), nesting without end, and very many values. `wrappers` are levels around the arguments that do not count.
  */
 export function requirePlainJson(args: unknown, wrappers = 0): void {
   const depthMax = limits.argumentDepthMax + wrappers
@@ -64,7 +64,10 @@ export function requirePlainJson(args: unknown, wrappers = 0): void {
     }
     for (const key of Object.keys(value)) {
       requirePlainText(key, path)
-      visit((value as Record<string, unknown>)[key], path === '' ? key : `${path}.${key}`, depth + 1)
+      const inner = path === '' ? key : `${path}.${key}`
+      if (key === '__proto__')
+        throw notPlain(inner, 'is a name that cannot be kept; choose another', 'no key __proto__')
+      visit((value as Record<string, unknown>)[key], inner, depth + 1)
     }
   }
   visit(args, '', 0)
