@@ -59,7 +59,8 @@ export function createAuthenticate(deps: AuthenticationDeps): Authenticate {
 /** A local proxy speaks for someone else; its headers can only take the owner's rights away, never give any. */
 function isLocal(req: IncomingMessage): boolean {
   if (!isLoopbackAddress(peerAddressOf(req.socket))) return false
-  for (const name of FORWARDING_HEADERS) if (req.headers[name] !== undefined) return false
+  const { headers } = req
+  for (const name of FORWARDING_HEADERS) if (headers[name] !== undefined) return false
   return true
 }
 

@@ -102,14 +102,13 @@ export function createHttpDoor(given: HttpDoorDeps): HttpDoor {
       return
     }
     const principal = authenticate(req)
-    const view = (): RequestView => viewOfUrl(url, relayExposure(req.socket))
     if (principal instanceof Promise) {
       principal
-        .then((known) => mcp.handleHttp(req, res, { principal: known, ...view() }))
+        .then((known) => mcp.handleHttp(req, res, { principal: known, ...viewOfUrl(url, relayExposure(req.socket)) }))
         .catch((error: unknown) => refuse(req, res, error))
       return
     }
-    const asked = view()
+    const asked = viewOfUrl(url, relayExposure(req.socket))
     if (principal === localOwner && asked === plainView) mcp.handleHttp(req, res, ownerOfPlainUrl)
     else mcp.handleHttp(req, res, { principal, ...asked })
   }

@@ -53,7 +53,7 @@ export function serveHttpCall(
   })
   if (era === 'modern' && pending !== undefined) {
     // In the stateless revision the end of the response stream is the cancellation; before it, a disconnect means nothing.
-    res.once('close', () => {
+    res.on('close', () => {
       if (!res.writableFinished) pending.cancel(new Error('The client disconnected'))
     })
   }
@@ -61,13 +61,12 @@ export function serveHttpCall(
 }
 
 export function sendJson(res: ServerResponse, status: number, text: string, sessionId?: string): void {
-  const headers: Record<string, string | number> = {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(text),
-  }
-  if (sessionId !== undefined) headers['mcp-session-id'] = sessionId
+  const bytes = Buffer.byteLength(text)
+  const headers = ['content-type', 'application/json', 'content-length', String(bytes)]
+  if (sessionId !== undefined) headers.push('mcp-session-id', sessionId)
   res.writeHead(status, headers)
-  res.end(text)
+  // As many bytes as characters is ASCII, which needs no conversion.
+  res.end(text, bytes === text.length ? 'latin1' : 'utf8')
 }
 
 function eventStreamHeaders(sessionId: string | undefined): Record<string, string> {

@@ -55,6 +55,8 @@ export type HttpDoorDeps = ProtocolDeps &
 const SERVER_ERROR = -32000
 const SESSION_NOT_FOUND = -32001
 const RETRY_AFTER_SECONDS = '5'
+/** Past this many, those without a call under way are forgotten. */
+const IDENTITIES_KEPT = 1_000
 
 export class HttpDoor {
   readonly #deps: HttpDoorDeps
@@ -62,6 +64,8 @@ export class HttpDoor {
   readonly #callers = new WeakMap<Request, ToolCaller>()
   /** Stateless calls under way, by who makes them: there is no connection to count them on. */
   readonly #callsByIdentity = new Map<string, ConnectionCalls>()
+  /** One client that calls all day costs no new object for each call. */
+  #lastCaller: { caller: ResolvedCaller; clientName: string | undefined; made: ToolCaller } | undefined
   readonly #stateless: McpHttpHandler
 
   constructor(deps: HttpDoorDeps) {
@@ -83,7 +87,7 @@ export class HttpDoor {
   handle(req: IncomingMessage, res: ServerResponse, given: HttpCaller): void {
     let caller: ResolvedCaller
     try {
-      caller = { ...given, exposure: given.exposure ?? exposureOfUrl(req.url) }
+      caller = hasExposure(given) ? given : { ...given, exposure: exposureOfUrl(req.url) }
     } catch (error) {
       const reason = error instanceof Error ? error.message : 'the address is not valid'
       this.#refuse(res, 400, jsonRpcCodes.invalidRequest, `Bad Request: ${reason}`)
@@ -95,7 +99,7 @@ export class HttpDoor {
       this.#getOrDelete(req, res, caller)
     } else if (req.method !== 'POST') {
       this.#refuse(res, 405, SERVER_ERROR, 'Method not allowed.')
-    } else if (!isJsonContentType(req.headers['content-type'])) {
+    } else if (!isJson(req.headers['content-type'])) {
       this.#refuse(res, 415, SERVER_ERROR, 'Unsupported Media Type: Content-Type must be application/json')
     } else {
       readBody(req, limits.messageBytesMax, (text) => {
@@ -126,15 +130,25 @@ export class HttpDoor {
     const identity = identityOf(principal)
     let calls = this.#callsByIdentity.get(identity)
     if (calls === undefined) {
+      if (this.#callsByIdentity.size >= IDENTITIES_KEPT) this.#forgetIdle()
       calls = { inFlight: 0 }
       this.#callsByIdentity.set(identity, calls)
     }
     return calls
   }
 
-  #forgetIdle(principal: Principal): void {
-    const identity = identityOf(principal)
-    if (this.#callsByIdentity.get(identity)?.inFlight === 0) this.#callsByIdentity.delete(identity)
+  #forgetIdle(): void {
+    for (const [identity, calls] of this.#callsByIdentity) {
+      if (calls.inFlight === 0) this.#callsByIdentity.delete(identity)
+    }
+  }
+
+  #statelessCaller(caller: ResolvedCaller, clientName: string | undefined): ToolCaller {
+    const last = this.#lastCaller
+    if (last?.caller === caller && last.clientName === clientName) return last.made
+    const made = toolCaller(caller, clientName)
+    this.#lastCaller = { caller, clientName, made }
+    return made
   }
 
   #refuse(res: ServerResponse, status: number, code: number, message: string, id: RequestId | null = null): void {
@@ -182,7 +196,7 @@ export class HttpDoor {
     }
     this.#throughSdk(req, res, (request) => {
       this.#callers.set(request, toolCaller(caller, envelopeClientName(metaOf(body))))
-      return this.#stateless.fetch(request, { parsedBody: body }).finally(() => this.#forgetIdle(caller.principal))
+      return this.#stateless.fetch(request, { parsedBody: body })
     })
   }
 
@@ -198,13 +212,13 @@ export class HttpDoor {
     if (!this.#deps.isModernEnvelope(body, call.meta)) return false
     const request = {
       call,
-      caller: toolCaller(caller, envelopeClientName(call.meta)),
+      caller: this.#statelessCaller(caller, envelopeClientName(call.meta)),
       calls: this.#callsOf(caller.principal),
       era: 'modern' as const,
       sessionId: undefined,
       acceptsEvents: headers.accept?.includes('text/event-stream') === true,
     }
-    serveHttpCall(this.#deps, res, request, () => this.#forgetIdle(caller.principal))
+    serveHttpCall(this.#deps, res, request)
     return true
   }
 
@@ -296,6 +310,9 @@ export class HttpDoor {
     this.#throughSdk(req, res, (request) => session.transport.handleRequest(request))
   }
 }
+
+const hasExposure = (caller: HttpCaller): caller is ResolvedCaller => caller.exposure !== undefined
+const isJson = (type: string | undefined): boolean => type === 'application/json' || isJsonContentType(type)
 
 /** The identity of a session never changes, what it may do can. */
 function useCaller(session: HttpSession, { principal }: ResolvedCaller): void {

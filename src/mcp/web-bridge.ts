@@ -50,6 +50,8 @@ function drained(res: ServerResponse): Promise<void> {
   })
 }
 
+const ignore = (): void => {}
+
 /** Reads a body of at most `bytesMax`; `undefined` when there is more, in which case the rest is not kept. */
 export function readBody(req: IncomingMessage, bytesMax: number, done: (text: string | undefined) => void): void {
   if (Number(req.headers['content-length']) > bytesMax) {
@@ -71,8 +73,8 @@ export function readBody(req: IncomingMessage, bytesMax: number, done: (text: st
     else if (more === undefined) more = [first, chunk]
     else more.push(chunk)
   })
-  req.once('end', () => {
+  req.on('end', () => {
     if (!tooLong) done((more === undefined ? first : Buffer.concat(more))?.toString() ?? '')
   })
-  req.once('error', () => {})
+  req.on('error', ignore)
 }

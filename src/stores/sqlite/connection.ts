@@ -38,7 +38,7 @@ export function openSqliteConnection(path: string, options: { readOnly: boolean 
   }
 }
 
-const WAL_PAGES = 400
+const WAL_PAGES = 1000
 
 /**
  * FULL makes every commit wait for the disk: what is acknowledged survives a power cut. The log is recycled early, because
