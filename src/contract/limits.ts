@@ -17,7 +17,7 @@ export const limits = {
   /** Read records that wait to be written; more make the caller wait. */
   readRecordsPendingMax: 8_192,
   /** Read records written in one commit. */
-  readRecordsBatchMax: 64,
+  readRecordsBatchMax: 128,
   /** The longest time a read record waits before it is committed. */
   readRecordDelayMs: 50,
   toolListPageSize: 200,

@@ -39,7 +39,7 @@ afterEach(() => {
 
 const principalOf = ({ headers }: IncomingMessage): Principal => {
   const who = String(headers['x-test-principal'])
-  return who === 'owner' ? localOwner : { ...localOwner, kind: 'key', actor: who, keyId: `key_${who}`, tenant: who }
+  return who === 'owner' ? localOwner : { ...localOwner, kind: 'key', actor: who, keyId: `key_${who}` }
 }
 
 async function createPeer(): Promise<Peer> {

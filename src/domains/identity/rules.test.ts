@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest'
+import { permissions } from '../../contract/permissions.ts'
+import { checkExpiry, expandScopes } from './rules.ts'
+
+describe('scopes that cannot be', () => {
+  const refusalOf = (scope: string) => () => expandScopes([scope], 'member')
+
+  it('are named, with the permission that was meant or all there are', () => {
+    expect(refusalOf('task:reed')).toThrow("'task:reed' is not a permission; did you mean task:read?")
+    expect(refusalOf('foo')).toThrow(`'foo' is not a permission; use some of ${permissions.join(', ')}`)
+  })
+
+  it('are named when the role does not have them', () => {
+    expect(refusalOf('apiKey:create')).toThrow("the role member does not have 'apiKey:create'")
+  })
+})
+
+describe('a lifetime', () => {
+  it.each([['90'], [90], ['90s']])('of %j is 90 seconds', (expires_in) => {
+    expect(checkExpiry({ expires_in }, 1_000)).toBe(91_000)
+  })
+
+  it.each([['1 week'], ['0'], ['-5'], ['1.5'], [1.5], ['1e3'], ['']])('of %j is refused by name', (expires_in) => {
+    expect(() => checkExpiry({ expires_in }, 0)).toThrow(`expires_in: '${expires_in}' is not a lifetime; write whole`)
+  })
+})
