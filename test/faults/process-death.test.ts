@@ -97,9 +97,7 @@ async function judge(url: string | undefined, told: readonly Told[]): Promise<vo
 }
 
 const abandoned = (): string[] =>
-  [dataDir, join(dataDir, 'checkpoints')].flatMap((folder) =>
-    readdirSync(folder).filter((name) => name.endsWith('.tmp')),
-  )
+  readdirSync(dataDir, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.tmp'))
 
 async function dieAndGoOn(fault: string, url: string | undefined): Promise<void> {
   const doomed = await start(fault, url)
