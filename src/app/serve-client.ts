@@ -1,3 +1,4 @@
+import { AppError } from '../contract/app-error.ts'
 import { localOwner } from '../contract/principal.ts'
 import { withoutAnswer } from '../mcp/early-answer.ts'
 import { stdioLines } from '../mcp/line-transport.ts'
@@ -7,14 +8,20 @@ import { bridgeSession } from './ownership/bridge-session.ts'
 
 /** Serves the client on the standard streams until it leaves. `answered` is the handshake that it has had already. */
 export async function serveClient(context: CommandContext, answered: string | number | undefined): Promise<number> {
+  const spelling = chosenSpelling(context.parsed.text('names'))
   const { loaded, logger, state, failed } = await openCommandState(context)
   const { config } = loaded
   const local = state.local()
-  const hello = { door: 'stdio', tools: config.tools } as const
+  const hello = { door: 'stdio', tools: config.tools, ...spelling } as const
   const client = withoutAnswer(stdioLines(context.stdin, context.stdout), answered)
   // The owner cannot lose itself, so its own client needs no bridge. It answers its calls before it lets the state go.
   if (local !== undefined) {
-    const session = local.mcp.serveLines(client, { principal: localOwner, exposure: config.tools, door: 'stdio' })
+    const session = local.mcp.serveLines(client, {
+      principal: localOwner,
+      exposure: config.tools,
+      door: 'stdio',
+      ...spelling,
+    })
     try {
       await Promise.race([session.closed, context.ended, failed])
       return 0
@@ -32,6 +39,12 @@ export async function serveClient(context: CommandContext, answered: string | nu
     bridge.close()
     await state.attachment.close()
   }
+}
+
+function chosenSpelling(names: string | undefined): { safeNames?: boolean } {
+  if (names === undefined) return {}
+  if (names === 'safe' || names === 'documented') return { safeNames: names === 'safe' }
+  throw new AppError('ERR_INVALID_INPUT', "--names must be 'safe' or 'documented'.", { field: 'names' })
 }
 
 const readOnlyTools = new Set(

@@ -117,7 +117,8 @@ function buildOwner(
     mode: config.mode,
     serveLines(transport, hello) {
       const door = hello.door === 'cli' ? 'cli' : 'stdio'
-      mcp.serveLines(transport, { principal: localOwner, exposure: hello.tools ?? config.tools, door })
+      const spelling = hello.safeNames === undefined ? {} : { safeNames: hello.safeNames }
+      mcp.serveLines(transport, { principal: localOwner, exposure: hello.tools ?? config.tools, door, ...spelling })
     },
     serveHttp(socket, hello) {
       const peer = {

@@ -10,6 +10,11 @@ export const command: Command = {
       'Serve one MCP client over standard input and output. Several of these, and a `serve`, may share one data directory: one owns the state and the others go through it.',
     flags: {
       tools: { type: 'string', value: 'WHICH', description: 'default, full, or names of toolsets and tools.' },
+      names: {
+        type: 'string',
+        value: 'SPELLING',
+        description: 'safe or documented tool names; else what the client is known to accept.',
+      },
       ...commonFlags,
     },
     examples: ['castellan mcp', 'castellan mcp --tools full', 'claude mcp add castellan -- castellan mcp'],

@@ -14,6 +14,8 @@ export type Hello = Readonly<{
   door: 'stdio' | 'cli' | 'http' | 'watch'
   /** The exposure that the connection asks for; over HTTP, what callers see that do not choose. */
   tools?: 'default' | 'full' | readonly string[]
+  /** The spelling of tool names, when the client does not decide it. */
+  safeNames?: boolean
   remote?: RemotePeer
   /** The connection came through a port that demands keys of everybody. */
   requireKeys?: boolean
