@@ -57,8 +57,6 @@ export type AppDeps = Readonly<{
   random: Random
   logger: Logger
   ownerPid(): number
-  /** Directories that hold skills when the configuration names none. */
-  workingDirectory: string
 }>
 
 export function buildApp(deps: AppDeps): App {
@@ -66,7 +64,7 @@ export function buildApp(deps: AppDeps): App {
   const catalog = createCatalog(allTools)
   const skills = createSkillService({
     source: createSkillSource({
-      roots: config.skills.roots.length > 0 ? config.skills.roots : [deps.workingDirectory, config.data_dir],
+      roots: config.skills.roots,
       protectedDirectories: [config.data_dir],
       clock: deps.clock,
     }),

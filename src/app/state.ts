@@ -23,7 +23,6 @@ export type StateDeps = Readonly<{
   random: Random
   logger: Logger
   env: Environment
-  workingDirectory: string
   /** Called when the state that this process owns cannot be opened; the process has nothing to offer then. */
   onOpenFailed(error: unknown): void
 }>
@@ -78,7 +77,7 @@ function buildOwner(
   fixtures: DoorExtension | undefined,
 ): { core: LocalCore; owner: Owner } {
   const { config, logger, clock, random, version } = deps
-  const app = buildApp({ config, version, clock, random, logger, ownerPid, workingDirectory: deps.workingDirectory })
+  const app = buildApp({ config, version, clock, random, logger, ownerPid })
   app.ready.catch(deps.onOpenFailed)
   const mcp = createMcpDoor({
     host: app.host,

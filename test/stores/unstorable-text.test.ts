@@ -32,7 +32,7 @@ describe.each(dialects)('text that no store can keep, over %s', (dialect) => {
     })
     app = buildApp({
       ...{ config, logger, version: '0', clock: systemClock, random: systemRandom },
-      ...{ ownerPid: () => process.pid, workingDirectory: folder },
+      ownerPid: () => process.pid,
     })
   })
   afterAll(async () => {

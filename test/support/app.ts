@@ -119,7 +119,6 @@ export async function openTestApp(options: TestAppOptions = {}): Promise<TestApp
     random: options.random ?? systemRandom,
     logger: collectingLogger(errors),
     ownerPid: () => process.pid,
-    workingDirectory: dataDir,
   })
   await app.ready
   return makeTestApp({ app, config, dataDir, clock, errors }, options)

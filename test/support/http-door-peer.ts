@@ -37,7 +37,7 @@ export async function openHttpDoorApp(flags: Readonly<Record<string, string>> = 
     workingDirectory: directory,
   })
   const shared = { version: VERSION, clock: systemClock, random: systemRandom, logger: silentLogger }
-  const app = buildApp({ ...shared, config, ownerPid: () => process.pid, workingDirectory: directory })
+  const app = buildApp({ ...shared, config, ownerPid: () => process.pid })
   await app.ready
   const doors: HttpDoor[] = []
 

@@ -81,7 +81,6 @@ export async function openCommandState(context: CommandContext, leastLogLevel?: 
     random: systemRandom,
     logger,
     env: context.env,
-    workingDirectory: context.workingDirectory,
     onOpenFailed: failed.reject,
   })
   return { loaded, logger, state, failed: failed.promise }

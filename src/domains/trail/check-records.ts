@@ -1,4 +1,5 @@
 import type { RawLogEntry } from '../../audit/ports.ts'
+import { thoughtHash } from '../../audit/thought-chain.ts'
 import { HASH_BYTES } from '../../audit/tree.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
@@ -9,7 +10,7 @@ import { createChainOrder } from './chain-order.ts'
 import { inScope, MISSING, type RecordScope, type Tally, type TracedRecord, UNKNOWN } from './chain-report.ts'
 import { firstEffectAt, latin1Of, onlyTaskEffect, subjectOf, taskOf, trailEffect } from './log-text.ts'
 import type { Thought, TrailStore } from './ports.ts'
-import { thoughtBody, thoughtHash, thoughtTexts } from './thought-hash.ts'
+import { thoughtBody, thoughtTexts } from './thought-hash.ts'
 import type { ThoughtRows } from './thought-rows.ts'
 
 type Body = Readonly<Record<string, Json>>

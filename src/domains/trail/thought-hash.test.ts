@@ -1,11 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { thoughtHash } from '../../audit/thought-chain.ts'
 import { canonicalJson, type Json } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { formatTaskId } from '../tasks/rules.ts'
 import { type Thought, thoughtTypes } from './ports.ts'
-import { thoughtBody, thoughtHash, thoughtTexts } from './thought-hash.ts'
+import { thoughtBody, thoughtTexts } from './thought-hash.ts'
 
 const text = fc.string({ unit: 'grapheme' })
 const optional = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null })

@@ -1,29 +1,7 @@
 import { canonicalJson, type Json } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import { sha256Hex } from '../../kernel/hash.ts'
 import { formatTaskId, formatThoughtId } from '../tasks/rules.ts'
 import type { Thought } from './ports.ts'
-
-/** The document's hash, literally: these six fields, in this order, as JSON.stringify writes them. */
-export function thoughtHash(fields: {
-  task_id: string
-  type: string
-  content: string
-  previous_hash: string | null
-  recorded_at: string
-  recorded_by: string
-}): string {
-  return sha256Hex(
-    JSON.stringify({
-      task_id: fields.task_id,
-      type: fields.type,
-      content: fields.content,
-      previous_hash: fields.previous_hash,
-      recorded_at: fields.recorded_at,
-      recorded_by: fields.recorded_by,
-    }),
-  )
-}
 
 /** The whole thought as the log keeps it: the fields outside the document's hash are covered by the log's tree. */
 export function thoughtBody(thought: Thought): Record<string, Json | undefined> {

@@ -1,4 +1,5 @@
 import type { LogStore } from '../../audit/ports.ts'
+import { thoughtHash } from '../../audit/thought-chain.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { TenantId } from '../../contract/principal.ts'
@@ -12,7 +13,7 @@ import { BROKEN_LINKS_MAX, type ChainReport, type ChainVerifier } from './chain-
 import { finalizedBody, startedBody } from './check-session.ts'
 import type { AuditSession, Thought, ThoughtFilter, ThoughtType, TrailStore } from './ports.ts'
 import { createRecordScopes, type NamedScope } from './record-scopes.ts'
-import { thoughtBody, thoughtHash } from './thought-hash.ts'
+import { thoughtBody } from './thought-hash.ts'
 
 export type ThoughtRecordInput = Readonly<{
   task_id: string

@@ -1,6 +1,6 @@
-import type { Selectable } from 'kysely'
+import type { ExpressionBuilder, Selectable } from 'kysely'
 import type { AuditSession, Thought, ThoughtFilter, ThoughtType, TrailStore } from '../../domains/trail/ports.ts'
-import type { AuditSessionTable, ThoughtTable } from './schema.ts'
+import type { AuditSessionTable, Schema, ThoughtTable } from './schema.ts'
 import { type Builder, statement, statementFamily, type Value } from './statements.ts'
 import { headOf, sessionOf, writerOf } from './units.ts'
 
@@ -62,46 +62,39 @@ const usualShapes = [
   { taskNumbers: [1], type: 'decision' },
 ].flatMap((filter) => [shapeOf(filter as ThoughtFilter), shapeOf({ ...filter, afterNumber: 0 } as ThoughtFilter)])
 
+function conditions(shape: string, expression: ExpressionBuilder<Schema, 'thoughts'>, arg: (name: string) => Value) {
+  const [numbers, fromSeq, toSeq, type, afterNumber] = shape.split(':')
+  const and = [expression('tenant', '=', arg('tenant') as string)]
+  if (numbers) and.push(expression('task_number', 'in', numberArgs(numbers, arg)))
+  if (fromSeq) and.push(expression('log_seq', '>=', arg('from_seq') as number))
+  if (toSeq) and.push(expression('log_seq', '<', arg('to_seq') as number))
+  if (type) and.push(expression('type', '=', arg('type') as string))
+  if (afterNumber) and.push(expression('number', '>', arg('after_number') as number))
+  return expression.and(and)
+}
+
 const listFamily = statementFamily<Args, ThoughtRow>(
   'trail-store.listFamily',
-  (shape): Builder<Args, ThoughtRow> => {
-    const [numbers, fromSeq, toSeq, type, afterNumber] = shape.split(':')
-    return (db, arg) => {
-      let query = db
+  (shape): Builder<Args, ThoughtRow> =>
+    (db, arg) =>
+      db
         .selectFrom('thoughts')
         .selectAll()
-        .where('tenant', '=', arg('tenant') as string)
-      if (numbers) query = query.where('task_number', 'in', numberArgs(numbers, arg))
-      if (fromSeq) query = query.where('log_seq', '>=', arg('from_seq') as number)
-      if (toSeq) query = query.where('log_seq', '<', arg('to_seq') as number)
-      if (type) query = query.where('type', '=', arg('type') as string)
-      if (afterNumber) query = query.where('number', '>', arg('after_number') as number)
-      return query
+        .where((expression) => conditions(shape, expression, arg))
         .orderBy('number')
         .limit(arg('limit') as number)
-        .offset(arg('offset') as number)
-    }
-  },
+        .offset(arg('offset') as number),
   usualShapes,
 )
 
 const countFamily = statementFamily<Args, { count: number }>(
   'trail-store.countFamily',
-  (shape): Builder<Args, { count: number }> => {
-    const [numbers, fromSeq, toSeq, type, afterNumber] = shape.split(':')
-    return (db, arg) => {
-      let query = db
+  (shape): Builder<Args, { count: number }> =>
+    (db, arg) =>
+      db
         .selectFrom('thoughts')
         .select((expression) => expression.fn.countAll<number>().as('count'))
-        .where('tenant', '=', arg('tenant') as string)
-      if (numbers) query = query.where('task_number', 'in', numberArgs(numbers, arg))
-      if (fromSeq) query = query.where('log_seq', '>=', arg('from_seq') as number)
-      if (toSeq) query = query.where('log_seq', '<', arg('to_seq') as number)
-      if (type) query = query.where('type', '=', arg('type') as string)
-      if (afterNumber) query = query.where('number', '>', arg('after_number') as number)
-      return query
-    }
-  },
+        .where((expression) => conditions(shape, expression, arg)),
   usualShapes,
 )
 

@@ -35,7 +35,6 @@ beforeEach(async () => {
     random: systemRandom,
     logger: silentLogger,
     ownerPid: () => process.pid,
-    workingDirectory: dataDir,
   })
 })
 afterEach(async () => {
