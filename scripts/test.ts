@@ -7,26 +7,41 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { findPostgresBinaries } from '../test/support/postgres.ts'
 
 const root = join(import.meta.dirname, '..')
 const binaries = join(root, 'node_modules', '.bin')
 
-function requirePostgres(): void {
-  if (findPostgresBinaries() !== undefined) return
-  if (process.getuid?.() !== 0) {
-    fail("PostgreSQL's programs are missing. Install them as root with: apt-get install -y postgresql")
-  }
-  process.stderr.write("Installing PostgreSQL's programs, which the tests of the stores need\n")
-  if (!apt('install', '-y', 'postgresql')) {
+/** What the workspaces are made with, and the packages that have it. */
+const workspacePrograms: Readonly<Record<string, string>> = {
+  bwrap: 'bubblewrap',
+  nft: 'nftables',
+  slirp4netns: 'slirp4netns',
+  'mkfs.btrfs': 'btrfs-progs',
+  newuidmap: 'uidmap',
+  ip: 'iproute2',
+  debootstrap: 'debootstrap',
+}
+
+function requirePackages(): void {
+  const missing = Object.entries(workspacePrograms)
+    .filter(([program]) => !hasProgram(program))
+    .map(([, name]) => name)
+  if (findPostgresBinaries() === undefined) missing.push('postgresql')
+  if (missing.length === 0) return
+  const command = `apt-get install -y ${missing.join(' ')}`
+  if (process.getuid?.() !== 0) fail(`The tests need programs that are missing. Install them as root with: ${command}`)
+  process.stderr.write(`Installing what the tests need: ${missing.join(' ')}\n`)
+  if (!apt('install', '-y', ...missing)) {
     apt('update')
-    apt('install', '-y', 'postgresql')
-  }
-  if (findPostgresBinaries() === undefined) {
-    fail("PostgreSQL's programs are missing and could not be installed. Try: apt-get install -y postgresql")
+    if (!apt('install', '-y', ...missing)) fail(`What the tests need could not be installed. Try: ${command}`)
   }
 }
+
+const hasProgram = (name: string): boolean =>
+  ['/usr/bin', '/usr/sbin', '/bin', '/sbin', '/usr/local/bin'].some((folder) => existsSync(join(folder, name)))
 
 function apt(...args: string[]): boolean {
   const environment = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
@@ -55,7 +70,7 @@ async function runTests(filters: readonly string[], long: boolean): Promise<numb
 }
 
 const given = process.argv.slice(2)
-requirePostgres()
+requirePackages()
 process.exitCode = await runTests(
   given.filter((argument) => argument !== '--long'),
   given.includes('--long'),

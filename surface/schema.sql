@@ -76,6 +76,20 @@ INSERT INTO tasks_search (tasks_search) VALUES ('rebuild');
 CREATE TABLE log_identity (
   only_row INTEGER PRIMARY KEY CHECK (only_row = 0), log_id TEXT NOT NULL, verifier_key TEXT NOT NULL);
 
+-- 7 workspaces
+CREATE TABLE workspaces (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL,
+  wanted TEXT NOT NULL, image TEXT NOT NULL, vcpus INTEGER NOT NULL, memory_mb INTEGER NOT NULL,
+  disk_gb INTEGER NOT NULL, ip TEXT NOT NULL, network TEXT NOT NULL, forwards TEXT NOT NULL, env TEXT NOT NULL,
+  layers TEXT NOT NULL, forked_from TEXT, current_snapshot_id TEXT, node TEXT NOT NULL, operation TEXT, team TEXT,
+  created_at INTEGER NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
+CREATE INDEX workspaces_by_node ON workspaces (node);
+CREATE TABLE workspace_snapshots (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, workspace_id TEXT NOT NULL, sequence INTEGER NOT NULL,
+  name TEXT NOT NULL, layer_id TEXT NOT NULL, layers TEXT NOT NULL, parent_id TEXT, bytes INTEGER NOT NULL,
+  has_memory INTEGER NOT NULL, state TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL,
+  PRIMARY KEY (tenant, id), UNIQUE (tenant, workspace_id, name), UNIQUE (tenant, workspace_id, sequence));
+
 -- postgres
 
 -- 1 log
@@ -145,3 +159,17 @@ DROP INDEX task_labels_by_task;
 -- 6 log identity
 CREATE TABLE log_identity (
   only_row BIGINT PRIMARY KEY CHECK (only_row = 0), log_id TEXT NOT NULL, verifier_key TEXT NOT NULL);
+
+-- 7 workspaces
+CREATE TABLE workspaces (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL,
+  wanted TEXT NOT NULL, image TEXT NOT NULL, vcpus BIGINT NOT NULL, memory_mb BIGINT NOT NULL,
+  disk_gb BIGINT NOT NULL, ip TEXT NOT NULL, network TEXT NOT NULL, forwards TEXT NOT NULL, env TEXT NOT NULL,
+  layers TEXT NOT NULL, forked_from TEXT, current_snapshot_id TEXT, node TEXT NOT NULL, operation TEXT, team TEXT,
+  created_at BIGINT NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
+CREATE INDEX workspaces_by_node ON workspaces (node);
+CREATE TABLE workspace_snapshots (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, workspace_id TEXT NOT NULL, sequence BIGINT NOT NULL,
+  name TEXT NOT NULL, layer_id TEXT NOT NULL, layers TEXT NOT NULL, parent_id TEXT, bytes BIGINT NOT NULL,
+  has_memory BIGINT NOT NULL, state TEXT NOT NULL, created_at BIGINT NOT NULL, created_by TEXT NOT NULL,
+  PRIMARY KEY (tenant, id), UNIQUE (tenant, workspace_id, name), UNIQUE (tenant, workspace_id, sequence));

@@ -4,6 +4,7 @@ import '../../src/stores/sql/log-identity.ts'
 import '../../src/stores/sql/log-store.ts'
 import '../../src/stores/sql/task-store.ts'
 import '../../src/stores/sql/trail-store.ts'
+import '../../src/stores/sql/workspace-store.ts'
 import { type Migration, migrationSql, migrations } from '../../src/stores/sql/migrations.ts'
 import { compileAllStatements } from '../../src/stores/sql/statements.ts'
 

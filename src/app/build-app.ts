@@ -2,6 +2,8 @@ import { join } from 'node:path'
 import type { Checkpointer } from '../audit/checkpointer.ts'
 import { createCheckpointer } from '../audit/checkpointer.ts'
 import type { Database } from '../contract/database.ts'
+import { LOCAL_TENANT } from '../contract/principal.ts'
+import { createGitService } from '../domains/git/service.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
 import { createLogService } from '../domains/log/log-service.ts'
 import { createServerService, type ServerService } from '../domains/server/server-service.ts'
@@ -9,16 +11,22 @@ import { createSkillService, type SkillService } from '../domains/skills/service
 import { createTaskService } from '../domains/tasks/task-service.ts'
 import { createTrailService, type TrailService } from '../domains/trail/trail-service.ts'
 import { createChainVerifier } from '../domains/trail/verify-chain.ts'
+import { tenantFolderName } from '../domains/vault/rules.ts'
+import { createVaultService, type VaultService } from '../domains/vault/service.ts'
+import type { Workspace } from '../domains/workspaces/ports.ts'
+import type { WorkspaceService } from '../domains/workspaces/service.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { removeAbandonedFiles } from '../stores/files/atomic-file.ts'
 import { createCheckpointStore } from '../stores/files/checkpoint-store.ts'
 import { createSkillSource } from '../stores/files/skill-source.ts'
+import { createVaultStore } from '../stores/files/vault-store.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlTaskStore } from '../stores/sql/task-store.ts'
 import { sqlTrailStore } from '../stores/sql/trail-store.ts'
+import { openFileLock } from '../stores/sqlite/file-lock.ts'
 import { allTools } from '../tools/index.ts'
 import { type CallTool, createCallTool } from '../tools/runtime/call-tool.ts'
 import { type Catalog, createCatalog } from '../tools/runtime/catalog.ts'
@@ -30,6 +38,7 @@ import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Config } from './config.ts'
 import { openDatabase } from './open-database.ts'
 import { openLogIdentity } from './open-log-identity.ts'
+import { openWorkspaces } from './open-workspaces.ts'
 
 /** The core, put together: everything behind the doors. Only this file and its neighbours construct. */
 export type App = Readonly<{
@@ -129,6 +138,8 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       verifierKey: logIdentity.signer.verifierKey,
     }),
   })
+  const vault = openVault(deps, opened.directory)
+  const workspaces = openWorkspaces(deps, opened)
   const checkpointer = createCheckpointer({
     read: database.read,
     log: sqlLogStore,
@@ -140,11 +151,20 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     logger,
   })
   return {
-    ...createPipeline(deps, catalog, skills, { database, identity, trail, logService, checkpointer }),
+    ...createPipeline(deps, catalog, skills, {
+      database,
+      identity,
+      trail,
+      logService,
+      checkpointer,
+      vault,
+      workspaces: workspaces.service,
+    }),
     database,
     identity,
     verifierKey: logIdentity.signer.verifierKey,
     async close() {
+      await workspaces.close()
       await database.flush()
       await checkpointer.close()
       await database.close()
@@ -153,12 +173,41 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
   }
 }
 
+/** The vault of the tenant `local` is where the configuration says; mode TEST keeps away from it as from the rest. */
+function openVault({ config, clock }: AppDeps, directory: string): VaultService {
+  const isTest = config.mode === 'TEST'
+  const localPath = isTest ? join(directory, 'vault') : config.vault.path
+  const others = join(isTest ? directory : config.data_dir, 'vaults')
+  return createVaultService({
+    store: createVaultStore({
+      rootOf: (tenant) => (tenant === LOCAL_TENANT ? localPath : join(others, tenantFolderName(tenant))),
+      openFileLock,
+    }),
+    clock,
+    isEnabled: config.vault.enabled,
+    extensions: config.vault.extensions,
+    excludedFolders: config.vault.exclude_dirs,
+  })
+}
+
+/** Git runs inside a workspace, as everything else does. */
+const gitIn = (workspaces: WorkspaceService) =>
+  createGitService({
+    access: { resolve: workspaces.resolve },
+    runner: {
+      run: (workspace: Workspace, request) => workspaces.runRaw(workspace, request),
+      readFile: async (workspace: Workspace, path) => (await workspaces.openFiles(workspace).read(path)).stream,
+    },
+  })
+
 type OpenParts = Readonly<{
   database: Database
   identity: IdentityService
   trail: TrailService
   logService: ReturnType<typeof createLogService>
   checkpointer: Checkpointer
+  vault: VaultService
+  workspaces: WorkspaceService
 }>
 
 function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
@@ -186,6 +235,9 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       identity: parts?.identity ?? unavailable,
       skills,
       server,
+      vault: parts?.vault ?? unavailable,
+      workspaces: parts?.workspaces ?? unavailable,
+      git: parts === undefined ? unavailable : gitIn(parts.workspaces),
       searchTools: createToolSearch(catalog, config.mode),
     },
     clock,

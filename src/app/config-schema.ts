@@ -35,6 +35,9 @@ const group = <Shape extends z.core.$ZodLooseShape>(shape: Shape, description: s
     .prefault({} as never)
     .describe(description)
 
+const extensionRule = rule('a list of extensions such as md, of letters and digits')
+const folderNameRule = rule('a list of folder names such as .git')
+const credentialRule = rule('a list of HOST HEADER env:NAME')
 const databaseUrlRule = rule('a postgres:// or postgresql:// URL, or env:NAME')
 
 /** The configuration file. The names here are the names in the file, in `config show` and in the program. */
@@ -132,6 +135,80 @@ export const configSchema = z
             ),
         },
         'Skills.',
+      ),
+      vault: group(
+        {
+          enabled: flag(true, 'Whether there is a vault of notes.'),
+          path: z
+            .string(rule('a directory path'))
+            .min(1, rule('a directory path'))
+            .optional()
+            .describe(
+              'Folder of the notes, such as a vault of Obsidian; it may not hold the data directory. Default: `vault` in the data directory. Other tenants have a folder of their own in `vaults` there.',
+            ),
+          extensions: z
+            .array(z.string(extensionRule).regex(/^[A-Za-z0-9]{1,16}$/, extensionRule), extensionRule)
+            .min(1, extensionRule)
+            .default(['md'])
+            .describe('Extensions of notes, without the dot. Other files are neither shown nor touched.'),
+          exclude_dirs: z
+            .array(z.string(folderNameRule).regex(/^(?!\.{1,2}$)[^/]{1,255}$/, folderNameRule), folderNameRule)
+            .default(['.obsidian', '.trash', '.git'])
+            .describe('Names of folders that are kept out of the vault, wherever they are in it.'),
+        },
+        'The vault: a folder of Markdown notes.',
+      ),
+      workspaces: group(
+        {
+          default_image: z
+            .string(rule('the name of an image'))
+            .min(1, rule('the name of an image'))
+            .max(128, rule('the name of an image'))
+            .default('host')
+            .describe("Image of a workspace that names none; `host` is this machine's own programs, read-only."),
+          default_vcpus: wholeNumber(2, 1, 1024, 'Processors of a workspace that names no number.'),
+          default_memory_mb: wholeNumber(512, 16, 16_777_216, 'Memory in MiB of a workspace that names none.'),
+          default_disk_gb: wholeNumber(10, 1, 1_048_576, 'Disk in GiB of a workspace that names none.'),
+          max_vcpus: wholeNumber(8, 1, 1024, 'Processors that one workspace may have.'),
+          max_memory_mb: wholeNumber(8192, 16, 16_777_216, 'Memory in MiB that one workspace may have.'),
+          max_disk_gb: wholeNumber(100, 1, 1_048_576, 'Disk in GiB that one workspace may have.'),
+          max_workspaces: wholeNumber(100, 0, 100_000, 'Workspaces on this machine, over all owners.'),
+          quota: group(
+            {
+              workspaces: wholeNumber(10, 0, 100_000, 'Workspaces of one owner.'),
+              memory_mb: wholeNumber(16_384, 0, 1_000_000_000, 'Memory in MiB over all workspaces of one owner.'),
+              disk_gb: wholeNumber(100, 0, 1_000_000_000, 'Disk in GiB over all workspaces of one owner.'),
+            },
+            'What each owner may have. The local owner has no quota.',
+          ),
+          max_snapshots_per_workspace: wholeNumber(20, 0, 1000, 'Snapshots that one workspace may have.'),
+          max_concurrent_forks: wholeNumber(10, 1, 100, 'Forks that are made at the same time.'),
+          default_allow_internet: flag(false, 'Whether a workspace that does not say so may reach the internet.'),
+          transfer_dir: z
+            .string(rule('a directory path'))
+            .min(1, rule('a directory path'))
+            .optional()
+            .describe('Directory that file_transfer copies from and to. Default: `transfers` in the data directory.'),
+          credentials: z
+            .array(
+              z
+                .string(credentialRule)
+                .regex(/^[A-Za-z0-9.:-]+ [A-Za-z0-9-]+ env:[A-Za-z_][A-Za-z0-9_]*$/, credentialRule),
+              credentialRule,
+            )
+            .max(100, credentialRule)
+            .default([])
+            .describe(
+              "Headers that the egress proxy puts on requests of the local owner's workspaces to a host in their `allowed_domains`, each as `HOST HEADER env:NAME`, such as `api.github.com Authorization env:GITHUB_AUTHORIZATION`. The secret never enters a workspace.",
+            ),
+          store_gb: wholeNumber(
+            64,
+            0,
+            65_536,
+            'With root: largest size in GiB of the file that holds the disks of all workspaces; it grows as needed. 0 uses plain folders, without disk limits.',
+          ),
+        },
+        'Isolated workspaces.',
       ),
       allowed_hosts: listOf('a host name')
         .default([])

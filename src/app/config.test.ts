@@ -100,6 +100,24 @@ describe('where values come from', () => {
     expect((await load({ env: { CASTELLAN_DATA_DIR: 'x' } })).config.data_dir).toBe(join(home, 'x'))
   })
 
+  test('the vault is in the data directory or where it is said to be, but never around the data directory', async () => {
+    const { config } = await load({ flags: { data_dir: 'state' } })
+    expect(config.vault).toMatchObject({ enabled: true, path: join(home, 'state/vault'), extensions: ['md'] })
+    expect((await load({ env: { CASTELLAN_VAULT_PATH: '~/notes' } })).config.vault.path).toBe(join(home, 'notes'))
+    expect((await load({ flags: { data_dir: 'a/..b', 'vault.path': 'a/.' } }).catch((error) => error)).code).toBe(
+      'ERR_CONFIG_INVALID',
+    )
+    for (const path of ['state', '.', '/', 'state/']) {
+      await expect(load({ flags: { data_dir: 'state', 'vault.path': path } })).rejects.toMatchObject({
+        code: 'ERR_CONFIG_INVALID',
+        message: expect.stringContaining('vault.path must be a directory that does not hold the data directory'),
+      })
+    }
+    expect((await load({ flags: { data_dir: 'state', 'vault.path': 'stat' } })).config.vault.path).toBe(
+      join(home, 'stat'),
+    )
+  })
+
   test('text of the environment becomes numbers, booleans and lists', async () => {
     const env = {
       CASTELLAN_RATE_LIMITS_ENABLED: '0',
@@ -239,7 +257,7 @@ describe('the published schema', () => {
     const { config } = await load()
     for (const field of configFields()) {
       const effective = field.keys.reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], config)
-      if (field.path !== 'data_dir' && field.path !== 'skills.roots') expect(effective).toEqual(field.default)
+      if (!['data_dir', 'skills.roots', 'vault.path'].includes(field.path)) expect(effective).toEqual(field.default)
     }
   })
 })

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { dirname, isAbsolute, join, resolve } from 'node:path'
+import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import type { z } from 'zod'
 import { AppError } from '../contract/app-error.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
@@ -13,8 +13,13 @@ export type ConfigSource = 'default' | 'file' | 'env' | 'flag'
 
 type Parsed = z.output<typeof configSchema>
 /** The effective configuration, with the names of the file. Paths are absolute; secrets print as `[redacted]`. */
-export type Config = Readonly<Omit<Parsed, 'data_dir' | 'database_url'>> &
-  Readonly<{ data_dir: string; database_url?: Secret }>
+export type Config = Readonly<Omit<Parsed, 'data_dir' | 'database_url' | 'vault' | 'workspaces'>> &
+  Readonly<{
+    data_dir: string
+    database_url?: Secret
+    vault: Parsed['vault'] & Readonly<{ path: string }>
+    workspaces: Parsed['workspaces'] & Readonly<{ transfer_dir: string }>
+  }>
 
 export type LoadedConfig = Readonly<{
   config: Config
@@ -264,11 +269,26 @@ function finish(
   }
   const { data_dir, database_url, ...rest } = parsed
   const dataDir = data_dir === undefined ? defaultDataDir(env) : absolute('data_dir', data_dir)
+  const vaultPath = parsed.vault.path === undefined ? join(dataDir, 'vault') : absolute('vault.path', parsed.vault.path)
+  refuseVaultAround(vaultPath, dataDir, sources.get('vault.path') === 'file' ? file : undefined)
+  const transfers = parsed.workspaces.transfer_dir
+  const transferDir =
+    transfers === undefined ? join(dataDir, 'transfers') : absolute('workspaces.transfer_dir', transfers)
   const roots = parsed.skills.roots.map((root) => absolute('skills.roots', root))
   return {
     ...rest,
     data_dir: dataDir,
     ...(database_url === undefined ? {} : { database_url: new Secret(database_url) }),
+    vault: { ...rest.vault, path: vaultPath },
+    workspaces: { ...rest.workspaces, transfer_dir: transferDir },
     skills: { ...rest.skills, roots: roots.length > 0 ? roots : [workingDirectory, dataDir] },
   }
+}
+
+/** The vault's tool reads and writes what is in the folder: that must not be the state of the program. */
+function refuseVaultAround(vaultPath: string, dataDir: string, file: string | undefined): void {
+  const inside = relative(vaultPath, dataDir)
+  if (inside === '..' || inside.startsWith('../')) return
+  const rule = 'must be a directory that does not hold the data directory; choose one beside it or in it'
+  throw configError([{ origin: file ?? 'the configuration', field: 'vault.path', rule }])
 }

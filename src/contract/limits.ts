@@ -63,6 +63,78 @@ export const limits = {
   apiKeyListMax: 1_000,
   /** Buckets of the rate limiter, over all callers and categories. */
   rateBucketsMax: 10_000,
+  /** Commands in one exec_parallel, forks in one workspace_fork. */
+  workspaceBatchMax: 20,
+  /** Calls that wait for the same workspace to be free; more are answered ERR_BUSY. */
+  workspaceQueueMax: 100,
+  workspaceEnvVariablesMax: 256,
+  workspaceEnvBytesMax: 128 * 1024,
+  workspaceForwardsMax: 50,
+  workspaceStopGraceMs: 10_000,
+  execTimeoutDefaultSecs: 120,
+  execParallelTimeoutDefaultSecs: 300,
+  execTimeoutSecsMax: 24 * 3600,
+  execCommandCharsMax: 1024 * 1024,
+  execOutputBytesDefault: 256 * 1024,
+  execOutputBytesMax: 2 * 1024 * 1024,
+  execProgressMs: 1_000,
+  /** One page of file_read; a larger file is read page by page. */
+  fileReadBytesDefault: 256 * 1024,
+  fileReadBytesMax: 1024 * 1024,
+  /** What file_write takes in one call; larger content goes through file_transfer. */
+  fileWriteCharsMax: 4_000_000,
+  /** The largest file that file_edit rewrites. */
+  fileEditBytesMax: 64 * 1024 * 1024,
+  fileListEntriesMax: 10_000,
   /** A client's configuration file that `castellan import` reads. */
   importFileBytesMax: 4 * 1024 * 1024,
+  /** One note of a vault. */
+  vaultNoteBytesMax: 10 * 1024 * 1024,
+  vaultPathCharsMax: 1_024,
+  /** Names in a path of a vault. */
+  vaultFolderDepthMax: 32,
+  /** Entries that one walk through a vault looks at; what is beyond is reported as left out. */
+  vaultWalkMax: 200_000,
+  vaultListMax: 5_000,
+  vaultBatchMax: 10,
+  /** Content of all notes of one batch together, so that the answer stays below its own bound. */
+  vaultBatchBytesMax: 4 * 1024 * 1024,
+  vaultFrontmatterCharsMax: 64 * 1024,
+  vaultRecentMax: 100,
+  vaultSearchResultsMax: 1_000,
+  /** A search ends after this time with what it has. */
+  vaultSearchMs: 20_000,
+  /** A regular expression given by a caller: its characters, and its compiled size. */
+  vaultPatternCharsMax: 1_024,
+  vaultPatternSizeMax: 1_500,
+  /** Of a longer line, a regular expression sees the beginning. */
+  vaultPatternLineCharsMax: 8_192,
+  /** Characters times size of the pattern: what one look for a match may cost, in a line and in a whole note. */
+  vaultPatternLineWorkMax: 2_000_000,
+  vaultPatternWorkMax: 20_000_000,
+  /** A replacement by regular expression gives up after this time. */
+  vaultReplaceMs: 5_000,
+  /** A change that waits for a note which others are changing gives up after this time. */
+  vaultLockWaitMs: 10_000,
+  /** What is read of the output of one git command, unless it is a list of files or a diff. */
+  gitOutputBytesMax: 4 * 1024 * 1024,
+  gitFileListBytesMax: 32 * 1024 * 1024,
+  gitDiffBytesDefault: 64 * 1024,
+  gitDiffBytesMax: 1024 * 1024,
+  /** Paths in one git_status, over all its lists. */
+  gitStatusPathsMax: 5_000,
+  /** Files that a refused merge lists. */
+  gitConflictFilesMax: 500,
+  /** A git command that does little; one that goes through a repository; a clone. */
+  gitCommandTimeoutMs: 120_000,
+  gitLongTimeoutMs: 30 * 60_000,
+  gitCloneTimeoutMs: 60 * 60_000,
+  gitPushTimeoutDefaultSecs: 120,
+  gitPushTimeoutSecsMax: 3_600,
+  gitMessageCharsMax: 64 * 1024,
+  /** Sources of one workspace_merge, and commits that it replays of one source. */
+  gitMergeSourcesMax: 100,
+  gitMergeCommitsMax: 2_000,
+  /** Branches and tags of a target that a source is told, so that it need not send what they have. */
+  gitMergeTipsMax: 2_000,
 } as const

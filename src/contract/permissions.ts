@@ -10,7 +10,9 @@ const matrix = {
   trail: { read: 'member', create: 'member', finalize: 'editor' },
   skill: { read: 'member' },
   server: { read: 'member' },
+  workspace: { read: 'member', create: 'member', update: 'member', exec: 'member', delete: 'member' },
   auditLog: { read: 'admin' },
+  vault: { update: 'member' },
   apiKey: { read: 'admin', create: 'admin', delete: 'admin' },
 } as const satisfies Record<string, Record<string, Role>>
 

@@ -4,6 +4,8 @@ import { logTools } from './log/index.ts'
 import { metaTools } from './meta/index.ts'
 import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
 import { serverTools } from './server/index.ts'
+import { vaultTools } from './vault/index.ts'
+import { workspaceTools } from './workspaces/index.ts'
 
 /** Every tool of the product. */
 export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
@@ -12,4 +14,6 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   log: logTools,
   server: serverTools,
   identity: identityTools,
+  vault: vaultTools,
+  workspaces: workspaceTools,
 }

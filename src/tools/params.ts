@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { limits } from '../contract/limits.ts'
 import { taskPriorities, taskStatuses } from '../domains/tasks/rules.ts'
 import { thoughtTypes } from '../domains/trail/ports.ts'
+import { workspaceStates } from '../domains/workspaces/rules.ts'
 
 /** Parameters and fields that recur, each with its rule and the words a model reads, written once. */
 const text = (max: number) => z.string().min(1).max(max)
@@ -33,6 +34,7 @@ export const params = {
     .max(40)
     .refine((value) => isoPattern.test(value) && !Number.isNaN(Date.parse(value)), 'must be an ISO-8601 timestamp')
     .meta({ format: 'date-time' }),
+  workspaceState: z.enum(workspaceStates),
   offset: z.int().min(0).max(1_000_000_000).default(0).describe('How many to skip.'),
   limit: (fallback: number, max: number) => z.int().min(1).max(max).default(fallback).describe('How many at most.'),
   metadata: z

@@ -197,6 +197,29 @@ const effects: Readonly<Record<string, Effect>> = {
     const { stdout } = await runCastellan(['call', 'skill_list', '--json'], options)
     expect(stdout).toContain('"review-notes"')
   },
+  async 'vault.enabled'() {
+    const server = await serve({ CASTELLAN_VAULT_ENABLED: 'false' })
+    expect(codeOf(await call(server, 'vault', { action: 'list' }))).toBe('ERR_FEATURE_DISABLED')
+  },
+  async 'vault.path'() {
+    const notes = newHome()
+    const server = await serve({ CASTELLAN_VAULT_PATH: notes })
+    await call(server, 'vault', { action: 'write', path: 'note.md', content: 'x' })
+    expect(existsSync(join(notes, 'note.md'))).toBe(true)
+  },
+  async 'vault.extensions'() {
+    const server = await serve({ CASTELLAN_VAULT_EXTENSIONS: 'txt' })
+    const write = (path: string) => call(server, 'vault', { action: 'write', path, content: 'x' })
+    expect([(await write('note.txt')).status, codeOf(await write('note.md'))]).toEqual([200, 'ERR_INVALID_INPUT'])
+  },
+  async 'vault.exclude_dirs'() {
+    const server = await serve({ CASTELLAN_VAULT_EXCLUDE_DIRS: 'attic' })
+    const write = (path: string) => call(server, 'vault', { action: 'write', path, content: 'x' })
+    expect([(await write('.git/note.md')).status, codeOf(await write('attic/note.md'))]).toEqual([
+      200,
+      'ERR_INVALID_INPUT',
+    ])
+  },
   async allowed_hosts() {
     const headers = { host: 'castle.example' }
     const [plain, open] = [await serve(), await serve({ CASTELLAN_ALLOWED_HOSTS: 'castle.example' })]

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -171,9 +171,20 @@ function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
     stop: () => app.close(),
     async [Symbol.asyncDispose]() {
       await app.close()
+      await endSupervisor(dataDir)
       rmSync(dataDir, { recursive: true, force: true })
     },
   }
+}
+
+/** Ends the supervisor of a data directory, if it has one, and with it every process of its workspaces. */
+export async function endSupervisor(dataDir: string): Promise<void> {
+  const file = join(dataDir, 'workspaces', 'supervisor.pid')
+  if (!existsSync(file)) return
+  const pid = Number(readFileSync(file, 'utf8'))
+  const isThere = (): boolean => existsSync(`/proc/${pid}`)
+  if (isThere()) process.kill(pid, 'SIGKILL')
+  while (isThere()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
 const readLog = (db: DatabaseSync, tenant: string): LogRecord[] =>

@@ -17,13 +17,19 @@ const answerWithoutStore: readonly string[] = ['server_ping', 'server_health']
 const logTheirContent: readonly string[] = []
 
 /** Parameters whose JSON Schema has alternatives, which some clients flatten or refuse; nested only, never at the root. */
-const parametersWithAlternatives: readonly string[] = ['run_tool.tool_args', 'thought_record.metadata']
+const parametersWithAlternatives: readonly string[] = [
+  'run_tool.tool_args',
+  'thought_record.metadata',
+  'vault.value',
+  'exec_parallel.commands',
+]
 
 const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
   read: ['read'],
   create: ['create', 'external'],
   update: ['update', 'external'],
   delete: ['delete', 'external'],
+  exec: ['external'],
   finalize: ['update'],
 }
 

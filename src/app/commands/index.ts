@@ -10,6 +10,10 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
     export: { summary: 'Write the log to a file that anyone can verify.', load: () => import('./export.ts') },
     verify: { summary: 'Verify an export, a proof, or the state itself.', load: () => import('./verify.ts') },
     keys: { summary: 'Manage API keys.', load: () => import('./keys.ts') },
+    image: {
+      summary: 'Build, list and remove the images that workspaces start from.',
+      load: () => import('./image.ts'),
+    },
     config: { summary: 'Show or check the configuration.', load: () => import('./config.ts') },
     doctor: { summary: 'Check that this machine and this state are fit.', load: () => import('./doctor.ts') },
     import: {

@@ -155,6 +155,23 @@ export const migrations: readonly Migration[] = [
         only_row $integer PRIMARY KEY CHECK (only_row = 0), log_id TEXT NOT NULL, verifier_key TEXT NOT NULL)`,
     ],
   },
+  {
+    name: 'workspaces',
+    statements: [
+      `CREATE TABLE workspaces (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL,
+        wanted TEXT NOT NULL, image TEXT NOT NULL, vcpus $integer NOT NULL, memory_mb $integer NOT NULL,
+        disk_gb $integer NOT NULL, ip TEXT NOT NULL, network TEXT NOT NULL, forwards TEXT NOT NULL, env TEXT NOT NULL,
+        layers TEXT NOT NULL, forked_from TEXT, current_snapshot_id TEXT, node TEXT NOT NULL, operation TEXT, team TEXT,
+        created_at $integer NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name))`,
+      'CREATE INDEX workspaces_by_node ON workspaces (node)',
+      `CREATE TABLE workspace_snapshots (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, workspace_id TEXT NOT NULL, sequence $integer NOT NULL,
+        name TEXT NOT NULL, layer_id TEXT NOT NULL, layers TEXT NOT NULL, parent_id TEXT, bytes $integer NOT NULL,
+        has_memory $integer NOT NULL, state TEXT NOT NULL, created_at $integer NOT NULL, created_by TEXT NOT NULL,
+        PRIMARY KEY (tenant, id), UNIQUE (tenant, workspace_id, name), UNIQUE (tenant, workspace_id, sequence))`,
+    ],
+  },
 ]
 
 const types: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {

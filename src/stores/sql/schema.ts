@@ -12,6 +12,8 @@ export type Schema = {
   thoughts: ThoughtTable
   audit_sessions: AuditSessionTable
   log_identity: LogIdentityTable
+  workspaces: WorkspaceTable
+  workspace_snapshots: WorkspaceSnapshotTable
 }
 
 /** One row per tenant. Every writer of a tenant holds it, which is what makes numbers and log positions gapless. */
@@ -127,4 +129,45 @@ export type AuditSessionTable = {
   merkle_root: string | null
   tree_depth: number | null
   leaf_count: number | null
+}
+
+export type WorkspaceTable = {
+  tenant: string
+  id: string
+  name: string
+  owner: string
+  state: string
+  wanted: string
+  image: string
+  vcpus: number
+  memory_mb: number
+  disk_gb: number
+  ip: string
+  network: string
+  forwards: string
+  env: string
+  layers: string
+  forked_from: string | null
+  current_snapshot_id: string | null
+  node: string
+  operation: string | null
+  team: string | null
+  created_at: number
+  created_by: string
+}
+
+export type WorkspaceSnapshotTable = {
+  tenant: string
+  id: string
+  workspace_id: string
+  sequence: number
+  name: string
+  layer_id: string
+  layers: string
+  parent_id: string | null
+  bytes: number
+  has_memory: number
+  state: string
+  created_at: number
+  created_by: string
 }

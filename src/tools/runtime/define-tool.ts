@@ -16,7 +16,7 @@ export const rateCategories = ['create', 'exec', 'default', 'message'] as const
 export type RateCategory = (typeof rateCategories)[number]
 
 /** The folder under `tools/`, and the unit of exposure. */
-export const toolsets = ['identity', 'ledger', 'log', 'meta', 'server'] as const
+export const toolsets = ['identity', 'ledger', 'log', 'meta', 'server', 'vault', 'workspaces'] as const
 export type Toolset = (typeof toolsets)[number]
 
 /** What a service may hand out for a schema's type: the same, but nobody is going to change it. */

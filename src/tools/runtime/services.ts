@@ -1,10 +1,13 @@
 import type { Principal } from '../../contract/principal.ts'
+import type { GitService } from '../../domains/git/service.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { LogService } from '../../domains/log/log-service.ts'
 import type { ServerService } from '../../domains/server/server-service.ts'
 import type { SkillService } from '../../domains/skills/service.ts'
 import type { TaskService } from '../../domains/tasks/task-service.ts'
 import type { TrailService } from '../../domains/trail/trail-service.ts'
+import type { VaultService } from '../../domains/vault/service.ts'
+import type { WorkspaceService } from '../../domains/workspaces/service.ts'
 import type { ToolSearchAnswer, ToolSearchRequest } from './search/tool-index.ts'
 
 /** Search over the tools that a principal may use. */
@@ -12,11 +15,14 @@ export type ToolSearch = (principal: Principal, request: Omit<ToolSearchRequest,
 
 /** The domain services that tools may call, by their exported interfaces. Only add what a tool uses. */
 export type Services = Readonly<{
+  git: GitService
   tasks: TaskService
   trail: TrailService
   log: LogService
   identity: Pick<IdentityService, 'createKey' | 'listKeys' | 'revokeKey'>
   skills: Pick<SkillService, 'list'>
   server: ServerService
+  vault: Pick<VaultService, 'act'>
+  workspaces: WorkspaceService
   searchTools: ToolSearch
 }>

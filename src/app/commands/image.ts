@@ -1,0 +1,151 @@
+import { join, resolve } from 'node:path'
+import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { textTable } from '../../cli/terminal.ts'
+import { AppError } from '../../contract/app-error.ts'
+import { isoTime, systemClock } from '../../kernel/clock.ts'
+import { systemRandom } from '../../kernel/random.ts'
+import { buildImage, type ImageSource } from '../../supervisor/images/build-image.ts'
+import { listImages, removeImage } from '../../supervisor/images/image-folder.ts'
+import { openUserNamespace, type UserNamespace } from '../../supervisor/user-namespace.ts'
+import type { Environment } from '../config.ts'
+import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
+
+const spec = {
+  name: 'image',
+  positionals: 'build NAME [SOURCE] | list | remove NAME',
+  positionalsMax: 3,
+  summary: 'Build, list and remove the images that workspaces start from.',
+  description: [
+    'build: make an image, whole or not at all. With --from debootstrap a minimal Debian, in which packages can be',
+    'installed; with --from oci-archive the image in SOURCE, a file of "skopeo copy … oci-archive:SOURCE" or "docker save";',
+    'with --from directory a copy of the directory SOURCE. list: the images there are. remove: remove one; no workspace may',
+    "be using it. The image 'host', this machine's own programs, is always there and needs no building.",
+  ].join('\n'),
+  flags: {
+    from: { type: 'string', value: 'KIND', description: 'debootstrap, oci-archive or directory.' },
+    suite: { type: 'string', value: 'SUITE', description: 'debootstrap: the release (bookworm).' },
+    mirror: { type: 'string', value: 'URL', description: "debootstrap: the mirror (this machine's own)." },
+    'max-gb': { type: 'string', value: 'GB', description: 'Refuse an image that unpacks to more (20).' },
+    ...commonFlags,
+  },
+  examples: [
+    'castellan image build debian --from debootstrap --suite bookworm',
+    'castellan image build alpine --from oci-archive alpine.tar',
+    'castellan image list',
+  ],
+} as const
+
+export const command: Command = { spec, run }
+
+async function run(context: CommandContext): Promise<number> {
+  const action = requirePositional(context.parsed, 0, 'build|list|remove', spec)
+  switch (action) {
+    case 'build':
+      return await build(context)
+    case 'list':
+      return await list(context)
+    case 'remove':
+      return await remove(context)
+    default:
+      throw new AppError('ERR_INVALID_INPUT', `Unknown action '${action}'. Use build, list or remove.`, {
+        field: 'action',
+      })
+  }
+}
+
+const folderOf = async (context: CommandContext): Promise<string> =>
+  join((await loadCommandConfig(context)).config.data_dir, 'workspaces', 'images')
+
+async function build(context: CommandContext): Promise<number> {
+  const { terminal } = context
+  const name = requirePositional(context.parsed, 1, 'NAME', spec)
+  const source = readSource(context)
+  const bytesMax = readBytesMax(context)
+  const root = await folderOf(context)
+  const image = await inRoom(context, async (room, signal) => {
+    const deps = { room, root, clock: systemClock, random: systemRandom }
+    const environment = proxies(context.env)
+    return await buildImage(deps, { name, source, bytesMax, environment, signal, onProgress: terminal.progress })
+  }).finally(() => terminal.progressDone())
+  const { notes, createdAtMs, ...rest } = image
+  if (context.json) printJson(context, { ...rest, created_at: isoTime(createdAtMs), notes })
+  else {
+    for (const note of notes) terminal.error(`${note}\n`)
+    terminal.out(`Built ${image.name} from ${image.source}, ${megabytes(image.bytes)}.\n`)
+  }
+  return 0
+}
+
+async function list(context: CommandContext): Promise<number> {
+  const images = await listImages(await folderOf(context))
+  if (context.json) {
+    printJson(context, {
+      images: images.map(({ createdAtMs, ...image }) => ({ ...image, created_at: isoTime(createdAtMs) })),
+    })
+    return 0
+  }
+  const rows = images.map(({ name, source, bytes, packages, createdAtMs }) => {
+    return [name, source, megabytes(bytes), packages ? 'yes' : 'no', isoTime(createdAtMs)]
+  })
+  context.terminal.out(textTable([['NAME', 'SOURCE', 'SIZE', 'PACKAGES', 'CREATED'], ...rows]))
+  return 0
+}
+
+async function remove(context: CommandContext): Promise<number> {
+  const name = requirePositional(context.parsed, 1, 'NAME', spec)
+  const root = await folderOf(context)
+  await inRoom(context, (room, signal) => removeImage({ room, random: systemRandom }, root, name, signal))
+  if (context.json) printJson(context, { removed: name })
+  else context.terminal.out(`Removed ${name}.\n`)
+  return 0
+}
+
+/** In the namespace that owns the files of images. A signal ends the work, which cleans up behind itself. */
+async function inRoom<T>(
+  context: CommandContext,
+  work: (room: UserNamespace, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const room = await openUserNamespace()
+  const abort = new AbortController()
+  void context.ended.then(() => abort.abort())
+  try {
+    return await work(room, abort.signal)
+  } finally {
+    await room.close()
+  }
+}
+
+function readSource(context: CommandContext): ImageSource {
+  const { parsed, workingDirectory } = context
+  const kind = parsed.text('from')
+  const path = parsed.positionals[2]
+  const refuse = (field: string, message: string): AppError =>
+    new AppError('ERR_INVALID_INPUT', `${message} See: castellan image --help`, { field })
+  if (kind === 'debootstrap') {
+    if (path !== undefined) throw refuse('SOURCE', 'debootstrap takes no SOURCE.')
+    return { kind, suite: parsed.text('suite') ?? 'bookworm', mirror: parsed.text('mirror') }
+  }
+  if (kind !== 'oci-archive' && kind !== 'directory') {
+    throw refuse('from', '--from must be debootstrap, oci-archive or directory.')
+  }
+  for (const flag of ['suite', 'mirror']) {
+    if (parsed.text(flag) !== undefined) throw refuse(flag, `--${flag} goes with --from debootstrap.`)
+  }
+  if (path === undefined) throw refuse('SOURCE', `SOURCE is missing: the ${kind} to build from.`)
+  return { kind, path: resolve(workingDirectory, path) }
+}
+
+function readBytesMax(context: CommandContext): number {
+  const text = context.parsed.text('max-gb') ?? '20'
+  const value = Number(text)
+  if (/^\d+(\.\d+)?$/.test(text) && value > 0 && value <= 1_000) return value * 1024 ** 3
+  throw new AppError('ERR_INVALID_INPUT', '--max-gb must be a number above 0 and up to 1000.', { field: 'max-gb' })
+}
+
+/** What debootstrap needs to get out of here. */
+function proxies(env: Environment): Record<string, string> {
+  const names = ['http_proxy', 'https_proxy', 'no_proxy', 'HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY']
+  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])))
+}
+
+const megabytes = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MB`

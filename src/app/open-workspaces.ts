@@ -1,0 +1,76 @@
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import type { Database } from '../contract/database.ts'
+import { keyStatus } from '../domains/identity/rules.ts'
+import type { OwnerDesk } from '../domains/workspaces/ports.ts'
+import { LOCAL_OWNER } from '../domains/workspaces/rules.ts'
+import { createWorkspaceService, type WorkspaceService } from '../domains/workspaces/service.ts'
+import { createTransferFolder } from '../stores/files/transfer-folder.ts'
+import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
+import { sqlWorkspaceStore } from '../stores/sql/workspace-store.ts'
+import { isBootAlive, newBootId } from './boot-id.ts'
+import type { AppDeps } from './build-app.ts'
+import { createBackend } from './open-backend.ts'
+
+export type OpenedWorkspaces = Readonly<{ service: WorkspaceService; close(): Promise<void> }>
+
+/** The workspaces of this machine, with the records in `database` and their storage in `directory`. */
+export function openWorkspaces(
+  deps: AppDeps,
+  { database, directory }: Readonly<{ database: Database; directory: string }>,
+): OpenedWorkspaces {
+  const { config, clock, random, logger, version } = deps
+  const bootId = newBootId(random)
+  const isAlone = database.kind === 'sqlite'
+  const backend = createBackend({ config, directory, version, bootId, logger })
+  const service = createWorkspaceService({
+    store: sqlWorkspaceStore,
+    backend,
+    database,
+    owners: keyOwners,
+    transfers: createTransferFolder(
+      config.mode === 'TEST' ? join(directory, 'transfers') : config.workspaces.transfer_dir,
+    ),
+    settings: settingsOf(config.workspaces),
+    // An embedded store is this directory's; a shared one has rows of several machines.
+    node: isAlone ? 'local' : `${hostname()}:${directory}`,
+    bootId,
+    // Who has the embedded store open has it alone.
+    isAlive: (id) => (isAlone ? id === bootId : isBootAlive(id)),
+    isReadOnly: config.mode === 'READONLY',
+    clock,
+    random,
+    logger,
+  })
+  const begun = service.begin().catch((error) => {
+    logger.warn('the workspaces were not looked after at the start', { cause: String(error) })
+  })
+  return {
+    service,
+    async close() {
+      await begun
+      await backend.close()
+    },
+  }
+}
+
+/** Keys are the only owners that can go; the person at this machine stays. */
+const keyOwners: OwnerDesk = {
+  async isGone(unit, tenant, owner, nowMs) {
+    if (owner === LOCAL_OWNER) return false
+    if (!owner.startsWith('key:')) return true
+    const key = await sqlApiKeyStore.findKey(unit, tenant, owner.slice('key:'.length))
+    return key === undefined || keyStatus(key, nowMs) !== 'live'
+  },
+}
+
+const settingsOf = (given: AppDeps['config']['workspaces']) => ({
+  defaultImage: given.default_image,
+  defaults: { vcpus: given.default_vcpus, memoryMb: given.default_memory_mb, diskGb: given.default_disk_gb },
+  maximum: { vcpus: given.max_vcpus, memoryMb: given.max_memory_mb, diskGb: given.max_disk_gb },
+  workspacesMax: given.max_workspaces,
+  quota: { workspaces: given.quota.workspaces, memoryMb: given.quota.memory_mb, diskGb: given.quota.disk_gb },
+  snapshotsMax: given.max_snapshots_per_workspace,
+  allowInternet: given.default_allow_internet,
+  concurrentForksMax: given.max_concurrent_forks,
+})

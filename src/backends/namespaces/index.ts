@@ -1,0 +1,197 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { connect, type Socket } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type {
+  BackendCapabilities,
+  ExecRequest,
+  ExecResult,
+  JobDesk,
+  KeptOutput,
+  WorkspaceBackend,
+  WorkspaceFiles,
+} from '../../domains/workspaces/backend.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
+import type { Operations, WireKept } from '../../supervisor/protocol.ts'
+import { probeCapabilities } from './probe.ts'
+import { ensureSupervisor, type SupervisorPlace, socketPathOf } from './start-supervisor.ts'
+import { type Ask, askContent, createAsk } from './supervisor-client.ts'
+
+export type NamespacesDeps = SupervisorPlace &
+  Readonly<{ bootId: string; credentials: readonly EgressCredential[]; logger: Logger }>
+
+const run = promisify(execFile)
+
+/**
+ * Workspaces in Linux namespaces. Everything is done by the supervisor; this is its client, and starts it when it is
+ * needed first. As root it also sets disk quotas, the one thing that root of a user namespace may not.
+ */
+export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend {
+  const socketPath = socketPathOf(deps.state)
+  const rawAsk = createAsk(socketPath)
+  let attended: Socket | undefined
+  let starting: Promise<void> | undefined
+  let isClosed = false
+
+  /** Up, and knowing that we are here: it stays up for as long as this connection lives. */
+  async function open(): Promise<void> {
+    await ensureSupervisor(deps)
+    const socket = connect({ path: socketPath, allowHalfOpen: true })
+    socket
+      .on('error', () => {})
+      .on('close', () => {
+        if (attended === socket) attended = undefined
+      })
+    socket.write(`${JSON.stringify({ operation: 'attend', takes: { bootId: deps.bootId } })}\n`)
+    socket.unref()
+    attended = socket
+    await rawAsk('configure', { hostAddresses: ownAddresses(), credentials: deps.credentials })
+  }
+  async function ready(): Promise<void> {
+    if (attended !== undefined || isClosed) return
+    starting ??= open().finally(() => {
+      starting = undefined
+    })
+    await starting
+  }
+  const ask: Ask = async (operation, takes, options) => {
+    await ready()
+    return await rawAsk(operation, takes, options)
+  }
+
+  let capabilities: Promise<BackendCapabilities> | undefined
+  let probeCount = 0
+  const probe = {
+    facts: () => ask('hello', { bootId: deps.bootId }),
+    network: () => ask('probeNetwork', {}),
+    newId: () => `probe-${deps.bootId}-${probeCount++}`,
+  }
+  const backend: WorkspaceBackend = {
+    name: 'namespaces',
+    capabilities: () => (capabilities ??= probeCapabilities({ backend, ...probe })),
+    async create(spec) {
+      const { ip, storage } = await ask('create', spec)
+      await limitDisk(deps, storage, spec.resources.diskGb)
+      return { ip }
+    },
+    start: async (spec) => void (await ask('start', spec)),
+    stop: async (id, graceMs) => void (await ask('stop', { id, graceMs })),
+    destroy: async (id) => void (await ask('destroy', { id })),
+    inventory: () => ask('inventory', {}),
+    exec: (id, request) => execute(ask, id, request),
+    jobs: createJobDesk(ask),
+    files: (id) => createFiles(ask, socketPath, ready, id),
+    snapshot: (id, layerId) => ask('snapshot', { id, layerId }),
+    async reset(spec) {
+      await ask('reset', spec)
+      const { storage } = await ask('create', spec)
+      await limitDisk(deps, storage, spec.resources.diskGb)
+    },
+    removeLayer: async (layerId) => void (await ask('removeLayer', { layerId })),
+    setNetwork: async (id, network) => void (await ask('setNetwork', { id, network })),
+    reserveHostPort: async (wanted) => (await ask('reserveHostPort', { wanted: wanted ?? null })).port ?? undefined,
+    usage: (id) => ask('usage', { id }),
+    logs: (id, lines) => ask('logs', { id, lines }),
+    images: () => ask('images', {}),
+    async close() {
+      isClosed = true
+      attended?.destroy()
+    },
+  }
+  return backend
+}
+
+/** Nobody in a workspace may reach the host itself, by whatever address it has. */
+const ownAddresses = (): string[] =>
+  Object.values(networkInterfaces())
+    .flatMap((entries) => entries ?? [])
+    .filter(({ family }) => family === 'IPv4')
+    .map(({ address }) => address)
+
+/** Only the machine's real root may set a quota, and only in the mount namespace where the store is mounted. */
+async function limitDisk(deps: NamespacesDeps, storage: string, diskGb: number): Promise<void> {
+  if (process.getuid?.() !== 0 || deps.storeGb === 0) return
+  const pid = (await readFile(join(deps.state, 'supervisor.pid'), 'utf8')).trim()
+  await run('nsenter', [
+    '-t',
+    pid,
+    '-m',
+    '--',
+    'btrfs',
+    'qgroup',
+    'limit',
+    String(Math.round(diskGb * 1024 ** 3)),
+    storage,
+  ]).catch((error: unknown) =>
+    deps.logger.warn('The disk limit of a workspace could not be set.', { error: String(error) }),
+  )
+}
+
+async function execute(ask: Ask, id: string, request: ExecRequest): Promise<ExecResult> {
+  const result = await ask(
+    'exec',
+    {
+      id,
+      argv: request.argv,
+      workdir: request.workdir ?? '/',
+      env: request.env,
+      timeoutMs: request.timeoutMs,
+      outputBytesMax: request.outputBytesMax,
+      hasStdin: request.stdin !== undefined,
+      streams: request.onOutput !== undefined,
+    },
+    {
+      signal: request.signal,
+      body: request.stdin,
+      onFrame(type, payload) {
+        if (type === 'stdout' || type === 'stderr') request.onOutput?.(type, payload)
+      },
+    },
+  )
+  return { ...result, stdout: fromWireKept(result.stdout), stderr: fromWireKept(result.stderr) }
+}
+
+const fromWireKept = (kept: WireKept): KeptOutput => ({
+  ...kept,
+  head: Buffer.from(kept.head, 'base64'),
+  tail: Buffer.from(kept.tail, 'base64'),
+})
+
+function createJobDesk(ask: Ask): JobDesk {
+  return {
+    start: (id, job) => ask('jobStart', { id, job }),
+    async poll(id, jobId, from, bytesMax) {
+      const page: Operations['jobPoll']['gives'] = await ask('jobPoll', { id, jobId, from, bytesMax })
+      if (page.summary === null) return undefined
+      return {
+        ...page.summary,
+        stdout: Buffer.from(page.stdout, 'base64'),
+        stderr: Buffer.from(page.stderr, 'base64'),
+        next: page.next,
+        skipped: page.skipped,
+      }
+    },
+    kill: async (id, jobId, signal) => (await ask('jobKill', { id, jobId, signal })).found,
+    remove: async (id, jobId) => (await ask('jobRemove', { id, jobId })).found,
+    list: (id) => ask('jobList', { id }),
+  }
+}
+
+function createFiles(ask: Ask, socketPath: string, ready: () => Promise<void>, id: string): WorkspaceFiles {
+  return {
+    stat: (path) => ask('fileStat', { id, path }),
+    list: (path, limit) => ask('fileList', { id, path, limit }),
+    async read(path, range) {
+      await ready()
+      return await askContent(socketPath, { id, path, offset: range?.offset ?? 0, length: range?.length ?? null })
+    },
+    write: (path, content, options) => ask('fileWrite', { id, path, mode: options?.mode ?? null }, { body: content }),
+    remove: async (path, options) =>
+      void (await ask('fileRemove', { id, path, recursive: options?.recursive ?? false })),
+    makeDirectory: async (path) => void (await ask('fileMakeDirectory', { id, path })),
+    rename: async (from, to) => void (await ask('fileRename', { id, from, to })),
+  }
+}

@@ -1,0 +1,171 @@
+import type {
+  BackendCapabilities,
+  Capability,
+  CapabilityName,
+  ExecResult,
+  WorkspaceBackend,
+  WorkspaceSpec,
+} from '../../domains/workspaces/backend.ts'
+import type { NetworkCapabilities } from '../../supervisor/network/network-hub.ts'
+import type { SupervisorFacts } from '../../supervisor/protocol.ts'
+
+export type ProbeDeps = Readonly<{
+  backend: Pick<WorkspaceBackend, 'create' | 'start' | 'exec' | 'destroy' | 'usage'>
+  facts(): Promise<SupervisorFacts>
+  network(): Promise<NetworkCapabilities>
+  newId(): string
+}>
+
+const MB = 1024 * 1024
+const PROBE_MEMORY_MB = 16
+const PROBE_DISK_MB = 16
+const PROBE_PROCESSES = 24
+const PROBE_VCPUS = 0.05
+const TIMEOUT_MS = 20_000
+
+const held = (reason: string): Capability => ({ enforced: true, reason })
+const open = (reason: string): Capability => ({ enforced: false, reason })
+
+type Shell = (command: string) => Promise<ExecResult>
+type Facts = Readonly<{
+  inside: string
+  rootfs: boolean
+  memoryFree: boolean
+  diskFree: boolean
+  processesFree: boolean
+}>
+
+/** Tries each thing in workspaces of its own, which are gone afterwards. */
+export async function probeCapabilities(deps: ProbeDeps): Promise<BackendCapabilities> {
+  const privilege = process.getuid?.() === 0 ? 'root' : 'user'
+  try {
+    const [facts, tried, isThrottled, network] = await Promise.all([
+      deps.facts(),
+      inWorkspace(deps, { vcpus: 1, memoryMb: PROBE_MEMORY_MB, diskGb: PROBE_DISK_MB / 1024 }, tryLimits),
+      inWorkspace(deps, { vcpus: PROBE_VCPUS, memoryMb: 64, diskGb: 1 }, (shell, id) => tryProcessor(deps, shell, id)),
+      deps.network(),
+    ])
+    const capabilities = judge(facts, tried, isThrottled, network)
+    return { available: true, problem: undefined, privilege, capabilities }
+  } catch (error) {
+    const problem = error instanceof Error ? error.message : String(error)
+    const none = open(`Workspaces cannot run here: ${problem}`)
+    const capabilities = Object.fromEntries(capabilityNames.map((name) => [name, none]))
+    return {
+      available: false,
+      problem,
+      privilege,
+      capabilities: capabilities as Record<CapabilityName, Capability>,
+    }
+  }
+}
+
+const capabilityNames: readonly CapabilityName[] = [
+  'isolation',
+  'rootfs',
+  'seccomp',
+  'memory_limit',
+  'cpu_limit',
+  'process_limit',
+  'disk_limit',
+  'network_policy',
+  'internet',
+  'port_forward',
+  'memory_snapshot',
+  'package_install',
+]
+
+async function inWorkspace<T>(
+  { backend, newId }: ProbeDeps,
+  resources: WorkspaceSpec['resources'],
+  work: (shell: Shell, id: string) => Promise<T>,
+): Promise<T> {
+  const spec: Omit<WorkspaceSpec, 'ip'> = {
+    id: newId(),
+    hostname: 'probe',
+    image: 'host',
+    layers: [],
+    resources: { ...resources, processes: PROBE_PROCESSES },
+    network: {
+      allowInternet: false,
+      allowInterVm: false,
+      allowedPorts: [],
+      allowedDomains: [],
+      forwards: [],
+      peers: [],
+    },
+  }
+  const shell: Shell = (command) =>
+    backend.exec(spec.id, {
+      argv: ['/bin/sh', '-c', command],
+      env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
+      timeoutMs: TIMEOUT_MS,
+      outputBytesMax: 4096,
+      signal: new AbortController().signal,
+    })
+  try {
+    const { ip } = await backend.create(spec)
+    await backend.start({ ...spec, ip })
+    return await work(shell, spec.id)
+  } finally {
+    await backend.destroy(spec.id).catch(() => {})
+  }
+}
+
+async function tryLimits(shell: Shell): Promise<Facts> {
+  const say = async (command: string): Promise<string> => Buffer.from((await shell(command)).stdout.head).toString()
+  const inside = await say('cat /proc/self/status')
+  const rootfs = await shell('echo x > /probe-file && cat /probe-file && ! touch /usr/probe-file 2>/dev/null')
+  const memoryBytes = 4 * PROBE_MEMORY_MB * MB
+  const memory = await say(`head -c ${memoryBytes} /dev/zero | tail -c ${memoryBytes} | wc -c`)
+  const disk = await say(`head -c ${3 * PROBE_DISK_MB * MB} /dev/zero > /probe-disk && sync && echo all`)
+  // Last, because nothing else can run while its processes do.
+  const processes = await say(
+    `i=0; while [ $i -lt ${2 * PROBE_PROCESSES} ]; do sleep 1 & i=$((i+1)); done 2>/dev/null; echo all`,
+  )
+  return {
+    inside,
+    rootfs: rootfs.exitCode === 0,
+    memoryFree: memory.trim() === String(memoryBytes),
+    diskFree: disk.includes('all'),
+    processesFree: processes.includes('all'),
+  }
+}
+
+async function tryProcessor({ backend }: ProbeDeps, shell: Shell, id: string): Promise<boolean> {
+  await shell('i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done')
+  return ((await backend.usage(id)).cpuThrottledCount ?? 0) > 0
+}
+
+function judge(
+  facts: SupervisorFacts,
+  tried: Facts,
+  isThrottled: boolean,
+  network: NetworkCapabilities,
+): Record<CapabilityName, Capability> {
+  const root = 'Run the server as root to enforce it.'
+  const noGroups = `The kernel gives an ordinary user no control groups here. ${root}`
+  return {
+    isolation: /^CapBnd:\s0+$/m.test(tried.inside)
+      ? held('Own user, pid, mount, network, ipc and uts namespaces; no capabilities.')
+      : open('The capabilities were not dropped.'),
+    rootfs: tried.rootfs ? held('Copy-on-write layers; the host is read-only.') : open('Overlay failed.'),
+    seccomp: /^Seccomp:\s2$/m.test(tried.inside)
+      ? held('A system call filter is active.')
+      : open('No filter is active.'),
+    memory_limit: tried.memoryFree ? open(noGroups) : held('Control group.'),
+    cpu_limit: isThrottled ? held('Control group.') : open(noGroups),
+    process_limit: tried.processesFree
+      ? open('Neither a control group nor a limit for the user holds.')
+      : held(facts.cgroups.includes('pids') ? 'Control group and user limit.' : 'User limit.'),
+    disk_limit: tried.diskFree
+      ? open(`The store is on a file system without quotas that we may set. ${root}`)
+      : held('Quota of a btrfs subvolume.'),
+    ...network,
+    memory_snapshot: open('Namespaces cannot save memory; only the disk is kept.'),
+    package_install:
+      facts.ids > 1
+        ? held(`${facts.ids} user ids are mapped.`)
+        : open('Only one user id is mapped. Install uidmap and give the user a range in /etc/subuid and /etc/subgid.'),
+  }
+}

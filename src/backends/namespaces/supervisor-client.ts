@@ -1,0 +1,113 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { Readable } from 'node:stream'
+import { AppError } from '../../contract/app-error.ts'
+import {
+  encodeChunk,
+  endChunk,
+  type FrameType,
+  type OperationName,
+  type Operations,
+  readFrames,
+  type WireError,
+} from '../../supervisor/protocol.ts'
+
+export type AskOptions = Readonly<{
+  signal?: AbortSignal
+  body?: string | Uint8Array | Readable | undefined
+  onFrame?(type: FrameType, payload: Buffer): void
+}>
+export type Ask = <Name extends OperationName>(
+  operation: Name,
+  takes: Operations[Name]['takes'],
+  options?: AskOptions,
+) => Promise<Operations[Name]['gives']>
+
+/** Requests to a supervisor that listens on `socketPath`. Each has a connection of its own; breaking it cancels the work. */
+export function createAsk(socketPath: string): Ask {
+  return async (operation, takes, options = {}) => {
+    const socket = await openSocket(socketPath)
+    const onAbort = (): void => void socket.destroy()
+    options.signal?.addEventListener('abort', onAbort)
+    if (options.signal?.aborted === true) onAbort()
+    try {
+      sendRequest(socket, operation, takes, options.body)
+      for await (const { type, payload } of readFrames(socket)) {
+        if (type === 'result') return JSON.parse(payload.toString())
+        if (type === 'error') throw fromWire(JSON.parse(payload.toString()) as WireError)
+        options.onFrame?.(type, payload)
+      }
+    } catch (error) {
+      if (options.signal?.aborted === true) throw new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
+      throw error
+    } finally {
+      options.signal?.removeEventListener('abort', onAbort)
+      socket.destroy()
+    }
+    if (options.signal?.aborted === true) throw new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
+    throw new AppError('ERR_BACKEND_FAILED', `The supervisor of the workspaces went away during ${operation}.`, {})
+  }
+}
+
+/** A file's content as a stream, with the size that comes before it. */
+export async function askContent(
+  socketPath: string,
+  takes: Operations['fileRead']['takes'],
+): Promise<{ size: number; stream: Readable }> {
+  const socket = await openSocket(socketPath)
+  sendRequest(socket, 'fileRead', takes, undefined)
+  const frames = readFrames(socket)
+  const first = await frames.next()
+  if (first.done === true) throw new AppError('ERR_BACKEND_FAILED', 'The supervisor of the workspaces went away.', {})
+  if (first.value.type === 'error') {
+    socket.destroy()
+    throw fromWire(JSON.parse(first.value.payload.toString()) as WireError)
+  }
+  const { size } = JSON.parse(first.value.payload.toString()) as { size: number }
+  async function* content(): AsyncGenerator<Buffer> {
+    try {
+      for await (const { type, payload } of frames) {
+        if (type === 'data') yield payload
+        else if (type === 'error') throw fromWire(JSON.parse(payload.toString()) as WireError)
+        else return
+      }
+      throw new AppError('ERR_BACKEND_FAILED', 'The supervisor of the workspaces went away.', {})
+    } finally {
+      socket.destroy()
+    }
+  }
+  return { size, stream: Readable.from(content(), { objectMode: false }) }
+}
+
+async function openSocket(path: string): Promise<Socket> {
+  const socket = connect({ path, allowHalfOpen: true })
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  return socket
+}
+
+function sendRequest(socket: Socket, operation: OperationName, takes: unknown, body: AskOptions['body']): void {
+  socket.write(`${JSON.stringify({ operation, takes })}\n`)
+  if (body instanceof Readable) void sendContent(socket, body)
+  else if (body !== undefined) {
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body
+    if (bytes.length > 0) socket.write(encodeChunk(bytes))
+    socket.write(endChunk)
+  }
+}
+
+/** A source that fails breaks the connection, so that its part is not taken for the whole. */
+async function sendContent(socket: Socket, body: Readable): Promise<void> {
+  try {
+    for await (const bytes of body as AsyncIterable<Buffer>) {
+      if (bytes.length > 0 && !socket.write(encodeChunk(bytes)))
+        await Promise.race([once(socket, 'drain'), once(socket, 'close')])
+      if (socket.destroyed) return
+    }
+    socket.write(endChunk)
+  } catch (error) {
+    socket.destroy(error as Error)
+  }
+}
+
+const fromWire = ({ code, message, details }: WireError): AppError => new AppError(code, message, details)

@@ -1,0 +1,127 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { type Git, type GitOutput, gitFailed } from './git-command.ts'
+import { networkHint } from './network-hint.ts'
+import { branchName, type CloneAddress, cloneAddress } from './rules.ts'
+
+export type CloneInput = Readonly<{
+  workspace_id: string
+  url: string
+  path?: string | undefined
+  branch?: string | undefined
+  depth?: number | undefined
+}>
+
+export type CloneAnswer = Readonly<{
+  success: true
+  path: string
+  /** Null for a repository without commits. */
+  commit_sha: string | null
+  url: string
+  branch: string | null
+  depth: number | null
+}>
+
+/**
+ * `root` runs in the root directory, `repository` where the clone will be. Credentials in the address serve this one
+ * command: git is told to put them in place of the plain address, which is all that the workspace's files keep.
+ */
+export async function clone(call: Call, root: Git, repository: Git, input: CloneInput): Promise<CloneAnswer> {
+  const { path } = repository
+  const address = cloneAddress(input.url)
+  const branch = input.branch === undefined ? undefined : branchName(input.branch)
+  const existed = await requireEmpty(root, path)
+  const output = await runClone(call, root, { path, address, branch, depth: input.depth, existed })
+  if (output.exitCode !== 0) throw gitFailed('clone', output, networkHint(output.stderr))
+  if (address.urlWithCredentials !== undefined) {
+    call.warn(
+      'url: its credentials were used for this clone and are not kept in the workspace; a later push or fetch needs them from the egress proxy.',
+    )
+  }
+  const head = await repository.run(['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'])
+  const current = await repository.run(['symbolic-ref', '--quiet', '--short', 'HEAD'])
+  const commitId = head.exitCode === 0 ? head.stdout.toString().trim() : null
+  const checkedOut = current.exitCode === 0 ? current.stdout.toString().trim() : null
+  return {
+    success: true,
+    path,
+    commit_sha: commitId,
+    url: address.url,
+    branch: branch ?? checkedOut,
+    depth: input.depth ?? null,
+  }
+}
+
+/** Whether the directory is there. What is there must be an empty directory. */
+async function requireEmpty(root: Git, path: string): Promise<boolean> {
+  const listing = await root.program(['ls', '-A', '--', path], { outputBytesMax: 1_024 })
+  if (listing.exitCode === 0 && listing.stdout.length > 0) {
+    throw new AppError(
+      'ERR_ALREADY_EXISTS',
+      'path: the directory is not empty; choose another path or empty it first',
+      {
+        field: 'path',
+        path,
+      },
+    )
+  }
+  return listing.exitCode === 0
+}
+
+type ClonePlan = Readonly<{
+  path: string
+  address: CloneAddress
+  branch: string | undefined
+  depth: number | undefined
+  existed: boolean
+}>
+
+async function runClone(call: Call, root: Git, plan: ClonePlan): Promise<GitOutput> {
+  const { address, path } = plan
+  const args = [
+    'clone',
+    '--progress',
+    ...(plan.branch === undefined ? [] : [`--branch=${plan.branch}`]),
+    ...(plan.depth === undefined ? [] : [`--depth=${plan.depth}`]),
+    '--',
+    address.url,
+    path,
+  ]
+  try {
+    return await root.run(args, {
+      config: ['core.hooksPath=/dev/null', 'protocol.file.allow=never'],
+      env: replaceAddress(address),
+      timeoutMs: limits.gitCloneTimeoutMs,
+      onStderr: reportProgress(call),
+    })
+  } catch (error) {
+    // A clone that is ended from outside cannot tidy up. All that lies there now came from it.
+    const removal = plan.existed ? ['find', path, '-mindepth', '1', '-delete'] : ['rm', '-rf', '--', path]
+    await root.program(removal, { uninterrupted: true }).catch(() => undefined)
+    throw error
+  }
+}
+
+const replaceAddress = ({ url, urlWithCredentials }: CloneAddress): Record<string, string> =>
+  urlWithCredentials === undefined
+    ? {}
+    : { GIT_CONFIG_COUNT: '1', GIT_CONFIG_KEY_0: `url.${urlWithCredentials}.insteadOf`, GIT_CONFIG_VALUE_0: url }
+
+const phases: Readonly<Record<string, string>> = {
+  'Receiving objects': 'receiving objects',
+  'Resolving deltas': 'resolving deltas',
+  'Updating files': 'checking files out',
+}
+
+function reportProgress(call: Call): (chunk: Uint8Array) => void {
+  let last = ''
+  return (chunk) => {
+    const text = Buffer.from(chunk).toString('latin1')
+    const [, phase = '', percent = ''] = [...text.matchAll(/([A-Z][a-z]+ [a-z]+): +(\d{1,3})%/g)].at(-1) ?? []
+    const message = phases[phase]
+    if (message === undefined || last === phase + percent) return
+    last = phase + percent
+    call.progress({ progress: Number(percent), total: 100, message })
+  }
+}

@@ -1,0 +1,71 @@
+import type { Call } from '../../contract/call.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
+import type { VaultPath, VaultStore } from './ports.ts'
+import { invalid, noteNotFound, notePath, type PathRules } from './rules.ts'
+
+/** What all actions work with. */
+export type VaultDesk = Readonly<{
+  store: VaultStore
+  clock: Clock
+  rules: PathRules & Readonly<{ extensions: readonly string[] }>
+}>
+
+export const pathOfNote = (desk: VaultDesk, path: string, field = 'path'): VaultPath =>
+  notePath(path, desk.rules, field)
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** The text of a note, to the byte; undefined when it is not UTF-8. */
+export function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return decoder.decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+export function requireText(bytes: Uint8Array, path: string): string {
+  const text = textOf(bytes)
+  if (text === undefined) throw invalid('path', 'is a file that is not text in UTF-8', { path })
+  return text
+}
+
+export async function readText(desk: VaultDesk, call: Call, path: VaultPath): Promise<string> {
+  const bytes = await desk.store.read(call.principal.tenant, path)
+  if (bytes === undefined) throw noteNotFound(path)
+  return requireText(bytes, path)
+}
+
+/** Puts it into the log that a note is this now. */
+export const recordWritten = (call: Call, path: string, content: Uint8Array): void =>
+  call.record({
+    kind: 'vault_note_written',
+    body: { path, size_bytes: content.byteLength, sha256: sha256Hex(content) },
+  })
+
+/**
+ * Changes an existing note by its text; `edit` answers undefined to leave it as it is. Answers the text that the note has
+ * then, and whether it was changed.
+ */
+export async function editNote<T>(
+  desk: VaultDesk,
+  call: Call,
+  path: VaultPath,
+  edit: (text: string) => Promise<Readonly<{ text: string | undefined; answer: T }>>,
+): Promise<Readonly<{ text: string; isChanged: boolean; answer: T }>> {
+  const result = await desk.store.update(
+    call.principal.tenant,
+    path,
+    async (current) => {
+      if (current === undefined) throw noteNotFound(path)
+      const before = requireText(await current.read(), path)
+      const { text = before, answer } = await edit(before)
+      const content = text === before ? undefined : Buffer.from(text)
+      return { content, answer: { text, answer, content } }
+    },
+    call.signal,
+  )
+  if (result.content !== undefined) recordWritten(call, path, result.content)
+  return { text: result.text, isChanged: result.content !== undefined, answer: result.answer }
+}

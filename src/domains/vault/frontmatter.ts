@@ -1,0 +1,180 @@
+import { type Document, isMap, isScalar, type Pair, parseDocument, stringify, type YAMLMap } from 'yaml'
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+
+/** Front matter as plain data; `broken` when there is a block that is not a list of fields in YAML, with the reason. */
+export type Frontmatter =
+  | Readonly<{ kind: 'none' }>
+  | Readonly<{ kind: 'fields'; fields: Fields }>
+  | Readonly<{ kind: 'broken'; reason: string }>
+export type Fields = Readonly<Record<string, Json>>
+
+/** Where the YAML is in a note, and where the text after the block begins. */
+type Block = Readonly<{ yamlStart: number; yamlEnd: number; bodyStart: number }>
+
+const NESTING_MAX = 32
+const ALIASES_MAX = 100
+
+/** A block is a first line `---` and everything to the next line `---`. Without the second there is no block. */
+function findBlock(text: string): Block | undefined {
+  const opening = /^\uFEFF?---[ \t]*\r?\n/.exec(text)
+  if (opening === null) return undefined
+  const yamlStart = opening[0].length
+  const closing = /(?<=\n)---[ \t]*(?:\r?\n|(?![\s\S]))/g
+  closing.lastIndex = yamlStart
+  const end = closing.exec(text)
+  return end === null ? undefined : { yamlStart, yamlEnd: end.index, bodyStart: end.index + end[0].length }
+}
+
+/** Where the text of a note begins: after its front matter, whether that can be read or not. */
+export const bodyStart = (text: string): number => findBlock(text)?.bodyStart ?? (text.startsWith('\uFEFF') ? 1 : 0)
+
+export function readFrontmatter(text: string): Frontmatter {
+  const block = findBlock(text)
+  if (block === undefined) return { kind: 'none' }
+  const read = readYaml(text.slice(block.yamlStart, block.yamlEnd))
+  return 'reason' in read ? { kind: 'broken', reason: read.reason } : { kind: 'fields', fields: read.fields }
+}
+
+/**
+ * The note with the field set. Everything else stays as it is, to the byte: other fields, comments, the text. A block
+ * that cannot be read is refused, never replaced.
+ */
+export function setField(text: string, key: string, value: Json): string {
+  const newline = /\r?\n/.exec(text)?.[0] ?? '\n'
+  const rendered = renderField(key, value, newline)
+  const block = findBlock(text)
+  if (block === undefined) {
+    const mark = text.startsWith('\uFEFF') ? '\uFEFF' : ''
+    return `${mark}---${newline}${rendered}${newline}---${newline}${text.slice(mark.length)}`
+  }
+  const yaml = text.slice(block.yamlStart, block.yamlEnd)
+  const { fields, document } = requireFields(yaml)
+  const wanted = { ...fields, [key]: value }
+  const span = spanOf(yaml, document, key)
+  const edited =
+    span === undefined
+      ? `${yaml}${yaml === '' || yaml.endsWith('\n') ? '' : newline}${rendered}${newline}`
+      : yaml.slice(0, span.start) + rendered + yaml.slice(span.end)
+  return withYaml(
+    text,
+    block,
+    confirmed(edited, wanted, () => document.set(key, value), document),
+  )
+}
+
+/** The note without the field; undefined when it has no such field. A block that has nothing left in it goes too. */
+export function deleteField(text: string, key: string): string | undefined {
+  const block = findBlock(text)
+  if (block === undefined) return undefined
+  const yaml = text.slice(block.yamlStart, block.yamlEnd)
+  const { fields, document } = requireFields(yaml)
+  if (!Object.hasOwn(fields, key)) return undefined
+  const { [key]: _, ...wanted } = fields
+  const span = spanOf(yaml, document, key)
+  const lineEnd = span === undefined ? -1 : yaml.indexOf('\n', span.end)
+  const edited = span === undefined ? yaml : yaml.slice(0, span.start) + (lineEnd < 0 ? '' : yaml.slice(lineEnd + 1))
+  const remaining = confirmed(edited, wanted, () => document.delete(key), document)
+  if (remaining.trim() !== '') return withYaml(text, block, remaining)
+  return (text.startsWith('\uFEFF') ? '\uFEFF' : '') + text.slice(block.bodyStart)
+}
+
+const withYaml = (text: string, block: Block, yaml: string): string =>
+  text.slice(0, block.yamlStart) + yaml + text.slice(block.yamlEnd)
+
+type ReadYaml = Readonly<{ fields: Fields; document: Document }> | Readonly<{ reason: string }>
+
+/** Total: text from anyone gives fields or a reason, in bounded time. */
+function readYaml(yaml: string): ReadYaml {
+  if (yaml.length > limits.vaultFrontmatterCharsMax) {
+    return { reason: `it is longer than ${limits.vaultFrontmatterCharsMax} characters` }
+  }
+  if (isNestedDeeply(yaml)) return { reason: `it is nested deeper than ${NESTING_MAX} levels` }
+  try {
+    const document = parseDocument(yaml, { schema: 'core', stringKeys: true, prettyErrors: true, logLevel: 'silent' })
+    const problem = document.errors[0]
+    if (problem !== undefined) {
+      const line = problem.linePos === undefined ? '' : ` in line ${problem.linePos[0].line + 1}`
+      return { reason: `it is not valid YAML (${problem.code}${line})` }
+    }
+    if (document.contents === null || isEmptyScalar(document.contents)) return { fields: {}, document }
+    if (!isMap(document.contents)) return { reason: 'it is not a list of fields' }
+    // YAML has numbers that JSON has not (`.inf`): they become null.
+    return { fields: JSON.parse(JSON.stringify(document.toJS({ maxAliasCount: ALIASES_MAX }))) as Fields, document }
+  } catch {
+    return { reason: 'it cannot be read as YAML' }
+  }
+}
+
+const isEmptyScalar = (node: unknown): boolean => isScalar(node) && node.value === null
+
+function requireFields(yaml: string): Readonly<{ fields: Fields; document: Document }> {
+  const read = readYaml(yaml)
+  if ('reason' in read) throw frontmatterBroken(read.reason)
+  return read
+}
+
+export const frontmatterBroken = (reason: string): AppError =>
+  new AppError(
+    'ERR_FRONTMATTER_INVALID',
+    `The front matter of this note cannot be changed: ${reason}. Nothing was changed; repair the block and try again.`,
+    { reason },
+  )
+
+/** The YAML library recurses once per level; brackets in texts count too, which costs nobody anything. */
+function isNestedDeeply(yaml: string): boolean {
+  let depth = 0
+  for (const line of yaml.split('\n')) {
+    if (line.search(/\S/) > NESTING_MAX * 8 || /^\s*(?:[-?]\s+){33}/.test(line)) return true
+    for (const character of line) {
+      if (character === '[' || character === '{') depth++
+      else if (depth > 0 && (character === ']' || character === '}')) depth--
+      if (depth > NESTING_MAX) return true
+    }
+  }
+  return false
+}
+
+/** `key: value` without the last line break. Texts of several lines are quoted, so that their end is theirs alone. */
+const renderField = (key: string, value: Json, newline: string): string =>
+  stringify({ [key]: value }, { lineWidth: 0, blockQuote: false, compat: 'yaml-1.1' })
+    .trimEnd()
+    .replaceAll('\n', newline)
+
+/** From the key to the end of its value, where the field is written in lines of its own. */
+function spanOf(yaml: string, document: Document, key: string): Readonly<{ start: number; end: number }> | undefined {
+  const map = document.contents as YAMLMap | null
+  if (map === null || !isMap(map) || map.flow === true) return undefined
+  const pair = (map.items as Pair<unknown, unknown>[]).find((item) => isScalar(item.key) && item.key.value === key)
+  const start = rangeOf(pair?.key)?.[0]
+  const valueEnd = (rangeOf(pair?.value) ?? rangeOf(pair?.key))?.[1]
+  if (start === undefined || valueEnd === undefined) return undefined
+  if (start > 0 && yaml[start - 1] !== '\n') return undefined
+  return { start, end: start + yaml.slice(start, valueEnd).trimEnd().length }
+}
+
+const rangeOf = (node: unknown): readonly [number, number, number] | undefined =>
+  (node as { range?: [number, number, number] | null } | undefined)?.range ?? undefined
+
+/**
+ * The edited block, if it says what it should; otherwise the one that the library writes, which keeps meaning but not
+ * spelling. If neither says it, nothing is changed.
+ */
+function confirmed(edited: string, wanted: Fields, edit: () => void, document: Document): string {
+  if (saysExactly(edited, wanted)) return edited
+  try {
+    edit()
+    const written = document.contents === null ? '' : document.toString({ lineWidth: 0 })
+    if (saysExactly(written, wanted)) return written
+  } catch {
+    // What the library cannot write either is refused below.
+  }
+  throw frontmatterBroken('it is written in a way that cannot be edited, such as with anchors or several documents')
+}
+
+function saysExactly(yaml: string, wanted: Fields): boolean {
+  if (/(?:^|\n)---[ \t]*(?:\r?\n|$)/.test(yaml)) return false
+  const read = readYaml(yaml)
+  return 'fields' in read && JSON.stringify(read.fields) === JSON.stringify(wanted)
+}

@@ -1,0 +1,146 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { createBreath } from './breath.ts'
+import { editNote, pathOfNote, readText, recordWritten, requireText, type VaultDesk } from './desk.ts'
+import { bodyStart, readFrontmatter } from './frontmatter.ts'
+import { replaceLiteral, replacePattern } from './replace-text.ts'
+import { type ActionSpec, action, type BatchNote, type VaultAnswer, type VaultParameters } from './requests.ts'
+import { invalid, noteNotFound } from './rules.ts'
+import { tagsOf } from './tags.ts'
+
+/** The actions on whole notes. */
+export function noteActions(
+  desk: VaultDesk,
+): Readonly<Record<'read' | 'write' | 'delete' | 'replace' | 'move' | 'batch_read', ActionSpec>> {
+  return {
+    read: action(['path'], ['format'], async (call, { path, format = 'markdown' }) => {
+      const text = await readText(desk, call, pathOfNote(desk, path))
+      const plain = { path, content: text, ...frontmatterAnswer(text) }
+      return format === 'markdown' ? plain : { ...plain, body: text.slice(bodyStart(text)), tags: tagsOf(text) }
+    }),
+    write: action(['path', 'content'], ['mode'], (call, { path, content, mode = 'overwrite' }) =>
+      writeNote(desk, call, path, content, mode),
+    ),
+    delete: action(['path', 'confirm'], [], async (call, { path, confirm }) => {
+      const note = pathOfNote(desk, path)
+      if (!confirm) throw invalid('confirm', 'must be true: the note is gone for good afterwards')
+      if (!(await desk.store.remove(call.principal.tenant, note, call.signal))) throw noteNotFound(path)
+      call.record({ kind: 'vault_note_deleted', body: { path } })
+      return { path, deleted: true }
+    }),
+    replace: action(
+      ['path', 'old_string', 'new_string'],
+      ['regex'],
+      async (call, { path, old_string, new_string, regex = false }) => {
+        const note = pathOfNote(desk, path)
+        const replace = (regex ? replacePattern : replaceLiteral)(old_string, new_string)
+        const { answer } = await editNote(desk, call, note, async (text) => {
+          const { text: replaced, count } = await replace(text, createBreath(desk.clock, call.signal))
+          return { text: replaced, answer: count }
+        })
+        return { path, replacements: answer }
+      },
+    ),
+    move: action(['path', 'new_path'], ['overwrite'], (call, { path, new_path, overwrite = false }) =>
+      moveNote(desk, call, path, new_path, overwrite),
+    ),
+    batch_read: action(['paths'], ['include_content', 'include_frontmatter'], async (call, input) => ({
+      notes: await readBatch(desk, call, input.paths, input.include_content ?? true, input.include_frontmatter ?? true),
+    })),
+  }
+}
+
+export function frontmatterAnswer(text: string): Pick<VaultAnswer, 'frontmatter' | 'frontmatter_error'> {
+  const read = readFrontmatter(text)
+  return {
+    frontmatter: read.kind === 'fields' ? read.fields : null,
+    frontmatter_error: read.kind === 'broken' ? read.reason : null,
+  }
+}
+
+async function writeNote(
+  desk: VaultDesk,
+  call: Call,
+  path: string,
+  content: string,
+  mode: VaultParameters['mode'],
+): Promise<VaultAnswer> {
+  const note = pathOfNote(desk, path)
+  const { written, created } = await desk.store.update(
+    call.principal.tenant,
+    note,
+    async (current) => {
+      // What is replaced whole need not be readable.
+      const before = current === undefined || mode === 'overwrite' ? '' : requireText(await current.read(), path)
+      const written = Buffer.from(joined(before, content, mode))
+      return { content: written, answer: { written, created: current === undefined } }
+    },
+    call.signal,
+  )
+  recordWritten(call, path, written)
+  return { path, mode, created, size_bytes: written.byteLength }
+}
+
+/** What is put before a note goes after its front matter, which would be none any more with anything before it. */
+function joined(before: string, content: string, mode: VaultParameters['mode']): string {
+  if (mode === 'append') return before + content
+  if (mode === 'overwrite') return content
+  const start = bodyStart(before)
+  const head = before.slice(0, start)
+  const gap = start > 1 && !head.endsWith('\n') ? '\n' : ''
+  return head + gap + content + before.slice(start)
+}
+
+async function moveNote(
+  desk: VaultDesk,
+  call: Call,
+  from: string,
+  to: string,
+  overwrite: boolean,
+): Promise<VaultAnswer> {
+  const [source, target] = [pathOfNote(desk, from), pathOfNote(desk, to, 'new_path')]
+  if (source === target) throw invalid('new_path', 'must differ from path')
+  const outcome = await desk.store.move(call.principal.tenant, source, target, overwrite, call.signal)
+  if (outcome === 'missing') throw noteNotFound(from)
+  if (outcome === 'exists') {
+    throw new AppError('ERR_ALREADY_EXISTS', 'new_path: there is a note of this path. Set overwrite to replace it.', {
+      field: 'new_path',
+      path: to,
+    })
+  }
+  call.record({ kind: 'vault_note_moved', body: { from, to, replaced: outcome === 'replaced' } })
+  return { moved: true, from, to, overwritten: outcome === 'replaced' }
+}
+
+/** Each note is read or says why not; none keeps the others from being read. */
+async function readBatch(
+  desk: VaultDesk,
+  call: Call,
+  paths: readonly string[],
+  withContent: boolean,
+  withFrontmatter: boolean,
+): Promise<BatchNote[]> {
+  const notes: BatchNote[] = []
+  let budget: number = limits.vaultBatchBytesMax
+  for (const path of paths) {
+    try {
+      const text = await readText(desk, call, pathOfNote(desk, path))
+      if (withContent) budget -= Buffer.byteLength(text)
+      if (budget < 0) throw batchTooLarge()
+      const { frontmatter = null } = withFrontmatter ? frontmatterAnswer(text) : {}
+      notes.push({ path, content: withContent ? text : null, frontmatter, error: null })
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code === 'ERR_STORE_UNAVAILABLE') throw error
+      notes.push({ path, content: null, frontmatter: null, error: { code: error.code, message: error.message } })
+    }
+  }
+  return notes
+}
+
+const batchTooLarge = (): AppError =>
+  new AppError(
+    'ERR_TOO_LARGE',
+    `The notes of this batch have more than ${limits.vaultBatchBytesMax} bytes together. Read this one by itself.`,
+    { rule: `at most ${limits.vaultBatchBytesMax} bytes` },
+  )

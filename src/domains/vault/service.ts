@@ -1,0 +1,86 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { VaultDesk } from './desk.ts'
+import { noteActions } from './note-actions.ts'
+import type { VaultStore } from './ports.ts'
+import { propertyActions } from './property-actions.ts'
+import {
+  type ActionSpec,
+  requireParameters,
+  type VaultAction,
+  type VaultAnswer,
+  type VaultRequest,
+} from './requests.ts'
+import { notePath } from './rules.ts'
+import { surveyActions } from './survey-actions.ts'
+
+export type VaultServiceDeps = Readonly<{
+  store: VaultStore
+  clock: Clock
+  isEnabled: boolean
+  /** Of notes, without the dot. */
+  extensions: readonly string[]
+  /** Names of folders that are kept out of the vault, wherever they are in it. */
+  excludedFolders: readonly string[]
+}>
+
+export type VaultService = Readonly<{
+  /** One action of the tool, on the vault of the principal's tenant. */
+  act(call: Call, request: VaultRequest): Promise<VaultAnswer & Readonly<{ action: VaultAction }>>
+  files: VaultFiles
+}>
+
+/**
+ * Files that other parts of the program keep in a vault, such as `teams/NAME/cards/MEMBER.json`. The rules for paths hold
+ * and the locks are the same; the extension is free. A vault that is turned off takes nothing and has nothing.
+ */
+export type VaultFiles = Readonly<{
+  /** Whole or not at all, and for good. Answers whether it was written. */
+  write(tenant: TenantId, path: string, content: string | Uint8Array): Promise<boolean>
+  /** Answers whether there was one. */
+  delete(tenant: TenantId, path: string): Promise<boolean>
+}>
+
+const neverAborted = new AbortController().signal
+
+export function createVaultService(deps: VaultServiceDeps): VaultService {
+  const { store } = deps
+  const excludedFolders = new Set(deps.excludedFolders)
+  const desk: VaultDesk = {
+    store,
+    clock: deps.clock,
+    rules: { extensions: deps.extensions.map((extension) => extension.toLowerCase()), excludedFolders },
+  }
+  const anyFile = { extensions: undefined, excludedFolders }
+  const actions: Readonly<Record<VaultAction, ActionSpec>> = {
+    ...noteActions(desk),
+    ...propertyActions(desk),
+    ...surveyActions(desk),
+  }
+  return {
+    async act(call, request) {
+      if (!deps.isEnabled) {
+        throw new AppError('ERR_FEATURE_DISABLED', 'The vault is turned off (vault.enabled).', {
+          setting: 'vault.enabled',
+        })
+      }
+      const spec = actions[request.action]
+      requireParameters(spec, request)
+      return { action: request.action, ...(await spec.run(call, request)) }
+    },
+    files: {
+      async write(tenant, path, content) {
+        if (!deps.isEnabled) return false
+        const bytes = typeof content === 'string' ? Buffer.from(content) : content
+        const change = async () => ({ content: bytes, answer: true })
+        return await store.update(tenant, notePath(path, anyFile), change, neverAborted)
+      },
+      async delete(tenant, path) {
+        if (!deps.isEnabled) return false
+        return await store.remove(tenant, notePath(path, anyFile), neverAborted)
+      },
+    },
+  }
+}

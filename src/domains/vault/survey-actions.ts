@@ -1,0 +1,152 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { createBreath } from './breath.ts'
+import { textOf, type VaultDesk } from './desk.ts'
+import { lineFinder } from './find-lines.ts'
+import type { VaultEntry, VaultPath } from './ports.ts'
+import { type ActionSpec, action, type VaultAnswer } from './requests.ts'
+import { folderPath, hasExtension, invalid } from './rules.ts'
+import { hasTag, tagName } from './tags.ts'
+
+const RECENT_DEFAULT = 10
+const RESULTS_DEFAULT = 20
+
+/** The actions that look over many notes. */
+export function surveyActions(desk: VaultDesk): Readonly<Record<'search' | 'list' | 'stats', ActionSpec>> {
+  return {
+    search: action(['query'], ['regex', 'path_prefix', 'tag', 'max_results'], (call, input) =>
+      searchNotes(desk, call, {
+        query: input.query,
+        isPattern: input.regex ?? false,
+        prefix: input.path_prefix ?? '',
+        tag: input.tag,
+        countMax: input.max_results ?? RESULTS_DEFAULT,
+      }),
+    ),
+    list: action([], ['path', 'recursive'], async (call, { path = '', recursive = false }) => {
+      const folder = folderPath(path, desk.rules)
+      const entries: NonNullable<VaultAnswer['entries']>[number][] = []
+      let truncated = false
+      for await (const entry of survey(desk, call, folder, () => recursive)) {
+        truncated = entry === 'too-many' || entries.length === limits.vaultListMax
+        if (truncated || entry === 'too-many') break
+        entries.push({ path: entry.path, is_dir: entry.isFolder, size: entry.isFolder ? null : entry.sizeBytes })
+      }
+      entries.sort((one, other) => (one.path < other.path ? -1 : 1))
+      return { path: folder, recursive, count: entries.length, entries, truncated }
+    }),
+    stats: action([], ['recent_count'], (call, { recent_count = RECENT_DEFAULT }) =>
+      countNotes(desk, call, recent_count),
+    ),
+  }
+}
+
+/** Folders and notes below a folder, without those that are kept out; the last word is `too-many` if it ends early. */
+async function* survey(
+  desk: VaultDesk,
+  call: Call,
+  folder: VaultPath | '',
+  isEntered: (path: string) => boolean,
+): AsyncGenerator<VaultEntry | 'too-many'> {
+  let seen = 0
+  const isListed = (_path: string, name: string) => !desk.rules.excludedFolders.has(name)
+  for await (const entry of desk.store.walk(call.principal.tenant, folder, { isListed, isEntered })) {
+    call.signal.throwIfAborted()
+    if (++seen > limits.vaultWalkMax) {
+      yield 'too-many'
+      return
+    }
+    if (entry.isFolder || hasExtension(entry.path.slice(entry.path.lastIndexOf('/') + 1), desk.rules.extensions)) {
+      yield entry
+    }
+  }
+}
+
+type SearchWish = Readonly<{
+  query: string
+  isPattern: boolean
+  prefix: string
+  tag: string | undefined
+  countMax: number
+}>
+
+async function searchNotes(desk: VaultDesk, call: Call, wish: SearchWish): Promise<VaultAnswer> {
+  const { query, prefix } = wish
+  if (query === '') throw invalid('query', 'must not be empty')
+  const tag = wish.tag === undefined ? undefined : tagName(wish.tag)
+  if (wish.tag !== undefined && tag === undefined) throw invalid('tag', 'must be a tag, such as project/home')
+  const countMax = wish.countMax === 0 ? limits.vaultSearchResultsMax : wish.countMax
+  const findLines = lineFinder(query, wish.isPattern)
+  const breath = createBreath(desk.clock, call.signal)
+  const results: NonNullable<VaultAnswer['results']>[number][] = []
+  const skipped = { unreadable: 0, longLines: 0 }
+  let truncated = false
+  const mayHold = (folder: string) => prefix.startsWith(`${folder}/`) || `${folder}/`.startsWith(prefix)
+  for await (const entry of survey(desk, call, '', mayHold)) {
+    truncated = entry === 'too-many' || breath.spentMs() > limits.vaultSearchMs
+    if (truncated || entry === 'too-many') break
+    if (entry.isFolder || !entry.path.startsWith(prefix)) continue
+    const text = await readQuietly(desk, call, entry.path)
+    if (text === undefined) skipped.unreadable++
+    if (text === undefined || (tag !== undefined && !hasTag(text, tag))) continue
+    // One more than wanted shows whether there are more.
+    const { found, longLines } = await findLines(text, countMax - results.length + 1, breath)
+    skipped.longLines += longLines
+    results.push(...found.map((line) => ({ path: entry.path, ...line })))
+    truncated = results.length > countMax
+    if (truncated) break
+  }
+  warnOf(call, skipped)
+  results.length = Math.min(results.length, countMax)
+  return { query, result_count: results.length, results, truncated }
+}
+
+function warnOf(call: Call, skipped: Readonly<{ unreadable: number; longLines: number }>): void {
+  if (skipped.unreadable > 0) {
+    call.warn(`Files that are too large, not text in UTF-8 or gone were left out: ${skipped.unreadable}.`)
+  }
+  if (skipped.longLines > 0) {
+    call.warn(`Lines too long for this pattern, of which only the beginning was searched: ${skipped.longLines}.`)
+  }
+}
+
+/** The text of a note that a walk came by; undefined when it cannot be read as one, or is gone meanwhile. */
+async function readQuietly(desk: VaultDesk, call: Call, path: string): Promise<string | undefined> {
+  try {
+    const bytes = await desk.store.read(call.principal.tenant, path as VaultPath)
+    return bytes === undefined ? undefined : textOf(bytes)
+  } catch (error) {
+    if (error instanceof AppError) return undefined
+    throw error
+  }
+}
+
+async function countNotes(desk: VaultDesk, call: Call, recentCount: number): Promise<VaultAnswer> {
+  let [total_notes, total_folders, total_size_bytes] = [0, 0, 0]
+  let truncated = false
+  let recent: VaultEntry[] = []
+  const keepRecent = () => {
+    recent.sort((one, other) => other.modifiedMs - one.modifiedMs || (one.path < other.path ? -1 : 1))
+    recent = recent.slice(0, recentCount)
+  }
+  for await (const entry of survey(desk, call, '', () => true)) {
+    if (entry === 'too-many') {
+      truncated = true
+    } else if (entry.isFolder) {
+      total_folders++
+    } else {
+      total_notes++
+      total_size_bytes += entry.sizeBytes
+      recent.push(entry)
+      if (recent.length > 2 * limits.vaultRecentMax) keepRecent()
+    }
+  }
+  keepRecent()
+  const recent_files = recent.map(({ path, sizeBytes, modifiedMs }) => ({
+    path,
+    size_bytes: sizeBytes,
+    modified: new Date(modifiedMs).toISOString(),
+  }))
+  return { total_notes, total_folders, total_size_bytes, recent_files, truncated }
+}

@@ -1,0 +1,61 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import { type Core, notFound } from './core.ts'
+import type { Workspace } from './ports.ts'
+import { identityOf, isUuid, quoted } from './rules.ts'
+
+/** A workspace as one caller stands to it. */
+export type Standing = Readonly<{ workspace: Workspace; owned: boolean; orphaned: boolean }>
+
+type Looking = Pick<Call, 'principal' | 'nowMs'>
+
+/** Undefined when it is not for the caller to see: another's, whose owner is still there. */
+async function standingOf(core: Core, call: Looking, unit: ReadUnit, workspace: Workspace) {
+  const { tenant } = call.principal
+  const owned = workspace.owner === identityOf(call.principal)
+  const orphaned = !owned && (await core.owners.isGone(unit, tenant, workspace.owner, call.nowMs))
+  return owned || orphaned || seesAll(call.principal) ? { workspace, owned, orphaned } : undefined
+}
+
+const seesAll = ({ role }: Principal): boolean => role === 'admin'
+
+/** Every workspace that the caller may see, oldest first. */
+export async function visibleWorkspaces(core: Core, call: Looking, unit: ReadUnit): Promise<readonly Standing[]> {
+  const found = await core.store.listWorkspaces(unit, call.principal.tenant)
+  const standings = await Promise.all(found.map((workspace) => standingOf(core, call, unit, workspace)))
+  return standings.filter((standing) => standing !== undefined)
+}
+
+/** The workspace of that id or name, if the caller may see it. Touches only the store. */
+export async function findVisible(core: Core, call: Looking, unit: ReadUnit, reference: string): Promise<Standing> {
+  const { tenant } = call.principal
+  const workspace = isUuid(reference)
+    ? await core.store.findWorkspace(unit, tenant, reference.toLowerCase())
+    : await core.store.findWorkspaceByName(unit, tenant, reference)
+  const standing = workspace === undefined ? undefined : await standingOf(core, call, unit, workspace)
+  if (standing === undefined) throw notFound(reference)
+  return standing
+}
+
+/** The same, if the caller may also work with it: what nobody owns must be adopted first. */
+export async function findUsable(core: Core, call: Looking, unit: ReadUnit, reference: string): Promise<Workspace> {
+  const { workspace, orphaned } = await findVisible(core, call, unit, reference)
+  if (!orphaned) return workspace
+  throw new AppError(
+    'ERR_WORKSPACE_ORPHANED',
+    `The workspace ${quoted(workspace.name)} has lost its owner; take it over with workspace_adopt, then call again`,
+    { workspace_id: workspace.id, owner: workspace.owner },
+  )
+}
+
+/** What only the machine that holds it can do. */
+export function requireHere(core: Core, workspace: Workspace): void {
+  if (workspace.node === core.node) return
+  throw new AppError(
+    'ERR_CAPABILITY_MISSING',
+    `The workspace ${quoted(workspace.name)} is on another machine; call the server that runs there`,
+    { workspace_id: workspace.id, node: workspace.node },
+  )
+}

@@ -1,0 +1,88 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { WriteUnit } from '../../contract/unit.ts'
+import type { Resources } from './backend.ts'
+import type { Core } from './core.ts'
+import type { Workspace } from './ports.ts'
+import { invalid, LOCAL_OWNER, quotaExcess, quoted, type Usage } from './rules.ts'
+
+export type ResourceWish = Readonly<{
+  vcpus?: number | undefined
+  memory_mb?: number | undefined
+  disk_gb?: number | undefined
+}>
+
+/** What is asked for, or the default, within what the configuration allows one workspace. */
+export function chooseResources({ settings: { defaults, maximum } }: Core, wish: ResourceWish): Resources {
+  const choose = (field: keyof ResourceWish, name: 'vcpus' | 'memoryMb' | 'diskGb'): number => {
+    const value = wish[field] ?? Math.min(defaults[name], maximum[name])
+    if (value > maximum[name])
+      throw invalid(field, `at most ${maximum[name]} for one workspace`, { max: maximum[name] })
+    return value
+  }
+  return {
+    vcpus: choose('vcpus', 'vcpus'),
+    memoryMb: choose('memory_mb', 'memoryMb'),
+    diskGb: choose('disk_gb', 'diskGb'),
+  }
+}
+
+/**
+ * Enters a new workspace in the records if there is room for it. Everything is counted in the transaction that inserts, so
+ * no race and no crash can let one in too many.
+ */
+export async function admitWorkspace(core: Core, unit: WriteUnit, workspace: Workspace): Promise<void> {
+  const { store, settings, node } = core
+  const { tenant, name } = workspace
+  await store.lockNode(unit, node)
+  if ((await store.countOnNode(unit, node)) >= settings.workspacesMax) {
+    const limit = settings.workspacesMax
+    throw new AppError(
+      'ERR_QUOTA_EXCEEDED',
+      `This machine has its ${limit} workspaces; destroy one that is not needed`,
+      {
+        quota: 'max_workspaces',
+        used: limit,
+        limit,
+      },
+    )
+  }
+  await requireQuota(core, unit, tenant, workspace.owner, [workspace])
+  if ((await store.findWorkspaceByName(unit, tenant, name)) !== undefined) {
+    throw new AppError(
+      'ERR_ALREADY_EXISTS',
+      `name: there is a workspace ${quoted(name)}; use it or choose another name`,
+      {
+        field: 'name',
+        name,
+      },
+    )
+  }
+  await store.insertWorkspace(unit, tenant, workspace)
+}
+
+/** Whether the owner may have these beside what it has. */
+export async function requireQuota(
+  core: Core,
+  unit: WriteUnit,
+  tenant: TenantId,
+  owner: string,
+  added: readonly Workspace[],
+): Promise<void> {
+  if (owner === LOCAL_OWNER) return
+  const used = await core.store.usageOf(unit, tenant, owner)
+  const excess = quotaExcess(used, sumOf(added), core.settings.quota)
+  if (excess === undefined) return
+  const { quota, limit } = excess
+  throw new AppError(
+    'ERR_QUOTA_EXCEEDED',
+    `Your quota of ${quota} is ${limit}: ${excess.used} are in use and ${excess.wanted} more are wanted; destroy what is not needed`,
+    { quota, used: excess.used, wanted: excess.wanted, limit },
+  )
+}
+
+const sumOf = (workspaces: readonly Workspace[]): Usage => ({
+  workspaces: workspaces.length,
+  memoryMb: workspaces.reduce((sum, { memoryMb }) => sum + memoryMb, 0),
+  diskGb: workspaces.reduce((sum, { diskGb }) => sum + diskGb, 0),
+})

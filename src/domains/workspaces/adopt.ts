@@ -1,0 +1,51 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { findVisible, type Standing, visibleWorkspaces } from './access.ts'
+import { requireQuota } from './admission.ts'
+import type { Core } from './core.ts'
+import { identityOf, quoted, type WorkspaceState } from './rules.ts'
+
+export type AdoptInput = Readonly<{ workspace_id?: string | undefined; force?: boolean | undefined }>
+
+type Adopted = Readonly<{ workspace_id: string; name: string; state: WorkspaceState; ip: string; forced: boolean }>
+
+/** Gives orphaned workspaces a new owner: the caller. Quotas are counted before each changes hands. */
+export async function adopt(core: Core, call: Call, input: AdoptInput) {
+  if (input.workspace_id !== undefined) {
+    const standing = await findVisible(core, call, call.read, input.workspace_id)
+    const one = await adoptOne(core, call, standing, input.force ?? false)
+    return { ...one, adopted: true as const, adopted_count: 1, error_count: 0, errors: [] }
+  }
+  const adopted: Adopted[] = []
+  const errors: Readonly<{ workspace_id: string; error: string }>[] = []
+  for (const standing of await visibleWorkspaces(core, call, call.read)) {
+    if (!standing.orphaned) continue
+    try {
+      adopted.push(await adoptOne(core, call, standing, false))
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code !== 'ERR_QUOTA_EXCEEDED') throw error
+      errors.push({ workspace_id: standing.workspace.id, error: error.message })
+    }
+  }
+  return { adopted_count: adopted.length, adopted, error_count: errors.length, errors }
+}
+
+async function adoptOne(core: Core, call: Call, standing: Standing, force: boolean): Promise<Adopted> {
+  const { workspace, owned, orphaned } = standing
+  const owner = identityOf(call.principal)
+  const forced = !owned && !orphaned
+  if (forced && !force) {
+    throw new AppError(
+      'ERR_WORKSPACE_STATE',
+      `The workspace ${quoted(workspace.name)} belongs to ${quoted(workspace.owner)}, who is still there; set force to take it over all the same`,
+      { workspace_id: workspace.id, owner: workspace.owner },
+    )
+  }
+  if (!owned) {
+    await requireQuota(core, call.write, workspace.tenant, owner, [workspace])
+    await core.store.saveWorkspace(call.write, workspace.tenant, { ...workspace, owner })
+    const body = { workspace_id: workspace.id, name: workspace.name, owner, previous_owner: workspace.owner }
+    call.record({ kind: 'workspace_adopted', body })
+  }
+  return { workspace_id: workspace.id, name: workspace.name, state: workspace.state, ip: workspace.ip, forced }
+}

@@ -1,0 +1,228 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import type { Database } from '../../contract/database.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Random } from '../../kernel/random.ts'
+import type { CapabilityName, NetworkSpec, Resources, WorkspaceBackend, WorkspaceSpec } from './backend.ts'
+import type { OperationDesk } from './operation-desk.ts'
+import type { OwnerDesk, TransferFolder, Workspace, WorkspaceStore } from './ports.ts'
+import { quoted, type Usage, uuidOf } from './rules.ts'
+
+export type WorkspaceSettings = Readonly<{
+  defaultImage: string
+  defaults: Resources
+  maximum: Resources
+  /** On this node, over all tenants. */
+  workspacesMax: number
+  /** Of one owner; the local owner has none. */
+  quota: Usage
+  snapshotsMax: number
+  allowInternet: boolean
+  concurrentForksMax: number
+}>
+
+export type WorkspaceDeps = Readonly<{
+  store: WorkspaceStore
+  backend: WorkspaceBackend
+  /** For what is done without a call: finding out at the start what a crash left. */
+  database: Pick<Database, 'read' | 'write'>
+  owners: OwnerDesk
+  transfers: TransferFolder
+  settings: WorkspaceSettings
+  /** The machine and the directory that the back end works on; rows of other nodes are left alone. */
+  node: string
+  /** Names this server process, in the rows that it is changing. */
+  bootId: string
+  /** Whether the server process of that name still runs. */
+  isAlive(bootId: string): boolean | Promise<boolean>
+  /** A server that may only read changes nothing at its start either. */
+  isReadOnly: boolean
+  clock: Clock
+  random: Random
+  logger: Logger
+}>
+
+/** What every part of the service works with. */
+export type Core = WorkspaceDeps & Readonly<{ desk: OperationDesk }>
+
+export const newId = ({ random }: Pick<Core, 'random'>): string => uuidOf(random.bytes(16))
+
+export const networkSpec = (workspace: Workspace, peers: readonly string[]): NetworkSpec => ({
+  ...workspace.network,
+  forwards: workspace.forwards,
+  peers,
+})
+
+export const specOf = (workspace: Workspace, peers: readonly string[]): WorkspaceSpec => ({
+  id: workspace.id,
+  hostname: workspace.name,
+  image: workspace.image,
+  layers: workspace.layers,
+  resources: { vcpus: workspace.vcpus, memoryMb: workspace.memoryMb, diskGb: workspace.diskGb },
+  ip: workspace.ip,
+  network: networkSpec(workspace, peers),
+})
+
+/** The addresses of the other members of its team. */
+export async function peersOf({ store, database }: Core, workspace: Workspace): Promise<readonly string[]> {
+  if (workspace.team === null) return []
+  return (await store.listWorkspaces(database.read, workspace.tenant))
+    .filter(({ team, id, ip }) => team === workspace.team && id !== workspace.id && ip !== '')
+    .map(({ ip }) => ip)
+}
+
+/** In the same words whether it is another's or nobody's. */
+export const notFound = (reference: string): AppError =>
+  new AppError(
+    'ERR_WORKSPACE_NOT_FOUND',
+    `There is no workspace ${quoted(reference)} that you can use; workspace_list shows those that there are`,
+    { workspace_id: reference.slice(0, 128).toWellFormed() },
+  )
+
+export const goneMeanwhile = ({ id, name }: Pick<Workspace, 'id' | 'name'>): AppError =>
+  new AppError('ERR_WORKSPACE_STATE', `The workspace ${quoted(name)} was destroyed while the call was under way`, {
+    workspace_id: id,
+    state: 'destroying',
+  })
+
+export const wrongState = ({ id, name, state }: Workspace, needed: string): AppError =>
+  new AppError('ERR_WORKSPACE_STATE', `The workspace ${quoted(name)} is ${state}; ${needed}`, {
+    workspace_id: id,
+    state,
+  })
+
+export const cancelled = (): AppError => new AppError('ERR_CANCELLED', 'The call was cancelled.')
+
+export function requireNotCancelled(signal: AbortSignal): void {
+  if (signal.aborted) throw cancelled()
+}
+
+export function requireRunning(workspace: Workspace): void {
+  if (workspace.state === 'running') return
+  if (workspace.state !== 'stopped') throw wrongState(workspace, 'wait until that is over')
+  throw new AppError(
+    'ERR_WORKSPACE_STOPPED',
+    `The workspace ${quoted(workspace.name)} is not running; start it with workspace_start`,
+    { workspace_id: workspace.id, state: workspace.state },
+  )
+}
+
+/** Refuses before anything is changed what the back end was not seen to do. */
+export async function requireCapability({ backend }: Core, name: CapabilityName, what: string): Promise<void> {
+  const { available, problem, capabilities } = await backend.capabilities()
+  const reason = available ? capabilities[name].reason : (problem ?? 'no back end is available')
+  if (available && capabilities[name].enforced) return
+  throw new AppError('ERR_CAPABILITY_MISSING', `${what} is not possible on this machine: ${reason}`, {
+    capability: name,
+    reason,
+  })
+}
+
+/**
+ * Changes the row of an operation of this process. Undefined when a destroy overtook it: then the row is gone or marked,
+ * and must not be brought back.
+ */
+export async function changeOwnIn(
+  core: Core,
+  unit: WriteUnit,
+  at: Pick<Workspace, 'tenant' | 'id'>,
+  change: Partial<Workspace>,
+): Promise<Workspace | undefined> {
+  const found = await core.store.findWorkspace(unit, at.tenant, at.id)
+  if (found === undefined || found.state === 'destroying' || found.operation !== core.bootId) return undefined
+  const changed = { ...found, ...change }
+  await core.store.saveWorkspace(unit, at.tenant, changed)
+  return changed
+}
+
+export const changeOwn = (
+  core: Core,
+  call: Pick<Call, 'transact'>,
+  at: Pick<Workspace, 'tenant' | 'id'>,
+  change: Partial<Workspace>,
+): Promise<Workspace | undefined> => call.transact((unit) => changeOwnIn(core, unit, at, change))
+
+/**
+ * An operation whose row is no longer its own ends here. A destroy that came between has the last word, also over what
+ * was started since; anything else is left as it is.
+ */
+export async function giveUp({ store, database, backend }: Core, at: Workspace): Promise<never> {
+  const found = await store.findWorkspace(database.read, at.tenant, at.id)
+  if (found !== undefined && found.state !== 'destroying') throw wrongState(found, 'another call changed it meanwhile')
+  await backend.destroy(at.id)
+  throw goneMeanwhile(at)
+}
+
+/** Takes the workspace for one operation, before the back end acts: a crash leaves the name of this process in the row. */
+export async function takeIn(
+  core: Core,
+  unit: WriteUnit,
+  at: Workspace,
+  change: (workspace: Workspace) => Partial<Workspace>,
+): Promise<Workspace> {
+  const found = await core.store.findWorkspace(unit, at.tenant, at.id)
+  if (found === undefined) throw goneMeanwhile(at)
+  if (found.operation !== null || !['running', 'stopped'].includes(found.state)) {
+    throw new AppError('ERR_BUSY', `The workspace ${quoted(found.name)} is being changed; call again in a moment`, {
+      workspace_id: found.id,
+      state: found.state,
+      retry_after_ms: 1_000,
+    })
+  }
+  const taken = { ...found, ...change(found), operation: core.bootId }
+  await core.store.saveWorkspace(unit, at.tenant, taken)
+  return taken
+}
+
+/** Layers that no row of the tenant names any more, of those given; to be asked in the transaction that let go of them. */
+export async function freedLayers(
+  core: Core,
+  unit: ReadUnit,
+  tenant: TenantId,
+  candidates: readonly string[],
+): Promise<readonly string[]> {
+  const used = await core.store.layersInUse(unit, tenant)
+  return [...new Set(candidates)].filter((layer) => !used.has(layer))
+}
+
+/** After the commit. What fails here is found again at the next start. */
+export async function removeLayers({ backend, logger }: Core, layers: readonly string[]): Promise<void> {
+  for (const layer of layers.toReversed()) {
+    try {
+      await backend.removeLayer(layer)
+    } catch (error) {
+      logger.warn('a layer was not removed; the next start tries again', { layer, cause: String(error) })
+    }
+  }
+}
+
+/**
+ * Work beside others in a running workspace. One that turns out to have ended without the records is entered as stopped,
+ * so that it can be started again.
+ */
+export async function besideRunning<T>(
+  core: Core,
+  call: Pick<Call, 'signal' | 'transact'>,
+  at: Workspace,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  requireRunning(at)
+  try {
+    return await core.desk.beside(at, call.signal, work)
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'ERR_WORKSPACE_STOPPED') await enterAsStopped(core, call, at)
+    throw error
+  }
+}
+
+async function enterAsStopped(core: Core, call: Pick<Call, 'transact'>, { tenant, id }: Workspace): Promise<void> {
+  if (core.isReadOnly || (await core.backend.inventory()).running.includes(id)) return
+  await call.transact(async (unit) => {
+    const found = await core.store.findWorkspace(unit, tenant, id)
+    if (found === undefined || found.state !== 'running' || found.operation !== null) return
+    await core.store.saveWorkspace(unit, tenant, { ...found, state: 'stopped' })
+  })
+}

@@ -1,0 +1,139 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Core } from './core.ts'
+import type { Workspace } from './ports.ts'
+import { invalid } from './rules.ts'
+import { type Runner, type RunResult, tickProgress } from './run.ts'
+
+export type ExecInput = Readonly<{
+  workspace_id: string
+  command: string
+  timeout_secs?: number | undefined
+  workdir?: string | undefined
+  env?: Readonly<Record<string, string>> | undefined
+  stdin?: string | undefined
+  max_output_bytes?: number | undefined
+}>
+export type ExecParallelInput = Readonly<{
+  workspace_ids: readonly string[]
+  commands: string | readonly string[]
+  timeout_secs?: number | undefined
+  workdir?: string | undefined
+  env?: Readonly<Record<string, string>> | undefined
+  max_output_bytes?: number | undefined
+}>
+
+type Resolve = (call: Call, reference: string) => Promise<Workspace>
+export const shellArgv = (command: string): readonly string[] => ['/bin/sh', '-c', command]
+
+const outcomeOf = (result: RunResult) => ({
+  exit_code: result.exitCode,
+  signal: result.signal,
+  stdout: result.stdout.text,
+  stderr: result.stderr.text,
+  stdout_bytes: result.stdout.totalBytes,
+  stderr_bytes: result.stderr.totalBytes,
+  truncated: result.stdout.truncated || result.stderr.truncated,
+  timed_out: result.timedOut,
+  duration_ms: result.durationMs,
+})
+
+export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: Resolve; runner: Runner }>) {
+  async function exec(call: Call, input: ExecInput) {
+    const workspace = await resolve(call, input.workspace_id)
+    const ticker = tickProgress(core, call)
+    try {
+      const result = await runner.run(call, workspace, {
+        argv: shellArgv(input.command),
+        workdir: input.workdir,
+        env: input.env,
+        stdin: input.stdin,
+        timeoutMs: (input.timeout_secs ?? limits.execTimeoutDefaultSecs) * 1000,
+        outputBytesMax: input.max_output_bytes,
+        onOutput: (_stream, chunk) => ticker.note(chunk),
+      })
+      call.record({
+        kind: 'workspace_exec',
+        body: { workspace_id: workspace.id, exit_code: result.exitCode, timed_out: result.timedOut },
+      })
+      return outcomeOf(result)
+    } finally {
+      ticker.stop()
+    }
+  }
+
+  /** Each in its own workspace, all at once. One that cannot run is a result, not the end of the others. */
+  async function execParallel(call: Call, input: ExecParallelInput) {
+    const { workspace_ids: references, commands } = input
+    if (typeof commands !== 'string' && commands.length !== references.length) {
+      throw invalid('commands', `give one text for all, or a list of ${references.length}, one for each workspace`)
+    }
+    const startedMs = core.clock.monotonicMs()
+    let done = 0
+    const results = await Promise.all(
+      references.map(async (reference, index) => {
+        const command = typeof commands === 'string' ? commands : commands[index]!
+        const result = await runOne(call, reference, command, input, references.length)
+        call.progress({ progress: ++done, total: references.length, message: `${done} of ${references.length} ended` })
+        return result
+      }),
+    )
+    call.record({
+      kind: 'workspace_exec_parallel',
+      body: { runs: results.map(({ workspace_id, exit_code }) => ({ workspace_id, exit_code })) },
+    })
+    const succeeded = results.filter((result) => result.exit_code === 0).length
+    return {
+      results,
+      summary: {
+        total: results.length,
+        succeeded,
+        failed: results.length - succeeded,
+        timed_out: results.filter((result) => result.timed_out).length,
+        elapsed_ms: Math.round(core.clock.monotonicMs() - startedMs),
+      },
+    }
+  }
+
+  async function runOne(call: Call, reference: string, command: string, input: ExecParallelInput, answers: number) {
+    let workspace: Workspace | undefined
+    try {
+      workspace = await resolve(call, reference)
+      const result = await runner.run(
+        call,
+        workspace,
+        {
+          argv: shellArgv(command),
+          workdir: input.workdir,
+          env: input.env,
+          timeoutMs: (input.timeout_secs ?? limits.execParallelTimeoutDefaultSecs) * 1000,
+          outputBytesMax: input.max_output_bytes,
+        },
+        answers,
+      )
+      return { workspace_id: workspace.id, workspace_name: workspace.name, ...outcomeOf(result), error: null }
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
+      return notRun(reference, workspace, error)
+    }
+  }
+
+  return { exec, execParallel }
+}
+
+/** The exit code -1 and the reason in stderr are what the published tool answers for a command that was not run. */
+const notRun = (reference: string, workspace: Workspace | undefined, error: AppError) => ({
+  workspace_id: workspace?.id ?? reference,
+  workspace_name: workspace?.name ?? reference,
+  exit_code: -1,
+  signal: null,
+  stdout: '',
+  stderr: error.message,
+  stdout_bytes: 0,
+  stderr_bytes: 0,
+  truncated: false,
+  timed_out: false,
+  duration_ms: 0,
+  error: { code: error.code, message: error.message },
+})

@@ -1,0 +1,162 @@
+import type { Readable } from 'node:stream'
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import type { WorkspaceFiles } from './backend.ts'
+import { besideRunning, type Core } from './core.ts'
+import { permissionText, wholeCharacters } from './file-rules.ts'
+import { decodeStrictly } from './output-text.ts'
+import type { Workspace } from './ports.ts'
+import { fileMode, invalid, quoted } from './rules.ts'
+
+type OfWorkspace = Readonly<{ workspace_id: string }>
+type AtPath = OfWorkspace & Readonly<{ path: string }>
+export type FileWriteInput = AtPath & Readonly<{ content: string; mode?: string | undefined }>
+export type FileReadInput = AtPath & Readonly<{ offset?: number | undefined; limit?: number | undefined }>
+export type FileEditInput = AtPath & Readonly<{ old_string: string; new_string: string }>
+export type FileListInput = AtPath & Readonly<{ limit?: number | undefined }>
+export type FileTransferInput = OfWorkspace &
+  Readonly<{ direction: 'upload' | 'download'; host_path: string; guest_path: string }>
+
+/** The files of a running workspace, through the back end. */
+export function createFiles(core: Core, resolve: (call: Call, reference: string) => Promise<Workspace>) {
+  async function withFiles<T>(
+    call: Call,
+    reference: string,
+    work: (files: WorkspaceFiles, workspace: Workspace) => Promise<T>,
+  ): Promise<T> {
+    const workspace = await resolve(call, reference)
+    return await besideRunning(core, call, workspace, () => work(core.backend.files(workspace.id), workspace))
+  }
+
+  const writeFile = (call: Call, input: FileWriteInput) =>
+    withFiles(call, input.workspace_id, async (files, { id }) => {
+      const mode = input.mode === undefined ? {} : { mode: fileMode(input.mode) }
+      const { bytes } = await files.write(input.path, Buffer.from(input.content, 'utf8'), mode)
+      call.record({ kind: 'workspace_file_written', body: { workspace_id: id, path: input.path, bytes } })
+      return { path: input.path, bytes_written: bytes, message: `Wrote ${bytes} bytes to ${input.path}.` }
+    })
+
+  const readFile = (call: Call, input: FileReadInput) =>
+    withFiles(call, input.workspace_id, async (files) => {
+      const offset = input.offset ?? 0
+      const length = input.limit ?? limits.fileReadBytesDefault
+      const { size, stream } = await files.read(input.path, { offset, length })
+      const bytes = await gather(stream, length)
+      const isEnd = offset + bytes.length >= size
+      const whole = wholeCharacters(bytes, { startsInside: offset > 0, endsInside: !isEnd })
+      const content = decodeStrictly(whole)
+      if (content === undefined) throw notText(input.path)
+      const start = offset + (whole.byteOffset - bytes.byteOffset)
+      const end = start + whole.length
+      // A part that is smaller than one character could never be passed.
+      if (whole.length === 0 && !isEnd)
+        throw invalid('limit', 'is smaller than the character at this place; use 4 or more')
+      return {
+        path: input.path,
+        content,
+        size,
+        offset: start,
+        bytes: whole.length,
+        truncated: end < size,
+        next_offset: end < size ? end : null,
+      }
+    })
+
+  const editFile = (call: Call, input: FileEditInput) =>
+    withFiles(call, input.workspace_id, async (files, { id }) => {
+      if (input.old_string === '') throw invalid('old_string', 'give the text to replace')
+      const { size, stream } = await files.read(input.path)
+      if (size > limits.fileEditBytesMax) {
+        stream.destroy()
+        throw new AppError('ERR_TOO_LARGE', `path: a file of ${size} bytes is too large to edit; use exec`, {
+          field: 'path',
+          size,
+          rule: `at most ${limits.fileEditBytesMax} bytes`,
+        })
+      }
+      const before = await gather(stream, limits.fileEditBytesMax)
+      const wanted = Buffer.from(input.old_string, 'utf8')
+      const occurrences = countOf(before, wanted)
+      if (occurrences === 0) {
+        throw invalid('old_string', `does not occur in ${quoted(input.path)}; read the file and copy the text exactly`)
+      }
+      const at = before.indexOf(wanted)
+      const after = Buffer.concat([
+        before.subarray(0, at),
+        Buffer.from(input.new_string, 'utf8'),
+        before.subarray(at + wanted.length),
+      ])
+      const { bytes } = await files.write(input.path, after)
+      call.record({ kind: 'workspace_file_edited', body: { workspace_id: id, path: input.path, bytes } })
+      const others = occurrences === 1 ? '' : ` ${occurrences - 1} more remain.`
+      return {
+        path: input.path,
+        occurrences,
+        replaced: 1,
+        bytes_written: bytes,
+        message: `Replaced the first occurrence in ${input.path}.${others}`,
+      }
+    })
+
+  const listFiles = (call: Call, input: FileListInput) =>
+    withFiles(call, input.workspace_id, async (files) => {
+      const { entries, truncated } = await files.list(input.path, input.limit ?? LIST_DEFAULT)
+      return {
+        path: input.path,
+        entries: entries
+          .toSorted((left, right) => (left.name < right.name ? -1 : 1))
+          .map(({ name, kind, size, mode, modifiedMs }) => ({
+            name,
+            kind,
+            size,
+            permissions: permissionText(mode),
+            modified: Math.floor(modifiedMs / 1000),
+          })),
+        truncated,
+      }
+    })
+
+  const transferFile = (call: Call, input: FileTransferInput) =>
+    withFiles(call, input.workspace_id, async (files, { id }) => {
+      const { tenant } = call.principal
+      const { direction, host_path, guest_path } = input
+      const move = async (): Promise<Readonly<{ bytes: number }>> => {
+        if (direction === 'download') {
+          return await core.transfers.write(tenant, host_path, (await files.read(guest_path)).stream)
+        }
+        return await files.write(guest_path, (await core.transfers.read(tenant, host_path)).stream)
+      }
+      const { bytes } = await move()
+      call.record({
+        kind: 'workspace_file_transferred',
+        body: { workspace_id: id, direction, host_path, guest_path, bytes },
+      })
+      const way = direction === 'upload' ? `${host_path} to ${guest_path}` : `${guest_path} to ${host_path}`
+      return { direction, host_path, guest_path, bytes, message: `Copied ${bytes} bytes from ${way}.` }
+    })
+
+  return { writeFile, readFile, editFile, listFiles, transferFile }
+}
+
+const LIST_DEFAULT = 1_000
+
+async function gather(stream: Readable, bytesMax: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    chunks.push(chunk)
+    size += chunk.length
+    if (size >= bytesMax) break
+  }
+  return Buffer.concat(chunks).subarray(0, bytesMax)
+}
+
+function countOf(bytes: Buffer, wanted: Buffer): number {
+  let count = 0
+  for (let at = bytes.indexOf(wanted); at >= 0; at = bytes.indexOf(wanted, at + wanted.length)) count++
+  return count
+}
+
+const notText = (path: string): AppError =>
+  new AppError('ERR_NOT_TEXT', `${quoted(path)} is not text in UTF-8; fetch it with file_transfer`, { path })

@@ -1,0 +1,207 @@
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import type { WriteUnit } from '../../contract/unit.ts'
+import { admitWorkspace } from './admission.ts'
+import type { Resources } from './backend.ts'
+import {
+  type Core,
+  changeOwn,
+  freedLayers,
+  giveUp,
+  goneMeanwhile,
+  networkSpec,
+  newId,
+  peersOf,
+  removeLayers,
+  requireNotCancelled,
+  specOf,
+  takeIn,
+  wrongState,
+} from './core.ts'
+import type { NetworkPolicy, Workspace } from './ports.ts'
+import { checkName, identityOf } from './rules.ts'
+
+export type WorkspacePlan = Readonly<{
+  /** Left out: a prefix and the beginning of the id. */
+  name?: string | undefined
+  namePrefix: 'ws' | 'fork'
+  image: string
+  resources: Resources
+  network: NetworkPolicy
+  env: Workspace['env']
+  layers: readonly string[]
+  forkedFrom: Workspace['forkedFrom']
+  team: string | null
+}>
+
+export type Lifecycle = ReturnType<typeof createLifecycle>
+type Acting = Pick<Call, 'principal' | 'nowMs' | 'signal' | 'transact'>
+
+/**
+ * A workspace from its beginning to its end. What is going to happen is in the records before the back end does it, and
+ * what became of it afterwards; so whatever moment a crash chooses, the next start knows what to undo or to finish.
+ */
+export function createLifecycle(core: Core) {
+  const { backend, store, bootId } = core
+
+  /** `plan` is asked inside the transaction that enters the workspace: what it names then cannot be let go of meanwhile. */
+  async function create(call: Acting, plan: (unit: WriteUnit) => Promise<WorkspacePlan>): Promise<Workspace> {
+    const id = newId(core)
+    const planned = await call.transact(async (unit) => {
+      const workspace = fromPlan(call, id, await plan(unit))
+      await admitWorkspace(core, unit, workspace)
+      return workspace
+    })
+    try {
+      return await bringUp(call, planned)
+    } catch (error) {
+      await undoCreate(call, planned)
+      throw error
+    }
+  }
+
+  function fromPlan(call: Acting, id: string, plan: WorkspacePlan): Workspace {
+    const name = plan.name ?? `${plan.namePrefix}-${id.slice(0, 8)}`
+    return {
+      tenant: call.principal.tenant,
+      id,
+      name: checkName('name', name),
+      owner: identityOf(call.principal),
+      state: 'creating',
+      wanted: 'running',
+      image: plan.image,
+      ...plan.resources,
+      ip: '',
+      network: plan.network,
+      forwards: [],
+      env: plan.env,
+      layers: plan.layers,
+      forkedFrom: plan.forkedFrom,
+      currentSnapshotId: null,
+      node: core.node,
+      operation: bootId,
+      team: plan.team,
+      createdAtMs: call.nowMs,
+      createdBy: call.principal.actor,
+    }
+  }
+
+  async function bringUp(call: Acting, planned: Workspace): Promise<Workspace> {
+    const peers = await peersOf(core, planned)
+    const { ip: _, ...spec } = specOf(planned, peers)
+    requireNotCancelled(call.signal)
+    const { ip } = await backend.create(spec)
+    requireNotCancelled(call.signal)
+    await backend.start({ ...spec, ip })
+    requireNotCancelled(call.signal)
+    const running = await changeOwn(core, call, planned, { state: 'running', ip, operation: null })
+    if (running === undefined) throw goneMeanwhile(planned)
+    if (running.team !== null) await refreshPeers(running)
+    return running
+  }
+
+  /** What cannot be undone now is marked, so that a destroy or the next start goes on with it. */
+  async function undoCreate(call: Acting, planned: Workspace): Promise<void> {
+    const { tenant, id } = planned
+    try {
+      await backend.destroy(id)
+      await forget(call, planned)
+    } catch (error) {
+      core.logger.warn('a workspace that could not be made was not removed either', { id, cause: String(error) })
+      await changeOwn(core, call, { tenant, id }, { state: 'destroying', operation: null })
+    }
+  }
+
+  async function destroy(call: Pick<Call, 'transact'>, workspace: Workspace): Promise<void> {
+    const { tenant, id } = workspace
+    await core.desk.destroy(workspace, async () => {
+      const isThere = await call.transact(async (unit) => {
+        const found = await store.findWorkspace(unit, tenant, id)
+        if (found === undefined) return false
+        await store.saveWorkspace(unit, tenant, { ...found, state: 'destroying', operation: bootId })
+        return true
+      })
+      if (!isThere) return
+      try {
+        await backend.destroy(id)
+      } catch (error) {
+        await call.transact(async (unit) => {
+          const found = await store.findWorkspace(unit, tenant, id)
+          if (found !== undefined) await store.saveWorkspace(unit, tenant, { ...found, operation: null })
+        })
+        throw error
+      }
+      await forget(call, workspace)
+    })
+    if (workspace.team !== null) await refreshPeers(workspace)
+  }
+
+  /** Takes the rows away, then the layers that only they named. */
+  async function forget(call: Pick<Call, 'transact'>, { tenant, id }: Workspace): Promise<void> {
+    const freed = await call.transact(async (unit) => {
+      const found = await store.findWorkspace(unit, tenant, id)
+      if (found === undefined) return []
+      const snapshots = await store.listSnapshots(unit, tenant, id)
+      await store.deleteWorkspace(unit, tenant, id)
+      return await freedLayers(core, unit, tenant, [...found.layers, ...snapshots.flatMap(({ layers }) => layers)])
+    })
+    await removeLayers(core, freed)
+  }
+
+  /** Answers whether it had to be started. */
+  function start(call: Acting, at: Workspace): Promise<Readonly<{ workspace: Workspace; changed: boolean }>> {
+    return core.desk.exclusive(at, call.signal, async () => {
+      const taken = await call.transact((unit) => takeIn(core, unit, at, () => ({ wanted: 'running' })))
+      const changed = taken.state === 'stopped'
+      try {
+        // Also what the records call running: it may have ended without them.
+        await backend.start(specOf(taken, await peersOf(core, taken)))
+      } catch (error) {
+        await changeOwn(core, call, taken, { operation: null, wanted: 'stopped' })
+        throw error
+      }
+      return { workspace: await settle(call, taken, 'running'), changed }
+    })
+  }
+
+  function stop(call: Acting, at: Workspace): Promise<Readonly<{ workspace: Workspace; changed: boolean }>> {
+    return core.desk.exclusive(at, call.signal, async () => {
+      const taken = await call.transact((unit) => takeIn(core, unit, at, () => ({ wanted: 'stopped' })))
+      const changed = taken.state === 'running'
+      try {
+        await backend.stop(taken.id, limits.workspaceStopGraceMs)
+      } catch (error) {
+        await changeOwn(core, call, taken, { operation: null, wanted: 'running' })
+        throw error
+      }
+      return { workspace: await settle(call, taken, 'stopped'), changed }
+    })
+  }
+
+  async function settle(call: Acting, taken: Workspace, state: Workspace['state']): Promise<Workspace> {
+    const settled = await changeOwn(core, call, taken, { state, operation: null })
+    return settled ?? (await giveUp(core, taken))
+  }
+
+  /** After a member came or went, the others of its team learn its address. */
+  async function refreshPeers({ tenant, team, id }: Workspace): Promise<void> {
+    const members = (await store.listWorkspaces(core.database.read, tenant)).filter(
+      (other) => other.team === team && other.id !== id && other.state === 'running' && other.node === core.node,
+    )
+    for (const member of members) {
+      try {
+        await backend.setNetwork(member.id, networkSpec(member, await peersOf(core, member)))
+      } catch (error) {
+        core.logger.warn('a member of a team was not told of the others', { id: member.id, cause: String(error) })
+      }
+    }
+  }
+
+  return { create, destroy, start, stop, forget }
+}
+
+/** Neither in the making nor on its way out. */
+export function requireSettled(workspace: Workspace): void {
+  if (workspace.state === 'running' || workspace.state === 'stopped') return
+  throw wrongState(workspace, 'wait until that is over')
+}

@@ -1,0 +1,199 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { type Core, changeOwn, giveUp, networkSpec, peersOf, requireCapability, takeIn } from './core.ts'
+import { requireSettled } from './lifecycle.ts'
+import type { NetworkPolicy, Workspace } from './ports.ts'
+import { checkDomain, checkHostPort, checkPort, checkPorts, invalid } from './rules.ts'
+
+export type NetworkPolicyInput = Readonly<{
+  workspace_id: string
+  allow_internet?: boolean | undefined
+  allow_inter_vm?: boolean | undefined
+  allowed_ports?: readonly number[] | undefined
+  allowed_domains?: readonly string[] | undefined
+}>
+export type PortForwardInput = Readonly<{
+  workspace_id: string
+  action: 'add' | 'remove' | 'list'
+  guest_port: number
+  host_port?: number | undefined
+}>
+
+type Resolve = (call: Call, reference: string) => Promise<Workspace>
+const TRIES_MAX = 20
+
+export const policyView = ({ network }: Workspace) => ({
+  allow_internet: network.allowInternet,
+  allow_inter_vm: network.allowInterVm,
+  allowed_ports: network.allowedPorts,
+  allowed_domains: network.allowedDomains,
+})
+
+export const forwardsView = ({ forwards }: Workspace) =>
+  forwards.map(({ hostPort, guestPort }) => ({ host_port: hostPort, guest_port: guestPort }))
+
+/** Refuses a policy that the back end could not keep. */
+export async function requireNetwork(core: Core, wanted: NetworkPolicy): Promise<void> {
+  if (wanted.allowInternet) await requireCapability(core, 'internet', 'allow_internet: a way to the internet')
+  if (wanted.allowedDomains.length > 0)
+    await requireCapability(core, 'internet', 'allowed_domains: a way to the internet')
+  if (wanted.allowInterVm || wanted.allowedPorts.length > 0) {
+    await requireCapability(core, 'network_policy', 'allow_inter_vm, allowed_ports: a network between workspaces')
+  }
+}
+
+export function createNetwork(core: Core, resolve: Resolve) {
+  const { backend, store } = core
+
+  async function networkPolicy(call: Call, input: NetworkPolicyInput) {
+    const ports = input.allowed_ports === undefined ? undefined : checkPorts('allowed_ports', input.allowed_ports)
+    const domains = input.allowed_domains?.map((domain) => checkDomain('allowed_domains', domain))
+    const at = await resolve(call, input.workspace_id)
+    requireSettled(at)
+    const changes: Partial<NetworkPolicy> = {
+      ...(input.allow_internet === undefined ? {} : { allowInternet: input.allow_internet }),
+      ...(input.allow_inter_vm === undefined ? {} : { allowInterVm: input.allow_inter_vm }),
+      ...(ports === undefined ? {} : { allowedPorts: ports }),
+      ...(domains === undefined ? {} : { allowedDomains: [...new Set(domains)].sort() }),
+    }
+    await requireNetwork(core, {
+      allowInternet: false,
+      allowInterVm: false,
+      allowedPorts: [],
+      allowedDomains: [],
+      ...changes,
+    })
+    const changed = await change(call, at, (found) => ({ network: { ...found.network, ...changes } }))
+    const network_policy = policyView(changed)
+    call.record({ kind: 'workspace_network_changed', body: { workspace_id: changed.id, ...network_policy } })
+    return { workspace_id: changed.id, network_policy, port_forwards: forwardsView(changed) }
+  }
+
+  /** The row first, then the back end; what it refuses is taken back. */
+  function change(
+    call: Call,
+    at: Workspace,
+    changes: (found: Workspace) => Partial<Workspace>,
+    check: (unit: Parameters<Parameters<Call['transact']>[0]>[0], found: Workspace) => Promise<void> = async () => {},
+  ): Promise<Workspace> {
+    return core.desk.exclusive(at, call.signal, async () => {
+      let before: Partial<Workspace> = {}
+      const taken = await call.transact(async (unit) => {
+        const row = await store.findWorkspace(unit, at.tenant, at.id)
+        if (row !== undefined) await check(unit, row)
+        return await takeIn(core, unit, at, (found) => {
+          before = { network: found.network, forwards: found.forwards }
+          return changes(found)
+        })
+      })
+      try {
+        if (taken.state === 'running')
+          await backend.setNetwork(taken.id, networkSpec(taken, await peersOf(core, taken)))
+      } catch (error) {
+        await changeOwn(core, call, taken, { ...before, operation: null })
+        throw error
+      }
+      const settled = await changeOwn(core, call, taken, { operation: null })
+      return settled ?? (await giveUp(core, taken))
+    })
+  }
+
+  async function portForward(call: Call, input: PortForwardInput) {
+    const guestPort = checkPort('guest_port', input.guest_port)
+    const at = await resolve(call, input.workspace_id)
+    if (input.action === 'list') return answer(at, guestPort, null, `${at.forwards.length} ports are forwarded.`)
+    requireSettled(at)
+    return input.action === 'add' ? await add(call, at, guestPort, input.host_port) : await remove(call, at, guestPort)
+  }
+
+  async function add(call: Call, at: Workspace, guestPort: number, wanted: number | undefined) {
+    if (wanted !== undefined) checkHostPort(wanted)
+    const existing = at.forwards.find((forward) => forward.guestPort === guestPort)
+    if (existing !== undefined) {
+      if (wanted !== undefined && wanted !== existing.hostPort) throw forwardedAlready(guestPort, existing.hostPort)
+      return answer(
+        at,
+        guestPort,
+        existing.hostPort,
+        `Host port ${existing.hostPort} leads to port ${guestPort} already.`,
+      )
+    }
+    if (at.forwards.length >= limits.workspaceForwardsMax) {
+      throw new AppError(
+        'ERR_QUOTA_EXCEEDED',
+        `The workspace has its ${at.forwards.length} port forwards; remove one`,
+        {
+          quota: 'port_forwards',
+          used: at.forwards.length,
+          limit: limits.workspaceForwardsMax,
+        },
+      )
+    }
+    await requireCapability(core, 'port_forward', 'port_forward')
+    const hostPort = await chooseHostPort(wanted)
+    const changed = await change(
+      call,
+      at,
+      (found) => ({ forwards: [...found.forwards, { hostPort, guestPort }] }),
+      async (unit, found) => {
+        await store.lockNode(unit, core.node)
+        const other = found.forwards.find((forward) => forward.guestPort === guestPort)
+        if (other !== undefined) throw forwardedAlready(guestPort, other.hostPort)
+        if ((await store.hostPortsOnNode(unit, core.node)).has(hostPort)) throw portInUse(hostPort)
+      },
+    )
+    call.record({
+      kind: 'workspace_port_forwarded',
+      body: { workspace_id: at.id, guest_port: guestPort, host_port: hostPort },
+    })
+    return answer(changed, guestPort, hostPort, `Host port ${hostPort} leads to port ${guestPort}.`)
+  }
+
+  /** Also not one that a stopped workspace will want back. */
+  async function chooseHostPort(wanted: number | undefined): Promise<number> {
+    const taken = await store.hostPortsOnNode(core.database.read, core.node)
+    if (wanted !== undefined && taken.has(wanted)) throw portInUse(wanted)
+    for (let attempt = 0; attempt < TRIES_MAX; attempt++) {
+      const port = await backend.reserveHostPort(wanted)
+      if (port !== undefined && port >= 1024 && !taken.has(port)) return port
+      if (wanted !== undefined) throw portInUse(wanted)
+    }
+    throw new AppError('ERR_BUSY', 'No free host port was found; name one in host_port', { field: 'host_port' })
+  }
+
+  async function remove(call: Call, at: Workspace, guestPort: number) {
+    const existing = at.forwards.find((forward) => forward.guestPort === guestPort)
+    if (existing === undefined) {
+      throw new AppError('ERR_NOT_FOUND', `guest_port: port ${guestPort} is not forwarded; use the action list`, {
+        field: 'guest_port',
+        guest_port: guestPort,
+      })
+    }
+    const changed = await change(call, at, (found) => ({
+      forwards: found.forwards.filter((forward) => forward.guestPort !== guestPort),
+    }))
+    call.record({ kind: 'workspace_forward_removed', body: { workspace_id: at.id, guest_port: guestPort } })
+    return answer(changed, guestPort, existing.hostPort, `Host port ${existing.hostPort} leads nowhere any more.`)
+  }
+
+  return { networkPolicy, portForward }
+}
+
+const answer = (workspace: Workspace, guest_port: number, host_port: number | null, message: string) => ({
+  workspace_id: workspace.id,
+  guest_port,
+  host_port,
+  port_forwards: forwardsView(workspace),
+  message,
+})
+
+const forwardedAlready = (guestPort: number, hostPort: number): AppError =>
+  new AppError('ERR_ALREADY_EXISTS', `guest_port: host port ${hostPort} leads to ${guestPort}; remove that first`, {
+    field: 'guest_port',
+    guest_port: guestPort,
+    host_port: hostPort,
+  })
+
+const portInUse = (port: number): AppError =>
+  invalid('host_port', `port ${port} is in use on this machine; choose another or leave it out`, { host_port: port })

@@ -1,0 +1,99 @@
+import { describe, expect, it } from 'vitest'
+import { limits } from '../../contract/limits.ts'
+import { createOperationDesk } from './operation-desk.ts'
+import type { Workspace } from './ports.ts'
+
+const never = new AbortController().signal
+const workspace = { id: 'w', name: 'w' } as Workspace
+const other = { id: 'x', name: 'x' } as Workspace
+
+function gate() {
+  let open: () => void = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open }
+}
+
+describe('the desk', () => {
+  it('lets one operation at a time at a workspace, in order, and does not mind other workspaces', async () => {
+    const desk = createOperationDesk()
+    const first = gate()
+    const seen: string[] = []
+    const work =
+      (name: string, until: Promise<void> = Promise.resolve()) =>
+      async () => {
+        seen.push(`+${name}`)
+        await until
+        seen.push(`-${name}`)
+      }
+    const all = [
+      desk.exclusive(workspace, never, work('a', first.opened)),
+      desk.exclusive(workspace, never, work('b')),
+      desk.exclusive(workspace, never, work('c')),
+    ]
+    await desk.exclusive(other, never, work('x'))
+    first.open()
+    await Promise.all(all)
+    expect(seen).toEqual(['+a', '+x', '-x', '-a', '+b', '-b', '+c', '-c'])
+  })
+
+  it('goes on after a failure, and lets a caller give up waiting', async () => {
+    const desk = createOperationDesk()
+    const first = gate()
+    const failing = desk.exclusive(workspace, never, async () => {
+      await first.opened
+      throw new Error('failed')
+    })
+    const controller = new AbortController()
+    const waiting = desk.exclusive(workspace, controller.signal, async () => 'ran')
+    const last = desk.exclusive(workspace, never, async () => 'ran')
+    controller.abort()
+    await expect(waiting).rejects.toMatchObject({ code: 'ERR_CANCELLED' })
+    first.open()
+    await expect(failing).rejects.toThrow('failed')
+    expect(await last).toBe('ran')
+  })
+
+  it('refuses a crowd', async () => {
+    const desk = createOperationDesk()
+    const first = gate()
+    const held = desk.exclusive(workspace, never, () => first.opened)
+    const waiting = Array.from({ length: limits.workspaceQueueMax }, () =>
+      desk.exclusive(workspace, never, async () => {}),
+    )
+    await expect(desk.exclusive(workspace, never, async () => {})).rejects.toMatchObject({ code: 'ERR_BUSY' })
+    first.open()
+    await Promise.all([held, ...waiting])
+  })
+
+  it('destroys at once: those that wait are turned away, those beside are ended, and two are one', async () => {
+    const desk = createOperationDesk()
+    const held = gate()
+    const operation = desk.exclusive(workspace, never, () => held.opened)
+    const waiting = desk.exclusive(workspace, never, async () => 'ran')
+    const beside = desk.beside(workspace, never, (signal) => {
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('aborted'))))
+    })
+    let count = 0
+    const end = gate()
+    const destroy = () =>
+      desk.destroy(workspace, async () => {
+        count++
+        await end.opened
+      })
+    const both = [destroy(), destroy()]
+    const gone = { code: 'ERR_WORKSPACE_STATE' }
+    await expect(waiting).rejects.toMatchObject(gone)
+    await expect(beside).rejects.toMatchObject(gone)
+    await expect(desk.exclusive(workspace, never, async () => 'ran')).rejects.toMatchObject(gone)
+    await expect(desk.beside(workspace, never, async () => 'ran')).rejects.toMatchObject(gone)
+    end.open()
+    await Promise.all(both)
+    expect(count).toBe(1)
+    held.open()
+    await operation
+    await destroy()
+    expect(count).toBe(2)
+  })
+})

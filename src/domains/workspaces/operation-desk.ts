@@ -1,0 +1,124 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import { cancelled, goneMeanwhile } from './core.ts'
+import type { Workspace } from './ports.ts'
+
+/**
+ * Who may work on a workspace at the same time, within this process.
+ *
+ * 1. Operations that change what a workspace is (start, stop, snapshot, restore, network) run one after the other, in the order they came.
+ * 2. Commands and files are beside them: whatever ends the workspace ends them too, and they say so.
+ * 3. A destroy waits for nobody. It turns away those that wait and ends what is beside; an operation under way finds out
+ *    when it records its outcome.
+ */
+export type OperationDesk = Readonly<{
+  exclusive<T>(at: Workspace, signal: AbortSignal, work: () => Promise<T>): Promise<T>
+  /** The signal of the work is aborted by the caller's, and when the workspace is destroyed. */
+  beside<T>(at: Workspace, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T>
+  /** From now on the workspace is being destroyed. Two at once are one. */
+  destroy(at: Workspace, work: () => Promise<void>): Promise<void>
+}>
+
+type Waiter = Readonly<{ begin(): void; refuse(error: AppError): void }>
+type Entry = {
+  isTaken: boolean
+  waiting: Waiter[]
+  besideCount: number
+  readonly ending: AbortController
+  destroying: Promise<void> | undefined
+}
+
+export function createOperationDesk(): OperationDesk {
+  const entries = new Map<string, Entry>()
+
+  function entryOf(id: string): Entry {
+    let entry = entries.get(id)
+    if (entry === undefined) {
+      entry = { isTaken: false, waiting: [], besideCount: 0, ending: new AbortController(), destroying: undefined }
+      entries.set(id, entry)
+    }
+    return entry
+  }
+
+  function dropIdle(id: string, entry: Entry): void {
+    if (entry.isTaken || entry.waiting.length > 0 || entry.besideCount > 0 || entry.destroying !== undefined) return
+    if (entries.get(id) === entry) entries.delete(id)
+  }
+
+  async function takeTurn(at: Workspace, entry: Entry, signal: AbortSignal): Promise<void> {
+    if (entry.ending.signal.aborted) throw goneMeanwhile(at)
+    if (signal.aborted) throw cancelled()
+    if (!entry.isTaken) {
+      entry.isTaken = true
+      return
+    }
+    if (entry.waiting.length >= limits.workspaceQueueMax) throw tooManyWait(at)
+    await new Promise<void>((resolve, reject) => {
+      const leave = (): void => {
+        entry.waiting = entry.waiting.filter((other) => other !== waiter)
+        reject(cancelled())
+      }
+      const waiter: Waiter = {
+        begin() {
+          signal.removeEventListener('abort', leave)
+          resolve()
+        },
+        refuse(error) {
+          signal.removeEventListener('abort', leave)
+          reject(error)
+        },
+      }
+      signal.addEventListener('abort', leave, { once: true })
+      entry.waiting.push(waiter)
+    })
+  }
+
+  return {
+    async exclusive(at, signal, work) {
+      const entry = entryOf(at.id)
+      await takeTurn(at, entry, signal)
+      try {
+        return await work()
+      } finally {
+        const next = entry.waiting.shift()
+        if (next === undefined) entry.isTaken = false
+        else next.begin()
+        dropIdle(at.id, entry)
+      }
+    },
+
+    async beside(at, signal, work) {
+      const entry = entryOf(at.id)
+      if (entry.ending.signal.aborted) throw goneMeanwhile(at)
+      entry.besideCount++
+      try {
+        return await work(AbortSignal.any([signal, entry.ending.signal]))
+      } catch (error) {
+        throw entry.ending.signal.aborted ? goneMeanwhile(at) : error
+      } finally {
+        entry.besideCount--
+        dropIdle(at.id, entry)
+      }
+    },
+
+    async destroy(at, work) {
+      const entry = entryOf(at.id)
+      if (entry.destroying === undefined) {
+        entry.ending.abort()
+        for (const waiter of entry.waiting.splice(0)) waiter.refuse(goneMeanwhile(at))
+        entry.destroying = work().finally(() => {
+          entry.destroying = undefined
+          // A destroy that failed may be tried again; nothing else can use the entry, which is ending for good.
+          entries.delete(at.id)
+        })
+      }
+      await entry.destroying
+    },
+  }
+}
+
+const tooManyWait = ({ id, name }: Workspace): AppError =>
+  new AppError('ERR_BUSY', `Too many calls wait for the workspace '${name}'; call again when they are done`, {
+    workspace_id: id,
+    retry_after_ms: 1_000,
+  })

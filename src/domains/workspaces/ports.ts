@@ -1,0 +1,111 @@
+import type { Readable } from 'node:stream'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { PortForward } from './backend.ts'
+import type { SnapshotState, Usage, WorkspaceState } from './rules.ts'
+
+export type NetworkPolicy = Readonly<{
+  allowInternet: boolean
+  allowInterVm: boolean
+  allowedPorts: readonly number[]
+  allowedDomains: readonly string[]
+}>
+
+/** Where a fork comes from, as it was then: the source may be gone or have another name by now. */
+export type Lineage = Readonly<{ workspaceId: string; workspaceName: string; snapshotName: string }>
+
+/**
+ * `operation` names the server process that is changing the workspace at present; it is set before a back end acts, so
+ * that a crash leaves a trace, and cleared with the outcome. `wanted` is the state that the owner asked for last.
+ * `layers` are what the workspace's own changes lie on, oldest first. `currentSnapshotId` is what the present state descends from.
+ */
+export type Workspace = Readonly<{
+  tenant: TenantId
+  id: string
+  name: string
+  owner: string
+  state: WorkspaceState
+  wanted: 'running' | 'stopped'
+  image: string
+  vcpus: number
+  memoryMb: number
+  diskGb: number
+  /** Empty until the back end has given one. */
+  ip: string
+  network: NetworkPolicy
+  forwards: readonly PortForward[]
+  env: Readonly<Record<string, string>>
+  layers: readonly string[]
+  forkedFrom: Lineage | null
+  currentSnapshotId: string | null
+  node: string
+  operation: string | null
+  team: string | null
+  createdAtMs: number
+  createdBy: string
+}>
+
+/** `layers` are the workspace's at that moment and, last, its own. `sequence` counts the snapshots of a workspace. */
+export type Snapshot = Readonly<{
+  tenant: TenantId
+  id: string
+  workspaceId: string
+  sequence: number
+  name: string
+  layerId: string
+  layers: readonly string[]
+  parentId: string | null
+  bytes: number
+  hasMemory: boolean
+  state: SnapshotState
+  createdAtMs: number
+  createdBy: string
+}>
+
+/**
+ * Every method answers for one tenant only, except those that name a node: an address, a host port and a place on the
+ * machine are shared by all tenants, and the reaper must know every row. Nothing of what they answer is shown to callers.
+ */
+export type WorkspaceStore = Readonly<{
+  insertWorkspace(unit: WriteUnit, tenant: TenantId, workspace: Workspace): Promise<void>
+  /** Writes everything that can change, which is all but id, node, image, lineage and creation. */
+  saveWorkspace(unit: WriteUnit, tenant: TenantId, workspace: Workspace): Promise<void>
+  /** With its snapshots. Answers whether it was there. */
+  deleteWorkspace(unit: WriteUnit, tenant: TenantId, id: string): Promise<boolean>
+  findWorkspace(unit: ReadUnit, tenant: TenantId, id: string): Promise<Workspace | undefined>
+  findWorkspaceByName(unit: ReadUnit, tenant: TenantId, name: string): Promise<Workspace | undefined>
+  /** Oldest first. */
+  listWorkspaces(unit: ReadUnit, tenant: TenantId): Promise<Workspace[]>
+  /** What the owner's workspaces were given, in whatever state they are. */
+  usageOf(unit: ReadUnit, tenant: TenantId, owner: string): Promise<Usage>
+  insertSnapshot(unit: WriteUnit, tenant: TenantId, snapshot: Snapshot): Promise<void>
+  /** Writes parent, size and state. */
+  saveSnapshot(unit: WriteUnit, tenant: TenantId, snapshot: Snapshot): Promise<void>
+  deleteSnapshot(unit: WriteUnit, tenant: TenantId, id: string): Promise<boolean>
+  findSnapshot(unit: ReadUnit, tenant: TenantId, workspaceId: string, name: string): Promise<Snapshot | undefined>
+  /** By sequence, those in the making included. */
+  listSnapshots(unit: ReadUnit, tenant: TenantId, workspaceId: string): Promise<Snapshot[]>
+  /** Every layer that a row of the tenant names. */
+  layersInUse(unit: ReadUnit, tenant: TenantId): Promise<ReadonlySet<string>>
+  /** Holds every other admission to the node back until the transaction ends. */
+  lockNode(unit: WriteUnit, node: string): Promise<void>
+  countOnNode(unit: ReadUnit, node: string): Promise<number>
+  hostPortsOnNode(unit: ReadUnit, node: string): Promise<ReadonlySet<number>>
+  workspacesOnNode(unit: ReadUnit, node: string): Promise<Workspace[]>
+  layersOnNode(unit: ReadUnit, node: string): Promise<ReadonlySet<string>>
+}>
+
+/** Whether somebody who owns workspaces can still come back for them. */
+export type OwnerDesk = Readonly<{
+  isGone(unit: ReadUnit, tenant: TenantId, owner: string, nowMs: number): Promise<boolean>
+}>
+
+/**
+ * The one folder of this machine through which files come and go. A path is relative to the tenant's part of it, or
+ * absolute inside it; no link and no race leads out of it. Failures are AppErrors that name the path as it was given.
+ */
+export type TransferFolder = Readonly<{
+  read(tenant: TenantId, path: string): Promise<Readonly<{ size: number; stream: Readable }>>
+  /** Whole or not at all; makes missing folders. */
+  write(tenant: TenantId, path: string, content: Readable): Promise<Readonly<{ bytes: number }>>
+}>

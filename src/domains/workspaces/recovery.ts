@@ -1,0 +1,135 @@
+import type { Call } from '../../contract/call.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { BackendInventory } from './backend.ts'
+import { type Core, networkSpec, peersOf } from './core.ts'
+import type { Lifecycle } from './lifecycle.ts'
+import type { Workspace } from './ports.ts'
+import type { Snapshots } from './snapshots.ts'
+
+/** Followed by the name of the server process. */
+const PROBE_PREFIX = 'probe-'
+
+export type Recovery = ReturnType<typeof createRecovery>
+
+/**
+ * What a crash left, put right: rows and back end agree again afterwards.
+ *
+ * 1. What was being made is undone, what was being destroyed or restored is finished.
+ * 2. A workspace that the records call running and that does not run is stopped.
+ * 3. Storage and layers that no row names are removed. The back end is asked first and the rows are read after: a row is
+ *    always there before what it names, so nothing that is just being made can look abandoned.
+ * 4. What a living server process is changing is left to it.
+ */
+export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycle; snapshots: Snapshots }>) {
+  const { backend, store, database, logger } = core
+  let whole: Promise<void> | undefined
+  let isDone = false
+
+  /** Once in the life of the process; a try that failed is repeated by the next that needs it. */
+  function ensure(): Promise<void> {
+    if (core.isReadOnly) return Promise.resolve()
+    whole ??= recoverAll().then(
+      () => {
+        isDone = true
+      },
+      (error) => {
+        whole = undefined
+        throw error
+      },
+    )
+    return whole
+  }
+
+  async function recoverAll(): Promise<void> {
+    const inventory = await backend.inventory()
+    const rows = await store.workspacesOnNode(database.read, core.node)
+    const layers = await store.layersOnNode(database.read, core.node)
+    const known = new Set(rows.map(({ id }) => id))
+    const abandoned: string[] = []
+    for (const id of new Set([...inventory.stored, ...inventory.running])) {
+      if (!known.has(id) && !(await isProbe(id))) abandoned.push(id)
+    }
+    for (const row of rows) await attempt('a workspace was not put right', row.id, () => recoverInTurn(row, inventory))
+    for (const id of abandoned) await attempt('abandoned storage was not removed', id, () => backend.destroy(id))
+    for (const layer of inventory.layers.filter((id) => !layers.has(id))) {
+      await attempt('an abandoned layer was not removed', layer, () => backend.removeLayer(layer))
+    }
+  }
+
+  /** What a living server tries its machine with is in no records, and gone soon. */
+  const isProbe = async (id: string): Promise<boolean> =>
+    id.startsWith(PROBE_PREFIX) && (await core.isAlive(id.slice(PROBE_PREFIX.length)))
+
+  async function attempt(failure: string, id: string, work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work()
+    } catch (error) {
+      logger.warn(failure, { id, cause: String(error) })
+    }
+  }
+
+  /** Whether nobody is going to bring the row to an end. */
+  async function isAbandoned({ state, operation }: Workspace): Promise<boolean> {
+    if (operation !== null) return !(await core.isAlive(operation))
+    return state !== 'running' && state !== 'stopped'
+  }
+
+  async function recoverOne(row: Workspace): Promise<void> {
+    if (core.isReadOnly || !(await isAbandoned(row))) return
+    await recoverInTurn(row, await backend.inventory())
+  }
+
+  /** After whoever works on it, with the row as it is by then: what two found abandoned is put right once. */
+  async function recoverInTurn(row: Workspace, inventory: BackendInventory): Promise<void> {
+    await core.desk.exclusive(row, new AbortController().signal, async () => {
+      const found = await store.findWorkspace(database.read, row.tenant, row.id)
+      if (found !== undefined) await recoverRow(found, inventory)
+    })
+  }
+
+  async function recoverRow(row: Workspace, inventory: BackendInventory): Promise<void> {
+    const abandoned = await isAbandoned(row)
+    if (row.operation !== null && !abandoned) return
+    const call = callOf(row.tenant)
+    switch (row.state) {
+      case 'creating':
+      case 'destroying':
+        await backend.destroy(row.id)
+        await parts.lifecycle.forget(call, row)
+        return
+      case 'restoring':
+        await parts.snapshots.finishRestore(call, row)
+        return
+      default:
+        if (abandoned) await parts.snapshots.undoUnfinished(call, row)
+        await settle(call, row, inventory)
+    }
+  }
+
+  /** Where the back end's answer of before does not fit the row, it is asked again: the row may be the younger of the two. */
+  async function settle(call: Pick<Call, 'transact'>, row: Workspace, before: BackendInventory): Promise<void> {
+    const stateIn = ({ running }: BackendInventory) => (running.includes(row.id) ? 'running' : 'stopped')
+    if (row.state === stateIn(before) && row.operation === null) return
+    const state = stateIn(await backend.inventory())
+    if (row.state === state && row.operation === null) return
+    const settled = await call.transact(async (unit) => {
+      const found = await store.findWorkspace(unit, row.tenant, row.id)
+      if (found === undefined || found.operation !== row.operation || found.state !== row.state) return undefined
+      const changed: Workspace = { ...found, state, operation: null }
+      await store.saveWorkspace(unit, row.tenant, changed)
+      return changed
+    })
+    if (settled === undefined || state === 'stopped') return
+    await backend.setNetwork(row.id, networkSpec(settled, await peersOf(core, settled)))
+  }
+
+  const callOf = (tenant: TenantId): Pick<Call, 'transact'> => ({ transact: (work) => database.write(tenant, work) })
+
+  /** At the start of the server, in the background: only where the records say that something may be wrong. */
+  async function begin(): Promise<void> {
+    const rows = await store.workspacesOnNode(database.read, core.node)
+    if (rows.some(({ state, operation }) => state !== 'stopped' || operation !== null)) await ensure()
+  }
+
+  return { ensure, isDone: () => isDone || core.isReadOnly, recoverOne, begin }
+}

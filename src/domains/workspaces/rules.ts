@@ -1,0 +1,168 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Principal } from '../../contract/principal.ts'
+
+export const workspaceStates = ['creating', 'running', 'stopped', 'restoring', 'destroying'] as const
+export type WorkspaceState = (typeof workspaceStates)[number]
+export const snapshotStates = ['creating', 'ready'] as const
+export type SnapshotState = (typeof snapshotStates)[number]
+
+/** The local person: quotas do not apply to it, and it is never gone. */
+export const LOCAL_OWNER = 'owner'
+
+const NAME = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/
+const REFUSED_ENV = new Set(['PATH', 'IFS', 'ENV', 'BASH_ENV'])
+const DOMAIN_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
+const FILE_MODE = /^(?:0o?)?([0-7]{3,4})$/
+
+export const invalid = (field: string, message: string, details: Record<string, unknown> = {}): AppError =>
+  new AppError('ERR_INVALID_INPUT', `${field}: ${message}`, { field, ...details })
+
+/** A caller's own text in a message: short, and whole characters only. */
+export const quoted = (text: string): string => `'${text.slice(0, 64).toWellFormed()}'`
+
+export const isUuid = (text: string): boolean => UUID.test(text)
+
+/** A name in the shape of an id is refused: a reference could then mean two workspaces. */
+export function checkName(field: string, name: string): string {
+  if (!NAME.test(name)) {
+    throw invalid(field, 'use 1 to 128 letters, digits, ".", "_" or "-", beginning with a letter, a digit or "_"')
+  }
+  if (isUuid(name)) throw invalid(field, 'has the shape of an id; choose a name that does not')
+  return name
+}
+
+/** Who a workspace belongs to. The kind is part of it, so that a key and a user of the same name differ. */
+export function identityOf(principal: Principal): string {
+  switch (principal.kind) {
+    case 'owner':
+      return LOCAL_OWNER
+    case 'key':
+      return `key:${principal.keyId ?? principal.actor}`
+    case 'user':
+      return `user:${principal.user ?? principal.actor}`
+    case 'agent':
+      return `agent:${principal.agent ?? principal.actor}`
+  }
+}
+
+/** The same rules for variables that last and for those of one command. */
+export function checkEnv(field: string, env: Readonly<Record<string, string>>): void {
+  const entries = Object.entries(env)
+  if (entries.length > limits.workspaceEnvVariablesMax) {
+    throw invalid(field, `give at most ${limits.workspaceEnvVariablesMax} variables`)
+  }
+  let bytes = 0
+  for (const [name, value] of entries) {
+    checkEnvName(field, name)
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(value) + 2
+  }
+  if (bytes > limits.workspaceEnvBytesMax) {
+    throw invalid(field, `names and values together must be at most ${limits.workspaceEnvBytesMax} bytes`)
+  }
+}
+
+export function checkEnvName(field: string, name: string): void {
+  if (!ENV_NAME.test(name)) {
+    throw invalid(field, `${quoted(name)} is not the name of a variable; use letters, digits and "_"`, { name })
+  }
+  if (REFUSED_ENV.has(name) || name.startsWith('LD_')) {
+    throw invalid(field, `${name} cannot be set here, because it changes which programs run; set it in the command`, {
+      name,
+    })
+  }
+}
+
+/** Lower case and without the final dot; `*.example.org` covers the subdomains of example.org. */
+export function checkDomain(field: string, given: string): string {
+  const domain = given.toLowerCase().replace(/\.$/, '')
+  const labels = (domain.startsWith('*.') ? domain.slice(2) : domain).split('.')
+  const isNumeric = /^\d+$/.test(labels.at(-1)!)
+  if (domain.length > 253 || labels.length < 2 || isNumeric || !labels.every((label) => DOMAIN_LABEL.test(label))) {
+    throw invalid(field, `${quoted(given)} is not a host name; write example.org, or *.example.org for its subdomains`)
+  }
+  return domain
+}
+
+export function checkPorts(field: string, ports: readonly number[]): readonly number[] {
+  return [...new Set(ports)].map((port) => checkPort(field, port)).sort((left, right) => left - right)
+}
+
+export function checkPort(field: string, port: number): number {
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw invalid(field, 'use a port from 1 to 65535')
+  return port
+}
+
+export function checkHostPort(port: number): number {
+  if (port < 1024) throw invalid('host_port', 'ports below 1024 are refused; choose one from 1024 to 65535')
+  return checkPort('host_port', port)
+}
+
+/** `644`, `0644` and `0o644` are the same. */
+export function fileMode(text: string): number {
+  const digits = FILE_MODE.exec(text)?.[1]
+  if (digits === undefined) throw invalid('mode', 'write an octal file mode such as "0644"')
+  return Number.parseInt(digits, 8)
+}
+
+const signalNumbers: Readonly<Record<string, number>> = {
+  SIGHUP: 1,
+  SIGINT: 2,
+  SIGQUIT: 3,
+  SIGILL: 4,
+  SIGTRAP: 5,
+  SIGABRT: 6,
+  SIGBUS: 7,
+  SIGFPE: 8,
+  SIGKILL: 9,
+  SIGUSR1: 10,
+  SIGSEGV: 11,
+  SIGUSR2: 12,
+  SIGPIPE: 13,
+  SIGALRM: 14,
+  SIGTERM: 15,
+  SIGSTKFLT: 16,
+  SIGXCPU: 24,
+  SIGXFSZ: 25,
+  SIGVTALRM: 26,
+  SIGPROF: 27,
+  SIGIO: 29,
+  SIGPWR: 30,
+  SIGSYS: 31,
+}
+
+/** What a shell would show: the code, or 128 and the number of the signal that ended it. */
+export function exitCodeOf(exitCode: number | null, signal: string | null): number {
+  if (exitCode !== null) return exitCode
+  return 128 + (signalNumbers[signal ?? ''] ?? 0)
+}
+
+/** What workspaces were given, and what they may be given. */
+export type Usage = Readonly<{ workspaces: number; memoryMb: number; diskGb: number }>
+
+const quotaNames = { workspaces: 'workspaces', memoryMb: 'memory_mb', diskGb: 'disk_gb' } as const
+
+/** Undefined when all of it fits. */
+export function quotaExcess(
+  used: Usage,
+  wanted: Usage,
+  quota: Usage,
+): Readonly<{ quota: string; used: number; wanted: number; limit: number }> | undefined {
+  for (const name of ['workspaces', 'memoryMb', 'diskGb'] as const) {
+    if (used[name] + wanted[name] > quota[name]) {
+      return { quota: quotaNames[name], used: used[name], wanted: wanted[name], limit: quota[name] }
+    }
+  }
+  return undefined
+}
+
+/** An id as RFC 9562 writes version 4. */
+export function uuidOf(bytes: Uint8Array): string {
+  const id = Buffer.from(bytes.subarray(0, 16))
+  id[6] = (id[6]! & 0x0f) | 0x40
+  id[8] = (id[8]! & 0x3f) | 0x80
+  const hex = id.toString('hex')
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
+}

@@ -1,0 +1,139 @@
+import type { Readable } from 'node:stream'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import type { ExecRequest, ExecResult } from './backend.ts'
+import { besideRunning, type Core, cancelled } from './core.ts'
+import { decodeText, type OutputText, outputText } from './output-text.ts'
+import type { Workspace } from './ports.ts'
+import { checkEnv, exitCodeOf } from './rules.ts'
+
+export type RunWish = Readonly<{
+  argv: readonly string[]
+  workdir?: string | undefined
+  /** Comes last: over the defaults and over what set_env keeps. */
+  env?: Readonly<Record<string, string>> | undefined
+  stdin?: string | Uint8Array | Readable | undefined
+  timeoutMs: number
+  outputBytesMax?: number | undefined
+  onOutput?(stream: 'stdout' | 'stderr', chunk: Uint8Array): void
+}>
+
+/** How a command ended; a time that ran out is an end like any other, with what was printed until then. */
+export type RunResult = Readonly<{
+  exitCode: number
+  signal: string | null
+  timedOut: boolean
+  durationMs: number
+  stdout: OutputText
+  stderr: OutputText
+}>
+
+export type Runner = ReturnType<typeof createRunner>
+
+const EGRESS_PROXY = 'http://10.99.0.1:3128'
+
+/** What a command finds in its environment before anybody sets something. */
+function defaultEnv({ network }: Workspace): Record<string, string> {
+  const env: Record<string, string> = {
+    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    HOME: '/root',
+    LANG: 'C.UTF-8',
+    TERM: 'dumb',
+  }
+  if (network.allowedDomains.length === 0) return env
+  for (const name of ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY']) env[name] = EGRESS_PROXY
+  for (const name of ['no_proxy', 'NO_PROXY']) env[name] = 'localhost,127.0.0.1,::1'
+  return env
+}
+
+export const commandEnv = (
+  workspace: Workspace,
+  env: Readonly<Record<string, string>> = {},
+): Record<string, string> => ({
+  ...defaultEnv(workspace),
+  ...workspace.env,
+  ...env,
+})
+
+/** Half of an answer, for each of its two streams. */
+const JSON_BYTES_MAX = Math.floor(limits.answerBytesMax * 0.45)
+
+export function createRunner(core: Core) {
+  /** `answers` is how many results share one answer. */
+  async function run(
+    call: Pick<Call, 'signal' | 'transact'>,
+    at: Workspace,
+    wish: RunWish,
+    answers = 1,
+  ): Promise<RunResult> {
+    checkEnv('env', wish.env ?? {})
+    const outputBytesMax = wish.outputBytesMax ?? limits.execOutputBytesDefault
+    const result = await besideRunning(core, call, at, async (signal) => {
+      const ended = await core.backend.exec(at.id, {
+        argv: wish.argv,
+        workdir: wish.workdir,
+        env: commandEnv(at, wish.env),
+        stdin: wish.stdin,
+        timeoutMs: wish.timeoutMs,
+        outputBytesMax,
+        signal,
+        ...(wish.onOutput === undefined ? {} : { onOutput: wish.onOutput }),
+      })
+      if (ended.ended === 'cancelled') throw cancelled()
+      return ended
+    })
+    return toRunResult(result, outputBytesMax, Math.floor(JSON_BYTES_MAX / answers))
+  }
+
+  /** The whole outcome as the back end gives it, for domains that read output themselves. */
+  const runRaw = (at: Workspace, request: ExecRequest): Promise<ExecResult> => {
+    const call: Pick<Call, 'signal' | 'transact'> = {
+      signal: request.signal,
+      transact: (work) => core.database.write(at.tenant, work),
+    }
+    return besideRunning(core, call, at, (signal) =>
+      core.backend.exec(at.id, { ...request, env: commandEnv(at, request.env), signal }),
+    )
+  }
+
+  return { run, runRaw }
+}
+
+const toRunResult = (result: ExecResult, outputBytesMax: number, jsonBytesMax: number): RunResult => ({
+  exitCode: exitCodeOf(result.exitCode, result.signal),
+  signal: result.signal,
+  timedOut: result.ended === 'timeout',
+  durationMs: Math.round(result.durationMs),
+  stdout: outputText(result.stdout, outputBytesMax, jsonBytesMax),
+  stderr: outputText(result.stderr, outputBytesMax, jsonBytesMax),
+})
+
+export type ProgressTicker = Readonly<{ note(chunk: Uint8Array): void; stop(): void }>
+
+/** Tells the caller about once a second how far a command is: the time, the bytes so far, and its last line. */
+export function tickProgress(core: Core, call: Pick<Call, 'progress'>): ProgressTicker {
+  const startedMs = core.clock.monotonicMs()
+  let bytes = 0
+  let end: Uint8Array = new Uint8Array()
+  let toldSecs = 0
+  const timer = setInterval(() => {
+    const secs = Math.round((core.clock.monotonicMs() - startedMs) / 1000)
+    if (secs <= toldSecs) return
+    toldSecs = secs
+    const line = lastLine(end)
+    call.progress({ progress: secs, message: `${secs} s, ${bytes} bytes of output${line === '' ? '' : `: ${line}`}` })
+  }, limits.execProgressMs)
+  timer.unref()
+  return {
+    note(chunk) {
+      bytes += chunk.length
+      end = chunk.length >= LINE_BYTES ? chunk.subarray(-LINE_BYTES) : Buffer.concat([end, chunk]).subarray(-LINE_BYTES)
+    },
+    stop: () => clearInterval(timer),
+  }
+}
+const LINE_BYTES = 240
+
+/** Control characters would play with the terminal that shows it. */
+const lastLine = (bytes: Uint8Array): string =>
+  (decodeText(bytes).trimEnd().split('\n').at(-1) ?? '').replaceAll(/\p{Cc}/gu, ' ').slice(-160)

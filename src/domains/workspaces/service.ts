@@ -1,0 +1,276 @@
+import type { Call } from '../../contract/call.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import { findUsable, findVisible, requireHere, type Standing } from './access.ts'
+import { chooseResources, type ResourceWish } from './admission.ts'
+import { type AdoptInput, adopt } from './adopt.ts'
+import type { WorkspaceFiles } from './backend.ts'
+import { type Core, notFound, requireRunning, type WorkspaceDeps } from './core.ts'
+import { type SetEnvInput, setEnv } from './environment.ts'
+import { createExec } from './exec.ts'
+import { createFiles } from './files.ts'
+import { createForks, type ForkInput, type ForkWish } from './forks.ts'
+import { createJobs } from './jobs.ts'
+import { createLifecycle, type Lifecycle } from './lifecycle.ts'
+import { createNetwork, requireNetwork } from './network.ts'
+import { createOperationDesk } from './operation-desk.ts'
+import type { Workspace } from './ports.ts'
+import { createRecovery, type Recovery } from './recovery.ts'
+import { checkEnv, checkName, invalid } from './rules.ts'
+import { createRunner, type RunWish } from './run.ts'
+import { createSnapshots, type Snapshots } from './snapshots.ts'
+import { createViews, resourcesView, snapshotViews } from './views.ts'
+
+export type WorkspaceService = ReturnType<typeof createWorkspaceService>
+
+export type CreateInput = ResourceWish &
+  Readonly<{
+    name?: string | undefined
+    base_image?: string | undefined
+    allow_internet?: boolean | undefined
+  }>
+export type CreateWish = CreateInput & Readonly<{ env?: Workspace['env'] | undefined; team?: string | undefined }>
+export type SnapshotInput = Readonly<{
+  workspace_id: string
+  action: 'create' | 'restore' | 'list' | 'delete'
+  name?: string | undefined
+  include_memory?: boolean | undefined
+}>
+
+/**
+ * Isolated places to work. The records say what there is and decide; the back end does. What tools call answers as they
+ * do; `resolve`, `run`, `open…` and the like are for the domains that build on workspaces.
+ */
+export function createWorkspaceService(deps: WorkspaceDeps) {
+  const core: Core = { ...deps, desk: createOperationDesk() }
+  const lifecycle = createLifecycle(core)
+  const snapshots = createSnapshots(core)
+  const recovery = createRecovery(core, { lifecycle, snapshots })
+  const { resolve, settle } = createResolve(core, recovery)
+  const runner = createRunner(core)
+  const forks = createForks(core, { lifecycle, snapshots, resolve })
+  const views = createViews(core, settle)
+  const lives = createLives(core, { lifecycle, recovery, resolve })
+
+  return {
+    create: lives.create,
+    destroy: lives.destroy,
+    start: lives.start,
+    stop: lives.stop,
+    ...views,
+    ...createExec(core, { resolve, runner }),
+    ...createJobs(core, resolve),
+    ...createFiles(core, resolve),
+    ...createNetwork(core, resolve),
+    snapshot: createSnapshotTool(snapshots, resolve),
+    fork: (call: Call, input: ForkInput) => forks.fork(call, input),
+    setEnv: (call: Call, input: SetEnvInput) => setEnv(core, call, input),
+    adopt: (call: Call, input: AdoptInput) => adopt(core, call, input),
+
+    /** The workspace of that id or name, if the caller may work with it; put right if a crash left it half done. */
+    resolve,
+    /** Runs a program and waits for its end. A time that ran out is an answer. */
+    run: (call: Call, workspace: Workspace, wish: RunWish) => runner.run(call, workspace, wish),
+    /** The same without a shell's view of it: bytes as the back end kept them. `env` is added to the workspace's own. */
+    runRaw: runner.runRaw,
+    openFiles(workspace: Workspace): WorkspaceFiles {
+      requireRunning(workspace)
+      return core.backend.files(workspace.id)
+    },
+    makeWorkspace: lives.make,
+    forkWorkspace: (call: Call, source: Workspace, wish: ForkWish) => forks.forkOne(call, source, wish),
+    destroyWorkspace: (call: Call, workspace: Workspace) => lifecycle.destroy(call, workspace),
+    startWorkspace: (call: Call, workspace: Workspace) => lifecycle.start(call, workspace),
+    takeSnapshot: (call: Call, workspace: Workspace, name: string) =>
+      snapshots.create(call, workspace, { name, includeMemory: false }),
+    findSnapshot: (call: Call, workspace: Workspace, name: string) =>
+      core.store.findSnapshot(call.read, workspace.tenant, workspace.id, name),
+    /** At the start of the server; does nothing where nothing can be wrong. */
+    begin: () => recovery.begin(),
+    /** Makes rows and back end agree, now. */
+    recover: () => recovery.ensure(),
+  }
+}
+
+type Resolve = (call: Call, reference: string) => Promise<Workspace>
+
+function createResolve(core: Core, recovery: Recovery) {
+  const isUnsettled = ({ state, operation }: Workspace): boolean =>
+    operation !== null || (state !== 'running' && state !== 'stopped')
+
+  /** Rows are shown as they are on a machine whose back end cannot be asked. */
+  async function settle(call: Call, standing: Standing): Promise<Standing> {
+    const { workspace } = standing
+    if (workspace.node !== core.node || core.isReadOnly) return standing
+    try {
+      await recovery.ensure()
+      if (isUnsettled(workspace)) await recovery.recoverOne(workspace)
+    } catch (error) {
+      core.logger.warn('the state of a workspace is not known', { id: workspace.id, cause: String(error) })
+      return standing
+    }
+    return await findVisible(core, call, call.read, workspace.id)
+  }
+
+  const resolve: Resolve = async (call, reference) => {
+    const found = await findUsable(core, call, call.read, reference)
+    requireHere(core, found)
+    if (recovery.isDone() && !isUnsettled(found)) return found
+    await recovery.ensure()
+    if (isUnsettled(found)) await recovery.recoverOne(found)
+    const settled = await core.store.findWorkspace(call.read, found.tenant, found.id)
+    if (settled === undefined) throw notFound(reference)
+    return settled
+  }
+  return { resolve, settle }
+}
+
+type LifeParts = Readonly<{ lifecycle: Lifecycle; recovery: Recovery; resolve: Resolve }>
+
+function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
+  async function make(call: Call, wish: CreateWish): Promise<Workspace> {
+    if (wish.name !== undefined) checkName('name', wish.name)
+    const image = checkName('base_image', wish.base_image ?? core.settings.defaultImage)
+    const resources = chooseResources(core, wish)
+    checkEnv('env', wish.env ?? {})
+    const network = {
+      allowInternet: wish.allow_internet ?? core.settings.allowInternet,
+      allowInterVm: false,
+      allowedPorts: [],
+      allowedDomains: [],
+    }
+    await recovery.ensure()
+    await requireNetwork(core, network)
+    await requireImage(core, image)
+    return await lifecycle.create(call, async () => ({
+      name: wish.name,
+      namePrefix: 'ws',
+      image,
+      resources,
+      network,
+      env: wish.env ?? {},
+      layers: [],
+      forkedFrom: null,
+      team: wish.team ?? null,
+    }))
+  }
+
+  async function create(call: Call, input: CreateInput) {
+    const startedMs = core.clock.monotonicMs()
+    const workspace = await make(call, input)
+    const resources = resourcesView(workspace)
+    call.record({
+      kind: 'workspace_created',
+      body: {
+        workspace_id: workspace.id,
+        name: workspace.name,
+        owner: workspace.owner,
+        image: workspace.image,
+        ...resources,
+      },
+    })
+    return {
+      workspace_id: workspace.id,
+      name: workspace.name,
+      state: workspace.state,
+      ip: workspace.ip,
+      boot_time_ms: Math.round(core.clock.monotonicMs() - startedMs),
+      from_pool: false,
+      base_image: workspace.image,
+      resources,
+      created_at: isoTime(workspace.createdAtMs),
+    }
+  }
+
+  async function destroy(call: Call, input: Readonly<{ workspace_id: string }>) {
+    const workspace = await findUsable(core, call, call.read, input.workspace_id)
+    requireHere(core, workspace)
+    await lifecycle.destroy(call, workspace)
+    call.record({ kind: 'workspace_destroyed', body: { workspace_id: workspace.id, name: workspace.name } })
+    return { ...named(workspace), destroyed: true, message: `Workspace ${workspace.name} was destroyed.` }
+  }
+
+  async function start(call: Call, input: Readonly<{ workspace_id: string }>) {
+    const { workspace, changed } = await lifecycle.start(call, await resolve(call, input.workspace_id))
+    if (changed) call.record({ kind: 'workspace_started', body: { workspace_id: workspace.id } })
+    return {
+      ...moved(workspace, changed),
+      message: `Workspace ${workspace.name} ${changed ? 'was started' : 'is running already'}.`,
+    }
+  }
+
+  async function stop(call: Call, input: Readonly<{ workspace_id: string }>) {
+    const { workspace, changed } = await lifecycle.stop(call, await resolve(call, input.workspace_id))
+    if (changed) call.record({ kind: 'workspace_stopped', body: { workspace_id: workspace.id } })
+    return {
+      ...moved(workspace, changed),
+      message: `Workspace ${workspace.name} ${changed ? 'was stopped' : 'is stopped already'}.`,
+    }
+  }
+
+  return { make, create, destroy, start, stop }
+}
+
+const named = ({ id, name }: Workspace) => ({ workspace_id: id, name })
+const moved = (workspace: Workspace, changed: boolean) => ({
+  ...named(workspace),
+  state: workspace.state,
+  ip: workspace.ip,
+  changed,
+})
+
+async function requireImage({ backend }: Core, image: string): Promise<void> {
+  const known = (await backend.images()).map(({ name }) => name)
+  if (!known.includes(image)) throw invalid('base_image', `there is no such image; use one of ${known.join(', ')}`)
+}
+
+function createSnapshotTool(snapshots: Snapshots, resolve: Resolve) {
+  return async (call: Call, input: SnapshotInput) => {
+    const workspace = await resolve(call, input.workspace_id)
+    const at = { action: input.action, workspace_id: workspace.id }
+    if (input.action === 'list') {
+      return {
+        ...at,
+        snapshots: snapshotViews(await snapshots.list(call.read, workspace), workspace.currentSnapshotId),
+      }
+    }
+    const { name } = input
+    if (name === undefined) throw invalid('name', `the action ${input.action} needs it`)
+    switch (input.action) {
+      case 'create': {
+        const made = await snapshots.create(call, workspace, { name, includeMemory: input.include_memory ?? false })
+        call.record({
+          kind: 'workspace_snapshot_created',
+          body: { workspace_id: workspace.id, snapshot_id: made.id, name },
+        })
+        return {
+          ...at,
+          snapshot_id: made.id,
+          name,
+          has_memory: made.hasMemory,
+          bytes: made.bytes,
+          created_at: isoTime(made.createdAtMs),
+        }
+      }
+      case 'restore': {
+        const { workspace: restored, removed } = await snapshots.restore(call, workspace, name)
+        const names = removed.map((snapshot) => snapshot.name)
+        call.record({ kind: 'workspace_restored', body: { workspace_id: workspace.id, name, removed: names } })
+        const lost = names.length === 0 ? '' : ` ${names.length} newer snapshots were removed.`
+        const message = `Workspace ${workspace.name} is as it was at ${name}.${lost}`
+        return { ...at, name, state: restored.state, removed_snapshots: names, message }
+      }
+      case 'delete': {
+        const { dependents, dependentCount } = await snapshots.remove(call, workspace, name)
+        call.record({ kind: 'workspace_snapshot_deleted', body: { workspace_id: workspace.id, name } })
+        const kept = dependentCount === 0 ? '' : ` ${dependentCount} forks keep what they need of it.`
+        return {
+          ...at,
+          name,
+          dependents: dependents.map(named),
+          dependent_count: dependentCount,
+          message: `Snapshot ${name} was deleted.${kept}`,
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,221 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import { visibleWorkspaces } from './access.ts'
+import {
+  type Core,
+  changeOwn,
+  changeOwnIn,
+  freedLayers,
+  giveUp,
+  goneMeanwhile,
+  newId,
+  peersOf,
+  removeLayers,
+  requireCapability,
+  specOf,
+  takeIn,
+} from './core.ts'
+import { requireSettled } from './lifecycle.ts'
+import type { Snapshot, Workspace } from './ports.ts'
+import { checkName, quoted } from './rules.ts'
+
+export type Snapshots = ReturnType<typeof createSnapshots>
+
+/** Kept states of a workspace. Their layers live for as long as a workspace or a snapshot lies on them. */
+export function createSnapshots(core: Core) {
+  const { backend, store } = core
+
+  function create(call: Call, at: Workspace, wish: Readonly<{ name: string; includeMemory: boolean }>) {
+    checkName('name', wish.name)
+    requireSettled(at)
+    return core.desk.exclusive(at, call.signal, async () => {
+      if (wish.includeMemory) await requireCapability(core, 'memory_snapshot', 'include_memory: keeping memory')
+      const { snapshot, workspace } = await plan(call, at, wish.name)
+      try {
+        const { bytes } = await backend.snapshot(workspace.id, snapshot.layerId)
+        return await finish(call, workspace, { ...snapshot, bytes, state: 'ready' })
+      } catch (error) {
+        await undo(call, workspace, snapshot)
+        throw error
+      }
+    })
+  }
+
+  async function plan(call: Call, at: Workspace, name: string) {
+    const { tenant } = at
+    return await call.transact(async (unit) => {
+      const workspace = await takeIn(core, unit, at, () => ({}))
+      const existing = await store.listSnapshots(unit, tenant, at.id)
+      if (existing.some((other) => other.name === name)) {
+        throw new AppError(
+          'ERR_ALREADY_EXISTS',
+          `name: there is a snapshot ${quoted(name)}; delete it or choose another`,
+          {
+            field: 'name',
+            name,
+          },
+        )
+      }
+      const limit = core.settings.snapshotsMax
+      if (existing.length >= limit) {
+        throw new AppError(
+          'ERR_QUOTA_EXCEEDED',
+          `The workspace has its ${limit} snapshots; delete one that is not needed`,
+          {
+            quota: 'max_snapshots_per_workspace',
+            used: existing.length,
+            limit,
+          },
+        )
+      }
+      const layerId = newId(core)
+      const snapshot: Snapshot = {
+        tenant,
+        id: newId(core),
+        workspaceId: at.id,
+        sequence: (existing.at(-1)?.sequence ?? 0) + 1,
+        name,
+        layerId,
+        layers: [...workspace.layers, layerId],
+        parentId: workspace.currentSnapshotId,
+        bytes: 0,
+        hasMemory: false,
+        state: 'creating',
+        createdAtMs: call.nowMs,
+        createdBy: call.principal.actor,
+      }
+      await store.insertSnapshot(unit, tenant, snapshot)
+      return { snapshot, workspace }
+    })
+  }
+
+  async function finish(call: Call, workspace: Workspace, snapshot: Snapshot): Promise<Snapshot> {
+    const done = await call.transact(async (unit) => {
+      const kept = await changeOwnIn(core, unit, workspace, { currentSnapshotId: snapshot.id, operation: null })
+      if (kept !== undefined) await store.saveSnapshot(unit, workspace.tenant, snapshot)
+      return kept
+    })
+    return done === undefined ? await giveUp(core, workspace) : snapshot
+  }
+
+  async function undo(call: Call, workspace: Workspace, { id, layerId }: Snapshot): Promise<void> {
+    await call.transact(async (unit) => {
+      await store.deleteSnapshot(unit, workspace.tenant, id)
+      await changeOwnIn(core, unit, workspace, { operation: null })
+    })
+    await removeLayers(core, [layerId])
+  }
+
+  /** Of a process that is no more; a row that another has taken since is left to it. */
+  async function undoUnfinished(call: Pick<Call, 'transact'>, row: Workspace): Promise<void> {
+    const { tenant, id } = row
+    const undone = await call.transact(async (unit) => {
+      if ((await store.findWorkspace(unit, tenant, id))?.operation !== row.operation) return []
+      const snapshots = await store.listSnapshots(unit, tenant, id)
+      const unfinished = snapshots.filter(({ state }) => state === 'creating')
+      for (const snapshot of unfinished) await store.deleteSnapshot(unit, tenant, snapshot.id)
+      return unfinished.map(({ layerId }) => layerId)
+    })
+    await removeLayers(core, undone)
+  }
+
+  async function find(unit: ReadUnit, workspace: Workspace, name: string): Promise<Snapshot> {
+    const snapshot = await store.findSnapshot(unit, workspace.tenant, workspace.id, name)
+    if (snapshot !== undefined && snapshot.state === 'ready') return snapshot
+    throw new AppError(
+      'ERR_SNAPSHOT_NOT_FOUND',
+      `The workspace ${quoted(workspace.name)} has no snapshot ${quoted(name)}; snapshot with the action list shows them`,
+      { workspace_id: workspace.id, name: name.slice(0, 128) },
+    )
+  }
+
+  /** The way back is entered first: a crash in the middle is finished forward at the next start. */
+  function restore(call: Call, at: Workspace, name: string) {
+    requireSettled(at)
+    return core.desk.exclusive(at, call.signal, async () => {
+      const { taken, target } = await call.transact(async (unit) => {
+        const snapshot = await find(unit, at, name)
+        const workspace = await takeIn(core, unit, at, (found) => ({
+          state: 'restoring',
+          wanted: found.state === 'running' ? 'running' : 'stopped',
+          layers: snapshot.layers,
+          currentSnapshotId: snapshot.id,
+        }))
+        return { taken: workspace, target: snapshot }
+      })
+      try {
+        return { ...(await finishRestore(call, taken)), target }
+      } catch (error) {
+        // The next start, or the next call that finds the row without an operation of a living process, goes on.
+        await changeOwn(core, call, taken, { operation: null })
+        throw error
+      }
+    })
+  }
+
+  /** From a row that says `restoring` to one that says what it came to. May be repeated. */
+  async function finishRestore(call: Pick<Call, 'transact'>, taken: Workspace) {
+    const { tenant, id, wanted } = taken
+    const spec = specOf(taken, await peersOf(core, taken))
+    await backend.stop(id, 0)
+    await backend.reset(spec)
+    if (wanted === 'running') await backend.start(spec)
+    const outcome = await call.transact(async (unit) => {
+      const found = await store.findWorkspace(unit, tenant, id)
+      if (found === undefined || found.state !== 'restoring') return undefined
+      const snapshots = await store.listSnapshots(unit, tenant, id)
+      const target = snapshots.find((snapshot) => snapshot.id === found.currentSnapshotId)
+      const newer = snapshots.filter((snapshot) => snapshot.sequence > (target?.sequence ?? Number.POSITIVE_INFINITY))
+      for (const snapshot of newer) await store.deleteSnapshot(unit, tenant, snapshot.id)
+      const restored = { ...found, state: wanted, operation: null }
+      await store.saveWorkspace(unit, tenant, restored)
+      const freed = await freedLayers(
+        core,
+        unit,
+        tenant,
+        newer.flatMap(({ layers }) => layers),
+      )
+      return { workspace: restored, removed: newer, freed }
+    })
+    if (outcome === undefined) return await giveUp(core, taken)
+    await removeLayers(core, outcome.freed)
+    return outcome
+  }
+
+  /** What lies on it keeps its layer; only the name goes. Its children become children of its parent. */
+  function remove(call: Call, at: Workspace, name: string) {
+    return core.desk.exclusive(at, call.signal, async () => {
+      const { tenant } = at
+      const outcome = await call.transact(async (unit) => {
+        const target = await find(unit, at, name)
+        const workspace = await store.findWorkspace(unit, tenant, at.id)
+        if (workspace === undefined) throw goneMeanwhile(at)
+        await store.deleteSnapshot(unit, tenant, target.id)
+        for (const child of await store.listSnapshots(unit, tenant, at.id)) {
+          if (child.parentId === target.id)
+            await store.saveSnapshot(unit, tenant, { ...child, parentId: target.parentId })
+        }
+        if (workspace.currentSnapshotId === target.id) {
+          await store.saveWorkspace(unit, tenant, { ...workspace, currentSnapshotId: target.parentId })
+        }
+        const others = (await store.listWorkspaces(unit, tenant)).filter(
+          ({ id, layers }) => id !== at.id && layers.includes(target.layerId),
+        )
+        const seen = (await visibleWorkspaces(core, call, unit)).map((standing) => standing.workspace.id)
+        return {
+          target,
+          dependents: others.filter(({ id }) => seen.includes(id)),
+          dependentCount: others.length,
+          freed: await freedLayers(core, unit, tenant, target.layers),
+        }
+      })
+      await removeLayers(core, outcome.freed)
+      return outcome
+    })
+  }
+
+  const list = (unit: ReadUnit, { tenant, id }: Workspace): Promise<Snapshot[]> => store.listSnapshots(unit, tenant, id)
+
+  return { create, find, restore, finishRestore, undoUnfinished, remove, list }
+}

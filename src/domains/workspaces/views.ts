@@ -1,0 +1,182 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import { findVisible, type Standing, visibleWorkspaces } from './access.ts'
+import type { BackendCapabilities, CapabilityName, WorkspaceUsage } from './backend.ts'
+import type { Core } from './core.ts'
+import { summaryOf } from './jobs.ts'
+import { forwardsView, policyView } from './network.ts'
+import type { Snapshot, Workspace } from './ports.ts'
+
+export const resourcesView = ({ vcpus, memoryMb, diskGb }: Workspace) => ({
+  vcpus,
+  memory_mb: memoryMb,
+  disk_gb: diskGb,
+})
+
+const rowView = ({ workspace, owned, orphaned }: Standing) => ({
+  workspace_id: workspace.id,
+  name: workspace.name,
+  state: workspace.state,
+  ip: workspace.ip,
+  owned,
+  orphaned,
+  owner: workspace.owner,
+  team: workspace.team,
+  resources: resourcesView(workspace),
+  created_at: isoTime(workspace.createdAtMs),
+})
+
+/** The tree is in `parent`: the name of the snapshot from which the state was reached. */
+export function snapshotViews(snapshots: readonly Snapshot[], currentId: string | null) {
+  const names = new Map(snapshots.map(({ id, name }) => [id, name]))
+  return snapshots
+    .filter(({ state }) => state === 'ready')
+    .map((snapshot) => ({
+      id: snapshot.id,
+      name: snapshot.name,
+      has_memory: snapshot.hasMemory,
+      parent: snapshot.parentId === null ? null : (names.get(snapshot.parentId) ?? null),
+      bytes: snapshot.bytes,
+      current: snapshot.id === currentId,
+      created_at: isoTime(snapshot.createdAtMs),
+      created_by: snapshot.createdBy,
+    }))
+}
+
+const limitNames = {
+  isolation: 'isolation',
+  memory: 'memory_limit',
+  cpu: 'cpu_limit',
+  processes: 'process_limit',
+  disk: 'disk_limit',
+  network: 'network_policy',
+} as const satisfies Record<string, CapabilityName>
+type LimitName = keyof typeof limitNames
+
+/** What the machine was seen to enforce of the limits, and why not the rest. */
+const limitsView = ({ available, problem, capabilities }: BackendCapabilities) =>
+  Object.fromEntries(
+    Object.entries(limitNames).map(([limit, name]) => [
+      limit,
+      available ? capabilities[name] : { enforced: false, reason: problem ?? 'no back end is available' },
+    ]),
+  ) as Record<LimitName, Readonly<{ enforced: boolean; reason: string }>>
+
+export type ListInput = Readonly<{ state_filter?: string | undefined }>
+export type LogsInput = Readonly<{
+  workspace_id: string
+  log_type?: 'console' | 'stderr' | 'all' | undefined
+  max_lines?: number | undefined
+}>
+const LOG_LINES_DEFAULT = 100
+
+/** `settle` puts right, where it can, what a crash left in the rows that are about to be shown. */
+export function createViews(core: Core, settle: (call: Call, standing: Standing) => Promise<Standing>) {
+  async function list(call: Call, { state_filter }: ListInput) {
+    const standings = await visibleWorkspaces(core, call, call.read)
+    const shown: Standing[] = []
+    for (const standing of standings) {
+      const settled = await settle(call, standing).catch(ignoreGone)
+      if (settled !== undefined) shown.push(settled)
+    }
+    const rows = (await asTheyAre(call, shown))
+      .map(rowView)
+      .filter(({ state }) => state_filter === undefined || state === state_filter)
+    return { workspaces: rows, count: rows.length }
+  }
+
+  async function info(call: Call, { workspace_id }: Readonly<{ workspace_id: string }>) {
+    const found = await settle(call, await findVisible(core, call, call.read, workspace_id))
+    const standing = (await asTheyAre(call, [found]))[0]!
+    const { workspace } = standing
+    const snapshots = await core.store.listSnapshots(call.read, workspace.tenant, workspace.id)
+    const { forkedFrom } = workspace
+    return {
+      ...rowView(standing),
+      base_image: workspace.image,
+      created_by: workspace.createdBy,
+      node: workspace.node,
+      network: { ...policyView(workspace), port_forwards: forwardsView(workspace) },
+      env_names: Object.keys(workspace.env).sort(),
+      snapshots: snapshotViews(snapshots, workspace.currentSnapshotId),
+      forked_from:
+        forkedFrom === null
+          ? null
+          : {
+              source_workspace_id: forkedFrom.workspaceId,
+              source_workspace_name: forkedFrom.workspaceName,
+              snapshot_name: forkedFrom.snapshotName,
+            },
+      ...(await presentView(call, workspace)),
+    }
+  }
+
+  /** A workspace may have ended without the records: what runs is asked of the back end. */
+  async function asTheyAre(call: Call, standings: readonly Standing[]): Promise<readonly Standing[]> {
+    const mayHaveEnded = ({ workspace: { state, operation, node } }: Standing): boolean =>
+      state === 'running' && operation === null && node === core.node
+    if (!standings.some(mayHaveEnded)) return standings
+    const running = (await orMissing(call, () => core.backend.inventory()))?.running
+    if (running === undefined) return standings
+    return standings.map((standing) =>
+      mayHaveEnded(standing) && !running.includes(standing.workspace.id)
+        ? { ...standing, workspace: { ...standing.workspace, state: 'stopped' } }
+        : standing,
+    )
+  }
+
+  /** What only the back end knows. A machine without one still shows the records. */
+  async function presentView(call: Call, workspace: Workspace) {
+    const isHere = workspace.node === core.node
+    const capabilities = await orMissing(call, () => core.backend.capabilities())
+    const askable = isHere && capabilities?.available === true
+    const usage = askable ? await orMissing(call, () => core.backend.usage(workspace.id)) : undefined
+    const jobs =
+      askable && workspace.state === 'running' ? await orMissing(call, () => core.backend.jobs.list(workspace.id)) : []
+    return {
+      ...usageView(usage),
+      jobs: (jobs ?? []).map(summaryOf),
+      limits: capabilities === undefined ? null : limitsView(capabilities),
+    }
+  }
+
+  async function logs(call: Call, { workspace_id, log_type = 'all', max_lines = LOG_LINES_DEFAULT }: LogsInput) {
+    const { workspace } = await findVisible(core, call, call.read, workspace_id)
+    const found = await core.backend.logs(workspace.id, max_lines)
+    return {
+      workspace_id: workspace.id,
+      ...(log_type === 'stderr' ? {} : { console: boundedLog(found.console) }),
+      ...(log_type === 'console' ? {} : { stderr: boundedLog(found.stderr) }),
+    }
+  }
+
+  return { list, info, logs }
+}
+
+const usageView = (usage: WorkspaceUsage | undefined) => ({
+  disk_used_bytes: usage?.diskUsedBytes ?? null,
+  disk_volsize_bytes: usage?.diskLimitBytes ?? null,
+  memory_used_bytes: usage?.memoryUsedBytes ?? null,
+  processes: usage?.processCount ?? null,
+})
+
+/** The end of a log is what matters; an answer has its own bound. */
+const boundedLog = (text: string): string => text.slice(-LOG_CHARS_MAX).toWellFormed()
+const LOG_CHARS_MAX = 512 * 1024
+
+/** An answer of the records alone is worth more than none; what is missing is said. */
+async function orMissing<T>(call: Call, ask: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await ask()
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    call.warn(error.message)
+    return undefined
+  }
+}
+
+function ignoreGone(error: unknown): undefined {
+  if (error instanceof AppError && error.code === 'ERR_WORKSPACE_NOT_FOUND') return undefined
+  throw error
+}

@@ -1,0 +1,156 @@
+import { randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
+import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
+import { isAbsolute, join, relative } from 'node:path'
+import type { Readable } from 'node:stream'
+import { AppError } from '../../contract/app-error.ts'
+import { LOCAL_TENANT, type TenantId } from '../../contract/principal.ts'
+import type { TransferFolder } from '../../domains/workspaces/ports.ts'
+import { fault } from '../../kernel/fault.ts'
+
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
+
+/** Other tenants' parts, beside what the tenant of this machine keeps in the folder itself. */
+const TENANTS = '.tenants'
+const NAMES_MAX = 64
+
+/**
+ * Every name of a path is opened from the folder that was opened before it, and never through a link: whoever swaps a
+ * folder for a link meanwhile is refused or is too late.
+ */
+export function createTransferFolder(directory: string): TransferFolder {
+  const rootOf = (tenant: TenantId): string => (tenant === LOCAL_TENANT ? directory : join(directory, TENANTS, tenant))
+
+  /** The names on the way to a file inside the tenant's part. */
+  function namesOf(tenant: TenantId, path: string): [folders: string[], file: string] {
+    const inside = isAbsolute(path) ? relative(rootOf(tenant), path) : path
+    const names = inside.split('/').filter((name) => name !== '' && name !== '.')
+    const file = names.pop()
+    if (file === undefined || names.length >= NAMES_MAX || [...names, file].includes('..')) {
+      throw outside(path)
+    }
+    if ((names[0] ?? file) === TENANTS) throw outside(path)
+    return [names, file]
+  }
+
+  /** `makes` says whether missing folders are made. The last folder's handle is the caller's to close. */
+  async function openFolder(tenant: TenantId, folders: readonly string[], path: string, makes: boolean) {
+    if (makes) await mkdir(rootOf(tenant), { recursive: true, mode: 0o700 })
+    let folder = await open(rootOf(tenant), O_RDONLY | O_DIRECTORY).catch((error) => {
+      throw told(error, path)
+    })
+    for (const name of folders) {
+      const at = within(folder, name)
+      const outer = folder
+      try {
+        if (makes) await mkdir(at, { mode: 0o700 }).catch(ignoreExisting)
+        folder = await open(at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+      } catch (error) {
+        throw told(error, path)
+      } finally {
+        await outer.close()
+      }
+    }
+    return folder
+  }
+
+  return {
+    async read(tenant, path) {
+      const [folders, file] = namesOf(tenant, path)
+      const folder = await openFolder(tenant, folders, path, false)
+      let handle: FileHandle
+      try {
+        handle = await open(within(folder, file), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+      } catch (error) {
+        throw told(error, path)
+      } finally {
+        await folder.close()
+      }
+      const info = await handle.stat()
+      if (!info.isFile()) {
+        await handle.close()
+        throw refused('ERR_NOT_A_FILE', path, 'is not a regular file')
+      }
+      return { size: info.size, stream: handle.createReadStream() }
+    },
+
+    async write(tenant, path, content) {
+      try {
+        const [folders, file] = namesOf(tenant, path)
+        const folder = await openFolder(tenant, folders, path, true)
+        try {
+          return await replaceFile(folder, file, content)
+        } catch (error) {
+          throw told(error, path)
+        } finally {
+          await folder.close()
+        }
+      } finally {
+        content.destroy()
+      }
+    },
+  }
+}
+
+const within = (folder: FileHandle, name: string): string => `/proc/self/fd/${folder.fd}/${name}`
+
+/** A link in the place of the file is replaced, not followed. */
+async function replaceFile(folder: FileHandle, file: string, content: Readable): Promise<{ bytes: number }> {
+  const temporary = within(folder, `.${process.pid}-${randomBytes(6).toString('hex')}.tmp`)
+  const handle = await open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+  let bytes = 0
+  try {
+    try {
+      fault('file.write')
+      for await (const chunk of content as AsyncIterable<Uint8Array>) {
+        await handle.writeFile(chunk)
+        bytes += chunk.length
+      }
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    fault('file.replace')
+    await rename(temporary, within(folder, file))
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
+  return { bytes }
+}
+
+function ignoreExisting(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EEXIST') throw error
+}
+
+type FileCode = 'ERR_FILE_NOT_FOUND' | 'ERR_NOT_A_FILE' | 'ERR_NOT_A_DIRECTORY' | 'ERR_FILE_REFUSED' | 'ERR_DISK_FULL'
+
+const reasons: Readonly<Record<string, readonly [FileCode, string]>> = {
+  ENOENT: ['ERR_FILE_NOT_FOUND', 'is not in the transfer directory'],
+  ENOTDIR: ['ERR_FILE_REFUSED', 'leads through something that is not a folder; links are not followed'],
+  ELOOP: ['ERR_FILE_REFUSED', 'is a link; links are not followed'],
+  EISDIR: ['ERR_NOT_A_FILE', 'is a folder'],
+  ENOTEMPTY: ['ERR_NOT_A_FILE', 'is a folder'],
+  ENXIO: ['ERR_NOT_A_FILE', 'is not a regular file'],
+  EACCES: ['ERR_FILE_REFUSED', 'may not be used by the server'],
+  EPERM: ['ERR_FILE_REFUSED', 'may not be used by the server'],
+  ENAMETOOLONG: ['ERR_FILE_REFUSED', 'is too long a name'],
+  EROFS: ['ERR_FILE_REFUSED', 'is on a file system that cannot be written'],
+  ENOSPC: ['ERR_DISK_FULL', 'does not fit: the disk is full'],
+  EDQUOT: ['ERR_DISK_FULL', 'does not fit: the disk is full'],
+}
+
+function told(error: unknown, path: string): unknown {
+  const reason = reasons[(error as NodeJS.ErrnoException).code ?? '']
+  if (error instanceof AppError || reason === undefined) return error
+  return refused(reason[0], path, reason[1])
+}
+
+const refused = (code: FileCode, path: string, what: string): AppError =>
+  new AppError(code, `host_path: '${path.slice(0, 64).toWellFormed()}' ${what}`, {
+    field: 'host_path',
+    host_path: path.slice(0, 256).toWellFormed(),
+  })
+
+const outside = (path: string): AppError =>
+  refused('ERR_FILE_REFUSED', path, 'is not inside the transfer directory; give a path relative to it, without ".."')

@@ -1,0 +1,336 @@
+import type { Selectable } from 'kysely'
+import { tenantId } from '../../contract/principal.ts'
+import type { Snapshot, Workspace, WorkspaceStore } from '../../domains/workspaces/ports.ts'
+import type { SnapshotState, WorkspaceState } from '../../domains/workspaces/rules.ts'
+import type { WorkspaceSnapshotTable, WorkspaceTable } from './schema.ts'
+import { rawStatement, statement } from './statements.ts'
+import { sessionOf, writerOf } from './units.ts'
+
+type WorkspaceRow = Selectable<WorkspaceTable>
+type SnapshotRow = Selectable<WorkspaceSnapshotTable>
+type RowId = { tenant: string; id: string }
+type OnNode = { node: string }
+
+const insertWorkspace = statement<WorkspaceRow>('workspace-store.insertWorkspace')((db, arg) =>
+  db.insertInto('workspaces').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    name: arg('name'),
+    owner: arg('owner'),
+    state: arg('state'),
+    wanted: arg('wanted'),
+    image: arg('image'),
+    vcpus: arg('vcpus'),
+    memory_mb: arg('memory_mb'),
+    disk_gb: arg('disk_gb'),
+    ip: arg('ip'),
+    network: arg('network'),
+    forwards: arg('forwards'),
+    env: arg('env'),
+    layers: arg('layers'),
+    forked_from: arg('forked_from'),
+    current_snapshot_id: arg('current_snapshot_id'),
+    node: arg('node'),
+    operation: arg('operation'),
+    team: arg('team'),
+    created_at: arg('created_at'),
+    created_by: arg('created_by'),
+  }),
+)
+const saveWorkspace = statement<WorkspaceRow>('workspace-store.saveWorkspace')((db, arg) =>
+  db
+    .updateTable('workspaces')
+    .set({
+      name: arg('name'),
+      owner: arg('owner'),
+      state: arg('state'),
+      wanted: arg('wanted'),
+      vcpus: arg('vcpus'),
+      memory_mb: arg('memory_mb'),
+      disk_gb: arg('disk_gb'),
+      ip: arg('ip'),
+      network: arg('network'),
+      forwards: arg('forwards'),
+      env: arg('env'),
+      layers: arg('layers'),
+      current_snapshot_id: arg('current_snapshot_id'),
+      operation: arg('operation'),
+      team: arg('team'),
+    })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id')),
+)
+const deleteWorkspace = statement<RowId>('workspace-store.deleteWorkspace')((db, arg) =>
+  db.deleteFrom('workspaces').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const deleteSnapshotsOf = statement<RowId>('workspace-store.deleteSnapshotsOf')((db, arg) =>
+  db.deleteFrom('workspace_snapshots').where('tenant', '=', arg('tenant')).where('workspace_id', '=', arg('id')),
+)
+const findWorkspace = statement<RowId>('workspace-store.findWorkspace')((db, arg) =>
+  db.selectFrom('workspaces').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const findWorkspaceByName = statement<{ tenant: string; name: string }>('workspace-store.findWorkspaceByName')(
+  (db, arg) =>
+    db.selectFrom('workspaces').selectAll().where('tenant', '=', arg('tenant')).where('name', '=', arg('name')),
+)
+const listWorkspaces = statement<{ tenant: string }>('workspace-store.listWorkspaces')((db, arg) =>
+  db.selectFrom('workspaces').selectAll().where('tenant', '=', arg('tenant')).orderBy('created_at').orderBy('id'),
+)
+const resourcesOf = statement<{ tenant: string; owner: string }>('workspace-store.resourcesOf')((db, arg) =>
+  db
+    .selectFrom('workspaces')
+    .select(['memory_mb', 'disk_gb'])
+    .where('tenant', '=', arg('tenant'))
+    .where('owner', '=', arg('owner')),
+)
+const insertSnapshot = statement<SnapshotRow>('workspace-store.insertSnapshot')((db, arg) =>
+  db.insertInto('workspace_snapshots').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    workspace_id: arg('workspace_id'),
+    sequence: arg('sequence'),
+    name: arg('name'),
+    layer_id: arg('layer_id'),
+    layers: arg('layers'),
+    parent_id: arg('parent_id'),
+    bytes: arg('bytes'),
+    has_memory: arg('has_memory'),
+    state: arg('state'),
+    created_at: arg('created_at'),
+    created_by: arg('created_by'),
+  }),
+)
+const saveSnapshot = statement<SnapshotRow>('workspace-store.saveSnapshot')((db, arg) =>
+  db
+    .updateTable('workspace_snapshots')
+    .set({ parent_id: arg('parent_id'), bytes: arg('bytes'), state: arg('state') })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id')),
+)
+const deleteSnapshot = statement<RowId>('workspace-store.deleteSnapshot')((db, arg) =>
+  db.deleteFrom('workspace_snapshots').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const findSnapshot = statement<{ tenant: string; workspace: string; name: string }>('workspace-store.findSnapshot')(
+  (db, arg) =>
+    db
+      .selectFrom('workspace_snapshots')
+      .selectAll()
+      .where('tenant', '=', arg('tenant'))
+      .where('workspace_id', '=', arg('workspace'))
+      .where('name', '=', arg('name')),
+)
+const listSnapshots = statement<{ tenant: string; workspace: string }>('workspace-store.listSnapshots')((db, arg) =>
+  db
+    .selectFrom('workspace_snapshots')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('workspace_id', '=', arg('workspace'))
+    .orderBy('sequence'),
+)
+const layersOfWorkspaces = statement<{ tenant: string }>('workspace-store.layersOfWorkspaces')((db, arg) =>
+  db.selectFrom('workspaces').select('layers').where('tenant', '=', arg('tenant')),
+)
+const layersOfSnapshots = statement<{ tenant: string }>('workspace-store.layersOfSnapshots')((db, arg) =>
+  db.selectFrom('workspace_snapshots').select('layers').where('tenant', '=', arg('tenant')),
+)
+/** SQLite has one writer at a time, so there is nothing to hold back. */
+const lockNode = statement<OnNode>('workspace-store.lockNode')((db, arg, { dialect, sql }) =>
+  rawStatement(
+    dialect === 'postgres'
+      ? sql`SELECT pg_advisory_xact_lock(hashtextextended(${arg('node')}, 7433))`
+      : sql`SELECT ${arg('node')}`,
+    db,
+  ),
+)
+const countOnNode = statement<OnNode>('workspace-store.countOnNode')((db, arg) =>
+  db
+    .selectFrom('workspaces')
+    .select((expression) => expression.fn.countAll<number>().as('count'))
+    .where('node', '=', arg('node')),
+)
+const forwardsOnNode = statement<OnNode>('workspace-store.forwardsOnNode')((db, arg) =>
+  db.selectFrom('workspaces').select('forwards').where('node', '=', arg('node')),
+)
+const workspacesOnNode = statement<OnNode>('workspace-store.workspacesOnNode')((db, arg) =>
+  db.selectFrom('workspaces').selectAll().where('node', '=', arg('node')).orderBy('created_at').orderBy('id'),
+)
+const snapshotLayersOnNode = statement<OnNode>('workspace-store.snapshotLayersOnNode')((db, arg) =>
+  db
+    .selectFrom('workspace_snapshots')
+    .innerJoin('workspaces', (join) =>
+      join
+        .onRef('workspaces.tenant', '=', 'workspace_snapshots.tenant')
+        .onRef('workspaces.id', '=', 'workspace_snapshots.workspace_id'),
+    )
+    .select('workspace_snapshots.layers as layers')
+    .where('workspaces.node', '=', arg('node')),
+)
+
+export const sqlWorkspaceStore: WorkspaceStore = {
+  async insertWorkspace(unit, tenant, workspace) {
+    await writerOf(unit, tenant).run(insertWorkspace, toWorkspaceRow(tenant, workspace))
+  },
+  async saveWorkspace(unit, tenant, workspace) {
+    await writerOf(unit, tenant).run(saveWorkspace, toWorkspaceRow(tenant, workspace))
+  },
+  async deleteWorkspace(unit, tenant, id) {
+    const writer = writerOf(unit, tenant)
+    await writer.run(deleteSnapshotsOf, { tenant, id })
+    return (await writer.run(deleteWorkspace, { tenant, id })) > 0
+  },
+  async findWorkspace(unit, tenant, id) {
+    return fromWorkspaceRow(await sessionOf(unit).get(findWorkspace, { tenant, id }))
+  },
+  async findWorkspaceByName(unit, tenant, name) {
+    return fromWorkspaceRow(await sessionOf(unit).get(findWorkspaceByName, { tenant, name }))
+  },
+  async listWorkspaces(unit, tenant) {
+    return (await sessionOf(unit).all(listWorkspaces, { tenant })).map((row) => fromWorkspaceRow(row)!)
+  },
+  async usageOf(unit, tenant, owner) {
+    const rows = await sessionOf(unit).all(resourcesOf, { tenant, owner })
+    return {
+      workspaces: rows.length,
+      memoryMb: rows.reduce((sum, row) => sum + row.memory_mb, 0),
+      diskGb: rows.reduce((sum, row) => sum + row.disk_gb, 0),
+    }
+  },
+  async insertSnapshot(unit, tenant, snapshot) {
+    await writerOf(unit, tenant).run(insertSnapshot, toSnapshotRow(tenant, snapshot))
+  },
+  async saveSnapshot(unit, tenant, snapshot) {
+    await writerOf(unit, tenant).run(saveSnapshot, toSnapshotRow(tenant, snapshot))
+  },
+  async deleteSnapshot(unit, tenant, id) {
+    return (await writerOf(unit, tenant).run(deleteSnapshot, { tenant, id })) > 0
+  },
+  async findSnapshot(unit, tenant, workspace, name) {
+    return fromSnapshotRow(await sessionOf(unit).get(findSnapshot, { tenant, workspace, name }))
+  },
+  async listSnapshots(unit, tenant, workspace) {
+    return (await sessionOf(unit).all(listSnapshots, { tenant, workspace })).map((row) => fromSnapshotRow(row)!)
+  },
+  async layersInUse(unit, tenant) {
+    const session = sessionOf(unit)
+    return layerSet([
+      ...(await session.all(layersOfWorkspaces, { tenant })),
+      ...(await session.all(layersOfSnapshots, { tenant })),
+    ])
+  },
+  async lockNode(unit, node) {
+    await sessionOf(unit).get(lockNode, { node })
+  },
+  async countOnNode(unit, node) {
+    return (await sessionOf(unit).get(countOnNode, { node }))?.count ?? 0
+  },
+  async hostPortsOnNode(unit, node) {
+    const rows = await sessionOf(unit).all(forwardsOnNode, { node })
+    return new Set(
+      rows.flatMap(({ forwards }) => (JSON.parse(forwards) as Workspace['forwards']).map(({ hostPort }) => hostPort)),
+    )
+  },
+  async workspacesOnNode(unit, node) {
+    return (await sessionOf(unit).all(workspacesOnNode, { node })).map((row) => fromWorkspaceRow(row)!)
+  },
+  async layersOnNode(unit, node) {
+    const session = sessionOf(unit)
+    return layerSet([
+      ...(await session.all(workspacesOnNode, { node })),
+      ...(await session.all(snapshotLayersOnNode, { node })),
+    ])
+  },
+}
+
+const layerSet = (rows: readonly { layers: string }[]): ReadonlySet<string> =>
+  new Set(rows.flatMap(({ layers }) => JSON.parse(layers) as string[]))
+
+function toWorkspaceRow(tenant: string, workspace: Workspace): WorkspaceRow {
+  const { forkedFrom } = workspace
+  return {
+    tenant,
+    id: workspace.id,
+    name: workspace.name,
+    owner: workspace.owner,
+    state: workspace.state,
+    wanted: workspace.wanted,
+    image: workspace.image,
+    vcpus: workspace.vcpus,
+    memory_mb: workspace.memoryMb,
+    disk_gb: workspace.diskGb,
+    ip: workspace.ip,
+    network: JSON.stringify(workspace.network),
+    forwards: JSON.stringify(workspace.forwards),
+    env: JSON.stringify(workspace.env),
+    layers: JSON.stringify(workspace.layers),
+    forked_from: forkedFrom === null ? null : JSON.stringify(forkedFrom),
+    current_snapshot_id: workspace.currentSnapshotId,
+    node: workspace.node,
+    operation: workspace.operation,
+    team: workspace.team,
+    created_at: workspace.createdAtMs,
+    created_by: workspace.createdBy,
+  }
+}
+
+function fromWorkspaceRow(row: WorkspaceRow | undefined): Workspace | undefined {
+  if (row === undefined) return undefined
+  return {
+    tenant: tenantId(row.tenant),
+    id: row.id,
+    name: row.name,
+    owner: row.owner,
+    state: row.state as WorkspaceState,
+    wanted: row.wanted as Workspace['wanted'],
+    image: row.image,
+    vcpus: row.vcpus,
+    memoryMb: row.memory_mb,
+    diskGb: row.disk_gb,
+    ip: row.ip,
+    network: JSON.parse(row.network) as Workspace['network'],
+    forwards: JSON.parse(row.forwards) as Workspace['forwards'],
+    env: JSON.parse(row.env) as Workspace['env'],
+    layers: JSON.parse(row.layers) as string[],
+    forkedFrom: row.forked_from === null ? null : (JSON.parse(row.forked_from) as Workspace['forkedFrom']),
+    currentSnapshotId: row.current_snapshot_id,
+    node: row.node,
+    operation: row.operation,
+    team: row.team,
+    createdAtMs: row.created_at,
+    createdBy: row.created_by,
+  }
+}
+
+const toSnapshotRow = (tenant: string, snapshot: Snapshot): SnapshotRow => ({
+  tenant,
+  id: snapshot.id,
+  workspace_id: snapshot.workspaceId,
+  sequence: snapshot.sequence,
+  name: snapshot.name,
+  layer_id: snapshot.layerId,
+  layers: JSON.stringify(snapshot.layers),
+  parent_id: snapshot.parentId,
+  bytes: snapshot.bytes,
+  has_memory: snapshot.hasMemory ? 1 : 0,
+  state: snapshot.state,
+  created_at: snapshot.createdAtMs,
+  created_by: snapshot.createdBy,
+})
+
+function fromSnapshotRow(row: SnapshotRow | undefined): Snapshot | undefined {
+  if (row === undefined) return undefined
+  return {
+    tenant: tenantId(row.tenant),
+    id: row.id,
+    workspaceId: row.workspace_id,
+    sequence: row.sequence,
+    name: row.name,
+    layerId: row.layer_id,
+    layers: JSON.parse(row.layers) as string[],
+    parentId: row.parent_id,
+    bytes: row.bytes,
+    hasMemory: row.has_memory === 1,
+    state: row.state as SnapshotState,
+    createdAtMs: row.created_at,
+    createdBy: row.created_by,
+  }
+}

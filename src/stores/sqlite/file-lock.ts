@@ -1,0 +1,33 @@
+import { DatabaseSync } from 'node:sqlite'
+
+const SQLITE_BUSY = 5
+
+/** A lock of the kernel on a file. It excludes all processes and this one, and goes with the process however it ends. */
+export type FileLock = Readonly<{
+  /** Whether the lock is taken now. */
+  tryTake(): boolean
+  /** Gives the lock back, if it was taken. */
+  close(): void
+}>
+
+/**
+ * Opens an existing empty file for locking; nothing is ever written to it. Node has no file locks of its own, so it is
+ * SQLite's. Nothing else in this process may open and close the file: POSIX drops a process's locks on a file with any
+ * descriptor of it.
+ */
+export function openFileLock(path: string): FileLock {
+  const database = new DatabaseSync(path, { timeout: 0 })
+  return {
+    tryTake() {
+      try {
+        database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
+        return true
+      } catch (error) {
+        const code = (error as { errcode?: number }).errcode ?? 0
+        if ((code & 0xff) === SQLITE_BUSY) return false
+        throw error
+      }
+    },
+    close: () => database.close(),
+  }
+}

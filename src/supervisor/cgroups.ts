@@ -1,0 +1,166 @@
+import { existsSync } from 'node:fs'
+import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Resources } from '../domains/workspaces/backend.ts'
+
+/**
+ * Control groups for memory, processor and process count, in what the start handed over: one folder for each controller
+ * of version 1, or one for all of version 2. Without any, limits are not enforced and the probe says so.
+ */
+export type ControlGroups = Readonly<{
+  /** The controllers that limits can be set on. */
+  controllers: readonly string[]
+  open(id: string, resources: Resources, processesMax: number): Promise<ControlGroup>
+}>
+export type ControlGroup = Readonly<{
+  /** Files that a process joins by writing 0, or is put in by its number. */
+  joinPaths: readonly string[]
+  /** A group that holds a process cannot be removed by anybody. */
+  put(pid: number): Promise<void>
+  memoryUsedBytes(): Promise<number | null>
+  cpuThrottledCount(): Promise<number | null>
+  /** Stops every process in it where it is; answers false when there is no freezer. */
+  freeze(): Promise<boolean>
+  thaw(): Promise<void>
+  close(): Promise<void>
+}>
+
+const CPU_PERIOD_US = 100_000
+const V2_CONTROLLERS = ['memory', 'cpu', 'pids', 'freezer']
+
+export function createControlGroups(handedOver: string): ControlGroups {
+  const folders = new Map(
+    handedOver
+      .split(' ')
+      .filter((entry) => entry !== '')
+      .map((entry) => [entry.slice(0, entry.indexOf('=')), entry.slice(entry.indexOf('=') + 1)] as const),
+  )
+  const unified = folders.get('unified')
+  const controllers = unified === undefined ? [...folders.keys()] : V2_CONTROLLERS
+  return {
+    controllers,
+    open: (id, resources, processesMax) =>
+      unified === undefined
+        ? openVersion1(folders, id, resources, processesMax)
+        : openVersion2(unified, id, resources, processesMax),
+  }
+}
+
+async function openVersion1(
+  folders: ReadonlyMap<string, string>,
+  id: string,
+  resources: Resources,
+  processesMax: number,
+): Promise<ControlGroup> {
+  const memoryBytes = String(resources.memoryMb * 1024 * 1024)
+  const settings: Record<string, readonly (readonly [string, string])[]> = {
+    memory: [
+      ['memory.limit_in_bytes', memoryBytes],
+      ['memory.memsw.limit_in_bytes', memoryBytes],
+    ],
+    cpu: [
+      ['cpu.cfs_period_us', String(CPU_PERIOD_US)],
+      ['cpu.cfs_quota_us', String(Math.round(resources.vcpus * CPU_PERIOD_US))],
+    ],
+    pids: [['pids.max', String(processesMax)]],
+    freezer: [],
+  }
+  const made = [...folders].map(([controller, folder]) => [controller, join(folder, id)] as const)
+  await Promise.all(
+    made.map(async ([controller, folder]) => {
+      await mkdir(folder, { recursive: true })
+      for (const [name, value] of settings[controller] ?? []) {
+        if (existsSync(join(folder, name))) await writeFile(join(folder, name), value)
+      }
+    }),
+  )
+  const at = new Map(made)
+  const freezer = at.get('freezer')
+  return {
+    joinPaths: made.map(([, folder]) => join(folder, 'cgroup.procs')),
+    put: (pid) =>
+      putInto(
+        made.map(([, folder]) => folder),
+        pid,
+      ),
+    memoryUsedBytes: () => readNumber(at.get('memory'), 'memory.usage_in_bytes'),
+    cpuThrottledCount: () => readThrottled(at.get('cpu')),
+    async freeze() {
+      if (freezer === undefined) return false
+      await writeFile(join(freezer, 'freezer.state'), 'FROZEN')
+      while ((await readFile(join(freezer, 'freezer.state'), 'utf8')).trim() !== 'FROZEN') await nextTurn()
+      return true
+    },
+    async thaw() {
+      if (freezer !== undefined) await writeFile(join(freezer, 'freezer.state'), 'THAWED')
+    },
+    close: () => removeAll(made.map(([, folder]) => folder)),
+  }
+}
+
+async function openVersion2(
+  parent: string,
+  id: string,
+  resources: Resources,
+  processesMax: number,
+): Promise<ControlGroup> {
+  const folder = join(parent, id)
+  await mkdir(folder, { recursive: true })
+  const settings = [
+    ['memory.max', String(resources.memoryMb * 1024 * 1024)],
+    ['memory.swap.max', '0'],
+    ['memory.oom.group', '0'],
+    ['cpu.max', `${Math.round(resources.vcpus * CPU_PERIOD_US)} ${CPU_PERIOD_US}`],
+    ['pids.max', String(processesMax)],
+  ] as const
+  for (const [name, value] of settings) {
+    if (existsSync(join(folder, name))) await writeFile(join(folder, name), value)
+  }
+  return {
+    joinPaths: [join(folder, 'cgroup.procs')],
+    put: (pid) => putInto([folder], pid),
+    memoryUsedBytes: () => readNumber(folder, 'memory.current'),
+    cpuThrottledCount: () => readThrottled(folder),
+    async freeze() {
+      await writeFile(join(folder, 'cgroup.freeze'), '1')
+      while (!(await readFile(join(folder, 'cgroup.events'), 'utf8')).includes('frozen 1')) await nextTurn()
+      return true
+    },
+    thaw: () => writeFile(join(folder, 'cgroup.freeze'), '0'),
+    close: () => removeAll([folder]),
+  }
+}
+
+const putInto = async (folders: readonly string[], pid: number): Promise<void> => {
+  await Promise.all(folders.map((folder) => writeFile(join(folder, 'cgroup.procs'), String(pid))))
+}
+
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+async function readNumber(folder: string | undefined, name: string): Promise<number | null> {
+  if (folder === undefined) return null
+  const text = await readFile(join(folder, name), 'utf8').catch(() => '')
+  return text === '' ? null : Number(text)
+}
+
+async function readThrottled(folder: string | undefined): Promise<number | null> {
+  if (folder === undefined) return null
+  const text = await readFile(join(folder, 'cpu.stat'), 'utf8').catch(() => '')
+  const found = /^nr_throttled (\d+)$/m.exec(text)
+  return found === null ? null : Number(found[1])
+}
+
+/** A group whose last process has just gone is busy for a moment longer. */
+async function removeAll(folders: readonly string[]): Promise<void> {
+  for (const folder of folders) {
+    for (let attempt = 0; attempt < 200; attempt++) {
+      try {
+        await rmdir(folder)
+        break
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') break
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      }
+    }
+  }
+}

@@ -1,0 +1,110 @@
+import { execFile } from 'node:child_process'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { chmod, mkdir, readFile, rename } from 'node:fs/promises'
+import { isIP } from 'node:net'
+import { join } from 'node:path'
+import { createSecureContext, type SecureContext } from 'node:tls'
+import { promisify } from 'node:util'
+import { AppError } from '../../contract/app-error.ts'
+import type { Clock } from '../../kernel/clock.ts'
+
+/**
+ * The authority that vouches, to workloads, for the hosts whose connections the proxy opens. Its key is in one file that
+ * only the supervisor can read; a leaf's key is never written down. A workload that is given `certificatePem` trusts the
+ * proxy; nobody else has any reason to.
+ */
+export type CertificateAuthority = Readonly<{
+  certificatePem: string
+  /** What a TLS server needs to be `host`. */
+  contextFor(host: string): Promise<SecureContext>
+}>
+
+export type CertificateAuthorityDeps = Readonly<{ directory: string; clock: Clock; leavesMax: number }>
+
+const run = promisify(execFile)
+const OPENSSL_TIMEOUT_MS = 20_000
+const DAY_MS = 86_400_000
+const AUTHORITY_DAYS = 3650
+/** An authority this near to its end is replaced at the next start, while its certificate still works in workspaces. */
+const AUTHORITY_DAYS_LEFT_MIN = 60
+const LEAF_DAYS = 30
+const LEAF_KEPT_DAYS = 7
+
+const keyOptions = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-sha256']
+
+export async function openCertificateAuthority(deps: CertificateAuthorityDeps): Promise<CertificateAuthority> {
+  const paths = { key: join(deps.directory, 'authority.key'), certificate: join(deps.directory, 'authority.pem') }
+  await mkdir(deps.directory, { recursive: true, mode: 0o700 })
+  if (!(await isUsable(paths, deps.clock.nowMs()))) await makeAuthority(paths)
+  const certificatePem = await readFile(paths.certificate, 'utf8')
+  const leaves = new Map<string, Readonly<{ context: Promise<SecureContext>; keepUntilMs: number }>>()
+
+  return {
+    certificatePem,
+    contextFor(host) {
+      const kept = leaves.get(host)
+      leaves.delete(host)
+      const isFresh = kept !== undefined && kept.keepUntilMs > deps.clock.nowMs()
+      const leaf = isFresh
+        ? kept
+        : { context: makeLeaf(host, paths), keepUntilMs: deps.clock.nowMs() + LEAF_KEPT_DAYS * DAY_MS }
+      leaves.set(host, leaf)
+      if (leaves.size > deps.leavesMax) leaves.delete(leaves.keys().next().value!)
+      leaf.context.catch(() => {
+        if (leaves.get(host) === leaf) leaves.delete(host)
+      })
+      return leaf.context
+    },
+  }
+}
+
+type Paths = Readonly<{ key: string; certificate: string }>
+
+/** Both files are there, belong together, and have time left. Anything else is made anew. */
+async function isUsable(paths: Paths, nowMs: number): Promise<boolean> {
+  try {
+    const certificate = new X509Certificate(await readFile(paths.certificate))
+    const key = createPrivateKey(await readFile(paths.key))
+    await chmod(paths.key, 0o600)
+    const leftMs = certificate.validToDate.getTime() - nowMs
+    return certificate.ca && certificate.checkPrivateKey(key) && leftMs > AUTHORITY_DAYS_LEFT_MIN * DAY_MS
+  } catch {
+    return false
+  }
+}
+
+/** Made beside its place: a half-written authority is never found, and one whose halves differ is replaced. */
+async function makeAuthority(paths: Paths): Promise<void> {
+  const fresh = { key: `${paths.key}.new`, certificate: `${paths.certificate}.new` }
+  await openssl([
+    ...['req', '-x509', '-config', '/dev/null', ...keyOptions, '-days', `${AUTHORITY_DAYS}`],
+    ...['-subj', '/CN=Castellan egress authority', '-keyout', fresh.key, '-out', fresh.certificate],
+    ...['-addext', 'basicConstraints=critical,CA:TRUE,pathlen:0'],
+    ...['-addext', 'keyUsage=critical,keyCertSign,cRLSign', '-addext', 'subjectKeyIdentifier=hash'],
+  ])
+  await chmod(fresh.key, 0o600)
+  await rename(fresh.key, paths.key)
+  await rename(fresh.certificate, paths.certificate)
+}
+
+/** `host` is a checked name or address, so it can be said in an extension as it is. */
+async function makeLeaf(host: string, paths: Paths): Promise<SecureContext> {
+  const name = isIP(host) === 0 ? `DNS:${host}` : `IP:${host}`
+  const pem = await openssl([
+    ...['req', '-x509', '-config', '/dev/null', ...keyOptions, '-days', `${LEAF_DAYS}`, '-keyout', '-'],
+    ...['-CA', paths.certificate, '-CAkey', paths.key, '-subj', '/CN=Castellan egress'],
+    ...['-addext', `subjectAltName=${name}`, '-addext', 'basicConstraints=critical,CA:FALSE'],
+    ...['-addext', 'keyUsage=critical,digitalSignature', '-addext', 'extendedKeyUsage=serverAuth'],
+    ...['-addext', 'subjectKeyIdentifier=hash', '-addext', 'authorityKeyIdentifier=keyid'],
+  ])
+  return createSecureContext({ key: pem, cert: pem, minVersion: 'TLSv1.2' })
+}
+
+async function openssl(argv: readonly string[]): Promise<string> {
+  try {
+    return (await run('openssl', argv, { timeout: OPENSSL_TIMEOUT_MS })).stdout
+  } catch (cause) {
+    const message = 'The openssl program could not make a certificate. Install OpenSSL 3.0 or newer.'
+    throw new AppError('ERR_INIT_FAILED', message, {}, { cause })
+  }
+}

@@ -1,0 +1,231 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { CertificateAuthority } from './certificate-authority.ts'
+import type { CheckedConnector } from './checked-connection.ts'
+import { type ClientConnection, createConnectionTable } from './connection-table.ts'
+import type { EgressLimits } from './egress-limits.ts'
+import { type EgressPolicy, type EgressRules, readEgressPolicy } from './egress-policy.ts'
+import { endWith } from './end-with.ts'
+import { answerRefusal, createRequestForwarder, type Errand } from './forward-request.ts'
+import { openTunnel, type TunnelDeps, type TunnelEnd } from './open-tunnel.ts'
+import { type Refusal, type RefusalReason, rawRefusal, refuse } from './refusal.ts'
+import { createRefusalLog } from './refusal-log.ts'
+import { readTarget, type Target, targetName } from './target.ts'
+
+export type ProxyHandlerDeps = Readonly<{
+  policyOf(remoteAddress: string): EgressPolicy | undefined
+  connector: CheckedConnector
+  authority: CertificateAuthority | undefined
+  mayHideName: boolean
+  limits: EgressLimits
+  logger: Logger
+  clock: Clock
+}>
+
+export type EgressCounters = Readonly<{
+  connectionsOpen: number
+  connectionsTotal: number
+  requests: number
+  /** TLS that was passed on unread. */
+  blindTunnels: number
+  /** TLS that was opened to add credentials. */
+  openedTunnels: number
+  refused: Readonly<Partial<Record<RefusalReason, number>>>
+}>
+
+type Verdict = Readonly<{ rules: EgressRules; refusal?: never }> | Readonly<{ refusal: Refusal; rules?: never }>
+type Request = Readonly<{ target: Target; scheme: 'http' | 'https'; path: string }>
+
+/** Everything the proxy does with a connection. One HTTP server reads the outside of tunnels and what is opened inside. */
+export function createProxyHandlers(deps: ProxyHandlerDeps) {
+  const table = createConnectionTable(deps.limits)
+  const judge = createJudge(deps)
+  const logRefusal = createRefusalLog(deps)
+  const counts = { requests: 0, blindTunnels: 0, openedTunnels: 0 }
+  const refused: Partial<Record<RefusalReason, number>> = {}
+
+  function note(refusal: Refusal, address: string, target: string): Refusal {
+    refused[refusal.reason] = (refused[refusal.reason] ?? 0) + 1
+    logRefusal(refusal, address, target)
+    return refusal
+  }
+
+  const forwarderOf = ({ address }: ClientConnection) =>
+    createRequestForwarder({
+      connector: deps.connector,
+      headerBytesMax: deps.limits.headerBytesMax,
+      onRefusal: (refusal, target) => note(refusal, address, targetName(target)),
+    })
+
+  /** The errand of a request, or why there is none. */
+  function accept(
+    request: IncomingMessage,
+    connection: ClientConnection,
+    end: TunnelEnd | undefined,
+  ): Errand | Refusal {
+    const read = end === undefined ? readOutside(request) : readInside(request, end)
+    if ('reason' in read) return note(read, connection.address, '')
+    const verdict = judge(connection.address, read.target)
+    if (verdict.refusal !== undefined) return note(verdict.refusal, connection.address, targetName(read.target))
+    const isRemembered = remember(connection, read.target, verdict.rules)
+    if (!isRemembered || connection.pending >= deps.limits.pendingRequestsMax) {
+      const message = 'Too many requests on one connection; open another.'
+      return note(refuse('too-many-connections', message), connection.address, targetName(read.target))
+    }
+    counts.requests += 1
+    return { request, ...read, rules: verdict.rules }
+  }
+
+  const remember = (connection: ClientConnection, target: Target, rules: EgressRules): boolean =>
+    table.noteUse(connection, target, rules.credentialsOf(target).length > 0)
+
+  async function onRequest(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const found = table.find(request.socket)
+    // It was one too many and has its answer already.
+    if (found === undefined) return
+    const { connection, end } = found
+    const errand = accept(request, connection, end)
+    if ('reason' in errand) return answerRefusal(response, errand)
+    connection.pending += 1
+    response.once('close', () => {
+      connection.pending -= 1
+    })
+    await forwarderOf(connection).forward(errand, response)
+  }
+
+  async function onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    socket.on('error', () => socket.destroy())
+    socket.setTimeout(deps.limits.idleMs, () => socket.destroy())
+    const found = table.find(request.socket)
+    if (found === undefined) return
+    const errand = accept(request, found.connection, found.end)
+    if ('reason' in errand) return endWith(socket, rawRefusal(errand))
+    await forwarderOf(found.connection).forwardUpgrade(errand, socket, head)
+  }
+
+  async function onConnect(server: Server, request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    socket.on('error', () => socket.destroy())
+    socket.setTimeout(deps.limits.idleMs, () => socket.destroy())
+    const found = table.find(socket)
+    const target = readTarget(request.url ?? '', undefined)
+    if (found === undefined) return
+    if (found.end !== undefined) return void socket.destroy()
+    const { connection } = found
+    const refuseIt = (refusal: Refusal): void =>
+      endWith(socket, rawRefusal(note(refusal, connection.address, target === undefined ? '' : targetName(target))))
+    if (target === undefined) return refuseIt(refuse('bad-request', 'CONNECT needs host:port.'))
+    const verdict = judge(connection.address, target)
+    if (verdict.refusal !== undefined) return refuseIt(verdict.refusal)
+    remember(connection, target, verdict.rules)
+    await openTunnel(tunnelDepsOf(server, connection), socket, head, { target, rules: verdict.rules })
+  }
+
+  const tunnelDepsOf = (server: Server, connection: ClientConnection): TunnelDeps => ({
+    connector: deps.connector,
+    authority: deps.authority,
+    helloMs: deps.limits.helloMs,
+    mayHideName: deps.mayHideName,
+    onRefusal: (refusal, target) => void note(refusal, connection.address, targetName(target)),
+    onTunnel: (kind) => {
+      counts[kind === 'blind' ? 'blindTunnels' : 'openedTunnels'] += 1
+    },
+    serveInside: (socket, end) => {
+      table.adopt(connection, socket, end)
+      server.emit('connection', socket)
+      // A socket that was paused while its first bytes were looked at stays so until it is told otherwise.
+      socket.resume()
+    },
+  })
+
+  function onConnection(socket: Socket): void {
+    if (table.find(socket) !== undefined || table.admit(socket) !== undefined) return
+    const refusal = note(
+      refuse('too-many-connections', 'Too many connections are open.'),
+      socket.remoteAddress ?? '',
+      '',
+    )
+    socket.on('error', () => socket.destroy())
+    endWith(socket, rawRefusal(refusal))
+  }
+
+  /** A fault of ours in one connection ends that connection. */
+  const guarded = (socket: Socket, work: Promise<void>): void => {
+    work.catch((error: unknown) => {
+      deps.logger.error('egress connection failed', { error: String(error) })
+      socket.destroy()
+    })
+  }
+
+  return {
+    attach(server: Server): void {
+      server.on('connection', onConnection)
+      server.on('request', (request, response) => guarded(request.socket, onRequest(request, response)))
+      server.on('upgrade', (request, socket, head) =>
+        guarded(request.socket, onUpgrade(request, socket as Socket, head)),
+      )
+      server.on('connect', (request, socket, head) =>
+        guarded(request.socket, onConnect(server, request, socket as Socket, head)),
+      )
+    },
+    counters: (): EgressCounters => ({ ...table.counts(), ...counts, refused: { ...refused } }),
+    policyChanged(address: string): number {
+      const stale = table.ofAddress(address).filter((connection) =>
+        [...connection.used.values()].some(({ target, withCredentials }) => {
+          const { rules } = judge(address, target)
+          return rules === undefined || rules.credentialsOf(target).length > 0 !== withCredentials
+        }),
+      )
+      for (const { socket } of stale) socket.destroy()
+      return stale.length
+    },
+    closeAll(): void {
+      for (const { socket } of table.all()) socket.destroy()
+    },
+  }
+}
+
+function createJudge(deps: Pick<ProxyHandlerDeps, 'policyOf' | 'logger'>) {
+  const read = new WeakMap<EgressPolicy, EgressRules>()
+  const rulesOf = (policy: EgressPolicy): EgressRules => {
+    const rules = read.get(policy) ?? readEgressPolicy(policy)
+    read.set(policy, rules)
+    return rules
+  }
+  return (address: string, target: Target): Verdict => {
+    const policy = deps.policyOf(address)
+    if (policy === undefined) return { refusal: refuse('no-policy', 'This address has no leave to use the proxy.') }
+    try {
+      const rules = rulesOf(policy)
+      if (rules.allows(target)) return { rules }
+    } catch (error) {
+      deps.logger.error('egress policy is not valid', { address, error: String(error) })
+      return { refusal: refuse('no-policy', 'The policy of this workspace is not valid; ask its operator.') }
+    }
+    const message = `${targetName(target)} is not among the allowed domains of this workspace.`
+    return { refusal: refuse('host-not-allowed', message) }
+  }
+}
+
+/** Absolute form, as a proxy is asked. */
+function readOutside(request: IncomingMessage): Request | Refusal {
+  const parts = /^http:\/\/([^/?#]*)([^#]*)/i.exec(request.url ?? '')
+  const target = parts === null ? undefined : readTarget(parts[1]!, 80)
+  if (parts === null || target === undefined) {
+    return refuse('bad-request', 'This is a proxy: ask for http://host/path, or CONNECT to host:port for HTTPS.')
+  }
+  const path = parts[2]!
+  return { target, scheme: 'http', path: path.startsWith('/') ? path : `/${path}` }
+}
+
+/** Origin form. The host must be the one that the tunnel was opened to, or its credentials would go elsewhere. */
+function readInside(request: IncomingMessage, { target, scheme }: TunnelEnd): Request | Refusal {
+  const named = readTarget(request.headers.host ?? '', scheme === 'https' ? 443 : 80)
+  if (named === undefined || targetName(named) !== targetName(target)) {
+    return refuse('name-mismatch', `The Host header is not ${targetName(target)}, to which the tunnel was opened.`)
+  }
+  const path = request.url ?? ''
+  if (!path.startsWith('/') && path !== '*') return refuse('bad-request', 'A request in a tunnel begins with a path.')
+  return { target, scheme, path }
+}

@@ -1,0 +1,26 @@
+import type { ControlGroup } from './cgroups.ts'
+import { processesOf, signalProcess } from './processes.ts'
+
+const SIGSTOP = 19
+const SIGCONT = 18
+
+/**
+ * Stops every process of a workspace where it is, so that a copy of its files is of one instant. With a control group
+ * nobody inside notices; without, each is stopped by signal until none runs. Answers how to let them go on.
+ */
+export async function freezeProcesses(group: ControlGroup, initPid: number): Promise<() => Promise<void>> {
+  if (await group.freeze()) return () => group.thaw()
+  const stopped = new Set<number>()
+  for (;;) {
+    const running = processesOf(initPid).filter(({ state }) => !'TtZX'.includes(state))
+    if (running.length === 0) break
+    for (const { pid } of running) {
+      stopped.add(pid)
+      signalProcess(pid, SIGSTOP)
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  return async () => {
+    for (const pid of stopped) signalProcess(pid, SIGCONT)
+  }
+}

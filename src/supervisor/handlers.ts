@@ -1,0 +1,151 @@
+import type { KeptOutput } from '../domains/workspaces/backend.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { EgressDesk } from './egress-desk.ts'
+import type { Images } from './images/index.ts'
+import { createKeptOutput } from './kept-output.ts'
+import type { NetworkHub } from './network/network-hub.ts'
+import type { SupervisorFacts, WireExec, WireExecResult, WireKept } from './protocol.ts'
+import type { Registry } from './registry.ts'
+import type { Exchange, Handlers } from './serve-requests.ts'
+
+export type HandlerDeps = Readonly<{
+  registry: Registry
+  images: Images
+  network: NetworkHub
+  egress: EgressDesk
+  clock: Clock
+  facts(): SupervisorFacts
+  attendants: Set<string>
+  shutdown(): void
+}>
+
+const SIGKILL = 9
+const FILE_CHUNK_BYTES = 256 * 1024
+
+/** What each request does; nothing here decides, it only hands over. */
+export function createHandlers({
+  registry,
+  images,
+  network,
+  egress,
+  clock,
+  facts,
+  attendants,
+  shutdown,
+}: HandlerDeps): Handlers {
+  const done = async (work: Promise<unknown>): Promise<Record<string, never>> => {
+    await work
+    return {}
+  }
+  return {
+    hello: facts,
+    async attend({ bootId }, { signal }) {
+      attendants.add(bootId)
+      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
+      attendants.delete(bootId)
+      return {}
+    },
+    attendants: () => [...attendants],
+    create: registry.create,
+    start: (spec) => done(registry.start(spec)),
+    stop: ({ id, graceMs }) => done(registry.stop(id, graceMs)),
+    destroy: ({ id }) => done(registry.destroy(id)),
+    inventory: registry.inventory,
+    exec: (request, exchange) => execute(registry, clock, request, exchange),
+    jobStart: async ({ id, job }) => ({ jobId: await registry.jobs(id).start(job) }),
+    async jobPoll({ id, jobId, from, bytesMax }) {
+      const page = await registry.jobs(id).poll(jobId, from, bytesMax)
+      if (page === undefined)
+        return { summary: null, stdout: '', stderr: '', next: from, skipped: { stdout: 0, stderr: 0 } }
+      return { ...page, stdout: page.stdout.toString('base64'), stderr: page.stderr.toString('base64') }
+    },
+    jobKill: ({ id, jobId, signal }) => ({ found: registry.jobs(id).kill(jobId, signal) }),
+    jobRemove: async ({ id, jobId }) => ({ found: await registry.jobs(id).remove(jobId) }),
+    jobList: ({ id }) => registry.jobs(id).list(),
+    snapshot: ({ id, layerId }) => registry.snapshot(id, layerId),
+    reset: (spec) => done(registry.reset(spec)),
+    removeLayer: ({ layerId }) => done(registry.removeLayer(layerId)),
+    setNetwork: ({ id, network: spec }) => done(registry.setNetwork(id, spec)),
+    reserveHostPort: async ({ wanted }) => ({ port: (await network.reserveHostPort(wanted ?? undefined)) ?? null }),
+    async configure({ hostAddresses, credentials }) {
+      egress.setCredentials(credentials)
+      await network.setHostAddresses(hostAddresses)
+      return {}
+    },
+    probeNetwork: () => network.probe(),
+    usage: ({ id }) => registry.usage(id),
+    async logs({ id, lines }) {
+      const text = (await registry.log(id)).trimEnd().split('\n').slice(-lines).join('\n')
+      return { console: '', stderr: text }
+    },
+    images: () => images.list(),
+    fileStat: ({ id, path }) => registry.files(id).stat(path),
+    fileList: ({ id, path, limit }) => registry.files(id).list(path, limit),
+    async fileRead({ id, path, offset, length }, { send, signal }) {
+      const range = length === null ? undefined : { offset, length }
+      const { size, stream } = await registry.files(id).read(path, range)
+      signal.addEventListener('abort', () => stream.destroy())
+      await send('data', Buffer.from(JSON.stringify({ size })))
+      for await (const chunk of stream as AsyncIterable<Buffer>) {
+        for (let at = 0; at < chunk.length; at += FILE_CHUNK_BYTES) {
+          await send('data', chunk.subarray(at, at + FILE_CHUNK_BYTES))
+        }
+      }
+      return {}
+    },
+    fileWrite: ({ id, path, mode }, { body }) => registry.files(id).write(path, body, mode === null ? {} : { mode }),
+    fileRemove: ({ id, path, recursive }) => done(registry.files(id).remove(path, { recursive })),
+    fileMakeDirectory: ({ id, path }) => done(registry.files(id).makeDirectory(path)),
+    fileRename: ({ id, from, to }) => done(registry.files(id).rename(from, to)),
+    shutdown() {
+      setImmediate(shutdown)
+      return {}
+    },
+  }
+}
+
+async function execute(
+  registry: Registry,
+  clock: Clock,
+  request: WireExec,
+  { body, signal, send }: Exchange,
+): Promise<WireExecResult> {
+  const kept = { stdout: createKeptOutput(request.outputBytesMax), stderr: createKeptOutput(request.outputBytesMax) }
+  const startMs = clock.monotonicMs()
+  if (!request.hasStdin) body.resume()
+  const command = await registry.run(request.id, {
+    argv: request.argv,
+    workdir: request.workdir,
+    env: request.env,
+    stdin: request.hasStdin ? body : undefined,
+    onOutput(stream, chunk) {
+      kept[stream].add(chunk)
+      if (request.streams) void send(stream, chunk)
+    },
+  })
+  let ended: WireExecResult['ended'] = 'exit'
+  const end = (why: WireExecResult['ended']): void => {
+    ended = why
+    command.signal(SIGKILL)
+  }
+  const timer = setTimeout(() => end('timeout'), request.timeoutMs)
+  const onGone = (): void => end('cancelled')
+  signal.addEventListener('abort', onGone)
+  if (signal.aborted) onGone()
+  const result = await command.ended
+  clearTimeout(timer)
+  signal.removeEventListener('abort', onGone)
+  return {
+    ...result,
+    stdout: toWireKept(kept.stdout.result()),
+    stderr: toWireKept(kept.stderr.result()),
+    durationMs: clock.monotonicMs() - startMs,
+    ended,
+  }
+}
+
+const toWireKept = (kept: KeptOutput): WireKept => ({
+  ...kept,
+  head: Buffer.from(kept.head).toString('base64'),
+  tail: Buffer.from(kept.tail).toString('base64'),
+})

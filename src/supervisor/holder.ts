@@ -1,0 +1,115 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, openSync, writeFileSync } from 'node:fs'
+import type { Readable } from 'node:stream'
+import type { Launcher } from './launcher.ts'
+import { commandLineOf, type ProcessEntry, processesOf, signalProcess } from './processes.ts'
+
+/** What a workspace's namespaces are made of. */
+export type HolderSpec = Readonly<{
+  hostname: string
+  root: string
+  /** Read-only parts of the host's own file system. */
+  binds: readonly Readonly<{ source: string; target: string }>[]
+  seccompFilter: string
+  /** User ids inside: 1, or all that the supervisor has. */
+  ids: number
+  sharedMemoryMb: number
+  logPath: string
+}>
+/** The process that keeps a workspace's namespaces; when it ends, the kernel ends everything in them. */
+export type Holder = Readonly<{
+  /** The first process inside, as the supervisor sees it. */
+  initPid: number
+  ended: Promise<void>
+  /** Ends what runs, gently first. */
+  stop(graceMs: number): Promise<void>
+}>
+
+/**
+ * The first process of a workspace: nothing inside can signal it, and it collects what others leave behind, because the
+ * shell waits for any child. What it waits for may be killed as often as somebody likes.
+ */
+const HOLD_SECONDS = '2147483647'
+const HOLD = `echo ready; while :; do sleep ${HOLD_SECONDS} & wait $!; done`
+const POLL_MS = 10
+
+export async function startHolder(launcher: Launcher, spec: HolderSpec): Promise<Holder> {
+  const log = openSync(spec.logPath, 'a', 0o600)
+  const filter = openSync(spec.seccompFilter, 'r')
+  const userNamespace = spec.ids > 1 ? await openMappedNamespace(launcher, spec.ids) : undefined
+  try {
+    const child = spawn('bwrap', holderArguments(spec, userNamespace?.fd !== undefined), {
+      stdio: ['ignore', 'pipe', log, 'pipe', filter, userNamespace?.fd ?? 'ignore'],
+      env: {},
+    })
+    return await awaitHolder(child)
+  } finally {
+    closeSync(log)
+    closeSync(filter)
+    if (userNamespace !== undefined) {
+      closeSync(userNamespace.fd)
+      signalProcess(userNamespace.pid, 9)
+    }
+  }
+}
+
+function holderArguments(spec: HolderSpec, mapped: boolean): string[] {
+  return [
+    ...(mapped ? ['--userns', '5'] : ['--unshare-user', '--uid', '0', '--gid', '0']),
+    ...['--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
+    ...['--hostname', spec.hostname, '--bind', spec.root, '/'],
+    ...spec.binds.flatMap(({ source, target }) => ['--ro-bind', source, target]),
+    ...['--proc', '/proc', '--dev', '/dev'],
+    ...['--size', String(spec.sharedMemoryMb * 1024 * 1024), '--tmpfs', '/dev/shm', '--remount-ro', '/dev'],
+    ...['--info-fd', '3', '--seccomp', '4', '--cap-drop', 'ALL', '--die-with-parent', '--as-pid-1', '--chdir', '/'],
+    ...['--', '/bin/sh', '-c', HOLD],
+  ]
+}
+
+async function awaitHolder(child: ChildProcess): Promise<Holder> {
+  const ended = new Promise<void>((resolve) => {
+    child.on('error', () => resolve())
+    child.on('exit', () => resolve())
+  })
+  const info = readAll(child.stdio[3] as Readable)
+  await Promise.race([
+    new Promise<void>((resolve) => child.stdout!.once('data', () => resolve())),
+    ended.then(() => {
+      throw new Error(`bwrap ended with ${child.exitCode ?? child.signalCode}`)
+    }),
+  ])
+  const { 'child-pid': initPid } = JSON.parse(await info) as { 'child-pid': number }
+  return {
+    initPid,
+    ended,
+    async stop(graceMs) {
+      for (const { pid } of commandsOf(initPid)) signalProcess(pid, 15)
+      const deadline = performance.now() + graceMs
+      while (performance.now() < deadline && commandsOf(initPid).length > 0) {
+        await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+      }
+      signalProcess(initPid, 9)
+      await ended
+    },
+  }
+}
+
+/** What runs in a workspace, without what keeps it. */
+export function commandsOf(initPid: number): ProcessEntry[] {
+  return processesOf(initPid).filter(
+    ({ pid, parent, state }) =>
+      state !== 'Z' && !(parent === initPid && commandLineOf(pid) === `sleep\0${HOLD_SECONDS}\0`),
+  )
+}
+
+async function openMappedNamespace(launcher: Launcher, ids: number): Promise<{ pid: number; fd: number }> {
+  const pid = await launcher.openUserNamespace()
+  for (const map of ['uid_map', 'gid_map']) writeFileSync(`/proc/${pid}/${map}`, `0 0 ${ids}\n`)
+  return { pid, fd: openSync(`/proc/${pid}/ns/user`, 'r') }
+}
+
+async function readAll(stream: Readable): Promise<string> {
+  let text = ''
+  for await (const chunk of stream.setEncoding('utf8')) text += chunk
+  return text
+}

@@ -1,0 +1,205 @@
+import { AppError } from '../../contract/app-error.ts'
+import { type Room, runInRoom } from './room.ts'
+import type { NodeKind, RootfsTree } from './rootfs-tree.ts'
+import { readTar, type TarEntry } from './tar-reader.ts'
+import { tarEnd, tarHeader, tarPadding, type WritableEntry } from './tar-writer.ts'
+
+/** An archive that can be read twice: first to see what it would do, then to do it. */
+export type Layer = Readonly<{
+  /** The uncompressed archive. It throws at the end when the content is not what was promised. */
+  open(): AsyncIterable<Uint8Array>
+}>
+
+export type LayerDeps = Readonly<{
+  room: Room
+  tree: RootfsTree
+  /** Directory of the root file system, which the namespace's root owns. */
+  rootfs: string
+  signal: AbortSignal
+  counts: LayerCounts
+}>
+
+/** `leftBytes` is what may still be unpacked; the others count what could not be kept as it was. */
+export type LayerCounts = { leftBytes: number; devices: number; foreignIds: number }
+
+type Step = Readonly<{ name: string; write: WritableEntry; parents: readonly string[] }>
+type Plan = Readonly<{ removals: readonly string[]; steps: readonly (Step | undefined)[] }>
+
+const WHITEOUT = '.wh.'
+const OPAQUE = '.wh..wh..opq'
+const NOBODY = 65_534
+const CHUNK_BYTES = 64 * 1024
+
+/**
+ * Puts one layer on top of what is there. Nothing of the archive reaches the file system as it stands: the plan resolves
+ * every name against the tree, and tar in the namespace gets an archive that is written anew from the plan.
+ */
+export async function applyLayer(deps: LayerDeps, layer: Layer, number: number): Promise<void> {
+  const plan = await planLayer(deps, layer, number)
+  const { room, signal, rootfs: directory } = deps
+  if (plan.removals.length > 0) {
+    const list = Buffer.from(plan.removals.map((path) => `./${path}\0`).join(''), 'latin1')
+    await runInRoom(room, { argv: ['xargs', '--null', 'rm', '-rf', '--'], directory, signal, input: once(list) })
+  }
+  await extractInRoom(deps, inChunks(rewritten(plan, layer)))
+}
+
+/** For an archive that can be read only once and holds no whiteouts, such as a copy of a directory. */
+export async function applyStream(deps: LayerDeps, source: AsyncIterable<Uint8Array>): Promise<void> {
+  await extractInRoom(deps, inChunks(rewrittenAtOnce(deps, source)))
+}
+
+const extractInRoom = (deps: LayerDeps, input: AsyncIterable<Uint8Array>): Promise<string> =>
+  runInRoom(deps.room, { argv: EXTRACT, directory: deps.rootfs, signal: deps.signal, input })
+
+const EXTRACT = [
+  'tar',
+  '--extract',
+  '--file=-',
+  '--numeric-owner',
+  '--same-owner',
+  '--same-permissions',
+  '--delay-directory-restore',
+  '--no-acls',
+  '--no-selinux',
+  '--no-xattrs',
+] as const
+
+/** Whiteouts are about the layers below, wherever in their own layer they stand; so all entries are seen first. */
+async function planLayer(deps: LayerDeps, layer: Layer, number: number): Promise<Plan> {
+  const { tree } = deps
+  const entries: TarEntry[] = []
+  for await (const { entry } of readTar(bounded(layer.open(), deps.counts))) entries.push(entry)
+  const removals: string[] = []
+  for (const entry of entries) {
+    const { folder, base } = splitBase(entry.name)
+    if (base === OPAQUE) removals.push(...tree.empty(folder))
+    else if (isWhiteout(base)) removals.push(...tree.remove(`./${folder}/${whitedOut(base)}`))
+  }
+  const steps = entries.map((entry) => {
+    if (isMarker(splitBase(entry.name).base)) return undefined
+    const placed = place(deps, entry, number)
+    if (placed?.obstacle !== undefined) removals.push(placed.obstacle)
+    return placed?.step
+  })
+  return { removals, steps }
+}
+
+const isMarker = (base: string): boolean => base.startsWith(WHITEOUT)
+/** Those that begin with a second `.wh.` are notes of a file system to itself. */
+const isWhiteout = (base: string): boolean => isMarker(base) && !base.startsWith(`${WHITEOUT}${WHITEOUT}`)
+
+function whitedOut(base: string): string {
+  const name = base.slice(WHITEOUT.length)
+  if (name !== '' && name !== '.' && name !== '..') return name
+  throw new AppError('ERR_INVALID_INPUT', 'The image has a whiteout of nothing, so it was not built.', {
+    field: 'source',
+  })
+}
+
+function splitBase(name: string): { folder: string; base: string } {
+  const trimmed = name.replace(/\/+$/, '')
+  const slash = trimmed.lastIndexOf('/')
+  return { folder: slash < 0 ? '' : trimmed.slice(0, slash), base: trimmed.slice(slash + 1) }
+}
+
+/** Devices cannot be made in a user namespace; a workspace has its own. */
+function place(deps: LayerDeps, entry: TarEntry, layer: number): { step: Step; obstacle?: string } | undefined {
+  const { tree, counts } = deps
+  const { kind } = entry
+  if (kind === 'device') {
+    counts.devices += 1
+    return undefined
+  }
+  const other = kind === 'hardlink' ? tree.linkTarget(entry.linkName) : undefined
+  const linkName = other?.path ?? (kind === 'symlink' ? entry.linkName : '')
+  if (kind === 'symlink' && (linkName === '' || linkName.length > 4_095)) {
+    throw new AppError('ERR_INVALID_INPUT', 'The image has a symbolic link without a proper target.', {
+      field: 'source',
+    })
+  }
+  const nodeKind: NodeKind = kind === 'hardlink' ? other!.kind : kind
+  const { path, parents, obstacle } = tree.add(entry.name, nodeKind, other?.target ?? linkName, layer)
+  const write = { ...entry, kind, name: path === '' ? './' : path, linkName, ...ownerOf(deps, entry) }
+  const step = { name: entry.name, write, parents }
+  return obstacle === undefined ? { step } : { step, obstacle }
+}
+
+/** With a single id everything is root's; beyond the ids of the namespace everything is nobody's. */
+function ownerOf({ room, counts }: LayerDeps, { uid, gid }: TarEntry): { uid: number; gid: number } {
+  if (uid >= room.idCount || gid >= room.idCount) counts.foreignIds += 1
+  const fitting = (id: number): number => (id < room.idCount ? id : room.idCount > NOBODY ? NOBODY : 0)
+  return { uid: fitting(uid), gid: fitting(gid) }
+}
+
+async function* rewritten(plan: Plan, layer: Layer): AsyncGenerator<Uint8Array> {
+  let index = 0
+  for await (const { entry, content } of readTar(layer.open())) {
+    const step = plan.steps[index]
+    index += 1
+    if (step === undefined) continue
+    if (step.name !== entry.name || step.write.sizeBytes !== entry.sizeBytes) {
+      throw new AppError('ERR_INVALID_INPUT', 'The image was changed while it was read.', { field: 'source' })
+    }
+    yield* written(step, content())
+  }
+  yield tarEnd()
+}
+
+async function* rewrittenAtOnce(deps: LayerDeps, source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for await (const { entry, content } of readTar(bounded(source, deps.counts))) {
+    const placed = place(deps, entry, 1)
+    if (placed !== undefined) yield* written(placed.step, content())
+  }
+  yield tarEnd()
+}
+
+async function* written({ write, parents }: Step, content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for (const path of parents) {
+    yield tarHeader({
+      ...write,
+      name: path,
+      kind: 'directory',
+      linkName: '',
+      mode: 0o755,
+      uid: 0,
+      gid: 0,
+      sizeBytes: 0,
+    })
+  }
+  yield tarHeader(write)
+  if (write.kind !== 'file') return
+  yield* content
+  yield tarPadding(write.sizeBytes)
+}
+
+async function* bounded(source: AsyncIterable<Uint8Array>, counts: LayerCounts): AsyncGenerator<Uint8Array> {
+  for await (const part of source) {
+    counts.leftBytes -= part.length
+    if (counts.leftBytes < 0) {
+      throw new AppError('ERR_TOO_LARGE', 'The image is larger than allowed. Raise --max-gb, or give a smaller one.', {
+        field: 'source',
+      })
+    }
+    yield part
+  }
+}
+
+/** Headers are small and many; a pipe likes few and large pieces. */
+async function* inChunks(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let parts: Uint8Array[] = []
+  let bytes = 0
+  for await (const part of source) {
+    parts.push(part)
+    bytes += part.length
+    if (bytes < CHUNK_BYTES) continue
+    yield Buffer.concat(parts)
+    parts = []
+    bytes = 0
+  }
+  if (bytes > 0) yield Buffer.concat(parts)
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes
+}

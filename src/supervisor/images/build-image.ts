@@ -1,0 +1,200 @@
+import { chmod, lstat, realpath, stat, writeFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import { AppError } from '../../contract/app-error.ts'
+import type { ImageInfo } from '../../domains/workspaces/backend.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Random } from '../../kernel/random.ts'
+import { applyLayer, applyStream, type LayerDeps } from './apply-layer.ts'
+import { openArchiveFile } from './archive-file.ts'
+import { runDebootstrap } from './debootstrap.ts'
+import {
+  HOST_IMAGE,
+  hiddenName,
+  makeOwnedDirectory,
+  publish,
+  removeAbandoned,
+  requireImageName,
+  withFolderLock,
+} from './image-folder.ts'
+import { openLayer, readLayers } from './oci-archive.ts'
+import { type Room, runInRoom, startProducer } from './room.ts'
+import { createRootfsTree } from './rootfs-tree.ts'
+
+export type ImageSource =
+  | Readonly<{ kind: 'debootstrap'; suite: string; mirror: string | undefined }>
+  | Readonly<{ kind: 'oci-archive' | 'directory'; path: string }>
+
+export type BuildImageDeps = Readonly<{
+  room: Room
+  /** The folder of all images. */
+  root: string
+  clock: Clock
+  random: Random
+}>
+
+export type BuildImageRequest = Readonly<{
+  name: string
+  source: ImageSource
+  /** What the image may unpack to. */
+  bytesMax: number
+  /** Proxies, as the environment names them. */
+  environment: Readonly<Record<string, string>>
+  signal: AbortSignal
+  onProgress(text: string): void
+}>
+
+/** With what a person should know of it: what could not be kept as it was. */
+export type BuiltImage = ImageInfo & Readonly<{ notes: readonly string[] }>
+
+const ENTRIES_MAX = 2_000_000
+
+/** Builds an image whole or not at all. It has its name only once it is complete and on disk. */
+export async function buildImage(deps: BuildImageDeps, request: BuildImageRequest): Promise<BuiltImage> {
+  const { room, root } = deps
+  const { name, signal } = request
+  requireImageName(name)
+  if (name === HOST_IMAGE) {
+    throw new AppError('ERR_INVALID_INPUT', "The name 'host' belongs to the image made from this machine.", {
+      field: 'name',
+    })
+  }
+  await makeOwnedDirectory(room, root, 0o700)
+  return await withFolderLock(root, async () => {
+    await removeAbandoned(room, root, signal)
+    if (await exists(join(root, name))) {
+      throw new AppError('ERR_ALREADY_EXISTS', `The image '${name}' is there already. Remove it first.`, {
+        field: 'name',
+      })
+    }
+    const hidden = hiddenName('building', deps.random)
+    const directory = join(root, hidden)
+    try {
+      await makeOwnedDirectory(room, directory, 0o755)
+      await makeOwnedDirectory(room, join(directory, 'rootfs'), 0o755)
+      const notes = await fill(deps, request, directory)
+      const image = await finish(deps, request, directory)
+      await publish(root, hidden, name)
+      return { ...image, notes }
+    } catch (error) {
+      await removeAbandoned(room, root, NEVER)
+      throw error
+    }
+  })
+}
+
+const NEVER = new AbortController().signal
+
+async function fill(deps: BuildImageDeps, request: BuildImageRequest, directory: string): Promise<readonly string[]> {
+  const { room } = deps
+  const { source, signal, onProgress, environment } = request
+  if (source.kind === 'debootstrap') {
+    const { suite, mirror } = source
+    return await runDebootstrap(room, { suite, mirror, directory, environment, signal, onProgress })
+  }
+  const counts = { leftBytes: request.bytesMax, devices: 0, foreignIds: 0 }
+  const tree = createRootfsTree(ENTRIES_MAX)
+  const layerDeps: LayerDeps = { room, tree, rootfs: join(directory, 'rootfs'), signal, counts }
+  if (source.kind === 'directory') await copyDirectory(deps, layerDeps, source.path, onProgress)
+  else await unpackArchive(layerDeps, source.path, onProgress)
+  return notesOf(room, counts)
+}
+
+async function unpackArchive(deps: LayerDeps, path: string, onProgress: (text: string) => void): Promise<void> {
+  const archive = await openArchiveFile(path)
+  const layers = await readLayers(archive, process.arch)
+  for (const [index, stored] of layers.entries()) {
+    onProgress(`Layer ${index + 1} of ${layers.length}`)
+    await applyLayer(deps, openLayer(archive, stored), index + 1)
+  }
+}
+
+async function copyDirectory(
+  { root }: BuildImageDeps,
+  deps: LayerDeps,
+  path: string,
+  onProgress: (text: string) => void,
+): Promise<void> {
+  const found = await stat(path).catch(() => undefined)
+  if (found?.isDirectory() !== true) {
+    throw new AppError('ERR_NOT_FOUND', 'SOURCE must be a directory that you may read.', { field: 'source', path })
+  }
+  const directory = await realpath(path)
+  if (!relative(directory, await realpath(root)).startsWith('..')) {
+    throw new AppError('ERR_INVALID_INPUT', 'SOURCE contains the images themselves. Give a directory beside them.', {
+      field: 'source',
+    })
+  }
+  onProgress(`Copying ${directory}`)
+  const { room, signal } = deps
+  // Root reads as root, and a file of id 5 here is one of id 5 there; for others only the namespace knows the ids.
+  const prefix = room.owner.uid === process.getuid!() ? room.enterArgv() : []
+  const producer = startProducer(prefix, { argv: COPY, directory, signal })
+  await applyStream(deps, untilEnded(producer))
+}
+
+/** The end of the output is not enough: what could not be read is only known when the program has ended. */
+async function* untilEnded(producer: ReturnType<typeof startProducer>): AsyncGenerator<Uint8Array> {
+  yield* producer.output
+  await producer.ended
+}
+
+const COPY = [
+  'tar',
+  '--create',
+  '--file=-',
+  '--format=gnu',
+  '--one-file-system',
+  '--numeric-owner',
+  '--warning=no-file-ignored',
+  '.',
+] as const
+
+function notesOf(room: Room, counts: LayerDeps['counts']): string[] {
+  const notes: string[] = []
+  if (counts.devices > 0) notes.push(`${counts.devices} device files were left out; a workspace has its own.`)
+  if (counts.foreignIds > 0 && room.idCount > 1) {
+    notes.push(`${counts.foreignIds} files have owners beyond id ${room.idCount - 1}; they belong to nobody.`)
+  }
+  if (counts.foreignIds > 0 && room.idCount === 1) {
+    notes.push(`All files belong to root, because there is only one user id here. ${room.limitation ?? ''}`)
+  }
+  return notes
+}
+
+async function finish(deps: BuildImageDeps, request: BuildImageRequest, directory: string): Promise<ImageInfo> {
+  const { room, clock } = deps
+  const { signal, source } = request
+  request.onProgress('Writing to disk')
+  const rootfs = join(directory, 'rootfs')
+  const output = await runInRoom(room, { argv: ['sh', '-c', FINISH], program: 'du', directory: rootfs, signal })
+  const hasDpkg = await exists(join(rootfs, 'usr/bin/dpkg'))
+  const image: ImageInfo = {
+    name: request.name,
+    source: source.kind,
+    createdAtMs: clock.nowMs(),
+    bytes: Number(output.split('\t')[0]),
+    // Package managers give files to users of their own, which takes ids.
+    packages: room.idCount > 1 && (source.kind !== 'directory' || hasDpkg),
+  }
+  const description = join(directory, 'image.json')
+  await writeFile(description, `${JSON.stringify(image)}\n`)
+  await chmod(description, 0o644)
+  await runInRoom(room, { argv: ['sync', '--file-system', '.'], directory, signal })
+  return image
+}
+
+/** The places where a workspace mounts things, where the image has nothing of that name. Says how large it all is. */
+const FINISH = `
+set -eu
+umask 022
+for name in proc sys dev run workspace tmp root etc; do
+  if [ ! -e $name ] && [ ! -L $name ]; then mkdir $name; [ $name != tmp ] || chmod 1777 tmp; fi
+done
+du --summarize --one-file-system --block-size=1 .
+`
+
+const exists = (path: string): Promise<boolean> =>
+  lstat(path).then(
+    () => true,
+    () => false,
+  )

@@ -1,0 +1,229 @@
+import {
+  chmod,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import type { ImageInfo } from '../../domains/workspaces/backend.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
+import type { Random } from '../../kernel/random.ts'
+import { copiedFromEtc, writtenFiles } from './host-files.ts'
+import { hiddenName } from './image-folder.ts'
+
+export type Bind = Readonly<{ source: string; target: string }>
+
+export type HostImageDeps = Readonly<{
+  clock: Clock
+  random: Random
+  /** The root of the machine it is made from. */
+  machineRoot?: string
+}>
+
+export type HostImage = Readonly<{ image: ImageInfo; binds: readonly Bind[] }>
+
+/** Goes up with every change of what is put into the image. */
+const FORMAT = 1
+/** What is more than this is no setting. */
+const COPIED_BYTES_MAX = 4 * 1024 * 1024
+const COPY_DEPTH_MAX = 6
+
+const topLinks = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32'] as const
+const directories: Readonly<Record<string, number>> = {
+  etc: 0o755,
+  root: 0o700,
+  home: 0o755,
+  tmp: 0o1777,
+  var: 0o755,
+  'var/tmp': 0o1777,
+  'var/lib': 0o755,
+  'var/cache': 0o755,
+  'var/log': 0o755,
+  run: 0o755,
+  proc: 0o755,
+  dev: 0o755,
+  sys: 0o755,
+  workspace: 0o755,
+  opt: 0o755,
+  srv: 0o755,
+  mnt: 0o755,
+  usr: 0o755,
+}
+
+/**
+ * Makes the image `host` in `directory`: the programs of this machine, which are mounted read-only, around an `/etc` made
+ * anew. Of the machine's own `/etc` there is only what is public and what programs in `/usr` lead to; nothing of homes,
+ * accounts, keys or sockets. What is there already is kept until the machine or the format changes.
+ *
+ * Call it only while no workspace runs on it, and from one process at a time.
+ */
+export async function assembleHostImage(directory: string, deps: HostImageDeps): Promise<HostImage> {
+  const machine = deps.machineRoot ?? '/'
+  const tops = await readTops(machine)
+  const binds = [
+    { source: '/usr', target: '/usr' },
+    ...tops
+      .filter(({ target }) => target === undefined)
+      .map(({ name }) => ({ source: `/${name}`, target: `/${name}` })),
+  ]
+  const stamp = await stampOf(machine, tops)
+  const present = await readPresent(directory, stamp)
+  if (present !== undefined) return { image: present, binds }
+  const folder = dirname(directory)
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  await removeLeftovers(folder)
+  const building = join(folder, hiddenName(LEFTOVER, deps.random))
+  try {
+    const bytes = await fillRootfs(join(building, 'rootfs'), machine, tops)
+    const image: ImageInfo = {
+      name: basename(directory),
+      source: 'host',
+      createdAtMs: deps.clock.nowMs(),
+      bytes,
+      packages: false,
+    }
+    await writeFile(join(building, 'image.json'), `${JSON.stringify({ ...image, stamp })}\n`)
+    const old = join(folder, hiddenName(LEFTOVER, deps.random))
+    const hadOld = await rename(directory, old).then(
+      () => true,
+      () => false,
+    )
+    await rename(building, directory)
+    if (hadOld) await rm(old, { recursive: true, force: true })
+    return { image, binds }
+  } catch (error) {
+    await rm(building, { recursive: true, force: true })
+    throw error
+  }
+}
+
+/** Its own word, because images are built by another process, which removes what it finds of its own. */
+const LEFTOVER = 'assembling'
+
+async function removeLeftovers(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (name.startsWith(`.${LEFTOVER}-`)) await rm(join(folder, name), { recursive: true, force: true })
+  }
+}
+
+type Top = Readonly<{ name: string; target: string | undefined }>
+
+/** Where programs and libraries are beside `/usr`: links into it on most machines, directories on some. */
+async function readTops(machine: string): Promise<readonly Top[]> {
+  const found: Top[] = []
+  for (const name of topLinks) {
+    const path = join(machine, name)
+    const info = await lstat(path).catch(() => undefined)
+    if (info?.isSymbolicLink() === true) found.push({ name, target: await readlink(path) })
+    else if (info?.isDirectory() === true) found.push({ name, target: undefined })
+  }
+  return found
+}
+
+/** Changes when the image would. Looking at a few files is enough: what matters here touches one of them. */
+async function stampOf(machine: string, tops: readonly Top[]): Promise<string> {
+  const release = await readFile(join(machine, 'etc/os-release'), 'utf8').catch(() => '')
+  const facts: unknown[] = [FORMAT, tops, release, await expand(machine)]
+  for (const name of ['ld.so.cache', 'ld.so.conf.d', 'alternatives', 'ssl/certs', 'ssl/certs/ca-certificates.crt']) {
+    const info = await stat(join(machine, 'etc', name)).catch(() => undefined)
+    facts.push([name, info?.mtimeMs, info?.size])
+  }
+  return sha256Hex(JSON.stringify(facts))
+}
+
+async function readPresent(directory: string, stamp: string): Promise<ImageInfo | undefined> {
+  try {
+    const { stamp: found, ...image } = JSON.parse(
+      await readFile(join(directory, 'image.json'), 'utf8'),
+    ) as ImageInfo & {
+      stamp: string
+    }
+    return found === stamp ? image : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The copied names, with `*` at the end of a name replaced by what there is. */
+async function expand(machine: string): Promise<string[]> {
+  const names = await readdir(join(machine, 'etc')).catch(() => [])
+  return copiedFromEtc.flatMap((pattern) =>
+    pattern.endsWith('*') ? names.filter((name) => name.startsWith(pattern.slice(0, -1))).sort() : [pattern],
+  )
+}
+
+async function fillRootfs(rootfs: string, machine: string, tops: readonly Top[]): Promise<number> {
+  await makeDirectory(rootfs, 0o755)
+  for (const [name, mode] of Object.entries(directories)) await makeDirectory(join(rootfs, name), mode)
+  for (const { name, target } of tops) {
+    if (target === undefined) await makeDirectory(join(rootfs, name), 0o755)
+    else await symlink(target, join(rootfs, name))
+  }
+  await symlink('/run', join(rootfs, 'var/run'))
+  await symlink('/proc/self/mounts', join(rootfs, 'etc/mtab'))
+  let bytes = 0
+  for (const name of await expand(machine)) {
+    bytes += await copyPublic(join(machine, 'etc', name), join(rootfs, 'etc', name), 0)
+  }
+  const hasBash = await lstat(join(machine, 'usr/bin/bash')).then(
+    () => true,
+    () => false,
+  )
+  for (const [name, text] of Object.entries(writtenFiles(hasBash ? '/bin/bash' : '/bin/sh'))) {
+    await writePlainFile(join(rootfs, name), text)
+    bytes += text.length
+  }
+  return bytes
+}
+
+/** The umask of whoever starts us must not decide, here and for parents that are made on the way. */
+async function makeDirectory(path: string, mode: number): Promise<void> {
+  await makeParents(path)
+  await mkdir(path, { recursive: true })
+  await chmod(path, mode)
+}
+
+async function makeParents(path: string): Promise<void> {
+  const parent = dirname(path)
+  const first = await mkdir(parent, { recursive: true })
+  if (first === undefined) return
+  for (let made = parent; made.length >= first.length; made = dirname(made)) await chmod(made, 0o755)
+}
+
+async function writePlainFile(path: string, content: string | Uint8Array): Promise<void> {
+  await makeParents(path)
+  await writeFile(path, content)
+  await chmod(path, 0o644)
+}
+
+/** Only what everybody on the machine may read, and never a private key, whoever may read it. */
+async function copyPublic(source: string, target: string, depth: number): Promise<number> {
+  const info = await lstat(source).catch(() => undefined)
+  if (info === undefined || depth > COPY_DEPTH_MAX) return 0
+  if (info.isSymbolicLink()) {
+    await makeParents(target)
+    await symlink(await readlink(source), target)
+    return 0
+  }
+  if (info.isDirectory() && (info.mode & 0o005) === 0o005) {
+    await makeDirectory(target, 0o755)
+    let bytes = 0
+    for (const name of await readdir(source)) {
+      bytes += await copyPublic(join(source, name), join(target, name), depth + 1)
+    }
+    return bytes
+  }
+  if (!info.isFile() || (info.mode & 0o004) === 0 || info.size > COPIED_BYTES_MAX) return 0
+  const content = await readFile(source)
+  if (content.includes('PRIVATE KEY')) return 0
+  await writePlainFile(target, content)
+  return content.length
+}

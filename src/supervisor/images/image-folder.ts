@@ -1,0 +1,128 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, chown, lstat, mkdir, open, readdir, readFile, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { AppError } from '../../contract/app-error.ts'
+import type { ImageInfo } from '../../domains/workspaces/backend.ts'
+import type { Random } from '../../kernel/random.ts'
+import { SYSTEM_PATH } from '../user-namespace.ts'
+import { type Room, runInRoom } from './room.ts'
+
+/**
+ * The folder of all images: `NAME/rootfs` and `NAME/image.json`. What is being built or removed has a name that begins
+ * with a dot; left over from a death, it goes when the folder is next changed.
+ */
+export const HOST_IMAGE = 'host'
+const namePattern = /^[a-z0-9][a-z0-9._-]{0,62}$/
+
+export function requireImageName(name: string): string {
+  if (namePattern.test(name)) return name
+  throw new AppError(
+    'ERR_INVALID_INPUT',
+    'The name of an image has 1 to 63 characters of a-z, 0-9, dot, underscore and hyphen, and begins with a letter or digit.',
+    { field: 'name' },
+  )
+}
+
+export async function listImages(root: string): Promise<readonly ImageInfo[]> {
+  const names = await readdir(root).catch(() => [])
+  const found = await Promise.all(names.filter((name) => namePattern.test(name)).map((name) => readImage(root, name)))
+  return found.filter((image) => image !== undefined).sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+export async function readImage(root: string, name: string): Promise<ImageInfo | undefined> {
+  try {
+    const { source, createdAtMs, bytes, packages } = JSON.parse(
+      await readFile(join(root, name, 'image.json'), 'utf8'),
+    ) as ImageInfo
+    return { name, source, createdAtMs, bytes, packages }
+  } catch {
+    return undefined
+  }
+}
+
+export const imageNotFound = (name: string): AppError =>
+  new AppError('ERR_NOT_FOUND', `There is no image '${name}'. See: castellan image list`, { field: 'name', name })
+
+export async function removeImage(
+  deps: Readonly<{ room: Room; random: Random }>,
+  root: string,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
+  requireImageName(name)
+  if (name === HOST_IMAGE) {
+    throw new AppError('ERR_INVALID_INPUT', "The image 'host' is made from this machine and cannot be removed.", {
+      field: 'name',
+    })
+  }
+  if ((await readImage(root, name)) === undefined) throw imageNotFound(name)
+  await withFolderLock(root, async () => {
+    await rename(join(root, name), join(root, hiddenName('removing', deps.random))).catch((error) => {
+      throw (error as NodeJS.ErrnoException).code === 'ENOENT' ? imageNotFound(name) : error
+    })
+    await removeAbandoned(deps.room, root, signal)
+  })
+}
+
+export const hiddenName = (why: 'building' | 'removing' | 'assembling', random: Random): string =>
+  `.${why}-${random.bytes(8).toString('hex')}`
+
+/** Only while the folder is locked: then nobody is at work on any of them. */
+export async function removeAbandoned(room: Room, root: string, signal: AbortSignal): Promise<void> {
+  const hidden = (await readdir(root)).filter((name) => /^\.(building|removing)-/.test(name))
+  if (hidden.length === 0) return
+  const argv = ['rm', '-rf', '--', ...hidden.map((name) => `./${name}`)]
+  await runInRoom(room, { argv, directory: root, signal })
+}
+
+/** A directory that belongs to root of the namespace. */
+export async function makeOwnedDirectory(room: Room, path: string, mode: number): Promise<void> {
+  const made = await mkdir(path, { recursive: true, mode: 0o700 })
+  if (made !== undefined) await chmod(path, mode)
+  const { uid } = await lstat(path)
+  if (uid !== room.owner.uid) await chown(path, room.owner.uid, room.owner.gid)
+}
+
+/**
+ * One change at a time, whoever makes it and in whatever namespace. The lock is the kernel's, on the folder itself, and
+ * is held by a process that ends with this one.
+ */
+export async function withFolderLock<T>(root: string, work: () => Promise<T>): Promise<T> {
+  const holder = spawn('flock', ['--nonblock', '--no-fork', '.', 'cat'], {
+    cwd: root,
+    stdio: ['pipe', 'pipe', 'ignore'],
+    env: { PATH: SYSTEM_PATH },
+    detached: true,
+  })
+  holder.stdin.on('error', () => {})
+  holder.stdin.write('\n')
+  const ended = once(holder, 'close').then(
+    () => false,
+    () => false,
+  )
+  const answered = once(holder.stdout, 'data').then(() => true)
+  answered.catch(() => {})
+  if (!(await Promise.race([answered, ended]))) {
+    throw new AppError('ERR_BUSY', 'Another image is being built or removed. Wait for it, then try again.', {
+      field: 'name',
+    })
+  }
+  try {
+    return await work()
+  } finally {
+    holder.stdin.end()
+    await ended
+  }
+}
+
+/** The new name is there for good when this resolves. */
+export async function publish(root: string, hidden: string, name: string): Promise<void> {
+  await rename(join(root, hidden), join(root, name))
+  const folder = await open(root, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}

@@ -1,0 +1,50 @@
+import { join } from 'node:path'
+import type { ImageInfo } from '../../domains/workspaces/backend.ts'
+import { type Clock, systemClock } from '../../kernel/clock.ts'
+import { type Random, systemRandom } from '../../kernel/random.ts'
+import { assembleHostImage, type Bind, type HostImage } from './host-image.ts'
+import { HOST_IMAGE, imageNotFound, listImages, readImage, requireImageName } from './image-folder.ts'
+
+export type UsableImage = Readonly<{
+  /** The root file system, to be used read-only. */
+  root: string
+  packages: boolean
+  /** What has to be mounted in it, read-only. */
+  binds: readonly Bind[]
+}>
+
+export type Images = Readonly<{
+  list(): Promise<readonly ImageInfo[]>
+  find(name: string): Promise<UsableImage>
+}>
+
+/**
+ * The images that workspaces start from. `host` is made at its first use and then stays as it is for the life of this
+ * object: what workspaces run on is not changed under them.
+ */
+export function createImages(deps: { root: string; clock?: Clock; random?: Random }): Images {
+  const { root, clock = systemClock, random = systemRandom } = deps
+  let host: Promise<HostImage> | undefined
+  const findHost = (): Promise<HostImage> => {
+    host ??= assembleHostImage(join(root, HOST_IMAGE), { clock, random })
+    host.catch(() => {
+      host = undefined
+    })
+    return host
+  }
+  return {
+    async list() {
+      await findHost()
+      return await listImages(root)
+    },
+    async find(name) {
+      if (name === HOST_IMAGE) {
+        const { binds } = await findHost()
+        return { root: join(root, HOST_IMAGE, 'rootfs'), packages: false, binds }
+      }
+      const image = await readImage(root, requireImageName(name))
+      if (image === undefined) throw imageNotFound(name)
+      return { root: join(root, name, 'rootfs'), packages: image.packages, binds: [] }
+    },
+  }
+}

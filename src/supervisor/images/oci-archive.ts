@@ -1,0 +1,188 @@
+import { createHash } from 'node:crypto'
+import { pipeline, Readable } from 'node:stream'
+import { createGunzip, createZstdDecompress } from 'node:zlib'
+import { AppError } from '../../contract/app-error.ts'
+import type { Layer } from './apply-layer.ts'
+import { type ArchiveFile, unfit } from './archive-file.ts'
+
+type Descriptor = Readonly<{
+  digest: string
+  platform: Readonly<{ os?: unknown; architecture?: unknown }> | undefined
+}>
+
+/** A layer as the archive has it: the member, what its bytes must hash to, and what its content must. */
+export type StoredLayer = Readonly<{ member: string; digest: string | undefined; contentDigest: string }>
+
+const LAYERS_MAX = 1_000
+const INDEX_DEPTH_MAX = 4
+const architectures: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64', arm: 'arm', ia32: '386' }
+
+/** The layers of the image for this machine, lowest first. Everything that leads to them is checked on the way. */
+export async function readLayers(archive: ArchiveFile, architecture: NodeJS.Architecture): Promise<StoredLayer[]> {
+  const wanted = architectures[architecture] ?? architecture
+  if (archive.has('index.json')) {
+    const index = parseJson(await archive.bytes('index.json'))
+    return await layersOfIndex(archive, index, wanted, 0)
+  }
+  if (archive.has('manifest.json')) return await layersOfDockerArchive(archive, wanted)
+  throw unfit('has neither index.json nor manifest.json, so it holds no image')
+}
+
+async function layersOfIndex(
+  archive: ArchiveFile,
+  index: Record<string, unknown>,
+  wanted: string,
+  depth: number,
+): Promise<StoredLayer[]> {
+  if (depth > INDEX_DEPTH_MAX) throw unfit('has indexes inside indexes inside indexes')
+  const descriptors = listOf(index['manifests']).map(toDescriptor)
+  const fitting = descriptors.filter(({ platform }) => {
+    if (platform === undefined) return true
+    return platform.os === 'linux' && platform.architecture === wanted
+  })
+  const [chosen] = fitting
+  if (chosen === undefined) throw unfit(`has no image for linux on ${wanted}`)
+  // One image with several tags is named several times.
+  const others = fitting.some(({ digest }) => digest !== chosen.digest)
+  if (others && depth === 0) throw unfit('has several images; save one of them alone')
+  const document = parseJson(await checkedBlob(archive, chosen.digest))
+  if (Array.isArray(document['manifests'])) return await layersOfIndex(archive, document, wanted, depth + 1)
+  const config = parseJson(await checkedBlob(archive, toDescriptor(document['config']).digest))
+  requireArchitecture(config, wanted)
+  const layers = listOf(document['layers']).map(toDescriptor)
+  return pairLayers(
+    layers.map(({ digest }) => ({ member: blobName(digest), digest })),
+    config,
+  )
+}
+
+async function layersOfDockerArchive(archive: ArchiveFile, wanted: string): Promise<StoredLayer[]> {
+  const images = parseJsonValue(await archive.bytes('manifest.json'))
+  if (!Array.isArray(images) || images.length === 0) throw unfit('has a manifest.json that names no image')
+  if (images.length > 1) throw unfit('has several images; save one of them alone')
+  const image = toObject(images[0])
+  const configName = image['Config']
+  if (typeof configName !== 'string') throw unfit('has a manifest.json without a Config')
+  const bytes = await archive.bytes(configName)
+  const named = /(?:^|\/)([0-9a-f]{64})(?:\.json)?$/.exec(configName)?.[1]
+  if (named !== undefined) requireDigest(bytes, `sha256:${named}`)
+  const config = parseJson(bytes)
+  requireArchitecture(config, wanted)
+  const members = listOf(image['Layers']).map((name) => {
+    if (typeof name !== 'string') throw unfit('has a manifest.json with a layer that has no name')
+    return { member: name, digest: undefined }
+  })
+  return pairLayers(members, config)
+}
+
+function requireArchitecture(config: Record<string, unknown>, wanted: string): void {
+  const { os, architecture } = config
+  if ((os === undefined || os === 'linux') && (architecture === undefined || architecture === wanted)) return
+  throw unfit(`has no image for linux on ${wanted}`)
+}
+
+function pairLayers(
+  members: readonly Readonly<{ member: string; digest: string | undefined }>[],
+  config: Record<string, unknown>,
+): StoredLayer[] {
+  const contents = listOf(toObject(config['rootfs'])['diff_ids'])
+  if (members.length === 0) throw unfit('has an image without layers')
+  if (members.length > LAYERS_MAX) throw unfit(`has more than ${LAYERS_MAX} layers`)
+  if (contents.length !== members.length) throw unfit('has a configuration that does not fit its layers')
+  return members.map((member, index) => ({ ...member, contentDigest: requireDigestText(contents[index]) }))
+}
+
+export function openLayer(archive: ArchiveFile, { member, digest, contentDigest }: StoredLayer): Layer {
+  return { open: () => hashed(unpacked(hashed(archive.stream(member), digest)), contentDigest) }
+}
+
+/** By what the bytes are, not by what the index calls them. */
+async function* unpacked(packed: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const iterator = packed[Symbol.asyncIterator]()
+  const first = await iterator.next()
+  if (first.done === true) return
+  const whole = Readable.from(
+    (async function* () {
+      yield first.value
+      yield* { [Symbol.asyncIterator]: () => iterator }
+    })(),
+    { objectMode: false },
+  )
+  const [a, b, c, d] = first.value
+  const isGzip = a === 0x1f && b === 0x8b
+  const isZstandard = a === 0x28 && b === 0xb5 && c === 0x2f && d === 0xfd
+  if (!isGzip && !isZstandard) {
+    yield* whole
+    return
+  }
+  const decoder = isGzip ? createGunzip() : createZstdDecompress()
+  // Whatever ends the one ends the other; the reader meets the error in the decoder.
+  pipeline(whole, decoder, () => {})
+  try {
+    yield* decoder
+  } catch (error) {
+    if (error instanceof AppError) throw error
+    throw unfit('has a layer that cannot be unpacked')
+  }
+}
+
+async function* hashed(source: AsyncIterable<Uint8Array>, digest: string | undefined): AsyncGenerator<Uint8Array> {
+  if (digest === undefined) {
+    yield* source
+    return
+  }
+  const [algorithm, expected] = digest.split(':')
+  const hash = createHash(algorithm!)
+  for await (const part of source) {
+    hash.update(part)
+    yield part
+  }
+  if (hash.digest('hex') !== expected) throw notAsPromised()
+}
+
+async function checkedBlob(archive: ArchiveFile, digest: string): Promise<Buffer> {
+  const bytes = await archive.bytes(blobName(digest))
+  requireDigest(bytes, digest)
+  return bytes
+}
+
+function requireDigest(bytes: Uint8Array, digest: string): void {
+  const [algorithm, expected] = digest.split(':')
+  if (createHash(algorithm!).update(bytes).digest('hex') !== expected) throw notAsPromised()
+}
+
+const notAsPromised = (): AppError => unfit('has content that does not match its digest')
+const blobName = (digest: string): string => `blobs/${digest.replace(':', '/')}`
+
+function requireDigestText(value: unknown): string {
+  if (typeof value === 'string' && /^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$/.test(value)) return value
+  throw unfit('has a digest that is not one')
+}
+
+function toDescriptor(value: unknown): Descriptor {
+  const { digest, platform } = toObject(value)
+  return {
+    digest: requireDigestText(digest),
+    platform: platform === undefined ? undefined : toObject(platform),
+  }
+}
+
+const listOf = (value: unknown): readonly unknown[] => {
+  if (Array.isArray(value)) return value
+  throw unfit('has a description without a list that belongs there')
+}
+
+const toObject = (value: unknown): Record<string, unknown> => {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  throw unfit('has a description of the wrong shape')
+}
+
+const parseJson = (bytes: Buffer): Record<string, unknown> => toObject(parseJsonValue(bytes))
+
+function parseJsonValue(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString('utf8'))
+  } catch {
+    throw unfit('has a description that is not JSON')
+  }
+}

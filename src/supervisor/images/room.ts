@@ -1,0 +1,129 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { Readable, type Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { AppError } from '../../contract/app-error.ts'
+import { SYSTEM_PATH, type UserNamespace } from '../user-namespace.ts'
+
+/**
+ * Where images are built: the user namespace in which the files of an image have their owners. A `UserNamespace` is one;
+ * inside the supervisor, which lives in it, entering takes no words.
+ */
+export type Room = Pick<UserNamespace, 'idCount' | 'limitation' | 'owner' | 'enterArgv'>
+
+export type RoomTask = Readonly<{
+  argv: readonly string[]
+  /** What it is called in messages, when that is not its first word. */
+  program?: string
+  /**
+   * The directory it starts in. Root of the namespace may be unable to walk there from the top, so programs use names
+   * relative to it.
+   */
+  directory: string
+  signal: AbortSignal
+  environment?: Readonly<Record<string, string>>
+  input?: AsyncIterable<Uint8Array>
+  /** Each line it prints, as it comes. */
+  onLine?(line: string): void
+  /** With mounts and processes of its own, which end with it. */
+  ownMounts?: boolean
+}>
+
+const OUTPUT_CHARS_MAX = 64 * 1024
+const QUOTED_CHARS_MAX = 300
+
+/** Runs a program as root of the namespace to its end, and answers what it printed. It ends at the latest with us. */
+export async function runInRoom(room: Room, task: RoomTask): Promise<string> {
+  const isolation = task.ownMounts === true ? ['unshare', '--mount', '--pid', '--fork', '--kill-child', '--'] : []
+  const child = startProgram([...room.enterArgv(), ...ENDS_WITH_US, ...isolation, ...task.argv], task)
+  let output = ''
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    output = `${output}${line}\n`.slice(-OUTPUT_CHARS_MAX)
+    task.onLine?.(line)
+  })
+  const ended = waitForEnd(child, task.program ?? task.argv[0]!, task.signal, () => output)
+  // When the program ends before its input does, its own words say why.
+  const fed = pipeline(task.input === undefined ? Readable.from([]) : Readable.from(task.input), child.stdin)
+  const [fedResult, endedResult] = await Promise.allSettled([fed, ended])
+  if (task.signal.aborted) throw cancelled()
+  const feedProblem = fedResult.status === 'rejected' ? (fedResult.reason as NodeJS.ErrnoException) : undefined
+  if (feedProblem instanceof AppError) throw feedProblem
+  if (endedResult.status === 'rejected') throw endedResult.reason
+  if (feedProblem !== undefined && feedProblem.code !== 'EPIPE') throw feedProblem
+  return output
+}
+
+/** The same outside the namespace or in it, for a program whose output is an archive. */
+export function startProducer(
+  prefix: readonly string[],
+  task: Pick<RoomTask, 'argv' | 'directory' | 'signal'>,
+): Readonly<{ output: AsyncIterable<Uint8Array>; ended: Promise<void> }> {
+  const child = startProgram([...prefix, ...ENDS_WITH_US, ...task.argv], task)
+  child.stdin.end()
+  const ended = waitForEnd(child, task.argv[0]!, task.signal, () => '')
+  ended.catch(() => {})
+  return { output: child.stdout, ended }
+}
+
+/** After the change of user, which would undo it. */
+const ENDS_WITH_US = ['setpriv', '--pdeathsig', 'KILL', '--'] as const
+
+type Child = ChildProcessByStdio<Writable, Readable, Readable>
+
+/** In a session of its own: a Ctrl-C is for us, and we end it. */
+function startProgram(argv: readonly string[], task: Pick<RoomTask, 'directory' | 'environment' | 'signal'>): Child {
+  if (task.signal.aborted) throw cancelled()
+  return spawn(argv[0]!, argv.slice(1), {
+    cwd: task.directory,
+    env: { LANG: 'C.UTF-8', HOME: '/', ...task.environment, PATH: SYSTEM_PATH },
+    stdio: ['pipe', 'pipe', 'pipe'],
+    detached: true,
+  })
+}
+
+async function waitForEnd(child: Child, program: string, signal: AbortSignal, output: () => string): Promise<void> {
+  let errors = ''
+  child.stderr.on('data', (chunk: Buffer) => {
+    errors = `${errors}${chunk.toString()}`.slice(-OUTPUT_CHARS_MAX)
+  })
+  const kill = (): void => void child.kill('SIGKILL')
+  signal.addEventListener('abort', kill, { once: true })
+  try {
+    const [exitCode, endSignal] = (await once(child, 'close')) as [number | null, string | null]
+    if (exitCode === 0) return
+    throw stepFailed(program, exitCode ?? endSignal, errors.trim() === '' ? output() : errors)
+  } catch (cause) {
+    if (cause instanceof AppError) throw cause
+    throw new AppError(
+      'ERR_CAPABILITY_MISSING',
+      `${program} could not be started. Install util-linux and ${program}.`,
+      {
+        program,
+      },
+    )
+  } finally {
+    signal.removeEventListener('abort', kill)
+  }
+}
+
+/** The words of the other program are marked as such: they are not ours. */
+function stepFailed(program: string, exit: number | string | null, output: string): AppError {
+  const lines = output.split('\n').filter((line) => line.trim() !== '')
+  const telling = lines.findLast((line) => line.startsWith('E: ')) ?? lines[0]
+  const said = telling === undefined ? 'It said nothing.' : `It said: "${quoted(telling)}"`
+  return new AppError('ERR_INIT_FAILED', `${program} failed (${exit}). ${said}`, {
+    program,
+    exit,
+    output: lines.slice(-20).map(quoted),
+  })
+}
+
+const quoted = (line: string): string =>
+  line
+    .replace(/[^\x20-\x7e]/g, '?')
+    .replaceAll('"', "'")
+    .slice(0, QUOTED_CHARS_MAX)
+
+export const cancelled = (): AppError =>
+  new AppError('ERR_CANCELLED', 'The image was not built: it was cancelled. Nothing of it is left.')

@@ -1,0 +1,185 @@
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { AppError } from '../contract/app-error.ts'
+import type { JobCursor, JobRequest, JobSummary } from '../domains/workspaces/backend.ts'
+import type { Clock } from '../kernel/clock.ts'
+import { createJobLog, type JobLog } from './job-log.ts'
+import type { Command, RunningCommand } from './run-in-workspace.ts'
+
+const JOBS_MAX = 1_000
+const SIGKILL = 9
+
+type Job = {
+  summary: JobSummary
+  stdout: JobLog
+  stderr: JobLog
+  running: RunningCommand | undefined
+}
+export type JobPage = Readonly<{
+  summary: JobSummary
+  stdout: Buffer
+  stderr: Buffer
+  next: JobCursor
+  skipped: JobCursor
+}>
+/** The background jobs of one workspace, with their output on disk; finished ones stay until removed. */
+export type Jobs = Readonly<{
+  start(request: JobRequest): Promise<number>
+  poll(jobId: number, from: JobCursor, bytesMax: number): Promise<JobPage | undefined>
+  kill(jobId: number, signal: number): boolean
+  remove(jobId: number): Promise<boolean>
+  list(): readonly JobSummary[]
+  isRunning(): boolean
+}>
+
+export async function openJobs(deps: {
+  directory: string
+  run(command: Command): Promise<RunningCommand>
+  clock: Clock
+}): Promise<Jobs> {
+  const { directory, clock } = deps
+  await mkdir(directory, { recursive: true })
+  const jobs = await loadJobs(directory, clock)
+  const starting = new Map<string, Promise<number>>()
+  let nextId = Math.max(0, ...jobs.keys()) + 1
+
+  async function start(request: JobRequest): Promise<number> {
+    if (jobs.size >= JOBS_MAX) {
+      throw new AppError(
+        'ERR_QUOTA_EXCEEDED',
+        `The workspace keeps ${JOBS_MAX} background jobs. Remove finished ones.`,
+        {
+          limit: JOBS_MAX,
+        },
+      )
+    }
+    const jobId = nextId++
+    const folder = join(directory, String(jobId))
+    await mkdir(folder)
+    const job: Job = {
+      summary: {
+        jobId,
+        key: request.key ?? null,
+        running: true,
+        exitCode: null,
+        signal: null,
+        timedOut: false,
+        startedAtMs: clock.nowMs(),
+        endedAtMs: null,
+      },
+      stdout: createJobLog(join(folder, 'stdout')),
+      stderr: createJobLog(join(folder, 'stderr')),
+      running: undefined,
+    }
+    jobs.set(jobId, job)
+    await saveSummary(folder, job.summary)
+    try {
+      job.running = await deps.run({
+        argv: request.argv,
+        workdir: request.workdir ?? '/',
+        env: request.env,
+        onOutput: (stream, chunk) => job[stream].append(chunk),
+      })
+    } catch (error) {
+      jobs.delete(jobId)
+      await rm(folder, { recursive: true, force: true })
+      throw error
+    }
+    void finish(job, folder, request.timeoutMs)
+    return jobId
+  }
+
+  async function finish(job: Job, folder: string, timeoutMs: number): Promise<void> {
+    let timedOut = false
+    const timer =
+      timeoutMs > 0
+        ? setTimeout(() => {
+            timedOut = true
+            job.running?.signal(SIGKILL)
+          }, timeoutMs)
+        : undefined
+    const end = await job.running!.ended
+    clearTimeout(timer)
+    job.running = undefined
+    job.summary = { ...job.summary, ...end, running: false, timedOut, endedAtMs: clock.nowMs() }
+    // The workspace may have been removed under the job.
+    await saveSummary(folder, job.summary).catch(() => {})
+  }
+
+  return {
+    start(request) {
+      const { key } = request
+      if (key === undefined) return start(request)
+      const known = [...jobs.values()].find((job) => job.summary.key === key)
+      if (known !== undefined) return Promise.resolve(known.summary.jobId)
+      let pending = starting.get(key)
+      if (pending === undefined) {
+        pending = start(request).finally(() => starting.delete(key))
+        starting.set(key, pending)
+      }
+      return pending
+    },
+    async poll(jobId, from, bytesMax) {
+      const job = jobs.get(jobId)
+      if (job === undefined) return undefined
+      const summary = job.summary
+      const [stdout, stderr] = await Promise.all([
+        job.stdout.read(from.stdout, bytesMax),
+        job.stderr.read(from.stderr, bytesMax),
+      ])
+      return {
+        summary,
+        stdout: stdout.bytes,
+        stderr: stderr.bytes,
+        next: { stdout: stdout.next, stderr: stderr.next },
+        skipped: { stdout: stdout.skipped, stderr: stderr.skipped },
+      }
+    },
+    kill(jobId, signal) {
+      const job = jobs.get(jobId)
+      job?.running?.signal(signal)
+      return job !== undefined
+    },
+    async remove(jobId) {
+      const job = jobs.get(jobId)
+      if (job === undefined) return false
+      if (job.summary.running) {
+        throw new AppError('ERR_JOB_RUNNING', `Job ${jobId} is running. Kill it, or wait until it has ended.`, {
+          jobId,
+        })
+      }
+      jobs.delete(jobId)
+      await rm(join(directory, String(jobId)), { recursive: true, force: true })
+      return true
+    },
+    list: () => [...jobs.values()].map((job) => job.summary),
+    isRunning: () => [...jobs.values()].some((job) => job.summary.running),
+  }
+}
+
+async function saveSummary(folder: string, summary: JobSummary): Promise<void> {
+  await writeFile(join(folder, 'job.json.new'), JSON.stringify(summary))
+  await rename(join(folder, 'job.json.new'), join(folder, 'job.json'))
+}
+
+/** Jobs of an earlier run of the workspace. What was running then ended with it. */
+async function loadJobs(directory: string, clock: Clock): Promise<Map<number, Job>> {
+  const jobs = new Map<number, Job>()
+  for (const name of (await readdir(directory)).sort((a, b) => Number(a) - Number(b))) {
+    const folder = join(directory, name)
+    const text = await readFile(join(folder, 'job.json'), 'utf8').catch(() => undefined)
+    if (text === undefined) {
+      await rm(folder, { recursive: true, force: true })
+      continue
+    }
+    const saved = JSON.parse(text) as JobSummary
+    const summary = saved.running ? { ...saved, running: false, signal: 'SIGKILL', endedAtMs: clock.nowMs() } : saved
+    jobs.set(saved.jobId, {
+      summary,
+      stdout: createJobLog(join(folder, 'stdout')),
+      stderr: createJobLog(join(folder, 'stderr')),
+      running: undefined,
+    })
+  }
+  return jobs
+}

@@ -1,0 +1,42 @@
+import type { KeptOutput } from '../domains/workspaces/backend.ts'
+
+/** Keeps the first and the last of a stream, half each, and counts all of it. */
+export function createKeptOutput(bytesMax: number): { add(chunk: Buffer): void; result(): KeptOutput } {
+  const headMax = Math.ceil(bytesMax / 2)
+  const tailMax = bytesMax - headMax
+  const head: Buffer[] = []
+  let headBytes = 0
+  let tail: Buffer[] = []
+  let tailBytes = 0
+  let totalBytes = 0
+  return {
+    add(chunk) {
+      totalBytes += chunk.length
+      const forHead = Math.min(headMax - headBytes, chunk.length)
+      if (forHead > 0) {
+        head.push(chunk.subarray(0, forHead))
+        headBytes += forHead
+      }
+      const rest = chunk.subarray(Math.max(forHead, 0))
+      if (rest.length === 0) return
+      tail.push(rest)
+      tailBytes += rest.length
+      // Joined only now and then, so that many small chunks cost no more than their bytes.
+      if (tailBytes > 2 * tailMax + 65_536) {
+        const joined = Buffer.concat(tail).subarray(tailBytes - tailMax)
+        tail = [Buffer.from(joined)]
+        tailBytes = joined.length
+      }
+    },
+    result() {
+      const joined = Buffer.concat(tail)
+      const kept = joined.subarray(Math.max(joined.length - tailMax, 0))
+      return {
+        head: Buffer.concat(head),
+        tail: kept,
+        totalBytes,
+        omittedBytes: totalBytes - headBytes - kept.length,
+      }
+    },
+  }
+}

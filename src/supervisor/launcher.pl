@@ -1,0 +1,239 @@
+#!/usr/bin/perl
+# The few system calls that Node cannot make, for the supervisor: mount, umount, mkfifo, and a command inside a
+# workspace's namespaces. One small process that forks is also much faster than starting a program from a large one.
+#
+# Requests on standard input: a 32-bit big-endian length, then fields separated by NUL: a number, a verb, its arguments.
+# Answers on standard output, one line each: the number, then "ok", "failed TEXT", "pid N" or "exit STATUS".
+# Ends when standard input does. Runs as root of the supervisor's user namespace.
+use strict;
+use warnings;
+no warnings 'portable';
+use POSIX qw(:sys_wait_h :errno_h);
+
+my %numbers = (
+    x86_64 => {
+        mount => 165, umount2 => 166, setns => 308, clone => 56, prctl => 157, capset => 126, seccomp => 317,
+        prlimit64 => 302, setresuid => 117, setresgid => 119, setgroups => 116, unshare => 272, close_range => 436,
+    },
+    aarch64 => {
+        mount => 40, umount2 => 39, setns => 268, clone => 220, prctl => 167, capset => 91, seccomp => 277,
+        prlimit64 => 261, setresuid => 147, setresgid => 149, setgroups => 159, unshare => 97, close_range => 436,
+    },
+);
+my $machine = (POSIX::uname())[4];
+my $number = $numbers{$machine} or die "launcher: no system call numbers for $machine\n";
+
+use constant {
+    CLONE_PARENT => 0x8000, CLONE_NEWNS => 0x20000, CLONE_NEWCGROUP => 0x2000000, CLONE_NEWUTS => 0x4000000,
+    CLONE_NEWIPC => 0x8000000, CLONE_NEWUSER => 0x10000000, CLONE_NEWPID => 0x20000000, CLONE_NEWNET => 0x40000000,
+    PR_SET_DUMPABLE => 4, PR_CAPBSET_DROP => 24, PR_SET_NO_NEW_PRIVS => 38, PR_CAP_AMBIENT => 47,
+    PR_CAP_AMBIENT_CLEAR_ALL => 4, SECCOMP_SET_MODE_FILTER => 1, RLIMIT_NPROC => 6, RLIMIT_NOFILE => 7,
+    RLIMIT_CORE => 4, CAPABILITY_VERSION_3 => 0x20080522, CAPABILITIES => 64,
+};
+
+# Workspace namespaces in the order they are entered: the user namespace last, because entering it gives up the
+# capabilities that entering the others needs.
+my @namespaces = (
+    [ 'cgroup', CLONE_NEWCGROUP ], [ 'ipc', CLONE_NEWIPC ], [ 'uts', CLONE_NEWUTS ], [ 'net', CLONE_NEWNET ],
+    [ 'pid', CLONE_NEWPID ], [ 'mnt', CLONE_NEWNS ], [ 'user', CLONE_NEWUSER ],
+);
+
+my %child;    # pid of a command => number of its request
+pipe(my $wake_reader, my $wake_writer) or die "launcher: pipe: $!\n";
+POSIX::fcntl($wake_writer, POSIX::F_SETFL(), POSIX::O_NONBLOCK());
+$SIG{CHLD} = sub { syswrite $wake_writer, 'c' };
+$SIG{PIPE} = 'IGNORE';
+$| = 1;
+
+sub answer { my ($id, $text) = @_; $text =~ s/[\r\n]+/ /g; syswrite STDOUT, "$id $text\n"; }
+
+sub fail { die "$_[0]: $!\n" }
+
+sub mount_verb {
+    my ($type, $source, $target, $flags, $data) = @_;
+    syscall($number->{mount}, $source, $target, $type, int $flags, $data) == 0 or fail("mount $target");
+}
+
+sub umount_verb {
+    my ($target, $flags) = @_;
+    syscall($number->{umount2}, $target, int $flags) == 0 or $! == EINVAL or $! == ENOENT or fail("umount $target");
+}
+
+sub fifo_verb {
+    for my $path (@_) { POSIX::mkfifo($path, 0600) or fail("mkfifo $path") }
+}
+
+# A user namespace of its own, held open by a process until it is killed; the caller writes its maps.
+sub userns_verb {
+    pipe(my $reader, my $writer) or fail('pipe');
+    my $pid = fork() // fail('fork');
+    if ($pid == 0) {
+        $SIG{CHLD} = 'DEFAULT';
+        close STDIN;
+        syscall($number->{unshare}, CLONE_NEWUSER) == 0 or POSIX::_exit(1);
+        syswrite $writer, 'r';
+        close $writer;
+        sleep 3600 while 1;
+    }
+    close $writer;
+    sysread($reader, my $ready, 1) or fail('user namespace');
+    return $pid;
+}
+
+# Never more than what the supervisor itself may have: root of a user namespace cannot raise a limit.
+sub limit {
+    my ($resource, $wanted) = @_;
+    my $now = pack 'QQ', 0, 0;
+    syscall($number->{prlimit64}, 0, $resource, 0, $now) == 0 or fail("limit $resource");
+    my $hard = (unpack 'QQ', $now)[1];
+    my $value = $wanted < $hard ? $wanted : $hard;
+    syscall($number->{prlimit64}, 0, $resource, pack('QQ', $value, $value), 0) == 0 or fail("limit $resource");
+}
+
+sub drop_capabilities {
+    my ($kept) = @_;
+    for my $capability (0 .. CAPABILITIES - 1) {
+        next if $kept >> $capability & 1;
+        syscall($number->{prctl}, PR_CAPBSET_DROP, $capability, 0, 0, 0) == 0 or $! == EINVAL or fail('bounding set');
+    }
+    syscall($number->{prctl}, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    my $header = pack('LL', CAPABILITY_VERSION_3, 0);
+    my ($low, $high) = ($kept & 0xffffffff, $kept >> 32);
+    my $sets = pack('L6', $low, $low, 0, $high, $high, 0);
+    syscall($number->{capset}, $header, $sets) == 0 or fail('capset');
+}
+
+# In the workspace already; never returns.
+sub become_command {
+    my ($request, $filter) = @_;
+    POSIX::setsid();
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_NOFILE, $request->{files_max});
+    limit(RLIMIT_NPROC, $request->{processes_max}) if $request->{processes_max} > 0;
+    # Refused where a single id is mapped; there is no other group to shed then.
+    syscall($number->{setgroups}, 0, 0);
+    syscall($number->{setresgid}, 0, 0, 0) == 0 or fail('setresgid');
+    syscall($number->{setresuid}, 0, 0, 0) == 0 or fail('setresuid');
+    chdir $request->{workdir} or fail("workdir $request->{workdir}");
+    drop_capabilities($request->{capabilities});
+    syscall($number->{prctl}, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 or fail('no_new_privs');
+    my $program = pack('S x6 Q', length($filter) / 8, unpack('Q', pack('P', $filter)));
+    syscall($number->{seccomp}, SECCOMP_SET_MODE_FILTER, 0, $program) == 0 or fail('seccomp');
+    %ENV = ();
+    for (@{ $request->{environment} }) { my ($name, $value) = split /=/, $_, 2; $ENV{$name} = $value }
+    { no warnings 'exec'; exec { $request->{argv}[0] } @{ $request->{argv} } }
+    fail("run $request->{argv}[0]");
+}
+
+# Enters the namespaces and leaves the command behind as a child of the launcher, whose pid goes to $report.
+sub enter_and_clone {
+    my ($request, $report) = @_;
+    syscall($number->{prctl}, PR_SET_DUMPABLE, 0, 0, 0, 0);
+    for my $path (@{ $request->{cgroups} }) {
+        open(my $members, '>', $path) or fail("join $path");
+        syswrite($members, '0') or fail("join $path");
+        close $members;
+    }
+    open(my $filter_file, '<:raw', $request->{filter}) or fail('seccomp filter');
+    read($filter_file, my $filter, 65536);
+    open(STDIN, '<', $request->{stdin}) or fail('stdin');
+    open(STDOUT, '>', $request->{stdout}) or fail('stdout');
+    open(STDERR, '>', $request->{stderr}) or fail('stderr');
+    my @open = map {
+        open(my $handle, '<', "/proc/$request->{pid}/ns/$_->[0]") or fail("namespace $_->[0]");
+        [ $handle, @$_ ]
+    } @namespaces;
+    for (@open) { syscall($number->{setns}, fileno $_->[0], $_->[2]) == 0 or fail("enter $_->[1]") }
+    my $pid = syscall($number->{clone}, CLONE_PARENT | POSIX::SIGCHLD(), 0, 0, 0, 0);
+    $pid >= 0 or fail('clone');
+    if ($pid == 0) {
+        eval { become_command($request, $filter); 1 };
+        syswrite STDERR, "castellan: $@";
+        syswrite $report, "failed $@";
+        POSIX::_exit(127);
+    }
+    syswrite $report, "pid $pid\n";
+    POSIX::_exit(0);
+}
+
+sub parse_enter {
+    my ($pid, $stdin, $stdout, $stderr, $workdir, $capabilities, $processes_max, $files_max, $filter, $cgroups, $argc,
+        @rest) = @_;
+    return {
+        pid => $pid, stdin => $stdin, stdout => $stdout, stderr => $stderr, workdir => $workdir,
+        capabilities => hex $capabilities, processes_max => int $processes_max, files_max => int $files_max,
+        filter => $filter, cgroups => [ split /\n/, $cgroups ], argv => [ splice @rest, 0, $argc ],
+        environment => \@rest,
+    };
+}
+
+sub enter_verb {
+    my ($id, @fields) = @_;
+    my $request = parse_enter(@fields);
+    pipe(my $reader, my $writer) or fail('pipe');
+    my $between = fork() // fail('fork');
+    if ($between == 0) {
+        $SIG{CHLD} = 'DEFAULT';
+        $SIG{PIPE} = 'DEFAULT';
+        eval { enter_and_clone($request, $writer); 1 };
+        syswrite $writer, "failed $@";
+        POSIX::_exit(126);
+    }
+    close $writer;
+    waitpid $between, 0;
+    # Ends at once: what remains of the writer is closed by the command's own exec.
+    my $text = '';
+    while (1) {
+        my $got = sysread $reader, $text, 4096, length $text;
+        next if !defined $got && $! == EINTR;
+        last if !$got;
+    }
+    if ($text =~ /^pid (\d+)$/m) {
+        my $pid = $1;
+        if ($text =~ /^failed (.*)$/m) { waitpid $pid, 0; answer($id, "failed $1"); return }
+        $child{$pid} = $id;
+        answer($id, "pid $pid");
+    }
+    else { answer($id, $text =~ /^failed (.*)/s ? "failed $1" : 'failed no command') }
+}
+
+sub serve {
+    my ($id, $verb, @arguments) = @_;
+    return enter_verb($id, @arguments) if $verb eq 'enter';
+    my $result = eval {
+          $verb eq 'mount'  ? do { mount_verb(@arguments); 'ok' }
+        : $verb eq 'umount' ? do { umount_verb(@arguments); 'ok' }
+        : $verb eq 'fifo'   ? do { fifo_verb(@arguments); 'ok' }
+        : $verb eq 'userns' ? 'pid ' . userns_verb()
+        :                     die "unknown verb\n";
+    };
+    answer($id, defined $result ? $result : "failed $@");
+}
+
+sub reap {
+    while ((my $pid = waitpid -1, WNOHANG) > 0) {
+        my $status = $?;
+        my $id = delete $child{$pid};
+        answer($id, "exit $status") if defined $id;
+    }
+}
+
+my $buffer = '';
+while (1) {
+    my $ready = '';
+    vec($ready, fileno(STDIN), 1) = 1;
+    vec($ready, fileno($wake_reader), 1) = 1;
+    next if select($ready, undef, undef, undef) < 0;
+    if (vec($ready, fileno($wake_reader), 1)) { sysread $wake_reader, my $ignored, 4096; reap() }
+    next if !vec($ready, fileno(STDIN), 1);
+    my $got = sysread STDIN, $buffer, 65536, length $buffer;
+    next if !defined $got && $! == EINTR;
+    last if !$got;
+    while (length $buffer >= 4) {
+        my $length = unpack 'N', $buffer;
+        last if length $buffer < 4 + $length;
+        my $frame = substr $buffer, 4, $length;
+        substr($buffer, 0, 4 + $length) = '';
+        serve(split /\0/, $frame, -1);
+    }
+}

@@ -1,0 +1,115 @@
+import { once } from 'node:events'
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { systemClock } from '../kernel/clock.ts'
+import type { Logger } from '../kernel/logger.ts'
+import { systemRandom } from '../kernel/random.ts'
+import { createControlGroups } from './cgroups.ts'
+import { openEgressDesk } from './egress-desk.ts'
+import { createFifos } from './fifos.ts'
+import { createHandlers } from './handlers.ts'
+import { createImages } from './images/index.ts'
+import { startLauncher } from './launcher.ts'
+import { createNetworkHub } from './network/network-hub.ts'
+import { PROTOCOL_VERSION, SOCKET_NAME } from './protocol.ts'
+import { createRegistry } from './registry.ts'
+import { runCommand } from './run-command.ts'
+import { seccompFilter } from './seccomp/filter.ts'
+import { serveRequests } from './serve-requests.ts'
+import { createStorage } from './storage.ts'
+
+/**
+ * The process that owns the workspaces. It is started by launch.sh, in namespaces of its own, and outlives the server:
+ * when the server comes back it finds everything as it was. Its own end is the end of every process in every workspace.
+ */
+const ROOT = '/mnt/state'
+/** Without a server and without a running workspace there is nothing to stay for. */
+const IDLE_EXIT_MS = 30_000
+const IDLE_CHECK_MS = 5_000
+
+const write = (level: string, message: string, fields?: Record<string, unknown>): void => {
+  process.stderr.write(`${JSON.stringify({ level, message, ...fields })}\n`)
+}
+const logger: Logger = {
+  debug() {},
+  info: (message, fields) => write('info', message, fields),
+  warn: (message, fields) => write('warn', message, fields),
+  error: (message, fields) => write('error', message, fields),
+}
+
+async function main(): Promise<void> {
+  // Root file systems have the modes that they are given; what is ours alone is made with its own mode.
+  process.umask(0o022)
+  const kind = process.env['STORE_KIND'] === 'btrfs' ? 'btrfs' : 'plain'
+  const ids = Number(process.env['CASTELLAN_SUPERVISOR_IDS'])
+  const launcher = startLauncher()
+  rmSync(join(ROOT, 'run'), { recursive: true, force: true })
+  for (const folder of ['run', 'run/fifos']) mkdirSync(join(ROOT, folder), { recursive: true, mode: 0o700 })
+  const filterPath = join(ROOT, 'run/seccomp.bpf')
+  writeFileSync(filterPath, seccompFilter(process.arch === 'arm64' ? 'arm64' : 'x64'))
+  const fifos = await createFifos(join(ROOT, 'run/fifos'), launcher)
+  const storage = await createStorage({ root: ROOT, kind, launcher, run: runCommand, random: systemRandom })
+  const controlGroups = createControlGroups(process.env['CASTELLAN_SUPERVISOR_CGROUPS'] ?? '')
+  const images = createImages({ root: join(ROOT, 'images'), clock: systemClock, random: systemRandom })
+  const network = createNetworkHub({ run: runCommand, runDirectory: ROOT, logger })
+  await network.open()
+  const egress = await openEgressDesk({ caDirectory: join(ROOT, 'authority'), clock: systemClock, logger })
+  const registry = await createRegistry({
+    root: ROOT,
+    launcher,
+    fifos,
+    storage,
+    controlGroups,
+    images,
+    network,
+    egress,
+    ids,
+    seccompFilter: filterPath,
+    hasDiskLimits: kind === 'btrfs',
+    clock: systemClock,
+    random: systemRandom,
+    logger,
+  })
+  const attendants = new Set<string>()
+  const end = (): void => process.exit(0)
+  const handlers = createHandlers({
+    registry,
+    images,
+    network,
+    egress,
+    clock: systemClock,
+    attendants,
+    facts: () => ({
+      protocol: PROTOCOL_VERSION,
+      version: process.env['CASTELLAN_VERSION'] ?? '',
+      store: kind,
+      ids,
+      cgroups: controlGroups.controllers,
+      running: registry.runningCount(),
+    }),
+    shutdown: end,
+  })
+  void launcher.gone.then(() => process.exit(1))
+  const socketPath = join(ROOT, SOCKET_NAME)
+  rmSync(socketPath, { force: true })
+  const server = serveRequests(handlers, logger).listen(socketPath)
+  await once(server, 'listening')
+  chmodSync(socketPath, 0o600)
+  exitWhenIdle(() => attendants.size > 0 || registry.runningCount() > 0, end)
+}
+
+function exitWhenIdle(isNeeded: () => boolean, end: () => void): void {
+  let neededMs = systemClock.monotonicMs()
+  setInterval(() => {
+    if (isNeeded()) neededMs = systemClock.monotonicMs()
+    else if (systemClock.monotonicMs() - neededMs > IDLE_EXIT_MS) end()
+  }, IDLE_CHECK_MS)
+}
+
+process.on('SIGTERM', () => process.exit(0))
+main().catch((error: unknown) => {
+  logger.error('the supervisor cannot start', {
+    error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+  })
+  process.exit(1)
+})

@@ -1,0 +1,53 @@
+import { mustRun, type RunCommand } from '../run-command.ts'
+import { hubAddress, workspaceNetwork } from './addresses.ts'
+import type { Programs } from './programs.ts'
+
+/** As large as slirp4netns takes, because nothing here is a real wire. */
+const MTU = 65_520
+
+/**
+ * The hub's own address is on its loopback device, so that it is there whatever links come and go. A workspace address
+ * that has no link leads nowhere, instead of out.
+ */
+export async function prepareHubDevice(run: RunCommand, { ip }: Programs): Promise<void> {
+  const lines = [
+    'link set dev lo up',
+    `address replace ${hubAddress}/32 dev lo`,
+    `route replace unreachable ${workspaceNetwork}`,
+  ]
+  await mustRun(run, [ip, '-batch', '-'], `${lines.join('\n')}\n`)
+}
+
+/**
+ * A cable from the hub to the namespace of process `pid`, whose end is `eth0`. The workspace's address has no network
+ * around it: every packet goes to the hub. Without addresses of its own making, IPv6 has nothing to go out with.
+ */
+export async function addLink(
+  run: RunCommand,
+  { ip, nsenter }: Programs,
+  link: string,
+  workspace: Readonly<{ pid: number; ip: string }>,
+): Promise<void> {
+  const outside = [
+    `link add name ${link} mtu ${MTU} type veth peer name eth0 mtu ${MTU} netns ${workspace.pid}`,
+    `link set dev ${link} addrgenmode none`,
+    `link set dev ${link} up`,
+    `route replace ${workspace.ip}/32 dev ${link} src ${hubAddress}`,
+  ]
+  const inside = [
+    'link set dev lo up',
+    'link set dev eth0 addrgenmode none',
+    'link set dev eth0 up',
+    `address add ${workspace.ip}/32 dev eth0`,
+    `route add ${hubAddress}/32 dev eth0 scope link`,
+    `route add default via ${hubAddress} dev eth0`,
+  ]
+  await mustRun(run, [ip, '-batch', '-'], `${outside.join('\n')}\n`)
+  const enter = [nsenter, '-t', String(workspace.pid), '-n', '--']
+  await mustRun(run, [...enter, ip, '-batch', '-'], `${inside.join('\n')}\n`)
+}
+
+/** The cable is gone with the workspace's namespace already, if that ended. */
+export async function removeLink(run: RunCommand, { ip }: Programs, link: string): Promise<void> {
+  await run([ip, 'link', 'delete', 'dev', link])
+}

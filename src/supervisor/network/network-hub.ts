@@ -1,0 +1,259 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { AppError } from '../../contract/app-error.ts'
+import type { Capability, NetworkSpec } from '../../domains/workspaces/backend.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import { mustRun, type RunCommand } from '../run-command.ts'
+import { isWorkspaceAddress } from './addresses.ts'
+import { createHostPorts, portTaken } from './host-ports.ts'
+import { addLink, prepareHubDevice, removeLink } from './links.ts'
+import { checkHostAddresses, checkNetworkSpec, needsNetwork } from './policy.ts'
+import { probeForwards, probeInternet, probePolicy } from './probe.ts'
+import { locatePrograms, type Programs } from './programs.ts'
+import { baseRuleset, LINK_PREFIX, type LinkedWorkspace, policyTransaction } from './ruleset.ts'
+import { createUplinkApi } from './uplink-api.ts'
+
+export type NetworkHubDeps = Readonly<{
+  run: RunCommand
+  logger: Logger
+  /** Where slirp4netns has its socket, `slirp.sock`. */
+  runDirectory: string
+}>
+
+export type HubWorkspace = Readonly<{
+  id: string
+  /** A process in the workspace's network namespace. */
+  pid: number
+  ip: string
+}>
+
+export type NetworkCapabilities = Readonly<Record<'network_policy' | 'internet' | 'port_forward', Capability>>
+
+/**
+ * The network between workspaces, to the host and to the internet. It lives in the network namespace that this process
+ * is in, and is gone with it. A workspace can do only what its policy says at this moment:
+ *
+ * - `allowInternet`: public addresses, and names through the hub. Never the host or a private network.
+ * - `allowedDomains`, when not empty: the proxy in the hub and nothing else outside.
+ * - `allowInterVm`: everything with the other workspaces that allow it too.
+ * - `allowedPorts`: TCP from workspaces with `allowInterVm`, though this one may not have it. A workspace that may talk
+ *   to nobody is not let out by the openness of another.
+ * - `peers`: everything with a workspace that lists this one as well. One side is not enough: an address may have passed
+ *   to a stranger.
+ * - `forwards`: from the host's loopback address only.
+ *
+ * What a change forbids is cut, open connections too. Changes are made one after the other, each as a whole.
+ */
+export type NetworkHub = Readonly<{
+  /** Makes the hub in this process's network namespace. If that fails, `probe` says why, and what needs no network works. */
+  open(): Promise<void>
+  /** Makes known a workspace that has started, which gets a link when its policy first needs one. Again, it updates. */
+  attach(workspace: HubWorkspace, spec: NetworkSpec): Promise<void>
+  /** Answers false when there is no such workspace. On an error everything is as before. */
+  update(id: string, spec: NetworkSpec): Promise<boolean>
+  detach(id: string): Promise<void>
+  /** The host's own addresses, which nobody may reach, public or not. */
+  setHostAddresses(addresses: readonly string[]): Promise<void>
+  /** Whether the host port can be listened on now; without one, a port that can. */
+  reserveHostPort(wanted: number | undefined): Promise<number | undefined>
+  /** Whether slirp4netns answers, or begins to within this time. It is started after the namespace it serves. */
+  waitForUplink(timeoutMs: number): Promise<boolean>
+  /** Listens again on every port of every forward, after slirp4netns was started anew. */
+  restoreForwards(): Promise<void>
+  /** What was tried and seen to work, in this namespace, now. */
+  probe(): Promise<NetworkCapabilities>
+}>
+
+const UPLINK_SOCKET_NAME = 'slirp.sock'
+const UPLINK_POLL_MS = 20
+
+type Member = Readonly<{ workspace: HubWorkspace; spec: NetworkSpec; link: string | undefined }>
+
+export function createNetworkHub({ run, logger, runDirectory }: NetworkHubDeps): NetworkHub {
+  const uplink = createUplinkApi(join(runDirectory, UPLINK_SOCKET_NAME))
+  const hostPorts = createHostPorts(uplink)
+  const numberOf = createNumbers()
+  const inOrder = createQueue()
+  let members: ReadonlyMap<string, Member> = new Map()
+  let hostAddresses: readonly string[] = []
+  let programs: Programs | undefined
+  let problem = 'the hub is not open.'
+  let links = 0
+
+  function opened(): Programs {
+    if (programs !== undefined) return programs
+    throw new AppError('ERR_CAPABILITY_MISSING', `Workspaces have no network here: ${problem}`)
+  }
+
+  /** The rules for these members, in one transaction. */
+  async function enforce(next: ReadonlyMap<string, Member>, addresses: readonly string[]): Promise<void> {
+    await mustRun(run, [opened().nft, '-f', '-'], policyTransaction(linked(next), addresses, numberOf))
+  }
+
+  /** Ports first, because only they can be refused; then the rules; what is no longer wanted goes last. */
+  async function change(id: string, member: Member): Promise<void> {
+    refuseTakenPorts(members, id, member.spec)
+    const before = members.get(id)
+    const next = new Map(members).set(id, member)
+    const had = new Set(before === undefined ? [] : portsOf([before]))
+    const added = portsOf([member]).filter((port) => !had.has(port))
+    await hostPorts.add(added)
+    try {
+      if (member.link !== undefined) await enforce(next, hostAddresses)
+    } catch (error) {
+      if (added.length > 0) await closeUnusedPorts()
+      throw error
+    }
+    members = next
+    if (had.size > 0) await closeUnusedPorts()
+  }
+
+  /** Nothing is reached through a port that is left open, and a policy must take effect though slirp4netns is gone. */
+  async function closeUnusedPorts(): Promise<void> {
+    await hostPorts.keepOnly(portsOf(members.values())).catch((error: unknown) => {
+      logger.warn('Host ports that lead nowhere could not be closed', { error: String(error) })
+    })
+  }
+
+  async function place(workspace: HubWorkspace, spec: NetworkSpec, link: string | undefined): Promise<void> {
+    if (link !== undefined || !needsNetwork(spec)) return change(workspace.id, { workspace, spec, link })
+    const tools = opened()
+    const name = `${LINK_PREFIX}${++links}`
+    try {
+      await addLink(run, tools, name, workspace)
+      await change(workspace.id, { workspace, spec, link: name })
+    } catch (error) {
+      await removeLink(run, tools, name)
+      throw error
+    }
+  }
+
+  async function drop(id: string): Promise<void> {
+    const member = members.get(id)
+    if (member === undefined) return
+    const next = new Map(members)
+    next.delete(id)
+    if (member.link !== undefined) {
+      await enforce(next, hostAddresses)
+      await removeLink(run, opened(), member.link)
+    }
+    members = next
+    if (member.spec.forwards.length > 0) await closeUnusedPorts()
+  }
+
+  return {
+    open: () =>
+      inOrder(async () => {
+        try {
+          const found = locatePrograms()
+          await setKernelSwitches()
+          await prepareHubDevice(run, found)
+          await mustRun(run, [found.nft, '-f', '-'], baseRuleset)
+          programs = found
+        } catch (error) {
+          problem = error instanceof Error ? error.message : String(error)
+          logger.warn('Workspaces have no network', { problem })
+        }
+      }),
+    attach: (workspace, spec) =>
+      inOrder(async () => {
+        checkWorkspace(workspace)
+        checkNetworkSpec(spec)
+        const known = members.get(workspace.id)
+        const isSame = known?.workspace.pid === workspace.pid && known.workspace.ip === workspace.ip
+        if (!isSame) await drop(workspace.id)
+        await place(workspace, spec, isSame ? known.link : undefined)
+      }),
+    update: (id, spec) =>
+      inOrder(async () => {
+        checkNetworkSpec(spec)
+        const member = members.get(id)
+        if (member === undefined) return false
+        await place(member.workspace, spec, member.link)
+        return true
+      }),
+    detach: (id) => inOrder(() => drop(id)),
+    setHostAddresses: (addresses) =>
+      inOrder(async () => {
+        checkHostAddresses(addresses)
+        if (programs !== undefined) await enforce(members, addresses)
+        hostAddresses = addresses
+      }),
+    reserveHostPort: (wanted) => inOrder(() => hostPorts.find(wanted, new Set(portsOf(members.values())))),
+    async waitForUplink(timeoutMs) {
+      const answers = (): Promise<boolean> =>
+        uplink.list().then(
+          () => true,
+          () => false,
+        )
+      for (let waitedMs = 0; waitedMs < timeoutMs; waitedMs += UPLINK_POLL_MS) {
+        if (await answers()) return true
+        await setTimeout(UPLINK_POLL_MS)
+      }
+      return answers()
+    },
+    restoreForwards: () => inOrder(() => hostPorts.add(portsOf(members.values()))),
+    probe: () =>
+      inOrder(async () => ({
+        network_policy:
+          programs === undefined ? { enforced: false, reason: problem } : await probePolicy(run, programs),
+        internet: await probeInternet(uplink),
+        port_forward: await probeForwards(uplink, hostPorts, new Set(portsOf(members.values()))),
+      })),
+  }
+}
+
+function linked(members: ReadonlyMap<string, Member>): LinkedWorkspace[] {
+  return [...members.values()].flatMap(({ workspace, spec, link }) =>
+    link === undefined ? [] : [{ link, ip: workspace.ip, spec }],
+  )
+}
+
+function portsOf(members: Iterable<Member>): number[] {
+  return [...members].flatMap(({ spec }) => spec.forwards.map((forward) => forward.hostPort))
+}
+
+function refuseTakenPorts(members: ReadonlyMap<string, Member>, id: string, spec: NetworkSpec): void {
+  const taken = new Set(portsOf([...members.values()].filter(({ workspace }) => workspace.id !== id)))
+  const collision = spec.forwards.find((forward) => taken.has(forward.hostPort))
+  if (collision !== undefined) throw portTaken(collision.hostPort)
+}
+
+function checkWorkspace({ pid, ip }: HubWorkspace): void {
+  if (!Number.isInteger(pid) || pid < 1 || !isWorkspaceAddress(ip)) {
+    throw new AppError('ERR_INVALID_INPUT', 'A workspace needs a process and an address of the network of workspaces.')
+  }
+}
+
+/** These belong to the namespace, not to the host. */
+async function setKernelSwitches(): Promise<void> {
+  await writeFile('/proc/sys/net/ipv4/ip_forward', '1')
+  await writeFile('/proc/sys/net/ipv4/conf/all/rp_filter', '1')
+  for (const scope of ['all', 'default']) {
+    await writeFile(`/proc/sys/net/ipv6/conf/${scope}/disable_ipv6`, '1').catch((error: NodeJS.ErrnoException) => {
+      // A kernel without IPv6 has nothing to close.
+      if (error.code !== 'ENOENT') throw error
+    })
+  }
+}
+
+/** The same number for the same key each time, never 0. */
+function createNumbers(): (key: string) => number {
+  const numbers = new Map<string, number>()
+  return (key) => {
+    const number = numbers.get(key) ?? numbers.size + 1
+    numbers.set(key, number)
+    return number
+  }
+}
+
+/** Each task begins when the one before has ended, well or badly. */
+function createQueue(): <Result>(task: () => Promise<Result>) => Promise<Result> {
+  let last: Promise<unknown> = Promise.resolve()
+  return (task) => {
+    const result = last.then(task)
+    last = result.catch(() => {})
+    return result
+  }
+}

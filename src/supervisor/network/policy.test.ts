@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest'
+import { closedSpec } from '../../../test/support/network-bench.ts'
+import { checkHostAddresses, checkNetworkSpec, needsNetwork, resolverText } from './policy.ts'
+
+describe('what a network policy comes to', () => {
+  it('needs a link for any wish, and none without', () => {
+    expect(needsNetwork(closedSpec)).toBe(false)
+    for (const wish of [
+      { allowInternet: true },
+      { allowInterVm: true },
+      { allowedPorts: [80] },
+      { allowedDomains: ['example.org'] },
+      { forwards: [{ hostPort: 8080, guestPort: 80 }] },
+      { peers: ['10.99.0.2'] },
+    ]) {
+      expect(needsNetwork({ ...closedSpec, ...wish }), JSON.stringify(wish)).toBe(true)
+    }
+  })
+
+  it('names a resolver to those that go out directly', () => {
+    expect(resolverText({ ...closedSpec, allowInternet: true })).toContain('nameserver 10.99.0.1\n')
+    expect(resolverText({ ...closedSpec, allowInternet: true, allowedDomains: ['example.org'] })).toBe('')
+    expect(resolverText({ ...closedSpec, allowInterVm: true })).toBe('')
+  })
+
+  it('refuses what could not become a rule', () => {
+    const forwards = [
+      { hostPort: 8080, guestPort: 80 },
+      { hostPort: 8080, guestPort: 81 },
+    ]
+    for (const wrong of [{ allowedPorts: [65_536] }, { peers: ['10.99.0.2 accept'] }, { forwards }]) {
+      expect(() => checkNetworkSpec({ ...closedSpec, ...wrong })).toThrow(
+        expect.objectContaining({ code: 'ERR_INVALID_INPUT' }),
+      )
+    }
+    expect(() => checkHostAddresses(['fd00::2'])).toThrow('not IPv4')
+    checkHostAddresses(['192.0.2.2'])
+  })
+})

@@ -1,0 +1,53 @@
+import { isIPv4 } from 'node:net'
+import { AppError } from '../../contract/app-error.ts'
+import type { NetworkSpec, PortForward } from '../../domains/workspaces/backend.ts'
+import { hubAddress, isWorkspaceAddress } from './addresses.ts'
+
+/** A workspace that has nothing open needs no link: its namespace has `lo` and no way anywhere. */
+export function needsNetwork(spec: NetworkSpec): boolean {
+  return (
+    spec.allowInternet ||
+    spec.allowInterVm ||
+    spec.allowedPorts.length > 0 ||
+    spec.allowedDomains.length > 0 ||
+    spec.forwards.length > 0 ||
+    spec.peers.length > 0
+  )
+}
+
+/** A list of domains closes the direct way out, whatever `allowInternet` says: the proxy is the only one. */
+export function hasDirectInternet(spec: NetworkSpec): boolean {
+  return spec.allowInternet && spec.allowedDomains.length === 0
+}
+
+/** The workspace's `/etc/resolv.conf`. Behind the proxy, and without internet, nothing resolves: the proxy does. */
+export function resolverText(spec: NetworkSpec): string {
+  return hasDirectInternet(spec) ? `nameserver ${hubAddress}\noptions timeout:2 attempts:2\n` : ''
+}
+
+const isPort = (port: number): boolean => Number.isInteger(port) && port >= 1 && port <= 65_535
+
+/** Everything that becomes part of a rule is checked here, whoever checked it before. */
+export function checkNetworkSpec(spec: NetworkSpec): void {
+  const ports = [...spec.allowedPorts, ...spec.forwards.flatMap((forward) => [forward.hostPort, forward.guestPort])]
+  if (!ports.every(isPort)) {
+    throw new AppError('ERR_INVALID_INPUT', 'A port of the network policy is not a whole number from 1 to 65535.')
+  }
+  if (!spec.peers.every(isWorkspaceAddress)) {
+    throw new AppError('ERR_INVALID_INPUT', 'A peer of the network policy is not the address of a workspace.')
+  }
+  if (new Set(spec.forwards.map((forward) => forward.hostPort)).size !== spec.forwards.length) {
+    throw new AppError('ERR_INVALID_INPUT', 'Two forwards have the same host port. Give each its own.')
+  }
+}
+
+export function checkHostAddresses(addresses: readonly string[]): void {
+  if (!addresses.every((address) => isIPv4(address))) {
+    throw new AppError(
+      'ERR_INVALID_INPUT',
+      "An address of the host is not IPv4; leave the others out, they can't be reached.",
+    )
+  }
+}
+
+export const forwardKey = (ip: string, forward: PortForward): string => `${forward.hostPort}:${ip}:${forward.guestPort}`

@@ -1,0 +1,155 @@
+import type { NetworkSpec } from '../../domains/workspaces/backend.ts'
+import {
+  closedRanges,
+  hubAddress,
+  proxyPort,
+  uplinkAddress,
+  uplinkDevice,
+  uplinkNetwork,
+  uplinkResolver,
+  workspaceNetwork,
+} from './addresses.ts'
+import { forwardKey, hasDirectInternet } from './policy.ts'
+
+/** A workspace with a link: the name of the hub's end, and what the policy says of it. */
+export type LinkedWorkspace = Readonly<{ link: string; ip: string; spec: NetworkSpec }>
+
+const TABLE = 'inet castellan'
+/** The hub's ends of all links begin so; nothing else in the hub's namespace may. */
+export const LINK_PREFIX = 'ws'
+
+/**
+ * The rules, which never change; policies are the elements of their sets. Every packet is judged by what is allowed at
+ * that moment: no rule lets a connection pass because it was allowed once, so that a change cuts it. What is refused is
+ * answered with a reset or an ICMP error, so that programs fail at once instead of waiting.
+ *
+ * Links are routed, not bridged: a workspace shares no Ethernet with another, and all its packets come through here.
+ */
+export const baseRuleset = `
+table ${TABLE}
+delete table ${TABLE}
+table ${TABLE} {
+  set links { type ifname . ipv4_addr; }
+  set internet { type ipv4_addr; }
+  set proxied { type ipv4_addr; }
+  set talking { type ipv4_addr; }
+  set open_ports { type ipv4_addr . inet_service; }
+  set peers { type ipv4_addr . ipv4_addr; }
+  set host_addresses { type ipv4_addr; }
+  set closed { type ipv4_addr; flags interval; elements = { ${closedRanges.join(', ')} } }
+  map forward_targets { type inet_service : ipv4_addr . inet_service; }
+  map forward_marks { type inet_service : mark; }
+  set live_forwards { type mark; }
+
+  chain check_source {
+    type filter hook prerouting priority raw; policy accept;
+    meta nfproto ipv6 iifname != "lo" drop
+    iifname "${LINK_PREFIX}*" iifname . ip saddr != @links drop
+    iifname "${uplinkDevice}" ip saddr ${workspaceNetwork} drop
+  }
+  chain mark_forwards {
+    type filter hook prerouting priority mangle; policy accept;
+    iifname "${uplinkDevice}" ip daddr ${uplinkAddress} ct state new ct mark set tcp dport map @forward_marks
+  }
+  chain redirect_in {
+    type nat hook prerouting priority dstnat; policy accept;
+    iifname "${uplinkDevice}" ip daddr ${uplinkAddress} dnat ip to tcp dport map @forward_targets
+    ip saddr @internet ip daddr ${hubAddress} meta l4proto { tcp, udp } th dport 53 dnat ip to ${uplinkResolver}
+  }
+  chain leave_as_hub {
+    type nat hook postrouting priority srcnat; policy accept;
+    oifname "${uplinkDevice}" ip saddr ${workspaceNetwork} masquerade
+  }
+
+  chain refuse {
+    meta l4proto tcp reject with tcp reset
+    reject with icmpx admin-prohibited
+  }
+  chain forward {
+    type filter hook forward priority filter; policy drop;
+    meta nfproto ipv6 drop
+    ct state invalid drop
+    ct state related icmp type { destination-unreachable, time-exceeded, parameter-problem } accept
+    iifname "${LINK_PREFIX}*" oifname "${LINK_PREFIX}*" jump between
+    iifname "${LINK_PREFIX}*" oifname "${uplinkDevice}" jump outward
+    iifname "${uplinkDevice}" oifname "${LINK_PREFIX}*" jump inward
+    jump refuse
+  }
+  chain between {
+    ip saddr @talking ip daddr @talking accept
+    ip saddr . ip daddr @peers ip daddr . ip saddr @peers accept
+    ct direction original ip saddr @talking ip daddr . tcp dport @open_ports accept
+    ct direction reply ip daddr @talking ip saddr . tcp sport @open_ports accept
+  }
+  chain outward {
+    ct direction reply ct mark @live_forwards accept
+    ct direction reply jump refuse
+    ip saddr @internet ip daddr ${uplinkResolver} meta l4proto { tcp, udp } th dport 53 accept
+    ip saddr @internet ip daddr != @closed ip daddr != @host_addresses meta l4proto { tcp, udp, icmp } accept
+  }
+  chain inward {
+    ct direction original ct status dnat ct mark @live_forwards accept
+    ct direction original jump refuse
+    ip daddr @internet ip saddr ${uplinkResolver} meta l4proto { tcp, udp } th sport 53 accept
+    ip daddr @internet ip saddr != @closed ip saddr != @host_addresses accept
+  }
+  chain input {
+    type filter hook input priority filter; policy drop;
+    iifname "lo" accept
+    meta nfproto ipv6 drop
+    iifname "${LINK_PREFIX}*" ip saddr @proxied ip daddr ${hubAddress} tcp dport ${proxyPort} accept
+    ct direction reply ct state established,related accept
+    ct state related icmp type { destination-unreachable, time-exceeded, parameter-problem } accept
+    jump refuse
+  }
+  chain output {
+    type filter hook output priority filter; policy accept;
+    meta nfproto ipv6 oifname != "lo" drop
+    oifname "${uplinkDevice}" ip daddr ${uplinkNetwork} accept
+    oifname "${uplinkDevice}" ct state new ip daddr @closed jump refuse
+    oifname "${uplinkDevice}" ct state new ip daddr @host_addresses jump refuse
+  }
+}
+`
+
+/**
+ * All policies at once, as one transaction: every element is taken out and the present ones put in, which no packet
+ * sees half done. `numberOf` gives each forward the mark that its connections bear.
+ */
+export function policyTransaction(
+  workspaces: readonly LinkedWorkspace[],
+  hostAddresses: readonly string[],
+  numberOf: (key: string) => number,
+): string {
+  const sets: Record<string, Set<string>> = {
+    links: new Set(workspaces.map(({ link, ip }) => `"${link}" . ${ip}`)),
+    internet: ipsWhere(workspaces, hasDirectInternet),
+    proxied: ipsWhere(workspaces, (spec) => spec.allowedDomains.length > 0),
+    talking: ipsWhere(workspaces, (spec) => spec.allowInterVm),
+    open_ports: new Set(workspaces.flatMap(({ ip, spec }) => spec.allowedPorts.map((port) => `${ip} . ${port}`))),
+    peers: new Set(workspaces.flatMap(({ ip, spec }) => spec.peers.map((peer) => `${ip} . ${peer}`))),
+    host_addresses: new Set(hostAddresses),
+  }
+  const maps: Record<string, Set<string>> = { forward_targets: new Set(), forward_marks: new Set() }
+  sets['live_forwards'] = new Set()
+  for (const { ip, spec } of workspaces) {
+    for (const forward of spec.forwards) {
+      const number = numberOf(forwardKey(ip, forward))
+      maps['forward_targets']!.add(`${forward.hostPort} : ${ip} . ${forward.guestPort}`)
+      maps['forward_marks']!.add(`${forward.hostPort} : ${number}`)
+      sets['live_forwards'].add(String(number))
+    }
+  }
+  return [...linesFor('set', sets), ...linesFor('map', maps), ''].join('\n')
+}
+
+function ipsWhere(workspaces: readonly LinkedWorkspace[], holds: (spec: NetworkSpec) => boolean): Set<string> {
+  return new Set(workspaces.filter(({ spec }) => holds(spec)).map(({ ip }) => ip))
+}
+
+function linesFor(kind: 'set' | 'map', all: Readonly<Record<string, Set<string>>>): string[] {
+  return Object.entries(all).flatMap(([name, elements]) => [
+    `flush ${kind} ${TABLE} ${name}`,
+    ...(elements.size === 0 ? [] : [`add element ${TABLE} ${name} { ${[...elements].join(', ')} }`]),
+  ])
+}

@@ -1,0 +1,178 @@
+import { createSocket } from 'node:dgram'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  addHostAddress,
+  closedSpec,
+  dial,
+  dialOpen,
+  type NetworkBench,
+  openNetworkBench,
+  privileges,
+  say,
+  type Workspace,
+} from '../../../test/support/network-bench.ts'
+import type { NetworkSpec } from '../../domains/workspaces/backend.ts'
+import type { NetworkCapabilities } from './network-hub.ts'
+
+/** This must be run by root: nobody else can give the machine addresses that stand for the internet. */
+describe.each(privileges)('the way out of the hub as %s', (privilege) => {
+  const somewhere = privilege === 'root' ? '203.0.113.7' : '203.0.113.8'
+  const ownAddress = privilege === 'root' ? '203.0.113.17' : '203.0.113.18'
+  const privateAddress = privilege === 'root' ? '192.168.213.7' : '192.168.213.8'
+  const closers: (() => void)[] = []
+  const servers: Server[] = []
+  let bench: NetworkBench
+  let one: Workspace
+  let port = 0
+  let number = 1
+  const start = (spec?: Partial<NetworkSpec>): Promise<Workspace> => bench.start(`10.99.1.${++number}`, spec)
+  const set = ({ id }: Workspace, spec: Partial<NetworkSpec>): Promise<boolean> =>
+    bench.hub.ask('update', id, { ...closedSpec, ...spec })
+
+  beforeAll(async () => {
+    for (const address of [somewhere, ownAddress, privateAddress]) closers.push(addHostAddress(address))
+    port = await listenOnHost(servers, '0.0.0.0', 0, 'host')
+    bench = await openNetworkBench(privilege)
+    await bench.startUplink(somewhere)
+    await bench.hub.ask('setHostAddresses', [ownAddress])
+    one = await start()
+  })
+  afterAll(async () => {
+    await bench.close()
+    for (const server of servers) server.close()
+    for (const close of closers) close()
+  })
+
+  it('is seen to work', async () => {
+    const capabilities = await bench.hub.ask<NetworkCapabilities>('probe')
+    for (const capability of Object.values(capabilities)) expect(capability).toMatchObject({ enforced: true })
+  })
+
+  it('leads to public addresses while the policy says so, and cuts what is open when it no longer does', async () => {
+    expect(await dial(one, somewhere, port)).toHaveProperty('refused')
+    await set(one, { allowInternet: true })
+    const socket = await dialOpen(one, somewhere, port)
+    expect(await say(one, socket, 'hello')).toBe('host:hello')
+    await set(one, { allowInterVm: true })
+    expect(await say(one, socket, 'hello')).toBe('ECONNRESET')
+    expect(await dial(one, somewhere, port)).toEqual({ refused: 'ECONNREFUSED' })
+  })
+
+  it('never leads to the host, private networks or metadata', async () => {
+    await set(one, { allowInternet: true, allowInterVm: true })
+    await dialOpen(one, somewhere, port)
+    const closed = [ownAddress, '10.0.2.2', '10.0.2.100', '10.99.0.1', '10.99.0.250', '169.254.169.254', privateAddress]
+    for (const address of [...closed, '172.16.0.1', '100.64.0.1', '10.1.2.3', '224.0.0.1', '255.255.255.255']) {
+      expect(await dial(one, address, port), address).toHaveProperty('refused')
+    }
+    // The hub's own side, where the proxy is, has no way there either.
+    await expect(bench.hub.ask('dial', ownAddress, port)).resolves.toBe('ECONNREFUSED')
+    await expect(bench.hub.ask('dial', privateAddress, port)).resolves.toBe('ECONNREFUSED')
+    await expect(bench.hub.ask('dial', somewhere, port)).resolves.toBe('connected')
+  })
+
+  it('closes an address that turns out to be the host’s', async () => {
+    await set(one, { allowInternet: true })
+    const socket = await dialOpen(one, somewhere, port)
+    await bench.hub.ask('setHostAddresses', [ownAddress, somewhere])
+    expect(await say(one, socket, 'hello')).toBe('ECONNRESET')
+    await bench.hub.ask('setHostAddresses', [ownAddress])
+    await dialOpen(one, somewhere, port)
+  })
+
+  it('resolves names for those with internet only', async () => {
+    const nameServer = createSocket('udp4')
+    nameServer.on('message', (message, from) =>
+      nameServer.send(`answer to ${String(message)}`, from.port, from.address),
+    )
+    await new Promise<void>((resolve) => nameServer.bind(53, somewhere, resolve))
+    await set(one, { allowInternet: true })
+    expect(await one.inside.ask('datagramAsk', '10.99.0.1', 53, 'a question')).toBe('answer to a question')
+    await set(one, { allowInternet: true, allowedDomains: ['example.org'] })
+    expect(await one.inside.ask('datagramAsk', '10.99.0.1', 53, 'a question')).toBe('EHOSTUNREACH')
+    nameServer.close()
+  })
+
+  it('forwards from the host’s loopback address, over changes of the policy, until it is taken away', async () => {
+    await one.inside.ask('listen', 80, 'one')
+    const hostPort = await bench.hub.ask<number>('reserveHostPort', null)
+    const forwards = [{ hostPort, guestPort: 80 }]
+    await set(one, { forwards })
+    const connection = await dialFromHost(hostPort)
+    expect(await exchange(connection, 'hello')).toBe('one:hello')
+    await set(one, { forwards, allowInternet: true })
+    expect(await exchange(connection, 'hello')).toBe('one:hello')
+    await bench.hub.ask('attach', { id: one.id, ip: one.ip, pid: one.inside.pid }, { ...closedSpec, forwards })
+    expect(await exchange(connection, 'hello')).toBe('one:hello')
+    const other = await start({ allowInterVm: true })
+    expect(await dial(other, one.ip, 80)).toHaveProperty('refused')
+    await set(one, { allowInternet: true })
+    expect(await exchange(connection, 'hello')).toBe('closed')
+    expect(await dialFromHost(hostPort).catch((error: NodeJS.ErrnoException) => error.code)).toBe('ECONNREFUSED')
+  })
+
+  it('refuses a host port that another workspace or program has, and keeps what was', async () => {
+    const mine = await bench.hub.ask<number>('reserveHostPort', null)
+    const next = await bench.hub.ask<number>('reserveHostPort', null)
+    expect(next).not.toBe(mine)
+    await one.inside.ask('listen', 81, 'one')
+    await set(one, { forwards: [{ hostPort: mine, guestPort: 81 }] })
+    const other = await start()
+    const refused = { code: 'ERR_ALREADY_EXISTS', message: expect.stringContaining('host_port') }
+    await expect(set(other, { forwards: [{ hostPort: mine, guestPort: 80 }] })).rejects.toMatchObject(refused)
+    const both = [
+      { hostPort: next, guestPort: 80 },
+      { hostPort: port, guestPort: 80 },
+    ]
+    await expect(set(other, { forwards: both })).rejects.toMatchObject(refused)
+    expect(await bench.hub.ask('reserveHostPort', next)).toBe(next)
+    expect(await bench.hub.ask('reserveHostPort', mine)).toBeNull()
+    expect(await bench.hub.ask('reserveHostPort', port)).toBeNull()
+    expect(await exchange(await dialFromHost(mine), 'hello')).toBe('one:hello')
+    await bench.hub.ask('detach', one.id)
+    expect(await bench.hub.ask('reserveHostPort', mine)).toBe(mine)
+    await bench.hub.ask('attach', { id: one.id, ip: one.ip, pid: one.inside.pid }, closedSpec)
+  })
+
+  it('closes a policy though slirp4netns is gone, and listens again when it is back', async () => {
+    const target = await start()
+    await target.inside.ask('listen', 80, 'target')
+    const hostPort = await bench.hub.ask<number>('reserveHostPort', null)
+    const forwards = [{ hostPort, guestPort: 80 }]
+    await set(target, { forwards, allowInternet: true })
+    await bench.stopUplink()
+    expect(await set(target, { forwards })).toBe(true)
+    await bench.startUplink(somewhere)
+    await bench.hub.ask('restoreForwards')
+    expect(await exchange(await dialFromHost(hostPort), 'hello')).toBe('target:hello')
+    expect(await dial(target, somewhere, port)).toHaveProperty('refused')
+  })
+})
+
+function listenOnHost(servers: Server[], host: string, port: number, name: string): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer((socket) => {
+      socket.on('data', (data) => socket.write(`${name}:${String(data)}`))
+      socket.on('error', () => {})
+    })
+    servers.push(server)
+    server.listen(port, host, () => resolve((server.address() as { port: number }).port))
+  })
+}
+
+function dialFromHost(port: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: '127.0.0.1', port })
+    socket.on('connect', () => resolve(socket))
+    socket.on('error', reject)
+  })
+}
+
+function exchange(socket: Socket, text: string): Promise<string> {
+  return new Promise((resolve) => {
+    socket.once('data', (data) => resolve(String(data)))
+    socket.once('close', () => resolve('closed'))
+    socket.write(text)
+  })
+}

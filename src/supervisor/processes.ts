@@ -1,0 +1,81 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+
+export type ProcessEntry = Readonly<{ pid: number; parent: number; session: number; state: string }>
+
+/** Every process the supervisor can see, which is everything in all workspaces. */
+export function listProcesses(): ProcessEntry[] {
+  const found: ProcessEntry[] = []
+  for (const name of readdirSync('/proc')) {
+    const pid = Number(name)
+    if (!Number.isInteger(pid)) continue
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+      // The command's name is in parentheses and may hold anything, parentheses too.
+      const [state, parent, , session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+      found.push({ pid, parent: Number(parent), session: Number(session), state: state! })
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+  return found
+}
+
+/** The processes in the pid namespace whose first process is `initPid`, without that one. */
+export function processesOf(initPid: number): ProcessEntry[] {
+  const namespace = pidNamespaceOf(initPid)
+  if (namespace === undefined) return []
+  return listProcesses().filter((entry) => entry.pid !== initPid && pidNamespaceOf(entry.pid) === namespace)
+}
+
+/** A command's session, and what descends from it even after it made a session of its own. */
+export function familyOf(leader: number): ProcessEntry[] {
+  const all = listProcesses()
+  const family = new Map(all.filter((entry) => entry.session === leader || entry.pid === leader).map((e) => [e.pid, e]))
+  for (let grown = true; grown; ) {
+    grown = false
+    for (const entry of all) {
+      if (family.has(entry.pid) || !family.has(entry.parent)) continue
+      family.set(entry.pid, entry)
+      grown = true
+    }
+  }
+  return [...family.values()]
+}
+
+/** Signals a whole family, again while it grows. */
+export function signalFamily(leader: number, signal: number): void {
+  const done = new Set<number>()
+  for (let round = 0; round < 10; round++) {
+    const fresh = familyOf(leader).filter((entry) => entry.state !== 'Z' && !done.has(entry.pid))
+    if (fresh.length === 0) return
+    for (const { pid } of fresh) {
+      done.add(pid)
+      signalProcess(pid, signal)
+    }
+    if (signal !== 9) return
+  }
+}
+
+export function signalProcess(pid: number, signal: number): void {
+  try {
+    process.kill(pid, signal)
+  } catch {
+    // It ended meanwhile.
+  }
+}
+
+export function commandLineOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
+  } catch {
+    return ''
+  }
+}
+
+function pidNamespaceOf(pid: number): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/pid`)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,185 @@
+import type { Duplex } from 'node:stream'
+import type { ErrorCode } from '../contract/error-codes.ts'
+import type {
+  BackendInventory,
+  FileInfo,
+  ImageInfo,
+  JobCursor,
+  JobRequest,
+  JobSummary,
+  NetworkSpec,
+  WorkspaceSpec,
+  WorkspaceUsage,
+} from '../domains/workspaces/backend.ts'
+import type { EgressCredential } from './egress/egress-policy.ts'
+import type { NetworkCapabilities } from './network/network-hub.ts'
+
+/**
+ * How the server talks to the supervisor: one connection for each request. The client sends one line of JSON, then, for
+ * what takes content, chunks: a 32-bit length, that many bytes; the length 0 ends the content. The supervisor answers with
+ * frames: a type byte, a 32-bit length, a payload. The last frame is a result or an error. A connection that ends before
+ * that cancels the request, and content that breaks off is never taken for the whole.
+ */
+export const PROTOCOL_VERSION = 1
+export const SOCKET_NAME = 'supervisor.sock'
+export const requestLineBytesMax = 8 * 1024 * 1024
+const FRAME_HEADER_BYTES = 5
+const CHUNK_HEADER_BYTES = 4
+
+export type FrameType = 'result' | 'error' | 'stdout' | 'stderr' | 'data'
+const frameBytes: Record<FrameType, number> = { result: 0x72, error: 0x65, stdout: 0x31, stderr: 0x32, data: 0x64 }
+const frameTypes = new Map(Object.entries(frameBytes).map(([type, byte]) => [byte, type as FrameType]))
+
+export type WireExec = Readonly<{
+  id: string
+  argv: readonly string[]
+  workdir: string
+  env: Readonly<Record<string, string>>
+  timeoutMs: number
+  outputBytesMax: number
+  /** Whether the content of the request is the command's standard input. */
+  hasStdin: boolean
+  /** Whether output is sent while it comes; the kept output is in the result in any case. */
+  streams: boolean
+}>
+/** Bytes are in base64, because a result is JSON. */
+export type WireKept = Readonly<{ head: string; tail: string; totalBytes: number; omittedBytes: number }>
+export type WireExecResult = Readonly<{
+  exitCode: number | null
+  signal: string | null
+  stdout: WireKept
+  stderr: WireKept
+  durationMs: number
+  ended: 'exit' | 'timeout' | 'cancelled'
+}>
+export type SupervisorFacts = Readonly<{
+  protocol: number
+  version: string
+  store: 'btrfs' | 'plain'
+  /** How many user ids a workspace can have. */
+  ids: number
+  cgroups: readonly string[]
+  running: number
+}>
+
+/** Every request there is, with what it takes and gives. */
+export type Operations = {
+  hello: { takes: Readonly<{ bootId: string }>; gives: SupervisorFacts }
+  /** Stays open for as long as the server lives; this is how the supervisor knows who is there. */
+  attend: { takes: Readonly<{ bootId: string }>; gives: Record<string, never> }
+  attendants: { takes: Record<string, never>; gives: readonly string[] }
+  create: { takes: Omit<WorkspaceSpec, 'ip'>; gives: Readonly<{ ip: string; storage: string }> }
+  start: { takes: WorkspaceSpec; gives: Record<string, never> }
+  stop: { takes: Readonly<{ id: string; graceMs: number }>; gives: Record<string, never> }
+  destroy: { takes: Readonly<{ id: string }>; gives: Record<string, never> }
+  inventory: { takes: Record<string, never>; gives: BackendInventory }
+  exec: { takes: WireExec; gives: WireExecResult }
+  jobStart: { takes: Readonly<{ id: string; job: JobRequest }>; gives: Readonly<{ jobId: number }> }
+  jobPoll: {
+    takes: Readonly<{ id: string; jobId: number; from: JobCursor; bytesMax: number }>
+    gives: Readonly<{
+      summary: JobSummary | null
+      stdout: string
+      stderr: string
+      next: JobCursor
+      skipped: JobCursor
+    }>
+  }
+  jobKill: { takes: Readonly<{ id: string; jobId: number; signal: number }>; gives: Readonly<{ found: boolean }> }
+  jobRemove: { takes: Readonly<{ id: string; jobId: number }>; gives: Readonly<{ found: boolean }> }
+  jobList: { takes: Readonly<{ id: string }>; gives: readonly JobSummary[] }
+  snapshot: { takes: Readonly<{ id: string; layerId: string }>; gives: Readonly<{ bytes: number }> }
+  reset: { takes: WorkspaceSpec; gives: Record<string, never> }
+  removeLayer: { takes: Readonly<{ layerId: string }>; gives: Record<string, never> }
+  setNetwork: { takes: Readonly<{ id: string; network: NetworkSpec }>; gives: Record<string, never> }
+  reserveHostPort: { takes: Readonly<{ wanted: number | null }>; gives: Readonly<{ port: number | null }> }
+  /** What the server knows of the host and of its operator; told at each of its starts. */
+  configure: {
+    takes: Readonly<{ hostAddresses: readonly string[]; credentials: readonly EgressCredential[] }>
+    gives: Record<string, never>
+  }
+  probeNetwork: { takes: Record<string, never>; gives: NetworkCapabilities }
+  usage: { takes: Readonly<{ id: string }>; gives: WorkspaceUsage }
+  logs: { takes: Readonly<{ id: string; lines: number }>; gives: Readonly<{ console: string; stderr: string }> }
+  images: { takes: Record<string, never>; gives: readonly ImageInfo[] }
+  fileStat: { takes: Readonly<{ id: string; path: string }>; gives: FileInfo }
+  fileList: {
+    takes: Readonly<{ id: string; path: string; limit: number }>
+    gives: Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>
+  }
+  /** Data frames with the content; the size comes in the first one, as JSON. */
+  fileRead: {
+    takes: Readonly<{ id: string; path: string; offset: number; length: number | null }>
+    gives: Record<string, never>
+  }
+  fileWrite: {
+    takes: Readonly<{ id: string; path: string; mode: number | null }>
+    gives: Readonly<{ bytes: number }>
+  }
+  fileRemove: { takes: Readonly<{ id: string; path: string; recursive: boolean }>; gives: Record<string, never> }
+  fileMakeDirectory: { takes: Readonly<{ id: string; path: string }>; gives: Record<string, never> }
+  fileRename: { takes: Readonly<{ id: string; from: string; to: string }>; gives: Record<string, never> }
+  /** Ends the supervisor, and with it every process in every workspace. */
+  shutdown: { takes: Record<string, never>; gives: Record<string, never> }
+}
+export type OperationName = keyof Operations
+export type RequestLine = Readonly<{ operation: OperationName; takes: unknown }>
+export type WireError = Readonly<{ code: ErrorCode; message: string; details: Readonly<Record<string, unknown>> }>
+
+export function encodeFrame(type: FrameType, payload: Uint8Array): Buffer {
+  const frame = Buffer.allocUnsafe(FRAME_HEADER_BYTES + payload.length)
+  frame[0] = frameBytes[type]
+  frame.writeUInt32BE(payload.length, 1)
+  frame.set(payload, FRAME_HEADER_BYTES)
+  return frame
+}
+
+export function encodeChunk(bytes: Uint8Array): Buffer {
+  const chunk = Buffer.allocUnsafe(CHUNK_HEADER_BYTES + bytes.length)
+  chunk.writeUInt32BE(bytes.length)
+  chunk.set(bytes, CHUNK_HEADER_BYTES)
+  return chunk
+}
+export const endChunk: Uint8Array = new Uint8Array(CHUNK_HEADER_BYTES)
+
+/** Takes chunks apart as they come; `onEnd` is called once, for the one that ends the content. */
+export function createChunkReader(onContent: (bytes: Buffer) => void, onEnd: () => void): (received: Buffer) => void {
+  let header: Buffer = Buffer.alloc(0)
+  let remaining = 0
+  return (received) => {
+    let at = 0
+    while (at < received.length) {
+      if (remaining > 0) {
+        const part = received.subarray(at, at + remaining)
+        onContent(part)
+        remaining -= part.length
+        at += part.length
+        continue
+      }
+      const missing = CHUNK_HEADER_BYTES - header.length
+      header = Buffer.concat([header, received.subarray(at, at + missing)])
+      at += missing
+      if (header.length < CHUNK_HEADER_BYTES) return
+      remaining = header.readUInt32BE()
+      header = Buffer.alloc(0)
+      if (remaining === 0) onEnd()
+    }
+  }
+}
+
+/** The frames of a connection, in order; ends with it. A broken frame is an error. */
+export async function* readFrames(connection: Duplex): AsyncGenerator<Readonly<{ type: FrameType; payload: Buffer }>> {
+  let held: Buffer = Buffer.alloc(0)
+  for await (const chunk of connection as AsyncIterable<Buffer>) {
+    held = held.length === 0 ? chunk : Buffer.concat([held, chunk])
+    while (held.length >= FRAME_HEADER_BYTES) {
+      const length = held.readUInt32BE(1)
+      if (held.length < FRAME_HEADER_BYTES + length) break
+      const type = frameTypes.get(held[0]!)
+      if (type === undefined) throw new Error('The supervisor sent a frame of an unknown type')
+      const payload = held.subarray(FRAME_HEADER_BYTES, FRAME_HEADER_BYTES + length)
+      held = held.subarray(FRAME_HEADER_BYTES + length)
+      yield { type, payload }
+    }
+  }
+}

@@ -1,0 +1,140 @@
+import type { BigIntStats } from 'node:fs'
+import { open, rmdir, unlink } from 'node:fs/promises'
+import type { AskedPath, ByteString } from './asked-path.ts'
+import { changedMeanwhile, errnoOf, fileError, unless } from './file-errors.ts'
+import {
+  allEnded,
+  DIRECTORY_ONLY,
+  entriesOf,
+  entryPath,
+  isSamePlace,
+  openAbove,
+  type Place,
+  placeOf,
+} from './places.ts'
+
+const NAMES_READ_TOGETHER = 1_024
+const UNLINKED_TOGETHER = 16
+/** Something that fills the tree while it is removed would keep us busy for ever. */
+const ENTRIES_MAX = 1_000_000
+const CONTESTED_MAX = 100
+
+type Level = {
+  identity: Pick<BigIntStats, 'dev' | 'ino'>
+  /** Its name in the level above. */
+  name: ByteString
+  directories: ByteString[]
+  /** All names were read once; whatever is there later was put there meanwhile. */
+  isListed: boolean
+}
+
+/**
+ * Removes the directory `name` and all it holds, deepest first. Links are removed, never followed, and what is mounted
+ * inside stays. Only one directory is held at a time: the way back up is the system's `..`, taken only when it leads to
+ * the directory we came from. Nothing is named by more than one name below a held directory.
+ */
+export async function removeTree(parent: Place, name: ByteString, asked: AskedPath): Promise<void> {
+  const remover = createRemover(parent, asked)
+  try {
+    await remover.run(name)
+  } finally {
+    await remover.close()
+  }
+}
+
+function createRemover(parent: Place, asked: AskedPath) {
+  const levels: Level[] = []
+  let here: Place = parent
+  let entryCount = 0
+  let contestedCount = 0
+
+  function countEntries(count: number): void {
+    entryCount += count
+    if (entryCount <= ENTRIES_MAX) return
+    throw fileError('ERR_BUSY', asked, `is not gone yet after ${ENTRIES_MAX} entries were removed; call again`)
+  }
+
+  function countContested(): void {
+    contestedCount += 1
+    if (contestedCount > CONTESTED_MAX) {
+      throw fileError('ERR_BUSY', asked, 'is not gone: something in the workspace keeps filling it; stop that first')
+    }
+  }
+
+  async function goTo(next: Place): Promise<void> {
+    const left = here
+    here = next
+    if (left !== parent) await left.handle.close()
+  }
+
+  /** False when it is no directory: then there is nothing to go into. */
+  async function descend(name: ByteString): Promise<boolean> {
+    const handle = await unless(['ENOENT', 'ENOTDIR'], open(entryPath(here, name), DIRECTORY_ONLY))
+    if (handle === undefined) return false
+    const next = await placeOf(handle)
+    await goTo(next)
+    if (levels.length > 0 && next.info.dev !== levels[0]!.identity.dev) {
+      throw fileError('ERR_FILE_REFUSED', asked, 'holds a mount point, which is not emptied; remove what is beside it')
+    }
+    levels.push({ identity: next.info, name, directories: [], isListed: false })
+    return true
+  }
+
+  async function ascend(): Promise<Level> {
+    const left = levels.pop()!
+    const expected = levels.at(-1)?.identity
+    await goTo(expected === undefined ? parent : await openAbove(here))
+    if (expected !== undefined && !isSamePlace(here.info, expected)) throw changedMeanwhile(asked)
+    return left
+  }
+
+  /** Takes one name away. What turned into something else since it was read is put on the list again. */
+  async function drop(name: ByteString, remove: typeof unlink, retry: (name: ByteString) => void): Promise<void> {
+    try {
+      await remove(entryPath(here, name))
+    } catch (error) {
+      const code = errnoOf(error) ?? ''
+      if (code === 'ENOENT') return
+      if (!['ENOTEMPTY', 'EEXIST', 'ENOTDIR', 'EISDIR'].includes(code)) throw error
+      countContested()
+      retry(name)
+    }
+  }
+
+  /** Removes what can be removed at once and notes the directories. False when there was nothing. */
+  async function removeSome(level: Level): Promise<boolean> {
+    const files: ByteString[] = []
+    let count = 0
+    for await (const { name, isDirectory } of entriesOf(here)) {
+      ;(isDirectory ? level.directories : files).push(name)
+      count += 1
+      if (count >= NAMES_READ_TOGETHER) break
+    }
+    countEntries(count)
+    if (level.isListed && count > 0) countContested()
+    level.isListed = count < NAMES_READ_TOGETHER
+    for (let start = 0; start < files.length; start += UNLINKED_TOGETHER) {
+      const together = files.slice(start, start + UNLINKED_TOGETHER)
+      await allEnded(together.map((name) => drop(name, unlink, (again) => level.directories.push(again))))
+    }
+    return count > 0
+  }
+
+  async function run(top: ByteString): Promise<void> {
+    const again: ByteString[] = [top]
+    for (;;) {
+      const level = levels.at(-1)
+      const name = (level?.directories ?? again).pop()
+      if (name !== undefined) {
+        if (!(await descend(name))) await drop(name, unlink, (given) => (level?.directories ?? again).push(given))
+      } else if (level === undefined) {
+        return
+      } else if (!(await removeSome(level))) {
+        const { name: emptied } = await ascend()
+        await drop(emptied, rmdir, (given) => (levels.at(-1)?.directories ?? again).push(given))
+      }
+    }
+  }
+
+  return { run, close: () => goTo(parent) }
+}

@@ -1,0 +1,126 @@
+import { lstat, readdir, readFile, readlink, symlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { expect, it, vi } from 'vitest'
+import { createFileModel, type FileModel } from '../../../test/support/file-model.ts'
+import { isLongRun } from '../../../test/support/long-run.ts'
+import { makeRootedTree, textOf } from '../../../test/support/rooted-tree.ts'
+import { AppError } from '../../contract/app-error.ts'
+import type { WorkspaceFiles } from '../../domains/workspaces/backend.ts'
+
+vi.setConfig({ testTimeout: isLongRun ? 900_000 : 60_000 })
+
+type Model = Parameters<Parameters<FileModel['answer']>[0]>[0]
+type Action = Readonly<{
+  text: string
+  inModel(model: Model): string
+  inTree(files: WorkspaceFiles, root: string): Promise<string>
+}>
+
+const done = async (work: Promise<unknown>): Promise<string> => work.then(() => 'done')
+
+const relative = fc.array(fc.constantFrom('a', 'b', 'c', 'a', 'b', '..', '.', ''), { minLength: 1, maxLength: 5 })
+const path = relative.map((names) => `/${names.join('/')}`)
+const linkTarget = fc.tuple(fc.boolean(), relative).map(([isAbsolute, names]) => {
+  const target = (isAbsolute ? '/' : '') + names.join('/')
+  return target === '' ? '.' : target
+})
+const plainPath = fc
+  .array(fc.constantFrom('a', 'b', 'c'), { minLength: 1, maxLength: 3 })
+  .map((names) => `/${names.join('/')}`)
+
+const action: fc.Arbitrary<Action> = fc.oneof(
+  path.map((given) => ({
+    text: `stat ${given}`,
+    inModel: (model: Model) => model.stat(given),
+    inTree: async (files: WorkspaceFiles) => (await files.stat(given)).kind,
+  })),
+  path.map((given) => ({
+    text: `list ${given}`,
+    inModel: (model: Model) => model.list(given),
+    inTree: async (files: WorkspaceFiles) =>
+      (await files.list(given, 100)).entries.map(({ name, kind }) => `${name}:${kind}`).join(),
+  })),
+  path.map((given) => ({
+    text: `read ${given}`,
+    inModel: (model: Model) => model.read(given),
+    inTree: async (files: WorkspaceFiles) => textOf(await files.read(given)),
+  })),
+  fc.tuple(path, fc.string({ unit: 'grapheme-ascii', maxLength: 5 })).map(([given, text]) => ({
+    text: `write ${given} ${JSON.stringify(text)}`,
+    inModel: (model: Model) => model.write(given, text),
+    inTree: async (files: WorkspaceFiles) => String((await files.write(given, Buffer.from(text))).bytes),
+  })),
+  path.map((given) => ({
+    text: `makeDirectory ${given}`,
+    inModel: (model: Model) => model.makeDirectory(given),
+    inTree: (files: WorkspaceFiles) => done(files.makeDirectory(given)),
+  })),
+  fc.tuple(path, fc.boolean()).map(([given, recursive]) => ({
+    text: `remove ${given} ${recursive}`,
+    inModel: (model: Model) => model.remove(given, recursive),
+    inTree: (files: WorkspaceFiles) => done(files.remove(given, { recursive })),
+  })),
+  fc.tuple(path, path).map(([from, to]) => ({
+    text: `rename ${from} ${to}`,
+    inModel: (model: Model) => model.rename(from, to),
+    inTree: (files: WorkspaceFiles) => done(files.rename(from, to)),
+  })),
+)
+
+/** Made behind our back, and only where no link is on the way, which the system would follow out of the root. */
+const link: fc.Arbitrary<Action> = fc.tuple(plainPath, linkTarget).map(([given, target]) => ({
+  text: `link ${given} -> ${target}`,
+  inModel: (model: Model) => model.link(given, target),
+  async inTree(_files: WorkspaceFiles, root: string) {
+    const names = given.split('/').slice(1)
+    for (let count = 1; count < names.length; count += 1) {
+      const info = await lstat(join(root, ...names.slice(0, count))).catch(() => undefined)
+      if (info?.isDirectory() !== true) return 'not made'
+    }
+    return done(symlink(target, join(root, given))).catch(() => 'not made')
+  },
+}))
+
+async function answerOf(work: Promise<string>): Promise<string> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof AppError) return error.code
+    throw error
+  }
+}
+
+async function treeBelow(directory: string): Promise<unknown> {
+  const found = new Map<string, unknown>()
+  for (const entry of (await readdir(directory, { withFileTypes: true })).toSorted((a, b) =>
+    a.name < b.name ? -1 : 1,
+  )) {
+    const full = join(directory, entry.name)
+    if (entry.isSymbolicLink()) found.set(entry.name, { to: await readlink(full) })
+    else found.set(entry.name, entry.isDirectory() ? await treeBelow(full) : await readFile(full, 'utf8'))
+  }
+  return found
+}
+
+it('does what the model does, action by action, and leaves the same tree', async () => {
+  const actions = fc.array(fc.oneof({ weight: 5, arbitrary: action }, { weight: 2, arbitrary: link }), {
+    maxLength: 25,
+  })
+  await fc.assert(
+    fc.asyncProperty(actions, async (chosen) => {
+      await using tree = await makeRootedTree()
+      const model = createFileModel()
+      for (const { text, inModel, inTree } of chosen) {
+        const isLink = text.startsWith('link ')
+        const answered = await answerOf(inTree(tree.files, tree.root))
+        // Whether a link can be made is the system's affair; the model follows it.
+        if (isLink && answered !== 'done') continue
+        expect(`${text}: ${answered}`).toBe(`${text}: ${model.answer(inModel)}`)
+      }
+      expect(await treeBelow(tree.root)).toEqual(model.tree())
+      expect(await readdir(tree.outside)).toEqual([])
+    }),
+    { numRuns: isLongRun ? 3_000 : 150 },
+  )
+})

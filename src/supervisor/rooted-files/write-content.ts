@@ -1,0 +1,93 @@
+import { constants } from 'node:fs'
+import { type FileHandle, open, rename, unlink } from 'node:fs/promises'
+import type { Readable } from 'node:stream'
+import { AppError } from '../../contract/app-error.ts'
+import type { Random } from '../../kernel/random.ts'
+import type { AskedPath, ByteString } from './asked-path.ts'
+import { fileError, unless } from './file-errors.ts'
+import { entryPath, type Place } from './places.ts'
+
+export type Owner = Readonly<{ uid: number; gid: number }>
+
+const NEW_FILE_MODE = 0o644
+/** Without the bits that lend an owner's rights: new content does not inherit them. */
+const KEPT_MODE_BITS = 0o777
+
+export type ContentPlan = Readonly<{
+  random: Random
+  owner: Owner | undefined
+  directory: Place
+  name: ByteString
+  /** The file that the content replaces. */
+  replaced: Place | undefined
+  mode: number | undefined
+  asked: AskedPath
+}>
+
+/**
+ * Puts the content beside its place under a name that nobody can guess and renames it there, so that at every moment
+ * the name leads to the old content or to the new. Answers how many bytes were written.
+ */
+export async function writeContent(plan: ContentPlan, content: Readable | Uint8Array): Promise<number> {
+  const { directory, name, random, asked } = plan
+  const temporaryPath = entryPath(directory, `.castellan-${random.bytes(16).toString('hex')}.tmp`)
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+  const file = await open(temporaryPath, flags, 0o600)
+  try {
+    let byteCount: number
+    try {
+      byteCount = await copyContent(file, content, asked)
+      await giveAway(file, plan)
+      await file.chmod(plan.mode ?? keptMode(plan.replaced))
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(temporaryPath, entryPath(directory, name))
+    return byteCount
+  } catch (error) {
+    await unlink(temporaryPath).catch(() => {})
+    throw error
+  }
+}
+
+const keptMode = (replaced: Place | undefined): number =>
+  replaced === undefined ? NEW_FILE_MODE : Number(replaced.info.mode) & KEPT_MODE_BITS
+
+/** The new content belongs to whom the old belonged. Ids that have no name here cannot be given, which is no failure. */
+async function giveAway(file: FileHandle, { owner, replaced }: ContentPlan): Promise<void> {
+  if (owner !== undefined) await file.chown(owner.uid, owner.gid)
+  if (replaced === undefined) return
+  const [uid, gid] = [Number(replaced.info.uid), Number(replaced.info.gid)]
+  const now = await file.stat()
+  if (now.uid !== uid || now.gid !== gid) await unless(['EPERM', 'EINVAL'], file.chown(uid, gid))
+}
+
+async function copyContent(file: FileHandle, content: Readable | Uint8Array, asked: AskedPath): Promise<number> {
+  if (content instanceof Uint8Array) {
+    await writeAll(file, content)
+    return content.byteLength
+  }
+  let byteCount = 0
+  for await (const chunk of chunksOf(content, asked)) {
+    await writeAll(file, chunk)
+    byteCount += chunk.byteLength
+  }
+  return byteCount
+}
+
+/** A failure of the source is told apart from one of the disk. The source is destroyed when its consumer stops early. */
+async function* chunksOf(content: Readable, asked: AskedPath): AsyncGenerator<Uint8Array> {
+  try {
+    for await (const chunk of content) yield typeof chunk === 'string' ? Buffer.from(chunk) : chunk
+  } catch (error) {
+    if (error instanceof AppError) throw error
+    throw fileError('ERR_CANCELLED', asked, 'was not written: its content ended before it was complete', error)
+  }
+}
+
+async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let written = 0; written < bytes.byteLength; ) {
+    written += (await file.write(bytes, written, bytes.byteLength - written)).bytesWritten
+  }
+}

@@ -1,0 +1,109 @@
+import type { Socket } from 'node:net'
+import type { Readable } from 'node:stream'
+import type { Fifos } from './fifos.ts'
+import type { CommandEnd, EnterRequest, Launcher } from './launcher.ts'
+import { signalFamily } from './processes.ts'
+
+/** The parts of a command that do not depend on the workspace it runs in. */
+export type Command = Readonly<{
+  argv: readonly string[]
+  workdir: string
+  env: Readonly<Record<string, string>>
+  stdin?: Readable | undefined
+  onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void
+}>
+/** Where and how it runs; the same for every command of a workspace. */
+export type Entry = Pick<
+  EnterRequest,
+  'namespacePid' | 'capabilities' | 'processesMax' | 'filesMax' | 'seccompFilter' | 'cgroups'
+>
+export type RunningCommand = Readonly<{
+  pid: number
+  /** Resolves when the command has ended and what it printed has arrived. */
+  ended: Promise<CommandEnd>
+  /** To the command and everything it started. */
+  signal(number: number): void
+}>
+
+/**
+ * After its end, a command's output is complete when the pipe is; but a process that it left behind may hold the pipe
+ * for ever. Then output counts as complete once this long nothing came.
+ */
+const QUIET_MS = 25
+
+export async function runInWorkspace(
+  { launcher, fifos }: { launcher: Launcher; fifos: Fifos },
+  entry: Entry,
+  command: Command,
+): Promise<RunningCommand> {
+  const [stdout, stderr, stdin] = await Promise.all([
+    fifos.reader(),
+    fifos.reader(),
+    command.stdin === undefined ? undefined : fifos.writer(),
+  ])
+  const drained = Promise.all([
+    drain(stdout.stream, (chunk) => command.onOutput('stdout', chunk)),
+    drain(stderr.stream, (chunk) => command.onOutput('stderr', chunk)),
+  ])
+  let entered: Awaited<ReturnType<Launcher['enter']>>
+  try {
+    entered = await launcher.enter({
+      ...entry,
+      stdin: stdin?.path ?? '/dev/null',
+      stdout: stdout.path,
+      stderr: stderr.path,
+      workdir: command.workdir,
+      argv: command.argv,
+      env: command.env,
+    })
+  } catch (error) {
+    stdout.stream.destroy()
+    stderr.stream.destroy()
+    await Promise.all([stdout.opened(), stderr.opened(), stdin?.abandon()])
+    throw error
+  }
+  await Promise.all([stdout.opened(), stderr.opened()])
+  if (stdin !== undefined) feed(await stdin.opened(), command.stdin!)
+  const ended = entered.ended.then(async (end) => {
+    const [out, err] = await drained
+    await Promise.all([out.complete(), err.complete()])
+    return end
+  })
+  return { pid: entered.pid, ended, signal: (number) => signalFamily(entered.pid, number) }
+}
+
+async function drain(stream: Socket, onChunk: (chunk: Buffer) => void): Promise<{ complete(): Promise<void> }> {
+  let lastMs = 0
+  let isClosed = false
+  const closed = new Promise<void>((resolve) => {
+    stream
+      .on('end', resolve)
+      .on('close', resolve)
+      .on('error', () => resolve())
+  }).then(() => {
+    isClosed = true
+    stream.destroy()
+  })
+  stream.on('data', (chunk: Buffer) => {
+    lastMs = performance.now()
+    onChunk(chunk)
+  })
+  return {
+    async complete() {
+      lastMs = performance.now()
+      while (!isClosed) {
+        const waitMs = lastMs + QUIET_MS - performance.now()
+        if (waitMs <= 0) break
+        await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, waitMs))])
+      }
+      stream.destroy()
+    },
+  }
+}
+
+/** A command that ends without reading all of its input is no failure. */
+function feed(target: Socket, source: Readable): void {
+  target.on('error', () => source.destroy())
+  source.on('error', () => target.destroy())
+  source.pipe(target)
+}

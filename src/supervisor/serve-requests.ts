@@ -1,0 +1,113 @@
+import { createServer, type Server, type Socket } from 'node:net'
+import { PassThrough, type Readable } from 'node:stream'
+import { AppError } from '../contract/app-error.ts'
+import type { Logger } from '../kernel/logger.ts'
+import {
+  createChunkReader,
+  encodeFrame,
+  type FrameType,
+  type OperationName,
+  type Operations,
+  type RequestLine,
+  requestLineBytesMax,
+  type WireError,
+} from './protocol.ts'
+
+/** One request under way. */
+export type Exchange = Readonly<{
+  /** What the client sends after the request line; it fails when the client goes away in the middle. */
+  body: Readable
+  /** Aborted when the client goes away before its answer. */
+  signal: AbortSignal
+  /** Waits while the client reads more slowly than we write. */
+  send(type: FrameType, payload: Uint8Array): Promise<void>
+}>
+export type Handlers = {
+  [Name in OperationName]: (
+    takes: Operations[Name]['takes'],
+    exchange: Exchange,
+  ) => Promise<Operations[Name]['gives']> | Operations[Name]['gives']
+}
+
+export function serveRequests(handlers: Handlers, logger: Logger): Server {
+  return createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on('error', () => socket.destroy())
+    void readRequest(socket).then(
+      (request) => answer(socket, request, handlers, logger),
+      () => socket.destroy(),
+    )
+  })
+}
+
+type Request = Readonly<{ line: RequestLine; body: Readable; signal: AbortSignal }>
+
+/** The request line, the content after it, and a signal for when the client goes away. */
+function readRequest(socket: Socket): Promise<Request> {
+  return new Promise((resolve, reject) => {
+    let held: Buffer = Buffer.alloc(0)
+    const body = new PassThrough()
+    body.on('error', () => {}).on('drain', () => socket.resume())
+    const gone = new AbortController()
+    const readContent = createChunkReader(
+      (bytes) => void (body.write(bytes) || socket.pause()),
+      () => void body.end(),
+    )
+    const onLine = (chunk: Buffer): void => {
+      const end = chunk.indexOf(0x0a)
+      if (end < 0) {
+        held = Buffer.concat([held, chunk])
+        if (held.length > requestLineBytesMax) reject(new Error('The request line is too long'))
+        return
+      }
+      socket.off('data', onLine).on('data', readContent)
+      readContent(chunk.subarray(end + 1))
+      try {
+        const line = JSON.parse(Buffer.concat([held, chunk.subarray(0, end)]).toString()) as RequestLine
+        resolve({ line, body, signal: gone.signal })
+      } catch (error) {
+        reject(error)
+      }
+    }
+    const onGone = (): void => {
+      gone.abort()
+      if (!body.writableEnded) body.destroy(new AppError('ERR_CANCELLED', 'The client went away.', {}))
+      reject(new Error('The client went away'))
+    }
+    socket.on('data', onLine).once('end', onGone).once('close', onGone)
+  })
+}
+
+async function answer(
+  socket: Socket,
+  { line, body, signal }: Request,
+  handlers: Handlers,
+  logger: Logger,
+): Promise<void> {
+  const send = (type: FrameType, payload: Uint8Array): Promise<void> => {
+    if (socket.destroyed || signal.aborted) return Promise.resolve()
+    if (socket.write(encodeFrame(type, payload))) return Promise.resolve()
+    return new Promise((resolve) => {
+      const go = (): void => {
+        socket.off('drain', go).off('close', go)
+        resolve()
+      }
+      socket.on('drain', go).on('close', go)
+    })
+  }
+  const handler = handlers[line.operation] as (takes: unknown, exchange: Exchange) => unknown
+  try {
+    const result = await handler(line.takes, { body, signal, send })
+    await send('result', Buffer.from(JSON.stringify(result)))
+  } catch (error) {
+    if (!(error instanceof AppError)) logger.error(`${line.operation} failed`, { error: String(error) })
+    await send('error', Buffer.from(JSON.stringify(toWire(error))))
+  }
+  // Content that nobody reads must not keep the connection.
+  body.resume()
+  socket.end()
+}
+
+function toWire(error: unknown): WireError {
+  if (error instanceof AppError) return { code: error.code, message: error.message, details: error.details }
+  return { code: 'ERR_BACKEND_FAILED', message: error instanceof Error ? error.message : String(error), details: {} }
+}

@@ -1,0 +1,151 @@
+import { constants } from 'node:fs'
+import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { WorkspaceSpec } from '../domains/workspaces/backend.ts'
+import type { Random } from '../kernel/random.ts'
+import type { Launcher } from './launcher.ts'
+import { createRootedFiles } from './rooted-files/index.ts'
+import { mustRun, type RunCommand } from './run-command.ts'
+
+/**
+ * Root file systems as overlays: an image, the layers of snapshots, and on top what the workspace itself changed.
+ * On btrfs that top is a subvolume, so a snapshot is one call and a quota holds; elsewhere it is a folder and a snapshot
+ * copies what changed.
+ */
+export type Storage = Readonly<{
+  create(id: string, files: readonly OwnFile[]): Promise<void>
+  /** Before the root is mounted, though the workspace has run: its links lead nowhere but into itself. */
+  writeFiles(id: string, files: readonly OwnFile[]): Promise<void>
+  mountRoot(spec: Pick<WorkspaceSpec, 'id' | 'layers'>, imageRoot: string): Promise<string>
+  unmountRoot(id: string): Promise<void>
+  /** The workspace must be frozen or stopped. */
+  copyToLayer(id: string, layerId: string): Promise<void>
+  /** Empties what the workspace changed. */
+  reset(id: string, files: readonly OwnFile[]): Promise<void>
+  destroy(id: string): Promise<void>
+  removeLayer(layerId: string): Promise<void>
+  usedBytes(id: string): Promise<number>
+  layerBytes(layerId: string): Promise<number>
+  stored(): Promise<string[]>
+  layers(): Promise<string[]>
+  pathOf(id: string): string
+}>
+
+/** A file that a workspace has of us; the path is as the workspace sees it. */
+export type OwnFile = Readonly<{ path: string; text: string }>
+
+const MS_NOSUID = 2
+const MS_NODEV = 4
+const MNT_DETACH = 2
+const O_PATH = 0o10000000
+/** Marks what is half made or half removed; such names are cleared away at the next start. */
+const PENDING = '.pending-'
+
+export type StorageDeps = Readonly<{
+  root: string
+  kind: 'btrfs' | 'plain'
+  launcher: Launcher
+  run: RunCommand
+  random: Random
+}>
+
+export async function createStorage({ root, kind, launcher, run, random }: StorageDeps): Promise<Storage> {
+  const active = join(root, 'store/active')
+  const layerFolder = join(root, 'store/layers')
+  const mounts = join(root, 'run/roots')
+  for (const folder of [active, layerFolder, mounts]) await mkdir(folder, { recursive: true })
+  let pendingCount = 0
+
+  async function makeFolder(path: string): Promise<void> {
+    if (kind === 'btrfs') await mustRun(run, ['btrfs', '-q', 'subvolume', 'create', path])
+    else await mkdir(path)
+  }
+  /** Renamed first, so that what is gone by name is gone even when removing its content takes long. */
+  async function discard(path: string, folder: string): Promise<void> {
+    const pending = join(folder, `${PENDING}${process.pid}-${pendingCount++}`)
+    try {
+      await rename(path, pending)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
+      throw error
+    }
+    await removeTree(pending)
+  }
+  async function removeTree(path: string): Promise<void> {
+    if (kind === 'btrfs') {
+      const { exitCode } = await run(['btrfs', '-q', 'subvolume', 'delete', path])
+      if (exitCode === 0) return
+    }
+    // The overlay's own working folder has mode 000, which only rm as root of the namespace passes.
+    await rm(path, { recursive: true, force: true })
+  }
+  for (const folder of [active, layerFolder]) {
+    for (const name of await readdir(folder)) if (name.startsWith(PENDING)) await removeTree(join(folder, name))
+  }
+
+  const pathOf = (id: string): string => join(active, id)
+  const mountPoint = (id: string): string => join(mounts, id)
+  const create = async (id: string, files: readonly OwnFile[]): Promise<void> => {
+    const pending = join(active, `${PENDING}${process.pid}-${pendingCount++}`)
+    await makeFolder(pending)
+    await mkdir(join(pending, 'upper'), { mode: 0o755 })
+    await mkdir(join(pending, 'work'), { mode: 0o700 })
+    for (const { path, text } of files) {
+      const target = join(pending, 'upper', path)
+      await mkdir(dirname(target), { recursive: true, mode: 0o755 })
+      await writeFile(target, text, { mode: 0o644 })
+    }
+    await rename(pending, pathOf(id))
+  }
+  const named = async (folder: string): Promise<string[]> =>
+    (await readdir(folder)).filter((name) => !name.startsWith(PENDING))
+  const bytesOf = async (path: string): Promise<number> =>
+    Number((await mustRun(run, ['du', '-s', '--block-size=1', path])).split('\t')[0])
+
+  return {
+    pathOf,
+    create,
+    async writeFiles(id, files) {
+      const openRoot = () => open(join(pathOf(id), 'upper'), O_PATH | constants.O_DIRECTORY)
+      const rooted = createRootedFiles({ openRoot, owner: { uid: 0, gid: 0 }, random })
+      for (const { path, text } of files) await rooted.write(path, Buffer.from(text), { mode: 0o644 })
+    },
+    async mountRoot(spec, imageRoot) {
+      const target = mountPoint(spec.id)
+      await mkdir(target, { recursive: true })
+      const lower = [...spec.layers].reverse().map((layer) => join(layerFolder, layer, 'upper'))
+      const options = [
+        'userxattr',
+        `lowerdir=${[...lower, imageRoot].join(':')}`,
+        `upperdir=${join(pathOf(spec.id), 'upper')}`,
+        `workdir=${join(pathOf(spec.id), 'work')}`,
+      ]
+      await launcher.mount('overlay', 'overlay', target, MS_NOSUID | MS_NODEV, options.join(','))
+      return target
+    },
+    async unmountRoot(id) {
+      await launcher.unmount(mountPoint(id), MNT_DETACH)
+      await rm(mountPoint(id), { recursive: true, force: true }).catch(() => {})
+    },
+    async copyToLayer(id, layerId) {
+      const pending = join(layerFolder, `${PENDING}${process.pid}-${pendingCount++}`)
+      if (kind === 'btrfs') {
+        await mustRun(run, ['btrfs', '-q', 'subvolume', 'snapshot', pathOf(id), pending])
+      } else {
+        await mkdir(pending)
+        await mustRun(run, ['cp', '-a', '--reflink=auto', join(pathOf(id), 'upper'), pending])
+      }
+      await rename(pending, join(layerFolder, layerId))
+    },
+    async reset(id, files) {
+      await discard(pathOf(id), active)
+      await create(id, files)
+    },
+    destroy: (id) => discard(pathOf(id), active),
+    removeLayer: (layerId) => discard(join(layerFolder, layerId), layerFolder),
+    usedBytes: (id) => bytesOf(join(pathOf(id), 'upper')),
+    layerBytes: (layerId) => bytesOf(join(layerFolder, layerId, 'upper')),
+    stored: () => named(active),
+    layers: () => named(layerFolder),
+  }
+}

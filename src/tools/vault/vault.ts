@@ -1,0 +1,21 @@
+import { defineTool } from '../runtime/define-tool.ts'
+import { vaultInput } from './vault-input.ts'
+import { vaultOutput } from './vault-output.ts'
+
+export default defineTool({
+  name: 'vault',
+  toolset: 'vault',
+  title: 'Use the vault of notes',
+  description:
+    'Read, write and search a knowledge base of Markdown notes that outlives this conversation and that people open with Obsidian. Choose an action: read, batch_read, search, list and stats look; write, replace, frontmatter and tags change a note; move and delete change where it is. For work to be done and tracked use task_create instead.',
+  permission: 'vault:update',
+  tier: 'user',
+  effect: 'external',
+  idempotent: false,
+  rate: 'default',
+  skipJudge: false,
+  audit: 'digest',
+  input: vaultInput,
+  output: vaultOutput,
+  run: (input, { vault, call }) => vault.act(call, input),
+})

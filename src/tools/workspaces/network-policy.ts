@@ -1,0 +1,39 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { workspaceFields, workspaceParams } from './workspace-params.ts'
+
+export default defineTool({
+  name: 'network_policy',
+  toolset: 'workspaces',
+  title: 'Set the network policy',
+  description:
+    'Change what a workspace may reach and who may reach it: the internet, other workspaces, inbound TCP ports, and host names for HTTP and HTTPS. What is left out stays as it is. It takes effect at once; port forwards stay.',
+  permission: 'workspace:update',
+  tier: 'user',
+  effect: 'external',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    workspace_id: workspaceParams.workspaceId,
+    allow_internet: z.boolean().optional().describe('Whether it may reach the internet.'),
+    allow_inter_vm: z.boolean().optional().describe('Whether it and other workspaces may reach each other.'),
+    allowed_ports: z
+      .array(workspaceParams.port)
+      .max(256)
+      .optional()
+      .describe('Inbound TCP ports that others may connect to.'),
+    allowed_domains: z
+      .array(z.string().min(1).max(255))
+      .max(256)
+      .optional()
+      .describe('Hosts for HTTP and HTTPS without the rest of the internet, such as example.org or *.example.org.'),
+  }),
+  output: z.strictObject({
+    workspace_id: z.string(),
+    network_policy: z.strictObject(workspaceFields.policy),
+    port_forwards: z.array(workspaceFields.forward),
+  }),
+  run: (input, { workspaces, call }) => workspaces.networkPolicy(call, input),
+})

@@ -1,0 +1,32 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { workspaceFields, workspaceParams } from './workspace-params.ts'
+
+export default defineTool({
+  name: 'port_forward',
+  toolset: 'workspaces',
+  title: 'Forward a port',
+  description:
+    'Make a TCP port of a workspace reachable on a port of this machine (add), or end that (remove); list shows all. A free host port is chosen when none is named; those below 1024 are refused.',
+  permission: 'workspace:update',
+  tier: 'user',
+  effect: 'external',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    workspace_id: workspaceParams.workspaceId,
+    action: z.enum(['add', 'remove', 'list']),
+    guest_port: workspaceParams.port.describe('Port in the workspace.'),
+    host_port: workspaceParams.port.optional().describe('For add: port of this machine, from 1024.'),
+  }),
+  output: z.strictObject({
+    workspace_id: z.string(),
+    guest_port: z.int(),
+    host_port: z.int().nullable(),
+    port_forwards: z.array(workspaceFields.forward).describe('All of the workspace.'),
+    message: workspaceFields.message,
+  }),
+  run: (input, { workspaces, call }) => workspaces.portForward(call, input),
+})

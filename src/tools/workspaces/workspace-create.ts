@@ -1,0 +1,54 @@
+import { z } from 'zod'
+import { fields } from '../params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { workspaceFields, workspaceParams } from './workspace-params.ts'
+
+export default defineTool({
+  name: 'workspace_create',
+  toolset: 'workspaces',
+  title: 'Create a workspace',
+  description:
+    'Create and start an isolated workspace: a file system, processes and a network of its own, without a way to the internet unless allowed. Run commands in it with exec, keep states with snapshot, copy it with workspace_fork, and remove it with workspace_destroy.',
+  permission: 'workspace:create',
+  tier: 'user',
+  effect: 'external',
+  idempotent: false,
+  rate: 'create',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    name: workspaceParams.name
+      .optional()
+      .describe('Unique name of letters, digits, ".", "_" and "-"; made up when left out.'),
+    base_image: z
+      .string()
+      .min(1)
+      .max(128)
+      .optional()
+      .describe('Image to start from; the configured one when left out.'),
+    vcpus: z.int().min(1).max(1024).optional().describe('Processors; the configured default when left out.'),
+    memory_mb: z
+      .int()
+      .min(16)
+      .max(16_777_216)
+      .optional()
+      .describe('Memory in MiB; the configured default when left out.'),
+    disk_gb: z.int().min(1).max(1_048_576).optional().describe('Disk in GiB; the configured default when left out.'),
+    allow_internet: z
+      .boolean()
+      .optional()
+      .describe('Whether it may reach the internet; the configured default when left out.'),
+  }),
+  output: z.strictObject({
+    workspace_id: z.string(),
+    name: z.string(),
+    state: workspaceFields.state,
+    ip: workspaceFields.ip,
+    boot_time_ms: z.int().describe('From the call to a workspace that can run commands.'),
+    from_pool: z.boolean().describe('Whether it had been prepared before.'),
+    base_image: z.string(),
+    resources: workspaceFields.resources,
+    created_at: fields.time,
+  }),
+  run: (input, { workspaces, call }) => workspaces.create(call, input),
+})

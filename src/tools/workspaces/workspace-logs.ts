@@ -1,0 +1,29 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { workspaceParams } from './workspace-params.ts'
+
+export default defineTool({
+  name: 'workspace_logs',
+  toolset: 'workspaces',
+  title: 'Read the log of a workspace',
+  description:
+    'Read what the start of a workspace and the process that holds it wrote, newest last, to find out why it does not start. For output of commands use exec or exec_background.',
+  permission: 'workspace:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  input: z.strictObject({
+    workspace_id: workspaceParams.workspaceId,
+    log_type: z.enum(['console', 'stderr', 'all']).default('all').describe('Which log.'),
+    max_lines: z.int().min(1).max(10_000).default(100).describe('How many lines at most, from the end.'),
+  }),
+  output: z.strictObject({
+    workspace_id: z.string(),
+    console: z.string().optional(),
+    stderr: z.string().optional(),
+  }),
+  run: (input, { workspaces, call }) => workspaces.logs(call, input),
+})

@@ -1,0 +1,29 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { workspaceFields, workspaceParams } from './workspace-params.ts'
+
+export default defineTool({
+  name: 'workspace_start',
+  toolset: 'workspaces',
+  title: 'Start a workspace',
+  description: 'Start a stopped workspace with its files as they were left. One that runs already stays as it is.',
+  permission: 'workspace:update',
+  tier: 'user',
+  effect: 'external',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    workspace_id: workspaceParams.workspaceId,
+  }),
+  output: z.strictObject({
+    workspace_id: z.string(),
+    name: z.string(),
+    state: workspaceFields.state,
+    ip: workspaceFields.ip,
+    changed: z.boolean().describe('False when it was so already.'),
+    message: workspaceFields.message,
+  }),
+  run: (input, { workspaces, call }) => workspaces.start(call, input),
+})

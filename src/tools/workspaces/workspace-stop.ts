@@ -1,0 +1,30 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { workspaceFields, workspaceParams } from './workspace-params.ts'
+
+export default defineTool({
+  name: 'workspace_stop',
+  toolset: 'workspaces',
+  title: 'Stop a workspace',
+  description:
+    'Stop a running workspace: its processes are asked to end, then ended; its files stay. Start it again with workspace_start, or remove it for good with workspace_destroy.',
+  permission: 'workspace:update',
+  tier: 'user',
+  effect: 'external',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    workspace_id: workspaceParams.workspaceId,
+  }),
+  output: z.strictObject({
+    workspace_id: z.string(),
+    name: z.string(),
+    state: workspaceFields.state,
+    ip: workspaceFields.ip,
+    changed: z.boolean().describe('False when it was so already.'),
+    message: workspaceFields.message,
+  }),
+  run: (input, { workspaces, call }) => workspaces.stop(call, input),
+})

@@ -1,0 +1,7 @@
+import { openNamespacesBackend, openUserBackend } from '../support/namespaces-backend.ts'
+import { describeBackend } from './backend-suite.ts'
+
+describeBackend('namespaces, with the privileges that the tests have', () => openNamespacesBackend())
+describeBackend('namespaces, with plain folders as the store', () => openNamespacesBackend({ storeGb: 0 }))
+describeBackend('namespaces, as an ordinary user with subordinate ids', () => openUserBackend({ subordinateIds: true }))
+describeBackend('namespaces, as an ordinary user with one id', () => openUserBackend({ subordinateIds: false }))

@@ -1,0 +1,215 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Progress } from '../../src/contract/call.ts'
+import type { Answer, TestApp } from '../support/app.ts'
+import { destroyAll, type Outcome, openWorkspaceApp, sh } from '../support/workspaces.ts'
+
+let app: TestApp
+beforeAll(async () => {
+  app = await openWorkspaceApp()
+  for (const name of ['w', 'x']) await app.ask('workspace_create', { name })
+})
+afterAll(async () => {
+  await destroyAll(app)
+  await app[Symbol.asyncDispose]()
+})
+const inW = (command: string, more: object = {}) => sh(app, 'w', command, more)
+
+describe('exec', () => {
+  it('answers exit code, both streams and how much they were', async () => {
+    expect(await inW('echo out; echo err >&2; exit 3')).toMatchObject({
+      exit_code: 3,
+      signal: null,
+      stdout: 'out\n',
+      stderr: 'err\n',
+      stdout_bytes: 4,
+      stderr_bytes: 4,
+      truncated: false,
+      timed_out: false,
+    })
+  })
+
+  it('reports a signal as a shell would', async () => {
+    expect(await inW('kill -TERM $$')).toMatchObject({ exit_code: 143, signal: 'SIGTERM' })
+  })
+
+  it('takes standard input, and gives none when there is none', async () => {
+    expect((await inW('cat', { stdin: 'grüße' })).stdout).toBe('grüße')
+    expect((await inW('cat')).stdout).toBe('')
+  })
+
+  it('ends a command whose time has run out, with its children, and answers what it printed', async () => {
+    const ended = await inW('echo begun; sleep 600 & sleep 600', { timeout_secs: 1 })
+    expect(ended).toMatchObject({ timed_out: true, stdout: 'begun\n', exit_code: 137 })
+    expect((await inW('ps -e -o args= | grep -c "[s]leep 600"')).stdout).toBe('0\n')
+  })
+
+  it('keeps head and tail of much output, with exact counts and whole characters', async () => {
+    const much = await inW('i=0; while [ $i -lt 20000 ]; do echo "zeile ü $i"; i=$((i+1)); done', {
+      max_output_bytes: 1001,
+    })
+    expect(much.truncated).toBe(true)
+    expect(much.stdout).toMatch(/^zeile ü 0\n/)
+    expect(much.stdout).toMatch(/zeile ü 19999\n$/)
+    expect(much.stdout).not.toContain('\ufffd')
+    const omitted = Number(/\[\.\.\. (\d+) bytes left out \.\.\.\]/.exec(much.stdout)?.[1])
+    const shown = Buffer.byteLength(much.stdout.replace(/\n\[\.\.\. \d+ bytes left out \.\.\.\]\n/, ''))
+    expect(shown + omitted).toBe(much.stdout_bytes)
+  })
+
+  it('answers within its bound whatever is printed', async () => {
+    const zeros = await inW('head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2', { max_output_bytes: 2_097_152 })
+    expect(zeros).toMatchObject({ exit_code: 0, stdout_bytes: 3_000_000, stderr_bytes: 3_000_000, truncated: true })
+    const binary = await inW('printf "a\\377b"')
+    expect(binary.stdout).toBe('a\ufffdb')
+  })
+
+  it('is ended when its caller gives up', async () => {
+    const controller = new AbortController()
+    const args = { workspace_id: 'w', command: 'echo x > /begun; sleep 900' }
+    const running = app.call('exec', args, undefined, { signal: controller.signal })
+    await expect.poll(async () => (await inW('test -e /begun')).exit_code).toBe(0)
+    controller.abort()
+    expect((await running).failure?.code).toBe('ERR_CANCELLED')
+    await expect.poll(async () => (await inW('ps -e -o args= | grep -c "[s]leep 900"')).stdout).toBe('0\n')
+  })
+
+  it('tells how far it is while it runs', async () => {
+    const told: Progress[] = []
+    const args = { workspace_id: 'w', command: 'echo half way; sleep 2.5' }
+    await app.call('exec', args, undefined, { progress: (update) => told.push(update) })
+    expect(told.length).toBeGreaterThanOrEqual(1)
+    expect(told.length).toBeLessThanOrEqual(3)
+    expect(told[0]?.message).toContain('half way')
+    expect(told.map(({ progress }) => progress)).toEqual(told.map(({ progress }) => progress).toSorted((a, b) => a - b))
+  })
+})
+
+describe('the environment', () => {
+  it('has defaults, then what set_env keeps, then what the command brings; and it outlives a restart of the workspace', async () => {
+    const shown = 'echo $HOME:$LANG:$TERM:$KEPT:$MINE'
+    expect(
+      await app.ask('set_env', { workspace_id: 'w', vars: { KEPT: 'one', MINE: 'kept', TERM: 'vt100' } }),
+    ).toMatchObject({
+      count: 3,
+      status: 'set',
+    })
+    expect((await inW(shown, { env: { MINE: 'own' } })).stdout).toBe('/root:C.UTF-8:vt100:one:own\n')
+    await app.ask('workspace_stop', { workspace_id: 'w' })
+    await app.ask('workspace_start', { workspace_id: 'w' })
+    expect((await inW(shown)).stdout).toBe('/root:C.UTF-8:vt100:one:kept\n')
+    expect(await app.ask('set_env', { workspace_id: 'w', vars: {}, unset: ['KEPT', 'MINE', 'TERM'] })).toMatchObject({
+      names: [],
+    })
+  })
+
+  it.each(['PATH', 'IFS', 'ENV', 'BASH_ENV', 'LD_PRELOAD', '1A', 'A-B', ''])(
+    'refuses %j in set_env and in a command alike',
+    async (name) => {
+      const vars = { GOOD: 'x', [name]: 'y' }
+      expect((await app.refusal('set_env', { workspace_id: 'w', vars })).code).toBe('ERR_INVALID_INPUT')
+      expect((await app.refusal('exec', { workspace_id: 'w', command: 'true', env: vars })).code).toBe(
+        'ERR_INVALID_INPUT',
+      )
+      expect((await inW('echo $GOOD')).stdout).toBe('\n')
+    },
+  )
+})
+
+describe('exec_parallel', () => {
+  it('runs in all at once, in order, and reports one that cannot run beside the others', async () => {
+    const answer = await app.ask<{ results: (Outcome & Answer)[]; summary: Answer }>('exec_parallel', {
+      workspace_ids: ['x', 'nowhere', 'w'],
+      commands: ['hostname', 'true', 'exit 2'],
+    })
+    expect(answer.results).toMatchObject([
+      { workspace_name: 'x', stdout: 'x\n', exit_code: 0, error: null },
+      { workspace_id: 'nowhere', exit_code: -1, error: { code: 'ERR_WORKSPACE_NOT_FOUND' } },
+      { workspace_name: 'w', exit_code: 2 },
+    ])
+    expect(answer.results[1]!.stderr).toContain('workspace_list')
+    expect(answer.summary).toMatchObject({ total: 3, succeeded: 1, failed: 2, timed_out: 0 })
+  })
+
+  it('takes one command for all, and refuses a list of another length', async () => {
+    const answer = await app.ask<{ results: Outcome[] }>('exec_parallel', {
+      workspace_ids: ['w', 'x'],
+      commands: 'hostname',
+    })
+    expect(answer.results.map(({ stdout }) => stdout)).toEqual(['w\n', 'x\n'])
+    const short = { workspace_ids: ['w', 'x'], commands: ['true'] }
+    expect(await app.refusal('exec_parallel', short)).toMatchObject({
+      code: 'ERR_INVALID_INPUT',
+      details: { field: 'commands' },
+    })
+  })
+})
+
+describe('exec_background', () => {
+  const job = (args: object) => app.ask('exec_background', { workspace_id: 'w', ...args })
+
+  it('gives increments while the job runs and keeps the finished job until it is removed', async () => {
+    const { job_id } = await job({ action: 'start', command: 'mkfifo /go; echo ü1; read x < /go; echo ü2; exit 5' })
+    await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout']).toBe('ü1\n')
+    const first = await job({ action: 'poll', job_id })
+    expect(first).toMatchObject({ running: true, exit_code: null, stdout: 'ü1\n', more: false })
+    expect(await job({ action: 'poll', job_id, cursor: first['cursor'] })).toMatchObject({ stdout: '' })
+    expect(await app.refusal('exec_background', { workspace_id: 'w', action: 'remove', job_id })).toMatchObject({
+      code: 'ERR_JOB_RUNNING',
+    })
+    expect(await job({ action: 'list' })).toMatchObject({ jobs: [{ job_id, running: true }] })
+    await job({ action: 'kill', job_id, signal: 15 })
+    await expect.poll(async () => (await job({ action: 'poll', job_id }))['running']).toBe(false)
+    expect(await job({ action: 'poll', job_id })).toMatchObject({
+      stdout: expect.stringContaining('ü1'),
+      running: false,
+    })
+    expect(await job({ action: 'remove', job_id })).toMatchObject({ status: 'removed' })
+    expect((await app.refusal('exec_background', { workspace_id: 'w', action: 'poll', job_id })).code).toBe(
+      'ERR_JOB_NOT_FOUND',
+    )
+  })
+
+  it('never cuts a character between two polls', async () => {
+    const { job_id } = await job({ action: 'start', command: 'printf "äöü"' })
+    await expect.poll(async () => (await job({ action: 'poll', job_id }))['running']).toBe(false)
+    let text = ''
+    let cursor: unknown
+    for (let more = true; more; ) {
+      const page = await job({
+        action: 'poll',
+        job_id,
+        max_output_bytes: 3,
+        ...(cursor === undefined ? {} : { cursor }),
+      })
+      text += page['stdout']
+      cursor = page['cursor']
+      more = page['more'] as boolean
+    }
+    expect(text).toBe('äöü')
+  })
+
+  it('says what an action needs, and does not know jobs of others', async () => {
+    for (const [action, field] of [
+      ['start', 'command'],
+      ['poll', 'job_id'],
+      ['kill', 'job_id'],
+      ['remove', 'job_id'],
+    ]) {
+      expect(await app.refusal('exec_background', { workspace_id: 'w', action })).toMatchObject({ details: { field } })
+    }
+    const { job_id } = await app.ask('exec_background', { workspace_id: 'x', action: 'start', command: 'sleep 99' })
+    const other = { workspace_id: 'w', job_id: Number(job_id) + 1000 }
+    expect((await app.refusal('exec_background', { ...other, action: 'kill' })).code).toBe('ERR_JOB_NOT_FOUND')
+    expect(await app.refusal('exec_background', { ...other, action: 'poll', cursor: 'x' })).toMatchObject({
+      details: { field: 'cursor' },
+    })
+  })
+
+  it('goes on when the server is gone', async () => {
+    const { job_id } = await job({ action: 'start', command: 'echo before; sleep 1; echo after' })
+    app = await app.restart()
+    await expect
+      .poll(async () => (await job({ action: 'poll', job_id }))['stdout'], { timeout: 10_000 })
+      .toBe('before\nafter\n')
+  })
+})

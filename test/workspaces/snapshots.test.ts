@@ -1,0 +1,190 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { Answer, TestApp } from '../support/app.ts'
+import { destroyAll, info, openWorkspaceApp, rowsFor, sh } from '../support/workspaces.ts'
+
+let app: TestApp
+beforeAll(async () => {
+  app = await openWorkspaceApp({ config: { 'workspaces.max_snapshots_per_workspace': 4 } })
+})
+afterEach(async () => {
+  await destroyAll(app)
+  expect(layers()).toEqual([])
+})
+afterAll(() => app[Symbol.asyncDispose]())
+
+const make = async (name: string, file: string): Promise<void> => {
+  await app.ask('workspace_create', { name })
+  await sh(app, name, `echo ${file} > /state`)
+}
+const snapshot = (workspace_id: string, action: string, more: object = {}) =>
+  app.ask<Answer & { snapshots: Answer[] }>('snapshot', { workspace_id, action, ...more })
+const stateIn = async (workspace: string): Promise<string> => (await sh(app, workspace, 'cat /state')).stdout.trim()
+
+const supervisorPid = (): string => readFileSync(join(app.dataDir, 'workspaces/supervisor.pid'), 'utf8').trim()
+
+/** What the records name. */
+const layers = (): string[] =>
+  app.behindItsBack((db) =>
+    ['workspaces', 'workspace_snapshots'].flatMap((table) =>
+      db
+        .prepare(`SELECT layers FROM ${table}`)
+        .all()
+        .flatMap((row) => JSON.parse(String(row['layers'])) as string[]),
+    ),
+  )
+
+describe('snapshot', () => {
+  it('keeps a state and goes back to it, running again, without the newer ones', async () => {
+    await make('w', 'one')
+    expect(await snapshot('w', 'create', { name: 's1' })).toMatchObject({ name: 's1', has_memory: false })
+    await sh(app, 'w', 'echo two > /state; echo new > /new')
+    await snapshot('w', 'create', { name: 's2' })
+    await sh(app, 'w', 'echo three > /state')
+    await snapshot('w', 'create', { name: 's3' })
+    expect((await snapshot('w', 'list')).snapshots).toMatchObject([
+      { name: 's1', parent: null, current: false },
+      { name: 's2', parent: 's1' },
+      { name: 's3', parent: 's2', current: true },
+    ])
+    expect(await snapshot('w', 'restore', { name: 's1' })).toMatchObject({
+      state: 'running',
+      removed_snapshots: ['s2', 's3'],
+    })
+    expect(await stateIn('w')).toBe('one')
+    expect((await sh(app, 'w', 'test -e /new')).exit_code).toBe(1)
+    await sh(app, 'w', 'echo four > /state')
+    await snapshot('w', 'create', { name: 's4' })
+    expect((await info(app, 'w')).snapshots).toMatchObject([
+      { name: 's1' },
+      { name: 's4', parent: 's1', current: true },
+    ])
+    await snapshot('w', 'restore', { name: 's4' })
+    expect(await stateIn('w')).toBe('four')
+  })
+
+  it('leaves a stopped workspace stopped', async () => {
+    await make('w', 'one')
+    await snapshot('w', 'create', { name: 's1' })
+    await sh(app, 'w', 'echo two > /state')
+    await app.ask('workspace_stop', { workspace_id: 'w' })
+    expect(await snapshot('w', 'restore', { name: 's1' })).toMatchObject({ state: 'stopped' })
+    await app.ask('workspace_start', { workspace_id: 'w' })
+    expect(await stateIn('w')).toBe('one')
+  })
+
+  it('is deleted in any order, forks keep what they need, and the tree stays whole', async () => {
+    await make('w', 'one')
+    for (const name of ['s1', 's2', 's3']) await snapshot('w', 'create', { name })
+    const { workspace_id } = await app.ask('workspace_fork', { workspace_id: 'w', snapshot_name: 's2', new_name: 'f' })
+    expect(await snapshot('w', 'delete', { name: 's2' })).toMatchObject({
+      dependents: [{ workspace_id, name: 'f' }],
+      dependent_count: 1,
+    })
+    expect((await snapshot('w', 'list')).snapshots).toMatchObject([{ name: 's1' }, { name: 's3', parent: 's1' }])
+    expect(await snapshot('w', 'delete', { name: 's1' })).toMatchObject({ dependents: [], dependent_count: 0 })
+    await snapshot('w', 'restore', { name: 's3' })
+    await app.ask('workspace_destroy', { workspace_id: 'w' })
+    expect(await stateIn('f')).toBe('one')
+    await app.ask('workspace_stop', { workspace_id: 'f' })
+    await app.ask('workspace_start', { workspace_id: 'f' })
+    expect(await stateIn('f')).toBe('one')
+    expect(await info(app, 'f')).toMatchObject({
+      forked_from: { source_workspace_name: 'w', snapshot_name: 's2' },
+    })
+  })
+
+  it('refuses names that are taken or none, more than allowed, and memory before anything happens', async () => {
+    await make('w', 'one')
+    await snapshot('w', 'create', { name: 's1' })
+    const refusal = (args: object) => app.refusal('snapshot', { workspace_id: 'w', ...args })
+    expect((await refusal({ action: 'create', name: 's1' })).code).toBe('ERR_ALREADY_EXISTS')
+    expect((await refusal({ action: 'create', name: '../x' })).code).toBe('ERR_INVALID_INPUT')
+    expect(await refusal({ action: 'create' })).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field: 'name' } })
+    expect((await refusal({ action: 'restore', name: 'none' })).code).toBe('ERR_SNAPSHOT_NOT_FOUND')
+    expect(await refusal({ action: 'create', name: 'm', include_memory: true })).toMatchObject({
+      code: 'ERR_CAPABILITY_MISSING',
+      details: { capability: 'memory_snapshot' },
+    })
+    for (const name of ['s2', 's3', 's4']) await snapshot('w', 'create', { name })
+    expect(await refusal({ action: 'create', name: 's5' })).toMatchObject({
+      code: 'ERR_QUOTA_EXCEEDED',
+      details: { quota: 'max_snapshots_per_workspace', used: 4, limit: 4 },
+    })
+    expect((await snapshot('w', 'list')).snapshots).toHaveLength(4)
+  })
+})
+
+describe('workspace_fork', () => {
+  it('makes independent copies with the resources, policy and variables of the source', async () => {
+    await app.ask('workspace_create', { name: 'w', vcpus: 1, memory_mb: 256, disk_gb: 2 })
+    await app.ask('set_env', { workspace_id: 'w', vars: { KEPT: 'yes' } })
+    await app.ask('network_policy', { workspace_id: 'w', allow_inter_vm: true, allowed_ports: [80] })
+    await sh(app, 'w', 'echo base > /state')
+    await snapshot('w', 'create', { name: 'golden' })
+    const answer = await app.ask<Answer & { workers: Answer[] }>('workspace_fork', {
+      workspace_id: 'w',
+      snapshot_name: 'golden',
+      count: 4,
+      name_prefix: 'copy',
+    })
+    expect(answer).toMatchObject({ requested_count: 4, success_count: 4, failure_count: 0, failures: [] })
+    expect(answer.workers.map(({ name }) => name)).toEqual(['copy-1', 'copy-2', 'copy-3', 'copy-4'])
+    expect(new Set(answer.workers.map(({ ip }) => ip)).size).toBe(4)
+    await sh(app, 'copy-1', 'echo changed > /state')
+    expect([await stateIn('copy-1'), await stateIn('copy-2'), await stateIn('w')]).toEqual(['changed', 'base', 'base'])
+    expect((await sh(app, 'copy-3', 'echo $KEPT; hostname')).stdout).toBe('yes\ncopy-3\n')
+    expect(await info(app, 'copy-4')).toMatchObject({
+      resources: { vcpus: 1, memory_mb: 256, disk_gb: 2 },
+      network: { allow_inter_vm: true, allowed_ports: [80] },
+      snapshots: [],
+    })
+  })
+
+  it('does what it can: a name that is taken fails alone', async () => {
+    await make('worker-2', 'x')
+    await snapshot('worker-2', 'create', { name: 's' })
+    const answer = await app.ask<Answer & { workers: Answer[] }>('workspace_fork', {
+      workspace_id: 'worker-2',
+      snapshot_name: 's',
+      count: 3,
+    })
+    expect(answer).toMatchObject({
+      success_count: 2,
+      failures: [{ index: 1, name: 'worker-2', code: 'ERR_ALREADY_EXISTS' }],
+    })
+    expect((await rowsFor(app)).map(({ name }) => name).sort()).toEqual(['worker-1', 'worker-2', 'worker-3'])
+    const one = await app.ask('workspace_fork', { workspace_id: 'worker-2', snapshot_name: 's' })
+    expect(one['name']).toBe(`fork-${String(one['workspace_id']).slice(0, 8)}`)
+    expect(one).toMatchObject({ state: 'running', forked_from: { source_workspace_name: 'worker-2' } })
+  })
+
+  it('validates names and the snapshot, and fails as a whole when there is one', async () => {
+    await make('w', 'x')
+    await snapshot('w', 'create', { name: 's' })
+    const refusal = (args: object) => app.refusal('workspace_fork', { workspace_id: 'w', snapshot_name: 's', ...args })
+    expect((await refusal({ new_name: '.x' })).code).toBe('ERR_INVALID_INPUT')
+    expect((await refusal({ new_name: 'w' })).code).toBe('ERR_ALREADY_EXISTS')
+    expect((await refusal({ new_name: 'y', count: 2 })).code).toBe('ERR_INVALID_INPUT')
+    expect((await refusal({ count: 2, name_prefix: 'a b' })).code).toBe('ERR_INVALID_INPUT')
+    expect((await refusal({ snapshot_name: 'none' })).code).toBe('ERR_SNAPSHOT_NOT_FOUND')
+    expect(await rowsFor(app)).toHaveLength(1)
+  })
+})
+
+describe('the storage of layers', () => {
+  it('is given back when the last row that names it is gone', async () => {
+    await make('w', 'x')
+    await snapshot('w', 'create', { name: 's1' })
+    const [layer] = layers()
+    const folder = `/proc/${supervisorPid()}/root/mnt/state/store/layers/${layer}`
+    expect(existsSync(folder)).toBe(true)
+    await app.ask('workspace_fork', { workspace_id: 'w', snapshot_name: 's1', new_name: 'f' })
+    await snapshot('w', 'delete', { name: 's1' })
+    await app.ask('workspace_destroy', { workspace_id: 'w' })
+    expect(existsSync(folder)).toBe(true)
+    await app.ask('workspace_destroy', { workspace_id: 'f' })
+    expect(existsSync(folder)).toBe(false)
+  })
+})
