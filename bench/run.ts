@@ -16,6 +16,7 @@ import { ping } from './rows/ping.ts'
 import { pingUnderLoad } from './rows/ping-under-load.ts'
 import { idleMemory, memoryGrowth, startUp } from './rows/process-cost.ts'
 import { taskList } from './rows/task-list.ts'
+import { workspaces } from './rows/workspaces.ts'
 import { taskCreate, thoughtRecord } from './rows/writes.ts'
 import { buildSlowDisk, measureFsyncMs } from './slow-fsync.ts'
 import { formatRows, msText, type Row, reached } from './table.ts'
@@ -32,6 +33,7 @@ const sections: readonly Section[] = [
   ledgerProofs,
   pingUnderLoad,
   memoryGrowth,
+  workspaces,
 ]
 const temporaryFilesystem = 0x01021994
 

@@ -82,13 +82,33 @@ CREATE TABLE workspaces (
   wanted TEXT NOT NULL, image TEXT NOT NULL, vcpus INTEGER NOT NULL, memory_mb INTEGER NOT NULL,
   disk_gb INTEGER NOT NULL, ip TEXT NOT NULL, network TEXT NOT NULL, forwards TEXT NOT NULL, env TEXT NOT NULL,
   layers TEXT NOT NULL, forked_from TEXT, current_snapshot_id TEXT, node TEXT NOT NULL, operation TEXT, team TEXT,
-  created_at INTEGER NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
+  bound_to TEXT, created_at INTEGER NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, id),
+  UNIQUE (tenant, name));
 CREATE INDEX workspaces_by_node ON workspaces (node);
 CREATE TABLE workspace_snapshots (
   tenant TEXT NOT NULL, id TEXT NOT NULL, workspace_id TEXT NOT NULL, sequence INTEGER NOT NULL,
   name TEXT NOT NULL, layer_id TEXT NOT NULL, layers TEXT NOT NULL, parent_id TEXT, bytes INTEGER NOT NULL,
   has_memory INTEGER NOT NULL, state TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL,
   PRIMARY KEY (tenant, id), UNIQUE (tenant, workspace_id, name), UNIQUE (tenant, workspace_id, sequence));
+
+-- 8 teams
+CREATE TABLE teams (
+  tenant TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL, max_vms INTEGER NOT NULL,
+  parent TEXT, depth INTEGER NOT NULL, node TEXT NOT NULL, operation TEXT, last_seq INTEGER NOT NULL,
+  created_at INTEGER NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, name));
+CREATE INDEX teams_by_node ON teams (node);
+CREATE TABLE team_members (
+  tenant TEXT NOT NULL, team TEXT NOT NULL, name TEXT NOT NULL, position INTEGER NOT NULL, role TEXT NOT NULL,
+  skills TEXT NOT NULL, description TEXT NOT NULL, workspace_id TEXT, PRIMARY KEY (tenant, team, name));
+CREATE TABLE team_messages (
+  tenant TEXT NOT NULL, team TEXT NOT NULL, recipient TEXT NOT NULL, seq INTEGER NOT NULL, id TEXT NOT NULL,
+  sender TEXT NOT NULL, addressed_to TEXT NOT NULL, content TEXT NOT NULL, type TEXT NOT NULL, at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, team, recipient, seq));
+CREATE TABLE team_tasks (
+  tenant TEXT NOT NULL, team TEXT NOT NULL, agent TEXT NOT NULL, message_id TEXT NOT NULL, seq INTEGER NOT NULL,
+  assignment TEXT NOT NULL, state TEXT NOT NULL, job_id INTEGER, result TEXT, at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, team, agent, message_id));
+CREATE INDEX team_tasks_open ON team_tasks (tenant, team, agent) WHERE state <> 'done';
 
 -- postgres
 
@@ -166,10 +186,30 @@ CREATE TABLE workspaces (
   wanted TEXT NOT NULL, image TEXT NOT NULL, vcpus BIGINT NOT NULL, memory_mb BIGINT NOT NULL,
   disk_gb BIGINT NOT NULL, ip TEXT NOT NULL, network TEXT NOT NULL, forwards TEXT NOT NULL, env TEXT NOT NULL,
   layers TEXT NOT NULL, forked_from TEXT, current_snapshot_id TEXT, node TEXT NOT NULL, operation TEXT, team TEXT,
-  created_at BIGINT NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
+  bound_to TEXT, created_at BIGINT NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, id),
+  UNIQUE (tenant, name));
 CREATE INDEX workspaces_by_node ON workspaces (node);
 CREATE TABLE workspace_snapshots (
   tenant TEXT NOT NULL, id TEXT NOT NULL, workspace_id TEXT NOT NULL, sequence BIGINT NOT NULL,
   name TEXT NOT NULL, layer_id TEXT NOT NULL, layers TEXT NOT NULL, parent_id TEXT, bytes BIGINT NOT NULL,
   has_memory BIGINT NOT NULL, state TEXT NOT NULL, created_at BIGINT NOT NULL, created_by TEXT NOT NULL,
   PRIMARY KEY (tenant, id), UNIQUE (tenant, workspace_id, name), UNIQUE (tenant, workspace_id, sequence));
+
+-- 8 teams
+CREATE TABLE teams (
+  tenant TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL, max_vms BIGINT NOT NULL,
+  parent TEXT, depth BIGINT NOT NULL, node TEXT NOT NULL, operation TEXT, last_seq BIGINT NOT NULL,
+  created_at BIGINT NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, name));
+CREATE INDEX teams_by_node ON teams (node);
+CREATE TABLE team_members (
+  tenant TEXT NOT NULL, team TEXT NOT NULL, name TEXT NOT NULL, position BIGINT NOT NULL, role TEXT NOT NULL,
+  skills TEXT NOT NULL, description TEXT NOT NULL, workspace_id TEXT, PRIMARY KEY (tenant, team, name));
+CREATE TABLE team_messages (
+  tenant TEXT NOT NULL, team TEXT NOT NULL, recipient TEXT NOT NULL, seq BIGINT NOT NULL, id TEXT NOT NULL,
+  sender TEXT NOT NULL, addressed_to TEXT NOT NULL, content TEXT NOT NULL, type TEXT NOT NULL, at BIGINT NOT NULL,
+  PRIMARY KEY (tenant, team, recipient, seq));
+CREATE TABLE team_tasks (
+  tenant TEXT NOT NULL, team TEXT NOT NULL, agent TEXT NOT NULL, message_id TEXT NOT NULL, seq BIGINT NOT NULL,
+  assignment TEXT NOT NULL, state TEXT NOT NULL, job_id BIGINT, result TEXT, at BIGINT NOT NULL,
+  PRIMARY KEY (tenant, team, agent, message_id));
+CREATE INDEX team_tasks_open ON team_tasks (tenant, team, agent) WHERE state <> 'done';

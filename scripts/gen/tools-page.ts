@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { fieldRows, type Schema } from '../../src/cli/schema-fields.ts'
+import { rulesFor } from '../../src/tools/runtime/call-rules.ts'
 import type { Catalog, CatalogTool } from '../../src/tools/runtime/catalog.ts'
 import { toolsets } from '../../src/tools/runtime/define-tool.ts'
 import { defaultTools } from '../../src/tools/runtime/exposure.ts'
@@ -26,6 +27,7 @@ function toolBlocks(tool: CatalogTool): string[] {
     `## ${code(tool.name)}`,
     `**${definition.title}.** ${definition.description}`,
     factsLine(tool),
+    ...actionBlocks(tool),
     ...(parameters.length === 0
       ? ['No parameters.']
       : [
@@ -54,6 +56,16 @@ function toolBlocks(tool: CatalogTool): string[] {
           ),
         ]),
   ]
+}
+
+/** What single actions ask for, where a tool has rules of its own for some. */
+function actionBlocks({ definition }: CatalogTool): string[] {
+  if (definition.actions === undefined) return []
+  const rows = Object.keys(definition.actions).map((action) => {
+    const { permission, effect, rate } = rulesFor(definition, { action })
+    return [code(action), permission === null ? 'none' : code(permission), effect, rate]
+  })
+  return [table(['action', 'permission', 'effect', 'rate category'], rows)]
 }
 
 function factsLine({ name, safeName, definition }: CatalogTool): string {

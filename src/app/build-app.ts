@@ -8,7 +8,9 @@ import { createIdentityService, type IdentityService } from '../domains/identity
 import { createLogService } from '../domains/log/log-service.ts'
 import { createServerService, type ServerService } from '../domains/server/server-service.ts'
 import { createSkillService, type SkillService } from '../domains/skills/service.ts'
+import { createSwarmService } from '../domains/swarm/service.ts'
 import { createTaskService } from '../domains/tasks/task-service.ts'
+import type { TeamService } from '../domains/teams/service.ts'
 import { createTrailService, type TrailService } from '../domains/trail/trail-service.ts'
 import { createChainVerifier } from '../domains/trail/verify-chain.ts'
 import { tenantFolderName } from '../domains/vault/rules.ts'
@@ -38,6 +40,7 @@ import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Config } from './config.ts'
 import { openDatabase } from './open-database.ts'
 import { openLogIdentity } from './open-log-identity.ts'
+import { openTeams } from './open-teams.ts'
 import { openWorkspaces } from './open-workspaces.ts'
 
 /** The core, put together: everything behind the doors. Only this file and its neighbours construct. */
@@ -140,6 +143,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
   })
   const vault = openVault(deps, opened.directory)
   const workspaces = openWorkspaces(deps, opened)
+  const teams = openTeams(deps, { database, workspaces, vault })
   const checkpointer = createCheckpointer({
     read: database.read,
     log: sqlLogStore,
@@ -159,11 +163,13 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       checkpointer,
       vault,
       workspaces: workspaces.service,
+      teams: teams.service,
     }),
     database,
     identity,
     verifierKey: logIdentity.signer.verifierKey,
     async close() {
+      await teams.close()
       await workspaces.close()
       await database.flush()
       await checkpointer.close()
@@ -208,6 +214,7 @@ type OpenParts = Readonly<{
   checkpointer: Checkpointer
   vault: VaultService
   workspaces: WorkspaceService
+  teams: TeamService
 }>
 
 function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
@@ -215,6 +222,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   const server = describeServer(deps, catalog, skills, parts)
   const bootId = deps.random.bytes(9).toString('base64url')
   let callCount = 0
+  const git = parts && gitIn(parts.workspaces)
   // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never
   const callTool = createCallTool({
@@ -237,7 +245,12 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       server,
       vault: parts?.vault ?? unavailable,
       workspaces: parts?.workspaces ?? unavailable,
-      git: parts === undefined ? unavailable : gitIn(parts.workspaces),
+      teams: parts?.teams ?? unavailable,
+      git: git ?? unavailable,
+      swarms:
+        parts === undefined || git === undefined
+          ? unavailable
+          : createSwarmService({ workspaces: parts.workspaces, git, clock, random: deps.random, logger }),
       searchTools: createToolSearch(catalog, config.mode),
     },
     clock,

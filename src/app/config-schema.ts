@@ -210,6 +210,14 @@ export const configSchema = z
         },
         'Isolated workspaces.',
       ),
+      teams: group(
+        {
+          max_vms_per_team: wholeNumber(20, 1, 1000, 'The largest budget of one team: its members and those below it.'),
+          max_nesting_depth: wholeNumber(3, 0, 100, 'How many levels of sub-teams a team may have.'),
+          max_total_vms: wholeNumber(100, 0, 100_000, 'Members of all teams on this machine, over all owners.'),
+        },
+        'Teams of agents, each in a workspace.',
+      ),
       allowed_hosts: listOf('a host name')
         .default([])
         .describe(

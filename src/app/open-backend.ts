@@ -1,5 +1,8 @@
 import { join } from 'node:path'
 import { createNamespacesBackend } from '../backends/namespaces/index.ts'
+
+export { neededPrograms, optionalPrograms } from '../backends/namespaces/start-supervisor.ts'
+
 import { AppError } from '../contract/app-error.ts'
 import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
 import type { Logger } from '../kernel/logger.ts'

@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Database } from '../contract/database.ts'
 import { keyStatus } from '../domains/identity/rules.ts'
+import type { WorkspaceDeps } from '../domains/workspaces/core.ts'
 import type { OwnerDesk } from '../domains/workspaces/ports.ts'
 import { LOCAL_OWNER } from '../domains/workspaces/rules.ts'
 import { createWorkspaceService, type WorkspaceService } from '../domains/workspaces/service.ts'
@@ -12,7 +13,14 @@ import { isBootAlive, newBootId } from './boot-id.ts'
 import type { AppDeps } from './build-app.ts'
 import { createBackend } from './open-backend.ts'
 
-export type OpenedWorkspaces = Readonly<{ service: WorkspaceService; close(): Promise<void> }>
+export type OpenedWorkspaces = Readonly<{
+  service: WorkspaceService
+  /** What they stand on, for the domains that build on them. */
+  ground: Pick<WorkspaceDeps, 'backend' | 'owners' | 'node' | 'bootId' | 'isAlive' | 'isReadOnly'>
+  /** Settles when what a crash left has been looked after. */
+  begun: Promise<void>
+  close(): Promise<void>
+}>
 
 /** The workspaces of this machine, with the records in `database` and their storage in `directory`. */
 export function openWorkspaces(
@@ -23,21 +31,24 @@ export function openWorkspaces(
   const bootId = newBootId(random)
   const isAlone = database.kind === 'sqlite'
   const backend = createBackend({ config, directory, version, bootId, logger })
-  const service = createWorkspaceService({
-    store: sqlWorkspaceStore,
+  const ground: OpenedWorkspaces['ground'] = {
     backend,
-    database,
     owners: keyOwners,
-    transfers: createTransferFolder(
-      config.mode === 'TEST' ? join(directory, 'transfers') : config.workspaces.transfer_dir,
-    ),
-    settings: settingsOf(config.workspaces),
     // An embedded store is this directory's; a shared one has rows of several machines.
     node: isAlone ? 'local' : `${hostname()}:${directory}`,
     bootId,
     // Who has the embedded store open has it alone.
     isAlive: (id) => (isAlone ? id === bootId : isBootAlive(id)),
     isReadOnly: config.mode === 'READONLY',
+  }
+  const service = createWorkspaceService({
+    ...ground,
+    store: sqlWorkspaceStore,
+    database,
+    transfers: createTransferFolder(
+      config.mode === 'TEST' ? join(directory, 'transfers') : config.workspaces.transfer_dir,
+    ),
+    settings: settingsOf(config.workspaces),
     clock,
     random,
     logger,
@@ -47,6 +58,8 @@ export function openWorkspaces(
   })
   return {
     service,
+    ground,
+    begun,
     async close() {
       await begun
       await backend.close()

@@ -3,6 +3,7 @@ import { localOwner } from '../contract/principal.ts'
 import { withoutAnswer } from '../mcp/early-answer.ts'
 import { stdioLines } from '../mcp/line-transport.ts'
 import { allTools } from '../tools/index.ts'
+import { rulesFor } from '../tools/runtime/call-rules.ts'
 import { type CommandContext, openCommandState } from './commands/context.ts'
 import { bridgeSession } from './ownership/bridge-session.ts'
 
@@ -47,16 +48,22 @@ function chosenSpelling(names: string | undefined): { safeNames?: boolean } {
   throw new AppError('ERR_INVALID_INPUT', "--names must be 'safe' or 'documented'.", { field: 'names' })
 }
 
-const readOnlyTools = new Set(
+const definitions = new Map(
   Object.values(allTools)
     .flat()
-    .filter((tool) => tool.effect === 'read')
-    .map((tool) => tool.name),
+    .map((tool) => [tool.name, tool]),
 )
 
 /** Whether a call may be made twice without harm; a call through run_tool is what it runs. */
 function isReadOnly(name: string, args: unknown): boolean {
-  if (name !== 'run_tool') return readOnlyTools.has(name)
-  const target = (args as { tool_name?: unknown } | undefined)?.tool_name
-  return typeof target === 'string' && readOnlyTools.has(target)
+  if (name === 'run_tool') {
+    const target = args as { tool_name?: unknown; tool_args?: unknown } | undefined
+    return typeof target?.tool_name === 'string' && onlyReads(target.tool_name, target.tool_args)
+  }
+  return onlyReads(name, args)
+}
+
+function onlyReads(name: string, args: unknown): boolean {
+  const definition = definitions.get(name)
+  return definition !== undefined && rulesFor(definition, args).effect === 'read'
 }

@@ -78,6 +78,13 @@ export const limits = {
   execOutputBytesDefault: 256 * 1024,
   execOutputBytesMax: 2 * 1024 * 1024,
   execProgressMs: 1_000,
+  /** Commands of one workspace_prepare, and the time that each has. */
+  prepareCommandsMax: 100,
+  prepareTimeoutDefaultSecs: 300,
+  /** Tasks of one swarm_run that are at work at once, and the time that each has. */
+  swarmParallelDefault: 4,
+  swarmTimeoutDefaultSecs: 600,
+  swarmContextCharsMax: 1024 * 1024,
   /** One page of file_read; a larger file is read page by page. */
   fileReadBytesDefault: 256 * 1024,
   fileReadBytesMax: 1024 * 1024,
@@ -116,6 +123,31 @@ export const limits = {
   vaultReplaceMs: 5_000,
   /** A change that waits for a note which others are changing gives up after this time. */
   vaultLockWaitMs: 10_000,
+  teamNameCharsMax: 64,
+  teamSkillsMax: 32,
+  teamTextCharsMax: 2_048,
+  /** The budget of a team that names none. */
+  teamVmsDefault: 10,
+  /** Content of one message between the members of a team. */
+  teamMessageBytesMax: 256 * 1024,
+  teamMessageTypeCharsMax: 64,
+  /** Messages that wait for one agent, and tasks whose results it has not received; more are refused. */
+  teamInboxMax: 100,
+  teamTasksMax: 100,
+  /** Messages in one answer of `receive`; a longer inbox takes several calls. */
+  teamReceiveMax: 100,
+  /** Messages, and results, in one answer: for each of the two, as JSON. */
+  teamReceiveBytesMax: 3 * 1024 * 1024,
+  teamTaskIdCharsMax: 256,
+  teamTaskTimeoutDefaultSecs: 300,
+  /** Tasks that run at the same time in the workspace of one agent. */
+  teamTasksRunningMax: 4,
+  /** What is kept of each stream of a task, and at most as JSON. */
+  teamTaskOutputBytes: 64 * 1024,
+  teamTaskOutputJsonBytes: 256 * 1024,
+  /** How soon after a change tasks are looked at again, and how late at most while some are unfinished. */
+  teamLookMsMin: 25,
+  teamLookMsMax: 2_000,
   /** What is read of the output of one git command, unless it is a list of files or a diff. */
   gitOutputBytesMax: 4 * 1024 * 1024,
   gitFileListBytesMax: 32 * 1024 * 1024,

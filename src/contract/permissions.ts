@@ -12,7 +12,8 @@ const matrix = {
   server: { read: 'member' },
   workspace: { read: 'member', create: 'member', update: 'member', exec: 'member', delete: 'member' },
   auditLog: { read: 'admin' },
-  vault: { update: 'member' },
+  vault: { read: 'member', update: 'member' },
+  team: { read: 'member', create: 'member', update: 'member', delete: 'member' },
   apiKey: { read: 'admin', create: 'admin', delete: 'admin' },
 } as const satisfies Record<string, Record<string, Role>>
 

@@ -69,6 +69,7 @@ function operation(tool: CatalogTool): Json {
     'x-idempotent': listed.annotations.idempotentHint,
     'x-permission': definition.permission,
     'x-tier': definition.tier,
+    ...(definition.actions === undefined ? {} : { 'x-actions': definition.actions }),
   }
 }
 

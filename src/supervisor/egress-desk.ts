@@ -4,7 +4,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { resolveByDns } from './egress/checked-connection.ts'
 import { createEgressProxy, type EgressProxy } from './egress/create-egress-proxy.ts'
-import type { EgressCredential } from './egress/egress-policy.ts'
+import type { EgressCredential, EgressPolicy } from './egress/egress-policy.ts'
 import { hubAddress, proxyPort, uplinkResolver } from './network/index.ts'
 
 /** The way out by name: the proxy, with the policy of whoever asks. */
@@ -25,6 +25,8 @@ const HOST_AUTHORITIES = '/etc/ssl/certs/ca-certificates.crt'
 
 export async function openEgressDesk(deps: { caDirectory: string; clock: Clock; logger: Logger }): Promise<EgressDesk> {
   const networks = new Map<string, NetworkSpec>()
+  /** One object for each policy, because the proxy reads each only once. */
+  const policies = new Map<string, EgressPolicy>()
   let credentials: readonly EgressCredential[] = []
   let proxy: EgressProxy | undefined
   try {
@@ -35,27 +37,28 @@ export async function openEgressDesk(deps: { caDirectory: string; clock: Clock; 
       resolve: resolveByDns([uplinkResolver]),
       clock: deps.clock,
       logger: deps.logger,
-      policyOf(address) {
-        const network = networks.get(address)
-        if (network === undefined || network.allowedDomains.length === 0) return undefined
-        return { domains: network.allowedDomains, credentials: network.withCredentials === true ? credentials : [] }
-      },
+      policyOf: (address) => policies.get(address),
     })
   } catch (error) {
     deps.logger.warn('There is no egress proxy, so no workspace reaches a host by name.', { error: String(error) })
+  }
+  function apply(ip: string, network: NetworkSpec): void {
+    networks.set(ip, network)
+    const { allowedDomains: domains, withCredentials } = network
+    if (domains.length === 0) policies.delete(ip)
+    else policies.set(ip, { domains, credentials: withCredentials === true ? credentials : [] })
+    proxy?.policyChanged(ip)
   }
   const usual = await readFile(HOST_AUTHORITIES, 'utf8').catch(() => '')
   return {
     setCredentials(next) {
       credentials = next
-      for (const ip of networks.keys()) proxy?.policyChanged(ip)
+      for (const [ip, network] of networks) apply(ip, network)
     },
-    set(ip, network) {
-      networks.set(ip, network)
-      proxy?.policyChanged(ip)
-    },
+    set: apply,
     forget(ip) {
       networks.delete(ip)
+      policies.delete(ip)
       proxy?.policyChanged(ip)
     },
     trustedAuthorities: () => `${usual}${proxy?.caCertificatePem ?? ''}`,

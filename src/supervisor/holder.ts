@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync, writeFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
+import { systemClock } from '../kernel/clock.ts'
 import type { Launcher } from './launcher.ts'
 import { commandLineOf, type ProcessEntry, processesOf, signalProcess } from './processes.ts'
 
@@ -84,8 +85,8 @@ async function awaitHolder(child: ChildProcess): Promise<Holder> {
     ended,
     async stop(graceMs) {
       for (const { pid } of commandsOf(initPid)) signalProcess(pid, 15)
-      const deadline = performance.now() + graceMs
-      while (performance.now() < deadline && commandsOf(initPid).length > 0) {
+      const deadline = systemClock.monotonicMs() + graceMs
+      while (systemClock.monotonicMs() < deadline && commandsOf(initPid).length > 0) {
         await new Promise((resolve) => setTimeout(resolve, POLL_MS))
       }
       signalProcess(initPid, 9)

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# The few system calls that Node cannot make, for the supervisor: mount, umount, mkfifo, and a command inside a
-# workspace's namespaces. One small process that forks is also much faster than starting a program from a large one.
+# The few system calls that Node cannot make, for the supervisor: mount, umount, mkfifo, subvolumes, and a command inside
+# a workspace's namespaces. One small process that forks is also much faster than starting a program from a large one.
 #
 # Requests on standard input: a 32-bit big-endian length, then fields separated by NUL: a number, a verb, its arguments.
 # Answers on standard output, one line each: the number, then "ok", "failed TEXT", "pid N" or "exit STATUS".
@@ -8,6 +8,7 @@
 use strict;
 use warnings;
 no warnings 'portable';
+use Fcntl qw(O_RDONLY O_DIRECTORY);
 use POSIX qw(:sys_wait_h :errno_h);
 
 my %numbers = (
@@ -28,6 +29,7 @@ use constant {
     CLONE_NEWIPC => 0x8000000, CLONE_NEWUSER => 0x10000000, CLONE_NEWPID => 0x20000000, CLONE_NEWNET => 0x40000000,
     PR_SET_DUMPABLE => 4, PR_CAPBSET_DROP => 24, PR_SET_NO_NEW_PRIVS => 38, PR_CAP_AMBIENT => 47,
     PR_CAP_AMBIENT_CLEAR_ALL => 4, SECCOMP_SET_MODE_FILTER => 1, RLIMIT_NPROC => 6, RLIMIT_NOFILE => 7,
+    SUBVOLUME_CREATE => 0x5000940e, SUBVOLUME_COPY => 0x50009401, SUBVOLUME_DELETE => 0x5000940f,
     RLIMIT_CORE => 4, CAPABILITY_VERSION_3 => 0x20080522, CAPABILITIES => 64,
 };
 
@@ -61,6 +63,21 @@ sub umount_verb {
 
 sub fifo_verb {
     for my $path (@_) { POSIX::mkfifo($path, 0600) or fail("mkfifo $path") }
+}
+
+# Subvolumes of btrfs: made empty, as a copy of another, or removed.
+sub subvolume_verb {
+    my ($request, $path, $source) = @_;
+    my ($parent, $name) = $path =~ m{^(.*)/([^/]+)$};
+    sysopen(my $folder, $parent, O_RDONLY | O_DIRECTORY) or fail("open $parent");
+    my $descriptor = 0;
+    my $copied;
+    if (defined $source) {
+        sysopen($copied, $source, O_RDONLY | O_DIRECTORY) or fail("open $source");
+        $descriptor = fileno $copied;
+    }
+    my $arguments = pack 'q a4088', $descriptor, $name;
+    defined ioctl($folder, $request, $arguments) or fail("subvolume $path");
 }
 
 # A user namespace of its own, held open by a process until it is killed; the caller writes its maps.
@@ -204,6 +221,9 @@ sub serve {
           $verb eq 'mount'  ? do { mount_verb(@arguments); 'ok' }
         : $verb eq 'umount' ? do { umount_verb(@arguments); 'ok' }
         : $verb eq 'fifo'   ? do { fifo_verb(@arguments); 'ok' }
+        : $verb eq 'subvolume' ? do { subvolume_verb(SUBVOLUME_CREATE, @arguments); 'ok' }
+        : $verb eq 'subcopy'   ? do { subvolume_verb(SUBVOLUME_COPY, @arguments); 'ok' }
+        : $verb eq 'subdelete' ? do { subvolume_verb(SUBVOLUME_DELETE, @arguments); 'ok' }
         : $verb eq 'userns' ? 'pid ' . userns_verb()
         :                     die "unknown verb\n";
     };

@@ -27,6 +27,10 @@ export type Launcher = Readonly<{
   mount(type: string, source: string, target: string, flags: number, data: string): Promise<void>
   unmount(target: string, flags: number): Promise<void>
   makeFifos(paths: readonly string[]): Promise<void>
+  /** Subvolumes of btrfs. */
+  makeSubvolume(path: string): Promise<void>
+  copySubvolume(source: string, path: string): Promise<void>
+  removeSubvolume(path: string): Promise<void>
   /** A process that holds a new user namespace open; its maps are not written yet. */
   openUserNamespace(): Promise<number>
   enter(request: EnterRequest): Promise<EnteredCommand>
@@ -104,6 +108,9 @@ export function startLauncher(): Launcher {
     mount: (type, source, target, flags, data) => done('mount', type, source, target, String(flags), data),
     unmount: (target, flags) => done('umount', target, String(flags)),
     makeFifos: (paths) => done('fifo', ...paths),
+    makeSubvolume: (path) => done('subvolume', path),
+    copySubvolume: (source, path) => done('subcopy', path, source),
+    removeSubvolume: (path) => done('subdelete', path),
     openUserNamespace: async () => Number(await ask(['userns'], false).answer),
     async enter(request) {
       const { answer, ended } = ask(

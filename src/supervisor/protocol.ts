@@ -68,7 +68,7 @@ export type Operations = {
   /** Stays open for as long as the server lives; this is how the supervisor knows who is there. */
   attend: { takes: Readonly<{ bootId: string }>; gives: Record<string, never> }
   attendants: { takes: Record<string, never>; gives: readonly string[] }
-  create: { takes: Omit<WorkspaceSpec, 'ip'>; gives: Readonly<{ ip: string; storage: string }> }
+  create: { takes: Omit<WorkspaceSpec, 'ip'>; gives: Readonly<{ ip: string }> }
   start: { takes: WorkspaceSpec; gives: Record<string, never> }
   stop: { takes: Readonly<{ id: string; graceMs: number }>; gives: Record<string, never> }
   destroy: { takes: Readonly<{ id: string }>; gives: Record<string, never> }

@@ -98,13 +98,13 @@ export async function createRegistry(deps: RegistryDeps) {
     ...(network.allowedDomains.length > 0 ? [{ path: TRUST_PATH, text: deps.egress.trustedAuthorities() }] : []),
   ]
 
-  async function create(spec: Omit<WorkspaceSpec, 'ip'>): Promise<{ ip: string; storage: string }> {
+  async function create(spec: Omit<WorkspaceSpec, 'ip'>): Promise<{ ip: string }> {
     const ip = await addresses.take(spec.id)
     if (!(await storage.stored()).includes(spec.id)) {
       await storage.create(spec.id, ownFiles({ ...spec, ip }))
       untouched.add(spec.id)
     }
-    return { ip, storage: storage.pathOf(spec.id) }
+    return { ip }
   }
 
   async function start(spec: WorkspaceSpec): Promise<void> {

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
+import { systemClock } from '../kernel/clock.ts'
 import type { Fifos } from './fifos.ts'
 import type { CommandEnd, EnterRequest, Launcher } from './launcher.ts'
 import { signalFamily } from './processes.ts'
@@ -85,14 +86,14 @@ async function drain(stream: Socket, onChunk: (chunk: Buffer) => void): Promise<
     stream.destroy()
   })
   stream.on('data', (chunk: Buffer) => {
-    lastMs = performance.now()
+    lastMs = systemClock.monotonicMs()
     onChunk(chunk)
   })
   return {
     async complete() {
-      lastMs = performance.now()
+      lastMs = systemClock.monotonicMs()
       while (!isClosed) {
-        const waitMs = lastMs + QUIET_MS - performance.now()
+        const waitMs = lastMs + QUIET_MS - systemClock.monotonicMs()
         if (waitMs <= 0) break
         await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, waitMs))])
       }

@@ -28,7 +28,6 @@ export type Storage = Readonly<{
   layerBytes(layerId: string): Promise<number>
   stored(): Promise<string[]>
   layers(): Promise<string[]>
-  pathOf(id: string): string
 }>
 
 /** A file that a workspace has of us; the path is as the workspace sees it. */
@@ -57,7 +56,7 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
   let pendingCount = 0
 
   async function makeFolder(path: string): Promise<void> {
-    if (kind === 'btrfs') await mustRun(run, ['btrfs', '-q', 'subvolume', 'create', path])
+    if (kind === 'btrfs') await launcher.makeSubvolume(path)
     else await mkdir(path)
   }
   /** Renamed first, so that what is gone by name is gone even when removing its content takes long. */
@@ -73,8 +72,12 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
   }
   async function removeTree(path: string): Promise<void> {
     if (kind === 'btrfs') {
-      const { exitCode } = await run(['btrfs', '-q', 'subvolume', 'delete', path])
-      if (exitCode === 0) return
+      // What a failed start left may be a plain folder.
+      const isGone = await launcher.removeSubvolume(path).then(
+        () => true,
+        () => false,
+      )
+      if (isGone) return
     }
     // The overlay's own working folder has mode 000, which only rm as root of the namespace passes.
     await rm(path, { recursive: true, force: true })
@@ -103,7 +106,6 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
     Number((await mustRun(run, ['du', '-s', '--block-size=1', path])).split('\t')[0])
 
   return {
-    pathOf,
     create,
     async writeFiles(id, files) {
       const openRoot = () => open(join(pathOf(id), 'upper'), O_PATH | constants.O_DIRECTORY)
@@ -130,7 +132,7 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
     async copyToLayer(id, layerId) {
       const pending = join(layerFolder, `${PENDING}${process.pid}-${pendingCount++}`)
       if (kind === 'btrfs') {
-        await mustRun(run, ['btrfs', '-q', 'subvolume', 'snapshot', pathOf(id), pending])
+        await launcher.copySubvolume(pathOf(id), pending)
       } else {
         await mkdir(pending)
         await mustRun(run, ['cp', '-a', '--reflink=auto', join(pathOf(id), 'upper'), pending])

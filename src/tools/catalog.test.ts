@@ -74,6 +74,13 @@ describe('the rules for tools', () => {
       .filter(([, check]) => check(tool!, names).length > 0)
       .map(([rule]) => rule)
   }
+  const outward = { effect: 'external' } as const
+  const withAction = (rules: object) => ({
+    ...good,
+    ...outward,
+    input: z.strictObject({ action: z.enum(['go', 'look']) }),
+    actions: { go: rules },
+  })
   const withInput = (input: z.ZodType) => ({ ...good, input: z.strictObject({ value: input }) })
 
   const bad: readonly (readonly [rule: string, what: string, definition: object])[] = [
@@ -89,6 +96,10 @@ describe('the rules for tools', () => {
     ],
     ['permission', 'none', { ...good, permission: null }],
     ['permission', 'a write that asks to read', { ...good, permission: 'task:read' }],
+    ['permission', 'an action that writes and asks to read', withAction({ permission: 'task:read' })],
+    ['actions', 'one that the tool does not have', { ...withAction({}), actions: { stop: {} } }],
+    ['actions', 'rules, but nothing to choose by', { ...good, ...outward, actions: { go: {} } }],
+    ['actions', 'a tool that is less than what its actions may do', { ...withAction({}), effect: 'update' }],
     ['judge', 'a write that skips it', { ...good, skipJudge: true }],
     ['audit', 'content that is kept', { ...good, audit: 'content' }],
     ['minimal', 'a tool that needs the store', { ...good, minimal: true }],
@@ -105,6 +116,7 @@ describe('the rules for tools', () => {
 
   it('let a good tool pass', () => {
     expect(rulesBroken(good)).toEqual([])
+    expect(rulesBroken(withAction({ permission: 'task:read', effect: 'read', rate: 'exec' }))).toEqual([])
   })
 
   it.each(bad)('refuse by the rule %s: %s', (rule, _what, definition) => {

@@ -4,6 +4,7 @@ import { logTools } from './log/index.ts'
 import { metaTools } from './meta/index.ts'
 import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
 import { serverTools } from './server/index.ts'
+import { teamTools } from './teams/index.ts'
 import { vaultTools } from './vault/index.ts'
 import { workspaceTools } from './workspaces/index.ts'
 
@@ -16,4 +17,5 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   identity: identityTools,
   vault: vaultTools,
   workspaces: workspaceTools,
+  teams: teamTools,
 }

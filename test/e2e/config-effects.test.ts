@@ -9,6 +9,7 @@ import { configFields } from '../../src/app/config-schema.ts'
 import { allTools } from '../../src/tools/index.ts'
 import { type RealServer, startRealServer, writeSkills } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
+import { workspaceEffects } from '../support/workspace-effects.ts'
 
 /**
  * Every setting, given to the real program, changes what the program does. A setting that nothing reads would have no test
@@ -70,7 +71,7 @@ const ownerLimited = { CASTELLAN_RATE_LIMITS_OWNER_ENABLED: 'true' }
 
 /** One call passes and the next must wait as long as the rate says. */
 const bucketEffect =
-  (category: 'CREATE' | 'DEFAULT', callOnce: (server: RealServer, n: number) => Promise<Reply>): Effect =>
+  (category: 'CREATE' | 'DEFAULT' | 'EXEC', callOnce: (server: RealServer, n: number) => Promise<Reply>): Effect =>
   async () => {
     const limited = {
       ...ownerLimited,
@@ -79,13 +80,14 @@ const bucketEffect =
     }
     const server = await serve(limited)
     const replies = [await callOnce(server, 1), await callOnce(server, 2), await callOnce(server, 3)]
-    expect(replies.map(({ status }) => status)).toEqual([200, 200, 429])
+    expect(replies.map((reply) => codeOf(reply) === 'ERR_RATE_LIMITED')).toEqual([false, false, true])
     const waitMs = Number(replies[2]!.body.error?.details['retry_after_ms'])
     expect(waitMs).toBeGreaterThan(1_000)
     expect(waitMs).toBeLessThanOrEqual(20_000)
   }
 
 const createBucket = bucketEffect('CREATE', (server, n) => call(server, 'api_key_create', { name: `key-${n}` }))
+const execBucket = bucketEffect('EXEC', (server) => call(server, 'exec', { workspace_id: 'none', command: 'true' }))
 const defaultBucket = bucketEffect('DEFAULT', (server) => call(server, 'server_health'))
 
 /** Nothing can show it: no tool is in the category. As soon as one is, this fails and the setting must be tried. */
@@ -157,8 +159,8 @@ const effects: Readonly<Record<string, Effect>> = {
   },
   'rate_limits.create.per_minute': createBucket,
   'rate_limits.create.burst': createBucket,
-  'rate_limits.exec.per_minute': noToolYet('exec'),
-  'rate_limits.exec.burst': noToolYet('exec'),
+  'rate_limits.exec.per_minute': execBucket,
+  'rate_limits.exec.burst': execBucket,
   'rate_limits.default.per_minute': defaultBucket,
   'rate_limits.default.burst': defaultBucket,
   'rate_limits.message.per_minute': noToolYet('message'),
@@ -220,6 +222,7 @@ const effects: Readonly<Record<string, Effect>> = {
       'ERR_INVALID_INPUT',
     ])
   },
+  ...workspaceEffects({ serve, call, send }),
   async allowed_hosts() {
     const headers = { host: 'castle.example' }
     const [plain, open] = [await serve(), await serve({ CASTELLAN_ALLOWED_HOSTS: 'castle.example' })]

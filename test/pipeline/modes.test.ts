@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { allTools } from '../../src/tools/index.ts'
+import { allRulesOf } from '../../src/tools/runtime/call-rules.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
 import { newTask } from '../support/ledger.ts'
@@ -25,7 +26,8 @@ describe('mode READONLY', () => {
     await before.stop()
     await using app = await inMode('READONLY', before.dataDir)
     const reading = catalog.tools.filter(
-      ({ definition }) => definition.effect === 'read' || definition.redirect !== undefined,
+      ({ definition }) =>
+        allRulesOf(definition).some(({ effect }) => effect === 'read') || definition.redirect !== undefined,
     )
     expect(namesIn(app)).toEqual(reading.map(({ name }) => name))
     expect(await app.ask('task_get', { task_id: 'T-0001' })).toMatchObject({ title: 'a task' })
@@ -35,6 +37,21 @@ describe('mode READONLY', () => {
       expect((await app.log()).at(-1)).toMatchObject({ tool: name, outcome: 'refused', code: 'ERR_MODE_REFUSED' })
     }
     expect(await app.ask('task_list')).toMatchObject({ total_count: 1 })
+  })
+
+  it('has of a tool the actions that read', async () => {
+    await using app = await inMode('READONLY')
+    expect(await app.ask('vault', { action: 'list' })).toMatchObject({ count: 0 })
+    expect(await app.ask('team', { action: 'list' })).toMatchObject({ count: 0 })
+    for (const [name, args] of [
+      ['vault', { action: 'write', path: 'a.md', content: 'x' }],
+      ['team', { action: 'receive', name: 't', agent: 'a' }],
+      ['team', { action: 'none' }],
+    ] as const) {
+      expect((await app.refusal(name, args)).code).toBe('ERR_MODE_REFUSED')
+    }
+    const { message } = await app.refusal('team', { action: 'destroy', name: 't' })
+    expect(message).toContain("'team' with the action 'destroy'")
   })
 
   it('runs by another tool what reads, and nothing else', async () => {

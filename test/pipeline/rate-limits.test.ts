@@ -48,6 +48,23 @@ describe('the rate of calls', () => {
     expect(codes).toEqual([...Array.from({ length: 3 }, () => 'ERR_INVALID_INPUT'), 'ERR_RATE_LIMITED'])
   })
 
+  it('is that of the action, where a tool has several', async () => {
+    await using app = await openTestApp({ clock: movableClock() })
+    const agent = await app.keyCaller()
+    const passed = async (calls: number, args: object): Promise<number> => {
+      let count = 0
+      for (let index = 0; index < calls; index++) {
+        if ((await app.call('team', args, agent)).failure?.code !== 'ERR_RATE_LIMITED') count++
+      }
+      return count
+    }
+    const message = { action: 'message', name: 't', agent: 'a', to: 'b', content: 'x' }
+    expect(await passed(60, message)).toBe(50)
+    expect(await passed(5, { action: 'create', name: 't', roles: [] })).toBe(3)
+    expect(await passed(30, { action: 'list' })).toBe(20)
+    expect(await passing(app, agent, 1)).toBe(0)
+  })
+
   it('counts a call through another tool as one of its target', async () => {
     await using app = await openTestApp({ clock: movableClock() })
     const agent = await app.keyCaller()

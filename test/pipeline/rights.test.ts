@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Permission, permissionLeastRole, permissions } from '../../src/contract/permissions.ts'
 import { type Role, roles, type Tier, tiers } from '../../src/contract/principal.ts'
 import { allTools } from '../../src/tools/index.ts'
+import { allRulesOf, rulesFor } from '../../src/tools/runtime/call-rules.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
@@ -23,12 +24,17 @@ afterAll(() => app[Symbol.asyncDispose]())
 
 /** Written out again, so that a change of the matrix shows here. */
 const rank: Record<Role, number> = { member: 0, editor: 1, admin: 2 }
-const mayUse = (name: string, role: Role, tier: Tier, scopes?: readonly Permission[]): boolean => {
-  const { permission, tier: least } = catalog.find(name)!.definition
-  if (tiers.indexOf(tier) < tiers.indexOf(least)) return false
-  if (permission === null) return true
-  return rank[role] >= rank[permissionLeastRole(permission)] && (scopes?.includes(permission) ?? true)
-}
+const has = (role: Role, permission: Permission | null, scopes?: readonly Permission[]): boolean =>
+  permission === null || (rank[role] >= rank[permissionLeastRole(permission)] && (scopes?.includes(permission) ?? true))
+const reaches = (name: string, tier: Tier): boolean =>
+  tiers.indexOf(tier) >= tiers.indexOf(catalog.find(name)!.definition.tier)
+/** Whether some call of the tool is the caller's to make. */
+const mayUse = (name: string, role: Role, tier: Tier, scopes?: readonly Permission[]): boolean =>
+  reaches(name, tier) &&
+  allRulesOf(catalog.find(name)!.definition).some(({ permission }) => has(role, permission, scopes))
+/** Whether this call is. */
+const mayCall = (name: string, args: unknown, role: Role, tier: Tier, scopes?: readonly Permission[]): boolean =>
+  reaches(name, tier) && has(role, rulesFor(catalog.find(name)!.definition, args).permission, scopes)
 const argumentsFor = (name: string): Record<string, unknown> =>
   fc.sample(validArguments(catalog.find(name)!.listed.inputSchema as Schema), { seed: 7, numRuns: 1 })[0]!
 
@@ -39,11 +45,11 @@ const matrix = catalog.names
 describe('the rights of a caller', () => {
   it.each(matrix)('let $role of tier $tier use $name exactly as it is defined', async ({ name, role, tier }) => {
     const caller = callers.get(`${role} ${tier}`)!
-    const allowed = mayUse(name, role, tier)
-    const answer = await app.call(name, argumentsFor(name), caller)
+    const args = argumentsFor(name)
+    const answer = await app.call(name, args, caller)
     const listed = app.app.host.list(caller).some((tool) => tool.name === name)
-    expect(listed).toBe(allowed)
-    if (!allowed) {
+    expect(listed).toBe(mayUse(name, role, tier))
+    if (!mayCall(name, args, role, tier)) {
       expect(answer.failure).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
       expect(answer.failure!.message).toContain(name)
       const record = (await app.log()).at(-1)!
@@ -58,10 +64,34 @@ describe('the rights of a caller', () => {
     const listed = app.app.host.list(caller).map((tool) => tool.name)
     expect(listed).toEqual(catalog.names.filter((name) => mayUse(name, 'admin', 'operator', [permission])))
     for (const name of catalog.names) {
-      if (listed.includes(name) || catalog.find(name)!.definition.redirect !== undefined) continue
-      const { code } = await app.refusal(name, argumentsFor(name), caller)
+      const args = argumentsFor(name)
+      if (catalog.find(name)!.definition.redirect !== undefined) continue
+      if (mayCall(name, args, 'admin', 'operator', [permission])) continue
+      const { code } = await app.refusal(name, args, caller)
       expect(code, name).toBe('ERR_PERMISSION_DENIED')
     }
+  })
+
+  it('are those of the action, where a tool has several', async () => {
+    const reader = await app.keyCaller({ scopes: ['vault:read', 'team:read'] })
+    expect((await app.call('vault', { action: 'list' }, reader)).isError).toBe(false)
+    expect((await app.call('team', { action: 'list' }, reader)).isError).toBe(false)
+    const refused = [
+      ['vault', { action: 'write', path: 'a.md', content: 'x' }, 'vault:update'],
+      ['team', { action: 'receive', name: 't', agent: 'a' }, 'team:update'],
+      ['team', { action: 'create', name: 't', roles: [{ name: 'a', role: 'x' }] }, 'team:create'],
+      ['team', { action: 'destroy', name: 't' }, 'team:delete'],
+      ['team', { action: 'none' }, 'team:update'],
+      ['team', {}, 'team:update'],
+    ] as const
+    for (const [name, args, permission] of refused) {
+      expect(await app.refusal(name, args, reader)).toMatchObject({
+        code: 'ERR_PERMISSION_DENIED',
+        details: { permission },
+      })
+    }
+    const writer = await app.keyCaller({ scopes: ['vault:update'] })
+    expect((await app.refusal('vault', { action: 'list' }, writer)).code).toBe('ERR_PERMISSION_DENIED')
   })
 
   it('differ for at least one tool between every two roles', () => {
@@ -74,8 +104,9 @@ describe('a tool that hands its call on', () => {
   it('gives nobody a right that the target does not', async () => {
     for (const { name, role, tier } of matrix) {
       const caller = callers.get(`${role} ${tier}`)!
-      const answer = await app.call('run_tool', { tool_name: name, tool_args: argumentsFor(name) }, caller)
-      if (mayUse(name, role, tier)) continue
+      const args = argumentsFor(name)
+      const answer = await app.call('run_tool', { tool_name: name, tool_args: args }, caller)
+      if (mayCall(name, args, role, tier)) continue
       expect(answer.failure, `${name} ${role} ${tier}`).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
       expect((await app.log()).at(-1)).toMatchObject({ tool: name, via: 'run_tool', outcome: 'refused' })
     }

@@ -90,6 +90,7 @@ const invocationOf = (name: string, args: unknown = {}, principal: Principal = m
   signal: new AbortController().signal,
   args,
   tool: catalog.find(name),
+  rules: catalog.find(name)?.definition,
   via: undefined,
   input: undefined,
   output: undefined,

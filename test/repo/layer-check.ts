@@ -1,14 +1,7 @@
 import { posix } from 'node:path'
-import {
-  type LayerRow,
-  layerRows,
-  type PackageOwner,
-  packageOwners,
-  storeMayImportFromDomain,
-  type WordRule,
-  wordRules,
-} from './layer-rules.ts'
+import { type LayerRow, layerRows } from './layer-rules.ts'
 import { dottedName, type ImportedModule, importsOf, type SourceFile, visitNodes } from './source-files.ts'
+import { type PackageOwner, packageOwners, storeMayImportFromDomain, type WordRule, wordRules } from './word-rules.ts'
 
 export type Violation = Readonly<{ path: string; rule: string; message: string }>
 

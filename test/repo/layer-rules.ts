@@ -72,10 +72,22 @@ export const layerRows: readonly LayerRow[] = [
     reason: 'Reads SKILL.md front matter, which is YAML; the files come through its port.',
   },
   {
+    folder: 'domains/swarm',
+    folders: ['kernel', 'contract', 'domains/git', 'domains/workspaces'],
+    packages: [],
+    reason: 'Puts workspaces and git together: it prepares, forks, runs and merges through their services.',
+  },
+  {
     folder: 'domains/tasks',
     folders: ['kernel', 'contract'],
     packages: [],
     reason: 'Rules of tasks and projects: no storage, no protocol, no other domain.',
+  },
+  {
+    folder: 'domains/teams',
+    folders: ['kernel', 'contract', 'domains/workspaces', 'domains/vault'],
+    packages: [],
+    reason: 'A team is workspaces that know of each other, and cards in the vault; neither knows of teams.',
   },
   {
     folder: 'domains/trail',
@@ -123,6 +135,90 @@ export const layerRows: readonly LayerRow[] = [
     reason: 'The ports of the core that are plain files. Nothing else touches the file system on behalf of the core.',
   },
   {
+    folder: 'supervisor',
+    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor/*'],
+    packages: [
+      'node:child_process',
+      'node:events',
+      'node:fs',
+      'node:net',
+      'node:os',
+      'node:path',
+      'node:stream',
+      'node:url',
+      'node:util',
+    ],
+    reason:
+      'A program of its own that outlives the server: it does for workspaces what their port says, and decides nothing.',
+  },
+  {
+    folder: 'supervisor/rooted-files',
+    folders: ['kernel', 'contract', 'domains/workspaces'],
+    packages: ['node:fs', 'node:stream'],
+    reason: 'Files below one root, whatever changes meanwhile.',
+  },
+  {
+    folder: 'supervisor/seccomp',
+    folders: [],
+    packages: [],
+    reason: 'Assembles a filter from tables; it runs nothing.',
+  },
+  {
+    folder: 'supervisor/network',
+    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor'],
+    packages: ['node:events', 'node:fs', 'node:net', 'node:os', 'node:path', 'node:timers'],
+    reason: 'Links and rules between workspaces, by the programs ip, nft and slirp4netns.',
+  },
+  {
+    folder: 'supervisor/egress',
+    folders: ['kernel', 'contract'],
+    packages: [
+      'node:child_process',
+      'node:crypto',
+      'node:dns',
+      'node:fs',
+      'node:http',
+      'node:net',
+      'node:path',
+      'node:stream',
+      'node:tls',
+      'node:util',
+    ],
+    reason: 'A proxy by itself: it asks by address what is allowed, and knows nothing of workspaces.',
+  },
+  {
+    folder: 'supervisor/images',
+    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor'],
+    packages: [
+      'node:child_process',
+      'node:crypto',
+      'node:events',
+      'node:fs',
+      'node:path',
+      'node:readline',
+      'node:stream',
+      'node:util',
+      'node:zlib',
+    ],
+    reason: 'Root file systems to start from, made from the host, archives or packages.',
+  },
+  {
+    folder: 'backends/namespaces',
+    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor', 'supervisor/*'],
+    packages: [
+      'node:child_process',
+      'node:events',
+      'node:fs',
+      'node:net',
+      'node:os',
+      'node:path',
+      'node:stream',
+      'node:url',
+      'node:util',
+    ],
+    reason: "The supervisor's client: it starts it, and speaks its protocol.",
+  },
+  {
     folder: 'tools',
     folders: ['contract', 'domains/*', 'tools/*', 'tools/runtime'],
     packages: ['zod'],
@@ -167,6 +263,9 @@ export const layerRows: readonly LayerRow[] = [
       'audit/fsck',
       'domains/*',
       'stores/*',
+      'backends/*',
+      'supervisor',
+      'supervisor/*',
       'tools',
       'tools/runtime',
       'mcp',
@@ -201,130 +300,5 @@ export const layerRows: readonly LayerRow[] = [
     folders: ['kernel', 'contract', 'mcp'],
     packages: ['node:fs', 'node:net', 'node:os', 'node:path', 'node:timers', 'node:sqlite'],
     reason: 'Several processes on one data directory: a lock, and a socket that carries the lines of the MCP door.',
-  },
-]
-
-/** Packages that belong to one place, whatever a row above says. */
-export type PackageOwner = Readonly<{ package: string; folders: readonly string[]; reason: string }>
-
-export const packageOwners: readonly PackageOwner[] = [
-  {
-    package: 'pg',
-    folders: ['stores/postgres'],
-    reason: 'A second user would tie another layer to PostgreSQL.',
-  },
-  {
-    package: 'node:sqlite',
-    folders: ['stores/sqlite', 'app/ownership'],
-    reason: 'A second user would tie another layer to SQLite. The ownership lock uses its file lock, not its tables.',
-  },
-  {
-    package: 'kysely',
-    folders: ['stores/sql'],
-    reason: 'Statements are built in one place, where each takes its tenant.',
-  },
-  {
-    package: '@modelcontextprotocol/server',
-    folders: ['mcp'],
-    reason: 'The SDK changes with the protocol; only the protocol door may have to change with it.',
-  },
-  {
-    package: 'node:child_process',
-    folders: [],
-    reason: 'The program starts no other programs; what will, belongs behind a sandbox port.',
-  },
-  {
-    package: 'node:https',
-    folders: [],
-    reason: 'The program calls nobody; a way out needs one guarded place.',
-  },
-]
-
-/** Names that only some folders may use. `app` and the like cover the folders below them; a file is named whole. */
-export type WordRule = Readonly<{
-  id: string
-  /** Dotted names, read or called. */
-  uses?: readonly string[]
-  /** Constructors called without an argument. */
-  newWithoutArgument?: readonly string[]
-  /** Bindings imported from a module. */
-  imports?: Readonly<{ from: readonly string[]; names: readonly string[] }>
-  folders: readonly string[]
-  reason: string
-  instead: string
-}>
-
-export const wordRules: readonly WordRule[] = [
-  {
-    id: 'environment',
-    uses: ['process.env'],
-    folders: ['app', 'main.ts'],
-    reason: 'Configuration is read once, checked once and handed on.',
-    instead: 'Add a field to src/app/config-schema.ts and take the value in deps.',
-  },
-  {
-    id: 'time',
-    uses: ['Date.now', 'performance.now', 'process.hrtime', 'process.uptime'],
-    newWithoutArgument: ['Date'],
-    folders: ['kernel'],
-    reason: 'Whoever reads the clock cannot be tested without waiting.',
-    instead: 'Take a Clock in deps, or the call’s nowMs.',
-  },
-  {
-    id: 'chance',
-    uses: ['Math.random', 'crypto.randomUUID', 'crypto.getRandomValues'],
-    imports: { from: ['node:crypto'], names: ['randomBytes', 'randomUUID', 'randomInt', 'randomFillSync'] },
-    folders: ['kernel'],
-    reason: 'What is drawn at random cannot be repeated from a seed.',
-    instead: 'Take a Random in deps.',
-  },
-  {
-    id: 'outbound',
-    uses: ['fetch', 'globalThis.fetch', 'WebSocket', 'EventSource'],
-    imports: { from: ['node:http'], names: ['request', 'get', 'Agent'] },
-    folders: [],
-    reason: 'The program calls nobody; a way out needs one guarded place.',
-    instead: 'Decide on that place first, and write down why it is needed.',
-  },
-  {
-    id: 'standard-output',
-    uses: ['console', 'process.stdout'],
-    folders: ['cli', 'main.ts'],
-    reason: 'On stdio, standard output is the protocol: one stray line breaks the connection.',
-    instead: 'Take a Logger in deps.',
-  },
-  {
-    id: 'exit',
-    uses: ['process.exit', 'process.exitCode', 'process.abort'],
-    folders: ['cli', 'main.ts'],
-    reason: 'Only the outermost layer knows what is still under way.',
-    instead: 'Throw an AppError, or resolve and let the caller decide.',
-  },
-]
-
-/** From a domain, a store takes the port it implements and the rules of its values, never a service. */
-export const storeMayImportFromDomain = /\/(ports|rules)\.ts$/
-
-/**
- * Known breaches. The list may only shrink: an entry that is no longer needed fails the test.
- * `rule` is the id that the violation names.
- */
-export type LayerException = Readonly<{ path: string; rule: string; reason: string }>
-
-export const layerExceptions: readonly LayerException[] = [
-  {
-    path: 'src/app/load-fixtures.ts',
-    rule: 'package',
-    reason: 'The conformance suite brings its own tools as a module, named by a variable that nobody else sets.',
-  },
-  {
-    path: 'src/stores/files/atomic-file.ts',
-    rule: 'chance',
-    reason: 'A temporary file needs a name that no other process has; nothing is derived from it.',
-  },
-  {
-    path: 'src/stores/files/transfer-folder.ts',
-    rule: 'chance',
-    reason: 'A temporary file needs a name that no other process has; nothing is derived from it.',
   },
 ]

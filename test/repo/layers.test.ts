@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { checkLayers, packageOf, rowOf } from './layer-check.ts'
-import { layerExceptions, layerRows } from './layer-rules.ts'
+import { layerRows } from './layer-rules.ts'
 import { importsOf, isTestFile, parseSource, readSources } from './source-files.ts'
+import { layerExceptions } from './word-rules.ts'
 
 const production = readSources(['src']).filter((source) => !isTestFile(source.path))
 const violations = production.flatMap(checkLayers)
@@ -88,7 +89,7 @@ describe('the check of the layers', () => {
   it('says where, which rule, why, and what to do', () => {
     const [found] = checkLayers(parseSource('src/mcp/bad.ts', `\nconst home = process.env['HOME']`))
     expect(found?.message).toBe(
-      'src/mcp/bad.ts:2 uses process.env, which only app and main.ts may use. Configuration is read once, checked once and handed on. Add a field to src/app/config-schema.ts and take the value in deps.',
+      'src/mcp/bad.ts:2 uses process.env, which only app, main.ts and supervisor/main.ts may use. Configuration is read once, checked once and handed on. Add a field to src/app/config-schema.ts and take the value in deps.',
     )
   })
 })

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -10,6 +10,7 @@ import { type Clock, systemClock } from '../../src/kernel/clock.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
 import { type Random, systemRandom } from '../../src/kernel/random.ts'
 import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from '../../src/tools/runtime/tool-host.ts'
+import { endSupervisor } from './end-supervisor.ts'
 
 /**
  * The whole core on a directory of its own: real configuration, real store, real pipeline. Whoever calls is a principal
@@ -175,16 +176,6 @@ function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
       rmSync(dataDir, { recursive: true, force: true })
     },
   }
-}
-
-/** Ends the supervisor of a data directory, if it has one, and with it every process of its workspaces. */
-export async function endSupervisor(dataDir: string): Promise<void> {
-  const file = join(dataDir, 'workspaces', 'supervisor.pid')
-  if (!existsSync(file)) return
-  const pid = Number(readFileSync(file, 'utf8'))
-  const isThere = (): boolean => existsSync(`/proc/${pid}`)
-  if (isThere()) process.kill(pid, 'SIGKILL')
-  while (isThere()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
 const readLog = (db: DatabaseSync, tenant: string): LogRecord[] =>

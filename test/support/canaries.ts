@@ -31,6 +31,7 @@ const ownValues: Readonly<Record<string, unknown>> = {
 const A = 'tenant-of-a'
 const B = 'tenant-of-b'
 const TASKS = 30
+const WORKSPACE = '7caed28e-8821-4997-8d84-2ae424d3aabe'
 /** As many as make the store enter everything so far into its indexes. */
 const OTHER_TASKS = 256
 
@@ -84,7 +85,30 @@ async function plant(app: TestApp, a: ToolCaller): Promise<Answer> {
 const secrets = [
   ...['title', 'description', 'project', 'label', 'assignee', 'reason', 'auditor', 'audit-reason', 'content'],
   ...['branch', 'commit', 'test', 'blocker', 'key', 'value', 'agent'],
+  ...['domain', 'source', 'origin', 'variable', 'layer', 'team', 'snapshot-id'],
 ].map((word) => `secret-${word}`)
+
+/** Only the records: what they name on the disk is for the back end to keep apart. */
+function plantWorkspace(app: TestApp, owner: string): void {
+  const network = {
+    allowInternet: true,
+    allowInterVm: true,
+    allowedPorts: [80],
+    allowedDomains: ['secret-domain.example'],
+  }
+  const forwards = [{ hostPort: 23_456, guestPort: 80 }]
+  const lineage = { workspaceId: 'w', workspaceName: 'secret-source', snapshotName: 'secret-origin' }
+  app.behindItsBack((db) => {
+    db.prepare(
+      `INSERT INTO workspaces (tenant, id, name, owner, state, wanted, image, vcpus, memory_mb, disk_gb, ip, network, forwards,
+        env, layers, forked_from, current_snapshot_id, node, operation, team, created_at, created_by) VALUES ('${A}', '${WORKSPACE}', 'canary-space', ?, 'stopped', 'stopped', 'host', 2, 512, 10,
+        '10.99.7.7', ?, ?, '{"SECRET":"secret-variable"}', '["secret-layer"]', ?, 'secret-snapshot-id', 'local', NULL,
+        'secret-team', 1, 'secret-agent')`,
+    ).run(owner, JSON.stringify(network), JSON.stringify(forwards), JSON.stringify(lineage))
+    db.exec(`INSERT INTO workspace_snapshots VALUES ('${A}', 'secret-snapshot-id', '${WORKSPACE}', 1, 'canary-snapshot',
+      'secret-layer', '["secret-layer"]', NULL, 7777, 0, 'ready', 1, 'secret-agent')`)
+  })
+}
 
 /** Makes the installation and closes it: its directory is the template for copies. */
 export async function plantCanaries(): Promise<{
@@ -105,9 +129,11 @@ export async function plantCanaries(): Promise<{
   const checkpoint = await app.ask<{ checkpoint: string }>('log_checkpoint', {}, a)
   const { keys } = await app.ask<{ keys: Answer[] }>('api_key_list', {}, a)
   const key = keys.find(({ name }) => name === 'canary-agent')!
+  plantWorkspace(app, `key:${String(key['id'])}`)
   await app.stop()
   const probes = [
     ...['T-4030', 'T-4001', 'Θ-4004', 'A-4003', 'A-4002', 'canary-agent', 'canary-project', 'canary-label', A],
+    ...[WORKSPACE, 'canary-space', 'canary-snapshot'],
     ...[key['id'], key['prefix'], thought['hash'], checkpoint.checkpoint].map(String),
   ]
   return {

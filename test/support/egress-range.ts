@@ -188,6 +188,7 @@ export function nextChunk(socket: Socket): Promise<Buffer | undefined> {
     }
     const onEnd = settle(() => resolve(undefined))
     const onError = (error: Error): void => settle(() => reject(error))()
+    if (socket.destroyed || socket.readableEnded) return resolve(undefined)
     socket.on('readable', look).once('end', onEnd).once('close', onEnd).once('error', onError)
     look()
   })

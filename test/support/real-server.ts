@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { endSupervisor } from './end-supervisor.ts'
 import { stopServer } from './run-node.ts'
 
 export const castellan = resolve('bin/castellan')
@@ -14,7 +15,7 @@ export type RealServer = Readonly<{
   /** The exit code, or the signal that ended it. */
   ended: Promise<number | NodeJS.Signals>
   kill(signal: NodeJS.Signals): void
-  /** Ends it in order and removes the data directory, unless it was given. */
+  /** Ends it in order, and its workspaces with it; removes the data directory, unless it was given. */
   stop(): Promise<void>
 }>
 
@@ -55,6 +56,7 @@ export async function startRealServer(
     kill: (signal) => void child.kill(signal),
     async stop() {
       await stopServer(child)
+      await endSupervisor(dataDir)
       if (options.dataDir === undefined) rmSync(dataDir, { recursive: true, force: true })
     },
   }

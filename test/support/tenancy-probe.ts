@@ -34,7 +34,12 @@ const seededRandom = (): Random => {
 async function openCopy(template: string): Promise<TestApp> {
   const dataDir = mkdtempSync(join(tmpdir(), 'castellan-tenancy-'))
   cpSync(template, dataDir, { recursive: true })
-  const config = { 'audit.checkpoint_interval_ms': 3_600_000, 'rate_limits.enabled': false }
+  const config = {
+    'audit.checkpoint_interval_ms': 3_600_000,
+    'rate_limits.enabled': false,
+    'workspaces.quota.workspaces': 2,
+    'workspaces.store_gb': 0,
+  }
   return await openTestApp({ dataDir, config, clock: movableClock(), random: seededRandom() })
 }
 
@@ -146,4 +151,7 @@ function valueFor(schema: Schema, probe: string | number): unknown {
 const comparable = ({ json, content }: ToolAnswer, app: TestApp): string =>
   `${json} ${JSON.stringify(content ?? [])}`
     .replaceAll(app.dataDir, '<dir>')
-    .replaceAll(/(\\*"(?:duration_ms|uptime_ms|rss_bytes|heap_used_bytes)\\*":)[\d.]+/g, '$1<n>')
+    .replaceAll(
+      /(\\*"(?:duration_ms|elapsed_ms|boot_time_ms|uptime_ms|rss_bytes|heap_used_bytes)\\*":)[\d.]+/g,
+      '$1<n>',
+    )

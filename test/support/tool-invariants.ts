@@ -1,5 +1,6 @@
+import { allRulesOf } from '../../src/tools/runtime/call-rules.ts'
 import type { CatalogTool } from '../../src/tools/runtime/catalog.ts'
-import type { Effect } from '../../src/tools/runtime/define-tool.ts'
+import type { CallRules, Effect } from '../../src/tools/runtime/define-tool.ts'
 
 /**
  * What must hold for every tool, as checks over its definition. Each answers with what is wrong, in words for the author
@@ -108,16 +109,32 @@ const annotations: ToolCheck = ({ definition, listed }) => {
   ]
 }
 
-const permission: ToolCheck = ({ name, definition }) => {
-  if (definition.permission === null) {
+const permission: ToolCheck = ({ name, definition }) =>
+  allRulesOf(definition).flatMap((rules) => permissionFaults(name, rules))
+
+function permissionFaults(name: string, rules: CallRules): readonly string[] {
+  if (rules.permission === null) {
     return needNoPermission.includes(name) ? [] : ['it needs no permission, but is not on the written-out list']
   }
-  const action = definition.permission.split(':')[1] ?? ''
+  const action = rules.permission.split(':')[1] ?? ''
   const allowed = effectsOfAction[action]
   if (allowed === undefined) return [`the action '${action}' of its permission has no effect in effectsOfAction`]
-  if (allowed.includes(definition.effect)) return []
+  if (allowed.includes(rules.effect)) return []
+  return [`its effect is '${rules.effect}', but the permission ${rules.permission} is for ${allowed.join(', ')}`]
+}
+
+/** Rules for an action that does not exist would never hold, and the hints of MCP are made for the worst of them. */
+const actions: ToolCheck = ({ definition, listed }) => {
+  if (definition.actions === undefined) return []
+  const parameters = (listed.inputSchema['properties'] ?? {}) as Record<string, Schema>
+  const known = (parameters['action']?.['enum'] ?? []) as unknown[]
+  const required = (listed.inputSchema['required'] ?? []) as unknown[]
   return [
-    `its effect is '${definition.effect}', but the permission ${definition.permission} is for ${allowed.join(', ')}`,
+    ...(required.includes('action') ? [] : ['it has rules for actions, but its parameter action is not required']),
+    ...Object.keys(definition.actions)
+      .filter((action) => !known.includes(action))
+      .map((action) => `it has rules for ${action}, which is no value of its parameter action`),
+    ...(definition.effect === 'external' ? [] : ['a tool with rules for actions must be external as a whole']),
   ]
 }
 
@@ -193,6 +210,7 @@ export const toolChecks: Readonly<Record<string, ToolCheck>> = {
   mentions,
   annotations,
   permission,
+  actions,
   judge,
   audit,
   minimal,

@@ -178,7 +178,7 @@ describe('the storage of layers', () => {
     await make('w', 'x')
     await snapshot('w', 'create', { name: 's1' })
     const [layer] = layers()
-    const folder = `/proc/${supervisorPid()}/root/mnt/state/store/layers/${layer}`
+    const folder = join('/proc', supervisorPid(), 'root', 'mnt/state/store/layers', layer!)
     expect(existsSync(folder)).toBe(true)
     await app.ask('workspace_fork', { workspace_id: 'w', snapshot_name: 's1', new_name: 'f' })
     await snapshot('w', 'delete', { name: 's1' })

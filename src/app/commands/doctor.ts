@@ -3,7 +3,9 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { commonFlags } from '../../cli/command.ts'
 import { counted, exitCodes, textTable } from '../../cli/terminal.ts'
+import { silentLogger } from '../../kernel/logger.ts'
 import type { Config } from '../config.ts'
+import { createBackend, neededPrograms, optionalPrograms } from '../open-backend.ts'
 import { readOwnerRecord } from '../ownership/owner-files.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
@@ -35,6 +37,7 @@ async function run(context: CommandContext): Promise<number> {
     owner(config),
     await port(config),
     await store(context, config),
+    ...(await workspaces(context, config)),
   ]
   const healthy = findings.every((finding) => finding.status !== 'bad')
   if (context.json) printJson(context, { healthy, findings })
@@ -64,6 +67,45 @@ function dataDirectory(config: Config): Finding {
     ? note('data directory', `${directory} is open to other users; chmod 700 it`)
     : ok('data directory', directory)
 }
+
+/** What the back end of the workspaces was seen to enforce; what it cannot is a note, not a fault. */
+async function workspaces(context: CommandContext, config: Config): Promise<Finding[]> {
+  const missing = neededPrograms.filter(({ program }) => !isInstalled(program))
+  if (missing.length > 0) {
+    const packages = [...new Set(missing.map(({ package: name }) => name))].join(' ')
+    return [note('workspaces', `not available: install ${packages}`)]
+  }
+  const absent = optionalPrograms.filter(({ program }) => !isInstalled(program))
+  context.terminal.progress('trying what workspaces can do')
+  const backend = createBackend({
+    config,
+    directory: config.data_dir,
+    version: context.version,
+    bootId: `doctor-${process.pid}`,
+    logger: silentLogger,
+  })
+  try {
+    const { available, problem, privilege, capabilities } = await backend.capabilities()
+    if (!available) return [note('workspaces', `not available: ${problem}`)]
+    return [
+      ok('workspaces', `${backend.name}, as ${privilege === 'root' ? 'root' : 'an ordinary user'}`),
+      ...Object.entries(capabilities).map(([name, { enforced, reason }]) =>
+        (enforced ? ok : note)(`  ${name.replaceAll('_', ' ')}`, enforced ? reason : `no: ${reason}`),
+      ),
+      ...absent.map(({ program, package: name, purpose }) =>
+        note(`  ${program}`, `missing, for ${purpose}: install ${name}`),
+      ),
+    ]
+  } finally {
+    context.terminal.progressDone()
+    await backend.close()
+  }
+}
+
+const isInstalled = (program: string): boolean =>
+  ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'].some((folder) =>
+    existsSync(join(folder, program)),
+  )
 
 function isWritable(path: string): boolean {
   try {

@@ -12,6 +12,7 @@ import type {
   KeptOutput,
   WorkspaceBackend,
   WorkspaceFiles,
+  WorkspaceSpec,
 } from '../../domains/workspaces/backend.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
@@ -57,10 +58,20 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     })
     await starting
   }
-  const ask: Ask = async (operation, takes, options) => {
+  /** A supervisor that ended since it was last seen took nothing of the request: it is started again and asked once more. */
+  async function reach<T>(request: () => Promise<T>): Promise<T> {
     await ready()
-    return await rawAsk(operation, takes, options)
+    try {
+      return await request()
+    } catch (error) {
+      if (isClosed || !isUnreachable(error)) throw error
+      attended?.destroy()
+      attended = undefined
+      await ready()
+      return await request()
+    }
   }
+  const ask: Ask = (operation, takes, options) => reach(() => rawAsk(operation, takes, options))
 
   let capabilities: Promise<BackendCapabilities> | undefined
   let probeCount = 0
@@ -72,24 +83,18 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
   const backend: WorkspaceBackend = {
     name: 'namespaces',
     capabilities: () => (capabilities ??= probeCapabilities({ backend, ...probe })),
-    async create(spec) {
-      const { ip, storage } = await ask('create', spec)
-      await limitDisk(deps, storage, spec.resources.diskGb)
-      return { ip }
+    create: (spec) => ask('create', spec),
+    async start(spec) {
+      await Promise.all([ask('start', spec), limitDisk(deps, spec)])
     },
-    start: async (spec) => void (await ask('start', spec)),
     stop: async (id, graceMs) => void (await ask('stop', { id, graceMs })),
     destroy: async (id) => void (await ask('destroy', { id })),
     inventory: () => ask('inventory', {}),
     exec: (id, request) => execute(ask, id, request),
     jobs: createJobDesk(ask),
-    files: (id) => createFiles(ask, socketPath, ready, id),
+    files: (id) => createFiles(ask, socketPath, reach, id),
     snapshot: (id, layerId) => ask('snapshot', { id, layerId }),
-    async reset(spec) {
-      await ask('reset', spec)
-      const { storage } = await ask('create', spec)
-      await limitDisk(deps, storage, spec.resources.diskGb)
-    },
+    reset: async (spec) => void (await ask('reset', spec)),
     removeLayer: async (layerId) => void (await ask('removeLayer', { layerId })),
     setNetwork: async (id, network) => void (await ask('setNetwork', { id, network })),
     reserveHostPort: async (wanted) => (await ask('reserveHostPort', { wanted: wanted ?? null })).port ?? undefined,
@@ -112,7 +117,7 @@ const ownAddresses = (): string[] =>
     .map(({ address }) => address)
 
 /** Only the machine's real root may set a quota, and only in the mount namespace where the store is mounted. */
-async function limitDisk(deps: NamespacesDeps, storage: string, diskGb: number): Promise<void> {
+async function limitDisk(deps: NamespacesDeps, { id, resources }: WorkspaceSpec): Promise<void> {
   if (process.getuid?.() !== 0 || deps.storeGb === 0) return
   const pid = (await readFile(join(deps.state, 'supervisor.pid'), 'utf8')).trim()
   await run('nsenter', [
@@ -123,8 +128,8 @@ async function limitDisk(deps: NamespacesDeps, storage: string, diskGb: number):
     'btrfs',
     'qgroup',
     'limit',
-    String(Math.round(diskGb * 1024 ** 3)),
-    storage,
+    String(Math.round(resources.diskGb * 1024 ** 3)),
+    `/mnt/state/store/active/${id}`,
   ]).catch((error: unknown) =>
     deps.logger.warn('The disk limit of a workspace could not be set.', { error: String(error) }),
   )
@@ -180,14 +185,17 @@ function createJobDesk(ask: Ask): JobDesk {
   }
 }
 
-function createFiles(ask: Ask, socketPath: string, ready: () => Promise<void>, id: string): WorkspaceFiles {
+type Reach = <T>(request: () => Promise<T>) => Promise<T>
+
+const isUnreachable = (error: unknown): boolean =>
+  ['ECONNREFUSED', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')
+
+function createFiles(ask: Ask, socketPath: string, reach: Reach, id: string): WorkspaceFiles {
   return {
     stat: (path) => ask('fileStat', { id, path }),
     list: (path, limit) => ask('fileList', { id, path, limit }),
-    async read(path, range) {
-      await ready()
-      return await askContent(socketPath, { id, path, offset: range?.offset ?? 0, length: range?.length ?? null })
-    },
+    read: (path, range) =>
+      reach(() => askContent(socketPath, { id, path, offset: range?.offset ?? 0, length: range?.length ?? null })),
     write: (path, content, options) => ask('fileWrite', { id, path, mode: options?.mode ?? null }, { body: content }),
     remove: async (path, options) =>
       void (await ask('fileRemove', { id, path, recursive: options?.recursive ?? false })),

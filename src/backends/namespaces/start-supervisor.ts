@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { AppError } from '../../contract/app-error.ts'
+import { systemClock } from '../../kernel/clock.ts'
 import { SOCKET_NAME } from '../../supervisor/protocol.ts'
 import { UID_BASE } from '../../supervisor/user-namespace.ts'
 
@@ -26,6 +27,17 @@ export const neededPrograms = [
   { program: 'unshare', package: 'util-linux' },
   { program: 'nsenter', package: 'util-linux' },
   { program: 'flock', package: 'util-linux' },
+] as const
+
+/** What workspaces do without, and what they lack then. */
+export const optionalPrograms = [
+  { program: 'slirp4netns', package: 'slirp4netns', purpose: 'the internet and port forwards' },
+  { program: 'nft', package: 'nftables', purpose: 'networks between workspaces' },
+  { program: 'ip', package: 'iproute2', purpose: 'networks between workspaces' },
+  { program: 'mkfs.btrfs', package: 'btrfs-progs', purpose: 'disk limits and instant snapshots, with root' },
+  { program: 'newuidmap', package: 'uidmap', purpose: 'installing packages, without root' },
+  { program: 'openssl', package: 'openssl', purpose: 'credentials in the egress proxy' },
+  { program: 'debootstrap', package: 'debootstrap', purpose: 'castellan image build --from debootstrap' },
 ] as const
 
 export const socketPathOf = (state: string): string => join(state, SOCKET_NAME)
@@ -60,8 +72,8 @@ export async function ensureSupervisor(place: SupervisorPlace): Promise<void> {
   child.on('error', () => {
     exitCode = 1
   })
-  const deadlineMs = performance.now() + WAIT_MS
-  while (performance.now() < deadlineMs) {
+  const deadlineMs = systemClock.monotonicMs() + WAIT_MS
+  while (systemClock.monotonicMs() < deadlineMs) {
     if (await isListening(socketPath)) return
     if (exitCode !== null && exitCode !== EXIT_ALREADY_RUNNING) break
     await new Promise((resolve) => setTimeout(resolve, POLL_MS))

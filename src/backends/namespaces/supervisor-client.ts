@@ -98,10 +98,10 @@ function sendRequest(socket: Socket, operation: OperationName, takes: unknown, b
 
 /** A source that fails breaks the connection, so that its part is not taken for the whole. */
 async function sendContent(socket: Socket, body: Readable): Promise<void> {
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
   try {
     for await (const bytes of body as AsyncIterable<Buffer>) {
-      if (bytes.length > 0 && !socket.write(encodeChunk(bytes)))
-        await Promise.race([once(socket, 'drain'), once(socket, 'close')])
+      if (bytes.length > 0 && !socket.write(encodeChunk(bytes))) await Promise.race([once(socket, 'drain'), closed])
       if (socket.destroyed) return
     }
     socket.write(endChunk)

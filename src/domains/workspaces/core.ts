@@ -58,7 +58,8 @@ export const networkSpec = (workspace: Workspace, peers: readonly string[]): Net
 
 export const specOf = (workspace: Workspace, peers: readonly string[]): WorkspaceSpec => ({
   id: workspace.id,
-  hostname: workspace.name,
+  // The kernel takes no longer host name.
+  hostname: workspace.name.slice(0, 63),
   image: workspace.image,
   layers: workspace.layers,
   resources: { vcpus: workspace.vcpus, memoryMb: workspace.memoryMb, diskGb: workspace.diskGb },
@@ -103,12 +104,14 @@ export function requireNotCancelled(signal: AbortSignal): void {
 export function requireRunning(workspace: Workspace): void {
   if (workspace.state === 'running') return
   if (workspace.state !== 'stopped') throw wrongState(workspace, 'wait until that is over')
-  throw new AppError(
-    'ERR_WORKSPACE_STOPPED',
-    `The workspace ${quoted(workspace.name)} is not running; start it with workspace_start`,
-    { workspace_id: workspace.id, state: workspace.state },
-  )
+  throw notRunning(workspace)
 }
+
+const notRunning = ({ id, name }: Workspace): AppError =>
+  new AppError('ERR_WORKSPACE_STOPPED', `The workspace ${quoted(name)} is not running; start it with workspace_start`, {
+    workspace_id: id,
+    state: 'stopped',
+  })
 
 /** Refuses before anything is changed what the back end was not seen to do. */
 export async function requireCapability({ backend }: Core, name: CapabilityName, what: string): Promise<void> {
@@ -213,16 +216,20 @@ export async function besideRunning<T>(
   try {
     return await core.desk.beside(at, call.signal, work)
   } catch (error) {
-    if (error instanceof AppError && error.code === 'ERR_WORKSPACE_STOPPED') await enterAsStopped(core, call, at)
-    throw error
+    throw isOfState(error) && (await enterAsStopped(core, call, at)) ? notRunning(at) : error
   }
 }
 
-async function enterAsStopped(core: Core, call: Pick<Call, 'transact'>, { tenant, id }: Workspace): Promise<void> {
-  if (core.isReadOnly || (await core.backend.inventory()).running.includes(id)) return
-  await call.transact(async (unit) => {
+const isOfState = (error: unknown): boolean =>
+  error instanceof AppError && (error.code === 'ERR_WORKSPACE_STATE' || error.code === 'ERR_WORKSPACE_STOPPED')
+
+/** Answers whether it really does not run, and nothing else explains it. */
+async function enterAsStopped(core: Core, call: Pick<Call, 'transact'>, { tenant, id }: Workspace): Promise<boolean> {
+  if (core.isReadOnly || (await core.backend.inventory()).running.includes(id)) return false
+  return await call.transact(async (unit) => {
     const found = await core.store.findWorkspace(unit, tenant, id)
-    if (found === undefined || found.state !== 'running' || found.operation !== null) return
+    if (found === undefined || found.state !== 'running' || found.operation !== null) return found?.state === 'stopped'
     await core.store.saveWorkspace(unit, tenant, { ...found, state: 'stopped' })
+    return true
   })
 }

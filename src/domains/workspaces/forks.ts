@@ -19,6 +19,8 @@ export type ForkWish = Readonly<{
   network?: NetworkPolicy | undefined
   env?: Workspace['env'] | undefined
   team?: string | null | undefined
+  /** Destroyed at the next start if this server ends before `keepWorkspace`. */
+  bound?: boolean | undefined
 }>
 
 type Outcome = Readonly<{ index: number; name: string }> & Readonly<{ workspace?: Workspace; error?: unknown }>
@@ -53,6 +55,7 @@ export function createForks(
           layers: snapshot.layers,
           forkedFrom: { workspaceId: source.id, workspaceName: source.name, snapshotName: snapshot.name },
           team: wish.team ?? null,
+          bound: wish.bound ?? false,
         }
       }),
     )

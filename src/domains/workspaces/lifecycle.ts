@@ -32,6 +32,8 @@ export type WorkspacePlan = Readonly<{
   layers: readonly string[]
   forkedFrom: Workspace['forkedFrom']
   team: string | null
+  /** Gone with this process, unless it is kept before. */
+  bound: boolean
 }>
 
 export type Lifecycle = ReturnType<typeof createLifecycle>
@@ -81,6 +83,7 @@ export function createLifecycle(core: Core) {
       node: core.node,
       operation: bootId,
       team: plan.team,
+      boundTo: plan.bound ? bootId : null,
       createdAtMs: call.nowMs,
       createdBy: call.principal.actor,
     }

@@ -17,6 +17,7 @@ export type Lineage = Readonly<{ workspaceId: string; workspaceName: string; sna
 /**
  * `operation` names the server process that is changing the workspace at present; it is set before a back end acts, so
  * that a crash leaves a trace, and cleared with the outcome. `wanted` is the state that the owner asked for last.
+ * `boundTo` names the server process whose call made the workspace for itself: when that process is gone, nobody waits for it.
  * `layers` are what the workspace's own changes lie on, oldest first. `currentSnapshotId` is what the present state descends from.
  */
 export type Workspace = Readonly<{
@@ -41,6 +42,7 @@ export type Workspace = Readonly<{
   node: string
   operation: string | null
   team: string | null
+  boundTo: string | null
   createdAtMs: number
   createdBy: string
 }>

@@ -6,7 +6,7 @@ import type { Lifecycle } from './lifecycle.ts'
 import type { Workspace } from './ports.ts'
 import type { Snapshots } from './snapshots.ts'
 
-/** Followed by the name of the server process. */
+/** Followed by the name of the server process and a number. */
 const PROBE_PREFIX = 'probe-'
 
 export type Recovery = ReturnType<typeof createRecovery>
@@ -18,7 +18,8 @@ export type Recovery = ReturnType<typeof createRecovery>
  * 2. A workspace that the records call running and that does not run is stopped.
  * 3. Storage and layers that no row names are removed. The back end is asked first and the rows are read after: a row is
  *    always there before what it names, so nothing that is just being made can look abandoned.
- * 4. What a living server process is changing is left to it.
+ * 4. What a call of an ended process had made for itself is removed: nobody knows of it.
+ * 5. What a living server process is changing is left to it.
  */
 export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycle; snapshots: Snapshots }>) {
   const { backend, store, database, logger } = core
@@ -58,7 +59,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
 
   /** What a living server tries its machine with is in no records, and gone soon. */
   const isProbe = async (id: string): Promise<boolean> =>
-    id.startsWith(PROBE_PREFIX) && (await core.isAlive(id.slice(PROBE_PREFIX.length)))
+    id.startsWith(PROBE_PREFIX) && (await core.isAlive(id.slice(PROBE_PREFIX.length).replace(/-\d+$/, '')))
 
   async function attempt(failure: string, id: string, work: () => Promise<unknown>): Promise<void> {
     try {
@@ -69,10 +70,15 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   }
 
   /** Whether nobody is going to bring the row to an end. */
-  async function isAbandoned({ state, operation }: Workspace): Promise<boolean> {
+  async function isAbandoned(row: Workspace): Promise<boolean> {
+    const { state, operation } = row
     if (operation !== null) return !(await core.isAlive(operation))
+    if (await isUnwanted(row)) return true
     return state !== 'running' && state !== 'stopped'
   }
+
+  const isUnwanted = async ({ boundTo }: Workspace): Promise<boolean> =>
+    boundTo !== null && !(await core.isAlive(boundTo))
 
   async function recoverOne(row: Workspace): Promise<void> {
     if (core.isReadOnly || !(await isAbandoned(row))) return
@@ -91,12 +97,12 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     const abandoned = await isAbandoned(row)
     if (row.operation !== null && !abandoned) return
     const call = callOf(row.tenant)
+    if (row.state === 'creating' || row.state === 'destroying' || (await isUnwanted(row))) {
+      await backend.destroy(row.id)
+      await parts.lifecycle.forget(call, row)
+      return
+    }
     switch (row.state) {
-      case 'creating':
-      case 'destroying':
-        await backend.destroy(row.id)
-        await parts.lifecycle.forget(call, row)
-        return
       case 'restoring':
         await parts.snapshots.finishRestore(call, row)
         return
@@ -128,7 +134,8 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   /** At the start of the server, in the background: only where the records say that something may be wrong. */
   async function begin(): Promise<void> {
     const rows = await store.workspacesOnNode(database.read, core.node)
-    if (rows.some(({ state, operation }) => state !== 'stopped' || operation !== null)) await ensure()
+    if (rows.some(({ state, operation, boundTo }) => state !== 'stopped' || operation !== null || boundTo !== null))
+      await ensure()
   }
 
   return { ensure, isDone: () => isDone || core.isReadOnly, recoverOne, begin }

@@ -135,5 +135,5 @@ export function tickProgress(core: Core, call: Pick<Call, 'progress'>): Progress
 const LINE_BYTES = 240
 
 /** Control characters would play with the terminal that shows it. */
-const lastLine = (bytes: Uint8Array): string =>
+export const lastLine = (bytes: Uint8Array): string =>
   (decodeText(bytes).trimEnd().split('\n').at(-1) ?? '').replaceAll(/\p{Cc}/gu, ' ').slice(-160)

@@ -4,7 +4,7 @@ import { findUsable, findVisible, requireHere, type Standing } from './access.ts
 import { chooseResources, type ResourceWish } from './admission.ts'
 import { type AdoptInput, adopt } from './adopt.ts'
 import type { WorkspaceFiles } from './backend.ts'
-import { type Core, notFound, requireRunning, type WorkspaceDeps } from './core.ts'
+import { type Core, goneMeanwhile, notFound, requireRunning, type WorkspaceDeps } from './core.ts'
 import { type SetEnvInput, setEnv } from './environment.ts'
 import { createExec } from './exec.ts'
 import { createFiles } from './files.ts'
@@ -13,10 +13,10 @@ import { createJobs } from './jobs.ts'
 import { createLifecycle, type Lifecycle } from './lifecycle.ts'
 import { createNetwork, requireNetwork } from './network.ts'
 import { createOperationDesk } from './operation-desk.ts'
-import type { Workspace } from './ports.ts'
+import type { NetworkPolicy, Workspace } from './ports.ts'
 import { createRecovery, type Recovery } from './recovery.ts'
 import { checkEnv, checkName, invalid } from './rules.ts'
-import { createRunner, type RunWish } from './run.ts'
+import { createRunner } from './run.ts'
 import { createSnapshots, type Snapshots } from './snapshots.ts'
 import { createViews, resourcesView, snapshotViews } from './views.ts'
 
@@ -28,7 +28,8 @@ export type CreateInput = ResourceWish &
     base_image?: string | undefined
     allow_internet?: boolean | undefined
   }>
-export type CreateWish = CreateInput & Readonly<{ env?: Workspace['env'] | undefined; team?: string | undefined }>
+export type CreateWish = CreateInput &
+  Readonly<{ env?: Workspace['env'] | undefined; team?: string | undefined; bound?: boolean | undefined }>
 export type SnapshotInput = Readonly<{
   workspace_id: string
   action: 'create' | 'restore' | 'list' | 'delete'
@@ -69,7 +70,7 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     /** The workspace of that id or name, if the caller may work with it; put right if a crash left it half done. */
     resolve,
     /** Runs a program and waits for its end. A time that ran out is an answer. */
-    run: (call: Call, workspace: Workspace, wish: RunWish) => runner.run(call, workspace, wish),
+    run: runner.run,
     /** The same without a shell's view of it: bytes as the back end kept them. `env` is added to the workspace's own. */
     runRaw: runner.runRaw,
     openFiles(workspace: Workspace): WorkspaceFiles {
@@ -78,12 +79,16 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     },
     makeWorkspace: lives.make,
     forkWorkspace: (call: Call, source: Workspace, wish: ForkWish) => forks.forkOne(call, source, wish),
-    destroyWorkspace: (call: Call, workspace: Workspace) => lifecycle.destroy(call, workspace),
+    /** What was made `bound` stays from now on, though this server ends. */
+    keepWorkspace: (call: Call, workspace: Workspace) => keep(core, call, workspace),
+    destroyWorkspace: (call: Pick<Call, 'transact'>, workspace: Workspace) => lifecycle.destroy(call, workspace),
     startWorkspace: (call: Call, workspace: Workspace) => lifecycle.start(call, workspace),
     takeSnapshot: (call: Call, workspace: Workspace, name: string) =>
       snapshots.create(call, workspace, { name, includeMemory: false }),
     findSnapshot: (call: Call, workspace: Workspace, name: string) =>
       core.store.findSnapshot(call.read, workspace.tenant, workspace.id, name),
+    /** Refuses what this machine could not give a workspace. */
+    requireNetwork: (wanted: NetworkPolicy) => requireNetwork(core, wanted),
     /** At the start of the server; does nothing where nothing can be wrong. */
     begin: () => recovery.begin(),
     /** Makes rows and back end agree, now. */
@@ -94,8 +99,8 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
 type Resolve = (call: Call, reference: string) => Promise<Workspace>
 
 function createResolve(core: Core, recovery: Recovery) {
-  const isUnsettled = ({ state, operation }: Workspace): boolean =>
-    operation !== null || (state !== 'running' && state !== 'stopped')
+  const isUnsettled = ({ state, operation, boundTo }: Workspace): boolean =>
+    operation !== null || boundTo !== null || (state !== 'running' && state !== 'stopped')
 
   /** Rows are shown as they are on a machine whose back end cannot be asked. */
   async function settle(call: Call, standing: Standing): Promise<Standing> {
@@ -151,6 +156,7 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
       layers: [],
       forkedFrom: null,
       team: wish.team ?? null,
+      bound: wish.bound ?? false,
     }))
   }
 
@@ -217,6 +223,16 @@ const moved = (workspace: Workspace, changed: boolean) => ({
   ip: workspace.ip,
   changed,
 })
+
+function keep({ store }: Core, call: Call, { tenant, id, name }: Workspace): Promise<Workspace> {
+  return call.transact(async (unit) => {
+    const found = await store.findWorkspace(unit, tenant, id)
+    if (found === undefined) throw goneMeanwhile({ id, name })
+    const kept = { ...found, boundTo: null }
+    await store.saveWorkspace(unit, tenant, kept)
+    return kept
+  })
+}
 
 async function requireImage({ backend }: Core, image: string): Promise<void> {
   const known = (await backend.images()).map(({ name }) => name)

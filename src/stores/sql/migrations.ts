@@ -163,13 +163,36 @@ export const migrations: readonly Migration[] = [
         wanted TEXT NOT NULL, image TEXT NOT NULL, vcpus $integer NOT NULL, memory_mb $integer NOT NULL,
         disk_gb $integer NOT NULL, ip TEXT NOT NULL, network TEXT NOT NULL, forwards TEXT NOT NULL, env TEXT NOT NULL,
         layers TEXT NOT NULL, forked_from TEXT, current_snapshot_id TEXT, node TEXT NOT NULL, operation TEXT, team TEXT,
-        created_at $integer NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name))`,
+        bound_to TEXT, created_at $integer NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, id),
+        UNIQUE (tenant, name))`,
       'CREATE INDEX workspaces_by_node ON workspaces (node)',
       `CREATE TABLE workspace_snapshots (
         tenant TEXT NOT NULL, id TEXT NOT NULL, workspace_id TEXT NOT NULL, sequence $integer NOT NULL,
         name TEXT NOT NULL, layer_id TEXT NOT NULL, layers TEXT NOT NULL, parent_id TEXT, bytes $integer NOT NULL,
         has_memory $integer NOT NULL, state TEXT NOT NULL, created_at $integer NOT NULL, created_by TEXT NOT NULL,
         PRIMARY KEY (tenant, id), UNIQUE (tenant, workspace_id, name), UNIQUE (tenant, workspace_id, sequence))`,
+    ],
+  },
+  {
+    name: 'teams',
+    statements: [
+      `CREATE TABLE teams (
+        tenant TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL, max_vms $integer NOT NULL,
+        parent TEXT, depth $integer NOT NULL, node TEXT NOT NULL, operation TEXT, last_seq $integer NOT NULL,
+        created_at $integer NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, name))`,
+      'CREATE INDEX teams_by_node ON teams (node)',
+      `CREATE TABLE team_members (
+        tenant TEXT NOT NULL, team TEXT NOT NULL, name TEXT NOT NULL, position $integer NOT NULL, role TEXT NOT NULL,
+        skills TEXT NOT NULL, description TEXT NOT NULL, workspace_id TEXT, PRIMARY KEY (tenant, team, name))`,
+      `CREATE TABLE team_messages (
+        tenant TEXT NOT NULL, team TEXT NOT NULL, recipient TEXT NOT NULL, seq $integer NOT NULL, id TEXT NOT NULL,
+        sender TEXT NOT NULL, addressed_to TEXT NOT NULL, content TEXT NOT NULL, type TEXT NOT NULL, at $integer NOT NULL,
+        PRIMARY KEY (tenant, team, recipient, seq))`,
+      `CREATE TABLE team_tasks (
+        tenant TEXT NOT NULL, team TEXT NOT NULL, agent TEXT NOT NULL, message_id TEXT NOT NULL, seq $integer NOT NULL,
+        assignment TEXT NOT NULL, state TEXT NOT NULL, job_id $integer, result TEXT, at $integer NOT NULL,
+        PRIMARY KEY (tenant, team, agent, message_id))`,
+      "CREATE INDEX team_tasks_open ON team_tasks (tenant, team, agent) WHERE state <> 'done'",
     ],
   },
 ]

@@ -14,6 +14,10 @@ export type Schema = {
   log_identity: LogIdentityTable
   workspaces: WorkspaceTable
   workspace_snapshots: WorkspaceSnapshotTable
+  teams: TeamTable
+  team_members: TeamMemberTable
+  team_messages: TeamMessageTable
+  team_tasks: TeamTaskTable
 }
 
 /** One row per tenant. Every writer of a tenant holds it, which is what makes numbers and log positions gapless. */
@@ -152,6 +156,7 @@ export type WorkspaceTable = {
   node: string
   operation: string | null
   team: string | null
+  bound_to: string | null
   created_at: number
   created_by: string
 }
@@ -170,4 +175,56 @@ export type WorkspaceSnapshotTable = {
   state: string
   created_at: number
   created_by: string
+}
+
+export type TeamTable = {
+  tenant: string
+  name: string
+  owner: string
+  state: string
+  max_vms: number
+  parent: string | null
+  depth: number
+  node: string
+  operation: string | null
+  last_seq: number
+  created_at: number
+  created_by: string
+}
+
+export type TeamMemberTable = {
+  tenant: string
+  team: string
+  name: string
+  position: number
+  role: string
+  skills: string
+  description: string
+  workspace_id: string | null
+}
+
+export type TeamMessageTable = {
+  tenant: string
+  team: string
+  recipient: string
+  seq: number
+  id: string
+  sender: string
+  addressed_to: string
+  content: string
+  type: string
+  at: number
+}
+
+export type TeamTaskTable = {
+  tenant: string
+  team: string
+  agent: string
+  message_id: string
+  seq: number
+  assignment: string
+  state: string
+  job_id: number | null
+  result: string | null
+  at: number
 }

@@ -33,6 +33,7 @@ const insertWorkspace = statement<WorkspaceRow>('workspace-store.insertWorkspace
     node: arg('node'),
     operation: arg('operation'),
     team: arg('team'),
+    bound_to: arg('bound_to'),
     created_at: arg('created_at'),
     created_by: arg('created_by'),
   }),
@@ -56,6 +57,7 @@ const saveWorkspace = statement<WorkspaceRow>('workspace-store.saveWorkspace')((
       current_snapshot_id: arg('current_snapshot_id'),
       operation: arg('operation'),
       team: arg('team'),
+      bound_to: arg('bound_to'),
     })
     .where('tenant', '=', arg('tenant'))
     .where('id', '=', arg('id')),
@@ -267,6 +269,7 @@ function toWorkspaceRow(tenant: string, workspace: Workspace): WorkspaceRow {
     node: workspace.node,
     operation: workspace.operation,
     team: workspace.team,
+    bound_to: workspace.boundTo,
     created_at: workspace.createdAtMs,
     created_by: workspace.createdBy,
   }
@@ -295,6 +298,7 @@ function fromWorkspaceRow(row: WorkspaceRow | undefined): Workspace | undefined 
     node: row.node,
     operation: row.operation,
     team: row.team,
+    boundTo: row.bound_to,
     createdAtMs: row.created_at,
     createdBy: row.created_by,
   }

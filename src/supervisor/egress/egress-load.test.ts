@@ -198,21 +198,24 @@ describe('many connections', () => {
 
 describe('connections on which nothing happens', () => {
   it('are closed, whatever they are', async () => {
-    await start({ limits: { idleMs: 300, helloMs: 300 } })
+    await start({ limits: { idleMs: 1500, helloMs: 1500 } })
     const upstream = await range.httpsUpstream(['api.test'], () => {})
+    const plainUpstream = await range.httpUpstream(() => {})
     const host = `api.test:${upstream.port}`
-    range.setPolicy({ ...range.allow(host), credentials: [] })
+    const plainHost = `api.test:${plainUpstream.port}`
+    range.setPolicy(range.allow(host, plainHost))
     const silent = connect(range.proxy.port, '127.0.0.1')
     const { socket: noHello } = await openTunnelTo(range.proxy.port, host)
     const blind = await tlsTo(host, false)
     blind.write(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
     const plain = connect(range.proxy.port, '127.0.0.1')
+    plain.write(`GET http://${plainHost}/ HTTP/1.1\r\nHost: ${plainHost}\r\n\r\n`)
     for (const socket of [silent, noHello, blind, plain]) {
       socket.on('error', () => {})
       expect(await nextChunk(socket)).toBeUndefined()
     }
     await becomes(() => range.proxy.counters().connectionsOpen, 0)
-    await becomes(() => upstream.connections(), 0)
+    await becomes(() => upstream.connections() + plainUpstream.connections(), 0)
   })
 
   it('are kept while something moves in one direction', async () => {

@@ -10,7 +10,7 @@ export const uplinkDevice = 'tap0'
 export const uplinkNetwork = '10.0.2.0/24'
 export const uplinkAddress = '10.0.2.100'
 export const uplinkGateway = '10.0.2.2'
-/** Answers with the host's resolver. Whoever resolves names inside the hub must ask here. */
+/** Answers with the host's resolver. Whoever resolves names inside the hub asks here, unless the operator named another. */
 export const uplinkResolver = '10.0.2.3'
 
 /**
@@ -22,10 +22,15 @@ export const closedRanges: readonly string[] = [
   '10.0.0.0/8',
   '100.64.0.0/10',
   '127.0.0.0/8',
+  '168.63.129.16/32',
   '169.254.0.0/16',
   '172.16.0.0/12',
   '192.0.0.0/24',
+  '192.31.196.0/24',
+  '192.52.193.0/24',
+  '192.88.99.0/24',
   '192.168.0.0/16',
+  '192.175.48.0/24',
   '198.18.0.0/15',
   '224.0.0.0/4',
   '240.0.0.0/4',

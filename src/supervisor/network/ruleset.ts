@@ -6,13 +6,15 @@ import {
   uplinkAddress,
   uplinkDevice,
   uplinkNetwork,
-  uplinkResolver,
   workspaceNetwork,
 } from './addresses.ts'
 import { forwardKey, hasDirectInternet } from './policy.ts'
 
 /** A workspace with a link: the name of the hub's end, and what the policy says of it. */
 export type LinkedWorkspace = Readonly<{ link: string; ip: string; spec: NetworkSpec }>
+
+/** What is around the hub: the host's own addresses, which nobody may reach, and who is asked for names. */
+export type Surroundings = Readonly<{ hostAddresses: readonly string[]; resolver: string }>
 
 const TABLE = 'inet castellan'
 /** The hub's ends of all links begin so; nothing else in the hub's namespace may. */
@@ -36,6 +38,8 @@ table ${TABLE} {
   set open_ports { type ipv4_addr . inet_service; }
   set peers { type ipv4_addr . ipv4_addr; }
   set host_addresses { type ipv4_addr; }
+  set resolvers { type ipv4_addr; }
+  map resolver { type inet_service : ipv4_addr; }
   set closed { type ipv4_addr; flags interval; elements = { ${closedRanges.join(', ')} } }
   map forward_targets { type inet_service : ipv4_addr . inet_service; }
   map forward_marks { type inet_service : mark; }
@@ -54,7 +58,7 @@ table ${TABLE} {
   chain redirect_in {
     type nat hook prerouting priority dstnat; policy accept;
     iifname "${uplinkDevice}" ip daddr ${uplinkAddress} dnat ip to tcp dport map @forward_targets
-    ip saddr @internet ip daddr ${hubAddress} meta l4proto { tcp, udp } th dport 53 dnat ip to ${uplinkResolver}
+    ip saddr @internet ip daddr ${hubAddress} meta l4proto { tcp, udp } dnat ip to th dport map @resolver
   }
   chain leave_as_hub {
     type nat hook postrouting priority srcnat; policy accept;
@@ -84,13 +88,13 @@ table ${TABLE} {
   chain outward {
     ct direction reply ct mark @live_forwards accept
     ct direction reply jump refuse
-    ip saddr @internet ip daddr ${uplinkResolver} meta l4proto { tcp, udp } th dport 53 accept
+    ip saddr @internet ip daddr @resolvers ct status dnat meta l4proto { tcp, udp } th dport 53 accept
     ip saddr @internet ip daddr != @closed ip daddr != @host_addresses meta l4proto { tcp, udp, icmp } accept
   }
   chain inward {
     ct direction original ct status dnat ct mark @live_forwards accept
     ct direction original jump refuse
-    ip daddr @internet ip saddr ${uplinkResolver} meta l4proto { tcp, udp } th sport 53 accept
+    ip daddr @internet ip saddr @resolvers ct status dnat meta l4proto { tcp, udp } th sport 53 accept
     ip daddr @internet ip saddr != @closed ip saddr != @host_addresses accept
   }
   chain input {
@@ -106,6 +110,7 @@ table ${TABLE} {
     type filter hook output priority filter; policy accept;
     meta nfproto ipv6 oifname != "lo" drop
     oifname "${uplinkDevice}" ip daddr ${uplinkNetwork} accept
+    oifname "${uplinkDevice}" ip daddr @resolvers meta l4proto { tcp, udp } th dport 53 accept
     oifname "${uplinkDevice}" ct state new ip daddr @closed jump refuse
     oifname "${uplinkDevice}" ct state new ip daddr @host_addresses jump refuse
   }
@@ -118,7 +123,7 @@ table ${TABLE} {
  */
 export function policyTransaction(
   workspaces: readonly LinkedWorkspace[],
-  hostAddresses: readonly string[],
+  { hostAddresses, resolver }: Surroundings,
   numberOf: (key: string) => number,
 ): string {
   const sets: Record<string, Set<string>> = {
@@ -129,8 +134,13 @@ export function policyTransaction(
     open_ports: new Set(workspaces.flatMap(({ ip, spec }) => spec.allowedPorts.map((port) => `${ip} . ${port}`))),
     peers: new Set(workspaces.flatMap(({ ip, spec }) => spec.peers.map((peer) => `${ip} . ${peer}`))),
     host_addresses: new Set(hostAddresses),
+    resolvers: new Set([resolver]),
   }
-  const maps: Record<string, Set<string>> = { forward_targets: new Set(), forward_marks: new Set() }
+  const maps: Record<string, Set<string>> = {
+    forward_targets: new Set(),
+    forward_marks: new Set(),
+    resolver: new Set([`53 : ${resolver}`]),
+  }
   sets['live_forwards'] = new Set()
   for (const { ip, spec } of workspaces) {
     for (const forward of spec.forwards) {

@@ -60,6 +60,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       signal: options.signal ?? neverAborted,
       args: args ?? {},
       tool: undefined,
+      rules: undefined,
       via: undefined,
       input: undefined,
       output: undefined,
@@ -80,7 +81,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
 
   async function runTool(invocation: Invocation, tool: CatalogTool): Promise<ToolAnswer> {
     requireNotCancelled(invocation)
-    const { effect } = tool.definition
+    const { effect } = invocation.rules!
     if (database === undefined) return toAnswer(invocation, await handle(invocation, tool, undefined, noUnit))
     const { tenant } = invocation.caller.principal
     if (effect === 'read') {

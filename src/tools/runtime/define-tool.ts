@@ -16,7 +16,7 @@ export const rateCategories = ['create', 'exec', 'default', 'message'] as const
 export type RateCategory = (typeof rateCategories)[number]
 
 /** The folder under `tools/`, and the unit of exposure. */
-export const toolsets = ['identity', 'ledger', 'log', 'meta', 'server', 'vault', 'workspaces'] as const
+export const toolsets = ['identity', 'ledger', 'log', 'meta', 'server', 'teams', 'vault', 'workspaces'] as const
 export type Toolset = (typeof toolsets)[number]
 
 /** What a service may hand out for a schema's type: the same, but nobody is going to change it. */
@@ -26,37 +26,47 @@ type Answer<T> = T extends readonly (infer Item)[]
     ? { readonly [Key in keyof T]: Answer<T[Key]> }
     : T
 
-export type ToolContext = Services & Readonly<{ call: Call; principal: Principal }>
-
-export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z.ZodType = z.ZodType> = Readonly<{
-  name: string
-  toolset: Toolset
-  title: string
-  /** Written for a model that must choose: what it does, when to use it, what to use instead. */
-  description: string
+/** What a call is judged by: the right it needs, what it may do, and the bucket it is counted in. */
+export type CallRules = Readonly<{
   /** `null` means that no permission is needed, on purpose. */
   permission: Permission | null
-  tier: Tier
   effect: Effect
-  /** Calling it again with the same arguments changes nothing more. */
-  idempotent: boolean
   rate: RateCategory
-  /** Whether the inner-loop judge is skipped by default. */
-  skipJudge: boolean
-  /** What the log keeps of arguments and answer beside their digests. */
-  audit: 'digest' | 'content'
-  /** Also answers in mode MINIMAL, when no store is open. */
-  minimal?: true
-  /**
-   * Hands the call on to another tool before anything is checked, so that every stage judges the tool that really runs.
-   * Such a tool has no `output`, and its own `run` is never reached.
-   */
-  redirect?(args: unknown, context: RedirectContext): RedirectedCall
-  input: Input
-  /** Absent only for a tool that passes another tool's answer on. */
-  output?: Output
-  run(input: z.output<Input>, context: ToolContext): Promise<Answer<z.input<Output>>> | Answer<z.input<Output>>
 }>
+
+export type ToolContext = Services & Readonly<{ call: Call; principal: Principal }>
+
+export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z.ZodType = z.ZodType> = CallRules &
+  Readonly<{
+    name: string
+    toolset: Toolset
+    title: string
+    /** Written for a model that must choose: what it does, when to use it, what to use instead. */
+    description: string
+    tier: Tier
+    /** Calling it again with the same arguments changes nothing more. */
+    idempotent: boolean
+    /**
+     * For a tool with a parameter `action`: where the rules of single actions differ from the tool's own, which hold for
+     * all other actions and for whatever is none. The hints of MCP are made from the tool's own rules.
+     */
+    actions?: Readonly<Record<string, Partial<CallRules>>>
+    /** Whether the inner-loop judge is skipped by default. */
+    skipJudge: boolean
+    /** What the log keeps of arguments and answer beside their digests. */
+    audit: 'digest' | 'content'
+    /** Also answers in mode MINIMAL, when no store is open. */
+    minimal?: true
+    /**
+     * Hands the call on to another tool before anything is checked, so that every stage judges the tool that really runs.
+     * Such a tool has no `output`, and its own `run` is never reached.
+     */
+    redirect?(args: unknown, context: RedirectContext): RedirectedCall
+    input: Input
+    /** Absent only for a tool that passes another tool's answer on. */
+    output?: Output
+    run(input: z.output<Input>, context: ToolContext): Promise<Answer<z.input<Output>>> | Answer<z.input<Output>>
+  }>
 
 /** What a redirecting tool may know: the names there are, other spellings of them, and what each takes. */
 export type RedirectContext = Readonly<{

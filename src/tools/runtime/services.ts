@@ -4,7 +4,9 @@ import type { IdentityService } from '../../domains/identity/service.ts'
 import type { LogService } from '../../domains/log/log-service.ts'
 import type { ServerService } from '../../domains/server/server-service.ts'
 import type { SkillService } from '../../domains/skills/service.ts'
+import type { SwarmService } from '../../domains/swarm/service.ts'
 import type { TaskService } from '../../domains/tasks/task-service.ts'
+import type { TeamService } from '../../domains/teams/service.ts'
 import type { TrailService } from '../../domains/trail/trail-service.ts'
 import type { VaultService } from '../../domains/vault/service.ts'
 import type { WorkspaceService } from '../../domains/workspaces/service.ts'
@@ -22,7 +24,9 @@ export type Services = Readonly<{
   identity: Pick<IdentityService, 'createKey' | 'listKeys' | 'revokeKey'>
   skills: Pick<SkillService, 'list'>
   server: ServerService
+  swarms: SwarmService
   vault: Pick<VaultService, 'act'>
   workspaces: WorkspaceService
+  teams: Pick<TeamService, 'act'>
   searchTools: ToolSearch
 }>

@@ -4,7 +4,9 @@ import { isPermitted } from '../../contract/permissions.ts'
 import { tierAllows } from '../../contract/principal.ts'
 import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
 import { nearestNames } from '../../kernel/nearest-name.ts'
+import { allRulesOf, rulesFor } from './call-rules.ts'
 import type { Catalog, CatalogTool } from './catalog.ts'
+import type { CallRules } from './define-tool.ts'
 import type { RateLimiter } from './rate-limiter.ts'
 import type { CallOptions, ToolAnswer, ToolCaller } from './tool-host.ts'
 import { type ArgumentRule, requirePlainJson, shown, validateArguments } from './validate-arguments.ts'
@@ -41,6 +43,8 @@ export type Invocation = {
   readonly signal: AbortSignal
   args: unknown
   tool: CatalogTool | undefined
+  /** Of the tool, or of the action that is asked for; fixed when the tool is found, so that all stages judge the same. */
+  rules: CallRules | undefined
   via: string | undefined
   input: unknown
   /** What the tool answered, once it has; the stages after it may change it. */
@@ -62,16 +66,27 @@ export type Mode = 'FULL' | 'READONLY' | 'TEST' | 'MINIMAL'
 export function isVisible(tool: CatalogTool, caller: ToolCaller, mode: Mode): boolean {
   const { definition } = tool
   return (
-    allowedInMode(tool, mode) &&
     tierAllows(caller.principal.tier, definition.tier) &&
-    (definition.permission === null || isPermitted(caller.principal, definition.permission))
+    allRulesOf(definition).some(
+      (rules) =>
+        allowedInMode(tool, rules, mode) &&
+        (rules.permission === null || isPermitted(caller.principal, rules.permission)),
+    )
   )
 }
 
-export function allowedInMode(tool: CatalogTool, mode: Mode): boolean {
-  if (mode === 'MINIMAL') return tool.definition.minimal === true
+function allowedInMode({ definition }: CatalogTool, rules: CallRules, mode: Mode): boolean {
+  if (mode === 'MINIMAL') return definition.minimal === true
   // A tool that hands its call on is judged as the one that runs.
-  return mode !== 'READONLY' || tool.definition.effect === 'read' || tool.definition.redirect !== undefined
+  return mode !== 'READONLY' || rules.effect === 'read' || definition.redirect !== undefined
+}
+
+/** The tool, and the action that is refused where others of the same tool may not be. */
+function namedCall({ tool, args }: Invocation): string {
+  const { name, definition } = tool!
+  const action = (args as { action?: unknown } | undefined)?.action
+  const isKnown = typeof action === 'string' && Object.hasOwn(definition.actions ?? {}, action)
+  return isKnown ? `'${name}' with the action '${action}'` : `'${name}'`
 }
 
 export type StageDeps = Readonly<{
@@ -108,15 +123,16 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
           tool = requireTool(catalog, target.name)
         }
         invocation.tool = tool
+        invocation.rules = rulesFor(tool.definition, invocation.args)
       },
     },
     {
       name: 'mode',
-      run({ tool }) {
-        if (allowedInMode(tool!, mode)) return
+      run(invocation) {
+        if (allowedInMode(invocation.tool!, invocation.rules!, mode)) return
         throw new AppError(
           'ERR_MODE_REFUSED',
-          `'${tool!.name}' is not available while the server runs in mode ${mode}.`,
+          `${namedCall(invocation)} is not available while the server runs in mode ${mode}.`,
           {
             mode,
           },
@@ -125,25 +141,30 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
     },
     {
       name: 'permitted',
-      run({ tool, caller }) {
-        const { permission, tier } = tool!.definition
-        const { principal } = caller
+      run(invocation) {
+        const { tier } = invocation.tool!.definition
+        const { permission } = invocation.rules!
+        const { principal } = invocation.caller
         if (!tierAllows(principal.tier, tier)) {
-          throw new AppError('ERR_PERMISSION_DENIED', `'${tool!.name}' needs the tier '${tier}'.`, { tier })
+          throw new AppError('ERR_PERMISSION_DENIED', `'${invocation.tool!.name}' needs the tier '${tier}'.`, { tier })
         }
         if (permission !== null && !isPermitted(principal, permission)) {
-          throw new AppError('ERR_PERMISSION_DENIED', `'${tool!.name}' needs the permission '${permission}'.`, {
-            permission,
-          })
+          throw new AppError(
+            'ERR_PERMISSION_DENIED',
+            `${namedCall(invocation)} needs the permission '${permission}'.`,
+            {
+              permission,
+            },
+          )
         }
       },
     },
     {
       name: 'rate-limit',
-      run({ tool, caller }) {
+      run({ rules, caller }) {
         const { principal } = caller
         if (principal.kind === 'owner' && !deps.limitOwner) return
-        const category = tool!.definition.rate
+        const category = rules!.rate
         const verdict = deps.rateLimiter.take(`${principal.tenant}/${principal.keyId ?? principal.actor}`, category)
         if (verdict.ok) return
         throw new AppError(

@@ -51,7 +51,10 @@ describe('tenants', () => {
   it('need the permission', async () => {
     const caller = await app.keyCaller({ scopes: ['task:read'] })
     expect(await codeOf('list', {}, caller)).toBe('ERR_PERMISSION_DENIED')
-    expect(await vault('list', {}, await app.keyCaller({ scopes: ['vault:update'] }))).toMatchObject({ count: 0 })
+    const reader = await app.keyCaller({ scopes: ['vault:read'] })
+    expect(await vault('list', {}, reader)).toMatchObject({ count: 0 })
+    expect(await codeOf('write', { path: 'n.md', content: 'x' }, reader)).toBe('ERR_PERMISSION_DENIED')
+    expect(await write('n.md', 'x', await app.keyCaller({ scopes: ['vault:update'] }))).toMatchObject({ created: true })
   })
 })
 

@@ -13,6 +13,13 @@ export default defineTool({
   effect: 'external',
   idempotent: false,
   rate: 'default',
+  actions: {
+    read: { permission: 'vault:read', effect: 'read' },
+    batch_read: { permission: 'vault:read', effect: 'read' },
+    search: { permission: 'vault:read', effect: 'read' },
+    list: { permission: 'vault:read', effect: 'read' },
+    stats: { permission: 'vault:read', effect: 'read' },
+  },
   skipJudge: false,
   audit: 'digest',
   input: vaultInput,

@@ -14,6 +14,10 @@ export default defineTool({
   effect: 'external',
   idempotent: false,
   rate: 'exec',
+  actions: {
+    poll: { permission: 'workspace:read', effect: 'read' },
+    list: { permission: 'workspace:read', effect: 'read' },
+  },
   skipJudge: false,
   audit: 'digest',
   input: z.strictObject({

@@ -16,6 +16,7 @@ import networkPolicy from './network-policy.ts'
 import portForward from './port-forward.ts'
 import setEnv from './set-env.ts'
 import snapshotTool from './snapshot.ts'
+import swarmRun from './swarm-run.ts'
 import workspaceAdopt from './workspace-adopt.ts'
 import workspaceCreate from './workspace-create.ts'
 import workspaceDestroy from './workspace-destroy.ts'
@@ -24,6 +25,7 @@ import workspaceInfo from './workspace-info.ts'
 import workspaceList from './workspace-list.ts'
 import workspaceLogs from './workspace-logs.ts'
 import workspaceMerge from './workspace-merge.ts'
+import workspacePrepare from './workspace-prepare.ts'
 import workspaceStart from './workspace-start.ts'
 import workspaceStop from './workspace-stop.ts'
 
@@ -54,5 +56,7 @@ export const workspaceTools: readonly ToolDefinition[] = [
   gitPush,
   gitDiff,
   workspaceMerge,
+  workspacePrepare,
+  swarmRun,
   workspaceLogs,
 ]

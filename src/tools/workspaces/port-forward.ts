@@ -13,6 +13,7 @@ export default defineTool({
   effect: 'external',
   idempotent: true,
   rate: 'default',
+  actions: { list: { permission: 'workspace:read', effect: 'read' } },
   skipJudge: false,
   audit: 'digest',
   input: z.strictObject({

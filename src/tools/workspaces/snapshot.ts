@@ -14,6 +14,7 @@ export default defineTool({
   effect: 'external',
   idempotent: false,
   rate: 'default',
+  actions: { list: { permission: 'workspace:read', effect: 'read' } },
   skipJudge: false,
   audit: 'digest',
   input: z.strictObject({

@@ -1,0 +1,61 @@
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+
+/** The same call for a part of its work, with its own ear for progress or its own end. */
+export function viewOf(call: Call, changes: Partial<Pick<Call, 'progress' | 'signal'>>): Call {
+  return {
+    id: call.id,
+    principal: call.principal,
+    nowMs: call.nowMs,
+    signal: changes.signal ?? call.signal,
+    progress: changes.progress ?? ((update) => call.progress(update)),
+    read: call.read,
+    get write() {
+      return call.write
+    },
+    snapshot: (work) => call.snapshot(work),
+    warn: (message) => call.warn(message),
+    record: (effect) => call.record(effect),
+    transact: (work) => call.transact(work),
+  }
+}
+
+/** For steps that must be done although the call was cancelled. */
+export const uninterrupted = (call: Call): Call => viewOf(call, { signal: new AbortController().signal })
+
+export type Reporter = Readonly<{
+  /** One of the `total` steps is done. */
+  step(message: string): void
+  /** Something to tell between two steps. */
+  say(message: string): void
+  stop(): void
+}>
+
+/**
+ * Tells the caller how far the work is: at every step, and about once a second in between what `present` says, so that a
+ * long step is not taken for a dead one. The number only grows: what is told between two steps comes ever nearer to the
+ * next.
+ */
+export function createReporter(call: Pick<Call, 'progress'>, total: number, present: () => string): Reporter {
+  let steps = 0
+  let between = 0
+  const tell = (message: string): void => {
+    const progress = Math.min(steps, total - 1) + between / (between + 1)
+    call.progress({ progress: steps >= total ? total : progress, total, message })
+  }
+  const say = (message: string): void => {
+    between++
+    tell(message)
+  }
+  const timer = setInterval(() => say(present()), limits.execProgressMs)
+  timer.unref()
+  return {
+    step(message) {
+      steps++
+      between = 0
+      tell(message)
+    },
+    say,
+    stop: () => clearInterval(timer),
+  }
+}

@@ -1,0 +1,71 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { TeamSettings } from './core.ts'
+import { withSubTeams } from './core.ts'
+import type { Team } from './ports.ts'
+import { invalid } from './rules.ts'
+
+type Counts = ReadonlyMap<string, number>
+
+/** Members of the team and of everything below it. */
+export const vmsUnder = (all: readonly Team[], counts: Counts, team: Team): number =>
+  withSubTeams(all, team).reduce((sum, { name }) => sum + (counts.get(name) ?? 0), 0)
+
+/** The budget of a new team: what is asked for, or the default, and never more than the parent's. */
+export function chooseBudget(
+  { vmsPerTeamMax }: TeamSettings,
+  wanted: number | undefined,
+  parent: Team | undefined,
+): Readonly<{ maxVms: number; isLowered: boolean }> {
+  if (wanted !== undefined && wanted > vmsPerTeamMax) {
+    throw invalid('max_vms', `at most ${vmsPerTeamMax} for one team (teams.max_vms_per_team)`, { max: vmsPerTeamMax })
+  }
+  const own = wanted ?? Math.min(limits.teamVmsDefault, vmsPerTeamMax)
+  const maxVms = Math.min(own, parent?.maxVms ?? own)
+  return { maxVms, isLowered: wanted !== undefined && maxVms < wanted }
+}
+
+/** Refuses members that the team's own budget, that of any team above it, or the machine's has no room for. */
+export function requireBudget(
+  settings: TeamSettings,
+  plan: Readonly<{ name: string; maxVms: number; depth: number; roles: number; ancestors: readonly Team[] }>,
+  all: readonly Team[],
+  counts: Counts,
+  onNode: number,
+): void {
+  const { roles, maxVms, depth } = plan
+  if (depth > settings.nestingDepthMax) {
+    throw exceeded(
+      'max_nesting_depth',
+      `parent_team: sub-teams may be ${settings.nestingDepthMax} levels deep; make it below a team further up`,
+      { used: depth - 1, wanted: 1, limit: settings.nestingDepthMax },
+    )
+  }
+  if (roles > maxVms) {
+    throw exceeded('max_vms', `roles: ${roles} members are more than the team's budget of ${maxVms}; set max_vms`, {
+      name: plan.name,
+      used: 0,
+      wanted: roles,
+      limit: maxVms,
+    })
+  }
+  for (const ancestor of plan.ancestors) {
+    const used = vmsUnder(all, counts, ancestor)
+    if (used + roles <= ancestor.maxVms) continue
+    throw exceeded(
+      'max_vms',
+      `roles: the budget of the team '${ancestor.name}' is ${ancestor.maxVms}: ${used} are in use and ${roles} more are wanted`,
+      { name: ancestor.name, used, wanted: roles, limit: ancestor.maxVms },
+    )
+  }
+  if (onNode + roles > settings.totalVmsMax) {
+    throw exceeded(
+      'max_total_vms',
+      `roles: all teams together may have ${settings.totalVmsMax} members: ${onNode} are there and ${roles} more are wanted`,
+      { used: onNode, wanted: roles, limit: settings.totalVmsMax },
+    )
+  }
+}
+
+const exceeded = (quota: string, message: string, details: Record<string, unknown>): AppError =>
+  new AppError('ERR_QUOTA_EXCEEDED', message, { quota, ...details })

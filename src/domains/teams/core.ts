@@ -1,0 +1,126 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import type { Database } from '../../contract/database.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Random } from '../../kernel/random.ts'
+import type { VaultFiles } from '../vault/service.ts'
+import type { WorkspaceBackend } from '../workspaces/backend.ts'
+import type { OwnerDesk, WorkspaceStore } from '../workspaces/ports.ts'
+import { identityOf, uuidOf } from '../workspaces/rules.ts'
+import type { WorkspaceService } from '../workspaces/service.ts'
+import type { Team, TeamStore } from './ports.ts'
+
+export type TeamSettings = Readonly<{
+  /** The largest budget that a team may have. */
+  vmsPerTeamMax: number
+  /** How many teams may be above one. */
+  nestingDepthMax: number
+  /** Members of all teams on this node. */
+  totalVmsMax: number
+}>
+
+export type TeamDeps = Readonly<{
+  store: TeamStore
+  workspaces: Pick<
+    WorkspaceService,
+    'resolve' | 'makeWorkspace' | 'forkWorkspace' | 'destroyWorkspace' | 'findSnapshot' | 'list' | 'recover'
+  >
+  workspaceRows: Pick<WorkspaceStore, 'listWorkspaces' | 'findWorkspace' | 'saveWorkspace' | 'lockNode'>
+  backend: Pick<WorkspaceBackend, 'jobs' | 'capabilities'>
+  /** Where the cards of the members are. */
+  vault: VaultFiles
+  /** For what is done without a call: running tasks, and finding out at the start what a crash left. */
+  database: Pick<Database, 'read' | 'write' | 'flush' | 'kind'>
+  owners: OwnerDesk
+  settings: TeamSettings
+  /** The machine and the directory that the back end works on; teams of other nodes are left alone. */
+  node: string
+  /** Names this server process, in the rows that it is changing. */
+  bootId: string
+  isAlive(bootId: string): boolean | Promise<boolean>
+  /** A server that may only read runs no tasks. */
+  isReadOnly: boolean
+  clock: Clock
+  random: Random
+  logger: Logger
+}>
+
+export const newMessageId = ({ random }: Pick<TeamDeps, 'random'>): string => `msg-${uuidOf(random.bytes(16))}`
+
+type Looking = Pick<Call, 'principal' | 'nowMs'>
+/** A team as one caller stands to it. Of one whose owner is gone, everybody may see what it is and end it. */
+export type Standing = Readonly<{ team: Team; orphaned: boolean }>
+
+const seesAll = ({ role }: Principal): boolean => role === 'admin'
+
+export async function standingOf(
+  deps: TeamDeps,
+  call: Looking,
+  unit: ReadUnit,
+  team: Team,
+): Promise<Standing | undefined> {
+  if (team.owner === identityOf(call.principal) || seesAll(call.principal)) return { team, orphaned: false }
+  const orphaned = await deps.owners.isGone(unit, team.tenant, team.owner, call.nowMs)
+  return orphaned ? { team, orphaned } : undefined
+}
+
+/** The team of that name, if the caller may see it. Touches only the store. */
+export async function findVisible(deps: TeamDeps, call: Looking, unit: ReadUnit, name: string): Promise<Standing> {
+  const team = await deps.store.findTeam(unit, call.principal.tenant, name)
+  const standing = team === undefined ? undefined : await standingOf(deps, call, unit, team)
+  if (standing === undefined) throw teamNotFound(name)
+  return standing
+}
+
+/** The same, if the caller may also work with it. */
+export async function findUsable(deps: TeamDeps, call: Looking, unit: ReadUnit, name: string): Promise<Team> {
+  const { team, orphaned } = await findVisible(deps, call, unit, name)
+  if (orphaned) {
+    throw new AppError(
+      'ERR_WORKSPACE_ORPHANED',
+      `The team '${team.name}' has lost its owner; take its workspaces over with workspace_adopt, or destroy it`,
+      { name: team.name, owner: team.owner },
+    )
+  }
+  requireReady(team)
+  return team
+}
+
+export function requireReady(team: Team): void {
+  if (team.state === 'ready') return
+  throw busy(team)
+}
+
+/** In the same words whether it is another's or nobody's. */
+export const teamNotFound = (name: string, field = 'name'): AppError =>
+  new AppError(
+    'ERR_TEAM_NOT_FOUND',
+    `${field}: there is no team '${name.slice(0, 64).toWellFormed()}' of yours; the action list shows those that there are`,
+    { field, name: name.slice(0, 128).toWellFormed() },
+  )
+
+export const busy = ({ name, state }: Team): AppError =>
+  new AppError(
+    'ERR_BUSY',
+    `The team '${name}' is being ${state === 'creating' ? 'made' : 'destroyed'}; call again in a moment`,
+    { name, state, retry_after_ms: 1_000 },
+  )
+
+export function requireHere({ node }: TeamDeps, team: Team): void {
+  if (team.node === node) return
+  throw new AppError(
+    'ERR_CAPABILITY_MISSING',
+    `The team '${team.name}' is on another machine; call the server that runs there`,
+    { name: team.name, node: team.node },
+  )
+}
+
+/** The team and all that is below it, the deepest first. */
+export function withSubTeams(all: readonly Team[], root: Team): readonly Team[] {
+  const found = [root]
+  for (const team of found) found.push(...all.filter(({ parent }) => parent === team.name))
+  return found.toReversed()
+}

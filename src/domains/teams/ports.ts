@@ -1,0 +1,145 @@
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+
+export const teamStates = ['creating', 'ready', 'destroying'] as const
+export type TeamState = (typeof teamStates)[number]
+
+/**
+ * `operation` names the server process that is making or destroying the team; it is set before anything happens and
+ * cleared with the outcome, so that a crash leaves a trace. `node` is the machine that its workspaces are on.
+ * `lastSeq` counts the messages that were ever sent in it.
+ */
+export type Team = Readonly<{
+  tenant: TenantId
+  name: string
+  owner: string
+  state: TeamState
+  maxVms: number
+  parent: string | null
+  /** How many teams are above it. */
+  depth: number
+  node: string
+  operation: string | null
+  lastSeq: number
+  createdAtMs: number
+  createdBy: string
+}>
+
+export type TeamMember = Readonly<{
+  name: string
+  role: string
+  skills: readonly string[]
+  description: string
+  /** Null until the workspace has been made. */
+  workspaceId: string | null
+}>
+
+export type TeamMessage = Readonly<{
+  seq: number
+  id: string
+  sender: string
+  /** As the sender wrote it: a name, or `*`. */
+  addressedTo: string
+  content: string
+  type: string
+  atMs: number
+}>
+
+/** A command that an agent was asked to run, in the words of the message that asked for it. */
+export type TaskAssignment = Readonly<{
+  task_id: string
+  command: string
+  workdir: string | null
+  env: Readonly<Record<string, string>>
+  timeout_secs: number
+}>
+
+/** What became of it, as `receive` shows it. */
+export type TaskResult = Readonly<{
+  task_id: string
+  success: boolean
+  exit_code: number
+  stdout: string
+  stderr: string
+  elapsed_secs: number
+  source_message_id: string
+}>
+
+/** One task of one agent. The message is the task's name everywhere: a message is only ever run once. */
+export type TaskKey = Readonly<{ tenant: TenantId; team: string; agent: string; messageId: string }>
+/** `jobId` is null until the job is known to have been started. */
+export type OpenTask = TaskKey &
+  Readonly<{ state: 'queued' | 'running'; jobId: number | null; workspaceId: string | null }>
+export type TaskCounts = Readonly<{ queued: number; running: number; done: number }>
+export type FinishedTask = Readonly<{ seq: number; messageId: string; result: TaskResult }>
+
+/**
+ * Every method answers for one tenant only, except those that name a node: what runs on a machine is counted and looked
+ * after over all tenants. Nothing of what those answer is shown to callers.
+ */
+export type TeamStore = Readonly<{
+  insertTeam(unit: WriteUnit, tenant: TenantId, team: Team, members: readonly TeamMember[]): Promise<void>
+  /** Writes state, operation and lastSeq. */
+  saveTeam(unit: WriteUnit, tenant: TenantId, team: Team): Promise<void>
+  /** Answers false when there is no such member any more. */
+  setWorkspace(
+    unit: WriteUnit,
+    tenant: TenantId,
+    at: Readonly<{ team: string; member: string; workspaceId: string }>,
+  ): Promise<boolean>
+  /** With members, messages and tasks. */
+  deleteTeam(unit: WriteUnit, tenant: TenantId, name: string): Promise<void>
+  findTeam(unit: ReadUnit, tenant: TenantId, name: string): Promise<Team | undefined>
+  /** Oldest first. */
+  listTeams(unit: ReadUnit, tenant: TenantId): Promise<Team[]>
+  /** In the order in which they were given. */
+  listMembers(unit: ReadUnit, tenant: TenantId, team: string): Promise<TeamMember[]>
+  /** How many members each team has. */
+  memberCounts(unit: ReadUnit, tenant: TenantId): Promise<ReadonlyMap<string, number>>
+  countMembersOnNode(unit: ReadUnit, node: string): Promise<number>
+  /** Those that are being made or destroyed, or were when a server ended. */
+  unsettledOnNode(unit: ReadUnit, node: string): Promise<Team[]>
+
+  addMessage(
+    unit: WriteUnit,
+    tenant: TenantId,
+    at: Readonly<{ team: string; recipient: string }>,
+    message: TeamMessage,
+  ): Promise<void>
+  countMessages(unit: ReadUnit, tenant: TenantId, team: string, recipient: string): Promise<number>
+  /** In the order in which they were sent, those after `afterSeq`. */
+  listMessages(
+    unit: ReadUnit,
+    tenant: TenantId,
+    at: Readonly<{ team: string; recipient: string; afterSeq: number; limit: number }>,
+  ): Promise<TeamMessage[]>
+  deleteMessages(
+    unit: WriteUnit,
+    tenant: TenantId,
+    at: Readonly<{ team: string; recipient: string; untilSeq: number }>,
+  ): Promise<void>
+
+  addTask(
+    unit: WriteUnit,
+    key: TaskKey,
+    task: Readonly<{ seq: number; assignment: TaskAssignment; atMs: number }>,
+  ): Promise<void>
+  /** By agent; one without tasks is not in it. */
+  taskCounts(unit: ReadUnit, tenant: TenantId, team: string): Promise<ReadonlyMap<string, TaskCounts>>
+  findAssignment(unit: ReadUnit, key: TaskKey): Promise<TaskAssignment | undefined>
+  /** From queued to running. False when it is not queued any more: another has begun it, or its team is gone. */
+  beginTask(unit: WriteUnit, key: TaskKey): Promise<boolean>
+  /** False when it is not running any more. */
+  noteJob(unit: WriteUnit, key: TaskKey, jobId: number): Promise<boolean>
+  /** From queued or running to done. False when it is neither: then the result is another's, or nobody's. */
+  finishTask(unit: WriteUnit, key: TaskKey, result: TaskResult): Promise<boolean>
+  /** In the order in which they were assigned, those after `afterSeq`. */
+  listFinished(
+    unit: ReadUnit,
+    tenant: TenantId,
+    at: Readonly<{ team: string; agent: string; afterSeq: number; limit: number }>,
+  ): Promise<FinishedTask[]>
+  deleteTask(unit: WriteUnit, key: TaskKey): Promise<void>
+  /** Queued and running tasks of teams that are ready, oldest first. */
+  openTasksOnNode(unit: ReadUnit, node: string): Promise<OpenTask[]>
+}>

@@ -1,0 +1,82 @@
+import { limits } from '../../contract/limits.ts'
+import type { JobDesk, JobSummary, KeptOutput } from '../workspaces/backend.ts'
+import { outputText } from '../workspaces/output-text.ts'
+import { exitCodeOf } from '../workspaces/rules.ts'
+import type { TaskAssignment, TaskResult } from './ports.ts'
+
+/** Of a command that was not run, or of whose end nothing is known. */
+const NOT_RUN = -1
+const KILLED = 137
+const HALF = limits.teamTaskOutputBytes / 2
+const END: number = Number.MAX_SAFE_INTEGER
+
+type Of = Readonly<{ assignment: TaskAssignment; messageId: string }>
+
+/** The end of a job, with what was printed at the beginning and at the end. Undefined when the job is not known. */
+export async function resultOfJob(
+  jobs: JobDesk,
+  workspaceId: string,
+  job: JobSummary,
+  { assignment, messageId }: Of,
+): Promise<TaskResult | undefined> {
+  const output = await readOutput(jobs, workspaceId, job.jobId)
+  if (output === undefined) return undefined
+  const exit_code = exitCodeOf(job.exitCode, job.signal)
+  const remark = job.timedOut ? `[ended after ${assignment.timeout_secs} s, its timeout_secs]` : undefined
+  return {
+    task_id: assignment.task_id,
+    success: exit_code === 0 && !job.timedOut,
+    exit_code,
+    stdout: shown(output.stdout),
+    stderr: withRemark(shown(output.stderr), remark),
+    elapsed_secs: Math.max(0, Math.floor(((job.endedAtMs ?? job.startedAtMs) - job.startedAtMs) / 1000)),
+    source_message_id: messageId,
+  }
+}
+
+/** For a command that could not be run; `reason` is a sentence. */
+export const resultOfRefusal = (of: Of, reason: string): TaskResult => withoutOutput(of, NOT_RUN, reason)
+
+/** For a command that was ended with its workspace. */
+export const resultOfStop = (of: Of): TaskResult =>
+  withoutOutput(of, KILLED, 'The workspace was stopped while the command ran; its output is lost.')
+
+const withoutOutput = ({ assignment, messageId }: Of, exit_code: number, reason: string): TaskResult => ({
+  task_id: assignment.task_id,
+  success: false,
+  exit_code,
+  stdout: '',
+  stderr: withRemark('', `[${reason}]`),
+  elapsed_secs: 0,
+  source_message_id: messageId,
+})
+
+const withRemark = (text: string, remark: string | undefined): string => {
+  if (remark === undefined) return text
+  return text === '' || text.endsWith('\n') ? `${text}${remark}\n` : `${text}\n${remark}\n`
+}
+
+const shown = (kept: KeptOutput): string =>
+  outputText(kept, limits.teamTaskOutputBytes, limits.teamTaskOutputJsonBytes).text
+
+/** Head and tail of both streams: a poll beyond the end says where the end is. */
+async function readOutput(jobs: JobDesk, workspaceId: string, jobId: number) {
+  const end = await jobs.poll(workspaceId, jobId, { stdout: END, stderr: END }, 1)
+  if (end === undefined) return undefined
+  const { stdout, stderr } = end.next
+  const [head, tail] = await Promise.all([
+    jobs.poll(workspaceId, jobId, { stdout: 0, stderr: 0 }, limits.teamTaskOutputBytes),
+    jobs.poll(workspaceId, jobId, { stdout: Math.max(0, stdout - HALF), stderr: Math.max(0, stderr - HALF) }, HALF),
+  ])
+  if (head === undefined || tail === undefined) return undefined
+  const kept = (stream: 'stdout' | 'stderr', totalBytes: number): KeptOutput => {
+    if (totalBytes <= limits.teamTaskOutputBytes) {
+      return { head: head[stream], tail: new Uint8Array(), totalBytes, omittedBytes: 0 }
+    }
+    // Of very much output the beginning is not kept; what is then first stands somewhere in its midst.
+    const front = head.skipped[stream] > 0 ? new Uint8Array() : head[stream].subarray(0, HALF)
+    const back = tail[stream]
+    return { head: front, tail: back, totalBytes, omittedBytes: totalBytes - front.length - back.length }
+  }
+  return { stdout: kept('stdout', stdout), stderr: kept('stderr', stderr) }
+}

@@ -1,0 +1,231 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { JobSummary } from '../workspaces/backend.ts'
+import { shellArgv } from '../workspaces/exec.ts'
+import type { Workspace } from '../workspaces/ports.ts'
+import { commandEnv } from '../workspaces/run.ts'
+import type { TeamDeps } from './core.ts'
+import type { OpenTask, TaskAssignment, TaskResult } from './ports.ts'
+import { resultOfJob, resultOfRefusal, resultOfStop } from './task-result.ts'
+
+const WORKDIR_DEFAULT = '/workspace'
+
+export type TaskRunner = Readonly<{
+  /** Something may have changed, perhaps in a transaction that is under way: look as soon as that is committed. */
+  wake(): void
+  /** Looks for the last time, if it is looking. */
+  close(): Promise<void>
+}>
+
+/**
+ * Runs what agents were assigned, as background jobs of their workspaces.
+ *
+ * 1. The records say what is queued, running and done. That a task runs is entered before its job is started; the job has
+ *    the message's id as its key, so whoever starts it again after a crash, or at the same time, gets the same job.
+ * 2. Jobs go on without a server. Whichever server comes next enters their results.
+ * 3. At most so many at once in a workspace; the others wait in the order they came.
+ * 4. Tasks are looked at when somebody says so, then at growing intervals while any is unfinished, by one timer. A store
+ *    that others write to as well is looked at all the time.
+ */
+export function createTaskRunner(deps: TeamDeps): TaskRunner {
+  const { store, database, logger } = deps
+  const isShared = database.kind === 'postgres'
+  const problems = new Map<string, string>()
+  let timer: NodeJS.Timeout | undefined
+  let looking: Promise<void> | undefined
+  let isWanted = false
+  let isClosed = false
+  let waitMs: number = limits.teamLookMsMin
+
+  function wake(): void {
+    if (isClosed || deps.isReadOnly) return
+    waitMs = limits.teamLookMsMin
+    isWanted = true
+    look()
+  }
+
+  function look(): void {
+    if (looking !== undefined || isClosed) return
+    clearTimeout(timer)
+    looking = lookUntilQuiet().then((isOpen) => {
+      looking = undefined
+      if (isClosed) return
+      if (isWanted) return look()
+      if (!isOpen && !isShared) return
+      waitMs = Math.min(isOpen ? waitMs * 1.5 : limits.teamLookMsMax, limits.teamLookMsMax)
+      timer = setTimeout(look, waitMs)
+      timer.unref()
+    })
+  }
+
+  /** Answers whether anything is left to look at. */
+  async function lookUntilQuiet(): Promise<boolean> {
+    try {
+      for (;;) {
+        isWanted = false
+        await database.flush()
+        const open = await store.openTasksOnNode(database.read, deps.node)
+        const changes = await Promise.all([...byAgent(open).values()].map(attend))
+        if (isClosed || !(isWanted || changes.includes(true))) return open.length > 0
+      }
+    } catch (error) {
+      logger.warn('tasks of teams were not looked at', { cause: String(error) })
+      return true
+    }
+  }
+
+  /** The tasks of one agent. Answers whether one began or ended. */
+  async function attend(tasks: readonly OpenTask[]): Promise<boolean> {
+    const { tenant, team, agent, workspaceId } = tasks[0]!
+    const about = `${tenant}/${team}/${agent}`
+    try {
+      const id = workspaceId ?? ''
+      const workspace = await deps.workspaceRows.findWorkspace(database.read, tenant, id)
+      const changed = workspace === undefined ? await refuseAll(tasks) : await attendIn(workspace, tasks)
+      problems.delete(about)
+      return changed
+    } catch (error) {
+      const cause = String(error)
+      if (problems.get(about) !== cause) logger.warn('tasks of an agent were not looked at', { about, cause })
+      problems.set(about, cause)
+      return false
+    }
+  }
+
+  async function refuseAll(tasks: readonly OpenTask[]): Promise<boolean> {
+    const ended = await Promise.all(
+      tasks.map((task) =>
+        end(task, (assignment) => resultOfRefusal({ assignment, messageId: task.messageId }, 'The workspace is gone.')),
+      ),
+    )
+    return ended.includes(true)
+  }
+
+  /** Queued tasks wait for a workspace that is stopped, or being changed. */
+  async function attendIn(workspace: Workspace, tasks: readonly OpenTask[]): Promise<boolean> {
+    const running = tasks.filter(({ state }) => state === 'running')
+    if (workspace.state === 'stopped' && workspace.operation === null) return await endStopped(running)
+    if (workspace.state !== 'running') return false
+    const jobs = await listJobs(workspace)
+    if (jobs === undefined) return await endStopped(running)
+    let changed = false
+    let room = limits.teamTasksRunningMax - running.length
+    for (const task of running) {
+      if (!(await follow(workspace, task, jobs))) continue
+      changed = true
+      room++
+    }
+    for (const task of tasks) {
+      if (room <= 0 || isClosed) break
+      if (task.state !== 'queued') continue
+      if (!(await begin(task))) continue
+      room--
+      changed = true
+      await startJob(workspace, task)
+    }
+    return changed
+  }
+
+  /** Counted in the same transaction: another server may be running tasks of the same agent. */
+  const begin = (task: OpenTask): Promise<boolean> =>
+    database.write(task.tenant, async (unit) => {
+      const counts = (await store.taskCounts(unit, task.tenant, task.team)).get(task.agent)
+      return (counts?.running ?? 0) < limits.teamTasksRunningMax && (await store.beginTask(unit, task))
+    })
+
+  /** Undefined when the workspace does not run, whatever the records say. */
+  async function listJobs({ id }: Workspace): Promise<readonly JobSummary[] | undefined> {
+    try {
+      return await deps.backend.jobs.list(id)
+    } catch (error) {
+      if (isNotRunning(error)) return undefined
+      throw error
+    }
+  }
+
+  async function endStopped(running: readonly OpenTask[]): Promise<boolean> {
+    const ended = await Promise.all(
+      running.map((task) => end(task, (assignment) => resultOfStop({ assignment, messageId: task.messageId }))),
+    )
+    return ended.includes(true)
+  }
+
+  /** Answers whether it is over. */
+  async function follow(workspace: Workspace, task: OpenTask, jobs: readonly JobSummary[]): Promise<boolean> {
+    const job = jobs.find(({ key }) => key === task.messageId)
+    if (job === undefined && task.jobId === null) {
+      await startJob(workspace, task)
+      return false
+    }
+    if (job?.running === true) return false
+    const { messageId } = task
+    const ended = await end(task, async (assignment) => {
+      const result = job && (await resultOfJob(deps.backend.jobs, workspace.id, job, { assignment, messageId }))
+      return result ?? resultOfRefusal({ assignment, messageId }, 'Its job was removed before its result was seen.')
+    })
+    if (job !== undefined) await forgetJob(workspace, job.jobId)
+    return ended
+  }
+
+  /** A start that fails while the back end answers other questions is the command's own failure. */
+  async function startJob(workspace: Workspace, task: OpenTask): Promise<void> {
+    const assignment = await store.findAssignment(database.read, task)
+    if (assignment === undefined) return
+    try {
+      const { jobId } = await deps.backend.jobs.start(workspace.id, {
+        argv: shellArgv(assignment.command),
+        workdir: assignment.workdir ?? WORKDIR_DEFAULT,
+        env: commandEnv(workspace, assignment.env),
+        timeoutMs: assignment.timeout_secs * 1000,
+        key: task.messageId,
+      })
+      await database.write(task.tenant, (unit) => store.noteJob(unit, task, jobId))
+    } catch (error) {
+      if (!(error instanceof AppError) || isNotRunning(error)) throw error
+      await deps.backend.jobs.list(workspace.id)
+      await end(task, () => resultOfRefusal({ assignment, messageId: task.messageId }, error.message))
+    }
+  }
+
+  async function forgetJob({ id }: Workspace, jobId: number): Promise<void> {
+    try {
+      await deps.backend.jobs.remove(id, jobId)
+    } catch (error) {
+      logger.warn('the job of a finished task was not removed', { workspace: id, job: jobId, cause: String(error) })
+    }
+  }
+
+  /** Answers whether it was this result that was entered. */
+  async function end(
+    task: OpenTask,
+    result: (assignment: TaskAssignment) => TaskResult | Promise<TaskResult>,
+  ): Promise<boolean> {
+    const assignment = await store.findAssignment(database.read, task)
+    if (assignment === undefined) return false
+    const made = await result(assignment)
+    return await database.write(task.tenant, (unit) => store.finishTask(unit, task, made))
+  }
+
+  return {
+    wake,
+    async close() {
+      isClosed = true
+      clearTimeout(timer)
+      await looking
+    },
+  }
+}
+
+const isNotRunning = (error: unknown): boolean =>
+  error instanceof AppError && (error.code === 'ERR_WORKSPACE_STOPPED' || error.code === 'ERR_WORKSPACE_STATE')
+
+function byAgent(tasks: readonly OpenTask[]): ReadonlyMap<string, readonly OpenTask[]> {
+  const groups = new Map<string, OpenTask[]>()
+  for (const task of tasks) {
+    const key = JSON.stringify([task.tenant, task.team, task.agent])
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [task])
+    else group.push(task)
+  }
+  return groups
+}

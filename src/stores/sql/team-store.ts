@@ -1,0 +1,199 @@
+import type { Selectable } from 'kysely'
+import { tenantId } from '../../contract/principal.ts'
+import type { Team, TeamMember, TeamState, TeamStore } from '../../domains/teams/ports.ts'
+import type { TeamMemberTable, TeamTable } from './schema.ts'
+import { statement } from './statements.ts'
+import { sqlTeamInboxes, sqlTeamTasks } from './team-inboxes.ts'
+import { sessionOf, writerOf } from './units.ts'
+
+type TeamRow = Selectable<TeamTable>
+type MemberRow = Selectable<TeamMemberTable>
+type InTeam = { tenant: string; team: string }
+
+const insertTeam = statement<TeamRow>('team-store.insertTeam')((db, arg) =>
+  db.insertInto('teams').values({
+    tenant: arg('tenant'),
+    name: arg('name'),
+    owner: arg('owner'),
+    state: arg('state'),
+    max_vms: arg('max_vms'),
+    parent: arg('parent'),
+    depth: arg('depth'),
+    node: arg('node'),
+    operation: arg('operation'),
+    last_seq: arg('last_seq'),
+    created_at: arg('created_at'),
+    created_by: arg('created_by'),
+  }),
+)
+const insertMember = statement<MemberRow>('team-store.insertMember')((db, arg) =>
+  db.insertInto('team_members').values({
+    tenant: arg('tenant'),
+    team: arg('team'),
+    name: arg('name'),
+    position: arg('position'),
+    role: arg('role'),
+    skills: arg('skills'),
+    description: arg('description'),
+    workspace_id: arg('workspace_id'),
+  }),
+)
+const saveTeam = statement<TeamRow>('team-store.saveTeam')((db, arg) =>
+  db
+    .updateTable('teams')
+    .set({ state: arg('state'), operation: arg('operation'), last_seq: arg('last_seq') })
+    .where('tenant', '=', arg('tenant'))
+    .where('name', '=', arg('name')),
+)
+const setWorkspace = statement<InTeam & { member: string; workspace_id: string }>('team-store.setWorkspace')(
+  (db, arg) =>
+    db
+      .updateTable('team_members')
+      .set({ workspace_id: arg('workspace_id') })
+      .where('tenant', '=', arg('tenant'))
+      .where('team', '=', arg('team'))
+      .where('name', '=', arg('member')),
+)
+const deleteTeam = statement<InTeam>('team-store.deleteTeam')((db, arg) =>
+  db.deleteFrom('teams').where('tenant', '=', arg('tenant')).where('name', '=', arg('team')),
+)
+const deleteMembers = statement<InTeam>('team-store.deleteMembers')((db, arg) =>
+  db.deleteFrom('team_members').where('tenant', '=', arg('tenant')).where('team', '=', arg('team')),
+)
+const deleteMessagesOfTeam = statement<InTeam>('team-store.deleteMessagesOfTeam')((db, arg) =>
+  db.deleteFrom('team_messages').where('tenant', '=', arg('tenant')).where('team', '=', arg('team')),
+)
+const deleteTasksOfTeam = statement<InTeam>('team-store.deleteTasksOfTeam')((db, arg) =>
+  db.deleteFrom('team_tasks').where('tenant', '=', arg('tenant')).where('team', '=', arg('team')),
+)
+const findTeam = statement<InTeam>('team-store.findTeam')((db, arg) =>
+  db.selectFrom('teams').selectAll().where('tenant', '=', arg('tenant')).where('name', '=', arg('team')),
+)
+const listTeams = statement<{ tenant: string }>('team-store.listTeams')((db, arg) =>
+  db.selectFrom('teams').selectAll().where('tenant', '=', arg('tenant')).orderBy('created_at').orderBy('name'),
+)
+const listMembers = statement<InTeam>('team-store.listMembers')((db, arg) =>
+  db
+    .selectFrom('team_members')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('team', '=', arg('team'))
+    .orderBy('position'),
+)
+const memberCounts = statement<{ tenant: string }>('team-store.memberCounts')((db, arg) =>
+  db
+    .selectFrom('team_members')
+    .select((expression) => ['team', expression.fn.countAll<number>().as('count')])
+    .where('tenant', '=', arg('tenant'))
+    .groupBy('team'),
+)
+const countMembersOnNode = statement<{ node: string }>('team-store.countMembersOnNode')((db, arg) =>
+  db
+    .selectFrom('team_members')
+    .innerJoin('teams', (join) =>
+      join.onRef('teams.tenant', '=', 'team_members.tenant').onRef('teams.name', '=', 'team_members.team'),
+    )
+    .select((expression) => expression.fn.countAll<number>().as('count'))
+    .where('teams.node', '=', arg('node')),
+)
+const unsettledOnNode = statement<{ node: string }>('team-store.unsettledOnNode')((db, arg) =>
+  db
+    .selectFrom('teams')
+    .selectAll()
+    .where('node', '=', arg('node'))
+    .where('state', '!=', 'ready')
+    .orderBy('depth', 'desc')
+    .orderBy('tenant')
+    .orderBy('name'),
+)
+export const sqlTeamStore: TeamStore = {
+  ...sqlTeamInboxes,
+  ...sqlTeamTasks,
+  async insertTeam(unit, tenant, team, members) {
+    const writer = writerOf(unit, tenant)
+    await writer.run(insertTeam, toTeamRow(tenant, team))
+    for (const [position, member] of members.entries()) {
+      await writer.run(insertMember, toMemberRow(tenant, team.name, position, member))
+    }
+  },
+  async saveTeam(unit, tenant, team) {
+    await writerOf(unit, tenant).run(saveTeam, toTeamRow(tenant, team))
+  },
+  async setWorkspace(unit, tenant, { team, member, workspaceId }) {
+    return (await writerOf(unit, tenant).run(setWorkspace, { tenant, team, member, workspace_id: workspaceId })) > 0
+  },
+  async deleteTeam(unit, tenant, team) {
+    const writer = writerOf(unit, tenant)
+    for (const part of [deleteTasksOfTeam, deleteMessagesOfTeam, deleteMembers, deleteTeam]) {
+      await writer.run(part, { tenant, team })
+    }
+  },
+  async findTeam(unit, tenant, team) {
+    const row = await sessionOf(unit).get(findTeam, { tenant, team })
+    return row === undefined ? undefined : fromTeamRow(row)
+  },
+  async listTeams(unit, tenant) {
+    return (await sessionOf(unit).all(listTeams, { tenant })).map(fromTeamRow)
+  },
+  async listMembers(unit, tenant, team) {
+    return (await sessionOf(unit).all(listMembers, { tenant, team })).map(fromMemberRow)
+  },
+  async memberCounts(unit, tenant) {
+    return new Map((await sessionOf(unit).all(memberCounts, { tenant })).map(({ team, count }) => [team, count]))
+  },
+  async countMembersOnNode(unit, node) {
+    return (await sessionOf(unit).get(countMembersOnNode, { node }))?.count ?? 0
+  },
+  async unsettledOnNode(unit, node) {
+    return (await sessionOf(unit).all(unsettledOnNode, { node })).map(fromTeamRow)
+  },
+}
+
+const toTeamRow = (tenant: string, team: Team): TeamRow => ({
+  tenant,
+  name: team.name,
+  owner: team.owner,
+  state: team.state,
+  max_vms: team.maxVms,
+  parent: team.parent,
+  depth: team.depth,
+  node: team.node,
+  operation: team.operation,
+  last_seq: team.lastSeq,
+  created_at: team.createdAtMs,
+  created_by: team.createdBy,
+})
+
+const fromTeamRow = (row: TeamRow): Team => ({
+  tenant: tenantId(row.tenant),
+  name: row.name,
+  owner: row.owner,
+  state: row.state as TeamState,
+  maxVms: row.max_vms,
+  parent: row.parent,
+  depth: row.depth,
+  node: row.node,
+  operation: row.operation,
+  lastSeq: row.last_seq,
+  createdAtMs: row.created_at,
+  createdBy: row.created_by,
+})
+
+const toMemberRow = (tenant: string, team: string, position: number, member: TeamMember): MemberRow => ({
+  tenant,
+  team,
+  name: member.name,
+  position,
+  role: member.role,
+  skills: JSON.stringify(member.skills),
+  description: member.description,
+  workspace_id: member.workspaceId,
+})
+
+const fromMemberRow = (row: MemberRow): TeamMember => ({
+  name: row.name,
+  role: row.role,
+  skills: JSON.parse(row.skills) as string[],
+  description: row.description,
+  workspaceId: row.workspace_id,
+})

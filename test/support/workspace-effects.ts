@@ -1,0 +1,114 @@
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'vitest'
+import type { RealServer } from './real-server.ts'
+
+type Body = Record<string, unknown> & { error?: { code: string; details: Record<string, unknown> } }
+type Reply = Readonly<{ status: number; body: Body }>
+type Kit = Readonly<{
+  serve(env?: Record<string, string>): Promise<RealServer>
+  call(server: RealServer, tool: string, args?: object): Promise<Reply>
+  send(server: RealServer, path: string, args?: object, headers?: Record<string, string>): Promise<Reply>
+}>
+type Effects = Readonly<Record<string, () => Promise<void>>>
+
+/** What each setting of workspaces does, through the real program and its real back end. */
+export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects {
+  const serve = (env: Record<string, string>) =>
+    serveWith({
+      CASTELLAN_WORKSPACES_STORE_GB: '0',
+      ...Object.fromEntries(Object.entries(env).map(([name, value]) => [`CASTELLAN_WORKSPACES_${name}`, value])),
+    })
+  const create = (server: RealServer, args: object = {}) => call(server, 'workspace_create', args)
+
+  const defaults = async (): Promise<void> => {
+    const server = await serve({ DEFAULT_VCPUS: '1', DEFAULT_MEMORY_MB: '77', DEFAULT_DISK_GB: '3' })
+    expect((await create(server)).body['resources']).toEqual({ vcpus: 1, memory_mb: 77, disk_gb: 3 })
+  }
+  const largest = async (): Promise<void> => {
+    const server = await serve({ MAX_VCPUS: '1', MAX_MEMORY_MB: '100', MAX_DISK_GB: '2' })
+    for (const args of [{ vcpus: 2 }, { memory_mb: 101 }, { disk_gb: 3 }]) {
+      expect((await create(server, args)).body.error).toMatchObject({ code: 'ERR_INVALID_INPUT' })
+    }
+    expect((await create(server)).body['resources']).toEqual({ vcpus: 1, memory_mb: 100, disk_gb: 2 })
+  }
+  const quota = (name: string) => async (): Promise<void> => {
+    const server = await serve({ [`QUOTA_${name.toUpperCase()}`]: '0' })
+    const { body } = await call(server, 'api_key_create', { name: 'agent' })
+    const headers = { authorization: `Bearer ${String(body['secret'])}` }
+    const refused = await send(server, '/v1/tools/workspace_create', {}, headers)
+    expect(refused.body.error).toMatchObject({ code: 'ERR_QUOTA_EXCEEDED', details: { quota: name, limit: 0 } })
+  }
+  /** How many forks were seen in the making at the same time. */
+  const forksAtOnce = async (server: RealServer): Promise<number> => {
+    await create(server, { name: 'w' })
+    await call(server, 'snapshot', { workspace_id: 'w', action: 'create', name: 's' })
+    let isDone = false
+    let most = 0
+    const fork = call(server, 'workspace_fork', { workspace_id: 'w', snapshot_name: 's', count: 6 }).finally(() => {
+      isDone = true
+    })
+    while (!isDone) {
+      const { body } = await call(server, 'workspace_list', { state_filter: 'creating' })
+      most = Math.max(most, Number(body['count']))
+    }
+    expect((await fork).body).toMatchObject({ success_count: 6 })
+    return most
+  }
+
+  return {
+    async 'workspaces.default_image'() {
+      const refused = await create(await serve({ DEFAULT_IMAGE: 'no-such-image' }))
+      expect(refused.body.error).toMatchObject({ details: { field: 'base_image' } })
+    },
+    'workspaces.default_vcpus': defaults,
+    'workspaces.default_memory_mb': defaults,
+    'workspaces.default_disk_gb': defaults,
+    'workspaces.max_vcpus': largest,
+    'workspaces.max_memory_mb': largest,
+    'workspaces.max_disk_gb': largest,
+    async 'workspaces.max_workspaces'() {
+      const server = await serve({ MAX_WORKSPACES: '1' })
+      const replies = [await create(server), await create(server)]
+      expect(replies.map(({ body }) => body.error?.code)).toEqual([undefined, 'ERR_QUOTA_EXCEEDED'])
+    },
+    'workspaces.quota.workspaces': quota('workspaces'),
+    'workspaces.quota.memory_mb': quota('memory_mb'),
+    'workspaces.quota.disk_gb': quota('disk_gb'),
+    async 'workspaces.max_snapshots_per_workspace'() {
+      const server = await serve({ MAX_SNAPSHOTS_PER_WORKSPACE: '0' })
+      await create(server, { name: 'w' })
+      const refused = await call(server, 'snapshot', { workspace_id: 'w', action: 'create', name: 's' })
+      expect(refused.body.error).toMatchObject({ code: 'ERR_QUOTA_EXCEEDED', details: { limit: 0 } })
+    },
+    async 'workspaces.max_concurrent_forks'() {
+      expect(await forksAtOnce(await serve({}))).toBeGreaterThan(1)
+      expect(await forksAtOnce(await serve({ MAX_CONCURRENT_FORKS: '1' }))).toBeLessThanOrEqual(1)
+    },
+    async 'workspaces.default_allow_internet'() {
+      const server = await serve({ DEFAULT_ALLOW_INTERNET: 'true' })
+      await create(server, { name: 'w' })
+      const { body } = await call(server, 'workspace_info', { workspace_id: 'w' })
+      expect(body['network']).toMatchObject({ allow_internet: true })
+    },
+    async 'workspaces.transfer_dir'() {
+      const folder = mkdtempSync(join(tmpdir(), 'castellan-transfers-'))
+      mkdirSync(join(folder, 'sub'))
+      writeFileSync(join(folder, 'sub/file'), 'carried')
+      const server = await serve({ TRANSFER_DIR: folder })
+      await create(server, { name: 'w' })
+      const wish = { workspace_id: 'w', direction: 'upload', host_path: 'sub/file', guest_path: '/file' }
+      expect((await call(server, 'file_transfer', wish)).body).toMatchObject({ bytes: 7 })
+      rmSync(folder, { recursive: true })
+    },
+    /** Only root has such a file; for others there is nothing to see of it. */
+    async 'workspaces.store_gb'() {
+      const servers = [await serve({ STORE_GB: '0' }), await serve({ STORE_GB: '3' })]
+      for (const server of servers) expect((await create(server)).status).toBe(200)
+      const [none, some] = servers.map(({ dataDir }) => join(dataDir, 'workspaces/store.btrfs'))
+      expect(existsSync(none!)).toBe(false)
+      if (process.getuid?.() === 0) expect(statSync(some!).size).toBe(3 * 1024 ** 3)
+    },
+  }
+}
