@@ -37,6 +37,7 @@ const group = <Shape extends z.core.$ZodLooseShape>(shape: Shape, description: s
 
 const extensionRule = rule('a list of extensions such as md, of letters and digits')
 const folderNameRule = rule('a list of folder names such as .git')
+const dnsServerRule = rule('an IPv4 address that is not a loopback one')
 const credentialRule = rule('a list of HOST HEADER env:NAME')
 const databaseUrlRule = rule('a postgres:// or postgresql:// URL, or env:NAME')
 
@@ -199,7 +200,21 @@ export const configSchema = z
             .max(100, credentialRule)
             .default([])
             .describe(
-              "Headers that the egress proxy puts on requests of the local owner's workspaces to a host in their `allowed_domains`, each as `HOST HEADER env:NAME`, such as `api.github.com Authorization env:GITHUB_AUTHORIZATION`. The secret never enters a workspace.",
+              "Headers that the egress proxy puts on requests of the tenant `local`'s workspaces to a host in their `allowed_domains`, each as `HOST HEADER env:NAME`, such as `api.github.com Authorization env:GITHUB_AUTHORIZATION`. The secret never enters a workspace.",
+            ),
+          ca_file: z
+            .string(rule('the path of a file'))
+            .min(1, rule('the path of a file'))
+            .optional()
+            .describe(
+              "PEM file of authorities that the egress proxy, and workspaces with `allowed_domains`, trust beside this machine's own, such as a company's.",
+            ),
+          dns_server: z
+            .ipv4(dnsServerRule)
+            .refine((address) => !/^(127|0)\./.test(address), dnsServerRule)
+            .optional()
+            .describe(
+              "IPv4 address of the name server that workspaces and the egress proxy ask; it may be a private one, which they then reach for names only. Default: this machine's own.",
             ),
           store_gb: wholeNumber(
             64,

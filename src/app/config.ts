@@ -274,13 +274,18 @@ function finish(
   const transfers = parsed.workspaces.transfer_dir
   const transferDir =
     transfers === undefined ? join(dataDir, 'transfers') : absolute('workspaces.transfer_dir', transfers)
+  const caFile = parsed.workspaces.ca_file
   const roots = parsed.skills.roots.map((root) => absolute('skills.roots', root))
   return {
     ...rest,
     data_dir: dataDir,
     ...(database_url === undefined ? {} : { database_url: new Secret(database_url) }),
     vault: { ...rest.vault, path: vaultPath },
-    workspaces: { ...rest.workspaces, transfer_dir: transferDir },
+    workspaces: {
+      ...rest.workspaces,
+      transfer_dir: transferDir,
+      ...(caFile === undefined ? {} : { ca_file: absolute('workspaces.ca_file', caFile) }),
+    },
     skills: { ...rest.skills, roots: roots.length > 0 ? roots : [workingDirectory, dataDir] },
   }
 }

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { createNamespacesBackend } from '../backends/namespaces/index.ts'
 
 export { neededPrograms, optionalPrograms } from '../backends/namespaces/start-supervisor.ts'
@@ -7,6 +6,7 @@ import { AppError } from '../contract/app-error.ts'
 import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Config } from './config.ts'
+import { workspacesDirectory } from './state-directory.ts'
 
 /** What workspaces run on. Nothing is started before the first use. */
 export function createBackend(deps: {
@@ -18,7 +18,7 @@ export function createBackend(deps: {
   logger: Logger
 }): WorkspaceBackend {
   return createNamespacesBackend({
-    state: join(deps.directory, 'workspaces'),
+    state: workspacesDirectory(deps.directory),
     storeGb: deps.config.workspaces.store_gb,
     version: deps.version,
     bootId: deps.bootId,

@@ -11,3 +11,6 @@ export function stateDirectory(config: Config): string {
   const { host, pathname } = new URL(config.database_url.reveal())
   return join(config.data_dir, `postgres-${sha256Hex(`${host}${pathname}`).slice(0, 12)}`)
 }
+
+/** Where the workspaces of the store in `directory` have their files and their images. */
+export const workspacesDirectory = (directory: string): string => join(directory, 'workspaces')

@@ -49,6 +49,7 @@ export const errorCodes = {
   ),
   ERR_COMMAND_FAILED: entry('conflict', 409, 'after-fix', 'Read its output in the details and correct the command.'),
   ERR_NOT_TEXT: entry('input', 400, 'after-fix', 'Use file_transfer for what is not text in UTF-8.'),
+  ERR_IMAGE_IN_USE: entry('conflict', 409, 'after-fix', 'Destroy the workspaces that use it, then call again.'),
   ERR_JOB_RUNNING: entry('conflict', 409, 'after-fix', 'Kill the job or wait for its end, then call again.'),
   ERR_BACKEND_FAILED: entry('unavailable', 503, 'later', 'See workspace_logs and castellan doctor, then call again.'),
   ERR_QUOTA_EXCEEDED: entry('conflict', 409, 'after-fix', 'Destroy what is not needed, or ask the operator for more.'),

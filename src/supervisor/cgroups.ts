@@ -1,5 +1,5 @@
-import { existsSync } from 'node:fs'
-import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { readFile, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Resources } from '../domains/workspaces/backend.ts'
 
@@ -66,14 +66,7 @@ async function openVersion1(
     freezer: [],
   }
   const made = [...folders].map(([controller, folder]) => [controller, join(folder, id)] as const)
-  await Promise.all(
-    made.map(async ([controller, folder]) => {
-      await mkdir(folder, { recursive: true })
-      for (const [name, value] of settings[controller] ?? []) {
-        if (existsSync(join(folder, name))) await writeFile(join(folder, name), value)
-      }
-    }),
-  )
+  for (const [controller, folder] of made) openFolder(folder, settings[controller] ?? [])
   const at = new Map(made)
   const freezer = at.get('freezer')
   return {
@@ -105,7 +98,6 @@ async function openVersion2(
   processesMax: number,
 ): Promise<ControlGroup> {
   const folder = join(parent, id)
-  await mkdir(folder, { recursive: true })
   const settings = [
     ['memory.max', String(resources.memoryMb * 1024 * 1024)],
     ['memory.swap.max', '0'],
@@ -113,9 +105,7 @@ async function openVersion2(
     ['cpu.max', `${Math.round(resources.vcpus * CPU_PERIOD_US)} ${CPU_PERIOD_US}`],
     ['pids.max', String(processesMax)],
   ] as const
-  for (const [name, value] of settings) {
-    if (existsSync(join(folder, name))) await writeFile(join(folder, name), value)
-  }
+  openFolder(folder, settings)
   return {
     joinPaths: [join(folder, 'cgroup.procs')],
     put: (pid) => putInto([folder], pid),
@@ -128,6 +118,14 @@ async function openVersion2(
     },
     thaw: () => writeFile(join(folder, 'cgroup.freeze'), '0'),
     close: () => removeAll([folder]),
+  }
+}
+
+/** Without waiting in between: these files are the kernel's own, and each of them takes microseconds. */
+function openFolder(folder: string, settings: readonly (readonly [string, string])[]): void {
+  mkdirSync(folder, { recursive: true })
+  for (const [name, value] of settings) {
+    if (existsSync(join(folder, name))) writeFileSync(join(folder, name), value)
   }
 }
 

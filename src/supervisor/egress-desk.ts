@@ -3,38 +3,52 @@ import type { NetworkSpec } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { resolveByDns } from './egress/checked-connection.ts'
-import { createEgressProxy, type EgressProxy } from './egress/create-egress-proxy.ts'
+import { createEgressProxy, type EgressProxy, usualAuthorities } from './egress/create-egress-proxy.ts'
 import type { EgressCredential, EgressPolicy } from './egress/egress-policy.ts'
 import { hubAddress, proxyPort, uplinkResolver } from './network/index.ts'
 
+/** What the operator wants of the way out. Credentials are secrets for hosts, and kept in memory only. */
+export type EgressSettings = Readonly<{
+  credentials: readonly EgressCredential[]
+  /** Who is asked for names; without one, the host's resolver. */
+  resolver: string | undefined
+  /** Certificates in PEM of further authorities that hosts may have theirs from. */
+  authorities: string
+}>
+
 /** The way out by name: the proxy, with the policy of whoever asks. */
 export type EgressDesk = Readonly<{
-  /** Secrets for hosts, of the operator. They are kept in memory only. */
-  setCredentials(credentials: readonly EgressCredential[]): void
+  configure(settings: EgressSettings): void
   /** Known from here on by its address; a changed policy ends what it no longer allows. */
   set(ip: string, network: NetworkSpec): void
   forget(ip: string): void
-  /** What a workspace must trust so that the proxy can add credentials: the usual authorities and the proxy's own. */
+  /** What a workspace must trust: the usual authorities, the operator's, and the proxy's own, which adds credentials. */
   trustedAuthorities(): string
 }>
 
-/** Where a workspace finds them. */
-export const TRUST_PATH = '/etc/castellan/ca-bundle.crt'
-
-const HOST_AUTHORITIES = '/etc/ssl/certs/ca-certificates.crt'
+/** Where distributions keep the authorities that the machine trusts. */
+const HOST_AUTHORITIES = [
+  '/etc/ssl/certs/ca-certificates.crt',
+  '/etc/pki/tls/certs/ca-bundle.crt',
+  '/etc/ssl/ca-bundle.pem',
+  '/etc/ssl/cert.pem',
+]
 
 export async function openEgressDesk(deps: { caDirectory: string; clock: Clock; logger: Logger }): Promise<EgressDesk> {
   const networks = new Map<string, NetworkSpec>()
   /** One object for each policy, because the proxy reads each only once. */
   const policies = new Map<string, EgressPolicy>()
-  let credentials: readonly EgressCredential[] = []
+  const usual = await readHostAuthorities()
+  let settings: EgressSettings = { credentials: [], resolver: undefined, authorities: '' }
+  let resolve = resolveByDns([uplinkResolver])
   let proxy: EgressProxy | undefined
   try {
     proxy = await createEgressProxy({
       host: hubAddress,
       port: proxyPort,
       caDirectory: deps.caDirectory,
-      resolve: resolveByDns([uplinkResolver]),
+      upstreamCa: usual,
+      resolve: (host) => resolve(host),
       clock: deps.clock,
       logger: deps.logger,
       policyOf: (address) => policies.get(address),
@@ -46,13 +60,14 @@ export async function openEgressDesk(deps: { caDirectory: string; clock: Clock; 
     networks.set(ip, network)
     const { allowedDomains: domains, withCredentials } = network
     if (domains.length === 0) policies.delete(ip)
-    else policies.set(ip, { domains, credentials: withCredentials === true ? credentials : [] })
+    else policies.set(ip, { domains, credentials: withCredentials === true ? settings.credentials : [] })
     proxy?.policyChanged(ip)
   }
-  const usual = await readFile(HOST_AUTHORITIES, 'utf8').catch(() => '')
   return {
-    setCredentials(next) {
-      credentials = next
+    configure(next) {
+      settings = next
+      resolve = resolveByDns([next.resolver ?? uplinkResolver])
+      proxy?.setUpstreamCa([usual, next.authorities])
       for (const [ip, network] of networks) apply(ip, network)
     },
     set: apply,
@@ -61,6 +76,18 @@ export async function openEgressDesk(deps: { caDirectory: string; clock: Clock; 
       policies.delete(ip)
       proxy?.policyChanged(ip)
     },
-    trustedAuthorities: () => `${usual}${proxy?.caCertificatePem ?? ''}`,
+    trustedAuthorities: () =>
+      [usual, settings.authorities, proxy?.caCertificatePem ?? '']
+        .map((pem) => (pem === '' ? '' : `${pem}\n`))
+        .join(''),
   }
+}
+
+/** A machine that keeps none, or elsewhere, trusts those that Node comes with. */
+async function readHostAuthorities(): Promise<string> {
+  for (const path of HOST_AUTHORITIES) {
+    const text = await readFile(path, 'utf8').catch(() => '')
+    if (text !== '') return text
+  }
+  return usualAuthorities
 }

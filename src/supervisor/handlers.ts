@@ -67,9 +67,11 @@ export function createHandlers({
     removeLayer: ({ layerId }) => done(registry.removeLayer(layerId)),
     setNetwork: ({ id, network: spec }) => done(registry.setNetwork(id, spec)),
     reserveHostPort: async ({ wanted }) => ({ port: (await network.reserveHostPort(wanted ?? undefined)) ?? null }),
-    async configure({ hostAddresses, credentials }) {
-      egress.setCredentials(credentials)
-      await network.setHostAddresses(hostAddresses)
+    async configure({ hostAddresses, credentials, resolver, authorities }) {
+      const trusted = egress.trustedAuthorities()
+      egress.configure({ credentials, resolver: resolver ?? undefined, authorities })
+      await network.setSurroundings({ hostAddresses, resolver: resolver ?? undefined })
+      if (egress.trustedAuthorities() !== trusted) await registry.refreshNetworkFiles()
       return {}
     },
     probeNetwork: () => network.probe(),
@@ -79,6 +81,7 @@ export function createHandlers({
       return { console: '', stderr: text }
     },
     images: () => images.list(),
+    removeImage: ({ name }, { signal }) => done(registry.removeImage(name, signal)),
     fileStat: ({ id, path }) => registry.files(id).stat(path),
     fileList: ({ id, path, limit }) => registry.files(id).list(path, limit),
     async fileRead({ id, path, offset, length }, { send, signal }) {

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, openSync, writeFileSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
+import { AppError } from '../contract/app-error.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { Launcher } from './launcher.ts'
 import { commandLineOf, type ProcessEntry, processesOf, signalProcess } from './processes.ts'
@@ -28,11 +29,13 @@ export type Holder = Readonly<{
 
 /**
  * The first process of a workspace: nothing inside can signal it, and it collects what others leave behind, because the
- * shell waits for any child. What it waits for may be killed as often as somebody likes.
+ * shell waits for any child. What it waits for reads from a pipe that only we write to, and never do; it may be killed as
+ * often as somebody likes. An image needs no program for this but a shell.
  */
-const HOLD_SECONDS = '2147483647'
-const HOLD = `echo ready; while :; do sleep ${HOLD_SECONDS} & wait $!; done`
+const HOLD = 'exec 8<&0; echo ready; while :; do read line <&8 & wait $!; done'
+const HOLD_COMMAND_LINE = `/bin/sh\0-c\0${HOLD}\0`
 const POLL_MS = 10
+const SAID_CHARS_MAX = 300
 
 export async function startHolder(launcher: Launcher, spec: HolderSpec): Promise<Holder> {
   const log = openSync(spec.logPath, 'a', 0o600)
@@ -40,10 +43,13 @@ export async function startHolder(launcher: Launcher, spec: HolderSpec): Promise
   const userNamespace = spec.ids > 1 ? await openMappedNamespace(launcher, spec.ids) : undefined
   try {
     const child = spawn('bwrap', holderArguments(spec, userNamespace?.fd !== undefined), {
-      stdio: ['ignore', 'pipe', log, 'pipe', filter, userNamespace?.fd ?? 'ignore'],
+      stdio: ['pipe', 'pipe', log, 'pipe', filter, userNamespace?.fd ?? 'ignore'],
       env: {},
     })
+    child.stdin!.on('error', () => {})
     return await awaitHolder(child)
+  } catch (error) {
+    throw notStarted(spec.logPath, error)
   } finally {
     closeSync(log)
     closeSync(filter)
@@ -52,6 +58,14 @@ export async function startHolder(launcher: Launcher, spec: HolderSpec): Promise
       signalProcess(userNamespace.pid, 9)
     }
   }
+}
+
+/** In the words of who failed: the log goes with the workspace. */
+function notStarted(logPath: string, cause: unknown): AppError {
+  const said = readFileSync(logPath, 'utf8').trimEnd().split('\n').at(-1)!.slice(0, SAID_CHARS_MAX)
+  const advice = said.includes('/bin/sh') ? ' An image needs /bin/sh.' : ''
+  const reason = said === '' ? String(cause) : said
+  return new AppError('ERR_BACKEND_FAILED', `The workspace did not start: ${reason}.${advice}`, {}, { cause })
 }
 
 function holderArguments(spec: HolderSpec, mapped: boolean): string[] {
@@ -98,8 +112,7 @@ async function awaitHolder(child: ChildProcess): Promise<Holder> {
 /** What runs in a workspace, without what keeps it. */
 export function commandsOf(initPid: number): ProcessEntry[] {
   return processesOf(initPid).filter(
-    ({ pid, parent, state }) =>
-      state !== 'Z' && !(parent === initPid && commandLineOf(pid) === `sleep\0${HOLD_SECONDS}\0`),
+    ({ pid, parent, state }) => state !== 'Z' && !(parent === initPid && commandLineOf(pid) === HOLD_COMMAND_LINE),
   )
 }
 

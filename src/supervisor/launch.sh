@@ -4,6 +4,7 @@
 # $UID_BASE and up, so that nothing in there is root outside; as an ordinary user, to that user and its subordinate ids.
 #
 # STATE: the folder of the workspaces' state. PROGRAM: the program's folder. NODE: the Node binary, inside PROGRAM or not.
+# UID_MAP, GID_MAP, ID_COUNT: the ids of an ordinary user, as newuidmap takes them; images are built with the same.
 set -eu
 umask 077
 exec 9>>"$STATE/supervisor.lock"
@@ -16,6 +17,7 @@ IS_ROOT=
 as_root_there=--preserve-credentials
 [ ! $IS_ROOT ] || as_root_there=
 
+rm -f "$STATE/slirp.sock" "$STATE/slirp.ended"
 unshare -U sleep 30 9>&- &
 keeper=$!
 trap 'kill $keeper 2>/dev/null || :' EXIT
@@ -30,11 +32,8 @@ if [ $IS_ROOT ]; then
   echo "0 $UID_BASE 65536" >/proc/$keeper/gid_map
   ids=65536
 else
-  sub_uid=$(awk -F: -v u="$(id -un)" -v n="$(id -u)" '$1==u||$1==n{print $2" "($3>65535?65535:$3);exit}' /etc/subuid 2>/dev/null || :)
-  sub_gid=$(awk -F: -v u="$(id -un)" -v n="$(id -u)" '$1==u||$1==n{print $2" "($3>65535?65535:$3);exit}' /etc/subgid 2>/dev/null || :)
-  if [ -n "$sub_uid" ] && [ -n "$sub_gid" ] &&
-    newuidmap $keeper 0 "$(id -u)" 1 1 $sub_uid 2>/dev/null && newgidmap $keeper 0 "$(id -g)" 1 1 $sub_gid 2>/dev/null; then
-    ids=$((1 + ${sub_uid#* }))
+  if [ "$ID_COUNT" != 1 ] && newuidmap $keeper $UID_MAP 2>/dev/null && newgidmap $keeper $GID_MAP 2>/dev/null; then
+    ids=$ID_COUNT
   else
     echo deny >/proc/$keeper/setgroups
     echo "0 $(id -u) 1" >/proc/$keeper/uid_map
@@ -119,7 +118,26 @@ while [ -z "$first" ]; do
 done
 echo "$first" >"$STATE/supervisor.pid.new" && mv "$STATE/supervisor.pid.new" "$STATE/supervisor.pid"
 exec 9>&-
-sh "$PROGRAM/src/supervisor/network/uplink.sh" "$first" "$STATE/slirp.sock" >"$STATE/slirp.log" 2>&1 &
+# The way out is started again when it was killed, less and less often if it never lasts. What it could not do at its
+# start it could not do the next time: then it is left alone. slirp.ended is there while it does not run.
+keep_uplink() {
+  pause=1
+  while [ -e "/proc/$first/ns/net" ]; do
+    rm -f "$STATE/slirp.ended"
+    (umask 022 && : >"$STATE/slirp.log")
+    began=$(date +%s)
+    code=0
+    sh "$PROGRAM/src/supervisor/network/uplink.sh" "$first" "$STATE/slirp.sock" >>"$STATE/slirp.log" 2>&1 || code=$?
+    [ -e "/proc/$first/ns/net" ] || return 0
+    : >"$STATE/slirp.ended"
+    [ $code -gt 128 ] || return 0
+    pause=$((pause * 2))
+    [ $(($(date +%s) - began)) -lt 60 ] || pause=1
+    [ $pause -lt 300 ] || pause=300
+    sleep $pause
+  done
+}
+keep_uplink &
 kill $keeper 2>/dev/null || :
 trap - EXIT
 code=0

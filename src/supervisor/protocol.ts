@@ -62,6 +62,14 @@ export type SupervisorFacts = Readonly<{
   running: number
 }>
 
+/** `resolver` is null for the host's own; `authorities` are certificates in PEM beside the usual ones. */
+export type OperatorSettings = Readonly<{
+  hostAddresses: readonly string[]
+  credentials: readonly EgressCredential[]
+  resolver: string | null
+  authorities: string
+}>
+
 /** Every request there is, with what it takes and gives. */
 export type Operations = {
   hello: { takes: Readonly<{ bootId: string }>; gives: SupervisorFacts }
@@ -95,13 +103,14 @@ export type Operations = {
   reserveHostPort: { takes: Readonly<{ wanted: number | null }>; gives: Readonly<{ port: number | null }> }
   /** What the server knows of the host and of its operator; told at each of its starts. */
   configure: {
-    takes: Readonly<{ hostAddresses: readonly string[]; credentials: readonly EgressCredential[] }>
+    takes: OperatorSettings
     gives: Record<string, never>
   }
   probeNetwork: { takes: Record<string, never>; gives: NetworkCapabilities }
   usage: { takes: Readonly<{ id: string }>; gives: WorkspaceUsage }
   logs: { takes: Readonly<{ id: string; lines: number }>; gives: Readonly<{ console: string; stderr: string }> }
   images: { takes: Record<string, never>; gives: readonly ImageInfo[] }
+  removeImage: { takes: Readonly<{ name: string }>; gives: Record<string, never> }
   fileStat: { takes: Readonly<{ id: string; path: string }>; gives: FileInfo }
   fileList: {
     takes: Readonly<{ id: string; path: string; limit: number }>

@@ -2,22 +2,24 @@ import { constants } from 'node:fs'
 import { mkdir, open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../contract/app-error.ts'
-import type {
-  BackendInventory,
-  NetworkSpec,
-  WorkspaceFiles,
-  WorkspaceSpec,
-  WorkspaceUsage,
+import {
+  type BackendInventory,
+  egressPlace,
+  type NetworkSpec,
+  type WorkspaceFiles,
+  type WorkspaceSpec,
+  type WorkspaceUsage,
 } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { createAddresses } from './addresses.ts'
 import type { ControlGroup, ControlGroups } from './cgroups.ts'
-import { type EgressDesk, TRUST_PATH } from './egress-desk.ts'
+import type { EgressDesk } from './egress-desk.ts'
 import type { Fifos } from './fifos.ts'
 import { freezeProcesses } from './freeze.ts'
 import { commandsOf, type Holder, startHolder } from './holder.ts'
+import { createImageUses } from './image-uses.ts'
 import type { Images } from './images/index.ts'
 import { type Jobs, openJobs } from './jobs.ts'
 import type { Launcher } from './launcher.ts'
@@ -63,6 +65,7 @@ export async function createRegistry(deps: RegistryDeps) {
   const jobFolder = join(root, 'jobs')
   for (const folder of [logs, jobFolder]) await mkdir(folder, { recursive: true })
   const addresses = await createAddresses(join(root, 'addresses'))
+  const imageUses = await createImageUses(join(root, 'image-uses'))
   const live = new Map<string, Live>()
   /** Made here, and nothing has run in it yet. */
   const untouched = new Set<string>()
@@ -95,12 +98,21 @@ export async function createRegistry(deps: RegistryDeps) {
   /** How a workspace finds names, and whom it trusts when the proxy opens its connections. */
   const networkFiles = (network: NetworkSpec): OwnFile[] => [
     { path: '/etc/resolv.conf', text: resolverText(network) },
-    ...(network.allowedDomains.length > 0 ? [{ path: TRUST_PATH, text: deps.egress.trustedAuthorities() }] : []),
+    ...(network.allowedDomains.length > 0
+      ? [{ path: egressPlace.authoritiesPath, text: deps.egress.trustedAuthorities() }]
+      : []),
   ]
+  /** What a workload has made of its own `/etc` must not decide whether a policy takes effect or a workspace starts. */
+  async function putNetworkFiles(id: string, put: () => Promise<unknown>): Promise<void> {
+    await put().catch((error: unknown) =>
+      deps.logger.warn('a workspace was not told of its network', { id, error: String(error) }),
+    )
+  }
 
   async function create(spec: Omit<WorkspaceSpec, 'ip'>): Promise<{ ip: string }> {
+    await imageUses.take(spec.id, spec.image)
     const ip = await addresses.take(spec.id)
-    if (!(await storage.stored()).includes(spec.id)) {
+    if (!storage.has(spec.id)) {
       await storage.create(spec.id, ownFiles({ ...spec, ip }))
       untouched.add(spec.id)
     }
@@ -109,9 +121,12 @@ export async function createRegistry(deps: RegistryDeps) {
 
   async function start(spec: WorkspaceSpec): Promise<void> {
     if (live.has(spec.id)) return
+    await imageUses.take(spec.id, spec.image)
     const image = await deps.images.find(spec.image)
     const processesMax = spec.resources.processes ?? PROCESSES_MAX
-    if (!untouched.delete(spec.id)) await storage.writeFiles(spec.id, networkFiles(spec.network))
+    if (!untouched.delete(spec.id)) {
+      await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, networkFiles(spec.network)))
+    }
     const [rootPath, group] = await Promise.all([
       storage.mountRoot(spec, image.root),
       deps.controlGroups.open(spec.id, spec.resources, processesMax),
@@ -132,7 +147,10 @@ export async function createRegistry(deps: RegistryDeps) {
       await Promise.all([storage.unmountRoot(spec.id), group.close()])
       throw error
     }
-    await group.put(holder.initPid)
+    // Not waited for: the kernel takes long over moving a process, and nothing depends on it.
+    group
+      .put(holder.initPid)
+      .catch((error: unknown) => deps.logger.debug('holder without group', { error: String(error) }))
     const entry: Entry = {
       namespacePid: holder.initPid,
       capabilities: hasPackages ? PACKAGE_CAPABILITIES : 0n,
@@ -191,6 +209,13 @@ export async function createRegistry(deps: RegistryDeps) {
   }
   const files = (id: string): WorkspaceFiles =>
     createRootedFiles({ openRoot: () => openRoot(id), owner: { uid: 0, gid: 0 }, random: deps.random })
+  async function writeNetworkFiles(id: string): Promise<void> {
+    const network = live.get(id)?.spec.network
+    if (network === undefined) return
+    await putNetworkFiles(id, async () => {
+      for (const { path, text } of networkFiles(network)) await files(id).write(path, Buffer.from(text))
+    })
+  }
 
   return {
     files,
@@ -208,8 +233,11 @@ export async function createRegistry(deps: RegistryDeps) {
           rm(join(jobFolder, id), { recursive: true, force: true }),
           rm(join(logs, `${id}.log`), { force: true }),
           addresses.release(id),
+          imageUses.release(id),
         ])
       }),
+    removeImage: (name: string, signal: AbortSignal) =>
+      imageUses.whileUnused(name, () => deps.images.remove(name, signal)),
     snapshot: (id: string, layerId: string) => inTurn(id, () => snapshot(id, layerId)),
     removeLayer: storage.removeLayer,
     reset: (spec: WorkspaceSpec) =>
@@ -224,8 +252,13 @@ export async function createRegistry(deps: RegistryDeps) {
         if (found === undefined) return
         await deps.network.update(id, network)
         deps.egress.set(found.spec.ip, network)
-        for (const { path, text } of networkFiles(network)) await files(id).write(path, Buffer.from(text))
+        live.set(id, { ...found, spec: { ...found.spec, network } })
+        await writeNetworkFiles(id)
       })
+    },
+    /** After the operator's authorities have changed, which running workspaces trust as well. */
+    async refreshNetworkFiles(): Promise<void> {
+      await Promise.all([...live.keys()].map((id) => inTurn(id, () => writeNetworkFiles(id))))
     },
     async inventory(): Promise<BackendInventory> {
       return { running: [...live.keys()], stored: await storage.stored(), layers: await storage.layers() }

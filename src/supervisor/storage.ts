@@ -1,5 +1,5 @@
-import { constants } from 'node:fs'
-import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { constants, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { WorkspaceSpec } from '../domains/workspaces/backend.ts'
 import type { Random } from '../kernel/random.ts'
@@ -27,6 +27,7 @@ export type Storage = Readonly<{
   usedBytes(id: string): Promise<number>
   layerBytes(layerId: string): Promise<number>
   stored(): Promise<string[]>
+  has(id: string): boolean
   layers(): Promise<string[]>
 }>
 
@@ -91,14 +92,15 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
   const create = async (id: string, files: readonly OwnFile[]): Promise<void> => {
     const pending = join(active, `${PENDING}${process.pid}-${pendingCount++}`)
     await makeFolder(pending)
-    await mkdir(join(pending, 'upper'), { mode: 0o755 })
-    await mkdir(join(pending, 'work'), { mode: 0o700 })
+    // A handful of small files, nothing of which is waited for on a disk: one after the other is the fastest.
+    mkdirSync(join(pending, 'upper'), { mode: 0o755 })
+    mkdirSync(join(pending, 'work'), { mode: 0o700 })
     for (const { path, text } of files) {
       const target = join(pending, 'upper', path)
-      await mkdir(dirname(target), { recursive: true, mode: 0o755 })
-      await writeFile(target, text, { mode: 0o644 })
+      mkdirSync(dirname(target), { recursive: true, mode: 0o755 })
+      writeFileSync(target, text, { mode: 0o644 })
     }
-    await rename(pending, pathOf(id))
+    renameSync(pending, pathOf(id))
   }
   const named = async (folder: string): Promise<string[]> =>
     (await readdir(folder)).filter((name) => !name.startsWith(PENDING))
@@ -114,7 +116,7 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
     },
     async mountRoot(spec, imageRoot) {
       const target = mountPoint(spec.id)
-      await mkdir(target, { recursive: true })
+      mkdirSync(target, { recursive: true })
       const lower = [...spec.layers].reverse().map((layer) => join(layerFolder, layer, 'upper'))
       const options = [
         'userxattr',
@@ -148,6 +150,7 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
     usedBytes: (id) => bytesOf(join(pathOf(id), 'upper')),
     layerBytes: (layerId) => bytesOf(join(layerFolder, layerId, 'upper')),
     stored: () => named(active),
+    has: (id) => existsSync(pathOf(id)),
     layers: () => named(layerFolder),
   }
 }

@@ -58,7 +58,7 @@ export async function openUserNamespace(options: UserNamespaceOptions = {}): Pro
   }
   return {
     pid,
-    idCount: mapping.uids.reduce((sum, range) => sum + range.count, 0),
+    idCount: countOf(mapping.uids),
     limitation: mapping.limitation,
     owner: { uid: mapping.uids[0]!.outside, gid: mapping.gids[0]!.outside },
     // Where groups cannot be dropped nsenter must not try; the user is root of the namespace without it.
@@ -71,6 +71,12 @@ export async function openUserNamespace(options: UserNamespaceOptions = {}): Pro
     ],
     close: () => stopKeeper(keeper),
   }
+}
+
+/** The maps of such a namespace in the words of newuidmap, for whoever makes one by other means: the same ids are the same files. */
+export async function chooseIdMaps(): Promise<Readonly<{ uids: string; gids: string; count: number }>> {
+  const { uids, gids } = await chooseMapping({ uidBase: UID_BASE, idCount: ID_COUNT })
+  return { uids: mapArguments(uids).join(' '), gids: mapArguments(gids).join(' '), count: countOf(uids) }
 }
 
 const execute = promisify(execFile)
@@ -214,6 +220,7 @@ async function applyMapping(pid: number, mapping: Mapping): Promise<void> {
   }
 }
 
+const countOf = (ranges: readonly IdRange[]): number => ranges.reduce((sum, range) => sum + range.count, 0)
 const mapArguments = (ranges: readonly IdRange[]): string[] =>
   ranges.flatMap(({ inside, outside, count }) => [inside, outside, count].map(String))
 const mapText = (ranges: readonly IdRange[]): string =>

@@ -9,6 +9,7 @@ import { configFields } from '../../src/app/config-schema.ts'
 import { allTools } from '../../src/tools/index.ts'
 import { type RealServer, startRealServer, writeSkills } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
+import { teamEffects } from '../support/team-effects.ts'
 import { workspaceEffects } from '../support/workspace-effects.ts'
 
 /**
@@ -223,6 +224,7 @@ const effects: Readonly<Record<string, Effect>> = {
     ])
   },
   ...workspaceEffects({ serve, call, send }),
+  ...teamEffects({ serve, call }),
   async allowed_hosts() {
     const headers = { host: 'castle.example' }
     const [plain, open] = [await serve(), await serve({ CASTELLAN_ALLOWED_HOSTS: 'castle.example' })]

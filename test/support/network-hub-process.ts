@@ -15,9 +15,8 @@ answerLines({
   attach: (workspace: HubWorkspace, spec: NetworkSpec) => hub.attach(workspace, spec),
   update: (id: string, spec: NetworkSpec) => hub.update(id, spec),
   detach: (id: string) => hub.detach(id),
-  setHostAddresses: (addresses: string[]) => hub.setHostAddresses(addresses),
+  setSurroundings: (around: Parameters<typeof hub.setSurroundings>[0]) => hub.setSurroundings(around),
   reserveHostPort: (wanted: number | null) => hub.reserveHostPort(wanted ?? undefined),
-  restoreForwards: () => hub.restoreForwards(),
   waitForUplink: (timeoutMs: number) => hub.waitForUplink(timeoutMs),
   probe: () => hub.probe(),
   listen: (host: string, port: number) =>

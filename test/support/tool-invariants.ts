@@ -82,7 +82,7 @@ const description: ToolCheck = ({ definition }) => {
   ]
 }
 
-/** A word like `task_list` in a description is a promise that there is such a thing. */
+/** A word like `task_list` in a description is a promise that there is such a thing; an example shows one too. */
 const mentions: ToolCheck = (tool, all) => {
   const parameters = new Set([...everySchema(tool.listed.inputSchema, '')].flatMap(([, part]) => namesIn(part)))
   const answers = new Set([...everySchema(tool.listed.outputSchema ?? {}, '')].flatMap(([, part]) => namesIn(part)))
@@ -95,6 +95,7 @@ const mentions: ToolCheck = (tool, all) => {
 const namesIn = (schema: Schema): string[] => [
   ...Object.keys((schema['properties'] ?? {}) as object),
   ...((schema['enum'] ?? []) as unknown[]).map(String),
+  ...((schema['examples'] ?? []) as unknown[]).flatMap((example) => String(example).match(/[a-z]+(?:_[a-z]+)*/g) ?? []),
 ]
 
 const annotations: ToolCheck = ({ definition, listed }) => {

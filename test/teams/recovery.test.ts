@@ -57,7 +57,9 @@ describe('after a crash', () => {
     await teams.create('crew', ['a'])
     const command = 'echo ran >> /runs; while [ ! -e /go ]; do sleep 0.05; done; cat /runs'
     await teams.assign('crew', 'a', { task_id: 'started', command })
-    await expect.poll(async () => (await teams.status('crew')).members[0]!['running_tasks']).toBe(1)
+    await expect
+      .poll(async () => (await teams.status('crew')).members[0]!['running_tasks'], { timeout: 10_000 })
+      .toBe(1)
     await crashInto('UPDATE team_tasks SET job_id = NULL')
     await app.ask('exec', { workspace_id: 'crew-a', command: 'touch /go' })
     expect(await teams.results('crew', 'a', 1)).toMatchObject([{ task_id: 'started', stdout: 'ran\n' }])
@@ -75,7 +77,9 @@ describe('after a crash', () => {
     app = await openWorkspaceApp()
     await teams.create('crew', ['a'])
     for (let n = 0; n < 5; n++) await teams.assign('crew', 'a', { task_id: `t${n}`, command: 'sleep 600' })
-    await expect.poll(async () => (await teams.status('crew')).members[0]!['running_tasks']).toBe(4)
+    await expect
+      .poll(async () => (await teams.status('crew')).members[0]!['running_tasks'], { timeout: 10_000 })
+      .toBe(4)
     await app.stop()
     await endSupervisor(app.dataDir)
     app = await openWorkspaceApp({ dataDir: app.dataDir })

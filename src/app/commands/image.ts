@@ -1,13 +1,10 @@
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { commonFlags, requirePositional } from '../../cli/command.ts'
 import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
-import { isoTime, systemClock } from '../../kernel/clock.ts'
-import { systemRandom } from '../../kernel/random.ts'
-import { buildImage, type ImageSource } from '../../supervisor/images/build-image.ts'
-import { listImages, removeImage } from '../../supervisor/images/image-folder.ts'
-import { openUserNamespace, type UserNamespace } from '../../supervisor/user-namespace.ts'
+import { isoTime } from '../../kernel/clock.ts'
 import type { Environment } from '../config.ts'
+import { type ImageDesk, type ImageSource, openImages } from '../open-images.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {
@@ -53,20 +50,28 @@ async function run(context: CommandContext): Promise<number> {
   }
 }
 
-const folderOf = async (context: CommandContext): Promise<string> =>
-  join((await loadCommandConfig(context)).config.data_dir, 'workspaces', 'images')
+async function open(context: CommandContext): Promise<ImageDesk> {
+  const { config } = await loadCommandConfig(context)
+  return openImages({ config, version: context.version })
+}
+
+/** Ends the work, which cleans up behind itself, with the process. */
+function signalOf(context: CommandContext): AbortSignal {
+  const abort = new AbortController()
+  void context.ended.then(() => abort.abort())
+  return abort.signal
+}
 
 async function build(context: CommandContext): Promise<number> {
   const { terminal } = context
   const name = requirePositional(context.parsed, 1, 'NAME', spec)
   const source = readSource(context)
   const bytesMax = readBytesMax(context)
-  const root = await folderOf(context)
-  const image = await inRoom(context, async (room, signal) => {
-    const deps = { room, root, clock: systemClock, random: systemRandom }
-    const environment = proxies(context.env)
-    return await buildImage(deps, { name, source, bytesMax, environment, signal, onProgress: terminal.progress })
-  }).finally(() => terminal.progressDone())
+  const images = await open(context)
+  const environment = proxies(context.env)
+  const image = await images
+    .build({ name, source, bytesMax, environment, signal: signalOf(context), onProgress: terminal.progress })
+    .finally(() => terminal.progressDone())
   const { notes, createdAtMs, ...rest } = image
   if (context.json) printJson(context, { ...rest, created_at: isoTime(createdAtMs), notes })
   else {
@@ -77,15 +82,16 @@ async function build(context: CommandContext): Promise<number> {
 }
 
 async function list(context: CommandContext): Promise<number> {
-  const images = await listImages(await folderOf(context))
+  const images = await (await open(context)).list()
+  const timeOf = (createdAtMs: number | null) => (createdAtMs === null ? null : isoTime(createdAtMs))
   if (context.json) {
     printJson(context, {
-      images: images.map(({ createdAtMs, ...image }) => ({ ...image, created_at: isoTime(createdAtMs) })),
+      images: images.map(({ createdAtMs, ...image }) => ({ ...image, created_at: timeOf(createdAtMs) })),
     })
     return 0
   }
   const rows = images.map(({ name, source, bytes, packages, createdAtMs }) => {
-    return [name, source, megabytes(bytes), packages ? 'yes' : 'no', isoTime(createdAtMs)]
+    return [name, source, megabytes(bytes), packages ? 'yes' : 'no', timeOf(createdAtMs) ?? 'at its first use']
   })
   context.terminal.out(textTable([['NAME', 'SOURCE', 'SIZE', 'PACKAGES', 'CREATED'], ...rows]))
   return 0
@@ -93,26 +99,10 @@ async function list(context: CommandContext): Promise<number> {
 
 async function remove(context: CommandContext): Promise<number> {
   const name = requirePositional(context.parsed, 1, 'NAME', spec)
-  const root = await folderOf(context)
-  await inRoom(context, (room, signal) => removeImage({ room, random: systemRandom }, root, name, signal))
+  await (await open(context)).remove(name, signalOf(context))
   if (context.json) printJson(context, { removed: name })
   else context.terminal.out(`Removed ${name}.\n`)
   return 0
-}
-
-/** In the namespace that owns the files of images. A signal ends the work, which cleans up behind itself. */
-async function inRoom<T>(
-  context: CommandContext,
-  work: (room: UserNamespace, signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const room = await openUserNamespace()
-  const abort = new AbortController()
-  void context.ended.then(() => abort.abort())
-  try {
-    return await work(room, abort.signal)
-  } finally {
-    await room.close()
-  }
 }
 
 function readSource(context: CommandContext): ImageSource {

@@ -22,9 +22,18 @@ import { ensureSupervisor, type SupervisorPlace, socketPathOf } from './start-su
 import { type Ask, askContent, createAsk } from './supervisor-client.ts'
 
 export type NamespacesDeps = SupervisorPlace &
-  Readonly<{ bootId: string; credentials: readonly EgressCredential[]; logger: Logger }>
+  Readonly<{
+    bootId: string
+    credentials: readonly EgressCredential[]
+    /** Who is asked for names; without one, the host's resolver. */
+    dnsServer?: string | undefined
+    /** Certificates in PEM of authorities beside those that the host trusts. */
+    authorities?: string | undefined
+    logger: Logger
+  }>
 
 const run = promisify(execFile)
+const networkNames = ['network_policy', 'internet', 'port_forward'] as const
 
 /**
  * Workspaces in Linux namespaces. Everything is done by the supervisor; this is its client, and starts it when it is
@@ -49,7 +58,12 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     socket.write(`${JSON.stringify({ operation: 'attend', takes: { bootId: deps.bootId } })}\n`)
     socket.unref()
     attended = socket
-    await rawAsk('configure', { hostAddresses: ownAddresses(), credentials: deps.credentials })
+    await rawAsk('configure', {
+      hostAddresses: ownAddresses(),
+      credentials: deps.credentials,
+      resolver: deps.dnsServer ?? null,
+      authorities: deps.authorities ?? '',
+    })
   }
   async function ready(): Promise<void> {
     if (attended !== undefined || isClosed) return
@@ -82,7 +96,12 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
   }
   const backend: WorkspaceBackend = {
     name: 'namespaces',
-    capabilities: () => (capabilities ??= probeCapabilities({ backend, ...probe })),
+    async capabilities() {
+      const tried = await (capabilities ??= probeCapabilities({ backend, ...probe }))
+      // slirp4netns comes after the supervisor, and may go and come again.
+      if (!tried.available || networkNames.every((name) => tried.capabilities[name].enforced)) return tried
+      return { ...tried, capabilities: { ...tried.capabilities, ...(await probe.network()) } }
+    },
     create: (spec) => ask('create', spec),
     async start(spec) {
       await Promise.all([ask('start', spec), limitDisk(deps, spec)])

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { AppError } from '../../contract/app-error.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import { SOCKET_NAME } from '../../supervisor/protocol.ts'
-import { UID_BASE } from '../../supervisor/user-namespace.ts'
+import { chooseIdMaps, UID_BASE } from '../../supervisor/user-namespace.ts'
 
 export type SupervisorPlace = Readonly<{
   /** Folder of the workspaces' state. */
@@ -49,6 +49,7 @@ export async function ensureSupervisor(place: SupervisorPlace): Promise<void> {
   await mkdir(place.state, { recursive: true, mode: 0o700 })
   const logPath = join(place.state, 'supervisor.log')
   const log = await open(logPath, 'a', 0o600)
+  const maps = await chooseIdMaps()
   const program = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '')
   const child = spawn('/bin/sh', [join(program, 'src/supervisor/launch.sh')], {
     detached: true,
@@ -59,6 +60,9 @@ export async function ensureSupervisor(place: SupervisorPlace): Promise<void> {
       PROGRAM: program,
       NODE: process.execPath,
       UID_BASE: String(UID_BASE),
+      UID_MAP: maps.uids,
+      GID_MAP: maps.gids,
+      ID_COUNT: String(maps.count),
       STORE_GB: String(place.storeGb),
       CASTELLAN_VERSION: place.version,
     },

@@ -66,6 +66,12 @@ export type NetworkSpec = Readonly<{
   peers: readonly string[]
 }>
 
+/** What a workspace with `allowedDomains` finds: the egress proxy, and the authorities to trust behind it. */
+export const egressPlace = {
+  proxyUrl: 'http://10.99.0.1:3128',
+  authoritiesPath: '/etc/castellan/ca-bundle.crt',
+} as const
+
 export type PortForward = Readonly<{ hostPort: number; guestPort: number }>
 
 /** `enforced` is true only for what a probe saw enforced. `reason` says why not, and what to do about it. */

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
-import type { TenantId } from '../../contract/principal.ts'
+import { LOCAL_TENANT, type TenantId } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
@@ -52,6 +52,8 @@ export const newId = ({ random }: Pick<Core, 'random'>): string => uuidOf(random
 
 export const networkSpec = (workspace: Workspace, peers: readonly string[]): NetworkSpec => ({
   ...workspace.network,
+  // They are of whoever runs this machine, and no other tenant's.
+  withCredentials: workspace.tenant === LOCAL_TENANT,
   forwards: workspace.forwards,
   peers,
 })

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import type { ExecRequest, ExecResult } from './backend.ts'
+import { type ExecRequest, type ExecResult, egressPlace } from './backend.ts'
 import { besideRunning, type Core, cancelled } from './core.ts'
 import { decodeText, type OutputText, outputText } from './output-text.ts'
 import type { Workspace } from './ports.ts'
@@ -30,19 +30,30 @@ export type RunResult = Readonly<{
 
 export type Runner = ReturnType<typeof createRunner>
 
-const EGRESS_PROXY = 'http://10.99.0.1:3128'
+/** Where each program looks for the authorities that it trusts. */
+const authorityNames = [
+  'SSL_CERT_FILE',
+  'CURL_CA_BUNDLE',
+  'GIT_SSL_CAINFO',
+  'NODE_EXTRA_CA_CERTS',
+  'REQUESTS_CA_BUNDLE',
+  'PIP_CERT',
+] as const
 
 /** What a command finds in its environment before anybody sets something. */
 function defaultEnv({ network }: Workspace): Record<string, string> {
   const env: Record<string, string> = {
-    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    PATH: '/root/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
     HOME: '/root',
     LANG: 'C.UTF-8',
     TERM: 'dumb',
   }
   if (network.allowedDomains.length === 0) return env
-  for (const name of ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY']) env[name] = EGRESS_PROXY
+  for (const name of ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY']) env[name] = egressPlace.proxyUrl
   for (const name of ['no_proxy', 'NO_PROXY']) env[name] = 'localhost,127.0.0.1,::1'
+  for (const name of authorityNames) env[name] = egressPlace.authoritiesPath
+  // Node's own clients ask no proxy before they are told to.
+  env['NODE_USE_ENV_PROXY'] = '1'
   return env
 }
 

@@ -236,7 +236,9 @@ function keep({ store }: Core, call: Call, { tenant, id, name }: Workspace): Pro
 
 async function requireImage({ backend }: Core, image: string): Promise<void> {
   const known = (await backend.images()).map(({ name }) => name)
-  if (!known.includes(image)) throw invalid('base_image', `there is no such image; use one of ${known.join(', ')}`)
+  if (known.includes(image)) return
+  const advice = `use one of ${known.join(', ')}, or have the operator build it; see castellan image list`
+  throw invalid('base_image', `there is no such image; ${advice}`)
 }
 
 function createSnapshotTool(snapshots: Snapshots, resolve: Resolve) {

@@ -24,7 +24,7 @@ export type CheckedConnectorDeps = Readonly<{
   resolve: Resolve
   /** For resolving and connecting together, and again for the TLS handshake. */
   connectMs: number
-  upstreamTls: SecureContext
+  upstreamTls(): SecureContext
 }>
 
 const ADDRESSES_TRIED_MAX = 6
@@ -111,7 +111,7 @@ function secure(socket: Socket, host: string, deps: CheckedConnectorDeps): Promi
       socket,
       host,
       ...(isIP(host) === 0 ? { servername: host } : {}),
-      secureContext: deps.upstreamTls,
+      secureContext: deps.upstreamTls(),
       ALPNProtocols: ['http/1.1'],
       rejectUnauthorized: true,
     })

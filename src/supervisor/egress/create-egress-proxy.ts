@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createSecureContext } from 'node:tls'
+import { createSecureContext, rootCertificates } from 'node:tls'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { type CertificateAuthority, openCertificateAuthority } from './certificate-authority.ts'
@@ -33,12 +33,17 @@ export type EgressProxy = Readonly<{
   counters(): EgressCounters
   /** Closes connections of an address that its policy of now does not allow. Answers how many there were. */
   policyChanged(remoteAddress: string): number
+  /** Authorities that upstream certificates must come from, from the next connection on. */
+  setUpstreamCa(upstreamCa: string | readonly string[]): void
   /** Ends every connection. */
   close(): Promise<void>
 }>
 
 const CLIENT_KEEP_ALIVE_MS = 60_000
 const HEAD_CHECK_MS = 5000
+
+/** What Node itself comes with, in PEM. */
+export const usualAuthorities = rootCertificates.join('\n')
 
 /**
  * The way out of workspaces that may reach named hosts only: an HTTP/1.1 proxy that knows, by the address that asks,
@@ -48,12 +53,13 @@ export async function createEgressProxy(options: EgressProxyOptions): Promise<Eg
   const limits = { ...defaultEgressLimits, ...options.limits }
   const authority = await tryOpenAuthority(options, limits)
   const { upstreamCa } = options
+  let upstreamTls = createSecureContext(upstreamCa === undefined ? {} : { ca: [upstreamCa].flat() })
   const handlers = createProxyHandlers({
     policyOf: options.policyOf,
     connector: createCheckedConnector({
       resolve: options.resolve ?? resolveByDns(),
       connectMs: limits.connectMs,
-      upstreamTls: createSecureContext(upstreamCa === undefined ? {} : { ca: [upstreamCa].flat() }),
+      upstreamTls: () => upstreamTls,
     }),
     authority,
     mayHideName: options.allowEncryptedClientHello ?? false,
@@ -84,6 +90,9 @@ export async function createEgressProxy(options: EgressProxyOptions): Promise<Eg
     caCertificatePem: authority?.certificatePem,
     counters: handlers.counters,
     policyChanged: handlers.policyChanged,
+    setUpstreamCa(next) {
+      upstreamTls = createSecureContext({ ca: [next].flat().filter((pem) => pem !== '') })
+    },
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
       handlers.closeAll()

@@ -6,7 +6,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { ImageInfo } from '../../domains/workspaces/backend.ts'
 import type { Random } from '../../kernel/random.ts'
 import { SYSTEM_PATH } from '../user-namespace.ts'
-import { type Room, runInRoom } from './room.ts'
+import { type Entrance, type Room, runInRoom } from './room.ts'
 
 /**
  * The folder of all images: `NAME/rootfs` and `NAME/image.json`. What is being built or removed has a name that begins
@@ -45,7 +45,7 @@ export const imageNotFound = (name: string): AppError =>
   new AppError('ERR_NOT_FOUND', `There is no image '${name}'. See: castellan image list`, { field: 'name', name })
 
 export async function removeImage(
-  deps: Readonly<{ room: Room; random: Random }>,
+  deps: Readonly<{ room: Entrance; random: Random }>,
   root: string,
   name: string,
   signal: AbortSignal,
@@ -69,7 +69,7 @@ export const hiddenName = (why: 'building' | 'removing' | 'assembling', random: 
   `.${why}-${random.bytes(8).toString('hex')}`
 
 /** Only while the folder is locked: then nobody is at work on any of them. */
-export async function removeAbandoned(room: Room, root: string, signal: AbortSignal): Promise<void> {
+export async function removeAbandoned(room: Entrance, root: string, signal: AbortSignal): Promise<void> {
   const hidden = (await readdir(root)).filter((name) => /^\.(building|removing)-/.test(name))
   if (hidden.length === 0) return
   const argv = ['rm', '-rf', '--', ...hidden.map((name) => `./${name}`)]

@@ -3,7 +3,8 @@ import type { ImageInfo } from '../../domains/workspaces/backend.ts'
 import { type Clock, systemClock } from '../../kernel/clock.ts'
 import { type Random, systemRandom } from '../../kernel/random.ts'
 import { assembleHostImage, type Bind, type HostImage } from './host-image.ts'
-import { HOST_IMAGE, imageNotFound, listImages, readImage, requireImageName } from './image-folder.ts'
+import { HOST_IMAGE, imageNotFound, listImages, readImage, removeImage, requireImageName } from './image-folder.ts'
+import type { Entrance } from './room.ts'
 
 export type UsableImage = Readonly<{
   /** The root file system, to be used read-only. */
@@ -16,7 +17,12 @@ export type UsableImage = Readonly<{
 export type Images = Readonly<{
   list(): Promise<readonly ImageInfo[]>
   find(name: string): Promise<UsableImage>
+  /** No workspace may be using it. */
+  remove(name: string, signal: AbortSignal): Promise<void>
 }>
+
+/** Inside the supervisor we are root of the namespace already. */
+const here: Entrance = { enterArgv: () => [] }
 
 /**
  * The images that workspaces start from. `host` is made at its first use and then stays as it is for the life of this
@@ -46,5 +52,6 @@ export function createImages(deps: { root: string; clock?: Clock; random?: Rando
       if (image === undefined) throw imageNotFound(name)
       return { root: join(root, name, 'rootfs'), packages: image.packages, binds: [] }
     },
+    remove: (name, signal) => removeImage({ room: here, random }, root, name, signal),
   }
 }

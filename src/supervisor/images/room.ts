@@ -12,6 +12,9 @@ import { SYSTEM_PATH, type UserNamespace } from '../user-namespace.ts'
  */
 export type Room = Pick<UserNamespace, 'idCount' | 'limitation' | 'owner' | 'enterArgv'>
 
+/** All that running a program in it takes. */
+export type Entrance = Pick<Room, 'enterArgv'>
+
 export type RoomTask = Readonly<{
   argv: readonly string[]
   /** What it is called in messages, when that is not its first word. */
@@ -34,7 +37,7 @@ const OUTPUT_CHARS_MAX = 64 * 1024
 const QUOTED_CHARS_MAX = 300
 
 /** Runs a program as root of the namespace to its end, and answers what it printed. It ends at the latest with us. */
-export async function runInRoom(room: Room, task: RoomTask): Promise<string> {
+export async function runInRoom(room: Entrance, task: RoomTask): Promise<string> {
   const isolation = task.ownMounts === true ? ['unshare', '--mount', '--pid', '--fork', '--kill-child', '--'] : []
   const child = startProgram([...room.enterArgv(), ...ENDS_WITH_US, ...isolation, ...task.argv], task)
   let output = ''

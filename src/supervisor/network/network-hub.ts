@@ -1,23 +1,23 @@
+import { watch } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import type { Capability, NetworkSpec } from '../../domains/workspaces/backend.ts'
+import { systemClock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { mustRun, type RunCommand } from '../run-command.ts'
-import { isWorkspaceAddress } from './addresses.ts'
+import { isWorkspaceAddress, uplinkResolver } from './addresses.ts'
 import { createHostPorts, portTaken } from './host-ports.ts'
 import { addLink, prepareHubDevice, removeLink } from './links.ts'
-import { checkHostAddresses, checkNetworkSpec, needsNetwork } from './policy.ts'
+import { checkNetworkSpec, checkSurroundings, needsNetwork, type Surroundings } from './policy.ts'
 import { probeForwards, probeInternet, probePolicy } from './probe.ts'
 import { locatePrograms, type Programs } from './programs.ts'
 import { baseRuleset, LINK_PREFIX, type LinkedWorkspace, policyTransaction } from './ruleset.ts'
-import { createUplinkApi } from './uplink-api.ts'
+import { createUplinkApi, UPLINK_SOCKET_NAME } from './uplink-api.ts'
 
 export type NetworkHubDeps = Readonly<{
   run: RunCommand
   logger: Logger
-  /** Where slirp4netns has its socket, `slirp.sock`. */
+  /** Where slirp4netns has its socket and its log. */
   runDirectory: string
 }>
 
@@ -44,6 +44,9 @@ export type NetworkCapabilities = Readonly<Record<'network_policy' | 'internet' 
  * - `forwards`: from the host's loopback address only.
  *
  * What a change forbids is cut, open connections too. Changes are made one after the other, each as a whole.
+ *
+ * slirp4netns is started after the namespace it serves, and may be killed and started again: what needs it waits for it
+ * in the hub's first seconds, and the ports of all forwards are listened on again as soon as it is back.
  */
 export type NetworkHub = Readonly<{
   /** Makes the hub in this process's network namespace. If that fails, `probe` says why, and what needs no network works. */
@@ -53,30 +56,32 @@ export type NetworkHub = Readonly<{
   /** Answers false when there is no such workspace. On an error everything is as before. */
   update(id: string, spec: NetworkSpec): Promise<boolean>
   detach(id: string): Promise<void>
-  /** The host's own addresses, which nobody may reach, public or not. */
-  setHostAddresses(addresses: readonly string[]): Promise<void>
+  /**
+   * The host's own addresses, which nobody may reach, public or not; and who is asked for names, which may be at a
+   * private address: without one, the host's resolver.
+   */
+  setSurroundings(around: Readonly<{ hostAddresses: readonly string[]; resolver?: string | undefined }>): Promise<void>
   /** Whether the host port can be listened on now; without one, a port that can. */
   reserveHostPort(wanted: number | undefined): Promise<number | undefined>
-  /** Whether slirp4netns answers, or begins to within this time. It is started after the namespace it serves. */
+  /** Whether slirp4netns answers, or begins to within this time. */
   waitForUplink(timeoutMs: number): Promise<boolean>
-  /** Listens again on every port of every forward, after slirp4netns was started anew. */
-  restoreForwards(): Promise<void>
   /** What was tried and seen to work, in this namespace, now. */
   probe(): Promise<NetworkCapabilities>
 }>
 
-const UPLINK_SOCKET_NAME = 'slirp.sock'
-const UPLINK_POLL_MS = 20
+/** How long after the hub's start slirp4netns may still be on its way. */
+const UPLINK_START_MS = 5_000
 
 type Member = Readonly<{ workspace: HubWorkspace; spec: NetworkSpec; link: string | undefined }>
 
 export function createNetworkHub({ run, logger, runDirectory }: NetworkHubDeps): NetworkHub {
-  const uplink = createUplinkApi(join(runDirectory, UPLINK_SOCKET_NAME))
+  const uplink = createUplinkApi(runDirectory)
   const hostPorts = createHostPorts(uplink)
   const numberOf = createNumbers()
   const inOrder = createQueue()
   let members: ReadonlyMap<string, Member> = new Map()
-  let hostAddresses: readonly string[] = []
+  let surroundings: Surroundings = { hostAddresses: [], resolver: uplinkResolver }
+  let openedMs = 0
   let programs: Programs | undefined
   let problem = 'the hub is not open.'
   let links = 0
@@ -87,8 +92,8 @@ export function createNetworkHub({ run, logger, runDirectory }: NetworkHubDeps):
   }
 
   /** The rules for these members, in one transaction. */
-  async function enforce(next: ReadonlyMap<string, Member>, addresses: readonly string[]): Promise<void> {
-    await mustRun(run, [opened().nft, '-f', '-'], policyTransaction(linked(next), addresses, numberOf))
+  async function enforce(next: ReadonlyMap<string, Member>, around: Surroundings): Promise<void> {
+    await mustRun(run, [opened().nft, '-f', '-'], policyTransaction(linked(next), around, numberOf))
   }
 
   /** Ports first, because only they can be refused; then the rules; what is no longer wanted goes last. */
@@ -98,15 +103,38 @@ export function createNetworkHub({ run, logger, runDirectory }: NetworkHubDeps):
     const next = new Map(members).set(id, member)
     const had = new Set(before === undefined ? [] : portsOf([before]))
     const added = portsOf([member]).filter((port) => !had.has(port))
+    if (added.length > 0) await uplinkStarted()
     await hostPorts.add(added)
     try {
-      if (member.link !== undefined) await enforce(next, hostAddresses)
+      if (member.link !== undefined) await enforce(next, surroundings)
     } catch (error) {
       if (added.length > 0) await closeUnusedPorts()
       throw error
     }
     members = next
     if (had.size > 0) await closeUnusedPorts()
+  }
+
+  /** Ends also when it does not start: whoever needs it is then told why. */
+  async function uplinkStarted(): Promise<void> {
+    await uplink.answersWithin(Math.max(0, openedMs + UPLINK_START_MS - systemClock.monotonicMs()))
+  }
+
+  /** One port that was taken meanwhile must not take the others with it. */
+  async function restoreForwards(): Promise<void> {
+    if (!(await uplink.answersWithin(UPLINK_START_MS))) return
+    for (const port of portsOf(members.values())) {
+      await hostPorts.add([port]).catch((error: unknown) => {
+        logger.warn('A host port leads into no workspace any more', { port, error: String(error) })
+      })
+    }
+  }
+
+  /** Its socket is made anew at each start. */
+  function watchUplink(): void {
+    watch(runDirectory, { persistent: false }, (_event, name) => {
+      if (name === UPLINK_SOCKET_NAME) void inOrder(restoreForwards)
+    })
   }
 
   /** Nothing is reached through a port that is left open, and a policy must take effect though slirp4netns is gone. */
@@ -135,7 +163,7 @@ export function createNetworkHub({ run, logger, runDirectory }: NetworkHubDeps):
     const next = new Map(members)
     next.delete(id)
     if (member.link !== undefined) {
-      await enforce(next, hostAddresses)
+      await enforce(next, surroundings)
       await removeLink(run, opened(), member.link)
     }
     members = next
@@ -145,6 +173,8 @@ export function createNetworkHub({ run, logger, runDirectory }: NetworkHubDeps):
   return {
     open: () =>
       inOrder(async () => {
+        openedMs = systemClock.monotonicMs()
+        watchUplink()
         try {
           const found = locatePrograms()
           await setKernelSwitches()
@@ -174,33 +204,29 @@ export function createNetworkHub({ run, logger, runDirectory }: NetworkHubDeps):
         return true
       }),
     detach: (id) => inOrder(() => drop(id)),
-    setHostAddresses: (addresses) =>
+    setSurroundings: ({ hostAddresses, resolver = uplinkResolver }) =>
       inOrder(async () => {
-        checkHostAddresses(addresses)
-        if (programs !== undefined) await enforce(members, addresses)
-        hostAddresses = addresses
+        const next = { hostAddresses, resolver }
+        checkSurroundings(next)
+        if (programs !== undefined) await enforce(members, next)
+        surroundings = next
       }),
-    reserveHostPort: (wanted) => inOrder(() => hostPorts.find(wanted, new Set(portsOf(members.values())))),
-    async waitForUplink(timeoutMs) {
-      const answers = (): Promise<boolean> =>
-        uplink.list().then(
-          () => true,
-          () => false,
-        )
-      for (let waitedMs = 0; waitedMs < timeoutMs; waitedMs += UPLINK_POLL_MS) {
-        if (await answers()) return true
-        await setTimeout(UPLINK_POLL_MS)
-      }
-      return answers()
-    },
-    restoreForwards: () => inOrder(() => hostPorts.add(portsOf(members.values()))),
+    reserveHostPort: (wanted) =>
+      inOrder(async () => {
+        await uplinkStarted()
+        return await hostPorts.find(wanted, new Set(portsOf(members.values())))
+      }),
+    waitForUplink: uplink.answersWithin,
     probe: () =>
-      inOrder(async () => ({
-        network_policy:
-          programs === undefined ? { enforced: false, reason: problem } : await probePolicy(run, programs),
-        internet: await probeInternet(uplink),
-        port_forward: await probeForwards(uplink, hostPorts, new Set(portsOf(members.values()))),
-      })),
+      inOrder(async () => {
+        await uplinkStarted()
+        return {
+          network_policy:
+            programs === undefined ? { enforced: false, reason: problem } : await probePolicy(run, programs),
+          internet: await probeInternet(uplink),
+          port_forward: await probeForwards(uplink, hostPorts, new Set(portsOf(members.values()))),
+        }
+      }),
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { closedSpec } from '../../../test/support/network-bench.ts'
-import { checkHostAddresses, checkNetworkSpec, needsNetwork, resolverText } from './policy.ts'
+import { checkNetworkSpec, checkSurroundings, needsNetwork, resolverText } from './policy.ts'
 
 describe('what a network policy comes to', () => {
   it('needs a link for any wish, and none without', () => {
@@ -33,7 +33,9 @@ describe('what a network policy comes to', () => {
         expect.objectContaining({ code: 'ERR_INVALID_INPUT' }),
       )
     }
-    expect(() => checkHostAddresses(['fd00::2'])).toThrow('not IPv4')
-    checkHostAddresses(['192.0.2.2'])
+    const around = { hostAddresses: ['192.0.2.2'], resolver: '192.0.2.3' }
+    checkSurroundings(around)
+    expect(() => checkSurroundings({ ...around, hostAddresses: ['fd00::2'] })).toThrow('not IPv4')
+    expect(() => checkSurroundings({ ...around, resolver: '192.0.2.3, 10.0.0.1' })).toThrow('not IPv4')
   })
 })

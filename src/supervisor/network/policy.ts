@@ -3,6 +3,9 @@ import { AppError } from '../../contract/app-error.ts'
 import type { NetworkSpec, PortForward } from '../../domains/workspaces/backend.ts'
 import { hubAddress, isWorkspaceAddress } from './addresses.ts'
 
+/** What is around the hub: the host's own addresses, which nobody may reach, and who is asked for names. */
+export type Surroundings = Readonly<{ hostAddresses: readonly string[]; resolver: string }>
+
 /** A workspace that has nothing open needs no link: its namespace has `lo` and no way anywhere. */
 export function needsNetwork(spec: NetworkSpec): boolean {
   return (
@@ -41,11 +44,11 @@ export function checkNetworkSpec(spec: NetworkSpec): void {
   }
 }
 
-export function checkHostAddresses(addresses: readonly string[]): void {
-  if (!addresses.every((address) => isIPv4(address))) {
+export function checkSurroundings({ hostAddresses, resolver }: Surroundings): void {
+  if (![...hostAddresses, resolver].every((address) => isIPv4(address))) {
     throw new AppError(
       'ERR_INVALID_INPUT',
-      "An address of the host is not IPv4; leave the others out, they can't be reached.",
+      "An address of the host or of its resolver is not IPv4; leave the others out, they can't be reached.",
     )
   }
 }

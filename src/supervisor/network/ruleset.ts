@@ -8,13 +8,10 @@ import {
   uplinkNetwork,
   workspaceNetwork,
 } from './addresses.ts'
-import { forwardKey, hasDirectInternet } from './policy.ts'
+import { forwardKey, hasDirectInternet, type Surroundings } from './policy.ts'
 
 /** A workspace with a link: the name of the hub's end, and what the policy says of it. */
 export type LinkedWorkspace = Readonly<{ link: string; ip: string; spec: NetworkSpec }>
-
-/** What is around the hub: the host's own addresses, which nobody may reach, and who is asked for names. */
-export type Surroundings = Readonly<{ hostAddresses: readonly string[]; resolver: string }>
 
 const TABLE = 'inet castellan'
 /** The hub's ends of all links begin so; nothing else in the hub's namespace may. */

@@ -1,4 +1,8 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import { uplinkAddress } from './addresses.ts'
 
@@ -11,8 +15,16 @@ export type UplinkApi = Readonly<{
   /** Answers false when the host port cannot be listened on. The hub gets its connections on the same port. */
   add(hostPort: number): Promise<boolean>
   remove(id: number): Promise<void>
+  /** Whether it answers, or begins to within this time. No longer than it is known to have ended. */
+  answersWithin(timeoutMs: number): Promise<boolean>
 }>
 
+/** Where slirp4netns listens, what it prints, and what is there from its end until it is started again. */
+export const UPLINK_SOCKET_NAME = 'slirp.sock'
+const LOG_NAME = 'slirp.log'
+const ENDED_NAME = 'slirp.ended'
+const POLL_MS = 20
+const REASON_CHARS_MAX = 300
 const ANSWER_TIMEOUT_MS = 5000
 const ANSWER_CHARS_MAX = 1024 * 1024
 
@@ -22,15 +34,21 @@ type Answer = Readonly<{
   error?: Readonly<{ desc?: string }>
 }>
 
-export function createUplinkApi(socketPath: string): UplinkApi {
+export function createUplinkApi(directory: string): UplinkApi {
+  const missing = async (cause: unknown): Promise<AppError> => uplinkMissing(cause, await lastWords(directory))
   async function ask(execute: string, args?: Readonly<Record<string, unknown>>): Promise<Answer> {
-    const text = await exchange(socketPath, JSON.stringify({ execute, ...(args && { arguments: args }) }))
+    const request = JSON.stringify({ execute, ...(args && { arguments: args }) })
     try {
-      return JSON.parse(text) as Answer
+      return JSON.parse(await exchange(join(directory, UPLINK_SOCKET_NAME), request)) as Answer
     } catch (cause) {
-      throw uplinkMissing(cause)
+      throw await missing(cause)
     }
   }
+  const answers = (): Promise<boolean> =>
+    ask('list_hostfwd').then(
+      () => true,
+      () => false,
+    )
   return {
     async list() {
       const answer = await ask('list_hostfwd')
@@ -51,6 +69,14 @@ export function createUplinkApi(socketPath: string): UplinkApi {
     async remove(id) {
       await ask('remove_hostfwd', { id })
     },
+    async answersWithin(timeoutMs) {
+      for (let waitedMs = 0; waitedMs < timeoutMs; waitedMs += POLL_MS) {
+        if (await answers()) return true
+        if (existsSync(join(directory, ENDED_NAME))) return false
+        await setTimeout(POLL_MS)
+      }
+      return await answers()
+    },
   }
 }
 
@@ -67,14 +93,22 @@ function exchange(socketPath: string, request: string): Promise<string> {
     })
     socket.on('timeout', () => socket.destroy(new Error('slirp4netns does not answer')))
     socket.on('end', () => resolve(text))
-    socket.on('error', (cause) => reject(uplinkMissing(cause)))
+    socket.on('error', reject)
   })
 }
 
-function uplinkMissing(cause: unknown): AppError {
+/** The line in which it said why it ends, if it did. */
+async function lastWords(directory: string): Promise<string> {
+  const lines = (await readFile(join(directory, LOG_NAME), 'utf8').catch(() => '')).trimEnd().split('\n')
+  return (lines.findLast((line) => /denied|not permitted|not found|no such|fail|error/i.test(line)) ?? '')
+    .replaceAll(/\p{Cc}/gu, ' ')
+    .slice(0, REASON_CHARS_MAX)
+}
+
+function uplinkMissing(cause: unknown, said: string): AppError {
   return new AppError(
     'ERR_CAPABILITY_MISSING',
-    'The workspaces have no way to the host and the internet: slirp4netns is not running. Install it, see that /dev/net/tun can be opened, and restart.',
+    `The workspaces have no way to the host and the internet: slirp4netns is not running${said === '' ? '' : ` (${said})`}. Install it, see that /dev/net/tun can be opened, and restart.`,
     {},
     { cause },
   )

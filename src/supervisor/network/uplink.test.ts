@@ -1,4 +1,4 @@
-import { createSocket } from 'node:dgram'
+import { createSocket, type Socket as Datagrams } from 'node:dgram'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
@@ -35,7 +35,7 @@ describe.each(privileges)('the way out of the hub as %s', (privilege) => {
     port = await listenOnHost(servers, '0.0.0.0', 0, 'host')
     bench = await openNetworkBench(privilege)
     await bench.startUplink(somewhere)
-    await bench.hub.ask('setHostAddresses', [ownAddress])
+    await bench.hub.ask('setSurroundings', { hostAddresses: [ownAddress] })
     one = await start()
   })
   afterAll(async () => {
@@ -75,18 +75,26 @@ describe.each(privileges)('the way out of the hub as %s', (privilege) => {
   it('closes an address that turns out to be the host’s', async () => {
     await set(one, { allowInternet: true })
     const socket = await dialOpen(one, somewhere, port)
-    await bench.hub.ask('setHostAddresses', [ownAddress, somewhere])
+    await bench.hub.ask('setSurroundings', { hostAddresses: [ownAddress, somewhere] })
     expect(await say(one, socket, 'hello')).toBe('ECONNRESET')
-    await bench.hub.ask('setHostAddresses', [ownAddress])
+    await bench.hub.ask('setSurroundings', { hostAddresses: [ownAddress] })
     await dialOpen(one, somewhere, port)
   })
 
+  it('asks another resolver than the host’s when it is told to, at a private address too, and only for names', async () => {
+    const nameServer = await answerOn(privateAddress)
+    await bench.hub.ask('setSurroundings', { hostAddresses: [ownAddress, privateAddress], resolver: privateAddress })
+    await set(one, { allowInternet: true })
+    expect(await one.inside.ask('datagramAsk', '10.99.0.1', 53, 'a question')).toBe('answer to a question')
+    for (const other of [privateAddress, '10.0.2.3']) expect(await dial(one, other, 53)).toHaveProperty('refused')
+    expect(await dial(one, privateAddress, port)).toHaveProperty('refused')
+    await expect(bench.hub.ask('dial', privateAddress, port)).resolves.toBe('ECONNREFUSED')
+    await bench.hub.ask('setSurroundings', { hostAddresses: [ownAddress] })
+    nameServer.close()
+  })
+
   it('resolves names for those with internet only', async () => {
-    const nameServer = createSocket('udp4')
-    nameServer.on('message', (message, from) =>
-      nameServer.send(`answer to ${String(message)}`, from.port, from.address),
-    )
-    await new Promise<void>((resolve) => nameServer.bind(53, somewhere, resolve))
+    const nameServer = await answerOn(somewhere)
     await set(one, { allowInternet: true })
     expect(await one.inside.ask('datagramAsk', '10.99.0.1', 53, 'a question')).toBe('answer to a question')
     await set(one, { allowInternet: true, allowedDomains: ['example.org'] })
@@ -144,11 +152,18 @@ describe.each(privileges)('the way out of the hub as %s', (privilege) => {
     await bench.stopUplink()
     expect(await set(target, { forwards })).toBe(true)
     await bench.startUplink(somewhere)
-    await bench.hub.ask('restoreForwards')
-    expect(await exchange(await dialFromHost(hostPort), 'hello')).toBe('target:hello')
+    const knock = () => dialFromHost(hostPort).then((connection) => exchange(connection, 'hello'))
+    await expect.poll(() => knock().catch(() => 'refused'), { timeout: 20_000 }).toBe('target:hello')
     expect(await dial(target, somewhere, port)).toHaveProperty('refused')
   })
 })
+
+async function answerOn(address: string): Promise<Datagrams> {
+  const socket = createSocket('udp4')
+  socket.on('message', (message, from) => socket.send(`answer to ${String(message)}`, from.port, from.address))
+  await new Promise<void>((resolve) => socket.bind(53, address, resolve))
+  return socket
+}
 
 function listenOnHost(servers: Server[], host: string, port: number, name: string): Promise<number> {
   return new Promise((resolve) => {

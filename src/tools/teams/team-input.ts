@@ -51,13 +51,17 @@ export const teamInput = z.strictObject({
     .optional()
     .describe(
       'message: at most 256 KiB. For a task_assignment: JSON with task_id, command, workdir, env, timeout_secs.',
-    ),
+    )
+    .meta({
+      examples: ['{"task_id":"t1","command":"make test","workdir":"/workspace","env":{},"timeout_secs":300}'],
+    }),
   message_type: z
     .string()
     .min(1)
     .max(limits.teamMessageTypeCharsMax)
     .optional()
-    .describe('message: "task_assignment" has the command run in the workspace of the member. Default "text".'),
+    .describe('message: "task_assignment" has the command run in the workspace of the member. Default "text".')
+    .meta({ examples: ['text', 'task_assignment'] }),
   limit: z
     .int()
     .min(1)

@@ -1,0 +1,73 @@
+import { access } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ensureSupervisor, socketPathOf } from '../backends/namespaces/start-supervisor.ts'
+import { createAsk } from '../backends/namespaces/supervisor-client.ts'
+import { AppError } from '../contract/app-error.ts'
+import type { ImageInfo } from '../domains/workspaces/backend.ts'
+import { systemClock } from '../kernel/clock.ts'
+import { systemRandom } from '../kernel/random.ts'
+import { type BuildImageRequest, type BuiltImage, buildImage } from '../supervisor/images/build-image.ts'
+import { HOST_IMAGE, listImages, removeImage } from '../supervisor/images/image-folder.ts'
+import { openUserNamespace, type UserNamespace } from '../supervisor/user-namespace.ts'
+import type { Config } from './config.ts'
+import { stateDirectory, workspacesDirectory } from './state-directory.ts'
+
+export type { ImageSource } from '../supervisor/images/build-image.ts'
+
+/** `createdAtMs` is null for `host` before any workspace has used it. */
+export type ListedImage = Omit<ImageInfo, 'createdAtMs'> & Readonly<{ createdAtMs: number | null }>
+
+/** The images of the workspaces whose records are in the configured store. */
+export type ImageDesk = Readonly<{
+  list(): Promise<readonly ListedImage[]>
+  build(request: BuildImageRequest): Promise<BuiltImage>
+  /** Refuses while a workspace uses it, whoever's and in whatever state. */
+  remove(name: string, signal: AbortSignal): Promise<void>
+}>
+
+const unusedHost: ListedImage = { name: HOST_IMAGE, source: 'host', createdAtMs: null, bytes: 0, packages: false }
+
+export function openImages({ config, version }: { config: Config; version: string }): ImageDesk {
+  if (config.mode === 'TEST') {
+    throw new AppError(
+      'ERR_MODE_REFUSED',
+      'In mode TEST workspaces are in a directory of their own that is gone afterwards, and start from the image host. Choose another mode.',
+      { field: 'mode' },
+    )
+  }
+  const state = workspacesDirectory(stateDirectory(config))
+  const root = join(state, 'images')
+  const place = { state, storeGb: config.workspaces.store_gb, version }
+  return {
+    async list() {
+      const found = await listImages(root)
+      return found.some(({ name }) => name === HOST_IMAGE) ? found : [unusedHost, ...found]
+    },
+    build: (request) => inRoom((room) => buildImage({ room, root, clock: systemClock, random: systemRandom }, request)),
+    async remove(name, signal) {
+      if (!(await hasSupervisorRun(state))) {
+        return await inRoom((room) => removeImage({ room, random: systemRandom }, root, name, signal))
+      }
+      // It alone knows what lies on the image, and can see to it that nothing new does.
+      await ensureSupervisor(place)
+      await createAsk(socketPathOf(state))('removeImage', { name }, { signal })
+    },
+  }
+}
+
+/** Where it never has, there is no workspace, and it may be unable to. */
+const hasSupervisorRun = (state: string): Promise<boolean> =>
+  access(join(state, 'supervisor.lock')).then(
+    () => true,
+    () => false,
+  )
+
+/** In the namespace that owns the files of images. */
+async function inRoom<T>(work: (room: UserNamespace) => Promise<T>): Promise<T> {
+  const room = await openUserNamespace()
+  try {
+    return await work(room)
+  } finally {
+    await room.close()
+  }
+}
