@@ -3,6 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, describe, expect, it } from 'vitest'
 import { leafHash } from '../../src/audit/tree.ts'
 import type { Database } from '../../src/contract/database.ts'
+import { tenantId } from '../../src/contract/principal.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import { installFaultPlan } from '../../src/kernel/fault.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
@@ -35,12 +36,16 @@ const legacies: readonly Readonly<{
     sql: (blob) => [
       `INSERT INTO log_heads VALUES ('acme', 1, ${blob(leaf.toString('hex'))}, 2, 1, 1)`,
       `INSERT INTO log_entries VALUES ('acme', 0, ${NOW}, '${record}', ${blob(leaf.toString('hex'))}, 1, 'h')`,
+      `INSERT INTO log_heads VALUES ('a', 1, ${blob(leaf.toString('hex'))}, 0, 0, 0)`,
+      `INSERT INTO log_entries VALUES ('a', 0, ${NOW}, '"of a"', ${blob(leaf.toString('hex'))}, NULL, NULL)`,
     ],
     read: async ({ read }) => [
       await log.head(read, ACME),
       await log.trailRecords(read, ACME, 1, { fromSeq: 0, toSeq: 9 }),
+      (await log.entries(read, ACME, 0, 9)).map((entry) => entry.record),
+      (await log.entries(read, tenantId('a'), 0, 9)).map((entry) => entry.record),
     ],
-    expected: [{ size: 1, peaks: leaf }, [{ seq: 0, hash: 'h', atMs: NOW }]],
+    expected: [{ size: 1, peaks: leaf }, [{ seq: 0, hash: 'h', atMs: NOW }], [record], ['"of a"']],
   },
   {
     since: 2,

@@ -56,6 +56,8 @@ async function plant(app: TestApp, a: ToolCaller): Promise<Answer> {
   const other = { title: 'of the owner', project: 'of-the-owner' }
   await Promise.all(Array.from({ length: OTHER_TASKS }, () => app.ask('task_create', other)))
   await createTask(TASKS)
+  // The same for the index of the log.
+  await Promise.all(Array.from({ length: OTHER_TASKS }, () => app.call('task_get', { task_id: 'T-9999' }, a)))
   await ask('task_update', { task_id: 'T-4030', status: 'todo' })
   await ask('task_update', { task_id: 'T-4030', status: 'blocked', blocked_reason: 'secret-reason' })
   for (const task_id of ['T-4030', 'T-4029', 'T-4030']) {
