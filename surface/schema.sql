@@ -76,7 +76,41 @@ INSERT INTO tasks_search (tasks_search) VALUES ('rebuild');
 CREATE TABLE log_identity (
   only_row INTEGER PRIMARY KEY CHECK (only_row = 0), log_id TEXT NOT NULL, verifier_key TEXT NOT NULL);
 
--- 7 workspaces
+-- 7 fewer pages
+ALTER TABLE log_heads ADD COLUMN tenant_number INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE log_heads ADD COLUMN trail_to INTEGER NOT NULL DEFAULT 0;
+UPDATE log_heads SET trail_to = size,
+  tenant_number = (SELECT count(*) FROM log_heads AS other WHERE other.tenant <= log_heads.tenant);
+CREATE UNIQUE INDEX log_heads_by_number ON log_heads (tenant_number);
+CREATE TABLE trail_entries (tenant TEXT NOT NULL, task_number INTEGER NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY (tenant, task_number, seq)) WITHOUT ROWID;
+INSERT INTO trail_entries (tenant, task_number, seq)
+  SELECT tenant, task_number, seq FROM log_entries WHERE task_number IS NOT NULL;
+DROP INDEX log_entries_by_task;
+ALTER TABLE log_entries RENAME TO old_log_entries;
+CREATE TABLE log_entries (
+  row_id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL,
+  record TEXT NOT NULL, nodes BLOB NOT NULL, task_number INTEGER, record_hash TEXT);
+INSERT INTO log_entries (row_id, tenant, seq, at, record, nodes, task_number, record_hash)
+  SELECT tenant_number * 17179869184 + seq, old.tenant, seq, at, record, nodes, task_number, record_hash
+  FROM old_log_entries AS old LEFT JOIN log_heads ON log_heads.tenant = old.tenant ORDER BY tenant_number, seq;
+DROP TABLE old_log_entries;
+DROP INDEX thoughts_by_task;
+ALTER TABLE thoughts RENAME TO old_thoughts;
+CREATE TABLE thoughts (
+  row_id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, number INTEGER NOT NULL, task_number INTEGER NOT NULL,
+  chain_position INTEGER NOT NULL, log_seq INTEGER NOT NULL, type TEXT NOT NULL, content TEXT NOT NULL,
+  branch TEXT, commit_sha TEXT, tests_run TEXT, blockers TEXT, metadata TEXT, hash TEXT NOT NULL,
+  previous_hash TEXT, recorded_at INTEGER NOT NULL, recorded_by TEXT NOT NULL);
+INSERT INTO thoughts (row_id, tenant, number, task_number, chain_position, log_seq, type, content, branch,
+  commit_sha, tests_run, blockers, metadata, hash, previous_hash, recorded_at, recorded_by)
+  SELECT tenant_number * 17179869184 + number, old.tenant, number, task_number, chain_position, log_seq, type,
+  content, branch, commit_sha, tests_run, blockers, metadata, hash, previous_hash, recorded_at, recorded_by
+  FROM old_thoughts AS old LEFT JOIN log_heads ON log_heads.tenant = old.tenant ORDER BY tenant_number, number;
+DROP TABLE old_thoughts;
+CREATE UNIQUE INDEX thoughts_by_task ON thoughts (tenant, task_number, chain_position);
+
+-- 8 workspaces
 CREATE TABLE workspaces (
   tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL,
   wanted TEXT NOT NULL, image TEXT NOT NULL, vcpus INTEGER NOT NULL, memory_mb INTEGER NOT NULL,
@@ -91,7 +125,7 @@ CREATE TABLE workspace_snapshots (
   has_memory INTEGER NOT NULL, state TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL,
   PRIMARY KEY (tenant, id), UNIQUE (tenant, workspace_id, name), UNIQUE (tenant, workspace_id, sequence));
 
--- 8 teams
+-- 9 teams
 CREATE TABLE teams (
   tenant TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL, max_vms INTEGER NOT NULL,
   parent TEXT, depth INTEGER NOT NULL, node TEXT NOT NULL, operation TEXT, last_seq INTEGER NOT NULL,
@@ -180,7 +214,9 @@ DROP INDEX task_labels_by_task;
 CREATE TABLE log_identity (
   only_row BIGINT PRIMARY KEY CHECK (only_row = 0), log_id TEXT NOT NULL, verifier_key TEXT NOT NULL);
 
--- 7 workspaces
+-- 7 fewer pages
+
+-- 8 workspaces
 CREATE TABLE workspaces (
   tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL,
   wanted TEXT NOT NULL, image TEXT NOT NULL, vcpus BIGINT NOT NULL, memory_mb BIGINT NOT NULL,
@@ -195,7 +231,7 @@ CREATE TABLE workspace_snapshots (
   has_memory BIGINT NOT NULL, state TEXT NOT NULL, created_at BIGINT NOT NULL, created_by TEXT NOT NULL,
   PRIMARY KEY (tenant, id), UNIQUE (tenant, workspace_id, name), UNIQUE (tenant, workspace_id, sequence));
 
--- 8 teams
+-- 9 teams
 CREATE TABLE teams (
   tenant TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL, max_vms BIGINT NOT NULL,
   parent TEXT, depth BIGINT NOT NULL, node TEXT NOT NULL, operation TEXT, last_seq BIGINT NOT NULL,

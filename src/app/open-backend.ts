@@ -1,3 +1,5 @@
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { createNamespacesBackend } from '../backends/namespaces/index.ts'
 
 export { neededPrograms, optionalPrograms } from '../backends/namespaces/start-supervisor.ts'
@@ -5,6 +7,7 @@ export { neededPrograms, optionalPrograms } from '../backends/namespaces/start-s
 import { AppError } from '../contract/app-error.ts'
 import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
 import type { Logger } from '../kernel/logger.ts'
+import { type EgressCredential, readEgressPolicy } from '../supervisor/egress/egress-policy.ts'
 import type { Config } from './config.ts'
 import { workspacesDirectory } from './state-directory.ts'
 
@@ -23,23 +26,43 @@ export function createBackend(deps: {
     version: deps.version,
     bootId: deps.bootId,
     credentials: deps.config.workspaces.credentials.map(readCredential),
+    dnsServer: deps.config.workspaces.dns_server,
+    authorities: readAuthorities(deps.config.workspaces.ca_file),
     logger: deps.logger,
   })
 }
 
 /** `HOST HEADER env:NAME`, with the variable's value; the configuration itself holds no secret. */
-function readCredential(text: string): { host: string; header: string; value: string } {
+function readCredential(text: string): EgressCredential {
   const [host, header, reference] = text.split(' ') as [string, string, string]
   const name = reference.slice('env:'.length)
   const value = process.env[name]
   if (value === undefined || value === '') {
-    throw new AppError(
-      'ERR_CONFIG_INVALID',
-      `workspaces.credentials: ${host} needs the variable ${name}, which is not set.`,
-      {
-        field: 'workspaces.credentials',
-      },
+    throw badSetting('credentials', `${host} needs the variable ${name}, which is not set.`)
+  }
+  const credential = { host, header, value }
+  try {
+    readEgressPolicy({ domains: [], credentials: [credential] })
+  } catch {
+    throw badSetting(
+      'credentials',
+      `${host} must be a host name, ${header} a header that does not frame the message, and ${name} one line.`,
     )
   }
-  return { host, header, value }
+  return credential
 }
+
+function readAuthorities(path: string | undefined): string {
+  if (path === undefined) return ''
+  try {
+    const text = readFileSync(path, 'utf8')
+    new X509Certificate(text)
+    return text
+  } catch (cause) {
+    const reason = (cause as NodeJS.ErrnoException).syscall === undefined ? 'holds no certificate' : 'cannot be read'
+    throw badSetting('ca_file', `${path} ${reason}; name a file with certificates in PEM.`)
+  }
+}
+
+const badSetting = (field: string, rule: string): AppError =>
+  new AppError('ERR_CONFIG_INVALID', `workspaces.${field}: ${rule}`, { field: `workspaces.${field}` })

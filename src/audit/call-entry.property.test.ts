@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { limits } from '../contract/limits.ts'
 import { localOwner, tenantId } from '../contract/principal.ts'
 import { canonicalJson, type Json } from '../kernel/canonical-json.ts'
-import { type CallEntry, toLogEntry } from './call-entry.ts'
+import { type CallEntry, toLogEntry, toReadEntries } from './call-entry.ts'
 
 const text = fc.string({ unit: 'grapheme' })
 const optional = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined })
@@ -44,5 +45,57 @@ it('writes the canonical form of what it says, whatever is in it', () => {
       expect(parsed['principal']).toMatchObject({ actor: entry.principal.actor, role: 'admin', tier: 'operator' })
       expect(parsed['duration_ms']).toBeCloseTo(entry.durationMs, 2)
     }),
+  )
+})
+
+const readsOf = (calls: readonly CallEntry[]): CallEntry[] => {
+  const principal = { ...localOwner, tenant: tenantId('one') }
+  return calls.map((call) => ({ ...call, principal, effects: [] }))
+}
+type Parsed = Record<string, unknown> & { calls?: Record<string, unknown>[] }
+
+it('says of calls in one entry exactly what an entry of their own would say, in order', () => {
+  fc.assert(
+    fc.property(fc.array(entries, { minLength: 1, maxLength: 5 }), (calls) => {
+      const reads = readsOf(calls)
+      const alone = reads.map((call) => JSON.parse(toLogEntry(call).record) as Parsed)
+      const [entry, ...rest] = toReadEntries(reads)
+      expect(rest).toEqual([])
+      const parsed = JSON.parse(entry!.record) as Parsed
+      expect(canonicalJson(parsed)).toBe(entry!.record)
+      expect(entry).toMatchObject({ atMs: reads[0]!.atMs, taskNumber: null, recordHash: null })
+      if (calls.length === 1) {
+        expect(parsed).toEqual(alone[0])
+        return
+      }
+      const { calls: listed, ...head } = parsed
+      expect(head).toEqual({ at: alone[0]!['at'], kind: 'reads', tenant: 'one', v: 1 })
+      expect(listed!.map((call) => ({ ...call, kind: 'call', tenant: 'one', v: 1 }))).toEqual(alone)
+    }),
+  )
+})
+
+it('makes no entry longer than its bound, but for a call that is longer alone', () => {
+  const lengths = fc.array(fc.integer({ min: 0, max: limits.readsEntryCharsMax * 1.5 }), { minLength: 1, maxLength: 8 })
+  fc.assert(
+    fc.property(lengths, fc.sample(entries, 1).map(fc.constant)[0]!, (found, sample) => {
+      const reads = readsOf(
+        found.map((length, index) => ({
+          ...sample,
+          callId: `c${index}`,
+          content: { input: '', output: 'x'.repeat(length) },
+        })),
+      )
+      const records = toReadEntries(reads).map(({ record }) => JSON.parse(record) as Parsed)
+      const ids = records.flatMap((record) => record.calls?.map((call) => call['call_id']) ?? [record['call_id']])
+      expect(ids).toEqual(reads.map((call) => call.callId))
+      for (const record of records.filter(({ calls }) => calls !== undefined)) {
+        expect(record.calls!.length).toBeGreaterThan(1)
+        expect(JSON.stringify(record.calls).length - 2).toBeLessThanOrEqual(
+          limits.readsEntryCharsMax + record.calls!.length,
+        )
+      }
+    }),
+    { numRuns: 30 },
   )
 })

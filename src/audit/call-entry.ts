@@ -1,4 +1,5 @@
 import type { EffectRecord } from '../contract/call.ts'
+import { limits } from '../contract/limits.ts'
 import type { Principal } from '../contract/principal.ts'
 import { canonicalJson, canonicalString } from '../kernel/canonical-json.ts'
 import { isoTime } from '../kernel/clock.ts'
@@ -28,34 +29,65 @@ export type CallEntry = Readonly<{
 export const digest = (text: string): string => `sha256:${sha256Hex(text)}`
 
 /**
- * The log entry of one call. A call leaves exactly one entry, and what it brought about is inside, so an effect and its
- * record cannot part. At most one of its effects is a trail record.
+ * The log entry of one call, and of no other: what it brought about is inside, so an effect and its record cannot part.
+ * At most one of its effects is a trail record.
  */
 export function toLogEntry(call: CallEntry): NewLogEntry {
   const trail = call.effects.find((effect) => effect.subject !== undefined)
   return {
     atMs: call.atMs,
-    record: callRecord(call),
+    record: memberText(call, false),
     taskNumber: trail?.subject === undefined ? null : Number(trail.subject.slice(trail.subject.indexOf(':') + 1)),
     recordHash: trail?.hash ?? null,
   }
 }
 
 /**
- * The canonical JSON of the record, written member by member in sorted order: every call of every kind pays for it, and
- * this is several times as fast as sorting keys. Times, outcomes and digests need no escaping.
+ * The log entries of calls that only read, in their order: as few as their texts fit into. One alone is an entry like that
+ * of any other call.
  */
-function callRecord(call: CallEntry): string {
+export function toReadEntries(calls: readonly CallEntry[]): NewLogEntry[] {
+  const entries: NewLogEntry[] = []
+  let first = 0
+  let text = ''
+  for (const [index, call] of calls.entries()) {
+    const next = memberText(call, true)
+    if (text !== '' && text.length + next.length > limits.readsEntryCharsMax) {
+      entries.push(readsEntry(calls, first, index, text))
+      first = index
+      text = ''
+    }
+    text += text === '' ? next : `,${next}`
+  }
+  if (text !== '') entries.push(readsEntry(calls, first, calls.length, text))
+  return entries
+}
+
+function readsEntry(calls: readonly CallEntry[], from: number, to: number, text: string): NewLogEntry {
+  const { atMs, principal } = calls[from]!
+  if (to - from === 1) return toLogEntry(calls[from]!)
+  const tenant = canonicalString(principal.tenant)
+  const record = `{"at":"${isoTime(atMs)}","calls":[${text}],"kind":"reads","tenant":${tenant},"v":1}`
+  return { atMs, record, taskNumber: null, recordHash: null }
+}
+
+/**
+ * The canonical JSON of a call, written member by member in sorted order: every call of every kind pays for it, and
+ * this is several times as fast as sorting keys. Times, outcomes and digests need no escaping. What is the same for all
+ * calls of a list is said by the list.
+ */
+function memberText(call: CallEntry, isListed: boolean): string {
   const { code, content, effects, outputDigest, via } = call
   let text = `{"at":"${isoTime(call.atMs)}","call_id":${canonicalString(call.callId)}`
   if (code !== undefined) text += `,"code":${canonicalString(code)}`
   if (content !== undefined) text += `,"content":${canonicalJson(content)}`
   text += `,"door":${canonicalString(call.door)},"duration_ms":${Math.round(call.durationMs * 1000) / 1000}`
   if (effects.length > 0) text += `,"effects":[${effects.map(effectText).join()}]`
-  text += `,"input":"${call.inputDigest}","kind":"call","outcome":"${call.outcome}"`
+  text += `,"input":"${call.inputDigest}"${isListed ? '' : ',"kind":"call"'},"outcome":"${call.outcome}"`
   if (outputDigest !== undefined) text += `,"output":"${outputDigest}"`
-  text += `,"principal":${principalText(call.principal)},"tenant":${canonicalString(call.principal.tenant)}`
-  text += `,"tool":${canonicalString(call.tool)},"v":1`
+  text += `,"principal":${principalText(call.principal)}`
+  if (!isListed) text += `,"tenant":${canonicalString(call.principal.tenant)}`
+  text += `,"tool":${canonicalString(call.tool)}${isListed ? '' : ',"v":1'}`
   if (via !== undefined) text += `,"via":${canonicalString(via)}`
   return `${text}}`
 }

@@ -63,7 +63,7 @@ export function createRecordVerifier(tenant: string, { alone = false } = {}): Re
     }
   }
 
-  const spans = createMemberSpans(['at', 'effects', 'kind', 'tenant', 'v'])
+  const spans = createMemberSpans(['at', 'effects', 'kind', 'tenant', 'v', 'calls'])
   const tenantText = Buffer.from(JSON.stringify(tenant), 'utf8')
 
   return {
@@ -96,10 +96,21 @@ function readQuickly(prefixed: Buffer, spans: MemberSpans, tenantText: Buffer): 
   if (prefixed[version] !== 0x31 || versionEnd !== version + 1) return undefined
   if (prefixed[at] !== 0x22 || prefixed[kind] !== 0x22 || tenant < 0) return undefined
   if (tenantText.compare(prefixed, tenant, tenantEnd) !== 0) return undefined
+  // What an entry for several calls must be is told by the full look.
+  const isReads = readsText.compare(prefixed, kind, ends[2]!) === 0
+  if (isReads !== starts[5]! >= 0 || (isReads && !isListOfReads(prefixed, spans))) return undefined
   const time = prefixed.toString('latin1', at + 1, atEnd - 1)
   if (effects < 0) return { at: time, effects: undefined }
   if (prefixed[effects] !== 0x5b) return undefined
   return { at: time, effects: JSON.parse(prefixed.toString('utf8', effects, effectsEnd)) }
+}
+
+const readsText = Buffer.from('"reads"', 'latin1')
+
+/** A list that begins with an object, and no effects. */
+function isListOfReads(prefixed: Buffer, { starts }: MemberSpans): boolean {
+  const [effects, calls] = [starts[1]!, starts[5]!]
+  return effects < 0 && prefixed[calls] === 0x5b && prefixed[calls + 1] === 0x7b
 }
 
 /** Says exactly what is wrong, and takes what the quick look does not follow. */
@@ -145,6 +156,12 @@ function checkShape(record: unknown, seq: number, line: number): asserts record 
   }
   if (record['effects'] !== undefined && !Array.isArray(record['effects'])) {
     fail('record-shape', `Entry ${seq}: effects must be a list.`, { line, seq, field: 'effects' })
+  }
+  if (record['kind'] !== 'reads' && record['calls'] === undefined) return
+  const { kind, calls, effects } = record
+  if (kind !== 'reads' || !Array.isArray(calls) || !isMembers(calls[0]) || effects !== undefined) {
+    const message = `Entry ${seq}: a record of several calls is of kind reads, lists them as calls and has no effects.`
+    fail('record-shape', message, { line, seq, field: 'calls' })
   }
 }
 

@@ -102,6 +102,19 @@ describe('a sound export', () => {
     expect(await verify(file)).toMatchObject({ ok: true, warnings: [{ rule: 'time-backwards', count: 1, seq: 8 }] })
   })
 
+  it('may have an entry for several calls', async () => {
+    const file = signedExport((records) => {
+      records[8] = {
+        v: 1,
+        kind: 'reads',
+        at: records[8]!['at'],
+        tenant: TENANT,
+        calls: [{ call_id: 'a' }, { call_id: 'b' }],
+      }
+    })
+    expect(await verify(file)).toMatchObject({ ok: true, size: 13, records: 13, thoughts: 3 })
+  })
+
   it('agrees with checkpoints that were kept from before', async () => {
     for (const size of [0, 1, 5, 8, 13]) {
       expect(await verify(soundFile, { knownCheckpoint: noteAt(size) })).toMatchObject({ ok: true })
@@ -110,6 +123,18 @@ describe('a sound export', () => {
 })
 
 describe('an export is refused', () => {
+  it.each([
+    ['reads', undefined, undefined],
+    ['reads', [], undefined],
+    ['reads', {}, undefined],
+    ['reads', ['a call'], undefined],
+    ['reads', [{ call_id: 'a' }], []],
+    ['call', [{ call_id: 'a' }], undefined],
+  ])('when an entry for several calls is not one: %s %j %j', async (kind, calls, effects) => {
+    const file = signedExport((records) => Object.assign(records[8]!, { kind, calls, effects }))
+    expect(await problem(file)).toBe('record-shape 10 8 calls')
+  })
+
   const line = (seq: number, edit: (text: string) => string): string =>
     fileOf({ ...sound, records: sound.records.with(seq, edit(sound.records[seq]!)) })
 

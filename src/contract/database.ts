@@ -22,9 +22,10 @@ export type Database = Readonly<{
    * `delayMs`, or when enough have gathered, whichever comes first. A crash before that loses it.
    * When the store fails it is tried once more, perhaps after a commit of which nobody knows whether it happened: it
    * must not mind being run again.
-   * Resolves at once, or, when too many wait, once there is room.
+   * Resolves at once, or, when too many wait, once there is room. `onTaken` is called before the first try, whatever
+   * becomes of it: until then the caller may give `work` more to do.
    */
-  writeSoon(tenant: TenantId, work: (unit: WriteUnit) => Promise<void>): void | Promise<void>
+  writeSoon(tenant: TenantId, work: (unit: WriteUnit) => Promise<void>, onTaken?: () => void): void | Promise<void>
   /** Resolves when everything handed in so far is committed. */
   flush(): Promise<void>
   schemaVersion: number

@@ -16,8 +16,10 @@ export const limits = {
   commitBatchMax: 256,
   /** Read records that wait to be written; more make the caller wait. */
   readRecordsPendingMax: 8_192,
-  /** Read records written in one commit. */
+  /** Read records written in one commit, and in one log entry. */
   readRecordsBatchMax: 128,
+  /** The text of a log entry for several reads; one that has more to say alone is an entry of its own. */
+  readsEntryCharsMax: 128 * 1024,
   /** The longest time a read record waits before it is committed. */
   readRecordDelayMs: 50,
   toolListPageSize: 200,

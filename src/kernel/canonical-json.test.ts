@@ -35,6 +35,19 @@ describe('canonical JSON', () => {
     ['a bigint', 1n],
   ])('refuses %s', (_what, value) => expect(() => canonicalJson(value)).toThrow(NotCanonicalError))
 
+  it('is the same for plain and for strange keys in any order', () => {
+    const keys = fc.uniqueArray(fc.constantFrom('b', 'a', 'a_1', '9', '10', '__proto__', 'toJSON', 'B', 'ä', ''))
+    const members = fc.oneof(fc.jsonValue(), fc.constant({ z: 1, y: [{ b: 1, a: 2 }] }))
+    fc.assert(
+      fc.property(keys, members, (names, member) => {
+        const value = Object.fromEntries(names.map((name) => [name, member]))
+        const inner = canonicalJson(member)
+        const expected = names.toSorted().map((name) => `${JSON.stringify(name)}:${inner}`)
+        expect(canonicalJson(value)).toBe(`{${expected.join()}}`)
+      }),
+    )
+  })
+
   it('says the same value whatever the order of members, and can be read back', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue()), (value) => {

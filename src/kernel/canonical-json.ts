@@ -10,8 +10,10 @@ export class NotCanonicalError extends Error {
 }
 
 export function canonicalJson(value: unknown): string {
-  if (typeof value !== 'object' || value === null || !isInOrder(value)) return writeCanonical(value)
-  const text = JSON.stringify(value)
+  if (typeof value !== 'object' || value === null) return writeCanonical(value)
+  const ordered = isInOrder(value) ? value : sortedCopy(value)
+  if (ordered === undefined) return writeCanonical(value)
+  const text = JSON.stringify(ordered)
   // The engine's own writer is several times as fast, and writes a lone surrogate as an escape where we refuse it.
   return text.includes('\\ud') ? writeCanonical(value) : text
 }
@@ -29,6 +31,20 @@ function isInOrder(value: object): boolean {
   }
   return true
 }
+
+/** Arguments come in any order, and mostly that is all that keeps them from being canonical. */
+function sortedCopy(value: object): object | undefined {
+  if (Array.isArray(value)) return undefined
+  const members = value as Record<string, unknown>
+  const copy: Record<string, unknown> = {}
+  for (const key of Object.keys(members).sort()) {
+    // Not every key may be assigned, and the engine has an order of its own for some.
+    if (!PLAIN_KEY.test(key) || !isMemberInOrder(members[key])) return undefined
+    copy[key] = members[key]
+  }
+  return copy
+}
+const PLAIN_KEY = /^[a-z][a-z0-9_]*$/
 
 function isMemberInOrder(member: unknown): boolean {
   switch (typeof member) {

@@ -28,8 +28,19 @@ export const closedNetwork = {
   peers: [],
 } as const
 
+export type SuiteImage = Readonly<{
+  name: string
+  /** Of commands in it, as the kernel prints them. */
+  capabilities: string
+}>
+const hostImage: SuiteImage = { name: 'host', capabilities: '0000000000000000' }
+
 /** What holds for every back end. A capability that is off is declared, and the case that needs it says so. */
-export function describeBackend(title: string, openBackend: () => Promise<SuiteBackend>): void {
+export function describeBackend(
+  title: string,
+  openBackend: () => Promise<SuiteBackend>,
+  image: SuiteImage = hostImage,
+): void {
   describe(title, () => {
     let suite: SuiteBackend
     let backend: WorkspaceBackend
@@ -42,7 +53,7 @@ export function describeBackend(title: string, openBackend: () => Promise<SuiteB
     const specOf = (more: Partial<WorkspaceSpec> = {}): Omit<WorkspaceSpec, 'ip'> => ({
       id: randomUUID(),
       hostname: 'suite',
-      image: 'host',
+      image: image.name,
       layers: [],
       resources: { vcpus: 2, memoryMb: 512, diskGb: 1 },
       network: closedNetwork,
@@ -155,11 +166,12 @@ export function describeBackend(title: string, openBackend: () => Promise<SuiteB
         await expect(shell(id, 'true', { workdir: '/no/such/folder' })).rejects.toThrow(/\/no\/such\/folder/)
       })
 
-      it('has no capability, no new privileges, and a filter', async () => {
+      it('has the capabilities of its image and no other, no new privileges, and a filter', async () => {
         const status = await say(id, 'cat /proc/self/status')
-        for (const line of [/^CapEff:\s0+$/m, /^CapBnd:\s0+$/m, /^NoNewPrivs:\s1$/m, /^Seccomp:\s2$/m]) {
-          expect(status).toMatch(line)
-        }
+        const shown = (name: string) => new RegExp(`^${name}:\\s(\\w+)$`, 'm').exec(status)?.[1]
+        expect(['CapPrm', 'CapEff', 'CapBnd'].map(shown)).toEqual(Array(3).fill(image.capabilities))
+        expect(['CapInh', 'CapAmb'].map(shown)).toEqual(Array(2).fill(hostImage.capabilities))
+        expect([shown('NoNewPrivs'), shown('Seccomp')]).toEqual(['1', '2'])
       })
     })
 

@@ -15,7 +15,7 @@ const MB = 1024 * 1024
  * Really tries to get out, or to take the host down. Each case is contained, or, where the kernel gives an ordinary user
  * no way to contain it, declared as not enforced. The other workspace answers throughout.
  */
-export function describeEscapes(title: string, open: () => Promise<OpenedBackend>): void {
+export function describeEscapes(title: string, open: () => Promise<OpenedBackend>, image = 'host'): void {
   describe(title, () => {
     let opened: OpenedBackend
     let id: string
@@ -38,7 +38,7 @@ export function describeEscapes(title: string, open: () => Promise<OpenedBackend
       const spec = {
         id: randomUUID(),
         hostname: 'cell',
-        image: 'host',
+        image,
         layers: [],
         resources: { vcpus: 1, memoryMb: 256, diskGb: 0.25, ...resources },
         network: closedNetwork,

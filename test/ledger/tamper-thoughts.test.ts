@@ -64,10 +64,15 @@ function exchange(db: DatabaseSync, first: number, second: number, columns: read
 
 const insert = (db: DatabaseSync, row: Partial<Record<string, string | number | null>>): void => {
   const base = db.prepare('SELECT * FROM thoughts WHERE task_number = 1 AND chain_position = 6').get()!
-  const merged = { ...base, number: 99, chain_position: 7, log_seq: 999, hash: NEW_HASH, ...row } as Record<
-    string,
-    string | number | null
-  >
+  const merged = {
+    ...base,
+    row_id: 2 ** 34 + 99,
+    number: 99,
+    chain_position: 7,
+    log_seq: 999,
+    hash: NEW_HASH,
+    ...row,
+  } as Record<string, string | number | null>
   const names = Object.keys(merged)
   db.prepare(`INSERT INTO thoughts (${names.join()}) VALUES (${names.map(() => '?').join()})`).run(
     ...Object.values(merged),

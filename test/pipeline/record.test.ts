@@ -150,10 +150,80 @@ describe('the record of a call', () => {
     expect(strict.behindItsBack((db) => db.prepare('SELECT count(*) AS n FROM log_entries').get())).toEqual({ n: 1 })
   })
 
+  it('of reads that follow each other is one entry, and says of each what its own would say', async () => {
+    await newTask(app)
+    await app.call('task_get', { task_id: 'T-0001' })
+    const answer = await app.call('task_list', { limit: 1 })
+    await app.call('task_get', { task_id: 'T-9999' })
+    await app.call('server_ping', {})
+    const flat = await app.log()
+    expect(tools(flat)).toEqual(['task_create ok', 'task_get ok', 'task_list ok', 'task_get refused', 'server_ping ok'])
+    const texts = app.behindItsBack((db) => db.prepare('SELECT record FROM log_entries ORDER BY seq').all())
+    const entries = texts.map((row) => JSON.parse(String(row['record'])) as Record<string, unknown>)
+    expect(entries.map(({ kind }) => kind)).toEqual(['call', 'reads', 'call', 'call'])
+    const { calls, ...head } = entries[1]!
+    expect(head).toEqual({ v: 1, kind: 'reads', tenant: 'local', at: flat[1]!.at })
+    expect((calls as unknown[])[1]).toEqual({
+      call_id: expect.stringMatching(/^c_/),
+      at: expect.stringMatching(/Z$/),
+      principal: flat[0]!.principal,
+      door: 'stdio',
+      tool: 'task_list',
+      input: sha256('{"limit":1}'),
+      output: sha256(answer.json),
+      outcome: 'ok',
+      duration_ms: expect.any(Number),
+    })
+  })
+
+  it('of a read is not lost with others that the store did not take', async () => {
+    await newTask(app)
+    installFaultPlan((point) => {
+      if (point === 'store.begin') throw new Error('the disk is gone')
+    })
+    await app.call('server_ping', {})
+    await app.call('server_ping', {})
+    expect(tools(await app.log())).toEqual(['task_create ok'])
+    installFaultPlan(undefined)
+    await app.call('task_list', {})
+    expect(tools(await app.log())).toEqual(['task_create ok', 'task_list ok'])
+  })
+
+  it('of a read is there once when its commit happened and nobody could say so', async () => {
+    let failed = false
+    installFaultPlan((point) => {
+      if (point !== 'store.commit.after' || failed) return
+      failed = true
+      throw new Error('nobody knows')
+    })
+    for (const name of ['server_ping', 'task_list', 'server_health']) await app.call(name, {})
+    expect(tools(await app.log())).toEqual(['server_ping ok', 'task_list ok', 'server_health ok'])
+    expect(failed).toBe(true)
+  })
+
+  it('of reads of several tenants is in the log of each, in order', async () => {
+    const other = await app.keyCaller({ tenant: 'other' })
+    for (let round = 0; round < 3; round++) {
+      await app.call('task_list', {})
+      await app.call('server_ping', {}, other)
+      if (round === 1) await app.call('task_create', { title: 'x', project: 'p' }, other)
+    }
+    expect(tools(await app.log())).toEqual(['api_key_create ok', 'task_list ok', 'task_list ok', 'task_list ok'])
+    expect(tools(await app.log('other'))).toEqual([
+      'server_ping ok',
+      'server_ping ok',
+      'task_create ok',
+      'server_ping ok',
+    ])
+  })
+
   it('is not lost when very many reads come at once', async () => {
     const count = limits.readRecordsPendingMax + 500
     await Promise.all(Array.from({ length: count }, () => app.call('server_ping', {})))
     expect(await app.log()).toHaveLength(count)
+    const entries = app.behindItsBack((db) => Number(db.prepare('SELECT count(*) AS n FROM log_entries').get()!['n']))
+    expect(entries).toBeGreaterThanOrEqual(count / limits.readRecordsBatchMax)
+    expect(entries).toBeLessThan(count / 16)
   })
 
   it('of a principal is in the log of its own tenant only', async () => {

@@ -227,6 +227,31 @@ describe.each(dialects)('group commit in %s', (dialect) => {
     expect(errors).toHaveLength(1)
   })
 
+  it('says once when it takes a soon one, also when its commit fails', async () => {
+    const seen: string[] = []
+    const soon = (name: string) =>
+      database.writeSoon(
+        ACME,
+        (unit) => {
+          seen.push(`${name} runs`)
+          return appendIn(unit, ACME, name)
+        },
+        () => seen.push(`${name} taken`),
+      )
+    void soon('a')
+    void soon('b')
+    await database.flush()
+    expect(seen).toEqual(['a taken', 'b taken', 'a runs', 'b runs'])
+    seen.length = 0
+    installFaultPlan((point) => {
+      if (point === 'store.begin') throw new Error('planned')
+    })
+    void soon('c')
+    await database.flush()
+    expect(seen).toEqual(['c taken'])
+    expect(await records()).toEqual(['a', 'b'])
+  })
+
   it('flushes what was handed in so far, even while more keeps coming', async () => {
     let stop = false
     const writers = range(8).map(async (record) => {

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { appendLeaf, emptyHead, leafHash, type TreeHead } from '../../src/audit/tree.ts'
 import type { Database } from '../../src/contract/database.ts'
 import { type TenantId, tenantId } from '../../src/contract/principal.ts'
+import type { ReadUnit } from '../../src/contract/unit.ts'
 import { sqlLogStore as store } from '../../src/stores/sql/log-store.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
 import { ACME, NOW, OTHER } from '../support/sample-tasks.ts'
@@ -77,6 +78,34 @@ describe.each(dialects)('the log in %s', (dialect) => {
     expect(await store.trailRecords(database.read, ACME, 3, range)).toEqual([])
     const [entry] = await store.entries(database.read, ACME, 2, 1)
     expect(entry).toMatchObject({ taskNumber: 2, recordHash: 'hash of r2' })
+  })
+
+  it('finds the trail records of a task in a long log, also those of the transaction itself', async () => {
+    const taskOf = (seq: number) => (seq % 7 === 6 ? null : 1 + (seq % 5))
+    const seqsOf = (task: number, from: number, to: number) =>
+      Array.from({ length: to - from }, (_, index) => from + index).filter((seq) => taskOf(seq) === task)
+    const found = async (unit: ReadUnit, task: number, fromSeq: number, toSeq: number) =>
+      (await store.trailRecords(unit, ACME, task, { fromSeq, toSeq })).map(({ seq }) => seq)
+    const size = 700
+    for (let from = 0; from < size; from += 100) {
+      const seqs = Array.from({ length: 100 }, (_, index) => from + index)
+      await Promise.all(seqs.flatMap((seq) => [append(ACME, `r${seq}`, taskOf(seq)), append(OTHER, `o${seq}`, 2)]))
+      for (const task of [1, 5, 9]) {
+        expect(await found(database.read, task, 0, size)).toEqual(seqsOf(task, 0, from + 100))
+        expect(await found(database.read, task, 50, 333)).toEqual(seqsOf(task, 50, Math.min(from + 100, 333)))
+      }
+    }
+    const entry = { atMs: NOW, record: 'own', taskNumber: 3, recordHash: 'h' }
+    await database.write(ACME, async (unit) => {
+      await store.appendEntry(unit, ACME, entry)
+      expect(await found(unit as unknown as ReadUnit, 3, 0, size + 1)).toEqual([...seqsOf(3, 0, size), size])
+    })
+    const failing = database.write(ACME, async (unit) => {
+      await store.appendEntry(unit, ACME, entry)
+      throw new Error('mine')
+    })
+    await expect(failing).rejects.toThrow('mine')
+    expect(await found(database.read, 3, 0, size + 9)).toEqual([...seqsOf(3, 0, size), size])
   })
 
   it('keeps one log per tenant', async () => {

@@ -3,6 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, describe, expect, it } from 'vitest'
 import { leafHash } from '../../src/audit/tree.ts'
 import type { Database } from '../../src/contract/database.ts'
+import { tenantId } from '../../src/contract/principal.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import { installFaultPlan } from '../../src/kernel/fault.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
@@ -20,6 +21,9 @@ const latest = migrations.length
 const record = '{"a":"ü"}'
 const leaf = leafHash(record)
 
+/** The last version whose tables the statements below are written for. */
+const LEGACY_TABLES = 6
+
 /**
  * What the first program of each version left behind, as SQL, because today's stores write today's tables; and the same as
  * today's stores read it. A migration that changes what can be stored adds its part here.
@@ -35,12 +39,16 @@ const legacies: readonly Readonly<{
     sql: (blob) => [
       `INSERT INTO log_heads VALUES ('acme', 1, ${blob(leaf.toString('hex'))}, 2, 1, 1)`,
       `INSERT INTO log_entries VALUES ('acme', 0, ${NOW}, '${record}', ${blob(leaf.toString('hex'))}, 1, 'h')`,
+      `INSERT INTO log_heads VALUES ('a', 1, ${blob(leaf.toString('hex'))}, 0, 0, 0)`,
+      `INSERT INTO log_entries VALUES ('a', 0, ${NOW}, '"of a"', ${blob(leaf.toString('hex'))}, NULL, NULL)`,
     ],
     read: async ({ read }) => [
       await log.head(read, ACME),
       await log.trailRecords(read, ACME, 1, { fromSeq: 0, toSeq: 9 }),
+      (await log.entries(read, ACME, 0, 9)).map((entry) => entry.record),
+      (await log.entries(read, tenantId('a'), 0, 9)).map((entry) => entry.record),
     ],
-    expected: [{ size: 1, peaks: leaf }, [{ seq: 0, hash: 'h', atMs: NOW }]],
+    expected: [{ size: 1, peaks: leaf }, [{ seq: 0, hash: 'h', atMs: NOW }], [record], ['"of a"']],
   },
   {
     since: 2,
@@ -106,11 +114,12 @@ describe.each(dialects)('migrations in %s', (dialect) => {
 
   it.each(migrations.map((_, index) => index))('carry the data of version %i to the latest', async (version) => {
     place = await newPlace(dialect)
+    const known = legacies.filter((legacy) => legacy.since <= version)
+    await (await open(Math.min(version, LEGACY_TABLES))).close()
+    for (const legacy of known) await runSql(dialect, place, legacy.sql)
     const old = await open(version)
     expect(old.schemaVersion).toBe(version)
     await old.close()
-    const known = legacies.filter((legacy) => legacy.since <= version)
-    for (const legacy of known) await runSql(dialect, place, legacy.sql)
     const migrated = await open()
     expect(migrated.schemaVersion).toBe(latest)
     for (const legacy of known) expect(await legacy.read(migrated)).toEqual(legacy.expected)

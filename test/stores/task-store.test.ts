@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
+import type { ReadUnit } from '../../src/contract/unit.ts'
 import type { Task } from '../../src/domains/tasks/ports.ts'
 import { taskStatuses } from '../../src/domains/tasks/rules.ts'
 import { sqlTaskStore as store } from '../../src/stores/sql/task-store.ts'
@@ -34,6 +35,38 @@ describe.each(dialects)('tasks in %s', (dialect) => {
     expect(full).toMatchObject({ number: 2, sequence: 2 })
     expect(await store.findTask(database.read, ACME, 2)).toEqual(full)
     expect(await store.findTask(database.read, ACME, 3)).toBeUndefined()
+  })
+
+  it('counts the tasks of a project, also within a transaction and beside one that fails', async () => {
+    const counts = async (unit: ReadUnit) => [
+      (await store.findProject(unit, ACME, 'alpha'))?.taskCount,
+      (await store.listProjects(unit, ACME, { limit: 9, offset: 0 })).map(({ taskCount }) => taskCount),
+      await store.countTasks(unit, ACME, { project: 'beta' }),
+      await store.countTasks(unit, ACME, {}),
+    ]
+    await addTasks(database, ACME, [{}, { project: 'beta' }])
+    await database.write(ACME, async (unit) => {
+      expect((await addTaskIn(unit, ACME)).sequence).toBe(2)
+      expect((await addTaskIn(unit, ACME, { project: 'beta' })).sequence).toBe(2)
+      expect(await counts(unit as unknown as ReadUnit)).toEqual([2, [2, 2], 2, 4])
+      expect((await addTaskIn(unit, ACME)).sequence).toBe(3)
+    })
+    const failing = (readsFirst: boolean) =>
+      database.write(ACME, async (unit) => {
+        await addTaskIn(unit, ACME)
+        if (readsFirst) await counts(unit as unknown as ReadUnit)
+        throw new Error('mine')
+      })
+    const settled = await Promise.allSettled([
+      addTask(database, ACME),
+      failing(false),
+      addTask(database, ACME, { project: 'beta' }),
+      failing(true),
+      addTask(database, ACME),
+    ])
+    expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'rejected', 'fulfilled'])
+    expect(await counts(database.read)).toEqual([5, [5, 3], 3, 8])
+    expect((await store.findTask(database.read, ACME, 8))?.sequence).toBe(5)
   })
 
   it('updates the mutable fields and nothing else', async () => {

@@ -32,7 +32,7 @@ export type TestApp = AsyncDisposable &
     refusal(name: string, args?: unknown, caller?: ToolCaller): Promise<ToolFailure>
     /** A caller that comes with a key of its own. */
     keyCaller(key?: KeyWish): Promise<ToolCaller>
-    /** The log of a tenant as it is on disk, parsed, after everything handed in is committed. */
+    /** The calls in the log of a tenant as it is on disk, parsed, after everything handed in is committed. */
     log(tenant?: string): Promise<LogRecord[]>
     /** A connection of a stranger to the same file; `work` may read and write what it likes. */
     behindItsBack<T>(work: (db: DatabaseSync) => T): T
@@ -182,7 +182,13 @@ const readLog = (db: DatabaseSync, tenant: string): LogRecord[] =>
   db
     .prepare('SELECT record FROM log_entries WHERE tenant = ? ORDER BY seq')
     .all(tenant)
-    .map((row) => JSON.parse(String(row['record'])) as LogRecord)
+    .flatMap((row) => callsIn(String(row['record'])))
+
+/** The calls that one entry of the log is about. */
+export function callsIn(text: string): LogRecord[] {
+  const record = JSON.parse(text) as LogRecord & { calls?: LogRecord[] }
+  return record.calls?.map((call) => ({ ...call, tenant: record.tenant })) ?? [record]
+}
 
 const collectingLogger = (errors: LoggedError[]): Logger => ({
   debug() {},

@@ -39,6 +39,11 @@ const recorded = (name: string, record: Partial<SampleRecord>, ...expected: stri
   expected,
 })
 
+const listed = { call_id: 'listed', at: '2026-01-01', tool: 'any', input: 'unread', outcome: 'ok' }
+
+const reads = (name: string, calls: unknown, ...expected: string[]): BrokenCase =>
+  recorded(name, { kind: 'reads', calls }, ...expected)
+
 const note = (name: string, checkpoint: string, ...expected: string[]): BrokenCase => ({
   name,
   tables: (database) => set(database, { checkpoint }),
@@ -132,6 +137,23 @@ export const brokenLogCases: readonly BrokenCase[] = [
   {
     name: 'effects that are no list',
     records: (records) => Object.assign(records[8]!, { effects: {} }),
+    expected: ['log_entries 8 log.record-shape effects'],
+  },
+
+  reads(
+    'a call of a list recorded before',
+    [{ ...listed, call_id: 'call_3' }],
+    'log_entries 8 log.call-id calls[0].call_id',
+  ),
+  reads('a call twice in a list', [listed, listed], 'log_entries 8 log.call-id calls[1].call_id'),
+  reads('an empty list of calls', [], 'log_entries 8 log.record-shape calls'),
+  reads('a list of calls that is none', {}, 'log_entries 8 log.record-shape calls'),
+  reads('a list with something else', [listed, 'a call'], 'log_entries 8 log.record-shape calls[1]'),
+  reads('a call without its tool', [{ ...listed, tool: 1 }], 'log_entries 8 log.record-shape calls[0].tool'),
+  reads('a read with effects', [{ ...listed, effects: [] }], 'log_entries 8 log.record-shape calls[0].effects'),
+  {
+    name: 'a list of calls with effects',
+    records: (records) => Object.assign(records[8]!, { kind: 'reads', calls: [listed], effects: [] }),
     expected: ['log_entries 8 log.record-shape effects'],
   },
 

@@ -57,6 +57,8 @@ async function plant(app: TestApp, a: ToolCaller): Promise<Answer> {
   const other = { title: 'of the owner', project: 'of-the-owner' }
   await Promise.all(Array.from({ length: OTHER_TASKS }, () => app.ask('task_create', other)))
   await createTask(TASKS)
+  // The same for the index of the log.
+  await Promise.all(Array.from({ length: OTHER_TASKS }, () => app.call('task_get', { task_id: 'T-9999' }, a)))
   await ask('task_update', { task_id: 'T-4030', status: 'todo' })
   await ask('task_update', { task_id: 'T-4030', status: 'blocked', blocked_reason: 'secret-reason' })
   for (const task_id of ['T-4030', 'T-4029', 'T-4030']) {
@@ -86,6 +88,7 @@ const secrets = [
   ...['title', 'description', 'project', 'label', 'assignee', 'reason', 'auditor', 'audit-reason', 'content'],
   ...['branch', 'commit', 'test', 'blocker', 'key', 'value', 'agent'],
   ...['domain', 'source', 'origin', 'variable', 'layer', 'team', 'snapshot-id'],
+  ...['role', 'skill', 'message', 'result'],
 ].map((word) => `secret-${word}`)
 
 /** Only the records: what they name on the disk is for the back end to keep apart. */
@@ -110,6 +113,24 @@ function plantWorkspace(app: TestApp, owner: string): void {
   })
 }
 
+function plantTeam(app: TestApp, owner: string): void {
+  const result = { task_id: 'secret-result', success: true, exit_code: 0, stdout: '', stderr: '', elapsed_secs: 0 }
+  app.behindItsBack((db) => {
+    db.prepare(
+      `INSERT INTO teams (tenant, name, owner, state, max_vms, parent, depth, node, operation, last_seq, created_at,
+        created_by) VALUES ('${A}', 'canary-team', ?, 'ready', 9, NULL, 0, 'local', NULL, 2, 1, 'secret-agent')`,
+    ).run(owner)
+    db.exec(`INSERT INTO team_members (tenant, team, name, position, role, skills, description, workspace_id) VALUES
+      ('${A}', 'canary-team', 'canary-member', 0, 'secret-role', '["secret-skill"]', '', '${WORKSPACE}')`)
+    db.exec(`INSERT INTO team_messages (tenant, team, recipient, seq, id, sender, addressed_to, content, type, at) VALUES
+      ('${A}', 'canary-team', 'canary-member', 1, 'msg', 'owner', 'canary-member', 'secret-message', 'text', 1)`)
+    db.prepare(
+      `INSERT INTO team_tasks (tenant, team, agent, message_id, seq, assignment, state, job_id, result, at) VALUES
+        ('${A}', 'canary-team', 'canary-member', 'msg-2', 2, '{}', 'done', 1, ?, 1)`,
+    ).run(JSON.stringify({ ...result, source_message_id: 'msg-2' }))
+  })
+}
+
 /** Makes the installation and closes it: its directory is the template for copies. */
 export async function plantCanaries(): Promise<{
   app: TestApp
@@ -130,10 +151,11 @@ export async function plantCanaries(): Promise<{
   const { keys } = await app.ask<{ keys: Answer[] }>('api_key_list', {}, a)
   const key = keys.find(({ name }) => name === 'canary-agent')!
   plantWorkspace(app, `key:${String(key['id'])}`)
+  plantTeam(app, `key:${String(key['id'])}`)
   await app.stop()
   const probes = [
     ...['T-4030', 'T-4001', 'Θ-4004', 'A-4003', 'A-4002', 'canary-agent', 'canary-project', 'canary-label', A],
-    ...[WORKSPACE, 'canary-space', 'canary-snapshot'],
+    ...[WORKSPACE, 'canary-space', 'canary-snapshot', 'canary-team', 'canary-member'],
     ...[key['id'], key['prefix'], thought['hash'], checkpoint.checkpoint].map(String),
   ]
   return {

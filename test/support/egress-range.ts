@@ -118,7 +118,7 @@ function authorityOf(name: string): Promise<Readonly<{ key: string; certificate:
   return made
 }
 
-async function makeAuthority(name: string): Promise<Readonly<{ key: string; certificate: string }>> {
+export async function makeAuthority(name: string): Promise<Readonly<{ key: string; certificate: string }>> {
   const use = ['-addext', 'basicConstraints=critical,CA:TRUE', '-addext', 'keyUsage=keyCertSign']
   const { stdout } = await run('openssl', [
     'req',
@@ -134,7 +134,8 @@ async function makeAuthority(name: string): Promise<Readonly<{ key: string; cert
   return { key: stdout.slice(0, begin), certificate: stdout.slice(begin) }
 }
 
-async function makeLeaf(directory: string, authority: string, names: readonly string[]) {
+/** Its authority is in `directory`, as NAME.pem and NAME.key. */
+export async function makeLeaf(directory: string, authority: string, names: readonly string[]) {
   const by = ['-CA', join(directory, `${authority}.pem`), '-CAkey', join(directory, `${authority}.key`)]
   const use = ['-addext', `subjectAltName=${names.map((name) => `DNS:${name}`).join(',')}`]
   const argv = ['req', '-x509', ...keyOptions, '-keyout', '-', ...by, '-subj', '/CN=leaf', ...use]

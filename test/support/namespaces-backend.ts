@@ -1,12 +1,14 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { createNamespacesBackend } from '../../src/backends/namespaces/index.ts'
 import type { WorkspaceBackend } from '../../src/domains/workspaces/backend.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
-import { createOrdinaryUser } from './ordinary-user.ts'
+import type { ImageSource } from '../../src/supervisor/images/build-image.ts'
+import { type LayerFile, writeImageArchive } from './oci-image.ts'
+import { createOrdinaryUser, type OrdinaryUser } from './ordinary-user.ts'
 
 export type OpenedBackend = Readonly<{
   backend: WorkspaceBackend
@@ -14,6 +16,10 @@ export type OpenedBackend = Readonly<{
   /** The supervisor's process, as the host sees it. */
   supervisorPid(): number
   reopen(): WorkspaceBackend
+  /** Builds an image as whoever the supervisor belongs to. */
+  buildImage(name: string, source: ImageSource): Promise<void>
+  /** The same from layers. */
+  buildLayers(name: string, layers: readonly (readonly LayerFile[])[]): Promise<void>
   /** Ends the supervisor, and with it every workspace, and removes the state. */
   close(): Promise<void>
 }>
@@ -27,12 +33,26 @@ const place = (state: string, storeGb: number) => ({
   logger: silentLogger,
 })
 
+/** A copy of the program and somebody who runs it; without one, whoever runs the tests runs what is tested. */
+type Runner = Readonly<{ program: string; node: string; user?: OrdinaryUser }>
+
+async function runScript({ program, node, user }: Runner, script: string, data: object): Promise<void> {
+  const text = `const data = ${JSON.stringify({ ...data, program })}\n${script.replaceAll('PROGRAM', program)}`
+  const child = spawn(node, ['--input-type=module-typescript', '-e', text], {
+    ...user?.spawnOptions,
+    cwd: '/',
+    env: { HOME: user?.home ?? '/', PATH: '/usr/bin:/bin:/usr/sbin:/sbin' },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  const code = await new Promise((resolve) => child.on('exit', resolve))
+  if (code !== 0) throw new Error(`A script ended with ${String(code)}: ${script}`)
+}
+
 /** A back end of this test's own, as whoever runs the tests. */
 export async function openNamespacesBackend(options: { storeGb?: number } = {}): Promise<OpenedBackend> {
   const directory = mkdtempSync(join(tmpdir(), 'castellan-backend-'))
-  return opened(join(directory, 'workspaces'), options.storeGb ?? 4, () =>
-    rmSync(directory, { recursive: true, force: true }),
-  )
+  const runner = { program: resolve(import.meta.dirname, '../..'), node: process.execPath }
+  return opened(join(directory, 'workspaces'), options.storeGb ?? 4, runner, () => removeTree(directory))
 }
 
 /**
@@ -45,33 +65,56 @@ export async function openUserBackend(options: { subordinateIds: boolean }): Pro
   cpSync(join(import.meta.dirname, '../../src'), join(program, 'src'), { recursive: true })
   cpSync(join(import.meta.dirname, '../../package.json'), join(program, 'package.json'))
   cpSync(process.execPath, join(program, 'node'))
-  const state = join(user.home, 'workspaces')
-  const start = `import { ensureSupervisor } from '${program}/src/backends/namespaces/start-supervisor.ts'
-    await ensureSupervisor({ state: '${state}', storeGb: 0, version: 'test' })`
   const open = spawn('chmod', ['-R', 'a+rX', program])
   await new Promise((resolve) => open.on('exit', resolve))
-  const child = spawn(join(program, 'node'), ['--input-type=module-typescript', '-e', start], {
-    ...user.spawnOptions,
-    cwd: user.home,
-    env: { HOME: user.home, PATH: '/usr/bin:/bin:/usr/sbin:/sbin' },
-    stdio: ['ignore', 'inherit', 'inherit'],
-  })
-  const code = await new Promise((resolve) => child.on('exit', resolve))
-  if (code !== 0) throw new Error(`The user's supervisor did not start (${String(code)})`)
-  return opened(state, 0, () => {
+  const state = join(user.home, 'workspaces')
+  const runner = { program, node: join(program, 'node'), user }
+  await runScript(runner, START, { state })
+  return opened(state, 0, runner, () => {
+    removeTree(state)
     user.remove()
     rmSync(program, { recursive: true, force: true })
   })
 }
 
-function opened(state: string, storeGb: number, remove: () => void): OpenedBackend {
+const START = `
+import { ensureSupervisor } from 'PROGRAM/src/backends/namespaces/start-supervisor.ts'
+await ensureSupervisor({ state: data.state, storeGb: 0, version: 'test' })`
+
+const BUILD = `
+import { buildImage } from 'PROGRAM/src/supervisor/images/build-image.ts'
+import { openUserNamespace } from 'PROGRAM/src/supervisor/user-namespace.ts'
+import { systemClock } from 'PROGRAM/src/kernel/clock.ts'
+import { systemRandom } from 'PROGRAM/src/kernel/random.ts'
+const room = await openUserNamespace()
+const deps = { room, root: data.state + '/images', clock: systemClock, random: systemRandom }
+const { name, source } = data
+const signal = new AbortController().signal
+await buildImage(deps, { name, source, bytesMax: 2 ** 32, environment: {}, signal, onProgress() {} })
+await room.close()`
+
+function opened(state: string, storeGb: number, runner: Runner, remove: () => void): OpenedBackend {
   const backend = createNamespacesBackend(place(state, storeGb))
   const supervisorPid = (): number => Number(readFileSync(join(state, 'supervisor.pid'), 'utf8'))
+  const buildImage = (name: string, source: ImageSource): Promise<void> =>
+    runScript(runner, BUILD, { state, name, source })
   return {
     backend,
     state,
     supervisorPid,
     reopen: () => createNamespacesBackend(place(state, storeGb)),
+    buildImage,
+    async buildLayers(name, layers) {
+      const folder = mkdtempSync(join(tmpdir(), 'castellan-archive-'))
+      const path = join(folder, 'archive.tar')
+      try {
+        chmodSync(folder, 0o755)
+        await writeImageArchive(path, layers)
+        await buildImage(name, { kind: 'oci-archive', path })
+      } finally {
+        rmSync(folder, { recursive: true, force: true })
+      }
+    },
     async close() {
       await backend.close()
       const pid = supervisorPid()
@@ -80,6 +123,16 @@ function opened(state: string, storeGb: number, remove: () => void): OpenedBacke
       remove()
     },
   }
+}
+
+/** Files of the other ids of an ordinary user can only be removed from within. */
+function removeTree(path: string): void {
+  if (process.getuid!() === 0) {
+    rmSync(path, { recursive: true, force: true })
+    return
+  }
+  const program = join(import.meta.dirname, 'user-namespace-process.ts')
+  execFileSync(process.execPath, [program, `rm -rf '${path}'`])
 }
 
 function isAlive(pid: number): boolean {

@@ -1,6 +1,6 @@
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, realpathSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import type { TarEntry } from '../../src/supervisor/images/tar-reader.ts'
@@ -86,15 +86,30 @@ export async function writeImageArchive(
   await writeFile(path, layerTar([...members].map(([name, content]) => ({ name, content }))))
 }
 
-/** A shell that runs in an otherwise empty root, with the libraries it needs: busybox where there is one, or our own. */
-export function shellLayer(): LayerFile[] {
-  const shell = ['/usr/bin/busybox', '/bin/busybox'].find((path) => existsSync(path)) ?? realpathSync('/bin/sh')
-  const files = [shell, ...librariesOf(shell)]
-  return files.map((path, index) => ({
-    name: index === 0 ? 'bin/sh' : path.slice(1),
-    content: readFileSync(path),
-    mode: 0o755,
-  }))
+/** A shell that runs in an otherwise empty root, with the libraries it needs. */
+export const shellLayer = (): LayerFile[] => programsLayer(['sh'])
+
+/** Programs of this machine under their own names, with the libraries they need. */
+export function programsLayer(names: readonly string[]): LayerFile[] {
+  const programs = names.map(findProgram)
+  const files = new Set([...programs, ...programs.flatMap(librariesOf)])
+  return [
+    ...['bin', 'sbin', 'lib', 'lib64'].map((name) => symlink(name, `usr/${name}`)),
+    ...[...files].map((path) => ({ name: path.slice(1), content: readFileSync(path), mode: 0o755 })),
+  ]
+}
+
+/** busybox under all its names. */
+export function busyboxLayer(): LayerFile[] {
+  const names = execFileSync(findProgram('busybox'), ['--list'], { encoding: 'utf8' }).trim().split('\n')
+  const links = names.filter((name) => name !== 'busybox').map((name) => symlink(`usr/bin/${name}`, 'busybox'))
+  return [...programsLayer(['busybox']), ...links]
+}
+
+function findProgram(name: string): string {
+  const found = ['/usr/bin', '/usr/sbin'].map((folder) => `${folder}/${name}`).find((path) => existsSync(path))
+  if (found === undefined) throw new Error(`The program ${name} is missing`)
+  return found
 }
 
 function librariesOf(program: string): string[] {

@@ -3,13 +3,14 @@ import { DatabaseSync } from 'node:sqlite'
 import { runFsck } from '../../src/audit/fsck/run-fsck.ts'
 import { createCheckpointStore } from '../../src/stores/files/checkpoint-store.ts'
 import { sqlFsckSource } from '../../src/stores/sql/fsck-source.ts'
-import type { LogRecord, TestApp } from './app.ts'
+import { callsIn, type LogRecord, type TestApp } from './app.ts'
 import { withClient } from './postgres.ts'
 
 /** Everything that a store holds, read past the program. */
 export type StoredState = Readonly<{
   /** Rows of every table but the log's, as sorted lines of JSON. */
   tables: Readonly<Record<string, readonly string[]>>
+  /** The calls in the log. */
   log: readonly LogRecord[]
   numbers: Readonly<{ tasks: number[]; thoughts: number[]; sessions: number[]; seqs: number[] }>
 }>
@@ -60,7 +61,7 @@ async function readState(query: Query): Promise<StoredState> {
     (await query(`SELECT number FROM ${table} ORDER BY tenant, number`)).map((row) => Number(row['number']))
   return {
     tables,
-    log: entries.map((row) => JSON.parse(String(row['record'])) as LogRecord),
+    log: entries.flatMap((row) => callsIn(String(row['record']))),
     numbers: {
       tasks: await numbers('tasks'),
       thoughts: await numbers('thoughts'),

@@ -72,11 +72,18 @@ export function rewrite(db: DatabaseSync, seq: number, change: (text: string) =>
 export const removeEntries = (db: DatabaseSync, where: string): void =>
   db.exec(`DELETE FROM log_entries WHERE tenant = 'local' AND ${where}`)
 
+/** The id of an entry: the log of `local` is the first that the database has. */
+const idOf = (seq: number): number => 2 ** 34 + seq
+
 /** Exchanges the places of two entries. */
 export function exchangeEntries(db: DatabaseSync, first: number, second: number): void {
-  setEntry(db, first, { seq: -1 })
-  setEntry(db, second, { seq: first })
-  setEntry(db, -1, { seq: second })
+  moveEntry(db, first, -1)
+  moveEntry(db, second, first)
+  moveEntry(db, -1, second)
+}
+
+function moveEntry(db: DatabaseSync, from: number, to: number): void {
+  db.prepare('UPDATE log_entries SET seq = ?, row_id = ? WHERE row_id = ?').run(to, idOf(to), idOf(from))
 }
 
 /** A record that a program might have written, that T-0001 was updated. */
@@ -90,10 +97,9 @@ export function forgedUpdate(hashOf: (text: string) => string): Row {
 
 /** Puts an entry at a place and moves all later ones up by one. */
 export function insertEntry(db: DatabaseSync, seq: number, row: Row): void {
-  db.exec(`UPDATE log_entries SET seq = -seq - 2 WHERE tenant = 'local' AND seq >= ${seq}`)
-  db.exec(`UPDATE log_entries SET seq = -seq - 1 WHERE tenant = 'local' AND seq < 0`)
-  db.prepare('INSERT INTO log_entries VALUES (?, ?, ?, ?, ?, ?, ?)').run(
-    ...(['local', seq, 0, row.record, row.nodes, row.task_number, row.record_hash] as const),
+  for (const later of rowsOf(db).reverse()) if (later.seq >= seq) moveEntry(db, later.seq, later.seq + 1)
+  db.prepare('INSERT INTO log_entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)').run(
+    ...([idOf(seq), 'local', seq, 0, row.record, row.nodes, row.task_number, row.record_hash] as const),
   )
 }
 

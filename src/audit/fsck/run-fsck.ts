@@ -178,14 +178,43 @@ function readRecord(row: FsckLogRow, tenant: string, callIds: SeenIds, report: R
   if (value['tenant'] !== tenant) {
     report({ ...place, rule: 'log.record-tenant', field: 'tenant', expected: tenant, actual: value['tenant'] })
   }
-  const callId = value['call_id']
-  if (typeof callId !== 'string') report({ ...place, rule: 'log.record-shape', field: 'call_id', actual: callId })
-  else if (!callIds.add(callId)) report({ ...place, rule: 'log.call-id', field: 'call_id', actual: callId })
+  if (value['kind'] === 'reads') checkReads(value, callIds, place, report)
+  else checkCallId(value, 'call_id', callIds, place, report)
   if (value['effects'] !== undefined && !Array.isArray(value['effects'])) {
     report({ ...place, rule: 'log.record-shape', field: 'effects' })
   }
   checkColumns(row, value, report)
   return value
+}
+
+type LogPlace = Readonly<{ table: 'log_entries'; row: string }>
+
+/** An entry for several calls that only read: each of them is a call of its own, and none has brought about anything. */
+function checkReads(record: Members, callIds: SeenIds, place: LogPlace, report: ReportFinding): void {
+  const { calls, effects } = record as { calls?: unknown; effects?: unknown }
+  if (!Array.isArray(calls) || calls.length === 0) {
+    report({ ...place, rule: 'log.record-shape', field: 'calls' })
+    return
+  }
+  if (effects !== undefined) report({ ...place, rule: 'log.record-shape', field: 'effects' })
+  for (const [position, call] of calls.entries()) {
+    const field = `calls[${position}]`
+    if (!isMembers(call)) {
+      report({ ...place, rule: 'log.record-shape', field })
+      continue
+    }
+    checkCallId(call, `${field}.call_id`, callIds, place, report)
+    for (const name of ['at', 'tool', 'input', 'outcome']) {
+      if (typeof call[name] !== 'string') report({ ...place, rule: 'log.record-shape', field: `${field}.${name}` })
+    }
+    if (call['effects'] !== undefined) report({ ...place, rule: 'log.record-shape', field: `${field}.effects` })
+  }
+}
+
+function checkCallId(call: Members, field: string, callIds: SeenIds, place: LogPlace, report: ReportFinding): void {
+  const actual = call['call_id']
+  if (typeof actual !== 'string') report({ ...place, rule: 'log.record-shape', field, actual })
+  else if (!callIds.add(actual)) report({ ...place, rule: 'log.call-id', field, actual })
 }
 
 function checkColumns(row: FsckLogRow, record: Members, report: ReportFinding): void {

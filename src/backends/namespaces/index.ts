@@ -97,7 +97,8 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
   const backend: WorkspaceBackend = {
     name: 'namespaces',
     async capabilities() {
-      const tried = await (capabilities ??= probeCapabilities({ backend, ...probe }))
+      capabilities ??= probeCapabilities({ backend, ...probe })
+      const tried = await capabilities
       // slirp4netns comes after the supervisor, and may go and come again.
       if (!tried.available || networkNames.every((name) => tried.capabilities[name].enforced)) return tried
       return { ...tried, capabilities: { ...tried.capabilities, ...(await probe.network()) } }

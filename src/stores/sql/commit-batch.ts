@@ -38,6 +38,8 @@ export type Job = Readonly<{
   work: (unit: WriteUnit) => Promise<unknown>
   /** Absent when nobody waits. */
   settle: ((error: unknown, value: unknown) => void) | undefined
+  /** Called once, before the first try. */
+  onTaken: (() => void) | undefined
   /** Set on the second try of a transaction that nobody waits for. */
   isRepeat?: true
 }>

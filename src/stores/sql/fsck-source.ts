@@ -1,9 +1,11 @@
+import type { Sql } from 'kysely'
 import type { FsckSource } from '../../audit/fsck/source.ts'
 import type { CheckpointStore } from '../../audit/ports.ts'
 import { tenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { formatSessionId, formatTaskId, formatThoughtId, taskPriorities } from '../../domains/tasks/rules.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { endRowIdSql, firstRowId, firstRowIdSql, rowsFrom } from './row-ids.ts'
 import { type Statement, statement } from './statements.ts'
 import { sessionOf } from './units.ts'
 
@@ -25,15 +27,37 @@ const tenants = statement<Record<never, never>>('fsck-source.tenants')((db) =>
 const head = statement<{ tenant: string }>('fsck-source.head')((db, arg) =>
   db.selectFrom('log_heads').selectAll().where('tenant', '=', arg('tenant')),
 )
-const entries = statement<Page>('fsck-source.entries')((db, arg) =>
+const entries = statement<Page>('fsck-source.entries')((db, arg, { dialect, sql }) => {
+  const page = db.selectFrom('log_entries').selectAll().limit(arg('limit'))
+  if (dialect === 'postgres') {
+    return page.where('tenant', '=', arg('tenant')).where('seq', '>', arg('after')).orderBy('seq')
+  }
+  return page.where(rowsAfter(sql, arg)).orderBy('row_id')
+})
+/** SQLite's rows that are nowhere where those of their tenant belong, in the order of what they claim to be. */
+const strayEntries = statement<{ tenant: string }>('fsck-source.strayEntries')((db, arg, { sql }) =>
   db
     .selectFrom('log_entries')
     .selectAll()
     .where('tenant', '=', arg('tenant'))
-    .where('seq', '>', arg('after'))
-    .orderBy('seq')
-    .limit(arg('limit')),
+    .where(isElsewhere(sql, arg('tenant')))
+    .orderBy('seq'),
 )
+const strayThoughts = statement<{ tenant: string }>('fsck-source.strayThoughts')((db, arg, { sql }) =>
+  db
+    .selectFrom('thoughts')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where(isElsewhere(sql, arg('tenant')))
+    .orderBy('number'),
+)
+type PageArg = <Name extends keyof Page>(name: Name) => Page[Name]
+const rowsAfter = (sql: Sql, arg: PageArg) =>
+  rowsFrom(sql, arg('tenant'), sql<number>`${arg('after')} + 1` as unknown as number)
+const isElsewhere = (sql: Sql, tenant: string) => {
+  const first = firstRowIdSql(sql, tenant)
+  return sql<boolean>`(${first} is null or row_id < ${first} or row_id >= ${endRowIdSql(sql, tenant)})`
+}
 const tasks = statement<Page>('fsck-source.tasks')((db, arg) =>
   db
     .selectFrom('tasks')
@@ -51,15 +75,13 @@ const dependencies = statement<{ tenant: string }>('fsck-source.dependencies')((
     .orderBy('task_number')
     .orderBy('depends_on_number'),
 )
-const thoughts = statement<Page>('fsck-source.thoughts')((db, arg) =>
-  db
-    .selectFrom('thoughts')
-    .selectAll()
-    .where('tenant', '=', arg('tenant'))
-    .where('number', '>', arg('after'))
-    .orderBy('number')
-    .limit(arg('limit')),
-)
+const thoughts = statement<Page>('fsck-source.thoughts')((db, arg, { dialect, sql }) => {
+  const page = db.selectFrom('thoughts').selectAll().limit(arg('limit'))
+  if (dialect === 'postgres') {
+    return page.where('tenant', '=', arg('tenant')).where('number', '>', arg('after')).orderBy('number')
+  }
+  return page.where(rowsAfter(sql, arg)).orderBy('row_id')
+})
 const sessions = statement<Page>('fsck-source.sessions')((db, arg) =>
   db
     .selectFrom('audit_sessions')
@@ -89,6 +111,24 @@ export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore,
     }
   }
 
+  /**
+   * Where a row is decides its place in SQLite; what it claims to be is for the checker to judge. The program cannot find
+   * a stray row, so it must not pass for the one that it claims to be.
+   */
+  async function* rowsById<Row extends { row_id: number }>(
+    tenant: string,
+    source: Statement<Page, Row>,
+    strays: Statement<{ tenant: string }, Row>,
+    keyOf: (row: Row) => number,
+  ): AsyncGenerator<{ row: Row; isStray: boolean }> {
+    const isSqlite = session.dialect === 'sqlite'
+    const firstId = isSqlite ? firstRowId((await session.get(head, { tenant }))?.tenant_number ?? 0) : 0
+    const placeOf = isSqlite ? (row: Row) => row.row_id - firstId : keyOf
+    for await (const row of pages(source, tenant, placeOf)) yield { row, isStray: false }
+    if (!isSqlite) return
+    for (const row of await session.all(strays, { tenant })) yield { row, isStray: true }
+  }
+
   return {
     async *tenants() {
       const stored = (await session.all(tenants, {})).map((row) => row.tenant)
@@ -102,9 +142,9 @@ export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore,
     },
     checkpoint: (tenant) => checkpoints.read(tenantId(tenant)),
     async *logRows(tenant) {
-      for await (const row of pages(entries, tenant, (entry) => entry.seq)) {
+      for await (const { row, isStray } of rowsById(tenant, entries, strayEntries, (entry) => entry.seq)) {
         yield {
-          seq: row.seq,
+          seq: isStray ? -1 - row.seq : row.seq,
           record: row.record,
           nodes: row.nodes,
           subject: row.task_number === null ? null : `task:${row.task_number}`,
@@ -153,9 +193,9 @@ export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore,
       }
     },
     async *thoughts(tenant) {
-      for await (const row of pages(thoughts, tenant, (thought) => thought.number)) {
+      for await (const { row, isStray } of rowsById(tenant, thoughts, strayThoughts, (thought) => thought.number)) {
         yield {
-          thought_id: formatThoughtId(row.number),
+          thought_id: formatThoughtId(isStray ? -row.number : row.number),
           task_id: formatTaskId(row.task_number),
           type: row.type,
           content: row.content,

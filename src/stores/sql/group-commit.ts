@@ -17,7 +17,7 @@ import { commitBatch, type Job, type Outcome, type WriteConnection } from './com
  */
 export type GroupCommit = Readonly<{
   write<T>(tenant: string, work: (unit: WriteUnit) => Promise<T>): Promise<T>
-  writeSoon(tenant: string, work: (unit: WriteUnit) => Promise<void>): void | Promise<void>
+  writeSoon(tenant: string, work: (unit: WriteUnit) => Promise<void>, onTaken?: () => void): void | Promise<void>
   /** Resolves when everything handed in so far is settled, however much is handed in meanwhile. */
   flush(): Promise<void>
   /** Refuses what comes from now on and resolves when the rest is settled. */
@@ -125,7 +125,8 @@ export function createGroupCommit(deps: {
     for (const { job, error } of outcomes) {
       if (error === undefined || job.settle !== undefined) continue
       const { tenant, work, settle, isRepeat } = job
-      if (isRepeat === undefined && isStoreFailure(error)) repeats.push({ tenant, work, settle, isRepeat: true })
+      if (isRepeat === undefined && isStoreFailure(error))
+        repeats.push({ tenant, work, settle, onTaken: undefined, isRepeat: true })
       else deps.logger.error('a record that nobody waits for was not written', { tenant, cause: String(error) })
     }
     if (repeats.length > 0) queue = [...repeats, ...queue]
@@ -147,7 +148,9 @@ export function createGroupCommit(deps: {
     let count = 0
     let soonCount = 0
     while (count < queue.length && count < limits.commitBatchMax && soonCount < limits.readRecordsBatchMax) {
-      if (queue[count]!.settle === undefined) soonCount++
+      const { settle, onTaken } = queue[count]!
+      if (settle === undefined) soonCount++
+      onTaken?.()
       count++
     }
     urgentCount -= count - soonCount
@@ -181,13 +184,14 @@ export function createGroupCommit(deps: {
         enqueue({
           tenant,
           work,
+          onTaken: undefined,
           settle: (error, value) => (error === undefined ? resolve(value as T) : reject(error)),
         })
       })
     },
-    writeSoon(tenant, work) {
+    writeSoon(tenant, work, onTaken) {
       if (closing) return Promise.reject(storeClosed())
-      enqueue({ tenant, work, settle: undefined })
+      enqueue({ tenant, work, settle: undefined, onTaken })
       if (queue.length < limits.readRecordsPendingMax) return undefined
       return new Promise((resolve) => roomWaiters.push(resolve))
     },

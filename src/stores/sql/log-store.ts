@@ -1,10 +1,15 @@
+import type { Kysely } from 'kysely'
 import type { LogEntry, LogStore } from '../../audit/ports.ts'
 import { appendLeaf, leafHash } from '../../audit/tree.ts'
 import { tenantId } from '../../contract/principal.ts'
-import { statement, statementFamily } from './statements.ts'
+import { firstRowIdSql, numberByPlace, rowIdOf, rowsFrom } from './row-ids.ts'
+import type { Schema } from './schema.ts'
+import { type Kit, statement, statementFamily } from './statements.ts'
+import { listTrailInSqlite } from './trail-index.ts'
 import { headOf, sessionOf } from './units.ts'
 
 const insertEntry = statement<{
+  row_id: number
   tenant: string
   seq: number
   at: number
@@ -12,8 +17,9 @@ const insertEntry = statement<{
   nodes: Uint8Array
   task_number: number | null
   record_hash: string | null
-}>('log-store.insertEntry')((db, arg) =>
+}>('log-store.insertEntry')((db, arg, { dialect }) =>
   db.insertInto('log_entries').values({
+    ...(dialect === 'sqlite' ? { row_id: arg('row_id') } : {}),
     tenant: arg('tenant'),
     seq: arg('seq'),
     at: arg('at'),
@@ -26,46 +32,52 @@ const insertEntry = statement<{
 const findHead = statement<{ tenant: string }>('log-store.findHead')((db, arg) =>
   db.selectFrom('log_heads').select(['size', 'peaks']).where('tenant', '=', arg('tenant')),
 )
-const listEntries = statement<{ tenant: string; from_seq: number; limit: number }>('log-store.listEntries')((db, arg) =>
-  db
-    .selectFrom('log_entries')
-    .select(['seq', 'record', 'nodes', 'task_number', 'record_hash'])
-    .where('tenant', '=', arg('tenant'))
-    .where('seq', '>=', arg('from_seq'))
-    .orderBy('seq')
-    .limit(arg('limit')),
+
+type PageArgs = { tenant: string; from_seq: number; limit: number }
+type Arg = <Name extends keyof PageArgs>(name: Name) => PageArgs[Name]
+
+const seqOf = ({ dialect, sql }: Kit, tenant: string) =>
+  (dialect === 'sqlite' ? numberByPlace(sql, tenant) : sql<number>`seq`).as('seq')
+
+/** The entries of a tenant from a position on, in order. */
+function pageOf(db: Kysely<Schema>, arg: Arg, { dialect, sql }: Kit) {
+  const page = db.selectFrom('log_entries').limit(arg('limit'))
+  if (dialect === 'postgres') {
+    return page.where('tenant', '=', arg('tenant')).where('seq', '>=', arg('from_seq')).orderBy('seq')
+  }
+  return page.where(rowsFrom(sql, arg('tenant'), arg('from_seq'))).orderBy('row_id')
+}
+
+const listEntries = statement<PageArgs>('log-store.listEntries')((db, arg, kit) =>
+  pageOf(db, arg, kit).select([seqOf(kit, arg('tenant')), 'record', 'nodes', 'task_number', 'record_hash']),
 )
-const listRawEntries = statement<{ tenant: string; from_seq: number; limit: number }>('log-store.listRawEntries')(
-  (db, arg, { dialect, sql }) =>
-    db
-      .selectFrom('log_entries')
-      .select([
-        'seq',
-        (dialect === 'sqlite' ? sql<Uint8Array>`cast(record as blob)` : sql<Uint8Array>`convert_to(record, 'UTF8')`).as(
-          'record',
-        ),
-        'nodes',
-        'task_number as taskNumber',
-        'record_hash as recordHash',
-      ])
-      .where('tenant', '=', arg('tenant'))
-      .where('seq', '>=', arg('from_seq'))
-      .orderBy('seq')
-      .limit(arg('limit')),
-)
+const listRawEntries = statement<PageArgs>('log-store.listRawEntries')((db, arg, kit) => {
+  const { dialect, sql } = kit
+  const bytes =
+    dialect === 'sqlite' ? sql<Uint8Array>`cast(record as blob)` : sql<Uint8Array>`convert_to(record, 'UTF8')`
+  return pageOf(db, arg, kit).select([
+    seqOf(kit, arg('tenant')),
+    bytes.as('record'),
+    'nodes',
+    'task_number as taskNumber',
+    'record_hash as recordHash',
+  ])
+})
 /** A proof needs at most two nodes per level, so the number of shapes is bounded by the height of the tree. */
 const nodesFamily = statementFamily<Record<string, string | number>, { seq: number; nodes: Uint8Array }>(
   'log-store.nodesFamily',
-  (shape) => (db, arg) =>
-    db
+  (shape) => (db, arg, kit) => {
+    const { dialect, sql } = kit
+    const tenant = arg('tenant') as string
+    const seqs = Array.from({ length: Number(shape) }, (_, index) => arg(`seq${index}`) as number)
+    const rows = db
       .selectFrom('log_entries')
-      .select(['seq', 'nodes'])
-      .where('tenant', '=', arg('tenant') as string)
-      .where(
-        'seq',
-        'in',
-        Array.from({ length: Number(shape) }, (_, index) => arg(`seq${index}`) as number),
-      ),
+      .select([seqOf(kit, tenant), 'nodes'])
+      .where('tenant', '=', tenant)
+    if (dialect === 'postgres') return rows.where('seq', 'in', seqs)
+    const ids = seqs.map((seq) => sql<number>`${firstRowIdSql(sql, tenant)} + ${seq}`)
+    return rows.where('row_id', 'in', ids)
+  },
   ['1', '2', '4', '8', '16', '32', '64'],
 )
 const listTrail = statement<{ tenant: string; number: number; from_seq: number; to_seq: number }>(
@@ -94,6 +106,7 @@ export const sqlLogStore: LogStore = {
     const seq = head.state.size
     const appended = appendLeaf(head.state, leafHash(entry.record))
     await sessionOf(unit).run(insertEntry, {
+      row_id: rowIdOf(head.firstId, seq),
       tenant,
       seq,
       at: entry.atMs,
@@ -144,7 +157,8 @@ export const sqlLogStore: LogStore = {
     return new Map(rows.map((row) => [row.seq, row.nodes]))
   },
   async trailRecords(unit, tenant, taskNumber, range) {
-    const rows = await sessionOf(unit).all(listTrail, {
+    const session = sessionOf(unit)
+    const rows = await session.all(session.dialect === 'sqlite' ? listTrailInSqlite : listTrail, {
       tenant,
       number: taskNumber,
       from_seq: range.fromSeq,

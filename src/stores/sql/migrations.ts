@@ -10,6 +10,9 @@ export type Migration = Readonly<{
   statements: readonly (string | Readonly<{ only: Dialect; sql: string }>)[]
 }>
 
+const sqliteOnly = (statements: readonly string[]): Migration['statements'] =>
+  statements.map((sql) => ({ only: 'sqlite', sql }))
+
 export const migrations: readonly Migration[] = [
   {
     name: 'log',
@@ -154,6 +157,44 @@ export const migrations: readonly Migration[] = [
       `CREATE TABLE log_identity (
         only_row $integer PRIMARY KEY CHECK (only_row = 0), log_id TEXT NOT NULL, verifier_key TEXT NOT NULL)`,
     ],
+  },
+  {
+    // SQLite writes whole pages, one for every index that a commit touches: `row-ids.ts` and `trail-index.ts` have the rules.
+    name: 'fewer pages',
+    statements: sqliteOnly([
+      'ALTER TABLE log_heads ADD COLUMN tenant_number INTEGER NOT NULL DEFAULT 0',
+      'ALTER TABLE log_heads ADD COLUMN trail_to INTEGER NOT NULL DEFAULT 0',
+      `UPDATE log_heads SET trail_to = size,
+        tenant_number = (SELECT count(*) FROM log_heads AS other WHERE other.tenant <= log_heads.tenant)`,
+      'CREATE UNIQUE INDEX log_heads_by_number ON log_heads (tenant_number)',
+      `CREATE TABLE trail_entries (tenant TEXT NOT NULL, task_number INTEGER NOT NULL, seq INTEGER NOT NULL,
+        PRIMARY KEY (tenant, task_number, seq)) WITHOUT ROWID`,
+      `INSERT INTO trail_entries (tenant, task_number, seq)
+        SELECT tenant, task_number, seq FROM log_entries WHERE task_number IS NOT NULL`,
+      'DROP INDEX log_entries_by_task',
+      'ALTER TABLE log_entries RENAME TO old_log_entries',
+      `CREATE TABLE log_entries (
+        row_id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL,
+        record TEXT NOT NULL, nodes BLOB NOT NULL, task_number INTEGER, record_hash TEXT)`,
+      `INSERT INTO log_entries (row_id, tenant, seq, at, record, nodes, task_number, record_hash)
+        SELECT tenant_number * 17179869184 + seq, old.tenant, seq, at, record, nodes, task_number, record_hash
+        FROM old_log_entries AS old LEFT JOIN log_heads ON log_heads.tenant = old.tenant ORDER BY tenant_number, seq`,
+      'DROP TABLE old_log_entries',
+      'DROP INDEX thoughts_by_task',
+      'ALTER TABLE thoughts RENAME TO old_thoughts',
+      `CREATE TABLE thoughts (
+        row_id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, number INTEGER NOT NULL, task_number INTEGER NOT NULL,
+        chain_position INTEGER NOT NULL, log_seq INTEGER NOT NULL, type TEXT NOT NULL, content TEXT NOT NULL,
+        branch TEXT, commit_sha TEXT, tests_run TEXT, blockers TEXT, metadata TEXT, hash TEXT NOT NULL,
+        previous_hash TEXT, recorded_at INTEGER NOT NULL, recorded_by TEXT NOT NULL)`,
+      `INSERT INTO thoughts (row_id, tenant, number, task_number, chain_position, log_seq, type, content, branch,
+          commit_sha, tests_run, blockers, metadata, hash, previous_hash, recorded_at, recorded_by)
+        SELECT tenant_number * 17179869184 + number, old.tenant, number, task_number, chain_position, log_seq, type,
+          content, branch, commit_sha, tests_run, blockers, metadata, hash, previous_hash, recorded_at, recorded_by
+        FROM old_thoughts AS old LEFT JOIN log_heads ON log_heads.tenant = old.tenant ORDER BY tenant_number, number`,
+      'DROP TABLE old_thoughts',
+      'CREATE UNIQUE INDEX thoughts_by_task ON thoughts (tenant, task_number, chain_position)',
+    ]),
   },
   {
     name: 'workspaces',

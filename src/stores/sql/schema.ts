@@ -4,6 +4,7 @@ import type { Generated } from 'kysely'
 export type Schema = {
   log_heads: LogHeadTable
   log_entries: LogEntryTable
+  trail_entries: TrailEntryTable
   api_keys: ApiKeyTable
   projects: ProjectTable
   tasks: TaskTable
@@ -28,9 +29,15 @@ export type LogHeadTable = {
   task_count: number
   thought_count: number
   session_count: number
+  /** Only in SQLite: the tenant's part of the ids of its log entries. */
+  tenant_number: Generated<number>
+  /** Only in SQLite: entries before this position are in `trail_entries`. */
+  trail_to: Generated<number>
 }
 
 export type LogEntryTable = {
+  /** Only in SQLite; see `row-ids.ts`. */
+  row_id: Generated<number>
   tenant: string
   seq: number
   at: number
@@ -40,6 +47,9 @@ export type LogEntryTable = {
   task_number: number | null
   record_hash: string | null
 }
+
+/** Only in SQLite; see `trail-index.ts`. */
+export type TrailEntryTable = { tenant: string; task_number: number; seq: number }
 
 export type ApiKeyTable = {
   tenant: string
@@ -94,6 +104,8 @@ export type TaskLabelTable = { tenant: string; task_number: number; label: strin
 export type TaskDependencyTable = { tenant: string; task_number: number; depends_on_number: number }
 
 export type ThoughtTable = {
+  /** Only in SQLite; see `row-ids.ts`. */
+  row_id: Generated<number>
   tenant: string
   number: number
   task_number: number

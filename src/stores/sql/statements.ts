@@ -50,10 +50,12 @@ class Argument {
   }
 }
 
+export type Kit = Readonly<{ dialect: Dialect; sql: Sql }>
+
 export type Builder<Args, Row> = (
   db: Kysely<Schema>,
   arg: <Name extends keyof Args & string>(name: Name) => Args[Name],
-  kit: Readonly<{ dialect: Dialect; sql: Sql }>,
+  kit: Kit,
 ) => Pick<Compilable<Row>, 'compile'>
 
 let kysely: typeof import('kysely') | undefined

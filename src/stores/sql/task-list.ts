@@ -1,10 +1,11 @@
-import type { ExpressionBuilder, Sql } from 'kysely'
+import type { ExpressionBuilder } from 'kysely'
 import type { TaskFilter, TaskPage, TaskStore, TaskSummary } from '../../domains/tasks/ports.ts'
 import { type TaskPriority, type TaskStatus, taskPriorities } from '../../domains/tasks/rules.ts'
 import type { Schema } from './schema.ts'
-import { type Builder, type Dialect, statement, statementFamily, type Value } from './statements.ts'
+import { type Builder, type Dialect, type Kit, statement, statementFamily, type Value } from './statements.ts'
 import { prepareSearch } from './task-index.ts'
-import { sessionOf } from './units.ts'
+import { storeProjectCounts } from './tenant-head.ts'
+import { sessionOf, writeHeadOf } from './units.ts'
 
 /**
  * The filtered list and its count. Which filters are present, and how many values a list filter has, is the shape of the
@@ -40,7 +41,6 @@ const usualFilters: readonly TaskFilter[] = [
 const usualShapes = usualFilters.map(present)
 
 type Arg = (name: string) => Value
-type Kit = Readonly<{ dialect: Dialect; sql: Sql }>
 
 function conditions(shape: string, expression: ExpressionBuilder<Schema, 'tasks'>, arg: Arg, kit: Kit) {
   const [project, status, priority, assignee, label, after, before, words] = shape.split(':')
@@ -198,8 +198,11 @@ export const countTasks: TaskStore['countTasks'] = async (unit, tenant, filter) 
   const session = sessionOf(unit)
   if (filter.words !== undefined && session.dialect === 'sqlite') await prepareSearch(unit)
   const given = Object.keys(filter)
-  if (given.length === 0) return (await session.get(tenantCount, { tenant }))?.count ?? 0
+  if (given.length === 0)
+    return writeHeadOf(unit)?.state.taskCount ?? (await session.get(tenantCount, { tenant }))?.count ?? 0
   if (given.length === 1 && filter.project !== undefined) {
+    const head = writeHeadOf(unit)
+    if (head !== undefined) await storeProjectCounts(session, head)
     return (await session.get(projectCount, { tenant, slug: filter.project }))?.count ?? 0
   }
   const args = filterArgs(tenant, filter, session.dialect)

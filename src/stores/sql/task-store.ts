@@ -1,29 +1,26 @@
-import type { Kysely, Selectable } from 'kysely'
+import type { Selectable } from 'kysely'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { Project, Task, TaskStore } from '../../domains/tasks/ports.ts'
 import { finishedStatuses, type TaskStatus, taskPriorities } from '../../domains/tasks/rules.ts'
-import type { ProjectTable, Schema, TaskTable } from './schema.ts'
+import type { ProjectTable, TaskTable } from './schema.ts'
 import { type Session, statement } from './statements.ts'
 import { noteChangedTask, noteInsertedTask } from './task-index.ts'
 import { countTasks, listTasks } from './task-list.ts'
-import { headOf, sessionOf, writerOf } from './units.ts'
+import { storeProjectCounts } from './tenant-head.ts'
+import { headOf, sessionOf, writeHeadOf, writerOf } from './units.ts'
 
 type TaskKey = { tenant: string; number: number }
 
 type ProjectKey = { tenant: string; slug: string }
 
-const countOneMore = (db: Kysely<Schema>, arg: (name: keyof ProjectKey) => string) =>
+/** With PostgreSQL one round trip; with SQLite the count is kept until the end of the batch. */
+const takeSequence = statement<ProjectKey>('task-store.takeSequence')((db, arg) =>
   db
     .updateTable('projects')
     .set((expression) => ({ task_count: expression('task_count', '+', 1) }))
     .where('tenant', '=', arg('tenant'))
     .where('slug', '=', arg('slug'))
-/** With PostgreSQL the answer saves a round trip; with SQLite a second statement is quicker. */
-const takeSequence = statement<ProjectKey>('task-store.takeSequence')((db, arg) =>
-  countOneMore(db, arg).returning('task_count'),
-)
-const countTask = statement<ProjectKey>('task-store.countTask')((db, arg) => countOneMore(db, arg))
-const findSequence = statement<ProjectKey>('task-store.findSequence')((db, arg) =>
-  db.selectFrom('projects').select('task_count').where('tenant', '=', arg('tenant')).where('slug', '=', arg('slug')),
+    .returning('task_count'),
 )
 
 type TaskRow = Omit<Selectable<TaskTable>, 'row_id'>
@@ -243,10 +240,12 @@ export const sqlTaskStore: TaskStore = {
   },
   async takeProjectSequence(unit, tenant, slug) {
     const session = writerOf(unit, tenant)
-    const key = { tenant, slug }
-    if (session.dialect === 'postgres') return (await session.get(takeSequence, key))?.task_count
-    if ((await session.run(countTask, key)) === 0) return undefined
-    return (await session.get(findSequence, key))?.task_count
+    if (session.dialect === 'postgres') return (await session.get(takeSequence, { tenant, slug }))?.task_count
+    const { state } = headOf(unit, tenant)
+    const count = state.projectCounts?.get(slug) ?? (await session.get(findProject, { tenant, slug }))?.task_count
+    if (count === undefined) return undefined
+    state.projectCounts = new Map(state.projectCounts).set(slug, count + 1)
+    return count + 1
   },
   async insertTask(unit, tenant, task) {
     const session = writerOf(unit, tenant)
@@ -313,15 +312,22 @@ export const sqlTaskStore: TaskStore = {
     })
   },
   async findProject(unit, tenant, slug) {
+    await storeOwnCounts(unit)
     const row = await sessionOf(unit).get(findProject, { tenant, slug })
     return row === undefined ? undefined : toProject(row)
   },
   async listProjects(unit, tenant, page) {
+    await storeOwnCounts(unit)
     return (await sessionOf(unit).all(listProjects, { tenant, ...page })).map(toProject)
   },
   async countProjects(unit, tenant) {
     return (await sessionOf(unit).get(countProjects, { tenant }))?.count ?? 0
   },
+}
+
+async function storeOwnCounts(unit: ReadUnit | WriteUnit): Promise<void> {
+  const head = writeHeadOf(unit)
+  if (head !== undefined) await storeProjectCounts(sessionOf(unit), head)
 }
 
 async function changeLabels(

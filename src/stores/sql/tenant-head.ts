@@ -1,4 +1,6 @@
+import { firstRowId } from './row-ids.ts'
 import { type Session, statement } from './statements.ts'
+import { enterTrail } from './trail-index.ts'
 
 /**
  * The head row of one tenant, held in memory while a batch of transactions runs: its log size, the peaks of the tree, and
@@ -11,6 +13,10 @@ export type HeadState = {
   taskCount: number
   thoughtCount: number
   sessionCount: number
+  /** Only in SQLite; see `trail-index.ts`. */
+  trailTo: number
+  /** Projects whose number of tasks is ahead of what their row says. Never changed in place. */
+  projectCounts: ReadonlyMap<string, number> | undefined
   /** The newest piece of work that waits for the end of the batch. */
   deferred: Deferred | undefined
 }
@@ -19,20 +25,30 @@ export type HeadState = {
 type Deferred = Readonly<{ work: DeferredWork; earlier: Deferred | undefined }>
 export type DeferredWork = (session: Session) => Promise<void>
 
-export type TenantHead = { readonly tenant: string; state: HeadState; changed: boolean }
+export type TenantHead = {
+  readonly tenant: string
+  /** Only in SQLite: the id of the first log entry. */
+  readonly firstId: number
+  state: HeadState
+  changed: boolean
+}
 
-const insertHead = statement<{ tenant: string; peaks: Uint8Array }>('tenant-head.insertHead')((db, arg) =>
-  db
-    .insertInto('log_heads')
-    .values({
-      tenant: arg('tenant'),
-      peaks: arg('peaks'),
-      size: 0,
-      task_count: 0,
-      thought_count: 0,
-      session_count: 0,
-    })
-    .onConflict((conflict) => conflict.column('tenant').doNothing()),
+const insertHead = statement<{ tenant: string; peaks: Uint8Array }>('tenant-head.insertHead')(
+  (db, arg, { dialect, sql }) =>
+    db
+      .insertInto('log_heads')
+      .values({
+        tenant: arg('tenant'),
+        peaks: arg('peaks'),
+        size: 0,
+        task_count: 0,
+        thought_count: 0,
+        session_count: 0,
+        ...(dialect === 'sqlite'
+          ? { tenant_number: sql<number>`(select coalesce(max(tenant_number), 0) + 1 from log_heads)` }
+          : {}),
+      })
+      .onConflict((conflict) => conflict.column('tenant').doNothing()),
 )
 
 const lockHead = statement<{ tenant: string }>('tenant-head.lockHead')((db, arg, { dialect }) => {
@@ -47,7 +63,8 @@ const updateHead = statement<{
   task_count: number
   thought_count: number
   session_count: number
-}>('tenant-head.updateHead')((db, arg) =>
+  trail_to: number
+}>('tenant-head.updateHead')((db, arg, { dialect }) =>
   db
     .updateTable('log_heads')
     .set({
@@ -56,8 +73,19 @@ const updateHead = statement<{
       task_count: arg('task_count'),
       thought_count: arg('thought_count'),
       session_count: arg('session_count'),
+      ...(dialect === 'sqlite' ? { trail_to: arg('trail_to') } : {}),
     })
     .where('tenant', '=', arg('tenant')),
+)
+
+const storeProjectCount = statement<{ tenant: string; slug: string; task_count: number }>(
+  'tenant-head.storeProjectCount',
+)((db, arg) =>
+  db
+    .updateTable('projects')
+    .set({ task_count: arg('task_count') })
+    .where('tenant', '=', arg('tenant'))
+    .where('slug', '=', arg('slug')),
 )
 
 /** Reads and locks the head; the first write of a tenant creates it. */
@@ -70,6 +98,7 @@ export async function lockTenantHead(session: Session, tenant: string): Promise<
   if (row === undefined) throw new Error('the head row of a tenant vanished under its lock')
   return {
     tenant,
+    firstId: session.dialect === 'sqlite' ? firstRowId(row.tenant_number) : 0,
     changed: false,
     state: {
       size: row.size,
@@ -77,6 +106,8 @@ export async function lockTenantHead(session: Session, tenant: string): Promise<
       taskCount: row.task_count,
       thoughtCount: row.thought_count,
       sessionCount: row.session_count,
+      trailTo: row.trail_to,
+      projectCounts: undefined,
       deferred: undefined,
     },
   }
@@ -89,6 +120,8 @@ export const copyOfState = (state: HeadState): HeadState => ({
   taskCount: state.taskCount,
   thoughtCount: state.thoughtCount,
   sessionCount: state.sessionCount,
+  trailTo: state.trailTo,
+  projectCounts: state.projectCounts,
   deferred: state.deferred,
 })
 
@@ -112,10 +145,22 @@ export async function runDeferred(session: Session, head: TenantHead): Promise<v
   for (const work of inOrder.reverse()) await work(session)
 }
 
+/** Brings the rows of projects up to date; to be called before they are read in a transaction that may have counted. */
+export async function storeProjectCounts(session: Session, head: TenantHead): Promise<void> {
+  const { projectCounts } = head.state
+  if (projectCounts === undefined) return
+  for (const [slug, task_count] of projectCounts) {
+    await session.run(storeProjectCount, { tenant: head.tenant, slug, task_count })
+  }
+  head.state.projectCounts = undefined
+}
+
 export async function storeTenantHead(session: Session, head: TenantHead): Promise<void> {
   if (head.state.deferred !== undefined) await runDeferred(session, head)
+  await storeProjectCounts(session, head)
   if (!head.changed) return
-  const { size, peaks, taskCount, thoughtCount, sessionCount } = head.state
+  if (session.dialect === 'sqlite') await enterTrail(session, head)
+  const { size, peaks, taskCount, thoughtCount, sessionCount, trailTo } = head.state
   await session.run(updateHead, {
     tenant: head.tenant,
     size,
@@ -123,5 +168,6 @@ export async function storeTenantHead(session: Session, head: TenantHead): Promi
     task_count: taskCount,
     thought_count: thoughtCount,
     session_count: sessionCount,
+    trail_to: trailTo,
   })
 }

@@ -1,7 +1,8 @@
 import type { ExpressionBuilder, Selectable } from 'kysely'
 import type { AuditSession, Thought, ThoughtFilter, ThoughtType, TrailStore } from '../../domains/trail/ports.ts'
+import { rowIdOf, rowsFrom } from './row-ids.ts'
 import type { AuditSessionTable, Schema, ThoughtTable } from './schema.ts'
-import { type Builder, statement, statementFamily, type Value } from './statements.ts'
+import { type Builder, type Kit, statement, statementFamily, type Value } from './statements.ts'
 import { headOf, sessionOf, writerOf } from './units.ts'
 
 type ThoughtRow = Selectable<ThoughtTable>
@@ -17,8 +18,9 @@ const lastThought = statement<{ tenant: string; task_number: number }>('trail-st
     .orderBy('chain_position', 'desc')
     .limit(1),
 )
-const insertThought = statement<ThoughtRow>('trail-store.insertThought')((db, arg) =>
+const insertThought = statement<ThoughtRow>('trail-store.insertThought')((db, arg, { dialect }) =>
   db.insertInto('thoughts').values({
+    ...(dialect === 'sqlite' ? { row_id: arg('row_id') } : {}),
     tenant: arg('tenant'),
     number: arg('number'),
     task_number: arg('task_number'),
@@ -62,9 +64,15 @@ const usualShapes = [
   { taskNumbers: [1], type: 'decision' },
 ].flatMap((filter) => [shapeOf(filter as ThoughtFilter), shapeOf({ ...filter, afterNumber: 0 } as ThoughtFilter)])
 
-function conditions(shape: string, expression: ExpressionBuilder<Schema, 'thoughts'>, arg: (name: string) => Value) {
+type Arg = (name: string) => Value
+
+function conditions(shape: string, expression: ExpressionBuilder<Schema, 'thoughts'>, arg: Arg, byPlace?: Kit) {
   const [numbers, fromSeq, toSeq, type, afterNumber] = shape.split(':')
-  const and = [expression('tenant', '=', arg('tenant') as string)]
+  const tenant = arg('tenant') as string
+  const and = [expression('tenant', '=', tenant)]
+  if (byPlace !== undefined) {
+    and[0] = rowsFrom(byPlace.sql, tenant, (afterNumber ? arg('after_number') : 0) as number) as never
+  }
   if (numbers) and.push(expression('task_number', 'in', numberArgs(numbers, arg)))
   if (fromSeq) and.push(expression('log_seq', '>=', arg('from_seq') as number))
   if (toSeq) and.push(expression('log_seq', '<', arg('to_seq') as number))
@@ -73,17 +81,25 @@ function conditions(shape: string, expression: ExpressionBuilder<Schema, 'though
   return expression.and(and)
 }
 
+/** By number; in SQLite by what has the same order and needs no sorting: the place, or the chain of the only task. */
+function orderOf(shape: string, { dialect }: Kit): 'row_id' | 'chain_position' | 'number' {
+  if (dialect === 'postgres') return 'number'
+  return shape.startsWith(':') ? 'row_id' : shape.startsWith('n1:') ? 'chain_position' : 'number'
+}
+
 const listFamily = statementFamily<Args, ThoughtRow>(
   'trail-store.listFamily',
   (shape): Builder<Args, ThoughtRow> =>
-    (db, arg) =>
-      db
+    (db, arg, kit) => {
+      const order = orderOf(shape, kit)
+      return db
         .selectFrom('thoughts')
         .selectAll()
-        .where((expression) => conditions(shape, expression, arg))
-        .orderBy('number')
+        .where((expression) => conditions(shape, expression, arg, order === 'row_id' ? kit : undefined))
+        .orderBy(order)
         .limit(arg('limit') as number)
-        .offset(arg('offset') as number),
+        .offset(arg('offset') as number)
+    },
   usualShapes,
 )
 
@@ -177,7 +193,9 @@ export const sqlTrailStore: TrailStore = {
     return row === undefined ? undefined : { hash: row.hash, chainPosition: row.chain_position }
   },
   async insertThought(unit, tenant, thought) {
-    await writerOf(unit, tenant).run(insertThought, {
+    const { firstId } = headOf(unit, tenant)
+    await sessionOf(unit).run(insertThought, {
+      row_id: rowIdOf(firstId, thought.number),
       tenant,
       number: thought.number,
       task_number: thought.taskNumber,

@@ -168,7 +168,7 @@ describe('addresses', () => {
 
 describe('a name whose address changes between two looks', () => {
   it('is looked up once, and the connection goes to the address that was judged', async () => {
-    const answers = [['192.0.2.1', '10.0.0.1'], ['127.0.0.1']]
+    const answers = [['192.0.0.1', '10.0.0.1'], ['127.0.0.1']]
     const rebinding = await createEgressRange({
       resolve: async () => answers.shift() ?? [],
       limits: { connectMs: 500 },

@@ -12,6 +12,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { CatalogTool } from './catalog.ts'
 import type { ToolContext } from './define-tool.ts'
 import { InvokedCall } from './invoked-call.ts'
+import { createReadRecords } from './read-records.ts'
 import type { Services } from './services.ts'
 import { digestOfRefused, type Invocation, type Stages } from './stages.ts'
 import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-host.ts'
@@ -19,10 +20,10 @@ import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-ho
 /**
  * The one pipeline: whatever is common to all tools happens here and nowhere else.
  *
- * 1. Every call leaves exactly one log entry, whatever its outcome.
+ * 1. Every call is recorded in the log exactly once, whatever its outcome.
  * 2. A writing call and its entry are one transaction: both are on disk before the answer, or neither exists.
- * 3. A refused or failed call is recorded before it is answered. A read is recorded in order but answered at once,
- *    unless the records of reads are strict.
+ * 3. A refused or failed call is recorded before it is answered. A read is recorded in order, perhaps in one entry with
+ *    its neighbours, but answered at once, unless the records of reads are strict.
  * 4. When nobody can say whether a commit happened, the log is asked: the call is answered as what it turned out to be.
  *    Only a store that cannot be asked either leaves the caller with an unknown outcome, and the answer says so.
  * 5. No failure escapes: an error that is not ours becomes ERR_INTERNAL with a reference, and its text is only logged.
@@ -48,6 +49,7 @@ export type CallTool = (caller: ToolCaller, name: string, args: unknown, options
 export function createCallTool(deps: CallToolDeps): CallTool {
   const { clock, database } = deps
   const Context = contextOver(deps.services)
+  const reads = database === undefined ? undefined : createReadRecords({ database, log: deps.log, isLogged })
 
   return async (caller, name, args, options = {}) => {
     const invocation: Invocation = {
@@ -83,7 +85,6 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     requireNotCancelled(invocation)
     const { effect } = invocation.rules!
     if (database === undefined) return toAnswer(invocation, await handle(invocation, tool, undefined, noUnit))
-    const { tenant } = invocation.caller.principal
     if (effect === 'read') {
       const handled = await handle(invocation, tool, undefined, database.read)
       const answer = toAnswer(invocation, handled)
@@ -94,11 +95,11 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       const handled = await handle(invocation, tool, undefined, database.read)
       const entry = okEntry(invocation, tool, handled)
       const answer = toAnswer(invocation, handled)
-      await database.write(tenant, (unit) => handIn(unit, invocation, entry, answer))
+      await write(invocation, (unit) => handIn(unit, invocation, entry, answer))
       return answer
     }
     const warningCount = invocation.warnings.length
-    return await database.write(tenant, async (unit) => {
+    return await write(invocation, async (unit) => {
       requireNotCancelled(invocation)
       // A transaction may run a second time, beside one that failed; what it said the first time does not count.
       invocation.warnings.length = warningCount
@@ -115,10 +116,12 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     return deps.log.appendEntry(unit, tenant, toLogEntry(entry))
   }
 
-  /** Whether an entry that was handed to a commit is in the log, in its place. */
+  /** Whether an entry that was handed to a commit is in the log, in its place. That of several calls is known by its first. */
   async function isLogged(unit: WriteUnit, tenant: TenantId, callId: string, seq: number): Promise<boolean> {
     const found = await deps.log.entries(unit as unknown as ReadUnit, tenant, seq, 1)
-    return found.length > 0 && (JSON.parse(found[0]!.record) as { call_id?: string }).call_id === callId
+    if (found.length === 0) return false
+    const record = JSON.parse(found[0]!.record) as { call_id?: string; calls?: readonly { call_id?: string }[] }
+    return (record.call_id ?? record.calls?.[0]?.call_id) === callId
   }
 
   async function handle(
@@ -140,23 +143,16 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   }
 
   async function recordRead(invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
-    const { tenant } = invocation.caller.principal
-    if (deps.strictReadRecords) await database!.write(tenant, (unit) => handIn(unit, invocation, entry, answer))
-    else await database!.writeSoon(tenant, appendLater(entry))
+    if (entry.effects.length > 0) throw new Error('a tool that only reads recorded an effect')
+    if (deps.strictReadRecords) await write(invocation, (unit) => handIn(unit, invocation, entry, answer))
+    else await reads!.add(entry)
   }
 
-  /**
-   * The entry is built when it is written: its cost is then out of the way of the answer. A second try, after a commit
-   * that failed, looks first whether it did. Nothing large is held until then.
-   */
-  function appendLater(entry: CallEntry): (unit: WriteUnit) => Promise<void> {
-    const { tenant } = entry.principal
-    let seq: number | undefined
-    return async (unit) => {
-      if (seq !== undefined && (await isLogged(unit, tenant, entry.callId, seq))) return
-      seq = deps.log.nextSeq(unit, tenant)
-      await deps.log.appendEntry(unit, tenant, toLogEntry(entry))
-    }
+  /** Every entry goes into the log after those of the reads that were answered before. */
+  function write<T>(invocation: Invocation, work: (unit: WriteUnit) => Promise<T>): Promise<T> {
+    const { tenant } = invocation.caller.principal
+    reads!.endGathering(tenant)
+    return database!.write(tenant, work)
   }
 
   /** Records the failure and answers it. A record that the store fails to take is tried once more, as the store's failure. */
@@ -165,7 +161,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     if (database === undefined) return toFailureAnswer(failure)
     const { tenant } = invocation.caller.principal
     try {
-      return await database.write(tenant, async (unit) => {
+      return await write(invocation, async (unit) => {
         const { handedIn, callId } = invocation
         if (handedIn !== undefined && (await isLogged(unit, tenant, callId, handedIn.seq))) return handedIn.answer
         const isUnknown = failure.details['outcome'] === 'unknown'

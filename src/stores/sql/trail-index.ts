@@ -1,0 +1,51 @@
+import { endRowIdSql, firstRowIdSql, numberByPlace } from './row-ids.ts'
+import { rawStatement, type Session, statement } from './statements.ts'
+import type { TenantHead } from './tenant-head.ts'
+
+/**
+ * SQLite's index of the log entries that are trail records, by task. Entering each at once would be a page more for every
+ * commit, so it is done in bulk.
+ *
+ * 1. Entries before `log_heads.trail_to` are in `trail_entries`; the entries from there on, the tail, are not.
+ * 2. The tail is entered by the commit that makes it longer than its limit, in the same transaction.
+ * 3. Who looks for trail records looks into the index and into the tail.
+ *
+ * PostgreSQL keeps its own index.
+ */
+const TAIL_ENTRIES_MAX = 256
+
+const enterTail = statement<{ tenant: string; from_id: number }>('trail-index.enterTail')((db, arg, { sql }) =>
+  rawStatement(
+    sql`insert or ignore into trail_entries (tenant, task_number, seq)
+      select tenant, task_number, seq from log_entries
+      where row_id >= ${arg('from_id')} and row_id < ${endRowIdSql(sql, arg('tenant'))} and task_number is not null
+      order by task_number, seq`,
+    db,
+  ),
+)
+
+/** To be called before the head is stored. */
+export async function enterTrail(session: Session, { tenant, firstId, state }: TenantHead): Promise<void> {
+  if (state.size - state.trailTo < TAIL_ENTRIES_MAX) return
+  await session.run(enterTail, { tenant, from_id: firstId + state.trailTo })
+  state.trailTo = state.size
+}
+
+type TrailArgs = { tenant: string; number: number; from_seq: number; to_seq: number }
+
+export const listTrailInSqlite = statement<TrailArgs>('trail-index.listTrailInSqlite')((db, arg, { sql }) => {
+  const firstId = firstRowIdSql(sql, arg('tenant'))
+  return rawStatement<{ seq: number; record_hash: string | null; at: number }>(
+    sql`select ${numberByPlace(sql, arg('tenant'))} as seq, record_hash, at from log_entries
+      where row_id in (
+        select ${firstId} + seq from trail_entries where tenant = ${arg('tenant')} and task_number = ${arg('number')}
+        union all
+        select row_id from log_entries
+          where row_id >= ${firstId} + (select trail_to from log_heads where tenant = ${arg('tenant')})
+          and row_id < ${endRowIdSql(sql, arg('tenant'))})
+      and row_id >= ${firstId} + ${arg('from_seq')} and row_id < ${firstId} + ${arg('to_seq')}
+      and tenant = ${arg('tenant')} and task_number = ${arg('number')}
+      order by row_id`,
+    db,
+  )
+})

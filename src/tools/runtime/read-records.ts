@@ -1,0 +1,70 @@
+import { type CallEntry, toReadEntries } from '../../audit/call-entry.ts'
+import type { LogStore } from '../../audit/ports.ts'
+import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { WriteUnit } from '../../contract/unit.ts'
+
+/**
+ * The records of calls that only read, for which nobody waits. Those of one tenant that follow each other are gathered and
+ * written together, because an entry of its own would cost a small call as much as all the rest.
+ *
+ * 1. A gathering has its place in the order of writes when its first record comes, and ends when the tenant hands in
+ *    another entry, when it is full, or when it is taken to be written: so the log keeps the order in which calls were done.
+ * 2. It is written as soon as it is full, and otherwise when `writeSoon` sees fit.
+ * 3. Too many records that wait make the next caller wait too.
+ */
+export type ReadRecords = Readonly<{
+  add(entry: CallEntry): void | Promise<void>
+  /** To be called before any other entry of the tenant is handed in: what is read from now on comes after it. */
+  endGathering(tenant: TenantId): void
+}>
+
+/** Whether the entry at a position is the one that begins with this call. */
+type IsLogged = (unit: WriteUnit, tenant: TenantId, callId: string, seq: number) => Promise<boolean>
+
+export function createReadRecords(deps: { database: Database; log: LogStore; isLogged: IsLogged }): ReadRecords {
+  const { database, log } = deps
+  const open = new Map<TenantId, CallEntry[]>()
+  let pendingCount = 0
+
+  /**
+   * The texts are built when they are written: their cost is then out of the way of the answers. A second try, after a
+   * commit that failed, looks first whether it did.
+   */
+  function writing(tenant: TenantId, calls: readonly CallEntry[]): (unit: WriteUnit) => Promise<void> {
+    let seq: number | undefined
+    return async (unit) => {
+      if (seq !== undefined && (await deps.isLogged(unit, tenant, calls[0]!.callId, seq))) return
+      seq = log.nextSeq(unit, tenant)
+      for (const entry of toReadEntries(calls)) await log.appendEntry(unit, tenant, entry)
+    }
+  }
+
+  function gather(tenant: TenantId, entry: CallEntry): void | Promise<void> {
+    const calls = [entry]
+    const waiting = database.writeSoon(tenant, writing(tenant, calls), () => {
+      pendingCount -= calls.length
+      if (open.get(tenant) === calls) open.delete(tenant)
+    })
+    if (waiting === undefined) open.set(tenant, calls)
+    return waiting
+  }
+
+  return {
+    add(entry) {
+      const { tenant } = entry.principal
+      const calls = open.get(tenant)
+      pendingCount++
+      if (calls === undefined) return gather(tenant, entry)
+      const isFull = calls.push(entry) >= limits.readRecordsBatchMax
+      if (isFull) open.delete(tenant)
+      if (!isFull && pendingCount < limits.readRecordsPendingMax) return undefined
+      const written = database.flush()
+      return pendingCount < limits.readRecordsPendingMax ? undefined : written
+    },
+    endGathering(tenant) {
+      if (open.size > 0) open.delete(tenant)
+    },
+  }
+}

@@ -1,0 +1,34 @@
+import { busyboxLayer, programsLayer } from '../support/oci-image.ts'
+import { type OpenedBackend, openNamespacesBackend, openUserBackend } from '../support/namespaces-backend.ts'
+import { describeBackend } from './backend-suite.ts'
+import { describeEscapes } from './escape-suite.ts'
+import { describeImages, PACKAGE_CAPABILITIES } from './image-suite.ts'
+
+const openers: readonly (readonly [string, () => Promise<OpenedBackend>])[] = [
+  ['with the privileges that the tests have', () => openNamespacesBackend()],
+  ['as an ordinary user with subordinate ids', () => openUserBackend({ subordinateIds: true })],
+]
+
+/** With everything that the escapes try; what is not there could not get out. */
+const escapeTools =
+  'sh bash perl cat grep ls ln rm mkdir mknod head tail tr wc sync sleep timeout mount umount chroot unshare nsenter bwrap pkill'
+
+async function openWith(open: () => Promise<OpenedBackend>, name: string, layer: ReturnType<typeof busyboxLayer>) {
+  const opened = await open()
+  await opened.buildLayers(name, [layer, [{ name: 'etc/profile', content: '' }]])
+  return opened
+}
+
+for (const [title, open] of openers) {
+  describeImages(`workspaces on images, ${title}`, open)
+  describeBackend(
+    `namespaces, on an image of busybox, ${title}`,
+    () => openWith(open, 'busybox', busyboxLayer()),
+    { name: 'busybox', capabilities: PACKAGE_CAPABILITIES },
+  )
+  describeEscapes(
+    `escapes, from an image in which packages can be installed, ${title}`,
+    () => openWith(open, 'tools', programsLayer(escapeTools.split(' '))),
+    'tools',
+  )
+}
