@@ -13,8 +13,8 @@ export type HolderSpec = Readonly<{
   /** Read-only parts of the host's own file system. */
   binds: readonly Readonly<{ source: string; target: string }>[]
   seccompFilter: string
-  /** User ids inside: 1, or all that the supervisor has. */
-  ids: number
+  /** Whether it has all user ids that the supervisor has, or root only. */
+  hasIds: boolean
   sharedMemoryMb: number
   logPath: string
 }>
@@ -40,7 +40,7 @@ const SAID_CHARS_MAX = 300
 export async function startHolder(launcher: Launcher, spec: HolderSpec): Promise<Holder> {
   const log = openSync(spec.logPath, 'a', 0o600)
   const filter = openSync(spec.seccompFilter, 'r')
-  const userNamespace = spec.ids > 1 ? await openMappedNamespace(launcher, spec.ids) : undefined
+  const userNamespace = spec.hasIds ? await openMappedNamespace(launcher) : undefined
   try {
     const child = spawn('bwrap', holderArguments(spec, userNamespace?.fd !== undefined), {
       stdio: ['pipe', 'pipe', log, 'pipe', filter, userNamespace?.fd ?? 'ignore'],
@@ -116,10 +116,28 @@ export function commandsOf(initPid: number): ProcessEntry[] {
   )
 }
 
-async function openMappedNamespace(launcher: Launcher, ids: number): Promise<{ pid: number; fd: number }> {
+async function openMappedNamespace(launcher: Launcher): Promise<{ pid: number; fd: number }> {
   const pid = await launcher.openUserNamespace()
-  for (const map of ['uid_map', 'gid_map']) writeFileSync(`/proc/${pid}/${map}`, `0 0 ${ids}\n`)
-  return { pid, fd: openSync(`/proc/${pid}/ns/user`, 'r') }
+  try {
+    for (const map of ['uid_map', 'gid_map']) {
+      writeFileSync(`/proc/${pid}/${map}`, sameIds(readFileSync(`/proc/self/${map}`, 'utf8')))
+    }
+    return { pid, fd: openSync(`/proc/${pid}/ns/user`, 'r') }
+  } catch (error) {
+    signalProcess(pid, 9)
+    throw error
+  }
+}
+
+/** Every id of ours for itself. No line may reach over the end of one of our own, though they follow each other. */
+function sameIds(ownMap: string): string {
+  const lines = ownMap.trim().split('\n')
+  return lines
+    .map((line) => {
+      const [first, , count] = line.trim().split(/\s+/)
+      return `${first} ${first} ${count}\n`
+    })
+    .join('')
 }
 
 async function readAll(stream: Readable): Promise<string> {

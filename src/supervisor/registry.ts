@@ -139,7 +139,7 @@ export async function createRegistry(deps: RegistryDeps) {
         root: rootPath,
         binds: image.binds,
         seccompFilter: deps.seccompFilter,
-        ids: hasPackages ? deps.ids : 1,
+        hasIds: hasPackages,
         sharedMemoryMb: SHARED_MEMORY_MB,
         logPath: join(logs, `${spec.id}.log`),
       })

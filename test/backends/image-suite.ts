@@ -85,10 +85,13 @@ export function describeImages(title: string, open: () => Promise<OpenedBackend>
       })
 
       it('get no rights from files that lend them', async () => {
-        await shell(id, 'cp /usr/bin/busybox /lent; chown 0:0 /lent; chmod 6755 /lent')
-        expect(await say(id, `stat -c %a /lent; su worker -c '/lent id -u; /lent grep ^CapEff /proc/self/status'`)).toBe(
-          '6755\n1000\nCapEff:\t0000000000000000',
-        )
+        await shell(id, 'mkdir /lent; cp /usr/bin/busybox /lent; chown 0:0 /lent/busybox; chmod 6755 /lent/busybox')
+        expect(
+          await say(
+            id,
+            `stat -c %a /lent/busybox; su worker -c '/lent/busybox id -u; /lent/busybox grep ^CapEff /proc/self/status'`,
+          ),
+        ).toBe('6755\n1000\nCapEff:\t0000000000000000')
       })
 
       it('own files that root of the workspace reads, writes and removes, and that stay theirs', async () => {
@@ -107,7 +110,7 @@ export function describeImages(title: string, open: () => Promise<OpenedBackend>
       })
 
       it('have processes that end with the command and with the workspace', async () => {
-        const count = (): Promise<string> => say(id, 'pgrep -c -f "^sleep 500[01]"')
+        const count = (): Promise<string> => say(id, 'ps -o args | grep -c "^sleep 500[01]"')
         expect(await shell(id, "su worker -c 'sleep 5000 & sleep 5001'", 500)).toMatchObject({ ended: 'timeout' })
         await expect.poll(count, { timeout: 20_000 }).toBe('0')
         const other = await start()
@@ -203,10 +206,7 @@ export function describeImages(title: string, open: () => Promise<OpenedBackend>
           const image = `contended-${round}`
           await opened.buildLayers(image, [shellLayer()])
           const id = randomUUID()
-          const [used, removed] = await Promise.allSettled([
-            start({ id, image }),
-            ask('removeImage', { name: image }),
-          ])
+          const [used, removed] = await Promise.allSettled([start({ id, image }), ask('removeImage', { name: image })])
           expect([used.status, removed.status].sort()).toEqual(['fulfilled', 'rejected'])
           if (used.status === 'fulfilled') expect(await say(id, 'echo there')).toBe('there')
           else expect(used.reason).toMatchObject({ code: 'ERR_NOT_FOUND' })

@@ -1,5 +1,5 @@
-import { busyboxLayer, programsLayer } from '../support/oci-image.ts'
 import { type OpenedBackend, openNamespacesBackend, openUserBackend } from '../support/namespaces-backend.ts'
+import { busyboxLayer, programsLayer } from '../support/oci-image.ts'
 import { describeBackend } from './backend-suite.ts'
 import { describeEscapes } from './escape-suite.ts'
 import { describeImages, PACKAGE_CAPABILITIES } from './image-suite.ts'
@@ -21,11 +21,10 @@ async function openWith(open: () => Promise<OpenedBackend>, name: string, layer:
 
 for (const [title, open] of openers) {
   describeImages(`workspaces on images, ${title}`, open)
-  describeBackend(
-    `namespaces, on an image of busybox, ${title}`,
-    () => openWith(open, 'busybox', busyboxLayer()),
-    { name: 'busybox', capabilities: PACKAGE_CAPABILITIES },
-  )
+  describeBackend(`namespaces, on an image of busybox, ${title}`, () => openWith(open, 'busybox', busyboxLayer()), {
+    name: 'busybox',
+    capabilities: PACKAGE_CAPABILITIES,
+  })
   describeEscapes(
     `escapes, from an image in which packages can be installed, ${title}`,
     () => openWith(open, 'tools', programsLayer(escapeTools.split(' '))),

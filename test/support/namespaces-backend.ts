@@ -34,18 +34,27 @@ const place = (state: string, storeGb: number) => ({
 })
 
 /** A copy of the program and somebody who runs it; without one, whoever runs the tests runs what is tested. */
-type Runner = Readonly<{ program: string; node: string; user?: OrdinaryUser }>
+type Runner = Readonly<{ program: string; node: string; user?: OrdinaryUser; withoutTun?: boolean }>
 
-async function runScript({ program, node, user }: Runner, script: string, data: object): Promise<void> {
+async function runScript({ program, node, user, withoutTun }: Runner, script: string, data: object): Promise<void> {
   const text = `const data = ${JSON.stringify({ ...data, program })}\n${script.replaceAll('PROGRAM', program)}`
-  const child = spawn(node, ['--input-type=module-typescript', '-e', text], {
-    ...user?.spawnOptions,
+  const argv = [node, '--input-type=module-typescript', '-e', text]
+  const [file, ...args] = withoutTun === true ? hideTun(argv, user) : argv
+  const child = spawn(file!, args, {
+    ...(withoutTun === true ? {} : user?.spawnOptions),
     cwd: '/',
     env: { HOME: user?.home ?? '/', PATH: '/usr/bin:/bin:/usr/sbin:/sbin' },
     stdio: ['ignore', 'inherit', 'inherit'],
   })
   const code = await new Promise((resolve) => child.on('exit', resolve))
   if (code !== 0) throw new Error(`A script ended with ${String(code)}: ${script}`)
+}
+
+/** Where root puts it, nobody sees the device; where the tests are an ordinary user's, that user cannot hide it. */
+const hideTun = (argv: readonly string[], user: OrdinaryUser | undefined): readonly string[] => {
+  if (process.getuid?.() !== 0 || user === undefined) return argv
+  const hide = ['unshare', '-m', 'sh', '-c', 'mount -t tmpfs -o mode=755 none /dev/net && exec "$@"', 'sh']
+  return [...hide, 'setpriv', `--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups', '--', ...argv]
 }
 
 /** A back end of this test's own, as whoever runs the tests. */
@@ -59,7 +68,10 @@ export async function openNamespacesBackend(options: { storeGb?: number } = {}):
  * The same as an ordinary user without any privilege. The user gets a copy of the program, because the folder that it is
  * in may be closed to others. Only the supervisor's start depends on who asks for it; the tests then talk to it.
  */
-export async function openUserBackend(options: { subordinateIds: boolean }): Promise<OpenedBackend> {
+export async function openUserBackend(options: {
+  subordinateIds: boolean
+  withoutTun?: boolean
+}): Promise<OpenedBackend> {
   const user = await createOrdinaryUser(options)
   const program = mkdtempSync(join(tmpdir(), 'castellan-program-'))
   cpSync(join(import.meta.dirname, '../../src'), join(program, 'src'), { recursive: true })
@@ -68,7 +80,7 @@ export async function openUserBackend(options: { subordinateIds: boolean }): Pro
   const open = spawn('chmod', ['-R', 'a+rX', program])
   await new Promise((resolve) => open.on('exit', resolve))
   const state = join(user.home, 'workspaces')
-  const runner = { program, node: join(program, 'node'), user }
+  const runner = { program, node: join(program, 'node'), user, withoutTun: options.withoutTun === true }
   await runScript(runner, START, { state })
   return opened(state, 0, runner, () => {
     removeTree(state)

@@ -61,7 +61,16 @@ describe.runIf(isRoot)('the internet', () => {
   it('is neither this machine nor a private network nor metadata', async () => {
     await policy('one', { allow_internet: true })
     expect(await talk(app, 'one', SOMEWHERE, host.port)).toBe('host:hello')
-    const closed = [...outerAddresses, OWN, '127.0.0.1', '10.99.0.1', '10.0.2.2', '10.0.2.3', '169.254.169.254', '168.63.129.16']
+    const closed = [
+      ...outerAddresses,
+      OWN,
+      '127.0.0.1',
+      '10.99.0.1',
+      '10.0.2.2',
+      '10.0.2.3',
+      '169.254.169.254',
+      '168.63.129.16',
+    ]
     for (const address of [...closed, '172.16.0.1', '192.168.0.1', '100.100.100.200', await addressOf('two')]) {
       expect(await talk(app, 'one', address, host.port), address).toBe('refused')
     }

@@ -18,6 +18,9 @@ export type SupervisorPlace = Readonly<{
 
 const WAIT_MS = 20_000
 const POLL_MS = 5
+const RETRY_MS = 100
+/** Of earlier supervisors' words; a longer log is begun anew. */
+const LOG_BYTES_MAX = 10 * 1024 * 1024
 const EXIT_ALREADY_RUNNING = 75
 
 /** Packages that the back end's programs are in, for messages and for doctor. */
@@ -42,13 +45,51 @@ export const optionalPrograms = [
 
 export const socketPathOf = (state: string): string => join(state, SOCKET_NAME)
 
-/** Makes sure that a supervisor listens, starting one if none does. Two callers at once start one. */
+/**
+ * Makes sure that a supervisor listens, starting one if none does. Two callers at once start one: the second to try finds
+ * the lock held and waits. So does one who comes while the last supervisor is still dying, and then tries again.
+ */
 export async function ensureSupervisor(place: SupervisorPlace): Promise<void> {
   const socketPath = socketPathOf(place.state)
   if (await isListening(socketPath)) return
   await mkdir(place.state, { recursive: true, mode: 0o700 })
-  const logPath = join(place.state, 'supervisor.log')
-  const log = await open(logPath, 'a', 0o600)
+  const deadlineMs = systemClock.monotonicMs() + WAIT_MS
+  let launch = await startLaunch(place)
+  let attemptMs = systemClock.monotonicMs()
+  while (systemClock.monotonicMs() < deadlineMs) {
+    if (await isListening(socketPath)) return
+    const code = launch.exitCode()
+    if (code !== undefined && code !== EXIT_ALREADY_RUNNING) break
+    if (code === EXIT_ALREADY_RUNNING && systemClock.monotonicMs() - attemptMs > RETRY_MS) {
+      launch = await startLaunch(place)
+      attemptMs = systemClock.monotonicMs()
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+  }
+  const said = (await readFile(logPathOf(place), 'utf8').catch(() => '')).slice(launch.logStart).trim()
+  const reason = said.split('\n').slice(-3).join(' ') || `the supervisor did not answer within ${WAIT_MS} ms`
+  throw new AppError(
+    'ERR_CAPABILITY_MISSING',
+    `Workspaces cannot start on this machine: ${reason}. Run castellan doctor.`,
+    {
+      reason,
+    },
+  )
+}
+
+const logPathOf = ({ state }: SupervisorPlace): string => join(state, 'supervisor.log')
+
+type Launch = Readonly<{
+  /** Where this launch's own words begin in the log. */
+  logStart: number
+  exitCode(): number | undefined
+}>
+
+/** The launcher of the supervisor, detached: neither it nor the supervisor ends with this process. */
+async function startLaunch(place: SupervisorPlace): Promise<Launch> {
+  const log = await open(logPathOf(place), 'a', 0o600)
+  const { size } = await log.stat()
+  if (size > LOG_BYTES_MAX) await log.truncate(0)
   const maps = await chooseIdMaps()
   const program = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '')
   const child = spawn('/bin/sh', [join(program, 'src/supervisor/launch.sh')], {
@@ -69,25 +110,14 @@ export async function ensureSupervisor(place: SupervisorPlace): Promise<void> {
   })
   await log.close()
   child.unref()
-  let exitCode: number | null = null
+  let ended: number | undefined
   child.on('exit', (code) => {
-    exitCode = code ?? 1
+    ended = code ?? 1
   })
   child.on('error', () => {
-    exitCode = 1
+    ended = 1
   })
-  const deadlineMs = systemClock.monotonicMs() + WAIT_MS
-  while (systemClock.monotonicMs() < deadlineMs) {
-    if (await isListening(socketPath)) return
-    if (exitCode !== null && exitCode !== EXIT_ALREADY_RUNNING) break
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
-  }
-  const tail = (await readFile(logPath, 'utf8').catch(() => '')).trimEnd().split('\n').slice(-3).join(' ')
-  throw new AppError(
-    'ERR_CAPABILITY_MISSING',
-    `Workspaces cannot start on this machine: ${tail || `the supervisor did not answer within ${WAIT_MS} ms`}. Run castellan doctor.`,
-    {},
-  )
+  return { logStart: size > LOG_BYTES_MAX ? 0 : size, exitCode: () => ended }
 }
 
 function isListening(path: string): Promise<boolean> {

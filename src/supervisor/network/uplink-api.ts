@@ -100,7 +100,7 @@ function exchange(socketPath: string, request: string): Promise<string> {
 /** The line in which it said why it ends, if it did. */
 async function lastWords(directory: string): Promise<string> {
   const lines = (await readFile(join(directory, LOG_NAME), 'utf8').catch(() => '')).trimEnd().split('\n')
-  return (lines.findLast((line) => /denied|not permitted|not found|no such|fail|error/i.test(line)) ?? '')
+  return (lines.find((line) => /denied|not permitted|not found|no such|fail|error/i.test(line)) ?? '')
     .replaceAll(/\p{Cc}/gu, ' ')
     .slice(0, REASON_CHARS_MAX)
 }

@@ -14,6 +14,10 @@ export const defaultTools: readonly string[] = [
   'task_list',
   'task_next_actions',
   'thought_record',
+  'workspace_create',
+  'exec',
+  'file_write',
+  'file_read',
 ]
 
 export function isExposed(tool: CatalogTool, exposure: Exposure): boolean {

@@ -1,0 +1,151 @@
+import { spawn } from 'node:child_process'
+import { createSocket, type Socket as Datagrams } from 'node:dgram'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { Server } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { makeAuthority, makeLeaf } from './egress-range.ts'
+import { addHostAddress } from './network-bench.ts'
+
+export type SeenRequest = Readonly<{ host: string; path: string; authorization: string | undefined }>
+
+/** The internet of a test: one address, a name server, and a web server for every name below `castellan.test`. */
+export type PublicSide = Readonly<{
+  /** PEM file of the authority that its certificates come from. */
+  authorityFile: string
+  /** What reached the web server. */
+  seen: SeenRequest[]
+  /**
+   * Gives this machine the address. The workspaces must have been told of the machine's own addresses before; whoever
+   * opens them again takes it away first.
+   */
+  appear(): void
+  disappear(): void
+  close(): Promise<void>
+}>
+
+export type PublicSideOptions = Readonly<{
+  address: string
+  /** Further names, and the addresses that the name server gives them. */
+  names?: Readonly<Record<string, string>>
+  answer: RequestListener
+}>
+
+const ZONE = 'castellan.test'
+
+/** This needs root: the ports are 53, 80 and 443. */
+export async function openPublicSide(options: PublicSideOptions): Promise<PublicSide> {
+  const directory = mkdtempSync(join(tmpdir(), 'castellan-public-'))
+  const authority = await makeAuthority('public side of a test')
+  writeFileSync(join(directory, 'authority.key'), authority.key)
+  writeFileSync(join(directory, 'authority.pem'), authority.certificate)
+  const leaf = await makeLeaf(directory, 'authority', [ZONE, `*.${ZONE}`])
+  const seen: SeenRequest[] = []
+  const listener = (request: IncomingMessage, response: ServerResponse): void => {
+    const { host = '', authorization } = request.headers
+    seen.push({ host, path: request.url ?? '', authorization })
+    options.answer(request, response)
+  }
+  let remove: (() => void) | undefined = addHostAddress(options.address)
+  const nameServer = await openNameServer(options)
+  const servers: Server[] = [createServer(listener), createTlsServer(leaf, listener)]
+  for (const [index, server] of servers.entries()) {
+    await new Promise<void>((resolve) => server.listen([80, 443][index], options.address, resolve))
+  }
+  const disappear = (): void => {
+    remove?.()
+    remove = undefined
+  }
+  disappear()
+  return {
+    authorityFile: join(directory, 'authority.pem'),
+    seen,
+    appear() {
+      remove ??= addHostAddress(options.address)
+    },
+    disappear,
+    async close() {
+      disappear()
+      nameServer.close()
+      for (const server of servers) {
+        ;(server as ReturnType<typeof createServer>).closeAllConnections()
+        await new Promise((resolve) => server.close(resolve))
+      }
+      rmSync(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+async function openNameServer({ address, names = {} }: PublicSideOptions): Promise<Datagrams> {
+  const socket = createSocket('udp4')
+  socket.on('message', (query, peer) => {
+    const name = readName(query)
+    const found = names[name] ?? (name === ZONE || name.endsWith(`.${ZONE}`) ? address : undefined)
+    socket.send(reply(query, found), peer.port, peer.address)
+  })
+  await new Promise<void>((resolve) => socket.bind(53, address, resolve))
+  return socket
+}
+
+function readName(query: Buffer): string {
+  const labels: string[] = []
+  for (let at = 12; query[at]! > 0; at += 1 + query[at]!) {
+    labels.push(query.toString('latin1', at + 1, at + 1 + query[at]!))
+  }
+  return labels.join('.').toLowerCase()
+}
+
+/** One A record, nothing for other types, or that there is no such name. */
+function reply(query: Buffer, address: string | undefined): Buffer {
+  const questionEnd = query.indexOf(0, 12) + 5
+  const isA = query.readUInt16BE(questionEnd - 4) === 1
+  const hasAnswer = address !== undefined && isA
+  const head = Buffer.from([0, 0, 0x81, address === undefined ? 0x83 : 0x80, 0, 1, 0, hasAnswer ? 1 : 0, 0, 0, 0, 0])
+  query.copy(head, 0, 0, 2)
+  const record = hasAnswer ? [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, ...address.split('.').map(Number)] : []
+  return Buffer.concat([head, query.subarray(12, questionEnd), Buffer.from(record)])
+}
+
+/** The repositories in `root`, as git's own program serves them to whoever shows `authorization`. */
+export function serveGit(root: string, authorization: string): RequestListener {
+  return (request, response) => {
+    if (request.headers.authorization !== authorization) {
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end()
+      return
+    }
+    const [path = '', query = ''] = (request.url ?? '').split('?')
+    const backend = spawn('git', ['http-backend'], {
+      env: {
+        PATH: process.env['PATH'],
+        GIT_PROJECT_ROOT: root,
+        GIT_HTTP_EXPORT_ALL: '1',
+        REMOTE_USER: 'tester',
+        REQUEST_METHOD: request.method,
+        PATH_INFO: path,
+        QUERY_STRING: query,
+        CONTENT_TYPE: request.headers['content-type'] ?? '',
+        HTTP_CONTENT_ENCODING: request.headers['content-encoding'] ?? '',
+        GIT_PROTOCOL: String(request.headers['git-protocol'] ?? ''),
+      },
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    request.pipe(backend.stdin)
+    backend.stdin.on('error', () => {})
+    let head = Buffer.alloc(0)
+    backend.stdout.on('data', function readHead(chunk: Buffer) {
+      head = Buffer.concat([head, chunk])
+      const end = head.indexOf('\r\n\r\n')
+      if (end < 0) return
+      backend.stdout.off('data', readHead)
+      for (const line of head.toString('latin1', 0, end).split('\r\n')) {
+        const [name = '', value = ''] = line.split(/:\s*/, 2)
+        if (name.toLowerCase() === 'status') response.statusCode = Number.parseInt(value, 10)
+        else response.setHeader(name, value)
+      }
+      response.write(head.subarray(end + 4))
+      backend.stdout.pipe(response)
+    })
+  }
+}

@@ -1,0 +1,69 @@
+import { dirname } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { TestApp } from '../support/app.ts'
+import { type OpenedBackend, openUserBackend } from '../support/namespaces-backend.ts'
+import { isRoot } from '../support/network-bench.ts'
+import { serveIn, talk } from '../support/traffic.ts'
+import { info, openWorkspaceApp } from '../support/workspaces.ts'
+
+/** What slirp4netns says of it. */
+const WHY = 'open("/dev/net/tun"): No such file or directory'
+
+/** The supervisor is an ordinary user's, who may not open /dev/net/tun. Only root can make such a user. */
+describe.runIf(isRoot)('workspaces of an ordinary user who cannot open the tunnel device', () => {
+  let opened: OpenedBackend
+  let app: TestApp
+  beforeAll(async () => {
+    opened = await openUserBackend({ subordinateIds: false, withoutTun: true })
+    app = await openWorkspaceApp({ dataDir: dirname(opened.state), config: { 'workspaces.store_gb': 0 } })
+    for (const name of ['one', 'two']) await app.ask('workspace_create', { name })
+  })
+  afterAll(async () => {
+    await app.stop()
+    await opened.close()
+  })
+
+  it('say what they cannot do, and why', async () => {
+    const { capabilities } = await opened.backend.capabilities()
+    const reason = expect.stringContaining(WHY)
+    expect(capabilities.internet).toEqual({ enforced: false, reason })
+    expect(capabilities.port_forward).toEqual({ enforced: false, reason })
+    expect(capabilities.network_policy).toMatchObject({ enforced: true })
+  })
+
+  it.each([
+    ['workspace_create', { name: 'open', allow_internet: true }],
+    ['network_policy', { workspace_id: 'one', allow_internet: true }],
+    ['network_policy', { workspace_id: 'one', allowed_domains: ['example.org'] }],
+    ['port_forward', { workspace_id: 'one', action: 'add', guest_port: 80 }],
+  ])('refuse %s %j, and stay as they are', async (tool, args) => {
+    expect(await app.refusal(tool, args)).toMatchObject({
+      code: 'ERR_CAPABILITY_MISSING',
+      message: expect.stringContaining(WHY),
+    })
+    expect((await info(app, 'one')).network).toMatchObject({
+      allow_internet: false,
+      allowed_domains: [],
+      port_forwards: [],
+    })
+  })
+
+  it('refuse at the back end as well, whoever asks', async () => {
+    const { workspaces } = await app.ask<{ workspaces: { workspace_id: string }[] }>('workspace_list', {})
+    const closed = { allowInternet: false, allowInterVm: false, allowedPorts: [], allowedDomains: [], peers: [] }
+    const forwards = [{ hostPort: 20_123, guestPort: 80 }]
+    await expect(opened.backend.setNetwork(workspaces[0]!.workspace_id, { ...closed, forwards })).rejects.toMatchObject(
+      { code: 'ERR_CAPABILITY_MISSING', message: expect.stringContaining(WHY) },
+    )
+  })
+
+  it('still keep the network between them', async () => {
+    await serveIn(app, 'two', 8000, 'two')
+    const two = String((await info(app, 'two'))['ip'])
+    expect(await talk(app, 'one', two, 8000)).toBe('refused')
+    for (const workspace_id of ['one', 'two']) await app.ask('network_policy', { workspace_id, allow_inter_vm: true })
+    expect(await talk(app, 'one', two, 8000)).toBe('two:hello')
+    await app.ask('network_policy', { workspace_id: 'two', allow_inter_vm: false })
+    expect(await talk(app, 'one', two, 8000)).toBe('refused')
+  })
+})
