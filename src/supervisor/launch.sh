@@ -87,6 +87,8 @@ prepare='
     if mount -o loop,noatime,user_subvol_rm_allowed /mnt/state/store.btrfs /mnt/state/store 2>/dev/null; then
       store=btrfs
       btrfs quota enable /mnt/state/store 2>/dev/null || :
+      # Quotas of subvolumes that are gone.
+      btrfs qgroup clear-stale /mnt/state/store >/dev/null 2>&1 || :
     fi
   fi
   [ ! $IS_ROOT ] || chown "$UID_BASE:$UID_BASE" /mnt/state/store

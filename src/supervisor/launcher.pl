@@ -29,7 +29,8 @@ use constant {
     CLONE_NEWIPC => 0x8000000, CLONE_NEWUSER => 0x10000000, CLONE_NEWPID => 0x20000000, CLONE_NEWNET => 0x40000000,
     PR_SET_DUMPABLE => 4, PR_CAPBSET_DROP => 24, PR_SET_NO_NEW_PRIVS => 38, PR_CAP_AMBIENT => 47,
     PR_CAP_AMBIENT_CLEAR_ALL => 4, SECCOMP_SET_MODE_FILTER => 1, RLIMIT_NPROC => 6, RLIMIT_NOFILE => 7,
-    SUBVOLUME_CREATE => 0x5000940e, SUBVOLUME_COPY => 0x50009401, SUBVOLUME_DELETE => 0x5000940f,
+    SUBVOLUME_CREATE => 0x50009418, SUBVOLUME_COPY => 0x50009401, SUBVOLUME_DELETE => 0x5000940f,
+    SUBVOLUME_WITH_QUOTA => 4, QUOTA_SET_LIMITS => 1, QUOTA_MAX_REFERENCED => 1,
     RLIMIT_CORE => 4, CAPABILITY_VERSION_3 => 0x20080522, CAPABILITIES => 64,
 };
 
@@ -65,19 +66,36 @@ sub fifo_verb {
     for my $path (@_) { POSIX::mkfifo($path, 0600) or fail("mkfifo $path") }
 }
 
-# Subvolumes of btrfs: made empty, as a copy of another, or removed.
-sub subvolume_verb {
-    my ($request, $path, $source) = @_;
+sub open_folder {
+    my ($path) = @_;
+    sysopen(my $folder, $path, O_RDONLY | O_DIRECTORY) or fail("open $path");
+    return $folder;
+}
+
+# Subvolumes of btrfs. An empty one is made together with its quota: a limit that comes with the creation needs no
+# privilege of the machine's root, unlike one that is set later.
+sub make_subvolume_verb {
+    my ($path, $bytes) = @_;
     my ($parent, $name) = $path =~ m{^(.*)/([^/]+)$};
-    sysopen(my $folder, $parent, O_RDONLY | O_DIRECTORY) or fail("open $parent");
-    my $descriptor = 0;
-    my $copied;
-    if (defined $source) {
-        sysopen($copied, $source, O_RDONLY | O_DIRECTORY) or fail("open $source");
-        $descriptor = fileno $copied;
-    }
-    my $arguments = pack 'q a4088', $descriptor, $name;
-    defined ioctl($folder, $request, $arguments) or fail("subvolume $path");
+    my $quota = pack 'Q4 Q5', QUOTA_SET_LIMITS, 0, 0, 0, QUOTA_MAX_REFERENCED, $bytes, 0, 0, 0;
+    my $place = unpack 'Q', pack 'P', $quota;
+    my $arguments = pack 'q Q Q Q Q Q Q a4040', 0, 0, SUBVOLUME_WITH_QUOTA, length $quota, $place, 0, 0, $name;
+    defined ioctl(open_folder($parent), SUBVOLUME_CREATE, $arguments) or fail("subvolume $path");
+}
+
+sub copy_subvolume_verb {
+    my ($path, $source) = @_;
+    my ($parent, $name) = $path =~ m{^(.*)/([^/]+)$};
+    my $copied = open_folder($source);
+    my $arguments = pack 'q a4088', fileno $copied, $name;
+    defined ioctl(open_folder($parent), SUBVOLUME_COPY, $arguments) or fail("subvolume $path");
+}
+
+sub remove_subvolume_verb {
+    my ($path) = @_;
+    my ($parent, $name) = $path =~ m{^(.*)/([^/]+)$};
+    my $arguments = pack 'q a4088', 0, $name;
+    defined ioctl(open_folder($parent), SUBVOLUME_DELETE, $arguments) or fail("subvolume $path");
 }
 
 # A user namespace of its own, held open by a process until it is killed; the caller writes its maps.
@@ -93,7 +111,10 @@ sub userns_verb {
         sleep 3600 while 1;
     }
     close $writer;
-    sysread($reader, my $ready, 1) or fail('user namespace');
+    my $ready;
+    # The end of another child interrupts the wait.
+    do { $ready = sysread $reader, my $byte, 1 } until defined $ready || $! != EINTR;
+    $ready or fail('user namespace');
     return $pid;
 }
 
@@ -221,9 +242,9 @@ sub serve {
           $verb eq 'mount'  ? do { mount_verb(@arguments); 'ok' }
         : $verb eq 'umount' ? do { umount_verb(@arguments); 'ok' }
         : $verb eq 'fifo'   ? do { fifo_verb(@arguments); 'ok' }
-        : $verb eq 'subvolume' ? do { subvolume_verb(SUBVOLUME_CREATE, @arguments); 'ok' }
-        : $verb eq 'subcopy'   ? do { subvolume_verb(SUBVOLUME_COPY, @arguments); 'ok' }
-        : $verb eq 'subdelete' ? do { subvolume_verb(SUBVOLUME_DELETE, @arguments); 'ok' }
+        : $verb eq 'subvolume' ? do { make_subvolume_verb(@arguments); 'ok' }
+        : $verb eq 'subcopy'   ? do { copy_subvolume_verb(@arguments); 'ok' }
+        : $verb eq 'subdelete' ? do { remove_subvolume_verb(@arguments); 'ok' }
         : $verb eq 'userns' ? 'pid ' . userns_verb()
         :                     die "unknown verb\n";
     };

@@ -28,7 +28,7 @@ export type Launcher = Readonly<{
   unmount(target: string, flags: number): Promise<void>
   makeFifos(paths: readonly string[]): Promise<void>
   /** Subvolumes of btrfs. */
-  makeSubvolume(path: string): Promise<void>
+  makeSubvolume(path: string, bytesMax: number): Promise<void>
   copySubvolume(source: string, path: string): Promise<void>
   removeSubvolume(path: string): Promise<void>
   /** A process that holds a new user namespace open; its maps are not written yet. */
@@ -108,7 +108,7 @@ export function startLauncher(): Launcher {
     mount: (type, source, target, flags, data) => done('mount', type, source, target, String(flags), data),
     unmount: (target, flags) => done('umount', target, String(flags)),
     makeFifos: (paths) => done('fifo', ...paths),
-    makeSubvolume: (path) => done('subvolume', path),
+    makeSubvolume: (path, bytesMax) => done('subvolume', path, String(bytesMax)),
     copySubvolume: (source, path) => done('subcopy', path, source),
     removeSubvolume: (path) => done('subdelete', path),
     openUserNamespace: async () => Number(await ask(['userns'], false).answer),

@@ -56,6 +56,8 @@ const FILES_MAX = 65_536
 const SHARED_MEMORY_MB = 64
 const O_PATH = 0o10000000
 
+const diskBytes = ({ resources }: Pick<WorkspaceSpec, 'resources'>): number => Math.round(resources.diskGb * 1024 ** 3)
+
 export type Registry = Awaited<ReturnType<typeof createRegistry>>
 
 /** All workspaces of the supervisor: what is stored, and what runs. */
@@ -113,7 +115,7 @@ export async function createRegistry(deps: RegistryDeps) {
     await imageUses.take(spec.id, spec.image)
     const ip = await addresses.take(spec.id)
     if (!storage.has(spec.id)) {
-      await storage.create(spec.id, ownFiles({ ...spec, ip }))
+      await storage.create(spec.id, diskBytes(spec), ownFiles({ ...spec, ip }))
       untouched.add(spec.id)
     }
     return { ip }
@@ -243,7 +245,7 @@ export async function createRegistry(deps: RegistryDeps) {
     reset: (spec: WorkspaceSpec) =>
       inTurn(spec.id, async () => {
         await stop(spec.id, 0)
-        await storage.reset(spec.id, ownFiles(spec))
+        await storage.reset(spec.id, diskBytes(spec), ownFiles(spec))
         untouched.add(spec.id)
       }),
     async setNetwork(id: string, network: NetworkSpec): Promise<void> {

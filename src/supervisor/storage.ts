@@ -13,7 +13,8 @@ import { mustRun, type RunCommand } from './run-command.ts'
  * copies what changed.
  */
 export type Storage = Readonly<{
-  create(id: string, files: readonly OwnFile[]): Promise<void>
+  /** `bytesMax` holds where the store has quotas. */
+  create(id: string, bytesMax: number, files: readonly OwnFile[]): Promise<void>
   /** Before the root is mounted, though the workspace has run: its links lead nowhere but into itself. */
   writeFiles(id: string, files: readonly OwnFile[]): Promise<void>
   mountRoot(spec: Pick<WorkspaceSpec, 'id' | 'layers'>, imageRoot: string): Promise<string>
@@ -21,7 +22,7 @@ export type Storage = Readonly<{
   /** The workspace must be frozen or stopped. */
   copyToLayer(id: string, layerId: string): Promise<void>
   /** Empties what the workspace changed. */
-  reset(id: string, files: readonly OwnFile[]): Promise<void>
+  reset(id: string, bytesMax: number, files: readonly OwnFile[]): Promise<void>
   destroy(id: string): Promise<void>
   removeLayer(layerId: string): Promise<void>
   usedBytes(id: string): Promise<number>
@@ -56,8 +57,8 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
   for (const folder of [active, layerFolder, mounts]) await mkdir(folder, { recursive: true })
   let pendingCount = 0
 
-  async function makeFolder(path: string): Promise<void> {
-    if (kind === 'btrfs') await launcher.makeSubvolume(path)
+  async function makeFolder(path: string, bytesMax: number): Promise<void> {
+    if (kind === 'btrfs') await launcher.makeSubvolume(path, bytesMax)
     else await mkdir(path)
   }
   /** Renamed first, so that what is gone by name is gone even when removing its content takes long. */
@@ -89,9 +90,9 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
 
   const pathOf = (id: string): string => join(active, id)
   const mountPoint = (id: string): string => join(mounts, id)
-  const create = async (id: string, files: readonly OwnFile[]): Promise<void> => {
+  const create = async (id: string, bytesMax: number, files: readonly OwnFile[]): Promise<void> => {
     const pending = join(active, `${PENDING}${process.pid}-${pendingCount++}`)
-    await makeFolder(pending)
+    await makeFolder(pending, bytesMax)
     // A handful of small files, nothing of which is waited for on a disk: one after the other is the fastest.
     mkdirSync(join(pending, 'upper'), { mode: 0o755 })
     mkdirSync(join(pending, 'work'), { mode: 0o700 })
@@ -141,9 +142,9 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
       }
       await rename(pending, join(layerFolder, layerId))
     },
-    async reset(id, files) {
+    async reset(id, bytesMax, files) {
       await discard(pathOf(id), active)
-      await create(id, files)
+      await create(id, bytesMax, files)
     },
     destroy: (id) => discard(pathOf(id), active),
     removeLayer: (layerId) => discard(join(layerFolder, layerId), layerFolder),

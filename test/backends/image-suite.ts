@@ -185,6 +185,7 @@ export function describeImages(title: string, open: () => Promise<OpenedBackend>
         const spec = await start({ image: 'kept' })
         await expect(ask('removeImage', { name: 'kept' })).rejects.toMatchObject(refused)
         await opened.backend.stop(spec.id, 0)
+        await opened.restart()
         await expect(ask('removeImage', { name: 'kept' })).rejects.toMatchObject({
           ...refused,
           message: expect.stringContaining(spec.id),

@@ -16,6 +16,8 @@ export type OpenedBackend = Readonly<{
   /** The supervisor's process, as the host sees it. */
   supervisorPid(): number
   reopen(): WorkspaceBackend
+  /** Ends the supervisor, and with it every process of its workspaces, and starts it anew. */
+  restart(): Promise<void>
   /** Builds an image as whoever the supervisor belongs to. */
   buildImage(name: string, source: ImageSource): Promise<void>
   /** The same from layers. */
@@ -81,7 +83,7 @@ export async function openUserBackend(options: {
   await new Promise((resolve) => open.on('exit', resolve))
   const state = join(user.home, 'workspaces')
   const runner = { program, node: join(program, 'node'), user, withoutTun: options.withoutTun === true }
-  await runScript(runner, START, { state })
+  await runScript(runner, START, { state, storeGb: 0 })
   return opened(state, 0, runner, () => {
     removeTree(state)
     user.remove()
@@ -91,7 +93,7 @@ export async function openUserBackend(options: {
 
 const START = `
 import { ensureSupervisor } from 'PROGRAM/src/backends/namespaces/start-supervisor.ts'
-await ensureSupervisor({ state: data.state, storeGb: 0, version: 'test' })`
+await ensureSupervisor({ state: data.state, storeGb: data.storeGb, version: 'test' })`
 
 const BUILD = `
 import { buildImage } from 'PROGRAM/src/supervisor/images/build-image.ts'
@@ -108,6 +110,11 @@ await room.close()`
 function opened(state: string, storeGb: number, runner: Runner, remove: () => void): OpenedBackend {
   const backend = createNamespacesBackend(place(state, storeGb))
   const supervisorPid = (): number => Number(readFileSync(join(state, 'supervisor.pid'), 'utf8'))
+  const endSupervisor = async (): Promise<void> => {
+    const pid = supervisorPid()
+    process.kill(pid, 'SIGKILL')
+    while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 10))
+  }
   const buildImage = (name: string, source: ImageSource): Promise<void> =>
     runScript(runner, BUILD, { state, name, source })
   return {
@@ -127,11 +134,13 @@ function opened(state: string, storeGb: number, runner: Runner, remove: () => vo
         rmSync(folder, { recursive: true, force: true })
       }
     },
+    async restart() {
+      await endSupervisor()
+      await runScript(runner, START, { state, storeGb })
+    },
     async close() {
       await backend.close()
-      const pid = supervisorPid()
-      process.kill(pid, 'SIGKILL')
-      while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 10))
+      await endSupervisor()
       remove()
     },
   }

@@ -2,6 +2,8 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
+import { isRoot } from './network-bench.ts'
+import { openPublicSide, type PublicSide } from './public-side.ts'
 import type { RealServer } from './real-server.ts'
 
 type Body = Record<string, unknown> & { error?: { code: string; details: Record<string, unknown> } }
@@ -12,6 +14,9 @@ type Kit = Readonly<{
   send(server: RealServer, path: string, args?: object, headers?: Record<string, string>): Promise<Reply>
 }>
 type Effects = Readonly<Record<string, () => Promise<void>>>
+
+/** No other test may use it. */
+const PUBLIC_ADDRESS = '203.0.113.43'
 
 /** What each setting of workspaces does, through the real program and its real back end. */
 export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects {
@@ -55,6 +60,43 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
     }
     expect((await fork).body).toMatchObject({ success_count: 6 })
     return most
+  }
+
+  /** What a workspace gets of a host that wants a credential, with these settings and without the one in question. */
+  const fetched = async (publicSide: PublicSide, settings: Record<string, string>): Promise<string> => {
+    const server = await serve({ ...settings, DEFAULT_ALLOW_INTERNET: 'false' })
+    await create(server, { name: 'w' })
+    publicSide.appear()
+    const domains = { workspace_id: 'w', allowed_domains: ['api.castellan.test'] }
+    expect((await call(server, 'network_policy', domains)).status).toBe(200)
+    const command = 'curl -sS --fail --max-time 20 https://api.castellan.test/'
+    const { body } = await call(server, 'exec', { workspace_id: 'w', command })
+    publicSide.disappear()
+    return `${String(body['stdout'])}${String(body['stderr'])}`
+  }
+  /** Only root can have an internet of its own; what is wrong with a setting is told to everybody. */
+  const egress = (name: string, wrong: string) => async (): Promise<void> => {
+    await expect(serve({ [name]: wrong })).rejects.toThrow('castellan serve ended')
+    if (!isRoot) return
+    const publicSide = await openPublicSide({
+      address: PUBLIC_ADDRESS,
+      answer: ({ headers: { authorization } }, response) =>
+        void response.writeHead(authorization === 'Bearer s3cret-of-a-test' ? 200 : 401).end('welcome'),
+    })
+    process.env['EFFECTS_AUTHORIZATION'] = 'Bearer s3cret-of-a-test'
+    try {
+      const settings: Record<string, string> = {
+        CREDENTIALS: 'api.castellan.test Authorization env:EFFECTS_AUTHORIZATION',
+        CA_FILE: publicSide.authorityFile,
+        DNS_SERVER: PUBLIC_ADDRESS,
+      }
+      expect(await fetched(publicSide, settings)).toBe('welcome')
+      delete settings[name]
+      expect(await fetched(publicSide, settings)).toMatch(/^curl: /)
+    } finally {
+      delete process.env['EFFECTS_AUTHORIZATION']
+      await publicSide.close()
+    }
   }
 
   return {
@@ -102,6 +144,9 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
       expect((await call(server, 'file_transfer', wish)).body).toMatchObject({ bytes: 7 })
       rmSync(folder, { recursive: true })
     },
+    'workspaces.credentials': egress('CREDENTIALS', 'api.castellan.test Authorization env:NOT_SET_ANYWHERE'),
+    'workspaces.ca_file': egress('CA_FILE', '/nowhere/authority.pem'),
+    'workspaces.dns_server': egress('DNS_SERVER', '127.0.0.53'),
     /** Only root has such a file; for others there is nothing to see of it. */
     async 'workspaces.store_gb'() {
       const servers = [await serve({ STORE_GB: '0' }), await serve({ STORE_GB: '3' })]

@@ -1,9 +1,5 @@
-import { execFile } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
 import type {
   BackendCapabilities,
   ExecRequest,
@@ -12,7 +8,6 @@ import type {
   KeptOutput,
   WorkspaceBackend,
   WorkspaceFiles,
-  WorkspaceSpec,
 } from '../../domains/workspaces/backend.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
@@ -32,12 +27,11 @@ export type NamespacesDeps = SupervisorPlace &
     logger: Logger
   }>
 
-const run = promisify(execFile)
 const networkNames = ['network_policy', 'internet', 'port_forward'] as const
 
 /**
  * Workspaces in Linux namespaces. Everything is done by the supervisor; this is its client, and starts it when it is
- * needed first. As root it also sets disk quotas, the one thing that root of a user namespace may not.
+ * needed first.
  */
 export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend {
   const socketPath = socketPathOf(deps.state)
@@ -104,9 +98,7 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
       return { ...tried, capabilities: { ...tried.capabilities, ...(await probe.network()) } }
     },
     create: (spec) => ask('create', spec),
-    async start(spec) {
-      await Promise.all([ask('start', spec), limitDisk(deps, spec)])
-    },
+    start: async (spec) => void (await ask('start', spec)),
     stop: async (id, graceMs) => void (await ask('stop', { id, graceMs })),
     destroy: async (id) => void (await ask('destroy', { id })),
     inventory: () => ask('inventory', {}),
@@ -135,25 +127,6 @@ const ownAddresses = (): string[] =>
     .flatMap((entries) => entries ?? [])
     .filter(({ family }) => family === 'IPv4')
     .map(({ address }) => address)
-
-/** Only the machine's real root may set a quota, and only in the mount namespace where the store is mounted. */
-async function limitDisk(deps: NamespacesDeps, { id, resources }: WorkspaceSpec): Promise<void> {
-  if (process.getuid?.() !== 0 || deps.storeGb === 0) return
-  const pid = (await readFile(join(deps.state, 'supervisor.pid'), 'utf8')).trim()
-  await run('nsenter', [
-    '-t',
-    pid,
-    '-m',
-    '--',
-    'btrfs',
-    'qgroup',
-    'limit',
-    String(Math.round(resources.diskGb * 1024 ** 3)),
-    `/mnt/state/store/active/${id}`,
-  ]).catch((error: unknown) =>
-    deps.logger.warn('The disk limit of a workspace could not be set.', { error: String(error) }),
-  )
-}
 
 async function execute(ask: Ask, id: string, request: ExecRequest): Promise<ExecResult> {
   const result = await ask(
