@@ -13,10 +13,8 @@ export type ControlGroups = Readonly<{
   open(id: string, resources: Resources, processesMax: number): Promise<ControlGroup>
 }>
 export type ControlGroup = Readonly<{
-  /** Files that a process joins by writing 0, or is put in by its number. */
+  /** Files that a process joins by writing 0. */
   joinPaths: readonly string[]
-  /** A group that holds a process cannot be removed by anybody. */
-  put(pid: number): Promise<void>
   memoryUsedBytes(): Promise<number | null>
   cpuThrottledCount(): Promise<number | null>
   /** Stops every process in it where it is; answers false when there is no freezer. */
@@ -71,11 +69,6 @@ async function openVersion1(
   const freezer = at.get('freezer')
   return {
     joinPaths: made.map(([, folder]) => join(folder, 'cgroup.procs')),
-    put: (pid) =>
-      putInto(
-        made.map(([, folder]) => folder),
-        pid,
-      ),
     memoryUsedBytes: () => readNumber(at.get('memory'), 'memory.usage_in_bytes'),
     cpuThrottledCount: () => readThrottled(at.get('cpu')),
     async freeze() {
@@ -108,7 +101,6 @@ async function openVersion2(
   openFolder(folder, settings)
   return {
     joinPaths: [join(folder, 'cgroup.procs')],
-    put: (pid) => putInto([folder], pid),
     memoryUsedBytes: () => readNumber(folder, 'memory.current'),
     cpuThrottledCount: () => readThrottled(folder),
     async freeze() {
@@ -127,10 +119,6 @@ function openFolder(folder: string, settings: readonly (readonly [string, string
   for (const [name, value] of settings) {
     if (existsSync(join(folder, name))) writeFileSync(join(folder, name), value)
   }
-}
-
-const putInto = async (folders: readonly string[], pid: number): Promise<void> => {
-  await Promise.all(folders.map((folder) => writeFile(join(folder, 'cgroup.procs'), String(pid))))
 }
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))

@@ -149,10 +149,6 @@ export async function createRegistry(deps: RegistryDeps) {
       await Promise.all([storage.unmountRoot(spec.id), group.close()])
       throw error
     }
-    // Not waited for: the kernel takes long over moving a process, and nothing depends on it.
-    group
-      .put(holder.initPid)
-      .catch((error: unknown) => deps.logger.debug('holder without group', { error: String(error) }))
     const entry: Entry = {
       namespacePid: holder.initPid,
       capabilities: hasPackages ? PACKAGE_CAPABILITIES : 0n,

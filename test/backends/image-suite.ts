@@ -8,6 +8,7 @@ import { createAsk } from '../../src/backends/namespaces/supervisor-client.ts'
 import type { ExecResult, WorkspaceSpec } from '../../src/domains/workspaces/backend.ts'
 import type { OpenedBackend } from '../support/namespaces-backend.ts'
 import { busyboxLayer, directory, shellLayer } from '../support/oci-image.ts'
+import { makeRepository, packageLayers } from '../support/package-image.ts'
 import { closedNetwork } from './backend-suite.ts'
 
 /** CHOWN, DAC_OVERRIDE, FOWNER, SETGID and SETUID, as the kernel prints them. */
@@ -54,7 +55,7 @@ export function describeImages(title: string, open: () => Promise<OpenedBackend>
     const shell = (id: string, command: string, timeoutMs = 30_000): Promise<ExecResult> =>
       opened.backend.exec(id, {
         argv: ['/bin/sh', '-c', command],
-        env: { PATH: '/usr/bin:/bin', HOME: '/root' },
+        env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', HOME: '/root' },
         timeoutMs,
         outputBytesMax: 65_536,
         signal: new AbortController().signal,
@@ -152,6 +153,21 @@ export function describeImages(title: string, open: () => Promise<OpenedBackend>
       expect(await say(id, look)).toBe(expected)
       for (const each of [id, fork.id]) await opened.backend.destroy(each)
       await opened.backend.removeLayer(layer)
+    })
+
+    it('installs and removes packages, with owners, lent rights and the account that apt downloads as', async () => {
+      await opened.buildLayers('packages', packageLayers())
+      const { id } = await start({ image: 'packages' })
+      expect(await shell(id, makeRepository)).toMatchObject({ exitCode: 0 })
+      const installed = await shell(id, 'apt-get -q update && apt-get -qq --yes install sample')
+      expect(Buffer.from(installed.stderr.head).toString()).not.toMatch(/^[EW]:/m)
+      expect(installed.exitCode).toBe(0)
+      const look =
+        'sample; stat -c "%n %u:%g %a" /usr/bin/sample /var/lib/sample; stat -c %U /var/lib/apt/lists/partial'
+      expect(await say(id, look)).toBe('it runs\n/usr/bin/sample 120:121 4755\n/var/lib/sample 120:121 1770\n_apt')
+      const removed = 'apt-get -qq --yes remove sample >/dev/null; echo $?; ls /usr/bin/sample /var/lib/sample'
+      expect(await say(id, removed)).toMatch(/^0\n(.*No such file or directory\n?){2}$/)
+      await opened.backend.destroy(id)
     })
 
     it('takes no more of an image than a shell', async () => {

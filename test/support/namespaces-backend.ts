@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createNamespacesBackend } from '../../src/backends/namespaces/index.ts'
@@ -111,6 +111,7 @@ function opened(state: string, storeGb: number, runner: Runner, remove: () => vo
   const backend = createNamespacesBackend(place(state, storeGb))
   const supervisorPid = (): number => Number(readFileSync(join(state, 'supervisor.pid'), 'utf8'))
   const endSupervisor = async (): Promise<void> => {
+    if (!existsSync(join(state, 'supervisor.pid'))) return
     const pid = supervisorPid()
     process.kill(pid, 'SIGKILL')
     while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 10))

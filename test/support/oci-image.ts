@@ -89,7 +89,7 @@ export async function writeImageArchive(
 /** A shell that runs in an otherwise empty root, with the libraries it needs. */
 export const shellLayer = (): LayerFile[] => programsLayer(['sh'])
 
-/** Programs of this machine under their own names, with the libraries they need. */
+/** Programs of this machine, by name or by path, where they are here, with the libraries they need. */
 export function programsLayer(names: readonly string[]): LayerFile[] {
   const programs = names.map(findProgram)
   const files = new Set([...programs, ...programs.flatMap(librariesOf)])
@@ -107,7 +107,8 @@ export function busyboxLayer(): LayerFile[] {
 }
 
 function findProgram(name: string): string {
-  const found = ['/usr/bin', '/usr/sbin'].map((folder) => `${folder}/${name}`).find((path) => existsSync(path))
+  const paths = name.startsWith('/') ? [name] : [`/usr/bin/${name}`, `/usr/sbin/${name}`]
+  const found = paths.find((path) => existsSync(path))
   if (found === undefined) throw new Error(`The program ${name} is missing`)
   return found
 }
