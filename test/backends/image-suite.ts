@@ -27,6 +27,37 @@ const peopled = [
   ],
 ]
 
+/** Makes workspaces and runs commands in them. */
+function createBench(opened: () => OpenedBackend, usualImage: string) {
+  async function start(more: Partial<WorkspaceSpec> = {}): Promise<WorkspaceSpec> {
+    const spec: Omit<WorkspaceSpec, 'ip'> = {
+      id: randomUUID(),
+      hostname: 'cell',
+      image: usualImage,
+      layers: [],
+      resources: { vcpus: 1, memoryMb: 512, diskGb: 1 },
+      network: closedNetwork,
+      ...more,
+    }
+    const { ip } = await opened().backend.create(spec)
+    await opened().backend.start({ ...spec, ip })
+    return { ...spec, ip }
+  }
+  const shell = (id: string, command: string, timeoutMs = 30_000): Promise<ExecResult> =>
+    opened().backend.exec(id, {
+      argv: ['/bin/sh', '-c', command],
+      env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', HOME: '/root', DEBIAN_FRONTEND: 'noninteractive' },
+      timeoutMs,
+      outputBytesMax: 65_536,
+      signal: new AbortController().signal,
+    })
+  const say = async (id: string, command: string): Promise<string> => {
+    const { stdout, stderr } = await shell(id, command)
+    return Buffer.concat([stdout.head, stderr.head]).toString().trim()
+  }
+  return { start, shell, say }
+}
+
 /** Workspaces on images of their own, in which there are several users. */
 export function describeImages(title: string, open: () => Promise<OpenedBackend>): void {
   describe(title, () => {
@@ -37,33 +68,7 @@ export function describeImages(title: string, open: () => Promise<OpenedBackend>
     })
     afterAll(async () => await opened?.close())
 
-    const specOf = (more: Partial<WorkspaceSpec> = {}): Omit<WorkspaceSpec, 'ip'> => ({
-      id: randomUUID(),
-      hostname: 'cell',
-      image: 'peopled',
-      layers: [],
-      resources: { vcpus: 1, memoryMb: 256, diskGb: 1 },
-      network: closedNetwork,
-      ...more,
-    })
-    async function start(more: Partial<WorkspaceSpec> = {}): Promise<WorkspaceSpec> {
-      const spec = specOf(more)
-      const { ip } = await opened.backend.create(spec)
-      await opened.backend.start({ ...spec, ip })
-      return { ...spec, ip }
-    }
-    const shell = (id: string, command: string, timeoutMs = 30_000): Promise<ExecResult> =>
-      opened.backend.exec(id, {
-        argv: ['/bin/sh', '-c', command],
-        env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', HOME: '/root' },
-        timeoutMs,
-        outputBytesMax: 65_536,
-        signal: new AbortController().signal,
-      })
-    const say = async (id: string, command: string): Promise<string> => {
-      const { stdout, stderr } = await shell(id, command)
-      return Buffer.concat([stdout.head, stderr.head]).toString().trim()
-    }
+    const { start, shell, say } = createBench(() => opened, 'peopled')
     const ask: ReturnType<typeof createAsk> = (...args) => createAsk(socketPathOf(opened.state))(...args)
     const imageNames = async (): Promise<string[]> => (await opened.backend.images()).map(({ name }) => name)
 
@@ -230,6 +235,48 @@ export function describeImages(title: string, open: () => Promise<OpenedBackend>
           await opened.backend.destroy(id)
         }
       })
+    })
+  })
+}
+
+const APT_TIMEOUT_MS = 300_000
+
+/** A whole system, with the packages of its archive. */
+export function describeDebian(title: string, open: () => Promise<OpenedBackend>, openTimeoutMs: number): void {
+  describe(title, () => {
+    let opened: OpenedBackend
+    beforeAll(async () => {
+      opened = await open()
+    }, openTimeoutMs)
+    afterAll(async () => await opened?.close())
+    const { start, shell, say } = createBench(() => opened, 'debian')
+
+    it('installs packages from the internet, and its copies have them', { timeout: 2 * APT_TIMEOUT_MS }, async () => {
+      const { id } = await start({ network: { ...closedNetwork, allowInternet: true } })
+      const install = 'apt-get -q update && apt-get -qq --yes --no-install-recommends install hello cron openssh-client'
+      const installed = await shell(id, install, APT_TIMEOUT_MS)
+      expect(Buffer.from(installed.stderr.head).toString()).not.toMatch(/^[EW]:/m)
+      expect(installed.exitCode).toBe(0)
+      const look =
+        'hello; dpkg --audit; stat -c "%U:%G %a" /var/spool/cron/crontabs /usr/bin/crontab /usr/bin/ssh-agent'
+      // The right to act for a group that root is not in cannot be lent: that takes a capability that nobody has here.
+      const expected = 'Hello, world!\nroot:crontab 1730\nroot:crontab 755\nroot:_ssh 755'
+      expect(await say(id, look)).toBe(expected)
+      await shell(id, 'useradd --create-home worker')
+      const layer = randomUUID()
+      await opened.backend.snapshot(id, layer)
+      const fork = await start({ layers: [layer] })
+      expect(await say(fork.id, look)).toBe(expected)
+      expect(await say(fork.id, "su worker -c 'cd; echo mine >a; stat -c %U:%G a'")).toBe('worker:worker')
+    })
+
+    it('installs a package from a file', async () => {
+      const { id } = await start()
+      expect(await shell(id, makeRepository)).toMatchObject({ exitCode: 0 })
+      const installed = await shell(id, 'apt-get -qq --yes install /repo/sample.deb')
+      expect(Buffer.from(installed.stderr.head).toString()).not.toMatch(/^E:/m)
+      const look = 'sample; stat -c "%n %u:%g %a" /usr/bin/sample /var/lib/sample'
+      expect(await say(id, look)).toBe('it runs\n/usr/bin/sample 120:121 4755\n/var/lib/sample 120:121 1770')
     })
   })
 }

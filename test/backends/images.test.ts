@@ -1,8 +1,9 @@
+import { isLongRun } from '../support/long-run.ts'
 import { type OpenedBackend, openNamespacesBackend, openUserBackend } from '../support/namespaces-backend.ts'
 import { busyboxLayer, programsLayer } from '../support/oci-image.ts'
 import { describeBackend } from './backend-suite.ts'
 import { describeEscapes } from './escape-suite.ts'
-import { describeImages, PACKAGE_CAPABILITIES } from './image-suite.ts'
+import { describeDebian, describeImages, PACKAGE_CAPABILITIES } from './image-suite.ts'
 
 const openers: readonly (readonly [string, () => Promise<OpenedBackend>])[] = [
   ['with the privileges that the tests have', () => openNamespacesBackend()],
@@ -30,4 +31,18 @@ for (const [title, open] of openers) {
     () => openWith(open, 'tools', programsLayer(escapeTools.split(' '))),
     'tools',
   )
+}
+
+const BUILD_TIMEOUT_MS = 1_200_000
+
+async function openDebian(open: () => Promise<OpenedBackend>): Promise<OpenedBackend> {
+  const opened = await open()
+  await opened.buildImage('debian', { kind: 'debootstrap', suite: 'bookworm', mirror: undefined })
+  return opened
+}
+
+/** Minutes each, and it needs a mirror of Debian: only in the long run. */
+for (const [title, open] of isLongRun ? openers : []) {
+  describeDebian(`workspaces on Debian, ${title}`, () => openDebian(open), BUILD_TIMEOUT_MS)
+  describeEscapes(`escapes, from Debian, ${title}`, () => openDebian(open), 'debian', BUILD_TIMEOUT_MS)
 }

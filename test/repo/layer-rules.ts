@@ -273,7 +273,7 @@ export const layerRows: readonly LayerRow[] = [
       'cli',
       'app/*',
     ],
-    packages: ['zod', 'yaml', 'node:fs', 'node:os', 'node:path', 'node:util'],
+    packages: ['zod', 'yaml', 'node:crypto', 'node:fs', 'node:os', 'node:path', 'node:util'],
     reason: 'The composition root: the only place that constructs and that reads the environment.',
   },
   {

@@ -89,7 +89,7 @@ describe('the check of the layers', () => {
   it('says where, which rule, why, and what to do', () => {
     const [found] = checkLayers(parseSource('src/mcp/bad.ts', `\nconst home = process.env['HOME']`))
     expect(found?.message).toBe(
-      'src/mcp/bad.ts:2 uses process.env, which only app, main.ts and supervisor/main.ts may use. Configuration is read once, checked once and handed on. Add a field to src/app/config-schema.ts and take the value in deps.',
+      'src/mcp/bad.ts:2 uses process.env, which only app and main.ts and supervisor/main.ts may use. Configuration is read once, checked once and handed on. Add a field to src/app/config-schema.ts and take the value in deps.',
     )
   })
 })

@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import type { Answer, TestApp } from '../support/app.ts'
-import { isRoot } from '../support/network-bench.ts'
 import { openPublicSide, type PublicSide, serveGit } from '../support/public-side.ts'
 import { talk } from '../support/traffic.ts'
 import { openWorkspaceApp, sh } from '../support/workspaces.ts'
@@ -17,7 +16,7 @@ const first = `Basic ${Buffer.from('tester:first-secret-of-the-operator').toStri
 const second = `Basic ${Buffer.from('tester:second-secret-of-the-operator').toString('base64')}`
 
 /** This needs root: nobody else can give the machine an address that stands for the internet. */
-describe.runIf(isRoot)('allowed_domains', () => {
+describe('allowed_domains', () => {
   let app: TestApp
   let publicSide: PublicSide
   let repositories: string

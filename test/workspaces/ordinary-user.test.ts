@@ -2,7 +2,6 @@ import { dirname } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { TestApp } from '../support/app.ts'
 import { type OpenedBackend, openUserBackend } from '../support/namespaces-backend.ts'
-import { isRoot } from '../support/network-bench.ts'
 import { serveIn, talk } from '../support/traffic.ts'
 import { info, openWorkspaceApp } from '../support/workspaces.ts'
 
@@ -10,7 +9,7 @@ import { info, openWorkspaceApp } from '../support/workspaces.ts'
 const WHY = 'open("/dev/net/tun"): No such file or directory'
 
 /** The supervisor is an ordinary user's, who may not open /dev/net/tun. Only root can make such a user. */
-describe.runIf(isRoot)('workspaces of an ordinary user who cannot open the tunnel device', () => {
+describe('workspaces of an ordinary user who cannot open the tunnel device', () => {
   let opened: OpenedBackend
   let app: TestApp
   beforeAll(async () => {
