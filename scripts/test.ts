@@ -23,6 +23,7 @@ const workspacePrograms: Readonly<Record<string, string>> = {
   newuidmap: 'uidmap',
   ip: 'iproute2',
   debootstrap: 'debootstrap',
+  pip3: 'python3-pip',
 }
 
 function requirePackages(): void {

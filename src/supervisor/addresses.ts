@@ -7,6 +7,8 @@ export type Addresses = Readonly<{
   /** The workspace's address, the same each time. */
   take(id: string): Promise<string>
   release(id: string): Promise<void>
+  /** Every workspace that has one. */
+  holders(): readonly string[]
 }>
 
 /** 10.99.0.1 is the hub. */
@@ -16,7 +18,12 @@ const LAST = 65_534
 export async function createAddresses(directory: string): Promise<Addresses> {
   await mkdir(directory, { recursive: true })
   const taken = new Map<string, number>()
-  for (const name of await readdir(directory)) taken.set(name, Number(await readFile(join(directory, name), 'utf8')))
+  for (const name of await readdir(directory)) {
+    const number = Number(await readFile(join(directory, name), 'utf8'))
+    // One that was being written when we were killed: its workspace was never told of it.
+    if (number < FIRST || number > LAST) await rm(join(directory, name), { force: true })
+    else taken.set(name, number)
+  }
   const used = new Set(taken.values())
   let next = FIRST
   return {
@@ -42,5 +49,6 @@ export async function createAddresses(directory: string): Promise<Addresses> {
       taken.delete(id)
       used.delete(number)
     },
+    holders: () => [...taken.keys()],
   }
 }

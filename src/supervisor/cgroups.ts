@@ -1,7 +1,9 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { readFile, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { AppError } from '../contract/app-error.ts'
 import type { Resources } from '../domains/workspaces/backend.ts'
+import { systemClock } from '../kernel/clock.ts'
 
 /**
  * Control groups for memory, processor and process count, in what the start handed over: one folder for each controller
@@ -64,7 +66,10 @@ async function openVersion1(
     freezer: [],
   }
   const made = [...folders].map(([controller, folder]) => [controller, join(folder, id)] as const)
-  for (const [controller, folder] of made) openFolder(folder, settings[controller] ?? [])
+  const paths = made.map(([, folder]) => folder)
+  await whole(paths, () => {
+    for (const [controller, folder] of made) openFolder(folder, settings[controller] ?? [])
+  })
   const at = new Map(made)
   const freezer = at.get('freezer')
   return {
@@ -73,8 +78,12 @@ async function openVersion1(
     cpuThrottledCount: () => readThrottled(at.get('cpu')),
     async freeze() {
       if (freezer === undefined) return false
-      await writeFile(join(freezer, 'freezer.state'), 'FROZEN')
-      while ((await readFile(join(freezer, 'freezer.state'), 'utf8')).trim() !== 'FROZEN') await nextTurn()
+      const state = join(freezer, 'freezer.state')
+      await writeFile(state, 'FROZEN')
+      await frozenOrThawed(
+        async () => (await readFile(state, 'utf8')).trim() === 'FROZEN',
+        () => writeFile(state, 'THAWED'),
+      )
       return true
     },
     async thaw() {
@@ -98,14 +107,17 @@ async function openVersion2(
     ['cpu.max', `${Math.round(resources.vcpus * CPU_PERIOD_US)} ${CPU_PERIOD_US}`],
     ['pids.max', String(processesMax)],
   ] as const
-  openFolder(folder, settings)
+  await whole([folder], () => openFolder(folder, settings))
   return {
     joinPaths: [join(folder, 'cgroup.procs')],
     memoryUsedBytes: () => readNumber(folder, 'memory.current'),
     cpuThrottledCount: () => readThrottled(folder),
     async freeze() {
       await writeFile(join(folder, 'cgroup.freeze'), '1')
-      while (!(await readFile(join(folder, 'cgroup.events'), 'utf8')).includes('frozen 1')) await nextTurn()
+      await frozenOrThawed(
+        async () => (await readFile(join(folder, 'cgroup.events'), 'utf8')).includes('frozen 1'),
+        () => writeFile(join(folder, 'cgroup.freeze'), '0'),
+      )
       return true
     },
     thaw: () => writeFile(join(folder, 'cgroup.freeze'), '0'),
@@ -121,7 +133,33 @@ function openFolder(folder: string, settings: readonly (readonly [string, string
   }
 }
 
-const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+/** A group that cannot be set up leaves none of its folders behind. */
+async function whole(folders: readonly string[], setUp: () => void): Promise<void> {
+  try {
+    setUp()
+  } catch (error) {
+    await removeAll(folders)
+    throw error
+  }
+}
+
+/** A process that waits for the kernel, which may wait for another machine, cannot be frozen meanwhile. */
+async function frozenOrThawed(isFrozen: () => Promise<boolean>, thaw: () => Promise<void>): Promise<void> {
+  const deadlineMs = systemClock.monotonicMs() + FREEZE_MS_MAX
+  while (!(await isFrozen())) {
+    if (systemClock.monotonicMs() > deadlineMs) {
+      await thaw()
+      throw cannotFreeze()
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+export const FREEZE_MS_MAX = 10_000
+export const cannotFreeze = (): AppError =>
+  new AppError('ERR_BUSY', 'A process in the workspace does not let itself be stopped; call again in a moment.', {
+    retry_after_ms: 1_000,
+  })
 
 async function readNumber(folder: string | undefined, name: string): Promise<number | null> {
   if (folder === undefined) return null

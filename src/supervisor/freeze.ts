@@ -1,4 +1,5 @@
-import type { ControlGroup } from './cgroups.ts'
+import { systemClock } from '../kernel/clock.ts'
+import { type ControlGroup, cannotFreeze, FREEZE_MS_MAX } from './cgroups.ts'
 import { processesOf, signalProcess } from './processes.ts'
 
 const SIGSTOP = 19
@@ -11,16 +12,21 @@ const SIGCONT = 18
 export async function freezeProcesses(group: ControlGroup, initPid: number): Promise<() => Promise<void>> {
   if (await group.freeze()) return () => group.thaw()
   const stopped = new Set<number>()
+  const thaw = async (): Promise<void> => {
+    for (const pid of stopped) signalProcess(pid, SIGCONT)
+  }
+  const deadlineMs = systemClock.monotonicMs() + FREEZE_MS_MAX
   for (;;) {
     const running = processesOf(initPid).filter(({ state }) => !'TtZX'.includes(state))
-    if (running.length === 0) break
+    if (running.length === 0) return thaw
+    if (systemClock.monotonicMs() > deadlineMs) {
+      await thaw()
+      throw cannotFreeze()
+    }
     for (const { pid } of running) {
       stopped.add(pid)
       signalProcess(pid, SIGSTOP)
     }
     await new Promise((resolve) => setImmediate(resolve))
-  }
-  return async () => {
-    for (const pid of stopped) signalProcess(pid, SIGCONT)
   }
 }

@@ -15,7 +15,8 @@ export type HandlerDeps = Readonly<{
   egress: EgressDesk
   clock: Clock
   facts(): SupervisorFacts
-  attendants: Set<string>
+  /** One for each server that is there. */
+  attendants: Set<object>
   shutdown(): void
 }>
 
@@ -39,29 +40,30 @@ export function createHandlers({
   }
   return {
     hello: facts,
-    async attend({ bootId }, { signal }) {
-      attendants.add(bootId)
+    async attend(attendant, { signal }) {
+      if (signal.aborted) return {}
+      attendants.add(attendant)
       await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
-      attendants.delete(bootId)
+      attendants.delete(attendant)
       return {}
     },
-    attendants: () => [...attendants],
     create: registry.create,
     start: (spec) => done(registry.start(spec)),
     stop: ({ id, graceMs }) => done(registry.stop(id, graceMs)),
     destroy: ({ id }) => done(registry.destroy(id)),
     inventory: registry.inventory,
+    isRunning: async ({ id }) => ({ running: await registry.isRunning(id) }),
     exec: (request, exchange) => execute(registry, clock, request, exchange),
     jobStart: async ({ id, job }) => ({ jobId: await registry.jobs(id).start(job) }),
     async jobPoll({ id, jobId, from, bytesMax }) {
-      const page = await registry.jobs(id).poll(jobId, from, bytesMax)
+      const page = await (await registry.keptJobs(id)).poll(jobId, from, bytesMax)
       if (page === undefined)
         return { summary: null, stdout: '', stderr: '', next: from, skipped: { stdout: 0, stderr: 0 } }
       return { ...page, stdout: page.stdout.toString('base64'), stderr: page.stderr.toString('base64') }
     },
-    jobKill: ({ id, jobId, signal }) => ({ found: registry.jobs(id).kill(jobId, signal) }),
-    jobRemove: async ({ id, jobId }) => ({ found: await registry.jobs(id).remove(jobId) }),
-    jobList: ({ id }) => registry.jobs(id).list(),
+    jobKill: async ({ id, jobId, signal }) => ({ found: (await registry.keptJobs(id)).kill(jobId, signal) }),
+    jobRemove: async ({ id, jobId }) => ({ found: await (await registry.keptJobs(id)).remove(jobId) }),
+    jobList: async ({ id }) => (await registry.keptJobs(id)).list(),
     snapshot: ({ id, layerId }) => registry.snapshot(id, layerId),
     reset: (spec) => done(registry.reset(spec)),
     removeLayer: ({ layerId }) => done(registry.removeLayer(layerId)),

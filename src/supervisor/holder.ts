@@ -30,17 +30,18 @@ export type Holder = Readonly<{
 /**
  * The first process of a workspace: nothing inside can signal it, and it collects what others leave behind, because the
  * shell waits for any child. What it waits for reads from a pipe that only we write to, and never do; it may be killed as
- * often as somebody likes. An image needs no program for this but a shell.
+ * often as somebody likes. An image needs no program for this but a shell. It keeps nothing open that others could write
+ * to through it: the log is on the host's disk.
  */
-const HOLD = 'exec 8<&0; echo ready; while :; do read line <&8 & wait $!; done'
+const HOLD = 'exec 8<&0; echo ready; exec >/dev/null 2>&1; while :; do read line <&8 & wait $!; done'
 const HOLD_COMMAND_LINE = `/bin/sh\0-c\0${HOLD}\0`
 const POLL_MS = 10
 const SAID_CHARS_MAX = 300
 
 export async function startHolder(launcher: Launcher, spec: HolderSpec): Promise<Holder> {
+  const userNamespace = spec.hasIds ? await openMappedNamespace(launcher) : undefined
   const log = openSync(spec.logPath, 'a', 0o600)
   const filter = openSync(spec.seccompFilter, 'r')
-  const userNamespace = spec.hasIds ? await openMappedNamespace(launcher) : undefined
   try {
     const child = spawn('bwrap', holderArguments(spec, userNamespace?.fd !== undefined), {
       stdio: ['pipe', 'pipe', log, 'pipe', filter, userNamespace?.fd ?? 'ignore'],

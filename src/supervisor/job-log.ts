@@ -1,9 +1,20 @@
-import { appendFileSync, closeSync, existsSync, fstatSync, openSync, readdirSync, readSync, rmSync } from 'node:fs'
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  openSync,
+  readdirSync,
+  readSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { basename, dirname } from 'node:path'
 
 /**
  * The output of one stream of a background job, on disk, with absolute positions from the job's start. The newest
- * SEGMENTS_MAX segments are kept; a reader that is too late learns how much it missed.
+ * SEGMENTS_MAX segments are kept; a reader that is too late learns how much it missed. What a full disk has no room for
+ * is lost without a trace: the job goes on.
  */
 export type JobLog = Readonly<{
   append(chunk: Buffer): void
@@ -34,7 +45,13 @@ export function createJobLog(path: string): JobLog {
         const room = SEGMENT_BYTES - (total % SEGMENT_BYTES)
         const part = chunk.subarray(at, at + room)
         if (!existsSync(dirname(path))) return
-        appendFileSync(segmentPath(segment), part, { mode: 0o600 })
+        try {
+          appendFileSync(segmentPath(segment), part, { mode: 0o600 })
+        } catch {
+          const { size = 0 } = statSync(segmentPath(segment), { throwIfNoEntry: false }) ?? {}
+          total = segment * SEGMENT_BYTES + size
+          return
+        }
         total += part.length
         at += part.length
         for (; first + SEGMENTS_MAX <= segment; first++) rmSync(segmentPath(first), { force: true })

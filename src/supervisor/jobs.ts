@@ -162,18 +162,28 @@ async function saveSummary(folder: string, summary: JobSummary): Promise<void> {
   await rename(join(folder, 'job.json.new'), join(folder, 'job.json'))
 }
 
+/** Undefined for a job that never came to run, or whose record a power failure took. */
+async function readSummary(folder: string): Promise<JobSummary | undefined> {
+  try {
+    return JSON.parse(await readFile(join(folder, 'job.json'), 'utf8')) as JobSummary
+  } catch {
+    return undefined
+  }
+}
+
 /** Jobs of an earlier run of the workspace. What was running then ended with it. */
 async function loadJobs(directory: string, clock: Clock): Promise<Map<number, Job>> {
   const jobs = new Map<number, Job>()
   for (const name of (await readdir(directory)).sort((a, b) => Number(a) - Number(b))) {
     const folder = join(directory, name)
-    const text = await readFile(join(folder, 'job.json'), 'utf8').catch(() => undefined)
-    if (text === undefined) {
+    const saved = await readSummary(folder)
+    if (saved === undefined) {
       await rm(folder, { recursive: true, force: true })
       continue
     }
-    const saved = JSON.parse(text) as JobSummary
     const summary = saved.running ? { ...saved, running: false, signal: 'SIGKILL', endedAtMs: clock.nowMs() } : saved
+    // On a full disk the end is noted at the next start.
+    if (saved.running) await saveSummary(folder, summary).catch(() => {})
     jobs.set(saved.jobId, {
       summary,
       stdout: createJobLog(join(folder, 'stdout')),

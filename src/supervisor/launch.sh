@@ -7,8 +7,28 @@
 # UID_MAP, GID_MAP, ID_COUNT: the ids of an ordinary user, as newuidmap takes them; images are built with the same.
 set -eu
 umask 077
+
+# What the server happened to be started with open is not for workspaces. 436 is close_range.
+if [ -z "${CLOSED-}" ]; then
+  CLOSED=yes exec perl -e 'syscall 436, 3, 0xffffffff, 0; exec @ARGV' /bin/sh "$0"
+fi
+unset CLOSED
+
+# Held until everything that this start made is gone again, so that the next one finds nothing of it.
 exec 9>>"$STATE/supervisor.lock"
 flock -n 9 || exit 75
+cgroups=
+freezer=
+keeper=
+clear_away() {
+  [ ! "$keeper" ] || kill $keeper 2>/dev/null || :
+  # Gives an end to a pipe that the supervisor may never have opened.
+  [ ! -p "$STATE/alive" ] || : <>"$STATE/alive"
+  for entry in $cgroups; do find "${entry#*=}" -depth -type d -exec rmdir {} \; 2>/dev/null || :; done
+  for name in supervisor.pid supervisor.sock slirp.sock slirp.ended alive; do rm -f "$STATE/$name"; done
+}
+clear_away
+trap clear_away EXIT
 
 IS_ROOT=
 [ "$(id -u)" != 0 ] || IS_ROOT=yes
@@ -17,10 +37,8 @@ IS_ROOT=
 as_root_there=--preserve-credentials
 [ ! $IS_ROOT ] || as_root_there=
 
-rm -f "$STATE/slirp.sock" "$STATE/slirp.ended"
 unshare -U sleep 30 9>&- &
 keeper=$!
-trap 'kill $keeper 2>/dev/null || :' EXIT
 own=$(readlink /proc/self/ns/user)
 until theirs=$(readlink /proc/$keeper/ns/user) && [ -n "$theirs" ] && [ "$theirs" != "$own" ]; do
   kill -0 $keeper 2>/dev/null || { echo 'launch: the kernel refuses user namespaces' >&2; exit 76; }
@@ -43,7 +61,6 @@ else
 fi
 
 # Control groups that the supervisor may divide among its workspaces; only root can hand them over.
-cgroups=
 if [ $IS_ROOT ]; then
   for controller in memory cpu pids freezer unified; do
     case $controller in
@@ -51,10 +68,12 @@ if [ $IS_ROOT ]; then
       *) base=/sys/fs/cgroup/$controller; [ -e $base/cgroup.procs ] || continue; line="^[0-9]*:\([^:]*,\)\?$controller\(,[^:]*\)\?:" ;;
     esac
     own=$(grep "$line" /proc/self/cgroup | head -n 1 | cut -d: -f3-)
-    for left in "$base${own%/}"/castellan-*; do
-      [ -e "/proc/${left##*-}" ] || find "$left" -depth -type d -exec rmdir {} \; 2>/dev/null || :
-    done
     folder=$base${own%/}/castellan-$$
+    for left in "$base${own%/}"/castellan-*; do
+      if [ "$left" = "$folder" ] || [ ! -e "/proc/${left##*-}" ]; then
+        find "$left" -depth -type d -exec rmdir {} \; 2>/dev/null || :
+      fi
+    done
     mkdir "$folder" 2>/dev/null || continue
     if [ $controller = unified ]; then
       mkdir "$folder/supervisor"
@@ -65,7 +84,19 @@ if [ $IS_ROOT ]; then
       chown "$UID_BASE:$UID_BASE" "$folder" "$folder/cgroup.procs"
     fi
     cgroups="$cgroups $controller=$folder"
+    [ $controller != freezer ] || freezer=$folder
   done
+fi
+
+# With version 1, what is frozen cannot die, and whoever waits for its end waits for ever: when the supervisor ends, what
+# it left frozen is let go. The pipe has an end only once every process that might let it go itself is dead.
+if [ "$freezer" ]; then
+  mkfifo "$STATE/alive"
+  chown "$UID_BASE:$UID_BASE" "$STATE/alive"
+  {
+    read -r _ <"$STATE/alive" || :
+    for one in "$freezer"/*/freezer.state; do echo THAWED >"$one" || :; done
+  } 2>/dev/null 9>&- &
 fi
 
 prepare='
@@ -77,18 +108,38 @@ prepare='
   mount --bind "$PROGRAM" /mnt/program
   : >/mnt/node/node
   mount --bind "$NODE" /mnt/node/node
+  # What is stored decides what the store is: another choice would hide every workspace there is.
   store=plain
+  is_new=
   mkdir -p /mnt/state/store
-  if [ $IS_ROOT ] && [ "$STORE_GB" != 0 ] && command -v mkfs.btrfs >/dev/null; then
-    if [ ! -e /mnt/state/store.btrfs ]; then
-      truncate -s "${STORE_GB}G" /mnt/state/store.btrfs.new
-      mkfs.btrfs -q /mnt/state/store.btrfs.new >/dev/null 2>&1 && mv /mnt/state/store.btrfs.new /mnt/state/store.btrfs
+  if [ ! -e /mnt/state/store.btrfs ] && [ $IS_ROOT ] && [ "$STORE_GB" != 0 ] && command -v mkfs.btrfs >/dev/null &&
+    [ -z "$(find /mnt/state/store -mindepth 2 | head -n 1)" ]; then
+    rm -f /mnt/state/store.btrfs.new
+    truncate -s "${STORE_GB}G" /mnt/state/store.btrfs.new
+    if mkfs.btrfs -q /mnt/state/store.btrfs.new >/dev/null 2>&1; then
+      mv /mnt/state/store.btrfs.new /mnt/state/store.btrfs
+      is_new=yes
+    else
+      rm -f /mnt/state/store.btrfs.new
     fi
-    if mount -o loop,noatime,user_subvol_rm_allowed /mnt/state/store.btrfs /mnt/state/store 2>/dev/null; then
+  fi
+  if [ -e /mnt/state/store.btrfs ]; then
+    # The mount of a supervisor that has just ended may be on its way out.
+    attempt=0
+    [ $IS_ROOT ] || attempt=50
+    until mount -o loop,noatime,user_subvol_rm_allowed /mnt/state/store.btrfs /mnt/state/store 2>/mnt/problem; do
+      attempt=$((attempt + 1))
+      [ ! $is_new ] || break
+      [ $attempt -lt 50 ] || { echo "launch: the store of the workspaces, store.btrfs, cannot be mounted: $(cat /mnt/problem)" >&2; exit 77; }
+      sleep 0.1
+    done
+    if mountpoint -q /mnt/state/store; then
       store=btrfs
       btrfs quota enable /mnt/state/store 2>/dev/null || :
       # Quotas of subvolumes that are gone.
       btrfs qgroup clear-stale /mnt/state/store >/dev/null 2>&1 || :
+    else
+      rm -f /mnt/state/store.btrfs
     fi
   fi
   [ ! $IS_ROOT ] || chown "$UID_BASE:$UID_BASE" /mnt/state/store
@@ -98,10 +149,11 @@ inside='
   set -eu
   mount -t proc proc /proc
   cd /mnt/state
+  [ ! "$FREEZER" ] || exec 8<>alive
   /mnt/node/node --disable-warning=ExperimentalWarning /mnt/program/src/supervisor/main.ts &
   wait $!'
 
-export STATE PROGRAM NODE UID_BASE STORE_GB IS_ROOT
+export STATE PROGRAM NODE UID_BASE STORE_GB IS_ROOT FREEZER="$freezer"
 export CASTELLAN_SUPERVISOR_IDS=$ids CASTELLAN_SUPERVISOR_CGROUPS="${cgroups# }"
 if [ $IS_ROOT ]; then
   unshare -m sh -c "$prepare" prepare nsenter $as_root_there -U -t $keeper unshare -m -p -n -i --fork --kill-child sh -c "$inside" &
@@ -117,9 +169,9 @@ while [ -z "$first" ]; do
     theirs=$(readlink /proc/$one/ns/pid) || continue
     [ "$theirs" = "$own_pids" ] || first=$one
   done
+  [ "$first" ] || sleep 0.01
 done
 echo "$first" >"$STATE/supervisor.pid.new" && mv "$STATE/supervisor.pid.new" "$STATE/supervisor.pid"
-exec 9>&-
 # The way out is started again when it was killed, less and less often if it never lasts. What it could not do at its
 # start it could not do the next time: then it is left alone. slirp.ended is there while it does not run.
 keep_uplink() {
@@ -136,16 +188,17 @@ keep_uplink() {
     pause=$((pause * 2))
     [ $(($(date +%s) - began)) -lt 60 ] || pause=1
     [ $pause -lt 300 ] || pause=300
-    sleep $pause
+    left=$pause
+    while [ $left -gt 0 ] && [ -e "/proc/$first/ns/net" ]; do
+      sleep 1
+      left=$((left - 1))
+    done
   done
 }
-keep_uplink &
+keep_uplink 9>&- &
 kill $keeper 2>/dev/null || :
-trap - EXIT
+keeper=
+
 code=0
 wait $outer || code=$?
-for entry in $cgroups; do
-  folder=${entry#*=}
-  find "$folder" -depth -type d -exec rmdir {} \; 2>/dev/null || :
-done
 exit $code

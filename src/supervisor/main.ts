@@ -1,8 +1,7 @@
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemClock } from '../kernel/clock.ts'
-import type { Logger } from '../kernel/logger.ts'
 import { systemRandom } from '../kernel/random.ts'
 import { createControlGroups } from './cgroups.ts'
 import { openEgressDesk } from './egress-desk.ts'
@@ -17,6 +16,7 @@ import { runCommand } from './run-command.ts'
 import { seccompFilter } from './seccomp/filter.ts'
 import { serveRequests } from './serve-requests.ts'
 import { createStorage } from './storage.ts'
+import { createSupervisorLog } from './supervisor-log.ts'
 
 /**
  * The process that owns the workspaces. It is started by launch.sh, in namespaces of its own, and outlives the server:
@@ -26,16 +26,12 @@ const ROOT = '/mnt/state'
 /** Without a server and without a running workspace there is nothing to stay for. */
 const IDLE_EXIT_MS = 30_000
 const IDLE_CHECK_MS = 5_000
+/** Where launch.sh writes our number on the host, which only it knows. */
+const PID_NAME = 'supervisor.pid'
+const PID_POLL_MS = 2
+const STDERR = 2
 
-const write = (level: string, message: string, fields?: Record<string, unknown>): void => {
-  process.stderr.write(`${JSON.stringify({ level, message, ...fields })}\n`)
-}
-const logger: Logger = {
-  debug() {},
-  info: (message, fields) => write('info', message, fields),
-  warn: (message, fields) => write('warn', message, fields),
-  error: (message, fields) => write('error', message, fields),
-}
+const logger = createSupervisorLog(STDERR)
 
 async function main(): Promise<void> {
   // Root file systems have the modes that they are given; what is ours alone is made with its own mode.
@@ -70,7 +66,7 @@ async function main(): Promise<void> {
     random: systemRandom,
     logger,
   })
-  const attendants = new Set<string>()
+  const attendants = new Set<object>()
   const end = (): void => process.exit(0)
   const handlers = createHandlers({
     registry,
@@ -92,6 +88,8 @@ async function main(): Promise<void> {
   void launcher.gone.then(() => process.exit(1))
   const socketPath = join(ROOT, SOCKET_NAME)
   rmSync(socketPath, { force: true })
+  // Whoever reaches us may need our number.
+  while (!existsSync(join(ROOT, PID_NAME))) await new Promise((resolve) => setTimeout(resolve, PID_POLL_MS))
   const server = serveRequests(handlers, logger).listen(socketPath)
   await once(server, 'listening')
   chmodSync(socketPath, 0o600)
@@ -107,6 +105,12 @@ function exitWhenIdle(isNeeded: () => boolean, end: () => void): void {
 }
 
 process.on('SIGTERM', () => process.exit(0))
+// Our end would be the end of every workspace, and what fails here concerns one request at most.
+for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
+  process.on(event, (error: unknown) => {
+    logger.error(event, { error: error instanceof Error ? (error.stack ?? error.message) : String(error) })
+  })
+}
 main().catch((error: unknown) => {
   logger.error('the supervisor cannot start', {
     error: error instanceof Error ? (error.stack ?? error.message) : String(error),

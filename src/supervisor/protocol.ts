@@ -72,15 +72,16 @@ export type OperatorSettings = Readonly<{
 
 /** Every request there is, with what it takes and gives. */
 export type Operations = {
+  /** The one request that every version must understand: `protocol`, `version` and `running` are always in the answer. */
   hello: { takes: Readonly<{ bootId: string }>; gives: SupervisorFacts }
   /** Stays open for as long as the server lives; this is how the supervisor knows who is there. */
   attend: { takes: Readonly<{ bootId: string }>; gives: Record<string, never> }
-  attendants: { takes: Record<string, never>; gives: readonly string[] }
   create: { takes: Omit<WorkspaceSpec, 'ip'>; gives: Readonly<{ ip: string }> }
   start: { takes: WorkspaceSpec; gives: Record<string, never> }
   stop: { takes: Readonly<{ id: string; graceMs: number }>; gives: Record<string, never> }
   destroy: { takes: Readonly<{ id: string }>; gives: Record<string, never> }
   inventory: { takes: Record<string, never>; gives: BackendInventory }
+  isRunning: { takes: Readonly<{ id: string }>; gives: Readonly<{ running: boolean }> }
   exec: { takes: WireExec; gives: WireExecResult }
   jobStart: { takes: Readonly<{ id: string; job: JobRequest }>; gives: Readonly<{ jobId: number }> }
   jobPoll: {
@@ -128,7 +129,7 @@ export type Operations = {
   fileRemove: { takes: Readonly<{ id: string; path: string; recursive: boolean }>; gives: Record<string, never> }
   fileMakeDirectory: { takes: Readonly<{ id: string; path: string }>; gives: Record<string, never> }
   fileRename: { takes: Readonly<{ id: string; from: string; to: string }>; gives: Record<string, never> }
-  /** Ends the supervisor, and with it every process in every workspace. */
+  /** Ends the supervisor, and with it every process in every workspace. Every version must understand it. */
   shutdown: { takes: Record<string, never>; gives: Record<string, never> }
 }
 export type OperationName = keyof Operations

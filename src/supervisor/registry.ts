@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { mkdir, open, readFile, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../contract/app-error.ts'
 import {
@@ -16,6 +16,7 @@ import type { Random } from '../kernel/random.ts'
 import { createAddresses } from './addresses.ts'
 import type { ControlGroup, ControlGroups } from './cgroups.ts'
 import type { EgressDesk } from './egress-desk.ts'
+import { createEntryGate, type EntryGate } from './entry-gate.ts'
 import type { Fifos } from './fifos.ts'
 import { freezeProcesses } from './freeze.ts'
 import { commandsOf, type Holder, startHolder } from './holder.ts'
@@ -47,7 +48,14 @@ export type RegistryDeps = Readonly<{
   logger: Logger
 }>
 
-type Live = Readonly<{ spec: WorkspaceSpec; holder: Holder; group: ControlGroup; jobs: Jobs; entry: Entry }>
+type Live = Readonly<{
+  spec: WorkspaceSpec
+  holder: Holder
+  group: ControlGroup
+  jobs: Jobs
+  gate: EntryGate
+  run(command: Command): Promise<RunningCommand>
+}>
 
 /** What a workspace with several user ids needs to install packages: CHOWN, DAC_OVERRIDE, FOWNER, SETGID, SETUID. */
 const PACKAGE_CAPABILITIES = 0b1100_1011n
@@ -84,9 +92,7 @@ export async function createRegistry(deps: RegistryDeps) {
 
   function requireLive(id: string): Live {
     const found = live.get(id)
-    if (found === undefined) {
-      throw new AppError('ERR_WORKSPACE_STATE', 'The workspace is not running. Start it with workspace_start.', { id })
-    }
+    if (found === undefined) throw notRunning(id)
     return found
   }
 
@@ -123,44 +129,12 @@ export async function createRegistry(deps: RegistryDeps) {
 
   async function start(spec: WorkspaceSpec): Promise<void> {
     if (live.has(spec.id)) return
-    await imageUses.take(spec.id, spec.image)
-    const image = await deps.images.find(spec.image)
-    const processesMax = spec.resources.processes ?? PROCESSES_MAX
-    if (!untouched.delete(spec.id)) {
-      await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, networkFiles(spec.network)))
-    }
-    const [rootPath, group] = await Promise.all([
-      storage.mountRoot(spec, image.root),
-      deps.controlGroups.open(spec.id, spec.resources, processesMax),
-    ])
-    const hasPackages = image.packages && deps.ids > 1
-    let holder: Holder
-    try {
-      holder = await startHolder(deps.launcher, {
-        hostname: spec.hostname,
-        root: rootPath,
-        binds: image.binds,
-        seccompFilter: deps.seccompFilter,
-        hasIds: hasPackages,
-        sharedMemoryMb: SHARED_MEMORY_MB,
-        logPath: join(logs, `${spec.id}.log`),
-      })
-    } catch (error) {
-      await Promise.all([storage.unmountRoot(spec.id), group.close()])
-      throw error
-    }
-    const entry: Entry = {
-      namespacePid: holder.initPid,
-      capabilities: hasPackages ? PACKAGE_CAPABILITIES : 0n,
-      processesMax,
-      filesMax: FILES_MAX,
-      seccompFilter: deps.seccompFilter,
-      cgroups: group.joinPaths,
-    }
-    const run = (command: Command): Promise<RunningCommand> => runInWorkspace(deps, entry, command)
-    const jobs = await openJobs({ directory: join(jobFolder, spec.id), run, clock: deps.clock })
-    live.set(spec.id, { spec, holder, group, jobs, entry })
-    const cleaned = holder.ended.then(() => cleanUp(spec, group))
+    // One that ended by itself may still be on its way out.
+    await gone.get(spec.id)
+    const held = await hold(spec)
+    const { holder } = held
+    live.set(spec.id, held)
+    const cleaned = holder.ended.then(() => cleanUp(held))
     gone.set(spec.id, cleaned)
     deps.egress.set(spec.ip, spec.network)
     try {
@@ -172,8 +146,54 @@ export async function createRegistry(deps: RegistryDeps) {
     }
   }
 
+  /** Everything of a running workspace but its network; all of it, or nothing. */
+  async function hold(spec: WorkspaceSpec): Promise<Live> {
+    await imageUses.take(spec.id, spec.image)
+    const image = await deps.images.find(spec.image)
+    const processesMax = spec.resources.processes ?? PROCESSES_MAX
+    const hasPackages = image.packages && deps.ids > 1
+    if (!untouched.delete(spec.id)) {
+      await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, networkFiles(spec.network)))
+    }
+    const [mounted, opened] = await Promise.allSettled([
+      storage.mountRoot(spec, image.root),
+      deps.controlGroups.open(spec.id, spec.resources, processesMax),
+    ])
+    let holder: Holder | undefined
+    try {
+      const root = outcomeOf(mounted)
+      const group = outcomeOf(opened)
+      holder = await startHolder(deps.launcher, {
+        hostname: spec.hostname,
+        root,
+        binds: image.binds,
+        seccompFilter: deps.seccompFilter,
+        hasIds: hasPackages,
+        sharedMemoryMb: SHARED_MEMORY_MB,
+        logPath: join(logs, `${spec.id}.log`),
+      })
+      const entry: Entry = {
+        namespacePid: holder.initPid,
+        capabilities: hasPackages ? PACKAGE_CAPABILITIES : 0n,
+        processesMax,
+        filesMax: FILES_MAX,
+        seccompFilter: deps.seccompFilter,
+        cgroups: group.joinPaths,
+      }
+      const gate = createEntryGate()
+      const run = (command: Command): Promise<RunningCommand> => gate.enter(() => runInWorkspace(deps, entry, command))
+      const jobs = await openJobs({ directory: join(jobFolder, spec.id), run, clock: deps.clock })
+      return { spec, holder, group, jobs, gate, run }
+    } catch (error) {
+      await holder?.stop(0)
+      await storage.unmountRoot(spec.id)
+      if (opened.status === 'fulfilled') await opened.value.close()
+      throw error
+    }
+  }
+
   const gone = new Map<string, Promise<void>>()
-  async function cleanUp({ id, ip }: WorkspaceSpec, group: ControlGroup): Promise<void> {
+  async function cleanUp({ spec: { id, ip }, group }: Live): Promise<void> {
     live.delete(id)
     deps.egress.forget(ip)
     await deps.network.detach(id).catch((error: unknown) => deps.logger.warn('network detach failed', { id, error }))
@@ -192,13 +212,39 @@ export async function createRegistry(deps: RegistryDeps) {
   async function snapshot(id: string, layerId: string): Promise<{ bytes: number }> {
     const found = live.get(id)
     if ((await storage.layers()).includes(layerId)) return { bytes: await storage.layerBytes(layerId) }
-    const thaw = found === undefined ? undefined : await freezeProcesses(found.group, found.holder.initPid)
-    try {
-      await storage.copyToLayer(id, layerId)
-    } finally {
-      await thaw?.()
-    }
+    if (found === undefined) await storage.copyToLayer(id, layerId)
+    else await found.gate.whileClosed(() => copyFrozen(found, layerId))
     return { bytes: await storage.layerBytes(layerId) }
+  }
+
+  async function copyFrozen({ spec, group, holder }: Live, layerId: string): Promise<void> {
+    const thaw = await freezeProcesses(group, holder.initPid)
+    try {
+      await storage.copyToLayer(spec.id, layerId)
+    } finally {
+      await thaw()
+    }
+  }
+
+  /** Jobs of a workspace that does not run: what they printed is still there, and nothing can be started. */
+  async function keptJobs(id: string): Promise<Jobs> {
+    const found = live.get(id)
+    if (found !== undefined) return found.jobs
+    if (!(await storage.stored()).includes(id)) throw notRunning(id)
+    const run = (): Promise<never> => Promise.reject(notRunning(id))
+    return await openJobs({ directory: join(jobFolder, id), run, clock: deps.clock })
+  }
+
+  /** Every workspace of which anything at all is kept: a crash may have left less than its storage. */
+  async function traces(): Promise<readonly string[]> {
+    const found = await Promise.all([
+      storage.stored(),
+      readdir(jobFolder),
+      readdir(logs).then((names) => names.map((name) => name.replace(/\.log$/, ''))),
+      addresses.holders(),
+      imageUses.holders(),
+    ])
+    return [...new Set(found.flat())]
   }
 
   const openRoot = (id: string) => {
@@ -218,8 +264,10 @@ export async function createRegistry(deps: RegistryDeps) {
   return {
     files,
     jobs: (id: string): Jobs => requireLive(id).jobs,
-    run: (id: string, command: Command): Promise<RunningCommand> =>
-      runInWorkspace(deps, requireLive(id).entry, command),
+    keptJobs,
+    run: async (id: string, command: Command): Promise<RunningCommand> => await requireLive(id).run(command),
+    /** After everything that was asked for it before, by whomever. */
+    isRunning: (id: string) => inTurn(id, async () => live.has(id)),
     create: (spec: Omit<WorkspaceSpec, 'ip'>) => inTurn(spec.id, () => create(spec)),
     start: (spec: WorkspaceSpec) => inTurn(spec.id, () => start(spec)),
     stop: (id: string, graceMs: number) => inTurn(id, () => stop(id, graceMs)),
@@ -236,8 +284,9 @@ export async function createRegistry(deps: RegistryDeps) {
       }),
     removeImage: (name: string, signal: AbortSignal) =>
       imageUses.whileUnused(name, () => deps.images.remove(name, signal)),
-    snapshot: (id: string, layerId: string) => inTurn(id, () => snapshot(id, layerId)),
-    removeLayer: storage.removeLayer,
+    // A layer that is being made is removed when it is there.
+    snapshot: (id: string, layerId: string) => inTurn(id, () => inTurn(layerId, () => snapshot(id, layerId))),
+    removeLayer: (layerId: string) => inTurn(layerId, () => storage.removeLayer(layerId)),
     reset: (spec: WorkspaceSpec) =>
       inTurn(spec.id, async () => {
         await stop(spec.id, 0)
@@ -259,7 +308,7 @@ export async function createRegistry(deps: RegistryDeps) {
       await Promise.all([...live.keys()].map((id) => inTurn(id, () => writeNetworkFiles(id))))
     },
     async inventory(): Promise<BackendInventory> {
-      return { running: [...live.keys()], stored: await storage.stored(), layers: await storage.layers() }
+      return { running: [...live.keys()], stored: await traces(), layers: await storage.layers() }
     },
     async usage(id: string): Promise<WorkspaceUsage> {
       const found = live.get(id)
@@ -276,8 +325,13 @@ export async function createRegistry(deps: RegistryDeps) {
       return await readFile(join(logs, `${id}.log`), 'utf8').catch(() => '')
     },
     runningCount: () => live.size,
-    async stopAll(): Promise<void> {
-      await Promise.all([...live.keys()].map((id) => stop(id, 0)))
-    },
   }
+}
+
+const notRunning = (id: string): AppError =>
+  new AppError('ERR_WORKSPACE_STATE', 'The workspace is not running. Start it with workspace_start.', { id })
+
+function outcomeOf<T>(outcome: PromiseSettledResult<T>): T {
+  if (outcome.status === 'rejected') throw outcome.reason
+  return outcome.value
 }

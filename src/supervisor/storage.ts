@@ -1,6 +1,7 @@
 import { constants, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { AppError } from '../contract/app-error.ts'
 import type { WorkspaceSpec } from '../domains/workspaces/backend.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Launcher } from './launcher.ts'
@@ -84,6 +85,17 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
     // The overlay's own working folder has mode 000, which only rm as root of the namespace passes.
     await rm(path, { recursive: true, force: true })
   }
+  /** Under its name only when it is whole. What a full disk cut short is removed. */
+  async function putInPlace(folder: string, name: string, make: (pending: string) => Promise<void>): Promise<void> {
+    const pending = join(folder, `${PENDING}${process.pid}-${pendingCount++}`)
+    try {
+      await make(pending)
+      renameSync(pending, join(folder, name))
+    } catch (error) {
+      await removeTree(pending).catch(() => {})
+      throw roomOr(error)
+    }
+  }
   for (const folder of [active, layerFolder]) {
     for (const name of await readdir(folder)) if (name.startsWith(PENDING)) await removeTree(join(folder, name))
   }
@@ -91,17 +103,17 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
   const pathOf = (id: string): string => join(active, id)
   const mountPoint = (id: string): string => join(mounts, id)
   const create = async (id: string, bytesMax: number, files: readonly OwnFile[]): Promise<void> => {
-    const pending = join(active, `${PENDING}${process.pid}-${pendingCount++}`)
-    await makeFolder(pending, bytesMax)
-    // A handful of small files, nothing of which is waited for on a disk: one after the other is the fastest.
-    mkdirSync(join(pending, 'upper'), { mode: 0o755 })
-    mkdirSync(join(pending, 'work'), { mode: 0o700 })
-    for (const { path, text } of files) {
-      const target = join(pending, 'upper', path)
-      mkdirSync(dirname(target), { recursive: true, mode: 0o755 })
-      writeFileSync(target, text, { mode: 0o644 })
-    }
-    renameSync(pending, pathOf(id))
+    await putInPlace(active, id, async (pending) => {
+      await makeFolder(pending, bytesMax)
+      // A handful of small files, nothing of which is waited for on a disk: one after the other is the fastest.
+      mkdirSync(join(pending, 'upper'), { mode: 0o755 })
+      mkdirSync(join(pending, 'work'), { mode: 0o700 })
+      for (const { path, text } of files) {
+        const target = join(pending, 'upper', path)
+        mkdirSync(dirname(target), { recursive: true, mode: 0o755 })
+        writeFileSync(target, text, { mode: 0o644 })
+      }
+    })
   }
   const named = async (folder: string): Promise<string[]> =>
     (await readdir(folder)).filter((name) => !name.startsWith(PENDING))
@@ -132,16 +144,12 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
       await launcher.unmount(mountPoint(id), MNT_DETACH)
       await rm(mountPoint(id), { recursive: true, force: true }).catch(() => {})
     },
-    async copyToLayer(id, layerId) {
-      const pending = join(layerFolder, `${PENDING}${process.pid}-${pendingCount++}`)
-      if (kind === 'btrfs') {
-        await launcher.copySubvolume(pathOf(id), pending)
-      } else {
+    copyToLayer: (id, layerId) =>
+      putInPlace(layerFolder, layerId, async (pending) => {
+        if (kind === 'btrfs') return await launcher.copySubvolume(pathOf(id), pending)
         await mkdir(pending)
         await mustRun(run, ['cp', '-a', '--reflink=auto', join(pathOf(id), 'upper'), pending])
-      }
-      await rename(pending, join(layerFolder, layerId))
-    },
+      }),
     async reset(id, bytesMax, files) {
       await discard(pathOf(id), active)
       await create(id, bytesMax, files)
@@ -155,3 +163,16 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
     layers: () => named(layerFolder),
   }
 }
+
+/** Said by the system in its own words, whoever met it: a call of ours, the launcher, or cp. */
+const NO_ROOM = /ENOSPC|EDQUOT|No space left on device|Disk quota exceeded/
+
+const roomOr = (error: unknown): unknown =>
+  NO_ROOM.test(String(error))
+    ? new AppError(
+        'ERR_DISK_FULL',
+        'The store of the workspaces is full. Destroy what is not needed.',
+        {},
+        { cause: error },
+      )
+    : error

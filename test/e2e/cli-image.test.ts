@@ -4,12 +4,14 @@ import { chown, lstat, readdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { UID_BASE } from '../../src/supervisor/user-namespace.ts'
-import { launcher } from '../support/castellan-client.ts'
+import { type CastellanClient, connectClient, launcher, type Outcome } from '../support/castellan-client.ts'
+import { endSupervisor } from '../support/end-supervisor.ts'
 import { isLongRun } from '../support/long-run.ts'
 import { shellLayer, writeImageArchive } from '../support/oci-image.ts'
 import { createOrdinaryUser, type OrdinaryUser } from '../support/ordinary-user.ts'
+import { createDatabase } from '../support/postgres.ts'
 import { homeEnvironment } from '../support/run-castellan.ts'
 import type { Finished } from '../support/run-node.ts'
 
@@ -27,13 +29,15 @@ async function becomeUser(who: Who): Promise<OrdinaryUser> {
   return { ...user, uid: 0, gid: 0, spawnOptions: {} }
 }
 
-function start(user: OrdinaryUser, args: readonly string[]): ChildProcess {
-  const all = [...args, '--data-dir', join(user.home, 'data')]
+const dataOf = (user: OrdinaryUser): string => join(user.home, 'data')
+
+function start(user: OrdinaryUser, args: readonly string[], stdin: 'ignore' | 'pipe' = 'ignore'): ChildProcess {
+  const all = [...args, '--data-dir', dataOf(user)]
   const env = homeEnvironment(user.home, { XDG_CACHE_HOME: join(user.home, 'cache') })
   return spawn(launcher, all, {
     cwd: user.home,
     env,
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: [stdin, 'pipe', 'pipe'],
     detached: true,
     ...user.spawnOptions,
   })
@@ -47,7 +51,24 @@ async function run(user: OrdinaryUser, ...args: string[]): Promise<Finished> {
   return { code, stdout, stderr }
 }
 
-const imagesOf = (user: OrdinaryUser): string => join(user.home, 'data', 'workspaces', 'images')
+const imagesOf = (user: OrdinaryUser): string => join(dataOf(user), 'workspaces', 'images')
+/** Listed before any workspace has used it. */
+const unusedHost = { name: 'host', source: 'host', bytes: 0, packages: false, created_at: null }
+
+/** A server of that user, and its client. */
+const connect = (user: OrdinaryUser, ...args: string[]): Promise<CastellanClient> =>
+  connectClient(start(user, ['mcp', '--tools', 'full', ...args], 'pipe'))
+
+async function answerOf(outcome: Promise<Outcome>): Promise<Record<string, unknown>> {
+  const came = await outcome
+  expect(came).toMatchObject({ kind: 'done' })
+  return (came as { answer: Record<string, unknown> }).answer
+}
+
+async function leave(client: CastellanClient): Promise<void> {
+  client.endInput()
+  await client.ended
+}
 
 /** As root of the namespace of that user, in the folder of its images. */
 function inNamespace(user: OrdinaryUser, script: string): string {
@@ -69,7 +90,8 @@ describe.each(everybody)('for %s', (who) => {
       ],
     ])
   })
-  afterAll(() => {
+  afterAll(async () => {
+    await endSupervisor(dataOf(user))
     if (!isRoot) inNamespace(user, 'rm -rf ../../*')
     user.remove()
   })
@@ -93,11 +115,43 @@ describe.each(everybody)('for %s', (who) => {
     expect(owned).toBe(`${image.packages ? '1000:1000' : '0:0'}\nit runs\n`)
 
     const listed = JSON.parse((await run(user, 'image', 'list', '--json')).stdout) as { images: unknown[] }
-    expect(listed.images).toEqual([image])
-    expect((await run(user, 'image', 'list')).stdout).toMatch(/^NAME .*\nsmall +oci-archive +\d+\.\d MB +(yes|no) /)
+    expect(listed.images).toEqual([unusedHost, image])
+    expect((await run(user, 'image', 'list')).stdout).toMatch(
+      /^NAME .*\nhost .*\nsmall +oci-archive +\d+\.\d MB +(yes|no) /,
+    )
 
     expect(await run(user, 'image', 'remove', 'small')).toEqual({ code: 0, stdout: 'Removed small.\n', stderr: '' })
     expect(await readdir(imagesOf(user))).toEqual([])
+  })
+
+  it('gives workspaces an image, which stays while one of them is there', async () => {
+    expect(await run(user, 'image', 'build', 'used', 'image.tar', '--from', 'oci-archive')).toMatchObject({ code: 0 })
+    const first = await connect(user)
+    expect(await first.call('workspace_create', { base_image: 'absent' })).toMatchObject({
+      kind: 'failed',
+      code: 'ERR_INVALID_INPUT',
+      message: expect.stringMatching(/use one of host, used.*castellan image list/),
+    })
+    const made = await answerOf(first.call('workspace_create', { base_image: 'used', name: 'one' }))
+    expect(await answerOf(first.call('exec', { workspace_id: 'one', command: 'echo $((6 * 7))' }))).toMatchObject({
+      stdout: '42\n',
+    })
+    const refused = {
+      code: 5,
+      stderr: expect.stringMatching(
+        new RegExp(`used by the workspace ${String(made['workspace_id'])}.*ERR_IMAGE_IN_USE`),
+      ),
+    }
+    expect(await run(user, 'image', 'remove', 'used')).toMatchObject(refused)
+    await answerOf(first.call('workspace_stop', { workspace_id: 'one' }))
+    await leave(first)
+    await endSupervisor(dataOf(user))
+    expect(await run(user, 'image', 'remove', 'used')).toMatchObject(refused)
+    const second = await connect(user)
+    await answerOf(second.call('workspace_destroy', { workspace_id: 'one' }))
+    await leave(second)
+    expect(await run(user, 'image', 'remove', 'used')).toEqual({ code: 0, stdout: 'Removed used.\n', stderr: '' })
+    expect(await readdir(imagesOf(user))).toEqual(['host'])
   })
 
   it('copies a directory, and says what is wrong with one that it cannot read', async () => {
@@ -112,7 +166,7 @@ describe.each(everybody)('for %s', (who) => {
     await writeFile(join(source, 'bin/secret'), 'x', { mode: 0o600 })
     const refused = await run(user, 'image', 'build', 'copy', 'tree', '--from', 'directory')
     expect(refused).toMatchObject({ code: 6, stderr: expect.stringContaining('Permission denied') })
-    expect(await readdir(imagesOf(user))).toEqual([])
+    expect(await readdir(imagesOf(user))).toEqual(['host'])
   })
 })
 
@@ -162,7 +216,7 @@ describe('a mirror that never answers', () => {
     await closed
     const [code] = await ended
     expect(code).toBe(signal === 'SIGINT' ? 130 : null)
-    expect(JSON.parse((await run(user, 'image', 'list', '--json')).stdout)).toEqual({ images: [] })
+    expect(JSON.parse((await run(user, 'image', 'list', '--json')).stdout)).toEqual({ images: [unusedHost] })
     const left = await readdir(imagesOf(user))
     expect(left.filter((name) => !name.startsWith('.building-'))).toEqual([])
     if (signal === 'SIGINT') expect(left).toEqual([])
@@ -188,6 +242,7 @@ describe('what is asked for', () => {
     [['image', 'build', 'x', 'none.tar', '--from', 'oci-archive'], 3, 'The archive cannot be opened.'],
     [['image', 'build', 'x', 'none', '--from', 'directory'], 3, 'SOURCE must be a directory'],
     [['image', 'build', 'host', 'none', '--from', 'directory'], 2, "The name 'host' belongs to"],
+    [['image', 'list', '--mode', 'TEST'], 4, 'In mode TEST workspaces are in a directory of their own'],
     [['image', 'remove', 'x'], 3, "There is no image 'x'."],
   ] as const)('%j ends with %i', async (args, code, message) => {
     const { stderr, ...rest } = await run(user, ...args)
@@ -199,6 +254,37 @@ describe('what is asked for', () => {
     const { code, stderr } = await run(user, 'image', 'build', 'x', '--from', 'debootstrap')
     expect(code).toBe(6)
     expect(stderr).toMatch(/debootstrap needs user ids of its own.*\/etc\/subuid/)
+  })
+})
+
+describe('with PostgreSQL', () => {
+  let user: OrdinaryUser
+  let directory: string
+  beforeAll(async () => {
+    user = await becomeUser(isRoot ? 'root' : 'the user who runs the tests')
+    await writeImageArchive(join(user.home, 'image.tar'), [shellLayer()])
+  })
+  afterAll(async () => {
+    await endSupervisor(directory)
+    if (!isRoot) execFileSync('rm', ['-rf', dataOf(user)])
+    user.remove()
+  })
+
+  it('images are where the workspaces of that database are', async () => {
+    const database = ['--database-url', await createDatabase(inject('postgresUrl'))]
+    const build = ['image', 'build', 'small', 'image.tar', '--from', 'oci-archive', ...database]
+    expect(await run(user, ...build)).toMatchObject({ code: 0 })
+    const [folder] = await readdir(dataOf(user))
+    expect(folder).toMatch(/^postgres-/)
+    directory = join(dataOf(user), folder!)
+    expect(await readdir(join(directory, 'workspaces/images'))).toEqual(['small'])
+    const client = await connect(user, ...database)
+    await answerOf(client.call('workspace_create', { base_image: 'small', name: 'one' }))
+    expect(await run(user, 'image', 'remove', 'small', ...database)).toMatchObject({ code: 5 })
+    expect(await run(user, 'image', 'remove', 'small')).toMatchObject({ code: 3 })
+    await answerOf(client.call('workspace_destroy', { workspace_id: 'one' }))
+    expect(await run(user, 'image', 'remove', 'small', ...database)).toMatchObject({ code: 0 })
+    await leave(client)
   })
 })
 

@@ -214,7 +214,6 @@ export const layerRows: readonly LayerRow[] = [
       'node:path',
       'node:stream',
       'node:url',
-      'node:util',
     ],
     reason: "The supervisor's client: it starts it, and speaks its protocol.",
   },

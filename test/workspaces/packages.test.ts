@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { TestApp } from '../support/app.ts'
 import { openWorkspaceApp, sh } from '../support/workspaces.ts'
@@ -34,7 +33,7 @@ with zipfile.ZipFile('/tmp/greeting-1.0-py3-none-any.whl', 'w') as wheel:
     wheel.writestr(info + 'entry_points.txt', '[console_scripts]\\ngreet-from-wheel = greeting:main\\n')
     wheel.writestr(info + 'RECORD', '')
 `
-it.runIf(existsSync('/usr/bin/pip3'))('installs a wheel, with its command, and uninstalls it', async () => {
+it('installs a wheel, with its command, and uninstalls it', async () => {
   await write('/tmp/make-wheel.py', wheelScript)
   const installed = await run('python3 /tmp/make-wheel.py && pip3 install --no-index /tmp/*.whl')
   expect(installed).toContain('Successfully installed greeting-1.0')
@@ -55,7 +54,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
         wheel.writestr(info + 'RECORD', '')
     return 'fromsource-1.0-py3-none-any.whl'
 `
-it.runIf(existsSync('/usr/bin/pip3'))('builds and installs a source package', async () => {
+it('builds and installs a source package', async () => {
   await write('/tmp/fromsource-1.0/backend.py', buildBackend)
   await write(
     '/tmp/fromsource-1.0/pyproject.toml',
@@ -68,7 +67,7 @@ it.runIf(existsSync('/usr/bin/pip3'))('builds and installs a source package', as
   expect(await run('python3 -c "import fromsource; print(fromsource.word)"')).toBe('built here\n')
 })
 
-it.runIf(existsSync('/usr/bin/npm'))('installs a folder as a global package, with its command', async () => {
+it('installs a folder as a global package, with its command', async () => {
   await write(
     '/workspace/greeter/package.json',
     '{"name":"greeter","version":"1.0.0","bin":{"greet-from-npm":"run.js"}}',

@@ -1,4 +1,4 @@
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import type {
   BackendCapabilities,
@@ -13,8 +13,9 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
 import type { Operations, WireKept } from '../../supervisor/protocol.ts'
 import { probeCapabilities } from './probe.ts'
+import { requireProtocol } from './require-protocol.ts'
 import { ensureSupervisor, type SupervisorPlace, socketPathOf } from './start-supervisor.ts'
-import { type Ask, askContent, createAsk } from './supervisor-client.ts'
+import { type Ask, askContent, connectTo, createAsk } from './supervisor-client.ts'
 
 export type NamespacesDeps = SupervisorPlace &
   Readonly<{
@@ -39,11 +40,15 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
   let attended: Socket | undefined
   let starting: Promise<void> | undefined
   let isClosed = false
+  let capabilities: Promise<BackendCapabilities> | undefined
 
   /** Up, and knowing that we are here: it stays up for as long as this connection lives. */
   async function open(): Promise<void> {
     await ensureSupervisor(deps)
-    const socket = connect({ path: socketPath, allowHalfOpen: true })
+    await requireProtocol(deps, rawAsk)
+    // Another may enforce other things.
+    capabilities = undefined
+    const socket = connectTo(socketPath)
     socket
       .on('error', () => {})
       .on('close', () => {
@@ -81,7 +86,6 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
   }
   const ask: Ask = (operation, takes, options) => reach(() => rawAsk(operation, takes, options))
 
-  let capabilities: Promise<BackendCapabilities> | undefined
   let probeCount = 0
   const probe = {
     facts: () => ask('hello', { bootId: deps.bootId }),
@@ -91,8 +95,12 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
   const backend: WorkspaceBackend = {
     name: 'namespaces',
     async capabilities() {
+      await ready().catch(() => {})
       capabilities ??= probeCapabilities({ backend, ...probe })
-      const tried = await capabilities
+      const known = capabilities
+      const tried = await known
+      // A machine on which nothing works may be mended while we run.
+      if (!tried.available && capabilities === known) capabilities = undefined
       // slirp4netns comes after the supervisor, and may go and come again.
       if (!tried.available || networkNames.every((name) => tried.capabilities[name].enforced)) return tried
       return { ...tried, capabilities: { ...tried.capabilities, ...(await probe.network()) } }
@@ -102,6 +110,7 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     stop: async (id, graceMs) => void (await ask('stop', { id, graceMs })),
     destroy: async (id) => void (await ask('destroy', { id })),
     inventory: () => ask('inventory', {}),
+    isRunning: async (id) => (await ask('isRunning', { id })).running,
     exec: (id, request) => execute(ask, id, request),
     jobs: createJobDesk(ask),
     files: (id) => createFiles(ask, socketPath, reach, id),

@@ -118,7 +118,7 @@ async function tryLimits(shell: Shell): Promise<Facts> {
   const rootfs = await shell('echo x > /probe-file && cat /probe-file && ! touch /usr/probe-file 2>/dev/null')
   const memoryBytes = 4 * PROBE_MEMORY_MB * MB
   const memory = await say(`head -c ${memoryBytes} /dev/zero | tail -c ${memoryBytes} | wc -c`)
-  const disk = await say(`head -c ${3 * PROBE_DISK_MB * MB} /dev/zero > /probe-disk && sync && echo all`)
+  const disk = await say(`head -c ${3 * PROBE_DISK_MB * MB} /dev/zero > /probe-disk && echo all || echo refused`)
   // Last, because nothing else can run while its processes do.
   const processes = await say(
     `i=0; while [ $i -lt ${2 * PROBE_PROCESSES} ]; do sleep 1 & i=$((i+1)); done 2>/dev/null; echo all`,
@@ -127,7 +127,8 @@ async function tryLimits(shell: Shell): Promise<Facts> {
     inside,
     rootfs: rootfs.exitCode === 0,
     memoryFree: memory.trim() === String(memoryBytes),
-    diskFree: disk.includes('all'),
+    // Only a refusal counts: a slow disk refuses nothing.
+    diskFree: !disk.includes('refused'),
     processesFree: processes.includes('all'),
   }
 }

@@ -1,12 +1,14 @@
-import { spawn } from 'node:child_process'
-import { mkdir, open, readFile } from 'node:fs/promises'
-import { connect } from 'node:net'
-import { join } from 'node:path'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { accessSync, constants } from 'node:fs'
+import { mkdir, open, readFile, rename, stat } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { AppError } from '../../contract/app-error.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import { SOCKET_NAME } from '../../supervisor/protocol.ts'
-import { chooseIdMaps, UID_BASE } from '../../supervisor/user-namespace.ts'
+import { LOG_BYTES_MAX } from '../../supervisor/supervisor-log.ts'
+import { chooseIdMaps, SYSTEM_PATH, UID_BASE } from '../../supervisor/user-namespace.ts'
+import { connectTo } from './supervisor-client.ts'
 
 export type SupervisorPlace = Readonly<{
   /** Folder of the workspaces' state. */
@@ -14,14 +16,16 @@ export type SupervisorPlace = Readonly<{
   /** Size of the btrfs file for the store in GiB, with root; 0 uses plain folders. */
   storeGb: number
   version: string
+  /** Where programs are looked for; left out, where every system has them. */
+  path?: string | undefined
 }>
 
 const WAIT_MS = 20_000
 const POLL_MS = 5
-const RETRY_MS = 100
-/** Of earlier supervisors' words; a longer log is begun anew. */
-const LOG_BYTES_MAX = 10 * 1024 * 1024
+/** Between two tries, while a supervisor that ends or begins keeps the place. */
+const RETRY_MS = 50
 const EXIT_ALREADY_RUNNING = 75
+const QUOTED_CHARS_MAX = 500
 
 /** Packages that the back end's programs are in, for messages and for doctor. */
 export const neededPrograms = [
@@ -52,51 +56,52 @@ export const socketPathOf = (state: string): string => join(state, SOCKET_NAME)
 export async function ensureSupervisor(place: SupervisorPlace): Promise<void> {
   const socketPath = socketPathOf(place.state)
   if (await isListening(socketPath)) return
+  requirePrograms(place.path ?? SYSTEM_PATH)
   await mkdir(place.state, { recursive: true, mode: 0o700 })
   const deadlineMs = systemClock.monotonicMs() + WAIT_MS
-  let launch = await startLaunch(place)
-  let attemptMs = systemClock.monotonicMs()
+  const logPath = join(place.state, 'supervisor.log')
+  await rotate(logPath)
+  const logStart = await sizeOf(logPath)
+  let exitCode: number | undefined
   while (systemClock.monotonicMs() < deadlineMs) {
+    exitCode = await launch(place, logPath, deadlineMs)
+    if (exitCode === undefined) return
+    if (exitCode !== EXIT_ALREADY_RUNNING) break
+    await pause(RETRY_MS)
     if (await isListening(socketPath)) return
-    const code = launch.exitCode()
-    if (code !== undefined && code !== EXIT_ALREADY_RUNNING) break
-    if (code === EXIT_ALREADY_RUNNING && systemClock.monotonicMs() - attemptMs > RETRY_MS) {
-      launch = await startLaunch(place)
-      attemptMs = systemClock.monotonicMs()
-    }
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }
-  const said = (await readFile(logPathOf(place), 'utf8').catch(() => '')).slice(launch.logStart).trim()
-  const reason = said.split('\n').slice(-3).join(' ') || `the supervisor did not answer within ${WAIT_MS} ms`
-  throw new AppError(
-    'ERR_CAPABILITY_MISSING',
-    `Workspaces cannot start on this machine: ${reason}. Run castellan doctor.`,
-    {
-      reason,
-    },
-  )
+  throw cannotStart(await endOf(logPath, logStart), exitCode)
 }
 
-const logPathOf = ({ state }: SupervisorPlace): string => join(state, 'supervisor.log')
+/** Undefined once a supervisor listens, or else how the start ended. */
+async function launch(place: SupervisorPlace, logPath: string, deadlineMs: number): Promise<number | undefined> {
+  const child = await spawnLaunch(place, logPath)
+  let exitCode: number | undefined
+  child.on('exit', (code) => {
+    exitCode = code ?? 1
+  })
+  child.on('error', () => {
+    exitCode = 1
+  })
+  while (systemClock.monotonicMs() < deadlineMs) {
+    if (await isListening(socketPathOf(place.state))) return undefined
+    if (exitCode !== undefined) return exitCode
+    await pause(POLL_MS)
+  }
+  return EXIT_ALREADY_RUNNING
+}
 
-type Launch = Readonly<{
-  /** Where this launch's own words begin in the log. */
-  logStart: number
-  exitCode(): number | undefined
-}>
-
-/** The launcher of the supervisor, detached: neither it nor the supervisor ends with this process. */
-async function startLaunch(place: SupervisorPlace): Promise<Launch> {
-  const log = await open(logPathOf(place), 'a', 0o600)
-  const { size } = await log.stat()
-  if (size > LOG_BYTES_MAX) await log.truncate(0)
+/** Detached: neither the launcher nor the supervisor ends with this process. */
+async function spawnLaunch(place: SupervisorPlace, logPath: string): Promise<ChildProcess> {
   const maps = await chooseIdMaps()
   const program = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '')
+  // Also to read, because the supervisor itself keeps it small.
+  const log = await open(logPath, 'a+', 0o600)
   const child = spawn('/bin/sh', [join(program, 'src/supervisor/launch.sh')], {
     detached: true,
     stdio: ['ignore', log.fd, log.fd],
     env: {
-      PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+      PATH: place.path ?? SYSTEM_PATH,
       STATE: place.state,
       PROGRAM: program,
       NODE: process.execPath,
@@ -110,23 +115,73 @@ async function startLaunch(place: SupervisorPlace): Promise<Launch> {
   })
   await log.close()
   child.unref()
-  let ended: number | undefined
-  child.on('exit', (code) => {
-    ended = code ?? 1
-  })
-  child.on('error', () => {
-    ended = 1
-  })
-  return { logStart: size > LOG_BYTES_MAX ? 0 : size, exitCode: () => ended }
+  return child
 }
 
-function isListening(path: string): Promise<boolean> {
+function requirePrograms(path: string): void {
+  const missing = neededPrograms.filter(({ program }) => !isInstalled(program, path))
+  if (missing.length === 0) return
+  const programs = missing.map(({ program }) => program)
+  const packages = [...new Set(missing.map(({ package: name }) => name))]
+  throw new AppError(
+    'ERR_CAPABILITY_MISSING',
+    `Workspaces need ${programs.join(', ')}, which is not on this machine. Install ${packages.join(' ')}.`,
+    { programs, packages },
+  )
+}
+
+function isInstalled(program: string, path: string): boolean {
+  return path.split(delimiter).some((folder) => {
+    try {
+      accessSync(join(folder, program), constants.X_OK)
+      return true
+    } catch {
+      return false
+    }
+  })
+}
+
+/** The one before is kept; a running supervisor bounds its own. */
+async function rotate(logPath: string): Promise<void> {
+  if ((await sizeOf(logPath)) > LOG_BYTES_MAX) await rename(logPath, `${logPath}.1`).catch(() => {})
+}
+
+const sizeOf = (path: string): Promise<number> =>
+  stat(path).then(
+    ({ size }) => size,
+    () => 0,
+  )
+
+async function endOf(logPath: string, start: number): Promise<string> {
+  const text = (await readFile(logPath).catch(() => Buffer.alloc(0))).subarray(start).toString()
+  return text.trimEnd().split('\n').slice(-3).join(' ').slice(-QUOTED_CHARS_MAX)
+}
+
+function cannotStart(said: string, exitCode: number | undefined): AppError {
+  const isSlow = exitCode === undefined || exitCode === EXIT_ALREADY_RUNNING
+  const reason = isSlow
+    ? `the supervisor did not answer within ${WAIT_MS} ms. ${said}`
+    : said || `it ended with ${exitCode}`
+  return new AppError(
+    'ERR_CAPABILITY_MISSING',
+    `Workspaces cannot start on this machine: ${reason.trim()} Run castellan doctor.`,
+    { reason, ...(isSlow ? {} : { exit_code: exitCode }) },
+  )
+}
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+export function isListening(path: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(path)
-    socket.on('connect', () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.on('error', () => resolve(false))
+    try {
+      const socket = connectTo(path)
+      socket.on('connect', () => {
+        socket.destroy()
+        resolve(true)
+      })
+      socket.on('error', () => resolve(false))
+    } catch {
+      resolve(false)
+    }
   })
 }

@@ -1,5 +1,7 @@
 import { once } from 'node:events'
+import { closeSync, constants, openSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
+import { basename, dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { AppError } from '../../contract/app-error.ts'
 import {
@@ -39,15 +41,24 @@ export function createAsk(socketPath: string): Ask {
       }
     } catch (error) {
       if (options.signal?.aborted === true) throw new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
-      throw error
+      throw error instanceof AppError ? error : wentAway(operation, error)
     } finally {
       options.signal?.removeEventListener('abort', onAbort)
       socket.destroy()
     }
     if (options.signal?.aborted === true) throw new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
-    throw new AppError('ERR_BACKEND_FAILED', `The supervisor of the workspaces went away during ${operation}.`, {})
+    throw wentAway(operation)
   }
 }
+
+/** Nobody knows then whether the request was carried out. */
+const wentAway = (operation: OperationName, cause?: unknown): AppError =>
+  new AppError(
+    'ERR_BACKEND_FAILED',
+    `The supervisor of the workspaces went away during ${operation}. See workspace_info for what became of it.`,
+    { operation },
+    { cause },
+  )
 
 /** A file's content as a stream, with the size that comes before it. */
 export async function askContent(
@@ -57,8 +68,10 @@ export async function askContent(
   const socket = await openSocket(socketPath)
   sendRequest(socket, 'fileRead', takes, undefined)
   const frames = readFrames(socket)
-  const first = await frames.next()
-  if (first.done === true) throw new AppError('ERR_BACKEND_FAILED', 'The supervisor of the workspaces went away.', {})
+  const first = await frames.next().catch((error: unknown) => {
+    throw wentAway('fileRead', error)
+  })
+  if (first.done === true) throw wentAway('fileRead')
   if (first.value.type === 'error') {
     socket.destroy()
     throw fromWire(JSON.parse(first.value.payload.toString()) as WireError)
@@ -71,7 +84,9 @@ export async function askContent(
         else if (type === 'error') throw fromWire(JSON.parse(payload.toString()) as WireError)
         else return
       }
-      throw new AppError('ERR_BACKEND_FAILED', 'The supervisor of the workspaces went away.', {})
+      throw wentAway('fileRead')
+    } catch (error) {
+      throw error instanceof AppError ? error : wentAway('fileRead', error)
     } finally {
       socket.destroy()
     }
@@ -80,10 +95,24 @@ export async function askContent(
 }
 
 async function openSocket(path: string): Promise<Socket> {
-  const socket = connect({ path, allowHalfOpen: true })
+  const socket = connectTo(path)
   socket.on('error', () => {})
   await once(socket, 'connect')
   return socket
+}
+
+/** As long as the path of a socket can be. */
+const SOCKET_PATH_BYTES_MAX = 107
+
+/** A longer path is taken through its folder; the name is looked up before this returns. */
+export function connectTo(path: string): Socket {
+  if (Buffer.byteLength(path) <= SOCKET_PATH_BYTES_MAX) return connect({ path, allowHalfOpen: true })
+  const folder = openSync(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY)
+  try {
+    return connect({ path: `/proc/self/fd/${folder}/${basename(path)}`, allowHalfOpen: true })
+  } finally {
+    closeSync(folder)
+  }
 }
 
 function sendRequest(socket: Socket, operation: OperationName, takes: unknown, body: AskOptions['body']): void {

@@ -19,6 +19,8 @@ export type WorkspaceBackend = Readonly<{
   destroy(id: string): Promise<void>
   /** What exists at this moment, for the reaper and for the truth about states. */
   inventory(): Promise<BackendInventory>
+  /** Whether it runs, once everything that was asked for it before is done, also by a server that is no more. */
+  isRunning(id: string): Promise<boolean>
   exec(id: string, request: ExecRequest): Promise<ExecResult>
   jobs: JobDesk
   files(id: string): WorkspaceFiles
@@ -99,7 +101,7 @@ export type BackendCapabilities = Readonly<{
 
 export type BackendInventory = Readonly<{
   running: readonly string[]
-  /** Workspaces with storage, running or not. */
+  /** Workspaces of which anything is kept, running or not. */
   stored: readonly string[]
   layers: readonly string[]
 }>

@@ -25,8 +25,6 @@ export type ForkWish = Readonly<{
 
 type Outcome = Readonly<{ index: number; name: string }> & Readonly<{ workspace?: Workspace; error?: unknown }>
 
-export type Forks = ReturnType<typeof createForks>
-
 export function createForks(
   core: Core,
   parts: Readonly<{

@@ -94,21 +94,54 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   }
 
   async function recoverRow(row: Workspace, inventory: BackendInventory): Promise<void> {
-    const abandoned = await isAbandoned(row)
-    if (row.operation !== null && !abandoned) return
     const call = callOf(row.tenant)
-    if (row.state === 'creating' || row.state === 'destroying' || (await isUnwanted(row))) {
-      await backend.destroy(row.id)
-      await parts.lifecycle.forget(call, row)
+    if (!(await isAbandoned(row))) {
+      if (row.operation === null) await settle(call, row, inventory)
       return
     }
-    switch (row.state) {
-      case 'restoring':
-        await parts.snapshots.finishRestore(call, row)
-        return
-      default:
-        if (abandoned) await parts.snapshots.undoUnfinished(call, row)
-        await settle(call, row, inventory)
+    const claimed = await takeOver(call, row)
+    if (claimed === undefined) return
+    try {
+      await bringToAnEnd(call, claimed, await isUnwanted(row), inventory)
+    } catch (error) {
+      await handBack(call, row)
+      throw error
+    }
+  }
+
+  /** Two servers that start at once both find the row; only one goes on with it. */
+  const takeOver = (call: Pick<Call, 'transact'>, row: Workspace): Promise<Workspace | undefined> =>
+    call.transact(async (unit) => {
+      const found = await store.findWorkspace(unit, row.tenant, row.id)
+      if (found === undefined || found.operation !== row.operation || found.state !== row.state) return undefined
+      const claimed = { ...found, operation: core.bootId }
+      await store.saveWorkspace(unit, row.tenant, claimed)
+      return claimed
+    })
+
+  const handBack = (call: Pick<Call, 'transact'>, row: Workspace): Promise<void> =>
+    call.transact(async (unit) => {
+      const found = await store.findWorkspace(unit, row.tenant, row.id)
+      if (found === undefined || found.operation !== core.bootId) return
+      await store.saveWorkspace(unit, row.tenant, { ...found, operation: row.operation })
+    })
+
+  async function bringToAnEnd(
+    call: Pick<Call, 'transact'>,
+    row: Workspace,
+    unwanted: boolean,
+    inventory: BackendInventory,
+  ): Promise<void> {
+    if (row.state === 'creating' || row.state === 'destroying' || unwanted) {
+      await backend.destroy(row.id)
+      await parts.lifecycle.forget(call, row)
+    } else if (row.state === 'restoring') {
+      await parts.snapshots.finishRestore(call, row)
+    } else {
+      // What the ended process had asked for may still be under way.
+      await backend.isRunning(row.id)
+      await parts.snapshots.undoUnfinished(call, row)
+      await settle(call, row, inventory)
     }
   }
 
@@ -116,7 +149,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   async function settle(call: Pick<Call, 'transact'>, row: Workspace, before: BackendInventory): Promise<void> {
     const stateIn = ({ running }: BackendInventory) => (running.includes(row.id) ? 'running' : 'stopped')
     if (row.state === stateIn(before) && row.operation === null) return
-    const state = stateIn(await backend.inventory())
+    const state = (await backend.isRunning(row.id)) ? 'running' : 'stopped'
     if (row.state === state && row.operation === null) return
     const settled = await call.transact(async (unit) => {
       const found = await store.findWorkspace(unit, row.tenant, row.id)

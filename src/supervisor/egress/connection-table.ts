@@ -12,8 +12,6 @@ export type ClientConnection = {
   pending: number
 }
 
-export type ConnectionTable = ReturnType<typeof createConnectionTable>
-
 type Limits = Readonly<{ connectionsMax: number; connectionsPerAddressMax: number }>
 
 /** A keep-alive connection that has been everywhere is closed rather than remembered without end. */

@@ -1,0 +1,41 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { AppError } from '../../contract/app-error.ts'
+import { systemClock } from '../../kernel/clock.ts'
+import { PROTOCOL_VERSION, type SupervisorFacts } from '../../supervisor/protocol.ts'
+import { ensureSupervisor, isListening, type SupervisorPlace, socketPathOf } from './start-supervisor.ts'
+import type { Ask } from './supervisor-client.ts'
+
+const END_MS_MAX = 10_000
+const POLL_MS = 10
+
+/**
+ * A supervisor outlives the server that started it, so it may be of another version of the program. An older one that
+ * has nothing to do gives way to a new one; one with running workspaces is left alone, because its end would be theirs.
+ */
+export async function requireProtocol(place: SupervisorPlace, ask: Ask): Promise<void> {
+  const facts = await ask('hello', { bootId: '' })
+  if (facts.protocol === PROTOCOL_VERSION) return
+  if (facts.protocol > PROTOCOL_VERSION || facts.running > 0) throw await otherVersion(place, facts)
+  await ask('shutdown', {})
+  const deadlineMs = systemClock.monotonicMs() + END_MS_MAX
+  while ((await isListening(socketPathOf(place.state))) && systemClock.monotonicMs() < deadlineMs) {
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+  }
+  await ensureSupervisor(place)
+  const next = await ask('hello', { bootId: '' })
+  if (next.protocol !== PROTOCOL_VERSION) throw await otherVersion(place, next)
+}
+
+async function otherVersion(place: SupervisorPlace, facts: SupervisorFacts): Promise<AppError> {
+  const pid = Number(await readFile(join(place.state, 'supervisor.pid'), 'utf8').catch(() => Number.NaN))
+  const advice =
+    facts.protocol > PROTOCOL_VERSION
+      ? 'Use that version, or end the process'
+      : `It runs ${facts.running} workspaces: stop them with that version, or end the process`
+  return new AppError(
+    'ERR_CAPABILITY_MISSING',
+    `The workspaces are held by a process of castellan ${facts.version}, which this version cannot talk to (process ${pid}). ${advice}, which ends what runs in them and keeps their files; then call again.`,
+    { pid, version: facts.version, protocol: facts.protocol, running: facts.running },
+  )
+}
