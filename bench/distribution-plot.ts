@@ -13,8 +13,10 @@ const BAR = 18
 export function distributionPlot(series: readonly Series[]): string {
   const all = series.flatMap(({ values }) => values)
   const [low, high] = [Math.min(...all) * 0.8, Math.max(...all) * 1.2]
-  const x = (ms: number): number =>
-    LEFT + ((Math.log(ms) - Math.log(low)) / (Math.log(high) - Math.log(low))) * (WIDTH - LEFT - 30)
+  const x = (ms: number): number => {
+    const share = (Math.log(ms) - Math.log(low)) / (Math.log(high) - Math.log(low))
+    return Math.round((LEFT + share * (WIDTH - LEFT - 30)) * 10) / 10
+  }
   const at = (values: readonly number[], share: number): number =>
     values[Math.min(values.length - 1, Math.floor(share * values.length))]!
   const height = 60 + series.length * ROW
@@ -45,7 +47,8 @@ export function distributionPlot(series: readonly Series[]): string {
     ].join('')
   })
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" font-family="sans-serif" font-size="12">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" font-family="sans-serif" font-size="12" role="img" aria-labelledby="title">`,
+    `<title id="title">Latencies of workspace operations beside their floors</title>`,
     `<rect width="100%" height="100%" fill="white"/>`,
     `<text x="12" y="18" font-size="13">Workspace latencies: bar p5 to p95, line median, circle p99 (logarithmic)</text>`,
     ...grid,
