@@ -23,6 +23,9 @@ const workspacePrograms: Readonly<Record<string, string>> = {
   newuidmap: 'uidmap',
   ip: 'iproute2',
   debootstrap: 'debootstrap',
+  busybox: 'busybox-static',
+  pkill: 'procps',
+  perl: 'perl',
   pip3: 'python3-pip',
 }
 

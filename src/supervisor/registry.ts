@@ -2,13 +2,12 @@ import { constants } from 'node:fs'
 import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../contract/app-error.ts'
-import {
-  type BackendInventory,
-  egressPlace,
-  type NetworkSpec,
-  type WorkspaceFiles,
-  type WorkspaceSpec,
-  type WorkspaceUsage,
+import type {
+  BackendInventory,
+  NetworkSpec,
+  WorkspaceFiles,
+  WorkspaceSpec,
+  WorkspaceUsage,
 } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
@@ -24,10 +23,12 @@ import { createImageUses } from './image-uses.ts'
 import type { Images } from './images/index.ts'
 import { type Jobs, openJobs } from './jobs.ts'
 import type { Launcher } from './launcher.ts'
-import { type NetworkHub, resolverText } from './network/index.ts'
+import type { NetworkHub } from './network/index.ts'
+import { createOwnFiles } from './own-files.ts'
 import { createRootedFiles } from './rooted-files/index.ts'
 import { type Command, type Entry, type RunningCommand, runInWorkspace } from './run-in-workspace.ts'
-import type { OwnFile, Storage } from './storage.ts'
+import type { Storage } from './storage.ts'
+import { createTurns } from './turns.ts'
 
 export type RegistryDeps = Readonly<{
   root: string
@@ -76,19 +77,12 @@ export async function createRegistry(deps: RegistryDeps) {
   for (const folder of [logs, jobFolder]) await mkdir(folder, { recursive: true })
   const addresses = await createAddresses(join(root, 'addresses'))
   const imageUses = await createImageUses(join(root, 'image-uses'))
+  const ownFiles = createOwnFiles(deps)
   const live = new Map<string, Live>()
   /** Made here, and nothing has run in it yet. */
   const untouched = new Set<string>()
-  const turns = new Map<string, Promise<unknown>>()
-
   /** One change to a workspace at a time. */
-  function inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
-    const turn = (turns.get(id) ?? Promise.resolve()).then(work, work)
-    const settled = turn.catch(() => {})
-    turns.set(id, settled)
-    void settled.then(() => turns.get(id) === settled && turns.delete(id))
-    return turn
-  }
+  const inTurn = createTurns()
 
   function requireLive(id: string): Live {
     const found = live.get(id)
@@ -96,20 +90,6 @@ export async function createRegistry(deps: RegistryDeps) {
     return found
   }
 
-  /** What a copy of another workspace must not share with it, and its network. */
-  const ownFiles = (spec: WorkspaceSpec): OwnFile[] => [
-    { path: '/etc/hostname', text: `${spec.hostname}\n` },
-    { path: '/etc/hosts', text: `127.0.0.1 localhost\n::1 localhost\n${spec.ip} ${spec.hostname}\n` },
-    { path: '/etc/machine-id', text: `${deps.random.bytes(16).toString('hex')}\n` },
-    ...networkFiles(spec.network),
-  ]
-  /** How a workspace finds names, and whom it trusts when the proxy opens its connections. */
-  const networkFiles = (network: NetworkSpec): OwnFile[] => [
-    { path: '/etc/resolv.conf', text: resolverText(network) },
-    ...(network.allowedDomains.length > 0
-      ? [{ path: egressPlace.authoritiesPath, text: deps.egress.trustedAuthorities() }]
-      : []),
-  ]
   /** What a workload has made of its own `/etc` must not decide whether a policy takes effect or a workspace starts. */
   async function putNetworkFiles(id: string, put: () => Promise<unknown>): Promise<void> {
     await put().catch((error: unknown) =>
@@ -121,7 +101,7 @@ export async function createRegistry(deps: RegistryDeps) {
     await imageUses.take(spec.id, spec.image)
     const ip = await addresses.take(spec.id)
     if (!storage.has(spec.id)) {
-      await storage.create(spec.id, diskBytes(spec), ownFiles({ ...spec, ip }))
+      await storage.create(spec.id, diskBytes(spec), ownFiles.ofWorkspace({ ...spec, ip }))
       untouched.add(spec.id)
     }
     return { ip }
@@ -153,7 +133,7 @@ export async function createRegistry(deps: RegistryDeps) {
     const processesMax = spec.resources.processes ?? PROCESSES_MAX
     const hasPackages = image.packages && deps.ids > 1
     if (!untouched.delete(spec.id)) {
-      await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, networkFiles(spec.network)))
+      await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, ownFiles.ofNetwork(spec.network)))
     }
     const [mounted, opened] = await Promise.allSettled([
       storage.mountRoot(spec, image.root),
@@ -257,7 +237,7 @@ export async function createRegistry(deps: RegistryDeps) {
     const network = live.get(id)?.spec.network
     if (network === undefined) return
     await putNetworkFiles(id, async () => {
-      for (const { path, text } of networkFiles(network)) await files(id).write(path, Buffer.from(text))
+      for (const { path, text } of ownFiles.ofNetwork(network)) await files(id).write(path, Buffer.from(text))
     })
   }
 
@@ -290,7 +270,7 @@ export async function createRegistry(deps: RegistryDeps) {
     reset: (spec: WorkspaceSpec) =>
       inTurn(spec.id, async () => {
         await stop(spec.id, 0)
-        await storage.reset(spec.id, diskBytes(spec), ownFiles(spec))
+        await storage.reset(spec.id, diskBytes(spec), ownFiles.ofWorkspace(spec))
         untouched.add(spec.id)
       }),
     async setNetwork(id: string, network: NetworkSpec): Promise<void> {

@@ -38,6 +38,8 @@ const BUILD_TIMEOUT_MS = 1_200_000
 async function openDebian(open: () => Promise<OpenedBackend>): Promise<OpenedBackend> {
   const opened = await open()
   await opened.buildImage('debian', { kind: 'debootstrap', suite: 'bookworm', mirror: undefined })
+  // It ended meanwhile, because nobody needed it; only its own user can start it.
+  await opened.restart()
   return opened
 }
 

@@ -113,7 +113,7 @@ function opened(state: string, storeGb: number, runner: Runner, remove: () => vo
   const endSupervisor = async (): Promise<void> => {
     if (!existsSync(join(state, 'supervisor.pid'))) return
     const pid = supervisorPid()
-    process.kill(pid, 'SIGKILL')
+    if (isAlive(pid)) process.kill(pid, 'SIGKILL')
     while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 10))
   }
   const buildImage = (name: string, source: ImageSource): Promise<void> =>

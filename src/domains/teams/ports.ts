@@ -129,6 +129,8 @@ export type TeamStore = Readonly<{
   findAssignment(unit: ReadUnit, key: TaskKey): Promise<TaskAssignment | undefined>
   /** From queued to running. False when it is not queued any more: another has begun it, or its team is gone. */
   beginTask(unit: WriteUnit, key: TaskKey): Promise<boolean>
+  /** Queued again: it had begun in the records only, and no job was started for it. */
+  putTaskBack(unit: WriteUnit, key: TaskKey): Promise<void>
   /** False when it is not running any more. */
   noteJob(unit: WriteUnit, key: TaskKey, jobId: number): Promise<boolean>
   /** From queued or running to done. False when it is neither: then the result is another's, or nobody's. */

@@ -119,9 +119,10 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
       if (room <= 0 || isClosed) break
       if (task.state !== 'queued') continue
       if (!(await begin(task))) continue
+      // A workspace that ended meanwhile is not asked again before the records know it.
+      if (!(await startJob(workspace, task))) break
       room--
       changed = true
-      await startJob(workspace, task)
     }
     return changed
   }
@@ -167,10 +168,13 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     return ended
   }
 
-  /** A start that fails while the back end answers other questions is the command's own failure. */
-  async function startJob(workspace: Workspace, task: OpenTask): Promise<void> {
+  /**
+   * A start that fails while the back end answers other questions is the command's own failure. Answers false when the
+   * workspace does not run: then no job began, and the task waits like the others.
+   */
+  async function startJob(workspace: Workspace, task: OpenTask): Promise<boolean> {
     const assignment = await store.findAssignment(database.read, task)
-    if (assignment === undefined) return
+    if (assignment === undefined) return true
     try {
       const { jobId } = await deps.backend.jobs.start(workspace.id, {
         argv: shellArgv(assignment.command),
@@ -180,10 +184,16 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
         key: task.messageId,
       })
       await database.write(task.tenant, (unit) => store.noteJob(unit, task, jobId))
+      return true
     } catch (error) {
-      if (!(error instanceof AppError) || isNotRunning(error)) throw error
+      if (isNotRunning(error)) {
+        await database.write(task.tenant, (unit) => store.putTaskBack(unit, task))
+        return false
+      }
+      if (!(error instanceof AppError)) throw error
       await deps.backend.jobs.list(workspace.id)
       await end(task, () => resultOfRefusal({ assignment, messageId: task.messageId }, error.message))
+      return true
     }
   }
 

@@ -100,6 +100,17 @@ const beginTask = statement<OfTask>('team-store.beginTask')((db, arg) =>
     .where('message_id', '=', arg('message_id'))
     .where('state', '=', 'queued'),
 )
+const putTaskBack = statement<OfTask>('team-store.putTaskBack')((db, arg) =>
+  db
+    .updateTable('team_tasks')
+    .set({ state: 'queued' })
+    .where('tenant', '=', arg('tenant'))
+    .where('team', '=', arg('team'))
+    .where('agent', '=', arg('agent'))
+    .where('message_id', '=', arg('message_id'))
+    .where('state', '=', 'running')
+    .where('job_id', 'is', null),
+)
 const noteJob = statement<OfTask & { job_id: number }>('team-store.noteJob')((db, arg) =>
   db
     .updateTable('team_tasks')
@@ -213,6 +224,9 @@ export const sqlTeamTasks = {
   async findAssignment(unit, key) {
     const found = await sessionOf(unit).get(findAssignment, ofTask(key))
     return found === undefined ? undefined : (JSON.parse(found.assignment) as TaskAssignment)
+  },
+  async putTaskBack(unit, key) {
+    await writerOf(unit, key.tenant).run(putTaskBack, ofTask(key))
   },
   async beginTask(unit, key) {
     return (await writerOf(unit, key.tenant).run(beginTask, ofTask(key))) > 0
