@@ -125,7 +125,7 @@ async function execute(
     stdin: request.hasStdin ? body : undefined,
     onOutput(stream, chunk) {
       kept[stream].add(chunk)
-      if (request.streams) void send(stream, chunk)
+      return request.streams ? send(stream, chunk) : undefined
     },
   })
   let ended: WireExecResult['ended'] = 'exit'

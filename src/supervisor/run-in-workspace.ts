@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
+import { AppError } from '../contract/app-error.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { Fifos } from './fifos.ts'
 import type { CommandEnd, EnterRequest, Launcher } from './launcher.ts'
@@ -11,7 +12,8 @@ export type Command = Readonly<{
   workdir: string
   env: Readonly<Record<string, string>>
   stdin?: Readable | undefined
-  onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void
+  /** A promise holds the stream until it settles, and with it, in time, the command. */
+  onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void | Promise<void>
 }>
 /** Where and how it runs; the same for every command of a workspace. */
 export type Entry = Pick<
@@ -61,7 +63,7 @@ export async function runInWorkspace(
     stdout.stream.destroy()
     stderr.stream.destroy()
     await Promise.all([stdout.opened(), stderr.opened(), stdin?.abandon()])
-    throw error
+    throw refusedWorkdir(error, command.workdir) ?? error
   }
   await Promise.all([stdout.opened(), stderr.opened()])
   if (stdin !== undefined) feed(await stdin.opened(), command.stdin!)
@@ -73,8 +75,25 @@ export async function runInWorkspace(
   return { pid: entered.pid, ended, signal: (number) => signalFamily(entered.pid, number) }
 }
 
-async function drain(stream: Socket, onChunk: (chunk: Buffer) => void): Promise<{ complete(): Promise<void> }> {
+/** The launcher says what it could not do; a folder that is not there is the caller's to mend. */
+function refusedWorkdir(error: unknown, workdir: string): AppError | undefined {
+  if (!(error instanceof Error) || !error.message.startsWith('workdir ')) return undefined
+  return new AppError(
+    'ERR_INVALID_INPUT',
+    `'workdir' must be a folder in the workspace: ${error.message}. Make it first.`,
+    {
+      field: 'workdir',
+      workdir,
+    },
+  )
+}
+
+async function drain(
+  stream: Socket,
+  onChunk: (chunk: Buffer) => void | Promise<void>,
+): Promise<{ complete(): Promise<void> }> {
   let lastMs = 0
+  let held: Promise<void> | undefined
   let isClosed = false
   const closed = new Promise<void>((resolve) => {
     stream
@@ -87,12 +106,23 @@ async function drain(stream: Socket, onChunk: (chunk: Buffer) => void): Promise<
   })
   stream.on('data', (chunk: Buffer) => {
     lastMs = systemClock.monotonicMs()
-    onChunk(chunk)
+    const taken = onChunk(chunk)
+    if (taken === undefined) return
+    stream.pause()
+    held = taken.then(() => {
+      held = undefined
+      lastMs = systemClock.monotonicMs()
+      stream.resume()
+    })
   })
   return {
     async complete() {
       lastMs = systemClock.monotonicMs()
       while (!isClosed) {
+        if (held !== undefined) {
+          await held
+          continue
+        }
         const waitMs = lastMs + QUIET_MS - systemClock.monotonicMs()
         if (waitMs <= 0) break
         await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, waitMs))])

@@ -19,8 +19,8 @@ export type Exchange = Readonly<{
   body: Readable
   /** Aborted when the client goes away before its answer. */
   signal: AbortSignal
-  /** Waits while the client reads more slowly than we write. */
-  send(type: FrameType, payload: Uint8Array): Promise<void>
+  /** A promise while the client reads more slowly than we write. */
+  send(type: FrameType, payload: Uint8Array): Promise<void> | undefined
 }>
 export type Handlers = {
   [Name in OperationName]: (
@@ -83,9 +83,9 @@ async function answer(
   handlers: Handlers,
   logger: Logger,
 ): Promise<void> {
-  const send = (type: FrameType, payload: Uint8Array): Promise<void> => {
-    if (socket.destroyed || signal.aborted) return Promise.resolve()
-    if (socket.write(encodeFrame(type, payload))) return Promise.resolve()
+  const send = (type: FrameType, payload: Uint8Array): Promise<void> | undefined => {
+    if (socket.destroyed || signal.aborted) return undefined
+    if (socket.write(encodeFrame(type, payload))) return undefined
     return new Promise((resolve) => {
       const go = (): void => {
         socket.off('drain', go).off('close', go)

@@ -8,7 +8,7 @@ const spec = {
   positionalsMax: Number.POSITIVE_INFINITY,
   summary: 'Call a tool and print its answer.',
   description:
-    'Call a tool and print its answer as JSON. Arguments come as --args JSON or as key=value; a value that is JSON (a number, true, a list) is taken as that, anything else as text.',
+    'Call a tool and print its answer as JSON. Arguments come as --args JSON or as key=value; where the tool wants text the value is taken as it stands, elsewhere a value that is JSON (a number, true, a list) as that.',
   flags: {
     args: { type: 'string', value: 'JSON', description: 'All arguments as one JSON object; - reads it from input.' },
     ...commonFlags,
@@ -23,14 +23,14 @@ export const command: Command = { spec, run }
 
 async function run(context: CommandContext): Promise<number> {
   const name = requirePositional(context.parsed, 0, 'NAME', spec)
-  const args = await readArguments(context)
+  const args = await readArguments(context, name)
   const { answer, warnings } = await withClient(context, (client) => client.callTool(name, args))
   for (const warning of warnings) context.terminal.error(`${warning}\n`)
   printJson(context, answer)
   return 0
 }
 
-async function readArguments(context: CommandContext): Promise<Record<string, unknown>> {
+async function readArguments(context: CommandContext, name: string): Promise<Record<string, unknown>> {
   const given = context.parsed.text('args')
   const text = given === '-' ? await readAll(context.stdin) : given
   const args = text === undefined ? {} : parseObject(text)
@@ -42,7 +42,7 @@ async function readArguments(context: CommandContext): Promise<Record<string, un
       })
     }
     // Not by assignment: that would lose a key named __proto__ instead of having it refused.
-    const value = parseValue(pair.slice(split + 1))
+    const value = await parseValue(name, pair.slice(0, split), pair.slice(split + 1))
     Object.defineProperty(args, pair.slice(0, split), { value, enumerable: true, configurable: true, writable: true })
   }
   requireFiniteNumbers(args)
@@ -76,12 +76,24 @@ function parseObject(text: string): Record<string, unknown> {
   throw new AppError('ERR_INVALID_INPUT', '--args must be a JSON object.', { field: 'args' })
 }
 
-function parseValue(text: string): unknown {
+/** What looks like JSON and is wanted as text stays text: a cursor such as 21.0, a note that reads 5. */
+async function parseValue(tool: string, field: string, text: string): Promise<unknown> {
+  let parsed: unknown
   try {
-    return JSON.parse(text)
+    parsed = JSON.parse(text)
   } catch {
     return text
   }
+  return typeof parsed === 'string' || !(await wantsText(tool, field)) ? parsed : text
+}
+
+/** By the tool's own schema, which is loaded only when it matters. */
+async function wantsText(tool: string, field: string): Promise<boolean> {
+  const { allTools } = await import('../../tools/index.ts')
+  const { createCatalog } = await import('../../tools/runtime/catalog.ts')
+  const properties = createCatalog(allTools).find(tool)?.listed.inputSchema['properties']
+  const fields = (properties ?? {}) as Readonly<Record<string, Readonly<{ type?: unknown }> | undefined>>
+  return fields[field]?.type === 'string'
 }
 
 async function readAll(stream: AsyncIterable<unknown>): Promise<string> {
