@@ -13,6 +13,8 @@ export type HolderSpec = Readonly<{
   /** Read-only parts of the host's own file system. */
   binds: readonly Readonly<{ source: string; target: string }>[]
   seccompFilter: string
+  /** Files that a process joins a control group by. */
+  cgroups: readonly string[]
   /** Whether it has all user ids that the supervisor has, or root only. */
   hasIds: boolean
   sharedMemoryMb: number
@@ -35,7 +37,10 @@ export type Holder = Readonly<{
  */
 const HOLD = 'exec 8<&0; echo ready; exec >/dev/null 2>&1; while :; do read line <&8 & wait $!; done'
 const HOLD_COMMAND_LINE = `/bin/sh\0-c\0${HOLD}\0`
+/** In the control group before anything of the image runs: what its shell starts must not be outside. */
+const JOIN_AND_HOLD = 'for group in $0; do echo 0 >"$group" || exit 1; done; exec bwrap --clearenv "$@"'
 const POLL_MS = 10
+const READY_MS_MAX = 20_000
 const SAID_CHARS_MAX = 300
 
 export async function startHolder(launcher: Launcher, spec: HolderSpec): Promise<Holder> {
@@ -43,10 +48,14 @@ export async function startHolder(launcher: Launcher, spec: HolderSpec): Promise
   const log = openSync(spec.logPath, 'a', 0o600)
   const filter = openSync(spec.seccompFilter, 'r')
   try {
-    const child = spawn('bwrap', holderArguments(spec, userNamespace?.fd !== undefined), {
-      stdio: ['pipe', 'pipe', log, 'pipe', filter, userNamespace?.fd ?? 'ignore'],
-      env: {},
-    })
+    const child = spawn(
+      '/bin/sh',
+      ['-c', JOIN_AND_HOLD, spec.cgroups.join(' '), ...holderArguments(spec, userNamespace?.fd !== undefined)],
+      {
+        stdio: ['pipe', 'pipe', log, 'pipe', filter, userNamespace?.fd ?? 'ignore'],
+        env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
+      },
+    )
     child.stdin!.on('error', () => {})
     return await awaitHolder(child)
   } catch (error) {
@@ -92,6 +101,14 @@ async function awaitHolder(child: ChildProcess): Promise<Holder> {
     new Promise<void>((resolve) => child.stdout!.once('data', () => resolve())),
     ended.then(() => {
       throw new Error(`bwrap ended with ${child.exitCode ?? child.signalCode}`)
+    }),
+    new Promise<never>((_, reject) => {
+      const timer = setTimeout(() => {
+        child.kill('SIGKILL')
+        reject(new Error('its shell did not say that it is up'))
+      }, READY_MS_MAX)
+      child.stdout!.once('data', () => clearTimeout(timer))
+      child.once('exit', () => clearTimeout(timer))
     }),
   ])
   const { 'child-pid': initPid } = JSON.parse(await info) as { 'child-pid': number }

@@ -31,7 +31,7 @@ use constant {
     PR_CAP_AMBIENT_CLEAR_ALL => 4, SECCOMP_SET_MODE_FILTER => 1, RLIMIT_NPROC => 6, RLIMIT_NOFILE => 7,
     SUBVOLUME_CREATE => 0x50009418, SUBVOLUME_COPY => 0x50009401, SUBVOLUME_DELETE => 0x5000940f,
     SUBVOLUME_WITH_QUOTA => 4, QUOTA_SET_LIMITS => 1, QUOTA_MAX_REFERENCED => 1,
-    RLIMIT_CORE => 4, CAPABILITY_VERSION_3 => 0x20080522, CAPABILITIES => 64,
+    ENTER_SECONDS => 20, RLIMIT_CORE => 4, CAPABILITY_VERSION_3 => 0x20080522, CAPABILITIES => 64,
 };
 
 # Workspace namespaces in the order they are entered: the user namespace last, because entering it gives up the
@@ -41,7 +41,9 @@ my @namespaces = (
     [ 'pid', CLONE_NEWPID ], [ 'mnt', CLONE_NEWNS ], [ 'user', CLONE_NEWUSER ],
 );
 
-my %child;    # pid of a command => number of its request
+my %child;       # pid of a command => number of its request
+my %entering;    # descriptor of its report => a command on its way in
+my %ended;       # pid => status of what ended while others were on their way
 pipe(my $wake_reader, my $wake_writer) or die "launcher: pipe: $!\n";
 POSIX::fcntl($wake_writer, POSIX::F_SETFL(), POSIX::O_NONBLOCK());
 $SIG{CHLD} = sub { syswrite $wake_writer, 'c' };
@@ -205,6 +207,7 @@ sub parse_enter {
     };
 }
 
+# Not waited for here: a command on its way in can be stopped by others in its workspace, and nobody else may wait for it.
 sub enter_verb {
     my ($id, @fields) = @_;
     my $request = parse_enter(@fields);
@@ -217,22 +220,34 @@ sub enter_verb {
         syswrite $writer, "failed $@";
         POSIX::_exit(126);
     }
-    close $writer;
-    waitpid $between, 0;
-    # Ends at once: what remains of the writer is closed by the command's own exec.
-    my $text = '';
-    while (1) {
-        my $got = sysread $reader, $text, 4096, length $text;
-        next if !defined $got && $! == EINTR;
-        last if !$got;
+    $entering{ fileno $reader } = { id => $id, reader => $reader, text => '', until => time + ENTER_SECONDS, between => $between };
+}
+
+# Reads what a command on its way reports; its own exec closes the last end of the pipe.
+sub follow_entry {
+    my ($key) = @_;
+    my $entry = $entering{$key};
+    my $got = sysread $entry->{reader}, $entry->{text}, 4096, length $entry->{text};
+    return if !defined $got && $! == EINTR;
+    finish_entry($key) if !$got;
+}
+
+sub finish_entry {
+    my ($key, $problem) = @_;
+    my $entry = delete $entering{$key};
+    my ($id, $text) = @$entry{qw(id text)};
+    my ($pid) = $text =~ /^pid (\d+)$/m;
+    my ($failure) = $text =~ /^failed (.*)/m;
+    $failure = $problem if defined $problem;
+    if (defined $failure || !defined $pid) {
+        kill 'KILL', grep { defined } $pid, $entry->{between} if defined $problem;
+        answer($id, 'failed ' . ($failure // 'no command'));
+        return;
     }
-    if ($text =~ /^pid (\d+)$/m) {
-        my $pid = $1;
-        if ($text =~ /^failed (.*)$/m) { waitpid $pid, 0; answer($id, "failed $1"); return }
-        $child{$pid} = $id;
-        answer($id, "pid $pid");
-    }
-    else { answer($id, $text =~ /^failed (.*)/s ? "failed $1" : 'failed no command') }
+    answer($id, "pid $pid");
+    # It may have ended before it was known to have begun.
+    if (defined(my $status = delete $ended{$pid})) { answer($id, "exit $status") }
+    else { $child{$pid} = $id }
 }
 
 sub serve {
@@ -255,7 +270,8 @@ sub reap {
     while ((my $pid = waitpid -1, WNOHANG) > 0) {
         my $status = $?;
         my $id = delete $child{$pid};
-        answer($id, "exit $status") if defined $id;
+        if (defined $id) { answer($id, "exit $status") }
+        elsif (%entering) { $ended{$pid} = $status }
     }
 }
 
@@ -264,8 +280,13 @@ while (1) {
     my $ready = '';
     vec($ready, fileno(STDIN), 1) = 1;
     vec($ready, fileno($wake_reader), 1) = 1;
-    next if select($ready, undef, undef, undef) < 0;
+    vec($ready, $_, 1) = 1 for keys %entering;
+    my $found = select $ready, undef, undef, %entering ? 1 : undef;
+    finish_entry($_, 'it did not get into the workspace in time') for grep { $entering{$_}{until} < time } keys %entering;
+    %ended = () if !%entering;
+    next if $found <= 0;
     if (vec($ready, fileno($wake_reader), 1)) { sysread $wake_reader, my $ignored, 4096; reap() }
+    follow_entry($_) for grep { vec($ready, $_, 1) } keys %entering;
     next if !vec($ready, fileno(STDIN), 1);
     my $got = sysread STDIN, $buffer, 65536, length $buffer;
     next if !defined $got && $! == EINTR;

@@ -148,6 +148,7 @@ export async function createRegistry(deps: RegistryDeps) {
         root,
         binds: image.binds,
         seccompFilter: deps.seccompFilter,
+        cgroups: group.joinPaths,
         hasIds: hasPackages,
         sharedMemoryMb: SHARED_MEMORY_MB,
         logPath: join(logs, `${spec.id}.log`),

@@ -82,8 +82,8 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
       )
       if (isGone) return
     }
-    // The overlay's own working folder has mode 000, which only rm as root of the namespace passes.
-    await rm(path, { recursive: true, force: true })
+    // By its program, which takes trees deeper than any path; the overlay's own working folder has mode 000.
+    await mustRun(run, ['rm', '-rf', '--one-file-system', '--', path])
   }
   /** Under its name only when it is whole. What a full disk cut short is removed. */
   async function putInPlace(folder: string, name: string, make: (pending: string) => Promise<void>): Promise<void> {
@@ -148,7 +148,7 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
       putInPlace(layerFolder, layerId, async (pending) => {
         if (kind === 'btrfs') return await launcher.copySubvolume(pathOf(id), pending)
         await mkdir(pending)
-        await mustRun(run, ['cp', '-a', '--reflink=auto', join(pathOf(id), 'upper'), pending])
+        await mustRun(run, copyCommand(join(pathOf(id), 'upper'), pending))
       }),
     async reset(id, bytesMax, files) {
       await discard(pathOf(id), active)
@@ -176,3 +176,26 @@ const roomOr = (error: unknown): unknown =>
         { cause: error },
       )
     : error
+
+/**
+ * Copies a tree that something may still change, from a place where there is nothing else: wherever a link in it comes to
+ * lead, it leads to nothing of the host.
+ */
+const copyCommand = (source: string, target: string): string[] => [
+  'bwrap',
+  ...[
+    '--unshare-net',
+    '--unshare-ipc',
+    '--ro-bind',
+    '/usr',
+    '/usr',
+    '--symlink',
+    'usr/bin',
+    '/bin',
+    '--symlink',
+    'usr/lib',
+    '/lib',
+  ],
+  ...['--symlink', 'usr/lib64', '/lib64', '--ro-bind', source, '/source/upper', '--bind', target, '/target', '--'],
+  ...['/usr/bin/cp', '-a', '--reflink=auto', '/source/upper', '/target'],
+]
