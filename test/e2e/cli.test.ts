@@ -151,6 +151,7 @@ describe('JSON', () => {
         ['config', 'schema'],
       ],
       doctor: [['doctor', '--data-dir', dataDir]],
+      image: [['image', 'list', '--data-dir', dataDir]],
       import: [['import', file]],
     }
     // serve and mcp are tried as servers.
@@ -170,8 +171,10 @@ describe('JSON', () => {
 
 describe('call', () => {
   test('takes key=value, JSON, JSON from input, and the pairs over the JSON', async () => {
-    const made = await call('task_create', 'title=42', 'project=p', 'labels=["a","b"]', 'estimate_hours=1.5')
-    expect(errorOf(made)).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field: 'title' } })
+    const text = JSON.parse((await call('task_create', 'title=42', 'project=p')).stdout) as { task_id: string }
+    expect(JSON.parse((await call('task_get', `task_id=${text.task_id}`)).stdout)).toMatchObject({ title: '42' })
+    const wrong = await call('task_create', 'title=a', 'project=p', 'estimate_hours=long')
+    expect(errorOf(wrong)).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field: 'estimate_hours' } })
     const good = await call('task_create', 'title=a = b', 'project=p', 'labels=["a","b"]', 'estimate_hours=1.5')
     const { task_id } = JSON.parse(good.stdout) as { task_id: string }
     const got = JSON.parse((await call('task_get', '--args', JSON.stringify({ task_id }))).stdout) as object

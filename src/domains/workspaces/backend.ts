@@ -55,6 +55,8 @@ export type WorkspaceSpec = Readonly<{
 }>
 
 export type NetworkSpec = Readonly<{
+  /** Only workspaces of one tenant can be allowed to talk to each other. */
+  tenant?: string
   allowInternet: boolean
   allowInterVm: boolean
   /** TCP ports on which others may connect to it. */

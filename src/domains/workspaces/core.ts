@@ -52,6 +52,7 @@ export const newId = ({ random }: Pick<Core, 'random'>): string => uuidOf(random
 
 export const networkSpec = (workspace: Workspace, peers: readonly string[]): NetworkSpec => ({
   ...workspace.network,
+  tenant: workspace.tenant,
   // They are of whoever runs this machine, and no other tenant's.
   withCredentials: workspace.tenant === LOCAL_TENANT,
   forwards: workspace.forwards,

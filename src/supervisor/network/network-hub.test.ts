@@ -209,6 +209,15 @@ describe.each(privileges)('the network hub as %s', (privilege) => {
     )
   })
 
+  it('lets nobody talk to a workspace of another tenant, whatever both allow', async () => {
+    const one = await start({ allowInterVm: true, tenant: 'a' })
+    const other = await start({ allowInterVm: true, allowedPorts: [7000], tenant: 'b' })
+    await other.inside.ask('listen', 7000, 'secret')
+    expect(await dial(one, other.ip, 7000)).toHaveProperty('refused')
+    const friend = await start({ allowInterVm: true, tenant: 'b' })
+    expect(await say(friend, await dialOpen(friend, other.ip, 7000), 'a')).toBe('secret:a')
+  })
+
   it('takes a workspace that started anew under its old address, and forgets one that is gone', async () => {
     const [one, other] = [await start({ allowInterVm: true }), await start({ allowInterVm: true })]
     await other.inside.ask('listen', 7000, 'first')

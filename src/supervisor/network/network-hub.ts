@@ -36,8 +36,8 @@ export type NetworkCapabilities = Readonly<Record<'network_policy' | 'internet' 
  *
  * - `allowInternet`: public addresses, and names through the hub. Never the host or a private network.
  * - `allowedDomains`, when not empty: the proxy in the hub and nothing else outside.
- * - `allowInterVm`: everything with the other workspaces that allow it too.
- * - `allowedPorts`: TCP from workspaces with `allowInterVm`, though this one may not have it. A workspace that may talk
+ * - `allowInterVm`: everything with the other workspaces of its tenant that allow it too.
+ * - `allowedPorts`: TCP from workspaces of its tenant with `allowInterVm`, though this one may not have it. A workspace that may talk
  *   to nobody is not let out by the openness of another.
  * - `peers`: everything with a workspace that lists this one as well. One side is not enough: an address may have passed
  *   to a stranger.

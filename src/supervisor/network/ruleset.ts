@@ -31,8 +31,8 @@ table ${TABLE} {
   set links { type ifname . ipv4_addr; }
   set internet { type ipv4_addr; }
   set proxied { type ipv4_addr; }
-  set talking { type ipv4_addr; }
-  set open_ports { type ipv4_addr . inet_service; }
+  set talking { type ipv4_addr . ipv4_addr; }
+  set open_ports { type ipv4_addr . ipv4_addr . inet_service; }
   set peers { type ipv4_addr . ipv4_addr; }
   set host_addresses { type ipv4_addr; }
   set resolvers { type ipv4_addr; }
@@ -77,10 +77,10 @@ table ${TABLE} {
     jump refuse
   }
   chain between {
-    ip saddr @talking ip daddr @talking accept
+    ip saddr . ip daddr @talking accept
     ip saddr . ip daddr @peers ip daddr . ip saddr @peers accept
-    ct direction original ip saddr @talking ip daddr . tcp dport @open_ports accept
-    ct direction reply ip daddr @talking ip saddr . tcp sport @open_ports accept
+    ct direction original ip saddr . ip daddr . tcp dport @open_ports accept
+    ct direction reply ip daddr . ip saddr . tcp sport @open_ports accept
   }
   chain outward {
     ct direction reply ct mark @live_forwards accept
@@ -114,6 +114,17 @@ table ${TABLE} {
 }
 `
 
+type Pair = Readonly<{ from: LinkedWorkspace; to: LinkedWorkspace }>
+
+/** Who may talk, with everyone it could talk to: the others of its tenant, never a stranger's. */
+function talkersOf(workspaces: readonly LinkedWorkspace[]): Pair[] {
+  return workspaces
+    .filter(({ spec }) => spec.allowInterVm)
+    .flatMap((from) =>
+      workspaces.filter((to) => to !== from && to.spec.tenant === from.spec.tenant).map((to) => ({ from, to })),
+    )
+}
+
 /**
  * All policies at once, as one transaction: every element is taken out and the present ones put in, which no packet
  * sees half done. `numberOf` gives each forward the mark that its connections bear.
@@ -123,12 +134,15 @@ export function policyTransaction(
   { hostAddresses, resolver }: Surroundings,
   numberOf: (key: string) => number,
 ): string {
+  const talkers = talkersOf(workspaces)
   const sets: Record<string, Set<string>> = {
     links: new Set(workspaces.map(({ link, ip }) => `"${link}" . ${ip}`)),
     internet: ipsWhere(workspaces, hasDirectInternet),
     proxied: ipsWhere(workspaces, (spec) => spec.allowedDomains.length > 0),
-    talking: ipsWhere(workspaces, (spec) => spec.allowInterVm),
-    open_ports: new Set(workspaces.flatMap(({ ip, spec }) => spec.allowedPorts.map((port) => `${ip} . ${port}`))),
+    talking: new Set(talkers.filter(({ to }) => to.spec.allowInterVm).map(({ from, to }) => `${from.ip} . ${to.ip}`)),
+    open_ports: new Set(
+      talkers.flatMap(({ from, to }) => to.spec.allowedPorts.map((port) => `${from.ip} . ${to.ip} . ${port}`)),
+    ),
     peers: new Set(workspaces.flatMap(({ ip, spec }) => spec.peers.map((peer) => `${ip} . ${peer}`))),
     host_addresses: new Set(hostAddresses),
     resolvers: new Set([resolver]),
