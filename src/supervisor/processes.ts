@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
-export type ProcessEntry = Readonly<{ pid: number; parent: number; session: number; state: string }>
+export type ProcessEntry = Readonly<{ pid: number; parent: number; group: number; session: number; state: string }>
 
 /** Every process the supervisor can see, which is everything in all workspaces. */
 export function listProcesses(): ProcessEntry[] {
@@ -11,8 +11,8 @@ export function listProcesses(): ProcessEntry[] {
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
       // The command's name is in parentheses and may hold anything, parentheses too.
-      const [state, parent, , session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-      found.push({ pid, parent: Number(parent), session: Number(session), state: state! })
+      const [state, parent, group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+      found.push({ pid, parent: Number(parent), group: Number(group), session: Number(session), state: state! })
     } catch {
       // It ended meanwhile.
     }
@@ -42,20 +42,25 @@ export function familyOf(leader: number): ProcessEntry[] {
   return [...family.values()]
 }
 
-/** Signals a whole family, again while it grows. */
+/**
+ * Signals a whole family, again while it grows. The leader's group gets the signal at once: a leader that saw its child
+ * end first would report the child's end and not the signal.
+ */
 export function signalFamily(leader: number, signal: number): void {
   const done = new Set<number>()
   for (let round = 0; round < 10; round++) {
     const fresh = familyOf(leader).filter((entry) => entry.state !== 'Z' && !done.has(entry.pid))
     if (fresh.length === 0) return
-    for (const { pid } of fresh) {
+    if (fresh.some((entry) => entry.group === leader)) signalProcess(-leader, signal)
+    for (const { pid, group } of fresh) {
       done.add(pid)
-      signalProcess(pid, signal)
+      if (group !== leader) signalProcess(pid, signal)
     }
     if (signal !== 9) return
   }
 }
 
+/** A negative `pid` is a process group. */
 export function signalProcess(pid: number, signal: number): void {
   try {
     process.kill(pid, signal)
