@@ -300,6 +300,5 @@ function chooseStages({ config, clock }: AppDeps, catalog: Catalog) {
       },
     }),
     limitOwner: limits.owner.enabled,
-    argumentRule: () => 'strict',
   })
 }

@@ -1,4 +1,5 @@
 import type { Permission } from './permissions.ts'
+import type { SecurityContext } from './security-context.ts'
 
 export const tiers = ['user', 'system', 'operator'] as const
 export type Tier = (typeof tiers)[number]
@@ -25,9 +26,12 @@ export type Principal = Readonly<{
   keyId?: string
   user?: string
   agent?: string
-  securityContext?: string
+  /** All of them must allow a call. */
+  securityContexts?: readonly SecurityContext[]
   conversationId?: string
   executionId?: string
+  /** What fs.* and cmd.run act on. */
+  workspaceId?: string
 }>
 
 /** The local person on a loopback door or on stdio: admin role and operator tier of the tenant `local`. */

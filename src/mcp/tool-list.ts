@@ -71,7 +71,7 @@ function visibilityKey({ principal, door, exposure, safeNames }: ToolCaller): st
     principal.keyId ?? 0,
     principal.user ?? 0,
     principal.agent ?? 0,
-    principal.securityContext ?? 0,
+    principal.securityContexts?.map(({ name }) => name) ?? 0,
   ])
 }
 

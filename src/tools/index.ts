@@ -18,4 +18,13 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   vault: vaultTools,
   workspaces: workspaceTools,
   teams: teamTools,
+  agents: [],
+  cmd: [],
+  executions: [],
+  fs: [],
+  intents: [],
+  modes: [],
+  platform: [],
+  web: [],
+  workflows: [],
 }

@@ -65,7 +65,6 @@ async function hostOf(app: TestApp) {
       mode: 'FULL',
       rateLimiter: createRateLimiter({ clock, enabled: false }),
       limitOwner: false,
-      argumentRule: () => 'strict',
     }),
     database: (await app.app.ready).database,
     log: sqlLogStore,

@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { localOwner, type Principal, tenantId } from '../../src/contract/principal.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
-import { defineTool, type ToolDefinition } from '../../src/tools/runtime/define-tool.ts'
+import { type ArgumentRule, defineTool, type ToolDefinition } from '../../src/tools/runtime/define-tool.ts'
 import { createRateLimiter } from '../../src/tools/runtime/rate-limiter.ts'
 import { createStages, type Invocation, type Mode, type StageName, stageNames } from '../../src/tools/runtime/stages.ts'
-import { type ArgumentRule, requirePlainJson, validateArguments } from '../../src/tools/runtime/validate-arguments.ts'
+import { requirePlainJson, validateArguments } from '../../src/tools/runtime/validate-arguments.ts'
 import { callerOf, movableClock } from '../support/app.ts'
 
 /** Each stage on its own, over tools that are only definitions. */
@@ -67,14 +67,13 @@ const member: Principal = {
   actor: 'm',
 }
 
-function stagesIn(mode: Mode = 'FULL', rule: ArgumentRule = 'strict') {
+function stagesIn(mode: Mode = 'FULL') {
   const limits = { default: { perMinute: 60, burst: 2 } }
   return createStages({
     catalog,
     mode,
     rateLimiter: createRateLimiter({ clock: movableClock(), enabled: true, limits }),
     limitOwner: false,
-    argumentRule: () => rule,
   })
 }
 const stageOf = (name: StageName, stages = stagesIn()) =>

@@ -144,7 +144,6 @@ describe('the probe', () => {
         mode: 'FULL',
         rateLimiter: createRateLimiter({ clock, enabled: false }),
         limitOwner: false,
-        argumentRule: () => 'strict',
       }),
       database: (await fork.app.ready).database,
       log: sqlLogStore,

@@ -16,8 +16,33 @@ export const rateCategories = ['create', 'exec', 'default', 'message'] as const
 export type RateCategory = (typeof rateCategories)[number]
 
 /** The folder under `tools/`, and the unit of exposure. */
-export const toolsets = ['identity', 'ledger', 'log', 'meta', 'server', 'teams', 'vault', 'workspaces'] as const
+export const toolsets = [
+  'agents',
+  'cmd',
+  'executions',
+  'fs',
+  'identity',
+  'intents',
+  'ledger',
+  'log',
+  'meta',
+  'modes',
+  'platform',
+  'server',
+  'teams',
+  'vault',
+  'web',
+  'workflows',
+  'workspaces',
+] as const
 export type Toolset = (typeof toolsets)[number]
+
+/**
+ * How arguments are checked. `strict` refuses unknown fields. `aegis` does so too unless nothing is required: then any
+ * object is accepted and unknown keys are ignored with a warning; its message for a missing argument is the document's.
+ * In both, null for an optional field means that it was left out: some clients send every field.
+ */
+export type ArgumentRule = 'strict' | 'aegis'
 
 /** What a service may hand out for a schema's type: the same, but nobody is going to change it. */
 type Answer<T> = T extends readonly (infer Item)[]
@@ -55,6 +80,8 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     skipJudge: boolean
     /** What the log keeps of arguments and answer beside their digests. */
     audit: 'digest' | 'content'
+    /** How arguments are checked; `strict` if absent. */
+    arguments?: ArgumentRule
     /** Also answers in mode MINIMAL, when no store is open. */
     minimal?: true
     /**

@@ -9,7 +9,7 @@ import type { Catalog, CatalogTool } from './catalog.ts'
 import type { CallRules } from './define-tool.ts'
 import type { RateLimiter } from './rate-limiter.ts'
 import type { CallOptions, ToolAnswer, ToolCaller } from './tool-host.ts'
-import { type ArgumentRule, requirePlainJson, shown, validateArguments } from './validate-arguments.ts'
+import { requirePlainJson, shown, validateArguments } from './validate-arguments.ts'
 
 /**
  * The steps of the one pipeline, in order. Every call from every door passes all of them; a step that refuses throws, and
@@ -95,7 +95,6 @@ export type StageDeps = Readonly<{
   rateLimiter: RateLimiter
   /** The local owner is limited only when the configuration says so. */
   limitOwner: boolean
-  argumentRule(tool: CatalogTool): ArgumentRule
 }>
 
 export function createStages(deps: StageDeps): Stages {
@@ -181,7 +180,7 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
         const tool = invocation.tool!
         requirePlainJson(invocation.args)
         invocation.inputDigest = inputDigest(invocation.args)
-        const { input, warnings } = validateArguments(tool, invocation.args, deps.argumentRule(tool))
+        const { input, warnings } = validateArguments(tool, invocation.args, tool.definition.arguments ?? 'strict')
         invocation.input = input
         invocation.warnings.push(...warnings)
       },

@@ -11,7 +11,7 @@ export type Exposure = 'default' | 'full' | readonly string[]
 /** Who asks, through which door, and what the connection chose to see. Made once for a connection. */
 export type ToolCaller = Readonly<{
   principal: Principal
-  door: 'stdio' | 'http' | 'cli' | 'rest'
+  door: 'stdio' | 'http' | 'cli' | 'rest' | 'seal' | 'agent' | 'engine'
   exposure: Exposure
   /** Offer `fs_read`-style names: set for clients that refuse dots or long names. Both spellings are always callable. */
   safeNames: boolean

@@ -3,13 +3,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
 import type { CatalogTool } from './catalog.ts'
-
-/**
- * How arguments are checked. `strict` refuses unknown fields. `aegis` does so too unless nothing is required: then any
- * object is accepted and unknown keys are ignored with a warning; its message for a missing argument is the document's.
- * In both, null for an optional field means that it was left out: some clients send every field.
- */
-export type ArgumentRule = 'strict' | 'aegis'
+import type { ArgumentRule } from './define-tool.ts'
 
 export type ValidatedArguments = Readonly<{ input: unknown; warnings: readonly string[] }>
 

@@ -1,0 +1,40 @@
+import type { DescribedTool, ToolDesk } from '../contract/tool-desk.ts'
+import type { Json } from '../kernel/canonical-json.ts'
+import type { CallTool } from '../tools/runtime/call-tool.ts'
+import type { Catalog } from '../tools/runtime/catalog.ts'
+import { isVisible, type Mode } from '../tools/runtime/stages.ts'
+
+/** The tools for those domains that are themselves behind tools: the pipeline is handed in once it is there. */
+export function createToolDesk(catalog: Catalog, mode: Mode): ToolDesk & { connect(callTool: CallTool): void } {
+  let connected: CallTool | undefined
+  return {
+    connect(callTool) {
+      connected = callTool
+    },
+    async call(principal, name, args, { door, signal, progress }) {
+      if (connected === undefined) throw new Error('a tool was called before the pipeline was there')
+      const caller = { principal, door, exposure: 'full', safeNames: false } as const
+      const answer = await connected(caller, name, args, { signal, ...(progress && { progress }) })
+      const value = JSON.parse(answer.json) as Json
+      const { failure } = answer
+      if (failure === undefined) return { isError: answer.isError, value, text: answer.json }
+      return { isError: true, value, text: `${failure.code}: ${failure.message}`, code: failure.code }
+    },
+    describe(principal, names) {
+      const caller = { principal, door: 'agent', exposure: 'full', safeNames: false } as const
+      const wanted = names === undefined ? undefined : new Set(names)
+      return catalog.tools
+        .filter((tool) => (wanted === undefined || wanted.has(tool.name)) && isVisible(tool, caller, mode))
+        .map(
+          ({ name, definition, listed }): DescribedTool => ({
+            name,
+            description: definition.description,
+            inputSchema: listed.inputSchema,
+            skipJudge: definition.skipJudge,
+            isReadOnly: definition.effect === 'read',
+            isIdempotent: definition.idempotent,
+          }),
+        )
+    },
+  }
+}

@@ -1,0 +1,27 @@
+/**
+ * What a caller may do beyond its permissions: `denyList` first, then the capabilities in order, the first that allows.
+ * What no capability allows is refused. Patterns are `*`, `prefix.*` or a tool's exact name.
+ */
+export type SecurityContext = Readonly<{
+  name: string
+  description: string
+  capabilities: readonly Capability[]
+  denyList: readonly string[]
+}>
+
+/** A list that is absent restricts nothing; an empty one allows nothing. */
+export type Capability = Readonly<{
+  toolPattern: string
+  /** Absolute folders or files; what is inside a folder is allowed too. */
+  pathAllowlist?: readonly string[]
+  /** First words of commands. */
+  commandAllowlist?: readonly string[]
+  /** Command to the first arguments it may have; an empty list allows any. */
+  subcommandAllowlist?: Readonly<Record<string, readonly string[]>>
+  /** Hosts, each with the hosts below it. */
+  domainAllowlist?: readonly string[]
+  domainDenylist?: readonly string[]
+  maxResponseBytes?: number
+  rateLimit?: Readonly<{ calls: number; perSeconds: number }>
+  maxConcurrent?: number
+}>

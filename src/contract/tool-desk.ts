@@ -1,0 +1,31 @@
+import type { Json } from '../kernel/canonical-json.ts'
+import type { Progress } from './call.ts'
+import type { ErrorCode } from './error-codes.ts'
+import type { Principal } from './principal.ts'
+
+export type DeskDoor = 'agent' | 'engine'
+export type DeskAnswer = Readonly<{ isError: boolean; value: Json; text: string; code?: ErrorCode }>
+export type DescribedTool = Readonly<{
+  name: string
+  description: string
+  inputSchema: Readonly<Record<string, unknown>>
+  skipJudge: boolean
+  isReadOnly: boolean
+  isIdempotent: boolean
+}>
+
+/**
+ * The tools, for domains whose own work is made of tool calls. Every call takes the way of all others: nothing is allowed
+ * here that the principal could not do through any other door, and each is recorded.
+ */
+export type ToolDesk = Readonly<{
+  /** Never rejects for what the tool or a rule answers. */
+  call(
+    principal: Principal,
+    name: string,
+    args: unknown,
+    options: Readonly<{ signal: AbortSignal; door: DeskDoor; progress?: (update: Progress) => void }>,
+  ): Promise<DeskAnswer>
+  /** What the principal may use, of `names` if given. */
+  describe(principal: Principal, names?: readonly string[]): readonly DescribedTool[]
+}>
