@@ -171,4 +171,14 @@ export const limits = {
   gitMergeCommitsMax: 2_000,
   /** Branches and tags of a target that a source is told, so that it need not send what they have. */
   gitMergeTipsMax: 2_000,
+  /** One manifest: its text, its values with aliases counted in full, and its nesting. */
+  manifestCharsMax: 256 * 1024,
+  manifestValuesMax: 20_000,
+  manifestDepthMax: 32,
+  /** A regular expression of a manifest or of a schema in it: its characters, and its compiled size. */
+  manifestPatternCharsMax: 1_024,
+  manifestPatternSizeMax: 1_500,
+  /** A JSON Schema that somebody brings: its text, and the time to compile it or to check one value. */
+  jsonSchemaCharsMax: 128 * 1024,
+  jsonSchemaCheckMs: 1_000,
 } as const

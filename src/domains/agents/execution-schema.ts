@@ -1,0 +1,175 @@
+import { z } from 'zod'
+import {
+  anything,
+  duration,
+  flag,
+  group,
+  jsonSchema,
+  listOf,
+  oneOf,
+  rule,
+  seconds,
+  share,
+  text,
+  textMap,
+  whole,
+} from './schema-words.ts'
+
+const consensus = oneOf(['weighted_average', 'majority', 'unanimous', 'best_of_n'], 'How several judges agree.')
+const judged = {
+  criteria: text(32_768, 'What is judged.'),
+  min_score: share(0.7, 'Least score that passes.'),
+  min_confidence: share(0, 'Least confidence that passes.'),
+  timeout_seconds: seconds('Time that a judge has.').default(300),
+}
+export const validatorTypes = ['exit_code', 'json_schema', 'regex', 'semantic', 'multi_judge'] as const
+export const validatorSchema = z.discriminatedUnion(
+  'type',
+  [
+    group(
+      {
+        type: z.literal('exit_code'),
+        expected: whole(0, 255, 'Exit code that passes.').default(0),
+        min_score: share(1, 'Least score that passes.'),
+      },
+      'The exit code of the iteration.',
+    ),
+    group(
+      {
+        type: z.literal('json_schema'),
+        schema: jsonSchema('What the output must conform to.'),
+        min_score: share(1, 'Least score that passes.'),
+      },
+      'The output is JSON that conforms to a schema.',
+    ),
+    group(
+      {
+        type: z.literal('regex'),
+        pattern: text(1_024, 'Regular expression (RE2) to be found.'),
+        target: text(1_024, 'stdout, stderr, or the path of a file below /workspace.').default('stdout'),
+        min_score: share(1, 'Least score that passes.'),
+      },
+      'A pattern is found.',
+    ),
+    group(
+      { type: z.literal('semantic'), judge_agent: text(128, 'Name or id of the judge.'), ...judged },
+      'One judge scores the output.',
+    ),
+    group(
+      {
+        type: z.literal('multi_judge'),
+        judges: listOf(
+          z.union(
+            [
+              text(128, 'Name or id of a judge.'),
+              group(
+                { agent: text(128, 'Name or id of a judge.'), weight: z.number().positive().max(1_000).default(1) },
+                'A judge with a weight.',
+              ),
+            ],
+            rule('must be a name, or agent and weight'),
+          ),
+          16,
+          'The judges.',
+        ).min(1, rule('must name at least one judge')),
+        ...judged,
+        consensus: consensus.default('weighted_average'),
+        min_judges_required: whole(1, 16, 'Judges that must have answered.').default(1),
+      },
+      'Several judges and one consensus.',
+    ),
+  ],
+  rule(`must have a type: one of ${validatorTypes.join(', ')}`),
+)
+
+const httpTarget = {
+  url: text(2_048, 'Address.').regex(/^https?:\/\//i, rule('must begin with https:// or http://')),
+  method: oneOf(['POST', 'PUT', 'PATCH'], 'HTTP method.').default('POST'),
+  headers: textMap(4_096, 'Headers; a value may be secret:NAME.').default({}),
+  timeout_seconds: seconds('Time for one request.').optional(),
+}
+const destination = group(
+  {
+    name: text(128, 'Name of the destination.'),
+    condition: oneOf(['on_success', 'on_failure', 'always'], 'When it is told.').default('on_success'),
+    type: oneOf(['webhook', 'rest', 'email', 'sms'], 'Kind of destination.'),
+    webhook: group(httpTarget, 'Where to send the result.').optional(),
+    rest: group(httpTarget, 'Where to send the result.').optional(),
+    email: anything('Not available.').optional(),
+    sms: anything('Not available.').optional(),
+    transform: anything('Not available.').optional(),
+  },
+  'Somebody who is told the result.',
+)
+
+export const executionSchema = group(
+  {
+    mode: oneOf(
+      ['one-shot', 'iterative'],
+      'one-shot makes one iteration unless max_iterations says otherwise.',
+    ).optional(),
+    max_iterations: whole(1, 100, 'Iterations at most: 5, or 1 with mode one-shot.').optional(),
+    iteration_timeout: duration('Time for one iteration.').default('600s'),
+    llm_timeout_seconds: seconds('Time for one call of the model.').default(300),
+    validation: listOf(validatorSchema, 32, 'Checks after each iteration, in order.').default([]),
+    tool_validation: listOf(validatorSchema, 16, 'Judges of each tool call before it is made.').default([]),
+    delivery: group(
+      { destinations: listOf(destination, 16, 'Who is told.').default([]) },
+      'Who is told the result.',
+    ).optional(),
+    memory: z.boolean(rule('must be true or false')).optional().describe('Has no effect.'),
+  },
+  'How it is run.',
+)
+
+const handler = {
+  timeout_seconds: seconds('Time that it has.').optional(),
+  required: flag(false, 'Whether the execution fails with it.'),
+}
+export const outputHandlerSchema = z.discriminatedUnion(
+  'type',
+  [
+    group(
+      {
+        type: z.literal('agent'),
+        agent_id: text(128, 'Name or id.'),
+        input_template: text(131_072, 'Template with {{output}} and {{intent}}.').optional(),
+        ...handler,
+      },
+      'Another agent.',
+    ),
+    group(
+      {
+        type: z.literal('webhook'),
+        ...httpTarget,
+        body_template: text(131_072, 'Template of the body.').optional(),
+        retry: whole(0, 10, 'Further tries.').default(0),
+        ...handler,
+      },
+      'A request.',
+    ),
+    group(
+      {
+        type: z.literal('container'),
+        image: text(512, 'Image.'),
+        command: listOf(text(4_096, 'Word.'), 256, 'The command.').min(1, rule('must name a command')),
+        env: textMap(32_768, 'Environment.').default({}),
+        resources: anything('Limits.').optional(),
+        ...handler,
+      },
+      'A command in a workspace.',
+    ),
+    group(
+      {
+        type: z.literal('mcp_tool'),
+        tool_name: text(128, 'Tool.'),
+        arguments: anything('Arguments; texts are templates.').default({}),
+        ...handler,
+      },
+      'A tool.',
+    ),
+  ],
+  rule('must have a type: one of agent, webhook, container, mcp_tool'),
+)
+
+export type WrittenValidator = z.infer<typeof validatorSchema>

@@ -1,0 +1,151 @@
+import { Cron } from 'croner'
+import Handlebars from 'handlebars'
+import type { WrittenValidator } from './execution-schema.ts'
+import { compileJsonSchema, compilePattern } from './json-schema.ts'
+import type { WrittenManifest } from './manifest-schema.ts'
+
+/** A known field whose value cannot be honoured: `field` and what to write instead. */
+export type Refusal = (field: string, problem: string) => void
+
+/** What the shape alone does not say: fields that exclude each other, texts in other languages, and what we cannot do. */
+export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void {
+  checkRuntime(spec.runtime, refuse)
+  checkTemplate('spec.task.prompt_template', spec.task.prompt_template, refuse)
+  checkSchema('spec.input_schema', spec.input_schema, refuse)
+  for (const list of ['validation', 'tool_validation'] as const) {
+    for (const [index, validator] of (spec.execution?.[list] ?? []).entries()) {
+      checkValidator(`spec.execution.${list}[${index}]`, validator, refuse)
+    }
+  }
+  checkDelivery(spec.execution?.delivery, refuse)
+  checkVolumes(spec.volumes, refuse)
+  checkSchedule(spec.schedule, refuse)
+  checkAdvanced(spec.advanced, refuse)
+  for (const name of Object.keys(spec.env)) {
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+      refuse(`spec.env.${name}`, 'must have a name of letters, digits and underscores')
+    }
+  }
+  const { output_handler: handler } = spec
+  if (handler?.type === 'agent') checkTemplate('spec.output_handler.input_template', handler.input_template, refuse)
+  if (handler?.type === 'webhook') checkTemplate('spec.output_handler.body_template', handler.body_template, refuse)
+}
+
+function checkRuntime(runtime: WrittenManifest['spec']['runtime'], refuse: Refusal): void {
+  const { language, version, image, isolation } = runtime
+  if (image !== undefined && (language !== undefined || version !== undefined)) {
+    refuse('spec.runtime', 'must have either image, or language and version, not both')
+  } else if (image === undefined && (language === undefined || version === undefined)) {
+    const missing = language === undefined ? 'language' : 'version'
+    refuse(`spec.runtime.${missing}`, 'is required: give language and version (aegis.runtime.list), or image')
+  }
+  if (image !== undefined && !image.includes('/')) {
+    refuse('spec.runtime.image', 'must contain a slash, such as registry/name:tag')
+  }
+  if (isolation === 'firecracker') {
+    refuse('spec.runtime.isolation', 'cannot be firecracker: no virtual machines are run here; write inherit')
+  }
+  if (runtime.image_pull_policy === 'Always') {
+    refuse(
+      'spec.runtime.image_pull_policy',
+      'cannot be Always: images are brought with castellan image; write IfNotPresent',
+    )
+  }
+}
+
+function checkTemplate(field: string, template: string | undefined, refuse: Refusal): void {
+  if (template === undefined) return
+  try {
+    Handlebars.parse(template)
+  } catch {
+    refuse(field, 'is not a valid Handlebars template: see that each {{#block}} is closed by {{/block}}')
+  }
+}
+
+function checkSchema(field: string, schema: unknown, refuse: Refusal): void {
+  if (schema === undefined) return
+  const compiled = compileJsonSchema(schema)
+  if (!compiled.ok) refuse(field, `cannot be used as a JSON Schema: ${compiled.reason}`)
+}
+
+function checkValidator(field: string, validator: WrittenValidator, refuse: Refusal): void {
+  if (validator.type === 'json_schema') checkSchema(`${field}.schema`, validator.schema, refuse)
+  if (validator.type === 'regex') {
+    const compiled = compilePattern(validator.pattern)
+    if ('reason' in compiled) refuse(`${field}.pattern`, `cannot be used as an RE2 pattern: ${compiled.reason}`)
+    if (!/^(?:stdout|stderr|\/workspace\/.+|[^/].*\..+|[^/].*\/.+)$/.test(validator.target)) {
+      refuse(`${field}.target`, 'must be stdout, stderr, or the path of a file below /workspace')
+    }
+  }
+  if (validator.type === 'multi_judge' && validator.min_judges_required > validator.judges.length) {
+    refuse(`${field}.min_judges_required`, 'must not be more than there are judges')
+  }
+  if (field.includes('tool_validation') && validator.type !== 'semantic') {
+    refuse(`${field}.type`, 'must be semantic: a tool call is judged before there is any output')
+  }
+}
+
+function checkDelivery(delivery: NonNullable<WrittenManifest['spec']['execution']>['delivery'], refuse: Refusal): void {
+  for (const [index, destination] of (delivery?.destinations ?? []).entries()) {
+    const field = `spec.execution.delivery.destinations[${index}]`
+    if (destination.type === 'email' || destination.type === 'sms') {
+      refuse(`${field}.type`, `cannot be ${destination.type}: results are delivered by webhook or rest only`)
+    } else if (destination[destination.type] === undefined) {
+      refuse(`${field}.${destination.type}`, 'is required: give at least its url')
+    }
+    if (destination.transform !== undefined) {
+      refuse(`${field}.transform`, 'cannot be honoured: shape the output with spec.output_handler')
+    }
+  }
+}
+
+function checkVolumes(volumes: WrittenManifest['spec']['volumes'], refuse: Refusal): void {
+  const paths: string[] = []
+  const names = new Set<string>()
+  for (const [index, volume] of volumes.entries()) {
+    const field = `spec.volumes[${index}]`
+    const path = volume.mount_path.replace(/\/+$/, '')
+    if (!/^\/workspace(?:\/[^/]+)*$/.test(path) || /(?:^|\/)\.{1,2}(?:\/|$)/.test(path)) {
+      refuse(`${field}.mount_path`, 'must be /workspace or a path below it')
+    }
+    const other = paths.find((taken) => taken === path || isBelow(path, taken) || isBelow(taken, path))
+    if (other !== undefined) refuse(`${field}.mount_path`, `must not be inside or around another volume (${other})`)
+    if (names.has(volume.name)) refuse(`${field}.name`, 'must differ from the names of the other volumes')
+    if (volume.type !== 'seaweedfs') {
+      refuse(
+        `${field}.type`,
+        `cannot be ${volume.type}: only the storage of the installation is available; leave it out`,
+      )
+    }
+    if (volume.ttl_hours !== undefined && volume.storage_class === 'persistent') {
+      refuse(`${field}.ttl_hours`, 'belongs to ephemeral volumes; leave it out')
+    }
+    paths.push(path)
+    names.add(volume.name)
+  }
+}
+
+const isBelow = (path: string, folder: string): boolean => path.startsWith(`${folder}/`)
+
+function checkSchedule(schedule: WrittenManifest['spec']['schedule'], refuse: Refusal): void {
+  if (schedule?.type !== 'cron') return
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: schedule.timezone })
+  } catch {
+    refuse('spec.schedule.timezone', 'must be a time zone such as Europe/Rome or UTC')
+    return
+  }
+  try {
+    new Cron(schedule.cron, { paused: true, timezone: schedule.timezone }).stop()
+  } catch {
+    refuse('spec.schedule.cron', 'must be a cron expression such as "0 6 * * 1-5"')
+  }
+}
+
+function checkAdvanced(advanced: WrittenManifest['spec']['advanced'], refuse: Refusal): void {
+  const cannot = 'cannot be honoured: leave it out'
+  if (advanced.warm_pool_size > 0) refuse('spec.advanced.warm_pool_size', 'must be 0: workspaces are made when needed')
+  if (advanced.health_check !== undefined) refuse('spec.advanced.health_check', cannot)
+  if (advanced.bootstrap_path !== undefined) refuse('spec.advanced.bootstrap_path', cannot)
+  if (advanced.swarm_enabled) refuse('spec.advanced.swarm_enabled', 'must be false')
+}

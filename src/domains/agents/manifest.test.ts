@@ -1,0 +1,285 @@
+import { describe, expect, it } from 'vitest'
+import { AppError } from '../../contract/app-error.ts'
+import { compileJsonSchema } from './json-schema.ts'
+import { checkAgentManifest, parseAgentManifest } from './manifest.ts'
+import { agentManifestJsonSchema } from './manifest-schema.ts'
+
+const head = 'apiVersion: 100monkeys.ai/v1\nkind: Agent\nmetadata: {name: a, version: "1.0.0"}\n'
+const runtime = 'runtime: {language: python, version: "3.11"}'
+const task = 'task: {instruction: Do it.}'
+const withSpec = (...fields: string[]) => `${head}spec:\n${[runtime, task, ...fields].map((f) => `  ${f}\n`).join('')}`
+const errorsOf = (yaml: string) => {
+  const checked = checkAgentManifest(yaml)
+  return checked.ok ? [] : checked.errors
+}
+
+const changelogWriter = `
+apiVersion: 100monkeys.ai/v1
+kind: Agent
+metadata:
+  name: changelog-writer
+  version: "0.3.0"
+  description: Turns a commit list into a dated changelog file and checks its own output.
+  labels: { role: worker, team: docs }
+  annotations: { owner: "docs@example.test" }
+spec:
+  runtime: { language: python, version: "3.11", isolation: inherit, model: default }
+  task:
+    instruction: Read the commits you are given and write /workspace/CHANGELOG.md.
+    prompt_template: |
+      {{instruction}}
+      {{#if audience}}Write for: {{audience}}{{/if}}
+      {{input}}
+  input_schema: { type: object, required: [prompt], properties: { prompt: { type: string, minLength: 1 } } }
+  tools: [fs.read, fs.write, fs.list, cmd.run]
+  security:
+    network: { mode: none }
+    filesystem: { read: ["/workspace"], write: ["/workspace"], read_only: false }
+    resources: { cpu: 500, memory: "512Mi", disk: "1Gi", timeout: "600s" }
+  volumes:
+    - { name: scratch, storage_class: ephemeral, mount_path: /workspace, access_mode: read-write, size_limit: "256Mi", ttl_hours: 2 }
+  env: { LOG_LEVEL: info, TOKEN: "secret:ci-token" }
+  execution:
+    mode: iterative
+    max_iterations: 4
+    iteration_timeout: "120s"
+    llm_timeout_seconds: 90
+    validation:
+      - { type: exit_code, expected: 0, min_score: 0.8 }
+      - { type: json_schema, schema: { type: object, required: [file] } }
+      - { type: semantic, judge_agent: changelog-judge, criteria: Each commit once., min_score: 0.75, min_confidence: 0.5, timeout_seconds: 120 }
+    tool_validation:
+      - { type: semantic, judge_agent: changelog-judge, criteria: Only CHANGELOG.md may be written., min_score: 0.8 }
+`
+
+describe('a complete manifest', () => {
+  it('is read without a remark, with every field', () => {
+    const { manifest, warnings } = parseAgentManifest(changelogWriter)
+    expect(warnings).toEqual([])
+    expect(manifest).toMatchObject({
+      name: 'changelog-writer',
+      labels: { role: 'worker', team: 'docs' },
+      resources: { cpuMillicores: 500, memoryBytes: 536_870_912, diskBytes: 1_073_741_824, timeoutMs: 600_000 },
+      network: { mode: 'none', allowlist: [], denylist: [] },
+      volumes: [
+        { name: 'scratch', mountPath: '/workspace', readOnly: false, sizeLimitBytes: 268_435_456, ttlHours: 2 },
+      ],
+      env: { LOG_LEVEL: { from: 'literal', value: 'info' }, TOKEN: { from: 'secret', value: 'ci-token' } },
+    })
+    expect(manifest.execution).toMatchObject({ maxIterations: 4, iterationTimeoutMs: 120_000, llmTimeoutMs: 90_000 })
+    expect(manifest.execution.validation.map(({ type }) => type)).toEqual(['exit_code', 'json_schema', 'semantic'])
+    expect(manifest.execution.toolValidation).toMatchObject([{ judgeAgent: 'changelog-judge', timeoutMs: 300_000 }])
+  })
+
+  it('conforms to the published schema', () => {
+    const schema = compileJsonSchema(agentManifestJsonSchema())
+    expect(schema.ok).toBe(true)
+    expect(schema.ok && schema.check({ apiVersion: 'x' }).length).toBeGreaterThan(0)
+  })
+
+  it('has the documented defaults', () => {
+    const { manifest } = parseAgentManifest(withSpec())
+    expect(manifest.execution).toMatchObject({ mode: 'one-shot', maxIterations: 3, iterationTimeoutMs: 600_000 })
+    expect(manifest.runtime).toMatchObject({ model: 'default', isolation: 'inherit', imagePullPolicy: 'IfNotPresent' })
+    expect(manifest.resources.timeoutMs).toBe(1_800_000)
+    expect(parseAgentManifest(withSpec('execution: {}')).manifest.execution.maxIterations).toBe(5)
+    expect(parseAgentManifest(withSpec('execution: {mode: one-shot}')).manifest.execution.maxIterations).toBe(1)
+  })
+})
+
+describe('loose spellings', () => {
+  const cases: readonly [string, string, RegExp][] = [
+    ['kind AgentManifest', withSpec().replace('kind: Agent', 'kind: AgentManifest'), /^kind: .*write Agent$/],
+    ['an unquoted version', withSpec().replace('"1.0.0"', '1.10'), /^metadata\.version: .*"1\.10\.0"/],
+    ['max_retries', withSpec('execution: {max_retries: 7}'), /max_retries: .*write max_iterations/],
+    ['validation as an object', withSpec('execution: {validation: {system: {must_succeed: true}}}'), /write a list/],
+    ['tools as objects', withSpec('tools: [{name: fs.read, executor: builtin}]'), /spec\.tools: .*names only/],
+    ['mount_point', withSpec('volumes: [{name: v, mount_point: /workspace}]'), /mount_point: .*mount_path/],
+    ['size_limit_mb', withSpec('volumes: [{name: v, size_limit_mb: 5}]'), /size_limit: "5Mi"/],
+    ['no size_limit', withSpec('volumes: [{name: v, mount_path: /workspace}]'), /size_limit: .*1Gi/],
+    ['a number in env', withSpec('env: {PORT: 8080}'), /spec\.env\.PORT: .*quotes/],
+    ['an unknown field', withSpec('instructions: x'), /spec\.instructions: not a known field/],
+    ['an unknown field near a known one', withSpec('execution: {max_iteration: 2}'), /Did you mean max_iterations\?/],
+  ]
+  it.each(cases)('%s is accepted with a remark', (_name, yaml, remark) => {
+    expect(parseAgentManifest(yaml).warnings.join('\n')).toMatch(new RegExp(remark.source, 'm'))
+  })
+
+  it('keeps the meaning', () => {
+    const tools = 'tools: [{name: cmd.run, config: {subcommand_allowlist: {git: [status], ls: []}}}]'
+    const { manifest } = parseAgentManifest(withSpec(tools))
+    expect(manifest.tools).toEqual(['cmd.run'])
+    expect(manifest.subcommandAllowlist).toEqual({ git: ['status'], ls: [] })
+    const old =
+      'execution: {validation: {system: {must_succeed: true}, output: {format: json, schema: {type: object}}, semantic: {prompt: Good., threshold: 0.9}}}'
+    expect(parseAgentManifest(withSpec(old)).manifest.execution.validation).toMatchObject([
+      { type: 'exit_code', expected: 0 },
+      { type: 'json_schema', schema: { type: 'object' } },
+      { type: 'semantic', judgeAgent: 'output-judge', criteria: 'Good.', minScore: 0.9 },
+    ])
+    expect(parseAgentManifest(withSpec().replace('"3.11"', '3.10')).manifest.runtime.version).toBe('3.10')
+  })
+
+  it('takes the list of commands that the document shows', () => {
+    const yaml = withSpec(
+      'builtin_dispatchers: [{name: cmd, capabilities: [{name: cmd.run, subcommand_allowlist: [python, pip]}]}]',
+    )
+    expect(parseAgentManifest(yaml).manifest).toMatchObject({
+      tools: ['cmd.run'],
+      subcommandAllowlist: { python: [], pip: [] },
+    })
+  })
+})
+
+describe('what is refused', () => {
+  const cases: readonly [string, string, RegExp][] = [
+    ['no name', withSpec().replace('name: a, ', ''), /^metadata\.name is required/],
+    ['a name in capitals', withSpec().replace('name: a', 'name: My_Agent'), /^metadata\.name must be 1 to 63/],
+    [
+      'a version that is none',
+      withSpec().replace('"1.0.0"', 'latest'),
+      /^metadata\.version must be a semantic version/,
+    ],
+    ['another apiVersion', withSpec().replace('100monkeys.ai/v1', 'v9'), /^apiVersion must be 100monkeys\.ai\/v1/],
+    ['a blank instruction', withSpec().replace('Do it.', '" "'), /^spec\.task\.instruction must not be blank/],
+    ['no task', withSpec().replace(`  ${task}\n`, ''), /^spec\.task is required/],
+    ['half a runtime', withSpec().replace(', version: "3.11"', ''), /^spec\.runtime\.version is required/],
+    [
+      'pair and image',
+      withSpec().replace('version: "3.11"', 'version: "3.11", image: a/b'),
+      /^spec\.runtime must have either/,
+    ],
+    [
+      'an image without a slash',
+      withSpec().replace('language: python, version: "3.11"', 'image: python'),
+      /must contain a slash/,
+    ],
+    ['firecracker', withSpec().replace('"3.11"', '"3.11", isolation: firecracker'), /isolation cannot be firecracker/],
+    [
+      'a pattern with look-ahead',
+      withSpec('execution: {validation: [{type: regex, pattern: "(?=a)"}]}'),
+      /validation\[0\]\.pattern cannot be used/,
+    ],
+    [
+      'an unknown validator',
+      withSpec('execution: {validation: [{type: vibes}]}'),
+      /validation\[0\]\.type must have a type: one of/,
+    ],
+    [
+      'a script of the object form',
+      withSpec('execution: {validation: {script: ./x.sh}}'),
+      /validation\[0\]\.type must have a type/,
+    ],
+    ['a schema that is none', withSpec('input_schema: {type: nonsense}'), /^spec\.input_schema cannot be used/],
+    ['a cron that is none', withSpec('schedule: {type: cron, cron: "61 * * * *"}'), /^spec\.schedule\.cron must be/],
+    [
+      'a time zone that is none',
+      withSpec('schedule: {type: cron, cron: "* * * * *", timezone: Mars}'),
+      /timezone must be/,
+    ],
+    [
+      'a template that is none',
+      withSpec().replace('Do it.', 'Do it., prompt_template: "{{#if x}}"'),
+      /prompt_template is not a valid/,
+    ],
+    ['a volume elsewhere', withSpec('volumes: [{name: v, mount_path: /etc}]'), /mount_path must be \/workspace/],
+    [
+      'a volume that climbs',
+      withSpec('volumes: [{name: v, mount_path: /workspace/../etc}]'),
+      /mount_path must be \/workspace/,
+    ],
+    [
+      'volumes inside each other',
+      withSpec('volumes: [{name: v, mount_path: /workspace}, {name: w, mount_path: /workspace/x}]'),
+      /inside or around/,
+    ],
+    [
+      'a host path',
+      withSpec('volumes: [{name: v, mount_path: /workspace, type: hostPath}]'),
+      /type cannot be hostPath/,
+    ],
+    [
+      'mail',
+      withSpec('execution: {delivery: {destinations: [{name: d, type: email, email: {}}]}}'),
+      /type cannot be email/,
+    ],
+    ['a warm pool', withSpec('advanced: {warm_pool_size: 2}'), /warm_pool_size must be 0/],
+    ['no YAML', 'a: [', /not valid YAML/],
+    ['a merge key', withSpec('<<: {a: 1}'), /merge keys are not read/],
+    ['two documents', `${withSpec()}---\na: 1\n`, /several documents/],
+  ]
+  it.each(cases)('%s, by name', (_name, yaml, message) => {
+    expect(errorsOf(yaml).join('\n')).toMatch(new RegExp(message.source, 'm'))
+  })
+
+  it('is an error that lists all faults', () => {
+    const yaml = withSpec('volumes: [{name: v, mount_path: /etc, type: seal}]', 'schedule: {type: cron, cron: never}')
+    try {
+      parseAgentManifest(yaml)
+      expect.unreachable()
+    } catch (error) {
+      expect(error).toBeInstanceOf(AppError)
+      expect((error as AppError).code).toBe('ERR_MANIFEST_INVALID')
+      expect((error as AppError).details['errors']).toHaveLength(3)
+    }
+  })
+})
+
+describe('hostile text', () => {
+  it('cannot grow by aliases', () => {
+    const laughs = ['a0: &a0 [x,x,x,x,x,x,x,x,x,x]']
+    for (let level = 1; level < 9; level++) laughs.push(`a${level}: &a${level} [${`*a${level - 1},`.repeat(9)}]`)
+    expect(errorsOf(laughs.join('\n'))[0]).toMatch(/more than 20000 values/)
+    expect(errorsOf('a: &a [*a]')[0]).toMatch(/nested deeper|is an alias/)
+  })
+
+  it('cannot nest without end', () => {
+    expect(errorsOf('['.repeat(100_000))[0]).toMatch(/nested deeper/)
+    expect(errorsOf(`${'- '.repeat(50_000)}x`)[0]).toMatch(/nested deeper/)
+  })
+
+  it('cannot be endless', () => {
+    expect(errorsOf(`a: ${'x'.repeat(300_000)}`)[0]).toMatch(/longer than/)
+  })
+
+  it('cannot reach the prototype', () => {
+    expect(errorsOf(withSpec('__proto__: {polluted: true}'))[0]).toMatch(/not a name/)
+  })
+})
+
+describe('a JSON Schema of a stranger', () => {
+  const checkOf = (schema: unknown) => {
+    const compiled = compileJsonSchema(schema)
+    if (!compiled.ok) throw new Error(compiled.reason)
+    return compiled.check
+  }
+
+  it('has patterns in linear time, each its own', () => {
+    const check = checkOf({ properties: { a: { pattern: '^(a+)+$' }, b: { pattern: '^b$' } } })
+    expect(check({ a: `${'a'.repeat(50_000)}!`, b: 'b' })).toHaveLength(1)
+    expect(check({ a: 'aa', b: 'b' })).toEqual([])
+    expect(check({ a: 'aa', b: 'a' })).toHaveLength(1)
+  })
+
+  it('is cut off when its references multiply', () => {
+    const definitions: Record<string, unknown> = { d0: { type: 'string' } }
+    for (let level = 1; level < 60; level++) {
+      definitions[`d${level}`] = {
+        allOf: [{ $ref: `#/definitions/d${level - 1}` }, { $ref: `#/definitions/d${level - 1}` }],
+      }
+    }
+    const compiled = compileJsonSchema({ definitions, $ref: '#/definitions/d59' })
+    const problems = compiled.ok ? compiled.check('x') : [compiled.reason]
+    expect(problems[0]).toMatch(/takes longer/)
+  })
+
+  it('reaches nothing outside itself', () => {
+    expect(compileJsonSchema({ $ref: 'https://example.test/other.json' }).ok).toBe(false)
+  })
+
+  it('follows either dialect', () => {
+    const tuple = { $schema: 'https://json-schema.org/draft/2020-12/schema', prefixItems: [{ type: 'string' }] }
+    expect(checkOf(tuple)([1])).toHaveLength(1)
+    expect(checkOf({ type: 'string', format: 'date' })('yesterday')).toHaveLength(1)
+  })
+})

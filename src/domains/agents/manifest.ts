@@ -1,0 +1,125 @@
+import type { z } from 'zod'
+import type { AppError } from '../../contract/app-error.ts'
+import { nearestName } from '../../kernel/nearest-name.ts'
+import { checkManifest } from './manifest-checks.ts'
+import { agentManifestSchema } from './manifest-schema.ts'
+import { type AgentManifest, normalised } from './normalised-manifest.ts'
+import { modernise } from './old-spellings.ts'
+import { isFields, manifestInvalid, pathText, type ReadYaml, readYaml, type YamlFields } from './read-yaml.ts'
+
+export type { AgentManifest } from './normalised-manifest.ts'
+export type ParsedManifest<Manifest> = Readonly<{ manifest: Manifest; warnings: readonly string[] }>
+export type CheckedManifest<Manifest> =
+  | Readonly<{ ok: true; manifest: Manifest; warnings: readonly string[] }>
+  | Readonly<{ ok: false; errors: readonly string[]; warnings: readonly string[] }>
+
+const textFields = [
+  /^metadata\.(?:version|name|description)$/,
+  /^metadata\.(?:labels|annotations)\../,
+  /^spec\.env\.[^.]+$/,
+  /^spec\.env\.\d+\.value$/,
+  /^spec\.runtime\.version$/,
+]
+
+/** Total for text of anybody: a manifest or what is wrong with it, all of it. */
+export function checkAgentManifest(yaml: string): CheckedManifest<AgentManifest> {
+  const read = readOrErrors(yaml, textFields)
+  if ('errors' in read) return { ok: false, errors: read.errors, warnings: [] }
+  const warnings = read.unquoted.map((field) => `${field}: it is a text; put it in quotes`)
+  modernise(read.fields, (field, advice) => warnings.push(`${field}: old or loose spelling; ${advice}`))
+  const shaped = fitShape(agentManifestSchema, read.fields, warnings)
+  if ('errors' in shaped) return { ok: false, errors: shaped.errors, warnings }
+  const errors: string[] = []
+  checkManifest(shaped.value, (field, problem) => errors.push(`${field} ${problem}`))
+  if (errors.length > 0) return { ok: false, errors, warnings }
+  warnings.push(...remarks(shaped.value))
+  return { ok: true, manifest: normalised(shaped.value), warnings }
+}
+
+/** Refuses with ERR_MANIFEST_INVALID: the message has the first fault, the details all of them. */
+export function parseAgentManifest(yaml: string): ParsedManifest<AgentManifest> {
+  const checked = checkAgentManifest(yaml)
+  if (!checked.ok) throw refusalOf(checked.errors)
+  return { manifest: checked.manifest, warnings: checked.warnings }
+}
+
+export function refusalOf(errors: readonly string[]): AppError {
+  const more = errors.length > 1 ? ` (and ${errors.length - 1} more: see errors in the details)` : ''
+  return manifestInvalid(`the manifest is refused: ${errors[0]}${more}`, { errors })
+}
+
+export function readOrErrors(yaml: string, texts: readonly RegExp[]): ReadYaml | { errors: readonly string[] } {
+  try {
+    return readYaml(yaml, (path) => texts.some((pattern) => pattern.test(path.join('.'))))
+  } catch (error) {
+    return { errors: [(error as Error).message] }
+  }
+}
+
+/** Fields that the schema does not know are taken out of `fields` and named in `warnings`; all else must fit. */
+export function fitShape<Schema extends z.ZodType>(
+  schema: Schema,
+  fields: YamlFields,
+  warnings: string[],
+): { value: z.output<Schema> } | { errors: readonly string[] } {
+  for (;;) {
+    const result = schema.safeParse(fields)
+    if (result.success) return { value: result.data }
+    const unknown = result.error.issues.filter((issue) => issue.code === 'unrecognized_keys')
+    for (const { path, keys } of unknown) {
+      const owner = at(fields, path)
+      if (!isFields(owner)) continue
+      for (const key of keys) {
+        delete owner[key]
+        const near = nearestName(key, knownKeys(schema, path))
+        warnings.push(
+          `${pathText([...path, key])}: not a known field; it has no effect${near ? `. Did you mean ${near}?` : ''}`,
+        )
+      }
+    }
+    if (unknown.length > 0) continue
+    return { errors: [...new Set(result.error.issues.slice(0, 50).map((issue) => issueText(issue, fields)))] }
+  }
+}
+
+const at = (value: unknown, path: readonly PropertyKey[]): unknown =>
+  path.reduce<unknown>((inner, part) => (inner as Record<PropertyKey, unknown> | undefined)?.[part], value)
+
+/** The names that the schema has at a place, where it is a plain object; for hints only. */
+function knownKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  let place: unknown = schema
+  for (const part of path) {
+    const shape = shapeOf(place)
+    place = typeof part === 'number' ? elementOf(place) : shape?.[String(part)]
+  }
+  return Object.keys(shapeOf(place) ?? {})
+}
+
+type Wrapped = { def?: { innerType?: unknown; shape?: Record<string, unknown>; element?: unknown } }
+const unwrapped = (schema: unknown): Wrapped | undefined => {
+  let inner = schema as Wrapped | undefined
+  while (inner?.def?.innerType !== undefined) inner = inner.def.innerType as Wrapped
+  return inner
+}
+const shapeOf = (schema: unknown) => unwrapped(schema)?.def?.shape
+const elementOf = (schema: unknown) => unwrapped(schema)?.def?.element
+
+function issueText(issue: z.core.$ZodIssue, fields: YamlFields): string {
+  const field = issue.path.length === 0 ? 'the manifest' : pathText(issue.path)
+  const value = at(fields, issue.path)
+  if (value === undefined || value === null) return `${field} is required`
+  if (issue.code === 'too_big') return `${field} must not be longer than ${issue.maximum}`
+  return `${field} ${issue.message}`
+}
+
+/** What is accepted and has no effect here. */
+function remarks({ spec }: z.output<typeof agentManifestSchema>): string[] {
+  const list: string[] = []
+  if (spec.execution?.memory === true) list.push('spec.execution.memory: it has no effect here')
+  if (spec.type === 'system') list.push('spec.type: it has no effect; what an agent may do is in spec.security_context')
+  if (spec.contexts !== undefined) list.push('spec.contexts: it has no effect here')
+  if (spec.runtime.isolation === 'docker') {
+    list.push('spec.runtime.isolation: docker is taken as inherit; agents run in workspaces of the installation')
+  }
+  return list
+}

@@ -1,0 +1,135 @@
+import { type Document, isAlias, isMap, isScalar, isSeq, parseDocument } from 'yaml'
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+
+/**
+ * `fields` is plain, own and mutable: maps are objects, lists arrays, numbers finite. `unquoted` names the fields that are
+ * texts by definition and were written as a number or a truth value.
+ */
+export type YamlFields = { [key: string]: unknown }
+export type ReadYaml = Readonly<{ fields: YamlFields; unquoted: readonly string[] }>
+
+/** For the mistakes people make. The library's own sentences quote the text, so they are not passed on. */
+const advice: Readonly<Record<string, string>> = {
+  BLOCK_AS_IMPLICIT_KEY: 'put a value that contains ": " in quotes',
+  DUPLICATE_KEY: 'a field is given twice',
+  MULTIPLE_DOCS: 'it holds several documents; give one',
+  TAB_AS_INDENT: 'indent with spaces, not with a tab',
+  TAG_RESOLVE_FAILED: 'a tag (!…) is not accepted; put a value that begins with "!" in quotes',
+}
+
+export const manifestInvalid = (message: string, details: Readonly<Record<string, unknown>> = {}): AppError =>
+  new AppError('ERR_MANIFEST_INVALID', message, details)
+
+/**
+ * Reads one YAML document (JSON is YAML too) from anyone, in bounded time and space: an alias counts as what it stands
+ * for. `isText` says which fields are texts, so that `version: 1.10` stays `1.10`.
+ */
+export function readYaml(text: string, isText: (path: readonly string[]) => boolean): ReadYaml {
+  if (text.length > limits.manifestCharsMax) {
+    throw manifestInvalid(`manifest_yaml is longer than ${limits.manifestCharsMax} characters; shorten it`)
+  }
+  refuseDeepNesting(text)
+  const document = composed(text)
+  const problem = document.errors[0] ?? document.warnings[0]
+  if (problem !== undefined) {
+    const line = problem.linePos === undefined ? '' : ` (line ${problem.linePos[0].line})`
+    throw manifestInvalid(`manifest_yaml is not valid YAML: ${advice[problem.code] ?? problem.code}${line}`)
+  }
+  const walk: Walk = { document, isText, unquoted: [], left: limits.manifestValuesMax, aliasDepth: 0 }
+  const value = plain(document.contents, [], walk)
+  if (!isFields(value)) throw manifestInvalid('manifest_yaml must be a group of fields that begins with apiVersion')
+  return { fields: value, unquoted: walk.unquoted }
+}
+
+export const isFields = (value: unknown): value is YamlFields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export const pathText = (path: readonly PropertyKey[]): string =>
+  path.reduce<string>(
+    (text, part) =>
+      typeof part === 'number' || /^\d+$/.test(String(part))
+        ? `${text}[${String(part)}]`
+        : `${text}${text && '.'}${String(part)}`,
+    '',
+  )
+
+function composed(text: string): Document {
+  try {
+    return parseDocument(text, {
+      schema: 'core',
+      stringKeys: true,
+      prettyErrors: true,
+      logLevel: 'error',
+    })
+  } catch {
+    throw manifestInvalid('manifest_yaml cannot be read as YAML: simplify it')
+  }
+}
+
+type Walk = {
+  document: Document
+  isText: (path: readonly string[]) => boolean
+  unquoted: string[]
+  left: number
+  aliasDepth: number
+}
+
+function plain(node: unknown, path: readonly string[], walk: Walk): unknown {
+  if (walk.left-- <= 0) {
+    throw manifestInvalid(`manifest_yaml holds more than ${limits.manifestValuesMax} values, aliases counted in full`)
+  }
+  if (path.length > limits.manifestDepthMax) throw tooDeep()
+  if (isAlias(node)) {
+    const target = node.resolve(walk.document)
+    if (target === undefined) throw manifestInvalid(`${pathText(path)} is an alias of something that is not there`)
+    if (++walk.aliasDepth > limits.manifestDepthMax) throw tooDeep()
+    const value = plain(target, path, walk)
+    walk.aliasDepth--
+    return value
+  }
+  if (isMap(node)) return plainMap(node.items, path, walk)
+  if (isSeq(node)) return node.items.map((item, index) => plain(item, [...path, String(index)], walk))
+  if (!isScalar(node)) return null
+  const { value } = node
+  if (typeof value !== 'string' && value !== null && walk.isText(path)) {
+    walk.unquoted.push(pathText(path))
+    return node.source ?? String(value)
+  }
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    throw manifestInvalid(`${pathText(path)} is not a number that JSON knows`)
+  }
+  return typeof value === 'bigint' ? Number(value) : value
+}
+
+function plainMap(
+  items: readonly Readonly<{ key: unknown; value: unknown }>[],
+  path: readonly string[],
+  walk: Walk,
+): YamlFields {
+  const fields: YamlFields = {}
+  for (const { key, value } of items) {
+    const name = isScalar(key) ? String(key.value) : String(key)
+    const at = [...path, name]
+    if (name === '<<') throw manifestInvalid(`${pathText(at)}: merge keys are not read; write the fields out`)
+    if (name === '__proto__') throw manifestInvalid(`${pathText(at)} is not a name that a field may have`)
+    fields[name] = plain(value, at, walk)
+  }
+  return fields
+}
+
+/** The YAML library recurses once per level; brackets in strings count too, which costs nobody anything. */
+function refuseDeepNesting(text: string): void {
+  const deepest = limits.manifestDepthMax
+  let depth = 0
+  for (const line of text.split('\n')) {
+    if (line.search(/\S/) > deepest * 8 || /^\s*(?:[-?] +){33}/.test(line)) throw tooDeep()
+    for (const char of line) {
+      if (char === '[' || char === '{') depth++
+      else if (depth > 0 && (char === ']' || char === '}')) depth--
+      if (depth > deepest) throw tooDeep()
+    }
+  }
+}
+
+const tooDeep = (): AppError => manifestInvalid(`manifest_yaml is nested deeper than ${limits.manifestDepthMax} levels`)

@@ -1,0 +1,45 @@
+import { z } from 'zod'
+import { durationPattern, sizePattern } from './units.ts'
+
+/** The words in which manifests are described: each value with its bound and with the rule that a refusal states. */
+export const rule = (text: string) => ({ error: text })
+export const text = (max: number, description: string) =>
+  z.string(rule('must be a text')).min(1, rule('must not be empty')).max(max).describe(description)
+export const flag = (value: boolean, description: string) =>
+  z.boolean(rule('must be true or false')).default(value).describe(description)
+export const whole = (min: number, max: number, description: string) => {
+  const message = rule(`must be a whole number from ${min} to ${max}`)
+  return z.int(message).min(min, message).max(max, message).describe(description)
+}
+export const share = (value: number, description: string) => {
+  const message = rule('must be a number from 0 to 1')
+  return z.number(message).min(0, message).max(1, message).default(value).describe(description)
+}
+export const oneOf = <const T extends readonly [string, ...string[]]>(values: T, description: string) =>
+  z.enum(values, rule(`must be one of ${values.join(', ')}`)).describe(description)
+export const group = <Shape extends z.core.$ZodLooseShape>(shape: Shape, description: string) =>
+  z.strictObject(shape, rule('must be a group of fields')).describe(description)
+export const listOf = <Item extends z.ZodType>(item: Item, max: number, description: string) =>
+  z
+    .array(item, rule('must be a list'))
+    .max(max, rule(`must not hold more than ${max} entries`))
+    .describe(description)
+export const textMap = (max: number, description: string) =>
+  z
+    .record(text(256, 'name'), z.string(rule('must be a text')).max(max), rule('must be names with texts'))
+    .describe(description)
+export const anything = (description: string) =>
+  z.record(z.string(), z.unknown(), rule('must be a group of fields')).describe(description)
+export const jsonSchema = (description: string) =>
+  z.union([z.record(z.string(), z.unknown()), z.boolean()], rule('must be a JSON Schema')).describe(description)
+export const duration = (description: string) => {
+  const message = rule('must be a duration such as 90s, 10m or 1h')
+  return z
+    .union([z.string().regex(durationPattern), z.number().positive().max(2_592_000)], message)
+    .describe(description)
+}
+export const size = (description: string) => {
+  const message = rule('must be a size such as 512Mi or 1Gi, or a number of bytes')
+  return z.union([z.string().regex(sizePattern), z.int().positive()], message).describe(description)
+}
+export const seconds = (description: string) => whole(1, 86_400, description)
