@@ -144,6 +144,23 @@ CREATE TABLE team_tasks (
   PRIMARY KEY (tenant, team, agent, message_id));
 CREATE INDEX team_tasks_open ON team_tasks (tenant, team, agent) WHERE state <> 'done';
 
+-- 10 runs
+CREATE TABLE runs (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, subject_id TEXT NOT NULL,
+  subject_name TEXT NOT NULL, subject_version TEXT NOT NULL, owner TEXT NOT NULL, principal TEXT NOT NULL,
+  parent_id TEXT, root_id TEXT NOT NULL, depth INTEGER NOT NULL, input TEXT NOT NULL, status TEXT NOT NULL,
+  output TEXT NOT NULL, error TEXT, iteration INTEGER NOT NULL, state TEXT, started_at INTEGER NOT NULL,
+  changed_at INTEGER NOT NULL, ended_at INTEGER, wake_at INTEGER, waiting_for TEXT, node TEXT NOT NULL,
+  claim TEXT, cancel_requested INTEGER NOT NULL, last_sequence INTEGER NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX runs_by_start ON runs (tenant, kind, started_at, id);
+CREATE INDEX runs_by_subject ON runs (tenant, subject_id, started_at, id);
+CREATE INDEX runs_by_root ON runs (tenant, root_id);
+CREATE INDEX runs_open ON runs (node, started_at) WHERE status IN ('pending', 'running');
+CREATE TABLE run_journal (
+  tenant TEXT NOT NULL, run_id TEXT NOT NULL, sequence INTEGER NOT NULL, type TEXT NOT NULL, key TEXT,
+  payload TEXT NOT NULL, state TEXT, iteration INTEGER, at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, run_id, sequence)) WITHOUT ROWID;
+
 -- postgres
 
 -- 1 log
@@ -249,3 +266,20 @@ CREATE TABLE team_tasks (
   assignment TEXT NOT NULL, state TEXT NOT NULL, job_id BIGINT, result TEXT, at BIGINT NOT NULL,
   PRIMARY KEY (tenant, team, agent, message_id));
 CREATE INDEX team_tasks_open ON team_tasks (tenant, team, agent) WHERE state <> 'done';
+
+-- 10 runs
+CREATE TABLE runs (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, subject_id TEXT NOT NULL,
+  subject_name TEXT NOT NULL, subject_version TEXT NOT NULL, owner TEXT NOT NULL, principal TEXT NOT NULL,
+  parent_id TEXT, root_id TEXT NOT NULL, depth BIGINT NOT NULL, input TEXT NOT NULL, status TEXT NOT NULL,
+  output TEXT NOT NULL, error TEXT, iteration BIGINT NOT NULL, state TEXT, started_at BIGINT NOT NULL,
+  changed_at BIGINT NOT NULL, ended_at BIGINT, wake_at BIGINT, waiting_for TEXT, node TEXT NOT NULL,
+  claim TEXT, cancel_requested BIGINT NOT NULL, last_sequence BIGINT NOT NULL, PRIMARY KEY (tenant, id));
+CREATE INDEX runs_by_start ON runs (tenant, kind, started_at, id);
+CREATE INDEX runs_by_subject ON runs (tenant, subject_id, started_at, id);
+CREATE INDEX runs_by_root ON runs (tenant, root_id);
+CREATE INDEX runs_open ON runs (node, started_at) WHERE status IN ('pending', 'running');
+CREATE TABLE run_journal (
+  tenant TEXT NOT NULL, run_id TEXT NOT NULL, sequence BIGINT NOT NULL, type TEXT NOT NULL, key TEXT,
+  payload TEXT NOT NULL, state TEXT, iteration BIGINT, at BIGINT NOT NULL,
+  PRIMARY KEY (tenant, run_id, sequence));

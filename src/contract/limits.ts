@@ -181,4 +181,17 @@ export const limits = {
   /** A JSON Schema that somebody brings: its text, and the time to compile it or to check one value. */
   jsonSchemaCharsMax: 128 * 1024,
   jsonSchemaCheckMs: 1_000,
+  /** How soon a step that the store did not take is handed in again. */
+  runRetryMsMin: 50,
+  runRetryMsMax: 2_000,
+  /** How often the runs in a store that others write to as well are looked at. */
+  runLookMs: 500,
+  /** Runs below runs. */
+  runDepthMax: 3,
+  /** The longest time that one call waits for the end of a run: clients give up after about a minute. */
+  runWaitMsMax: 45_000,
+  runListMax: 200,
+  runEventsPageMax: 200,
+  /** What is shown of one event's payload. */
+  runEventBytesMax: 16 * 1024,
 } as const

@@ -46,3 +46,20 @@ export const localOwner: Principal = Object.freeze({
 
 /** A caller of a tier may use the tools of that tier and of the tiers below it. */
 export const tierAllows = (have: Tier, need: Tier): boolean => tiers.indexOf(have) >= tiers.indexOf(need)
+
+/** The local person: quotas do not apply to it, and it is never gone. */
+export const LOCAL_OWNER = 'owner'
+
+/** Whose something is. The kind is part of it, so that a key and a user of the same name differ. */
+export function identityOf(principal: Principal): string {
+  switch (principal.kind) {
+    case 'owner':
+      return LOCAL_OWNER
+    case 'key':
+      return `key:${principal.keyId ?? principal.actor}`
+    case 'user':
+      return `user:${principal.user ?? principal.actor}`
+    case 'agent':
+      return `agent:${principal.agent ?? principal.actor}`
+  }
+}

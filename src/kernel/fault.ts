@@ -19,6 +19,10 @@ export const faultPoints = [
   'file.write',
   /** The new content is complete, the old one still in its place. */
   'file.replace',
+  /** A step of a run is about to be done. */
+  'run.step.before',
+  /** It is done, and nothing of that is recorded. */
+  'run.step.after',
 ] as const
 export type FaultPoint = (typeof faultPoints)[number]
 

@@ -186,7 +186,8 @@ const readLog = (db: DatabaseSync, tenant: string): LogRecord[] =>
 
 /** The calls that one entry of the log is about. */
 export function callsIn(text: string): LogRecord[] {
-  const record = JSON.parse(text) as LogRecord & { calls?: LogRecord[] }
+  const record = JSON.parse(text) as LogRecord & { kind: string; calls?: LogRecord[] }
+  if (record.kind === 'run') return []
   return record.calls?.map((call) => ({ ...call, tenant: record.tenant })) ?? [record]
 }
 

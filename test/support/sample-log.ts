@@ -4,6 +4,8 @@ import type {
   FsckHead,
   FsckLogRow,
   FsckProjectRow,
+  FsckRunEventRow,
+  FsckRunRow,
   FsckSessionRow,
   FsckSource,
   FsckTaskRow,
@@ -28,6 +30,8 @@ export type SampleDatabase = {
   tasks: Loose<FsckTaskRow>[]
   thoughts: Loose<FsckThoughtRow>[]
   sessions: Loose<FsckSessionRow>[]
+  runs: Loose<FsckRunRow>[]
+  runEvents: Loose<FsckRunEventRow>[]
   checkpoint: string | undefined
 }
 
@@ -200,6 +204,8 @@ export function sampleDatabase(records: readonly SampleRecord[] = sampleRecords(
       { ...bodies[4], ...frozen, finalized_task_id },
       { ...bodies[11], ...unfrozen },
     ] as Loose<FsckSessionRow>[],
+    runs: [],
+    runEvents: [],
     checkpoint: signCheckpoint({ origin: ORIGIN, size: head.size, root }, KEY.signerKey),
   }
 }
@@ -217,6 +223,8 @@ export function sampleSource(database: SampleDatabase, tenant = TENANT): FsckSou
     tasks: () => rows(database.tasks),
     thoughts: () => rows(database.thoughts),
     sessions: () => rows(database.sessions),
+    runs: () => rows(database.runs),
+    runEvents: () => rows(database.runEvents),
   }
 }
 

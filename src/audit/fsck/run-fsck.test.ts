@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type BrokenCase, brokenLogCases, set } from '../../../test/support/broken-log-cases.ts'
+import { addRunEntries, addRunRows, brokenRunCases, removal } from '../../../test/support/broken-run-cases.ts'
 import { brokenStateCases } from '../../../test/support/broken-state-cases.ts'
 import {
   KEY,
@@ -42,7 +43,7 @@ describe('a sound store', () => {
   })
 
   it('may be empty', async () => {
-    const tables = { projects: [], tasks: [], thoughts: [], sessions: [] }
+    const tables = { projects: [], tasks: [], thoughts: [], sessions: [], runs: [], runEvents: [] }
     const empty = { head: undefined, log: [], checkpoint: undefined, ...tables }
     expect(await runFsck(sampleSource(empty), { verifierKey: KEY.verifierKey })).toMatchObject({ ok: true })
   })
@@ -55,6 +56,17 @@ describe('a sound store', () => {
     expect(await findings({ tables: (database) => set(database, { checkpoint: undefined }) })).toEqual([])
     const checkpoint = signCheckpoint({ origin: ORIGIN, size: 0, root: sha256Bytes('') }, KEY.signerKey)
     expect(await findings({ tables: (database) => set(database, { checkpoint }) })).toEqual([])
+  })
+
+  it('may have runs, and runs that were removed', async () => {
+    expect(await findings({ records: addRunEntries, tables: addRunRows })).toEqual([])
+    const removed: Edits = {
+      records(records) {
+        addRunEntries(records)
+        records.push({ ...records[12]!, call_id: 'call_remove', effects: [removal] })
+      },
+    }
+    expect(await findings(removed)).toEqual([])
   })
 
   it('may give its tables in any order', async () => {
@@ -73,7 +85,7 @@ describe('a sound store', () => {
 })
 
 describe('every damage is found, and nothing else is', () => {
-  const cases = [...brokenLogCases, ...brokenStateCases]
+  const cases = [...brokenLogCases, ...brokenStateCases, ...brokenRunCases]
 
   it.each(cases.map((broken) => [broken.name, broken] as const))('%s', async (_name, broken) => {
     const report = await check(broken)

@@ -2,6 +2,7 @@ import { compareTable, createOrderedComparison } from './compare-rows.ts'
 import { canonicalText, type EntityName, isMembers, type Members } from './entities.ts'
 import { createFindingList, type FsckFinding, type ReportFinding } from './findings.ts'
 import { createFold, type Fold } from './fold.ts'
+import { createRunCheck, type RunCheck } from './run-check.ts'
 import { createSeenIds, type SeenIds } from './seen-ids.ts'
 import type { FsckLogRow, FsckSource } from './source.ts'
 import { type LogKey, readLogKey, readStoredNote, type StoredNote } from './stored-note.ts'
@@ -58,11 +59,13 @@ async function checkTenant(check: TenantCheck): Promise<FsckTenantCounts> {
   const checkpoint = await readCheckpoint(check)
   const tree = createTreeCheck(report)
   const fold = createFold(report)
-  const entries = await checkLog(check, { tree, fold, checkpoint })
+  const runs = createRunCheck(report)
+  const entries = await checkLog(check, { tree, fold, runs, checkpoint })
   await checkHead(check, tree, fold)
   for (const table of ['projects', 'tasks', 'sessions'] as const) {
     await compareTable(table, source[table](tenant), fold.rows[table], report)
   }
+  await runs.compare(source.runs(tenant), source.runEvents(tenant))
   return {
     tenant,
     entries,
@@ -89,9 +92,9 @@ async function readCheckpoint({ source, tenant, key, report }: TenantCheck): Pro
   return note
 }
 
-type LogCheck = Readonly<{ tree: TreeCheck; fold: Fold; checkpoint: StoredNote | undefined }>
+type LogCheck = Readonly<{ tree: TreeCheck; fold: Fold; runs: RunCheck; checkpoint: StoredNote | undefined }>
 
-async function checkLog(check: TenantCheck, { tree, fold, checkpoint }: LogCheck): Promise<number> {
+async function checkLog(check: TenantCheck, { tree, fold, runs, checkpoint }: LogCheck): Promise<number> {
   const { source, tenant, options, report } = check
   const thoughts = createOrderedComparison('thoughts', source.thoughts(tenant), report)
   const callIds = createSeenIds()
@@ -111,7 +114,11 @@ async function checkLog(check: TenantCheck, { tree, fold, checkpoint }: LogCheck
       tree.add(row)
       checkCheckpointRoot(checkpoint, tree, tenant, report)
       const record = readRecord(row, tenant, callIds, report)
+      if (record?.['kind'] === 'run') runs.apply(record, row.seq)
       for (const [position, effect] of effectsOf(record).entries()) {
+        if (isMembers(effect) && effect['kind'] === 'run_removed' && isMembers(effect['body'])) {
+          runs.remove(effect['body'])
+        }
         const thought = fold.apply(effect, row.seq, position)
         if (thought !== undefined) await thoughts.expect(thought)
       }
@@ -179,7 +186,7 @@ function readRecord(row: FsckLogRow, tenant: string, callIds: SeenIds, report: R
     report({ ...place, rule: 'log.record-tenant', field: 'tenant', expected: tenant, actual: value['tenant'] })
   }
   if (value['kind'] === 'reads') checkReads(value, callIds, place, report)
-  else checkCallId(value, 'call_id', callIds, place, report)
+  else if (value['kind'] !== 'run') checkCallId(value, 'call_id', callIds, place, report)
   if (value['effects'] !== undefined && !Array.isArray(value['effects'])) {
     report({ ...place, rule: 'log.record-shape', field: 'effects' })
   }

@@ -17,9 +17,21 @@ export type FsckSource = Readonly<{
   /** In order of the number in `thought_id`. */
   thoughts(tenant: string): AsyncIterable<FsckThoughtRow>
   sessions(tenant: string): AsyncIterable<FsckSessionRow>
+  runs(tenant: string): AsyncIterable<FsckRunRow>
+  /** In order of run and sequence. */
+  runEvents(tenant: string): AsyncIterable<FsckRunEventRow>
 }>
 
-export type FsckTable = 'log_heads' | 'log_entries' | 'checkpoints' | 'projects' | 'tasks' | 'thoughts' | 'sessions'
+export type FsckTable =
+  | 'log_heads'
+  | 'log_entries'
+  | 'checkpoints'
+  | 'projects'
+  | 'tasks'
+  | 'thoughts'
+  | 'sessions'
+  | 'runs'
+  | 'run_journal'
 
 export type FsckHead = Readonly<{
   size: number
@@ -103,4 +115,18 @@ export type FsckSessionRow = Readonly<{
   end_seq: number | null
   /** The only task that the frozen tree covers, when one was named. */
   finalized_task_id: string | null
+}>
+
+export type FsckRunRow = Readonly<{ run_id: string; status: string; last_sequence: number }>
+
+/** A row of the journal of a run; `payload` is the stored text. */
+export type FsckRunEventRow = Readonly<{
+  run_id: string
+  sequence: number
+  type: string
+  key: string | null
+  payload: string
+  state: string | null
+  iteration: number | null
+  at_ms: number
 }>

@@ -1,14 +1,12 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import type { Principal } from '../../contract/principal.ts'
 
 export const workspaceStates = ['creating', 'running', 'stopped', 'restoring', 'destroying'] as const
 export type WorkspaceState = (typeof workspaceStates)[number]
 export const snapshotStates = ['creating', 'ready'] as const
 export type SnapshotState = (typeof snapshotStates)[number]
 
-/** The local person: quotas do not apply to it, and it is never gone. */
-export const LOCAL_OWNER = 'owner'
+export { identityOf, LOCAL_OWNER } from '../../contract/principal.ts'
 
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
@@ -32,20 +30,6 @@ export function checkName(field: string, name: string): string {
   }
   if (isUuid(name)) throw invalid(field, 'has the shape of an id; choose a name that does not')
   return name
-}
-
-/** Who a workspace belongs to. The kind is part of it, so that a key and a user of the same name differ. */
-export function identityOf(principal: Principal): string {
-  switch (principal.kind) {
-    case 'owner':
-      return LOCAL_OWNER
-    case 'key':
-      return `key:${principal.keyId ?? principal.actor}`
-    case 'user':
-      return `user:${principal.user ?? principal.actor}`
-    case 'agent':
-      return `agent:${principal.agent ?? principal.actor}`
-  }
 }
 
 /** The same rules for variables that last and for those of one command. */

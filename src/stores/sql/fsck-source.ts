@@ -22,6 +22,8 @@ const tenants = statement<Record<never, never>>('fsck-source.tenants')((db) =>
     .union(db.selectFrom('tasks').select('tenant'))
     .union(db.selectFrom('thoughts').select('tenant'))
     .union(db.selectFrom('audit_sessions').select('tenant'))
+    .union(db.selectFrom('runs').select('tenant'))
+    .union(db.selectFrom('run_journal').select('tenant'))
     .orderBy('tenant'),
 )
 const head = statement<{ tenant: string }>('fsck-source.head')((db, arg) =>
@@ -93,6 +95,27 @@ const sessions = statement<Page>('fsck-source.sessions')((db, arg) =>
 )
 const projects = statement<{ tenant: string }>('fsck-source.projects')((db, arg) =>
   db.selectFrom('projects').selectAll().where('tenant', '=', arg('tenant')).orderBy('slug'),
+)
+const runs = statement<{ tenant: string; after: string; limit: number }>('fsck-source.runs')((db, arg) =>
+  db
+    .selectFrom('runs')
+    .select(['id', 'status', 'last_sequence'])
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '>', arg('after'))
+    .orderBy('id')
+    .limit(arg('limit')),
+)
+const runEvents = statement<{ tenant: string; after_run: string; after: number; limit: number }>(
+  'fsck-source.runEvents',
+)((db, arg, { sql }) =>
+  db
+    .selectFrom('run_journal')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where(sql<boolean>`(run_id, sequence) > (${arg('after_run')}, ${arg('after')})`)
+    .orderBy('run_id')
+    .orderBy('sequence')
+    .limit(arg('limit')),
 )
 
 export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore, 'read' | 'tenants'>): FsckSource {
@@ -231,6 +254,25 @@ export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore,
           end_seq: row.end_seq,
           finalized_task_id: row.only_task_number === null ? null : formatTaskId(row.only_task_number),
         }
+      }
+    },
+    async *runs(tenant) {
+      for (let after = ''; ; ) {
+        const rows = await session.all(runs, { tenant, after, limit: PAGE })
+        for (const { id, status, last_sequence } of rows) yield { run_id: id, status, last_sequence }
+        if (rows.length < PAGE) return
+        after = rows.at(-1)!.id
+      }
+    },
+    async *runEvents(tenant) {
+      for (let last = { run_id: '', sequence: 0 }; ; ) {
+        const args = { tenant, after_run: last.run_id, after: last.sequence, limit: PAGE }
+        const rows = await session.all(runEvents, args)
+        for (const { at, run_id, sequence, type, key, payload, state, iteration } of rows) {
+          yield { run_id, sequence, type, key, payload, state, iteration, at_ms: at }
+        }
+        if (rows.length < PAGE) return
+        last = rows.at(-1)!
       }
     },
   }

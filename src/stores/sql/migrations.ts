@@ -236,6 +236,29 @@ export const migrations: readonly Migration[] = [
       "CREATE INDEX team_tasks_open ON team_tasks (tenant, team, agent) WHERE state <> 'done'",
     ],
   },
+  {
+    name: 'runs',
+    statements: [
+      `CREATE TABLE runs (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, subject_id TEXT NOT NULL,
+        subject_name TEXT NOT NULL, subject_version TEXT NOT NULL, owner TEXT NOT NULL, principal TEXT NOT NULL,
+        parent_id TEXT, root_id TEXT NOT NULL, depth $integer NOT NULL, input TEXT NOT NULL, status TEXT NOT NULL,
+        output TEXT NOT NULL, error TEXT, iteration $integer NOT NULL, state TEXT, started_at $integer NOT NULL,
+        changed_at $integer NOT NULL, ended_at $integer, wake_at $integer, waiting_for TEXT, node TEXT NOT NULL,
+        claim TEXT, cancel_requested $integer NOT NULL, last_sequence $integer NOT NULL, PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX runs_by_start ON runs (tenant, kind, started_at, id)',
+      'CREATE INDEX runs_by_subject ON runs (tenant, subject_id, started_at, id)',
+      'CREATE INDEX runs_by_root ON runs (tenant, root_id)',
+      "CREATE INDEX runs_open ON runs (node, started_at) WHERE status IN ('pending', 'running')",
+      ...(['sqlite', 'postgres'] as const).map((only) => ({
+        only,
+        sql: `CREATE TABLE run_journal (
+          tenant TEXT NOT NULL, run_id TEXT NOT NULL, sequence $integer NOT NULL, type TEXT NOT NULL, key TEXT,
+          payload TEXT NOT NULL, state TEXT, iteration $integer, at $integer NOT NULL,
+          PRIMARY KEY (tenant, run_id, sequence))${only === 'sqlite' ? ' WITHOUT ROWID' : ''}`,
+      })),
+    ],
+  },
 ]
 
 const types: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {

@@ -19,6 +19,8 @@ export type Schema = {
   team_members: TeamMemberTable
   team_messages: TeamMessageTable
   team_tasks: TeamTaskTable
+  runs: RunTable
+  run_journal: RunJournalTable
 }
 
 /** One row per tenant. Every writer of a tenant holds it, which is what makes numbers and log positions gapless. */
@@ -238,5 +240,46 @@ export type TeamTaskTable = {
   state: string
   job_id: number | null
   result: string | null
+  at: number
+}
+
+export type RunTable = {
+  tenant: string
+  id: string
+  kind: string
+  subject_id: string
+  subject_name: string
+  subject_version: string
+  owner: string
+  principal: string
+  parent_id: string | null
+  root_id: string
+  depth: number
+  input: string
+  status: string
+  output: string
+  error: string | null
+  iteration: number
+  state: string | null
+  started_at: number
+  changed_at: number
+  ended_at: number | null
+  wake_at: number | null
+  waiting_for: string | null
+  node: string
+  claim: string | null
+  cancel_requested: number
+  last_sequence: number
+}
+
+export type RunJournalTable = {
+  tenant: string
+  run_id: string
+  sequence: number
+  type: string
+  key: string | null
+  payload: string
+  state: string | null
+  iteration: number | null
   at: number
 }

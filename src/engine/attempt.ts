@@ -1,0 +1,299 @@
+import { AppError } from '../contract/app-error.ts'
+import type { Database } from '../contract/database.ts'
+import { errorCodes } from '../contract/error-codes.ts'
+import { limits } from '../contract/limits.ts'
+import type { TenantId } from '../contract/principal.ts'
+import type { WriteUnit } from '../contract/unit.ts'
+import type { Json } from '../kernel/canonical-json.ts'
+import type { Clock } from '../kernel/clock.ts'
+import { fault } from '../kernel/fault.ts'
+import { appendToRun, type JournalDeps, type NewRow, type RunChange, readJournal } from './journal.ts'
+import {
+  isEnded,
+  type NewRun,
+  type Run,
+  type RunError,
+  type RunOutcome,
+  type StepOptions,
+  type Steps,
+} from './ports.ts'
+
+/** Ends the program of a run that is cancelled, or whose server ends. Programs let it pass. */
+export class RunStopped extends Error {
+  override name = 'RunStopped'
+}
+
+export type AttemptDeps = JournalDeps &
+  Readonly<{
+    database: Pick<Database, 'write' | 'read'>
+    clock: Clock
+    bootId: string
+    /** Writes a new run below `parent`; it begins after the commit. */
+    insertChild(unit: WriteUnit, parent: Run, id: string, start: NewRun): Promise<void>
+    newId(): string
+    outcomeOf(tenant: TenantId, id: string, signal: AbortSignal): Promise<RunOutcome>
+    changed(run: Run): void
+  }>
+
+type Recorded = Readonly<{ type: string; payload: Json; atMs: number }>
+
+const FAILED = 'step_failed'
+const noteKey = (position: number): string => `~note-${position}`
+
+/**
+ * One pass of a program, from its beginning to its end, to a wait, or to the end of the server. It answers recorded steps
+ * from the journal and records the others.
+ */
+export type Attempt = ReturnType<typeof createAttempt>
+
+export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boolean) => void) {
+  const recorded = new Map<string, Recorded>()
+  const stop = new AbortController()
+  const shutdown = new AbortController()
+  const waits = new Map<string, (recorded: Recorded) => void>()
+  const parking = Promise.withResolvers<'parked'>()
+  let run = from
+  let nowMs = from.startedAtMs
+  let readTo = 0
+  let notesTold = 0
+  let pending: NewRow[] = []
+  let placement: RunChange = {}
+  let busy = 0
+  let childWaits = 0
+  let isDropped = false
+
+  /** What others wrote into the journal, signals and ends of waits among it, and at the beginning all that is there. */
+  async function refresh(): Promise<void> {
+    for await (const event of readJournal(deps, deps.database.read, from.tenant, from.id, readTo)) {
+      readTo = event.sequence
+      if (event.key === null || recorded.has(event.key)) continue
+      const found = { type: event.type, payload: event.payload, atMs: event.atMs }
+      recorded.set(event.key, found)
+      waits.get(event.key)?.(found)
+      waits.delete(event.key)
+    }
+  }
+
+  /** Tries until the store takes it: what was done must not be done again for want of a record. */
+  async function commit(
+    rows: readonly NewRow[],
+    change: RunChange,
+    beside?: (unit: WriteUnit, run: Run) => Promise<void>,
+  ): Promise<void> {
+    const all = [...pending, ...rows]
+    pending = []
+    for (let delayMs: number = limits.runRetryMsMin; ; delayMs = Math.min(delayMs * 2, limits.runRetryMsMax)) {
+      try {
+        run = await deps.database.write(from.tenant, (unit) => tryCommit(unit, all, change, beside))
+        placement = {}
+        break
+      } catch (error) {
+        if (!(error instanceof AppError) || errorCodes[error.code].kind !== 'unavailable') throw error
+        await pause(delayMs, shutdown.signal)
+      }
+    }
+    for (const row of all) remember(row, run.changedAtMs)
+    if (run.cancelRequested) stop.abort()
+    deps.changed(run)
+  }
+
+  async function tryCommit(
+    unit: WriteUnit,
+    rows: readonly NewRow[],
+    change: RunChange,
+    beside: ((unit: WriteUnit, run: Run) => Promise<void>) | undefined,
+  ): Promise<Run> {
+    const current = await deps.store.findRun(unit, from.tenant, from.id)
+    if (current === undefined || current.claim !== deps.bootId) throw new RunStopped('another process has the run')
+    if (isEnded(current)) return current
+    // After a commit of which nobody knew whether it happened, its rows may be there.
+    if (current.lastSequence > run.lastSequence && (await hasRow(unit, rows))) return current
+    await beside?.(unit, current)
+    return await appendToRun(deps, unit, current, deps.clock.nowMs(), rows, {
+      status: 'running',
+      ...placement,
+      ...change,
+    })
+  }
+
+  async function hasRow(unit: WriteUnit, rows: readonly NewRow[]): Promise<boolean> {
+    const keys = new Set(rows.flatMap(({ key }) => key ?? []))
+    for await (const { key } of readJournal(deps, unit, from.tenant, from.id, run.lastSequence)) {
+      if (key !== null && keys.has(key)) return true
+    }
+    return false
+  }
+
+  function remember({ key, type, payload = {} }: NewRow, atMs: number): void {
+    nowMs = Math.max(nowMs, atMs)
+    // As it will be read back: what JSON leaves out is left out now, so that no pass sees more than the next.
+    if (key != null) recorded.set(key, { type, payload: JSON.parse(JSON.stringify(payload)) as Json, atMs })
+  }
+
+  function answer<T extends Json>({ type, payload, atMs }: Recorded): T {
+    nowMs = Math.max(nowMs, atMs)
+    if (type === FAILED) throw toAppError(payload as RunError)
+    return payload as T
+  }
+
+  async function occupied<T>(work: () => Promise<T>): Promise<T> {
+    busy++
+    try {
+      return await work()
+    } finally {
+      busy--
+      considerParking()
+    }
+  }
+
+  /** Looks again a moment later: whoever got an answer just now may be about to take the next step. */
+  function considerParking(): void {
+    if (waits.size === 0) return
+    setImmediate(() => {
+      if (busy > 0 || childWaits > 0 || waits.size === 0 || isDropped) return
+      isDropped = true
+      parking.resolve('parked')
+    })
+  }
+
+  const stepsWith = (signal: AbortSignal): Steps => {
+    const requireGoingOn = (): void => {
+      if (isDropped || signal.aborted) throw new RunStopped('the run was stopped')
+    }
+
+    async function doOnce<T extends Json>(key: string, work: Parameters<Steps['once']>[1], options: StepOptions) {
+      requireGoingOn()
+      const began = `${key}~began`
+      const interrupted = recorded.has(began)
+      if (options.intent === true && !interrupted) {
+        await commit([{ type: 'step_began', key: began, payload: { step: key } }], {})
+        requireGoingOn()
+      }
+      fault('run.step.before')
+      const rows: NewRow[] = []
+      try {
+        const { result, events = [] } = await work({ interrupted })
+        rows.push({ type: options.type ?? 'step_completed', key, payload: result }, ...events)
+      } catch (error) {
+        if (signal.aborted) throw new RunStopped('the run was stopped')
+        if (!(error instanceof AppError)) throw error
+        rows.push({ type: FAILED, key, payload: toRunError(error) })
+      }
+      fault('run.step.after')
+      await commit(rows, {})
+      return answer<T>(recorded.get(key)!)
+    }
+
+    async function doChild(key: string, start: NewRun): Promise<RunOutcome> {
+      requireGoingOn()
+      const linkKey = `${key}~child`
+      if (!recorded.has(linkKey)) {
+        const id = start.id ?? deps.newId()
+        const { kind, subjectId, subjectName } = start
+        const payload = { run_id: id, kind, subject_id: subjectId, subject_name: subjectName }
+        await commit([{ type: childEvents[kind].started, key: linkKey, payload }], {}, (unit, parent) =>
+          deps.insertChild(unit, parent, id, start),
+        )
+      }
+      const { run_id: id } = recorded.get(linkKey)!.payload as { run_id: string }
+      childWaits++
+      if (busy === 1) onIdle(true)
+      try {
+        const outcome = await deps.outcomeOf(from.tenant, id, signal)
+        requireGoingOn()
+        await commit([{ type: childEvents[start.kind].ended, key, payload: outcome }], {})
+      } finally {
+        childWaits--
+        onIdle(false)
+      }
+      return answer<RunOutcome & Json>(recorded.get(key)!)
+    }
+
+    return {
+      signal,
+      nowMs: () => nowMs,
+      async once<T extends Json>(key: string, work: Parameters<Steps['once']>[1], options: StepOptions = {}) {
+        const found = recorded.get(key)
+        if (found !== undefined) return answer<T>(found)
+        return await occupied(() => doOnce<T>(key, work, options))
+      },
+      recorded: (key) => recorded.get(key)?.payload,
+      note(...events) {
+        for (const event of events) {
+          const key = noteKey(++notesTold)
+          const found = recorded.get(key)
+          if (found !== undefined) nowMs = Math.max(nowMs, found.atMs)
+          else pending.push({ ...event, key })
+        }
+      },
+      place({ iteration, state }) {
+        placement = {
+          ...placement,
+          ...(iteration !== undefined && { iteration }),
+          ...(state !== undefined && { state }),
+        }
+      },
+      async wait(key, { untilMs, details }) {
+        type Answer = Awaited<ReturnType<Steps['wait']>> & Json
+        const found = recorded.get(key)
+        if (found !== undefined) return answer<Answer>(found)
+        if (waits.size > 0) throw new Error('a run waits for one thing at a time')
+        const opened = `${key}~waiting`
+        if (!recorded.has(opened)) {
+          await occupied(async () => {
+            requireGoingOn()
+            const row = { type: 'wait_began', key: opened, payload: { step: key, details, until_ms: untilMs ?? null } }
+            await commit([row], { waitingFor: key, wakeAtMs: untilMs ?? null })
+          })
+        }
+        const { promise, resolve, reject } = Promise.withResolvers<Recorded>()
+        waits.set(key, resolve)
+        signal.addEventListener('abort', () => reject(new RunStopped('the run was stopped')), { once: true })
+        await refresh()
+        considerParking()
+        return answer<Answer>(await promise)
+      },
+      async child(key, start) {
+        const found = recorded.get(key)
+        if (found !== undefined) return answer<RunOutcome & Json>(found)
+        return await occupied(() => doChild(key, start))
+      },
+    }
+  }
+
+  return {
+    run: () => run,
+    refresh,
+    commit,
+    parked: parking.promise,
+    steps: stepsWith(AbortSignal.any([stop.signal, shutdown.signal])),
+    /** For tidying up, which a cancellation does not stop. */
+    lastSteps: stepsWith(shutdown.signal),
+    cancel: () => stop.abort(),
+    isCancelled: () => stop.signal.aborted,
+    shutDown: () => shutdown.abort(),
+    isShutDown: () => shutdown.signal.aborted,
+  }
+}
+
+const childEvents = {
+  execution: { started: 'child_execution_spawned', ended: 'child_execution_completed' },
+  workflow: { started: 'subworkflow_triggered', ended: 'subworkflow_completed' },
+} as const
+
+export const toRunError = ({ code, message, details }: AppError): RunError => ({
+  code,
+  message: message.toWellFormed(),
+  details: JSON.parse(JSON.stringify(details)) as RunError['details'],
+})
+
+const toAppError = ({ code, message, details }: RunError): AppError => new AppError(code, message, details)
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, ms)
+  signal.addEventListener('abort', () => resolve(), { once: true })
+  await promise
+  clearTimeout(timer)
+  if (signal.aborted) throw new RunStopped('the server ends')
+}

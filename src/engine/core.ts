@@ -1,0 +1,82 @@
+import type { LogStore } from '../audit/ports.ts'
+import { AppError } from '../contract/app-error.ts'
+import type { Database } from '../contract/database.ts'
+import { limits } from '../contract/limits.ts'
+import { identityOf, type Principal } from '../contract/principal.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Logger } from '../kernel/logger.ts'
+import type { EndStatus, NewRun, Run, RunOutcome, RunStore } from './ports.ts'
+
+export type EngineDeps = Readonly<{
+  store: RunStore
+  log: LogStore
+  database: Pick<Database, 'read' | 'write' | 'flush' | 'kind'>
+  clock: Clock
+  logger: Logger
+  newId(): string
+  /** The machine and the directory that workspaces are on; runs of other nodes are left alone. */
+  node: string
+  /** Names this server process, in the rows of the runs that it has. */
+  bootId: string
+  isAlive(bootId: string): boolean | Promise<boolean>
+  /** A server that may only read runs nothing. */
+  isReadOnly: boolean
+  /** Runs that are at work at once, those below them not counted. */
+  concurrentMax: number
+  /** How often a store is looked at that others write to as well. */
+  lookMs: number
+}>
+
+export function newRunOf(
+  deps: Pick<EngineDeps, 'newId' | 'node' | 'bootId'>,
+  start: NewRun,
+  caller: Principal,
+  nowMs: number,
+  parent: Run | undefined,
+): Run {
+  const id = start.id ?? deps.newId()
+  const depth = parent === undefined ? 0 : parent.depth + 1
+  if (depth > limits.runDepthMax) {
+    throw new AppError(
+      'ERR_DEPTH_EXCEEDED',
+      `A run may have ${limits.runDepthMax} levels of runs below it; '${start.subjectName.slice(0, 64).toWellFormed()}' would be one more. Use fewer levels of judges and sub-workflows.`,
+      { depth, depth_max: limits.runDepthMax },
+    )
+  }
+  const principal = start.principal ?? caller
+  return {
+    tenant: principal.tenant,
+    id,
+    kind: start.kind,
+    subjectId: start.subjectId,
+    subjectName: start.subjectName,
+    subjectVersion: start.subjectVersion,
+    owner: start.owner ?? parent?.owner ?? identityOf(principal),
+    principal,
+    parentId: parent?.id ?? null,
+    rootId: parent?.rootId ?? id,
+    depth,
+    input: start.input,
+    status: 'pending',
+    output: null,
+    error: null,
+    iteration: 0,
+    state: null,
+    startedAtMs: nowMs,
+    changedAtMs: nowMs,
+    endedAtMs: null,
+    wakeAtMs: null,
+    waitingFor: null,
+    node: deps.node,
+    claim: deps.bootId,
+    cancelRequested: false,
+    lastSequence: 0,
+  }
+}
+
+export const outcomeOf = ({ id, status, output, error }: Run): RunOutcome => ({
+  id,
+  status: status as EndStatus,
+  output,
+  error,
+})

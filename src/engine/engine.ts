@@ -1,0 +1,278 @@
+import { AppError } from '../contract/app-error.ts'
+import type { TenantId } from '../contract/principal.ts'
+import type { WriteUnit } from '../contract/unit.ts'
+import type { Json } from '../kernel/canonical-json.ts'
+import { type Attempt, createAttempt, RunStopped, toRunError } from './attempt.ts'
+import { type EngineDeps, newRunOf } from './core.ts'
+import { appendToRun, toEvent } from './journal.ts'
+import {
+  type ChangingCall,
+  type Ending,
+  type EndStatus,
+  type Engine,
+  isEnded,
+  type NewRun,
+  type Program,
+  type ProgramEnd,
+  type Run,
+  type RunKind,
+} from './ports.ts'
+import { createSchedule } from './schedule.ts'
+import { createWatchers } from './watchers.ts'
+
+type Registered = Readonly<{ program: Program; ending: Ending | undefined }>
+
+/**
+ * Runs programs so that neither a crash nor a restart is noticed in what they do.
+ *
+ * 1. A run changes only together with its journal and the log, in one transaction.
+ * 2. A recorded step is never done again. One that was under way when the process died is done again by whoever takes the
+ *    run up; a step that must not be done twice asks for a record of its beginning, and is told.
+ * 3. A run is at work in one process: the one that its row names, for as long as that lives.
+ * 4. So many runs are at work at once; others are pending. What runs below a run shares its place.
+ * 5. A run that waits for a signal or a time is nowhere but in the store.
+ */
+export function createEngine(deps: EngineDeps): Engine {
+  const { database, store, clock, logger } = deps
+  const programs = new Map<RunKind, Registered>()
+  const attempts = new Map<string, Attempt>()
+  const settling = new Set<Promise<void>>()
+  const watchers = createWatchers(deps)
+  let isClosed = false
+
+  const attemptDeps = {
+    ...deps,
+    insertChild: async (unit: WriteUnit, parent: Run, id: string, start: NewRun) => {
+      await insert(unit, newRunOf(deps, { ...start, id }, parent.principal, clock.nowMs(), parent), start.payload)
+    },
+    newId: deps.newId,
+    outcomeOf: watchers.outcomeOf,
+    changed: watchers.changed,
+  }
+
+  const schedule = createSchedule({ clock, concurrentMax: deps.concurrentMax, begin: execute, due: endWait })
+
+  async function insert(unit: WriteUnit, run: Run, payload: Json = {}): Promise<Run> {
+    const row = { type: `${eventPrefix[run.kind]}_started`, payload }
+    const started = await appendToRun(deps, unit, run, run.startedAtMs, [row])
+    lookSoon(run.tenant, run.id)
+    return started
+  }
+
+  /** Once the transaction that is under way is committed. */
+  function lookSoon(tenant: TenantId, id: string): void {
+    if (isClosed) return
+    const looking = database
+      .flush()
+      .then(() => store.findRun(database.read, tenant, id))
+      .then((run) => (run === undefined ? undefined : look(run)))
+      .catch((error) => logger.warn('a run was not looked at', { run_id: id, cause: String(error) }))
+      .finally(() => settling.delete(looking))
+    settling.add(looking)
+  }
+
+  /** Does for a run what its row asks for. */
+  async function look(run: Run): Promise<void> {
+    watchers.changed(run)
+    if (isEnded(run) || isClosed || deps.isReadOnly || run.node !== deps.node) return
+    if (run.claim !== null && run.claim !== deps.bootId && (await deps.isAlive(run.claim))) return
+    const attempt = attempts.get(run.id)
+    if (attempt !== undefined) {
+      if (run.cancelRequested) attempt.cancel()
+      await attempt.refresh()
+    } else if (run.waitingFor !== null && !run.cancelRequested) {
+      schedule.sleep(run)
+    } else {
+      schedule.add(run)
+    }
+  }
+
+  /** The time that a run waited for has come. */
+  async function endWait({ tenant, id }: Pick<Run, 'tenant' | 'id'>): Promise<void> {
+    await database.write(tenant, async (unit) => {
+      const run = await store.findRun(unit, tenant, id)
+      if (run === undefined || isEnded(run) || run.waitingFor === null || run.wakeAtMs === null) return
+      const row = { type: 'wait_timed_out', key: run.waitingFor, payload: { kind: 'timeout' } }
+      await appendToRun(deps, unit, run, clock.nowMs(), [row], { waitingFor: null, wakeAtMs: null })
+    })
+    lookSoon(tenant, id)
+  }
+
+  /** From the beginning of the program to its end or to its next wait. */
+  async function execute({ tenant, id }: Run, onIdle: (isIdle: boolean) => void): Promise<void> {
+    const run = await claim(tenant, id)
+    if (run === undefined) return
+    const attempt = createAttempt(attemptDeps, run, onIdle)
+    attempts.set(id, attempt)
+    try {
+      await attempt.refresh()
+      if (run.cancelRequested) attempt.cancel()
+      const end = await runProgram(run, attempt)
+      if (end === 'parked') {
+        attempts.delete(id)
+        const parked = await store.findRun(database.read, tenant, id)
+        if (parked !== undefined) await look(parked)
+        return
+      }
+      await finish(run, attempt, end)
+    } catch (error) {
+      if (!(error instanceof RunStopped)) throw error
+    } finally {
+      attempts.delete(id)
+    }
+  }
+
+  /** Undefined when another process has it, or it has ended meanwhile. */
+  const claim = (tenant: TenantId, id: string): Promise<Run | undefined> =>
+    database.write(tenant, async (unit) => {
+      const run = await store.findRun(unit, tenant, id)
+      if (run === undefined || isEnded(run)) return undefined
+      if (run.claim !== null && run.claim !== deps.bootId && (await deps.isAlive(run.claim))) return undefined
+      const claimed: Run = { ...run, claim: deps.bootId, status: 'running' }
+      await store.saveRun(unit, claimed)
+      return claimed
+    })
+
+  async function runProgram(run: Run, attempt: Attempt): Promise<ProgramEnd | 'cancelled' | 'parked'> {
+    if (attempt.isCancelled()) return 'cancelled'
+    try {
+      const registered = programs.get(run.kind)
+      if (registered === undefined) throw new Error(`no program for runs of the kind ${run.kind}`)
+      const running = registered.program(run, attempt.steps)
+      // A run that is parked leaves its promise behind.
+      running.catch(() => {})
+      return await Promise.race([running, attempt.parked])
+    } catch (error) {
+      if (attempt.isShutDown()) throw new RunStopped('the server ends')
+      if (attempt.isCancelled()) return 'cancelled'
+      if (error instanceof RunStopped) throw error
+      return { status: 'failed', output: null, error: failureOf(run, error) }
+    }
+  }
+
+  function failureOf(run: Run, error: unknown) {
+    if (error instanceof AppError) return toRunError(error)
+    logger.error('a run failed unexpectedly', {
+      run_id: run.id,
+      cause: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    })
+    const message = `Something failed inside Castellan. Give the operator this reference: ${run.id}.`
+    return toRunError(new AppError('ERR_INTERNAL', message, { reference: run.id }))
+  }
+
+  async function finish(run: Run, attempt: Attempt, end: ProgramEnd | 'cancelled'): Promise<void> {
+    const status: EndStatus = end === 'cancelled' ? 'cancelled' : end.status
+    try {
+      await programs.get(run.kind)?.ending?.(run, attempt.lastSteps, status)
+    } catch (error) {
+      if (attempt.isShutDown() || error instanceof RunStopped) throw new RunStopped('the server ends')
+      logger.warn('a run was not tidied up', { run_id: run.id, cause: String(error) })
+    }
+    const output = end === 'cancelled' ? null : end.output
+    const error = end === 'cancelled' ? null : (end.error ?? null)
+    const event = end === 'cancelled' ? undefined : end.event
+    const row = event ?? {
+      type: `${eventPrefix[run.kind]}_${status}`,
+      payload: error === null ? {} : { error },
+    }
+    await attempt.commit([row], {
+      status,
+      output,
+      error,
+      endedAtMs: clock.nowMs(),
+      waitingFor: null,
+      wakeAtMs: null,
+    })
+  }
+
+  async function cancel(call: ChangingCall, id: string): Promise<boolean> {
+    const { tenant } = call.principal
+    const run = await store.findRun(call.write, tenant, id)
+    if (run === undefined || isEnded(run)) return false
+    for (const one of await descendants(call.write, run)) {
+      if (isEnded(one) || one.cancelRequested) continue
+      const row = { type: 'cancel_requested', payload: { by: call.principal.actor } }
+      await appendToRun(deps, call.write, one, call.nowMs, [row], { cancelRequested: true })
+      lookSoon(tenant, one.id)
+    }
+    call.record({ kind: 'run_cancel_requested', body: { run_id: id } })
+    return true
+  }
+
+  /** The run and all below it. */
+  async function descendants(unit: WriteUnit, run: Run): Promise<Run[]> {
+    const all = await store.runsUnder(unit, run.tenant, run.rootId)
+    const found = all.filter(({ id }) => id === run.id)
+    for (const one of found) found.push(...all.filter(({ parentId }) => parentId === one.id))
+    return found
+  }
+
+  async function signal(call: ChangingCall, id: string, payload: Json): Promise<boolean> {
+    const { tenant } = call.principal
+    const run = await store.findRun(call.write, tenant, id)
+    if (run === undefined || isEnded(run) || run.waitingFor === null) return false
+    const row = { type: 'signal_received', key: run.waitingFor, payload: { kind: 'signal', payload } }
+    await appendToRun(deps, call.write, run, call.nowMs, [row], { waitingFor: null, wakeAtMs: null })
+    call.record({ kind: 'run_signalled', body: { run_id: id } })
+    lookSoon(tenant, id)
+    return true
+  }
+
+  async function remove(call: ChangingCall, id: string): Promise<boolean> {
+    const { tenant } = call.principal
+    const run = await store.findRun(call.write, tenant, id)
+    if (run === undefined || !isEnded(run)) return false
+    const all = await descendants(call.write, run)
+    if (!all.every(isEnded)) return false
+    for (const one of all) {
+      await store.deleteRun(call.write, tenant, one.id)
+      call.record({ kind: 'run_removed', body: { run_id: one.id } })
+    }
+    return true
+  }
+
+  let looking: NodeJS.Timeout | undefined
+
+  /** All that has not ended here. In a store that others write to as well, again and again. */
+  async function lookAtAll(): Promise<void> {
+    try {
+      for (const run of await store.openRunsOnNode(database.read, deps.node)) await look(run)
+    } catch (error) {
+      logger.warn('the runs were not looked at', { cause: String(error) })
+    }
+    if (isClosed || database.kind !== 'postgres') return
+    looking = setTimeout(() => void lookAtAll(), deps.lookMs)
+    looking.unref()
+  }
+
+  return {
+    register: (kind, program, ending) => void programs.set(kind, { program, ending }),
+    start: (call, start) =>
+      insert(call.write, newRunOf(deps, start, call.principal, call.nowMs, undefined), start.payload),
+    cancel,
+    signal,
+    remove,
+    find: (unit, tenant, id) => store.findRun(unit, tenant, id),
+    list: (unit, tenant, filter) => store.listRuns(unit, tenant, filter),
+    count: (unit, tenant, filter) => store.countRuns(unit, tenant, filter),
+    async events(unit, { tenant, id, lastSequence }, { limit, offset }) {
+      const rows = await store.listEvents(unit, tenant, id, { after: offset, limit })
+      return { events: rows.map(toEvent), total: lastSequence }
+    },
+    waitForEnd: watchers.waitForEnd,
+    subscribe: watchers.subscribe,
+    async begin() {
+      if (!deps.isReadOnly) await lookAtAll()
+    },
+    async close() {
+      isClosed = true
+      clearTimeout(looking)
+      watchers.close()
+      for (const attempt of attempts.values()) attempt.shutDown()
+      await schedule.close()
+      await Promise.allSettled(settling)
+    },
+  }
+}
+
+const eventPrefix = { execution: 'execution', workflow: 'workflow_execution' } as const

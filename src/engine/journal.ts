@@ -1,0 +1,78 @@
+import type { LogStore } from '../audit/ports.ts'
+import { toRunEntry } from '../audit/run-entry.ts'
+import type { TenantId } from '../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
+import type { Json } from '../kernel/canonical-json.ts'
+import type { Run, RunEvent, RunStore, StoredEvent } from './ports.ts'
+
+export type JournalDeps = Readonly<{ store: RunStore; log: LogStore }>
+export type NewRow = Readonly<{ type: string; key?: string | null; payload?: Json }>
+export type RunChange = Partial<
+  Pick<
+    Run,
+    | 'status'
+    | 'output'
+    | 'error'
+    | 'iteration'
+    | 'state'
+    | 'endedAtMs'
+    | 'wakeAtMs'
+    | 'waitingFor'
+    | 'claim'
+    | 'cancelRequested'
+  >
+>
+
+/**
+ * The only way in which a run changes: its row, the rows of its journal and the entry of the log are written together, in
+ * the transaction of `unit`. Answers the run as it is then.
+ */
+export async function appendToRun(
+  { store, log }: JournalDeps,
+  unit: WriteUnit,
+  run: Run,
+  atMs: number,
+  rows: readonly NewRow[],
+  change: RunChange = {},
+): Promise<Run> {
+  const changed: Run = { ...run, ...change, changedAtMs: atMs, lastSequence: run.lastSequence + rows.length }
+  const stored = rows.map(
+    ({ type, key = null, payload = {} }, index): StoredEvent => ({
+      sequence: run.lastSequence + index + 1,
+      type,
+      key,
+      payloadText: JSON.stringify(payload),
+      state: changed.state,
+      iteration: changed.iteration,
+      atMs,
+    }),
+  )
+  if (run.lastSequence === 0) await store.insertRun(unit, changed)
+  else await store.saveRun(unit, changed)
+  for (const event of stored) await store.insertEvent(unit, run.tenant, run.id, event)
+  await log.appendEntry(unit, run.tenant, toRunEntry(changed, atMs, stored))
+  return changed
+}
+
+const PAGE = 500
+
+/** The whole journal of a run, page by page. */
+export async function* readJournal(
+  { store }: Pick<JournalDeps, 'store'>,
+  unit: ReadUnit | WriteUnit,
+  tenant: TenantId,
+  id: string,
+  after = 0,
+): AsyncGenerator<RunEvent> {
+  for (let last = after; ; ) {
+    const rows = await store.listEvents(unit, tenant, id, { after: last, limit: PAGE })
+    for (const row of rows) yield toEvent(row)
+    if (rows.length < PAGE) return
+    last = rows.at(-1)!.sequence
+  }
+}
+
+export const toEvent = ({ payloadText, ...rest }: StoredEvent): RunEvent => ({
+  ...rest,
+  payload: JSON.parse(payloadText) as Json,
+})

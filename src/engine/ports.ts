@@ -1,0 +1,214 @@
+import type { Call } from '../contract/call.ts'
+import type { ErrorCode } from '../contract/error-codes.ts'
+import type { Principal, TenantId } from '../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
+import type { Json } from '../kernel/canonical-json.ts'
+
+export type RunKind = 'execution' | 'workflow'
+export const runStatuses = ['pending', 'running', 'completed', 'failed', 'cancelled'] as const
+export type RunStatus = (typeof runStatuses)[number]
+export type EndStatus = 'completed' | 'failed' | 'cancelled'
+export type RunError = Readonly<{
+  code: ErrorCode
+  message: string
+  details: Readonly<Record<string, Json | undefined>>
+}>
+
+/** One run of a program: what it was asked, how far it is, what came of it. */
+export type Run = Readonly<{
+  tenant: TenantId
+  id: string
+  kind: RunKind
+  /** What is run: the agent or the workflow. */
+  subjectId: string
+  subjectName: string
+  subjectVersion: string
+  /** Whoever sees it beside the admins of the tenant; see `identityOf`. */
+  owner: string
+  /** Whoever started it. */
+  principal: Principal
+  parentId: string | null
+  rootId: string
+  depth: number
+  input: Json
+  status: RunStatus
+  output: Json
+  error: RunError | null
+  iteration: number
+  state: string | null
+  startedAtMs: number
+  changedAtMs: number
+  endedAtMs: number | null
+  /** When the run goes on although nobody answered what it waits for. */
+  wakeAtMs: number | null
+  /** The key of the wait that a signal answers. */
+  waitingFor: string | null
+  /** The machine and directory that its workspaces are on. */
+  node: string
+  /** The server process that runs it. */
+  claim: string | null
+  cancelRequested: boolean
+  lastSequence: number
+}>
+
+/** Rows of the journal, numbered from 1 without gaps. */
+export type RunEvent = Readonly<{
+  sequence: number
+  type: string
+  /** Set when the row is the result of a step. */
+  key: string | null
+  payload: Json
+  state: string | null
+  iteration: number | null
+  atMs: number
+}>
+export type NewEvent = Readonly<{ type: string; payload?: Json }>
+
+export type NewRun = Readonly<{
+  /** Made up if absent. */
+  id?: string
+  kind: RunKind
+  subjectId: string
+  subjectName: string
+  subjectVersion: string
+  input: Json
+  /** Who it acts for, where that is not whoever starts it. */
+  principal?: Principal
+  owner?: string
+  payload?: Json
+}>
+
+export type RunOutcome = Readonly<{ id: string; status: EndStatus; output: Json; error: RunError | null }>
+
+export type ProgramEnd = Readonly<{
+  status: 'completed' | 'failed'
+  output: Json
+  error?: RunError
+  /** Told as the last event, in place of `…_completed` and `…_failed`. */
+  event?: NewEvent
+}>
+
+/**
+ * Ordinary code that decides by nothing but its input and what its steps answer. After a restart it is run again from its
+ * beginning, and the steps that are recorded answer at once.
+ */
+export type Program = (run: Run, steps: Steps) => Promise<ProgramEnd>
+
+/** Tidies up after a run, however it ended, before it counts as ended. Its steps are not stopped by a cancellation. */
+export type Ending = (run: Run, steps: Steps, status: EndStatus) => Promise<void>
+
+export type StepOptions = Readonly<{
+  /** The type of the event that carries the result. */
+  type?: string
+  /** Write down that the work begins, so that after a crash it is known that it may have been done. */
+  intent?: boolean
+}>
+
+export type Steps = Readonly<{
+  /** Aborted when the run is cancelled, and when the server ends. */
+  signal: AbortSignal
+  /** The time of the newest recorded fact that the program has seen. */
+  nowMs(): number
+  /**
+   * Done once: what is recorded is answered ever after. An AppError is recorded and thrown again in the same way; anything
+   * else that is thrown ends the run. `interrupted` says that an earlier try began and left no result; that is known only
+   * of steps with `intent`.
+   */
+  once<T extends Json>(
+    key: string,
+    work: (
+      attempt: Readonly<{ interrupted: boolean }>,
+    ) => Promise<Readonly<{ result: T; events?: readonly NewEvent[] }>>,
+    options?: StepOptions,
+  ): Promise<T>
+  /** The result of a step that is recorded already. */
+  recorded(key: string): Json | undefined
+  /** Told once, and committed with the next step. Not for branches that run beside each other. */
+  note(...events: readonly NewEvent[]): void
+  /** Where the run is, for whoever asks; committed with the next step. */
+  place(at: Readonly<{ iteration?: number; state?: string | null }>): void
+  /** Until somebody signals, or until the time. Meanwhile the run takes no memory and no turn. One at a time. */
+  wait(
+    key: string,
+    options: Readonly<{ untilMs?: number; details: Json }>,
+  ): Promise<Readonly<{ kind: 'signal'; payload: Json }> | Readonly<{ kind: 'timeout' }>>
+  /** A run of its own, cancelled with this one; resolves at its end. */
+  child(key: string, start: NewRun): Promise<RunOutcome>
+}>
+
+export type StartingCall = Pick<Call, 'write' | 'principal' | 'nowMs'>
+export type ChangingCall = Pick<Call, 'write' | 'principal' | 'nowMs' | 'record'>
+export type RunFilter = Readonly<{
+  kind: RunKind
+  subjectId?: string | undefined
+  owner?: string | undefined
+  status?: RunStatus | undefined
+  rootsOnly?: boolean | undefined
+  limit: number
+  offset?: number | undefined
+}>
+
+export type Engine = Readonly<{
+  register(kind: RunKind, program: Program, ending?: Ending): void
+  /** In the transaction of the call; the run begins once that is committed. */
+  start(call: StartingCall, run: NewRun): Promise<Run>
+  /** Answers false for a run that has ended. What runs under it is cancelled too. */
+  cancel(call: ChangingCall, id: string): Promise<boolean>
+  /** Answers false when the run waits for nothing. */
+  signal(call: ChangingCall, id: string, payload: Json): Promise<boolean>
+  find(unit: ReadUnit, tenant: TenantId, id: string): Promise<Run | undefined>
+  list(unit: ReadUnit, tenant: TenantId, filter: RunFilter): Promise<Run[]>
+  count(unit: ReadUnit, tenant: TenantId, filter: Omit<RunFilter, 'limit' | 'offset'>): Promise<number>
+  /** `total` counts all there are. */
+  events(
+    unit: ReadUnit,
+    run: Pick<Run, 'tenant' | 'id' | 'lastSequence'>,
+    page: Readonly<{ limit: number; offset: number }>,
+  ): Promise<Readonly<{ events: readonly RunEvent[]; total: number }>>
+  /** The run at its end, or as it is at `untilMs`, or when `signal` is aborted; undefined when there is none. */
+  waitForEnd(
+    tenant: TenantId,
+    id: string,
+    options: Readonly<{ untilMs: number; signal: AbortSignal; onProgress?: (run: Run) => void }>,
+  ): Promise<Run | undefined>
+  /** Events after `fromSequence`, those to come included, up to the end of the run. */
+  subscribe(
+    tenant: TenantId,
+    id: string,
+    options: Readonly<{ fromSequence: number; signal: AbortSignal }>,
+  ): AsyncIterable<RunEvent>
+  /** Removes an ended run with all that ran under it; answers false when it has not ended. */
+  remove(call: ChangingCall, id: string): Promise<boolean>
+  /** Takes up what an earlier process left. */
+  begin(): Promise<void>
+  close(): Promise<void>
+}>
+
+/** Each method reads or writes within the unit it is given. */
+export type RunStore = Readonly<{
+  insertRun(unit: WriteUnit, run: Run): Promise<void>
+  /** Writes all that can change. */
+  saveRun(unit: WriteUnit, run: Run): Promise<void>
+  deleteRun(unit: WriteUnit, tenant: TenantId, id: string): Promise<void>
+  findRun(unit: ReadUnit | WriteUnit, tenant: TenantId, id: string): Promise<Run | undefined>
+  /** The newest first. */
+  listRuns(unit: ReadUnit, tenant: TenantId, filter: RunFilter): Promise<Run[]>
+  countRuns(unit: ReadUnit, tenant: TenantId, filter: Omit<RunFilter, 'limit' | 'offset'>): Promise<number>
+  /** All runs with that root, the first first. */
+  runsUnder(unit: ReadUnit | WriteUnit, tenant: TenantId, rootId: string): Promise<Run[]>
+  /** What has not ended on a node, over all tenants, the oldest first. */
+  openRunsOnNode(unit: ReadUnit, node: string): Promise<Run[]>
+  insertEvent(unit: WriteUnit, tenant: TenantId, runId: string, event: StoredEvent): Promise<void>
+  listEvents(
+    unit: ReadUnit | WriteUnit,
+    tenant: TenantId,
+    runId: string,
+    page: Readonly<{ after: number; limit: number }>,
+  ): Promise<StoredEvent[]>
+}>
+
+/** An event with its payload as the text that the log has the digest of. */
+export type StoredEvent = Readonly<Omit<RunEvent, 'payload'> & { payloadText: string }>
+
+export const isEnded = ({ status }: Pick<Run, 'status'>): boolean =>
+  status === 'completed' || status === 'failed' || status === 'cancelled'

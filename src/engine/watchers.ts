@@ -1,0 +1,98 @@
+import type { TenantId } from '../contract/principal.ts'
+import { RunStopped } from './attempt.ts'
+import { type EngineDeps, outcomeOf } from './core.ts'
+import { readJournal } from './journal.ts'
+import { type Engine, isEnded, type Run, type RunEvent, type RunOutcome } from './ports.ts'
+
+type Watcher = () => void
+
+/** Whoever waits for something to become of a run. What this process does they hear at once; what others do, soon. */
+export function createWatchers(deps: EngineDeps) {
+  const { database, store, clock } = deps
+  const watching = new Map<string, Set<Watcher>>()
+  const closing = new AbortController()
+
+  function changed({ tenant, id }: Pick<Run, 'tenant' | 'id'>): void {
+    for (const watcher of watching.get(`${tenant}/${id}`) ?? []) watcher()
+  }
+
+  /** Resolves at the next change, at the time, or when told to stop. */
+  async function nextChange(tenant: TenantId, id: string, stop: AbortSignal, untilMs: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const key = `${tenant}/${id}`
+    const set = watching.get(key) ?? new Set()
+    watching.set(key, set)
+    set.add(resolve)
+    const waitMs = Math.min(untilMs - clock.nowMs(), database.kind === 'postgres' ? deps.lookMs : WAIT_MS_MAX)
+    const timer = setTimeout(resolve, Math.max(waitMs, 0))
+    stop.addEventListener('abort', () => resolve(), { once: true })
+    if (stop.aborted) resolve()
+    await promise
+    clearTimeout(timer)
+    set.delete(resolve)
+    if (set.size === 0) watching.delete(key)
+  }
+
+  /** Calls `see` with the run as it is and after each change, until that answers true. */
+  async function watch(
+    tenant: TenantId,
+    id: string,
+    { untilMs, signal }: Readonly<{ untilMs: number; signal: AbortSignal }>,
+    see: (run: Run | undefined) => boolean | Promise<boolean>,
+  ): Promise<void> {
+    const stop = AbortSignal.any([signal, closing.signal])
+    for (;;) {
+      // Registered before the look, so that no change falls between the two.
+      const step = new AbortController()
+      const change = nextChange(tenant, id, AbortSignal.any([stop, step.signal]), untilMs)
+      try {
+        const isDone = await see(await store.findRun(database.read, tenant, id))
+        if (isDone || stop.aborted || clock.nowMs() >= untilMs) return
+        await change
+      } finally {
+        step.abort()
+      }
+    }
+  }
+
+  const waitForEnd: Engine['waitForEnd'] = async (tenant, id, options) => {
+    let last: Run | undefined
+    await watch(tenant, id, options, (run) => {
+      if (run !== undefined && last?.lastSequence !== run.lastSequence) options.onProgress?.(run)
+      last = run
+      return run === undefined || isEnded(run)
+    })
+    return last
+  }
+
+  async function ended(tenant: TenantId, id: string, signal: AbortSignal): Promise<RunOutcome> {
+    const run = await waitForEnd(tenant, id, { untilMs: Number.POSITIVE_INFINITY, signal })
+    if (run === undefined || !isEnded(run)) throw new RunStopped('the wait for a run below was stopped')
+    return outcomeOf(run)
+  }
+
+  async function* subscribe(
+    tenant: TenantId,
+    id: string,
+    { fromSequence, signal }: Readonly<{ fromSequence: number; signal: AbortSignal }>,
+  ): AsyncGenerator<RunEvent> {
+    let last = fromSequence
+    for (let isOver = false; !isOver; ) {
+      let target = last
+      await watch(tenant, id, { untilMs: Number.POSITIVE_INFINITY, signal }, (run) => {
+        isOver = run === undefined || isEnded(run)
+        target = run?.lastSequence ?? last
+        return isOver || target > last
+      })
+      if (signal.aborted || closing.signal.aborted) return
+      for await (const event of readJournal(deps, database.read, tenant, id, last)) {
+        last = event.sequence
+        yield event
+      }
+    }
+  }
+
+  return { changed, waitForEnd, outcomeOf: ended, subscribe, close: () => closing.abort() }
+}
+
+const WAIT_MS_MAX = 2 ** 31 - 1

@@ -1,0 +1,280 @@
+import type { Selectable } from 'kysely'
+import { type Principal, tenantId } from '../../contract/principal.ts'
+import type { Run, RunError, RunFilter, RunKind, RunStatus, RunStore, StoredEvent } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { RunJournalTable, RunTable } from './schema.ts'
+import { type Builder, statement, statementFamily, type Value } from './statements.ts'
+import { sessionOf, writerOf } from './units.ts'
+
+type RunRow = Selectable<RunTable>
+type EventRow = Selectable<RunJournalTable>
+type RowId = { tenant: string; id: string }
+type Args = Record<string, Value>
+type ChangingRow = ReturnType<typeof changingPart>
+
+const insertRun = statement<RunRow>('run-store.insertRun')((db, arg) =>
+  db.insertInto('runs').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    kind: arg('kind'),
+    subject_id: arg('subject_id'),
+    subject_name: arg('subject_name'),
+    subject_version: arg('subject_version'),
+    owner: arg('owner'),
+    principal: arg('principal'),
+    parent_id: arg('parent_id'),
+    root_id: arg('root_id'),
+    depth: arg('depth'),
+    input: arg('input'),
+    status: arg('status'),
+    output: arg('output'),
+    error: arg('error'),
+    iteration: arg('iteration'),
+    state: arg('state'),
+    started_at: arg('started_at'),
+    changed_at: arg('changed_at'),
+    ended_at: arg('ended_at'),
+    wake_at: arg('wake_at'),
+    waiting_for: arg('waiting_for'),
+    node: arg('node'),
+    claim: arg('claim'),
+    cancel_requested: arg('cancel_requested'),
+    last_sequence: arg('last_sequence'),
+  }),
+)
+const saveRun = statement<ChangingRow & RowId>('run-store.saveRun')((db, arg) =>
+  db
+    .updateTable('runs')
+    .set({
+      status: arg('status'),
+      output: arg('output'),
+      error: arg('error'),
+      iteration: arg('iteration'),
+      state: arg('state'),
+      changed_at: arg('changed_at'),
+      ended_at: arg('ended_at'),
+      wake_at: arg('wake_at'),
+      waiting_for: arg('waiting_for'),
+      claim: arg('claim'),
+      cancel_requested: arg('cancel_requested'),
+      last_sequence: arg('last_sequence'),
+    })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id')),
+)
+const deleteRun = statement<RowId>('run-store.deleteRun')((db, arg) =>
+  db.deleteFrom('runs').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const deleteEvents = statement<RowId>('run-store.deleteEvents')((db, arg) =>
+  db.deleteFrom('run_journal').where('tenant', '=', arg('tenant')).where('run_id', '=', arg('id')),
+)
+const findRun = statement<RowId>('run-store.findRun')((db, arg) =>
+  db.selectFrom('runs').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const runsUnder = statement<{ tenant: string; root_id: string }>('run-store.runsUnder')((db, arg) =>
+  db
+    .selectFrom('runs')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('root_id', '=', arg('root_id'))
+    .orderBy('depth')
+    .orderBy('started_at')
+    .orderBy('id'),
+)
+const openRunsOnNode = statement<{ node: string }>('run-store.openRunsOnNode')((db, arg, { sql }) =>
+  db
+    .selectFrom('runs')
+    .selectAll()
+    .where('node', '=', arg('node'))
+    .where(sql<boolean>`status in ('pending', 'running')`)
+    .orderBy('started_at')
+    .orderBy('depth')
+    .orderBy('id'),
+)
+const insertEvent = statement<EventRow>('run-store.insertEvent')((db, arg) =>
+  db.insertInto('run_journal').values({
+    tenant: arg('tenant'),
+    run_id: arg('run_id'),
+    sequence: arg('sequence'),
+    type: arg('type'),
+    key: arg('key'),
+    payload: arg('payload'),
+    state: arg('state'),
+    iteration: arg('iteration'),
+    at: arg('at'),
+  }),
+)
+const listEvents = statement<{ tenant: string; run_id: string; after: number; limit: number }>('run-store.listEvents')(
+  (db, arg) =>
+    db
+      .selectFrom('run_journal')
+      .selectAll()
+      .where('tenant', '=', arg('tenant'))
+      .where('run_id', '=', arg('run_id'))
+      .where('sequence', '>', arg('after'))
+      .orderBy('sequence')
+      .limit(arg('limit')),
+)
+
+type Wanted = Omit<RunFilter, 'limit' | 'offset'>
+
+const shapeOf = ({ subjectId, owner, status, rootsOnly }: Wanted): string =>
+  [subjectId && 's', owner !== undefined && 'o', status && 't', rootsOnly && 'r'].filter(Boolean).join('')
+const usualShapes = ['', 's', 'o', 'so']
+
+const filtered = (shape: string, db: Parameters<Builder<Args, RunRow>>[0], arg: (name: string) => Value) => {
+  let rows = db
+    .selectFrom('runs')
+    .where('tenant', '=', arg('tenant') as string)
+    .where('kind', '=', arg('kind') as string)
+  if (shape.includes('s')) rows = rows.where('subject_id', '=', arg('subject_id') as string)
+  if (shape.includes('o')) rows = rows.where('owner', '=', arg('owner') as string)
+  if (shape.includes('t')) rows = rows.where('status', '=', arg('status') as string)
+  if (shape.includes('r')) rows = rows.where('parent_id', 'is', null)
+  return rows
+}
+const listFamily = statementFamily<Args, RunRow>(
+  'run-store.listFamily',
+  (shape) => (db, arg) =>
+    filtered(shape, db, arg)
+      .selectAll()
+      .orderBy('started_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(arg('limit') as number)
+      .offset(arg('offset') as number),
+  usualShapes,
+)
+const countFamily = statementFamily<Args, { count: number }>(
+  'run-store.countFamily',
+  (shape) => (db, arg) => filtered(shape, db, arg).select((expression) => expression.fn.countAll<number>().as('count')),
+  usualShapes,
+)
+
+const argsOf = (tenant: string, wanted: Wanted): Args => ({
+  tenant,
+  kind: wanted.kind,
+  subject_id: wanted.subjectId ?? null,
+  owner: wanted.owner ?? null,
+  status: wanted.status ?? null,
+})
+
+export const sqlRunStore: RunStore = {
+  async insertRun(unit, run) {
+    await writerOf(unit, run.tenant).run(insertRun, toRow(run))
+  },
+  async saveRun(unit, run) {
+    await writerOf(unit, run.tenant).run(saveRun, { tenant: run.tenant, id: run.id, ...changingPart(run) })
+  },
+  async deleteRun(unit, tenant, id) {
+    const writer = writerOf(unit, tenant)
+    await writer.run(deleteEvents, { tenant, id })
+    await writer.run(deleteRun, { tenant, id })
+  },
+  async findRun(unit, tenant, id) {
+    const row = await sessionOf(unit).get(findRun, { tenant, id })
+    return row === undefined ? undefined : fromRow(row)
+  },
+  async listRuns(unit, tenant, filter) {
+    const args = { ...argsOf(tenant, filter), limit: filter.limit, offset: filter.offset ?? 0 }
+    return (await sessionOf(unit).all(listFamily(shapeOf(filter)), args)).map(fromRow)
+  },
+  async countRuns(unit, tenant, filter) {
+    return Number((await sessionOf(unit).get(countFamily(shapeOf(filter)), argsOf(tenant, filter)))?.count ?? 0)
+  },
+  async runsUnder(unit, tenant, rootId) {
+    return (await sessionOf(unit).all(runsUnder, { tenant, root_id: rootId })).map(fromRow)
+  },
+  async openRunsOnNode(unit, node) {
+    return (await sessionOf(unit).all(openRunsOnNode, { node })).map(fromRow)
+  },
+  async insertEvent(unit, tenant, runId, event) {
+    await writerOf(unit, tenant).run(insertEvent, {
+      tenant,
+      run_id: runId,
+      sequence: event.sequence,
+      type: event.type,
+      key: event.key,
+      payload: event.payloadText,
+      state: event.state,
+      iteration: event.iteration,
+      at: event.atMs,
+    })
+  },
+  async listEvents(unit, tenant, runId, { after, limit }) {
+    const rows = await sessionOf(unit).all(listEvents, { tenant, run_id: runId, after, limit })
+    return rows.map(
+      (row): StoredEvent => ({
+        sequence: row.sequence,
+        type: row.type,
+        key: row.key,
+        payloadText: row.payload,
+        state: row.state,
+        iteration: row.iteration,
+        atMs: row.at,
+      }),
+    )
+  },
+}
+
+const toRow = (run: Run): RunRow => ({
+  tenant: run.tenant,
+  id: run.id,
+  kind: run.kind,
+  subject_id: run.subjectId,
+  subject_name: run.subjectName,
+  subject_version: run.subjectVersion,
+  owner: run.owner,
+  principal: JSON.stringify(run.principal),
+  parent_id: run.parentId,
+  root_id: run.rootId,
+  depth: run.depth,
+  input: JSON.stringify(run.input),
+  started_at: run.startedAtMs,
+  node: run.node,
+  ...changingPart(run),
+})
+
+/** The input can be large, so it is not written again with every step. */
+const changingPart = (run: Run) => ({
+  status: run.status as string,
+  output: JSON.stringify(run.output),
+  error: run.error === null ? null : JSON.stringify(run.error),
+  iteration: run.iteration,
+  state: run.state,
+  changed_at: run.changedAtMs,
+  ended_at: run.endedAtMs,
+  wake_at: run.wakeAtMs,
+  waiting_for: run.waitingFor,
+  claim: run.claim,
+  cancel_requested: run.cancelRequested ? 1 : 0,
+  last_sequence: run.lastSequence,
+})
+
+const fromRow = (row: RunRow): Run => ({
+  tenant: tenantId(row.tenant),
+  id: row.id,
+  kind: row.kind as RunKind,
+  subjectId: row.subject_id,
+  subjectName: row.subject_name,
+  subjectVersion: row.subject_version,
+  owner: row.owner,
+  principal: JSON.parse(row.principal) as Principal,
+  parentId: row.parent_id,
+  rootId: row.root_id,
+  depth: row.depth,
+  input: JSON.parse(row.input) as Json,
+  status: row.status as RunStatus,
+  output: JSON.parse(row.output) as Json,
+  error: row.error === null ? null : (JSON.parse(row.error) as RunError),
+  iteration: row.iteration,
+  state: row.state,
+  startedAtMs: row.started_at,
+  changedAtMs: row.changed_at,
+  endedAtMs: row.ended_at,
+  wakeAtMs: row.wake_at,
+  waitingFor: row.waiting_for,
+  node: row.node,
+  claim: row.claim,
+  cancelRequested: row.cancel_requested === 1,
+  lastSequence: row.last_sequence,
+})

@@ -1,0 +1,285 @@
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { AppError } from '../../src/contract/app-error.ts'
+import type { Database } from '../../src/contract/database.ts'
+import { LOCAL_TENANT, tenantId } from '../../src/contract/principal.ts'
+import type { Steps } from '../../src/engine/ports.ts'
+import type { Json } from '../../src/kernel/canonical-json.ts'
+import { dialects, newPlace, openEmpty } from '../support/databases.ts'
+import { type EngineWish, openEngine, type TestEngine } from '../support/engine.ts'
+
+const done = (output: Json) => ({ status: 'completed', output }) as const
+
+describe.each(dialects)('over %s', (dialect) => {
+  async function open(wish: EngineWish = {}): Promise<{ engine: TestEngine; database: Database }> {
+    const database = await openEmpty(dialect)
+    const engine = openEngine(database, wish)
+    onTestFinished(async () => {
+      await engine.close()
+      await database.close()
+    })
+    return { engine, database }
+  }
+
+  test('a run does its steps in order and ends with its output', async () => {
+    const { engine } = await open()
+    engine.register('execution', async (run, steps) => {
+      steps.place({ iteration: 1 })
+      steps.note({ type: 'iteration_started', payload: { number: 1 } })
+      const one = await steps.once('one', async () => ({ result: 1, events: [{ type: 'beside' }] }))
+      const two = await steps.once('two', async () => ({ result: one + 1 }), { type: 'second' })
+      return done({ two, input: run.input })
+    })
+    const { id, status } = await engine.run({ input: { a: 'é' } })
+    expect(status).toBe('pending')
+    expect(await engine.end(id)).toMatchObject({
+      status: 'completed',
+      output: { two: 2, input: { a: 'é' } },
+      iteration: 1,
+      lastSequence: 6,
+    })
+    const journal = await engine.journal(id)
+    expect(journal.map(({ type }) => type)).toEqual([
+      'execution_started',
+      'iteration_started',
+      'step_completed',
+      'beside',
+      'second',
+      'execution_completed',
+    ])
+    expect(journal.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6])
+  })
+
+  test('a failure of ours is recorded with its step, and the program may go on', async () => {
+    const { engine } = await open()
+    engine.register('execution', async (_, steps) => {
+      const fail = async () => {
+        throw new AppError('ERR_NOT_FOUND', 'nothing there', { field: 'x' })
+      }
+      const seen = await steps.once('fails', fail).catch((error: AppError) => error.code)
+      return done(seen as string)
+    })
+    const { id } = await engine.run()
+    expect(await engine.end(id)).toMatchObject({ status: 'completed', output: 'ERR_NOT_FOUND' })
+  })
+
+  test('a program that throws makes the run fail; what is not ours is told by a reference only', async () => {
+    const { engine } = await open()
+    engine.register('execution', async (run) => {
+      if (run.input === 'ours') throw new AppError('ERR_BUSY', 'no room')
+      throw new Error('a secret')
+    })
+    const ours = await engine.run({ input: 'ours' })
+    const other = await engine.run({ input: 'other' })
+    expect(await engine.end(ours.id)).toMatchObject({ status: 'failed', error: { code: 'ERR_BUSY' } })
+    const failed = await engine.end(other.id)
+    expect(failed.error).toMatchObject({ code: 'ERR_INTERNAL', details: { reference: other.id } })
+    expect(JSON.stringify(failed)).not.toContain('secret')
+  })
+
+  test('a wait parks the run until a signal, once', async () => {
+    const { engine, database } = await open({ concurrentMax: 1 })
+    let passes = 0
+    engine.register('execution', async (_, steps) => {
+      passes++
+      return done(await steps.wait('approval', { details: { question: 'go on?' } }))
+    })
+    const { id } = await engine.run()
+    await engine.until(id, (run) => run.waitingFor === 'approval')
+    // The only place is free while the first run waits.
+    const second = await engine.run()
+    await engine.until(second.id, (run) => run.waitingFor === 'approval')
+    expect(await engine.call((call) => engine.signal(call, id, { yes: true }))).toBe(true)
+    expect(await engine.end(id)).toMatchObject({ output: { kind: 'signal', payload: { yes: true } } })
+    expect(await engine.call((call) => engine.signal(call, id, {}))).toBe(false)
+    expect(passes).toBeLessThanOrEqual(3)
+    expect((await engine.find(database.read, LOCAL_TENANT, second.id))?.status).toBe('running')
+  })
+
+  test('a wait ends at its time', async () => {
+    const { engine } = await open()
+    engine.register('execution', async (_, steps) => {
+      const untilMs = steps.nowMs() + 20
+      return done(await steps.wait('pause', { untilMs, details: null }))
+    })
+    const { id } = await engine.run()
+    expect(await engine.end(id)).toMatchObject({ output: { kind: 'timeout' } })
+  })
+
+  test('a run below another is awaited, and its outcome recorded', async () => {
+    const { engine } = await open({ concurrentMax: 1 })
+    engine.register('execution', async (run, steps) => {
+      if (run.depth === 2) return done('deep')
+      const below = await steps.child('child', { ...template, input: run.depth + 1 })
+      return done({ below: below.output })
+    })
+    const { id } = await engine.run()
+    expect(await engine.end(id)).toMatchObject({ output: { below: { below: 'deep' } } })
+  })
+
+  test('levels of runs are bounded, and the failure says so', async () => {
+    const { engine } = await open()
+    engine.register('execution', async (_, steps) => {
+      const { output, error } = await steps.child('child', template)
+      return done({ output, error: error as Json })
+    })
+    const { id } = await engine.run()
+    expect(JSON.stringify(await engine.end(id))).toContain('ERR_DEPTH_EXCEEDED')
+  })
+
+  test('cancelling stops the work, all that runs below, and lets the ending tidy up', async () => {
+    const { engine } = await open()
+    const tidied: string[] = []
+    const began = Promise.withResolvers<void>()
+    engine.register(
+      'execution',
+      async (run, steps) => {
+        if (run.depth === 0) return done((await steps.child('child', template)).status)
+        await steps.once('long', () => forAsLongAs(steps, began.resolve))
+        return done('never')
+      },
+      async (run, steps, status) => {
+        await steps.once('tidy', async () => ({ result: tidied.push(`${run.depth} ${status}`) }))
+      },
+    )
+    const { id } = await engine.run()
+    await began.promise
+    expect(await engine.call((call) => engine.cancel(call, id))).toBe(true)
+    expect(await engine.end(id)).toMatchObject({ status: 'cancelled' })
+    const child = (await engine.journal(id)).find(({ type }) => type === 'child_execution_spawned')!
+    expect(await engine.end((child.payload as { run_id: string }).run_id)).toMatchObject({ status: 'cancelled' })
+    expect(tidied.sort()).toEqual(['0 cancelled', '1 cancelled'])
+    expect(await engine.call((call) => engine.cancel(call, id))).toBe(false)
+  })
+
+  test('a waiting run is cancelled too', async () => {
+    const { engine } = await open()
+    engine.register('execution', async (_, steps) => done(await steps.wait('for ever', { details: null })))
+    const { id } = await engine.run()
+    await engine.until(id, (run) => run.waitingFor !== null)
+    await engine.call((call) => engine.cancel(call, id))
+    expect(await engine.end(id)).toMatchObject({ status: 'cancelled', waitingFor: null })
+  })
+
+  test('so many runs are at work at once, and the others are pending', async () => {
+    const { engine, database } = await open({ concurrentMax: 2 })
+    const gate = Promise.withResolvers<void>()
+    let atWork = 0
+    let most = 0
+    engine.register('execution', async (_, steps) => {
+      await steps.once('work', async () => {
+        most = Math.max(most, ++atWork)
+        await gate.promise
+        atWork--
+        return { result: null }
+      })
+      return done(null)
+    })
+    const ids: string[] = []
+    for (let index = 0; index < 5; index++) ids.push((await engine.run()).id)
+    await engine.until(ids[1]!, (run) => run.status === 'running')
+    const last = await engine.find(database.read, LOCAL_TENANT, ids[4]!)
+    expect(last?.status).toBe('pending')
+    gate.resolve()
+    for (const id of ids) expect((await engine.end(id)).status).toBe('completed')
+    expect(most).toBe(2)
+  })
+
+  test('events are told to whoever subscribes, from where they left off', async () => {
+    const { engine } = await open()
+    engine.register('execution', async (_, steps) => {
+      await steps.once('a', async () => ({ result: 'a' }))
+      await steps.wait('w', { details: null })
+      return done('b')
+    })
+    const { id } = await engine.run()
+    const { signal } = new AbortController()
+    const seen: number[] = []
+    for await (const event of engine.subscribe(LOCAL_TENANT, id, { fromSequence: 1, signal })) {
+      seen.push(event.sequence)
+      if (event.type === 'wait_began') await engine.call((call) => engine.signal(call, id, null))
+    }
+    expect(seen).toEqual([2, 3, 4, 5])
+  })
+
+  test('only an ended run is removed, with what ran below it', async () => {
+    const { engine, database } = await open()
+    engine.register('execution', async (run, steps) => {
+      if (run.depth === 0) await steps.child('child', template)
+      else await steps.wait('w', { details: null })
+      return done(null)
+    })
+    const { id } = await engine.run()
+    const link = await engine.until(id, (run) => run.lastSequence === 2)
+    const child = ((await engine.journal(link.id))[1]!.payload as { run_id: string }).run_id
+    await engine.until(child, (run) => run.waitingFor !== null)
+    expect(await engine.call((call) => engine.remove(call, id))).toBe(false)
+    await engine.call((call) => engine.signal(call, child, null))
+    await engine.end(id)
+    expect(await engine.call((call) => engine.remove(call, id))).toBe(true)
+    expect(await engine.find(database.read, LOCAL_TENANT, child)).toBeUndefined()
+    expect(await engine.find(database.read, LOCAL_TENANT, id)).toBeUndefined()
+  })
+
+  test('a stranger finds nothing, and lists nothing', async () => {
+    const { engine, database } = await open()
+    engine.register('execution', async () => done(null))
+    const { id } = await engine.run()
+    await engine.end(id)
+    const stranger = tenantId('stranger')
+    expect(await engine.find(database.read, stranger, id)).toBeUndefined()
+    expect(await engine.list(database.read, stranger, { kind: 'execution', limit: 10 })).toEqual([])
+    expect(await engine.count(database.read, LOCAL_TENANT, { kind: 'execution', subjectId: 'agent-1' })).toBe(1)
+    expect(await engine.list(database.read, LOCAL_TENANT, { kind: 'execution', owner: 'else', limit: 10 })).toEqual([])
+  })
+
+  test('the end of the server leaves the run to the next one, which is told what was under way', async () => {
+    const place = await newPlace(dialect)
+    onTestFinished(() => place.remove())
+    const began = Promise.withResolvers<void>()
+    const attempts: boolean[] = []
+    const first = await place.open()
+    const engine = openEngine(first)
+    engine.register('execution', async (_, steps) => {
+      await steps.once('recorded', async () => ({ result: attempts.push(false) }))
+      await steps.once('long', () => forAsLongAs(steps, began.resolve), { intent: true })
+      return done('never')
+    })
+    const { id } = await engine.run()
+    await began.promise
+    await engine.close()
+    await first.close()
+
+    const second = await place.open()
+    const next = openEngine(second, { bootId: 'boot-2' })
+    onTestFinished(async () => {
+      await next.close()
+      await second.close()
+    })
+    next.register('execution', async (_, steps) => {
+      await steps.once('recorded', async () => ({ result: attempts.push(false) }))
+      const interrupted = await steps.once('long', async (attempt) => ({ result: attempt.interrupted }), {
+        intent: true,
+      })
+      return done({ interrupted })
+    })
+    await next.begin()
+    expect(await next.end(id)).toMatchObject({ output: { interrupted: true } })
+    expect(attempts).toHaveLength(1)
+  })
+})
+
+const template = {
+  kind: 'execution',
+  subjectId: 'agent-2',
+  subjectName: 'below',
+  subjectVersion: '1.0.0',
+  input: null,
+} as const
+
+/** Work that ends only when it is told to. */
+async function forAsLongAs({ signal }: Steps, began: () => void): Promise<never> {
+  began()
+  const { promise, reject } = Promise.withResolvers<never>()
+  signal.addEventListener('abort', () => reject(new AppError('ERR_CANCELLED', 'stopped')), { once: true })
+  return await promise
+}
