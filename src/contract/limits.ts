@@ -194,4 +194,19 @@ export const limits = {
   runEventsPageMax: 200,
   /** What is shown of one event's payload. */
   runEventBytesMax: 16 * 1024,
+  /** A template of a prompt, what it renders, and the turns of all its loops. */
+  promptTemplateCharsMax: 128 * 1024,
+  promptCharsMax: 1024 * 1024,
+  templateTurnsMax: 20_000,
+  /** What a later iteration is told of the output of an earlier one. */
+  attemptCharsMax: 8 * 1024,
+  /** Rounds of model and tools in one iteration. */
+  modelRoundsMax: 50,
+  /** What the model sees of one answer of a tool. */
+  toolAnswerCharsMax: 64 * 1024,
+  /** One file or page of spec.context, and files of one directory. */
+  contextCharsMax: 64 * 1024,
+  contextFilesMax: 50,
+  /** Output of an iteration's process that is kept. */
+  iterationOutputBytesMax: 1024 * 1024,
 } as const

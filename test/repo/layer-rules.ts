@@ -156,7 +156,7 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'domains/executions',
     folders: ['kernel', 'contract', 'engine', 'domains/agents'],
-    packages: ['re2js', 'handlebars', 'ajv', 'ajv-formats'],
+    packages: ['handlebars', 'node:module'],
     reason: 'The loop of one agent, as a program of the engine; models and tools are behind ports.',
   },
   {

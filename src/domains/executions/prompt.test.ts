@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest'
+import { limits } from '../../contract/limits.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { buildPrompt, type PastAttempt, type PromptParts, requireNoReserved, shortened } from './prompt.ts'
+import { renderTemplate } from './template.ts'
+
+const parts = (more: Partial<PromptParts> & { template?: string } = {}): PromptParts => ({
+  task: { instruction: 'Do it well.', promptTemplate: more.template ?? null, inputData: null },
+  intent: null,
+  input: null,
+  contextOverrides: {},
+  context: [],
+  iteration: 1,
+  history: [],
+  ...more,
+})
+const rendered = (template: string, input: Json, more: Partial<PromptParts> = {}): string =>
+  buildPrompt(parts({ template, input, ...more }))
+
+describe('without a template', () => {
+  it('has instruction, task and input in turn', () => {
+    expect(buildPrompt(parts({ intent: 'Sort', input: 'b a' }))).toBe(
+      'Do it well.\n\nTask: Sort\n\nUser: b a\n\nAgent:',
+    )
+    expect(buildPrompt(parts({ intent: 'Sort' }))).toBe('Do it well.\n\nUser: Sort\n\nAgent:')
+    expect(buildPrompt(parts())).toBe('Do it well.\n\nAgent:')
+  })
+
+  it('takes the prompt of an object as its text, and shows the rest', () => {
+    const text = buildPrompt(parts({ input: { prompt: 'Sort', order: 'up' } }))
+    expect(text).toContain('User: Sort\n\nInput: {"order":"up"}')
+    expect(buildPrompt(parts({ input: { a: 1 } }))).toContain('User: {"a":1}')
+    expect(buildPrompt(parts({ input: { workflow_input: 'w', x: 1 } }))).toContain('User: w')
+  })
+})
+
+describe('a template', () => {
+  it('escapes nothing and prints objects as JSON', () => {
+    expect(rendered('{{input}}|{{input.q}}|{{{input.q}}}', { q: '<"a">' })).toBe('{"q":"<\\"a\\">"}|<"a">|<"a">')
+    expect(rendered('{{input.list}} {{#each input.list}}[{{this}}]{{/each}}', { list: [1, { a: 2 }] })).toBe(
+      '[1,{"a":2}] [1][{"a":2}]',
+    )
+    expect(rendered('{{json input}}', { prompt: 'p', a: 1 })).toBe('{"prompt":"p","a":1}')
+    expect(rendered('{{keys input}} {{input.nothing}}', { a: 1, b: 2 })).toBe('a, b ')
+  })
+
+  it('has the loop’s own names and those of the caller', () => {
+    const history: PastAttempt[] = [
+      { iteration: 1, output: 'x', exit_code: 0, validation_failed: true, validation_reason: 'too short' },
+    ]
+    const text = rendered('{{instruction}} {{iteration_number}} {{previous_error}} {{who}}', 'i', {
+      iteration: 2,
+      history,
+      contextOverrides: { who: 'me' },
+    })
+    expect(text).toContain('Do it well. 2 too short me')
+    expect(() => requireNoReserved({ input: 1 })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_INPUT' }))
+  })
+
+  it('reaches nothing that it was not handed', () => {
+    for (const name of [
+      'constructor',
+      '__proto__',
+      'input.constructor',
+      'input.toString.constructor',
+      'hasOwnProperty',
+    ]) {
+      expect(rendered(`[{{${name}}}]`, { a: 1 }), name).toMatch(/^\[.{0,20}\]$/)
+    }
+    expect(rendered('{{#with input as |o|}}{{o.constructor.name}}{{/with}}', { a: 1 })).toBe('')
+  })
+
+  it('is bounded in its text, its loops and what it renders', () => {
+    const list = Array.from({ length: 300 }, () => 1)
+    const nested = '{{#each input}}{{#each ../input}}{{#each ../../input}}x{{/each}}{{/each}}{{/each}}'
+    const refused = expect.objectContaining({ code: 'ERR_TEMPLATE_INVALID' })
+    expect(() => rendered(nested, list)).toThrow(refused)
+    expect(() => rendered('x'.repeat(limits.promptTemplateCharsMax + 1), '')).toThrow(refused)
+    expect(() => rendered('{{#if}', '')).toThrow(refused)
+    const long = 'y'.repeat(limits.promptCharsMax)
+    expect(() => renderTemplate('f', '{{a}}{{a}}', { a: long })).toThrow(refused)
+  })
+})
+
+it('a later iteration is told of the earlier ones', () => {
+  const history: PastAttempt[] = [
+    { iteration: 1, output: 'first', exit_code: 0, validation_failed: true, validation_reason: 'no file' },
+    { iteration: 2, output: '', exit_code: null, validation_failed: false, validation_reason: null, error: 'timeout' },
+  ]
+  const text = buildPrompt(parts({ iteration: 3, history }))
+  expect(text).toMatch(/^Previous attempts\n\n## Attempt 1\nOutput:\nfirst\nNot accepted because: no file/)
+  expect(text).toContain('## Attempt 2\nOutput:\n\nNot accepted because: timeout')
+  expect(shortened('a'.repeat(100), 10)).toBe('aaaaa\n[… 90 characters left out …]\naaaaa')
+})
+
+it('context comes with its titles', () => {
+  expect(buildPrompt(parts({ context: [{ title: 'notes.md', text: 'n' }] }))).toContain('Context\n\n## notes.md\nn')
+})

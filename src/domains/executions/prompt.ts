@@ -1,0 +1,122 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { AgentManifest } from '../agents/manifest.ts'
+import { addressable, renderTemplate } from './template.ts'
+
+/** One try and why it was not accepted: what the next one is told, and what AEGIS_ITERATION_HISTORY lists. */
+export type PastAttempt = Readonly<{
+  iteration: number
+  output: string
+  exit_code: number | null
+  validation_failed: boolean
+  validation_reason: string | null
+  feedback?: string
+  error?: string
+}>
+export type LoadedContext = Readonly<{ title: string; text: string }>
+
+export type PromptParts = Readonly<{
+  task: AgentManifest['task']
+  intent: string | null
+  input: Json
+  contextOverrides: Readonly<Record<string, Json>>
+  context: readonly LoadedContext[]
+  iteration: number
+  history: readonly PastAttempt[]
+}>
+
+/** Names that a template gets from the loop; a caller may not set them. */
+export const reservedNames = ['instruction', 'input', 'iteration_number', 'previous_error'] as const
+
+export function requireNoReserved(overrides: Readonly<Record<string, unknown>>): void {
+  const taken = reservedNames.find((name) => Object.hasOwn(overrides, name))
+  if (taken === undefined) return
+  throw new AppError(
+    'ERR_INVALID_INPUT',
+    `context_overrides.${taken}: the name is set by the loop; choose a name other than ${reservedNames.join(', ')}`,
+    { field: `context_overrides.${taken}` },
+  )
+}
+
+/** What the model is asked first. */
+export function buildPrompt(parts: PromptParts): string {
+  const body =
+    parts.task.promptTemplate === null ? plainPrompt(parts) : templatePrompt(parts, parts.task.promptTemplate)
+  const attempts = attemptsSection(parts.history)
+  return attempts === '' ? body : `${attempts}\n\n${body}`
+}
+
+function templatePrompt(parts: PromptParts, template: string): string {
+  const { task, intent, contextOverrides, iteration, history, context } = parts
+  const last = history.at(-1)
+  const input = chosenInput(parts.input)
+  return renderTemplate('spec.task.prompt_template', template, {
+    ...Object.fromEntries(Object.entries(contextOverrides).map(([name, value]) => [name, addressable(value)])),
+    instruction: task.instruction,
+    intent: intent ?? '',
+    input: input === null ? (intent ?? '') : addressable(input, inputText(input)),
+    iteration_number: iteration,
+    previous_error: last === undefined ? '' : reasonOf(last),
+    context: contextSection(context),
+  })
+}
+
+function plainPrompt({ task, intent, input, context }: PromptParts): string {
+  const chosen = chosenInput(input)
+  const asked = chosen === null ? intent : inputText(chosen)
+  const sections = [
+    task.instruction.trim(),
+    contextSection(context),
+    intent !== null && chosen !== null ? `Task: ${intent}` : '',
+    asked === null ? '' : `User: ${asked}`,
+    chosen === null ? '' : otherFields(chosen),
+    'Agent:',
+  ]
+  return sections.filter((section) => section !== '').join('\n\n')
+}
+
+/** What of the call's input is meant: a workflow and older callers put it one level down. */
+export function chosenInput(input: Json): Json {
+  if (!isFields(input)) return input
+  return input['workflow_input'] ?? input['input'] ?? (Object.keys(input).length === 0 ? null : input)
+}
+
+/** `prompt` is the well-known field for the task's text. */
+function inputText(input: Json): string {
+  if (typeof input === 'string') return input
+  if (isFields(input) && typeof input['prompt'] === 'string') return input['prompt']
+  return JSON.stringify(input)
+}
+
+function otherFields(input: Json): string {
+  if (!isFields(input) || typeof input['prompt'] !== 'string') return ''
+  const { prompt: _shown, ...rest } = input
+  return Object.keys(rest).length === 0 ? '' : `Input: ${JSON.stringify(rest)}`
+}
+
+const contextSection = (context: readonly LoadedContext[]): string =>
+  context.length === 0 ? '' : ['Context', ...context.map(({ title, text }) => `## ${title}\n${text}`)].join('\n\n')
+
+function attemptsSection(history: readonly PastAttempt[]): string {
+  if (history.length === 0) return ''
+  const tries = history.map(
+    (attempt) =>
+      `## Attempt ${attempt.iteration}\nOutput:\n${shortened(attempt.output)}\nNot accepted because: ${reasonOf(attempt)}`,
+  )
+  return ['Previous attempts', ...tries, 'Correct what was not accepted, then answer in full again.'].join('\n\n')
+}
+
+const reasonOf = (attempt: PastAttempt): string =>
+  shortened(attempt.error ?? attempt.feedback ?? attempt.validation_reason ?? 'no reason was given')
+
+/** The beginning and the end, which say most. */
+export function shortened(text: string, charsMax: number = limits.attemptCharsMax): string {
+  if (text.length <= charsMax) return text
+  const half = Math.floor(charsMax / 2)
+  const left = text.length - 2 * half
+  return `${text.slice(0, half).toWellFormed()}\n[… ${left} characters left out …]\n${text.slice(-half).toWellFormed()}`
+}
+
+const isFields = (value: Json): value is { readonly [key: string]: Json | undefined } =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
