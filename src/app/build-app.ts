@@ -40,6 +40,7 @@ import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Config } from './config.ts'
 import { openDatabase } from './open-database.ts'
 import { openLogIdentity } from './open-log-identity.ts'
+import { type OpenedPolicies, openPolicies } from './open-policies.ts'
 import { openTeams } from './open-teams.ts'
 import { openWorkspaces } from './open-workspaces.ts'
 
@@ -226,7 +227,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never
   const callTool = createCallTool({
-    stages: chooseStages(deps, catalog),
+    stages: chooseStages(deps, catalog, openPolicies(deps)),
     database: parts?.database,
     log: sqlLogStore,
     services: {
@@ -283,7 +284,7 @@ function describeServer(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   })
 }
 
-function chooseStages({ config, clock }: AppDeps, catalog: Catalog) {
+function chooseStages({ config, clock }: AppDeps, catalog: Catalog, policies: OpenedPolicies) {
   const limits = config.rate_limits
   const bucket = (category: RateCategory) => ({ perMinute: limits[category].per_minute, burst: limits[category].burst })
   return createStages({
@@ -300,5 +301,6 @@ function chooseStages({ config, clock }: AppDeps, catalog: Catalog) {
       },
     }),
     limitOwner: limits.owner.enabled,
+    policies: policies.desk,
   })
 }

@@ -1,39 +1,10 @@
 import { z } from 'zod'
+import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
+import { commandsSection, securityContextsSection, webSection } from './config-tools.ts'
 
 export const modes = ['FULL', 'READONLY', 'TEST', 'MINIMAL'] as const
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof logLevels)[number]
-
-/** A field that holds a secret (`writeOnly` is JSON Schema's word for it): `env:NAME` is resolved, printers redact. */
-const secret = { writeOnly: true } as const
-
-const rule = (text: string) => ({ error: `must be ${text}` })
-const flag = (value: boolean, description: string) =>
-  z.boolean(rule('true or false')).default(value).describe(description)
-const wholeNumber = (value: number, min: number, max: number, description: string) => {
-  const message = rule(`a whole number from ${min} to ${max}`)
-  return z.int(message).min(min, message).max(max, message).default(value).describe(description)
-}
-const listOf = (entry: string) =>
-  z.array(z.string(rule(entry)).min(1, rule(entry)), rule(`a list, each entry ${entry}`))
-
-const bucket = (perMinute: number, burst: number, what: string) =>
-  z
-    .strictObject(
-      {
-        per_minute: wholeNumber(perMinute, 1, 1_000_000, `Calls a minute that each principal may make: ${what}.`),
-        burst: wholeNumber(burst, 1, 1_000_000, `Calls that may come at once before the rate applies: ${what}.`),
-      },
-      rule('a group of fields'),
-    )
-    .prefault({})
-    .describe(`Token bucket: ${what}.`)
-
-const group = <Shape extends z.core.$ZodLooseShape>(shape: Shape, description: string) =>
-  z
-    .strictObject(shape, rule('a group of fields'))
-    .prefault({} as never)
-    .describe(description)
 
 const extensionRule = rule('a list of extensions such as md, of letters and digits')
 const folderNameRule = rule('a list of folder names such as .git')
@@ -233,6 +204,9 @@ export const configSchema = z
         },
         'Teams of agents, each in a workspace.',
       ),
+      commands: commandsSection,
+      web: webSection,
+      security_contexts: securityContextsSection,
       allowed_hosts: listOf('a host name')
         .default([])
         .describe(
@@ -326,7 +300,12 @@ export function acceptedKeys(keys: readonly PropertyKey[]): readonly string[] {
   let at: z.core.$ZodType = configSchema
   for (const key of keys) {
     const inner: z.core.$ZodType = unwrap(at)
-    const next: z.core.$ZodType | undefined = inner instanceof z.ZodObject ? inner.shape[key as string] : undefined
+    const next: z.core.$ZodType | undefined =
+      inner instanceof z.ZodObject
+        ? inner.shape[key as string]
+        : inner instanceof z.ZodArray
+          ? inner.element
+          : undefined
     if (next === undefined) return []
     at = next
   }

@@ -13,11 +13,12 @@ export type ConfigSource = 'default' | 'file' | 'env' | 'flag'
 
 type Parsed = z.output<typeof configSchema>
 /** The effective configuration, with the names of the file. Paths are absolute; secrets print as `[redacted]`. */
-export type Config = Readonly<Omit<Parsed, 'data_dir' | 'database_url' | 'vault' | 'workspaces'>> &
+export type Config = Readonly<Omit<Parsed, 'data_dir' | 'database_url' | 'vault' | 'web' | 'workspaces'>> &
   Readonly<{
     data_dir: string
     database_url?: Secret
     vault: Parsed['vault'] & Readonly<{ path: string }>
+    web: Omit<Parsed['web'], 'search_key'> & Readonly<{ search_key?: Secret }>
     workspaces: Parsed['workspaces'] & Readonly<{ transfer_dir: string }>
   }>
 
@@ -88,12 +89,16 @@ export function showConfig(loaded: LoadedConfig): readonly ConfigRow[] {
     const value = getIn(loaded.config, field.keys)
     return {
       field: field.path,
-      value: value instanceof Secret ? redactUrl(value.reveal()) : (value ?? null),
+      value: value instanceof Secret ? shownSecret(field, value) : (value ?? null),
       source: loaded.sources.get(field.path) ?? 'default',
       variable: field.variable,
     }
   })
 }
+
+/** Of an address, where it is may be seen; a key that happens to look like one may not. */
+const shownSecret = ({ path }: ConfigField, value: Secret): string =>
+  path === 'database_url' ? redactUrl(value.reveal()) : String(value)
 
 /** `~/.local/share/castellan`, or where the XDG variables say. */
 function defaultDataDir(env: Environment): string {
@@ -275,12 +280,14 @@ function finish(
   const transferDir =
     transfers === undefined ? join(dataDir, 'transfers') : absolute('workspaces.transfer_dir', transfers)
   const caFile = parsed.workspaces.ca_file
+  const { search_key, ...web } = parsed.web
   const roots = parsed.skills.roots.map((root) => absolute('skills.roots', root))
   return {
     ...rest,
     data_dir: dataDir,
     ...(database_url === undefined ? {} : { database_url: new Secret(database_url) }),
     vault: { ...rest.vault, path: vaultPath },
+    web: { ...web, ...(search_key === undefined ? {} : { search_key: new Secret(search_key) }) },
     workspaces: {
       ...rest.workspaces,
       transfer_dir: transferDir,

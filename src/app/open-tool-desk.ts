@@ -17,7 +17,8 @@ export function createToolDesk(catalog: Catalog, mode: Mode): ToolDesk & { conne
       const answer = await connected(caller, name, args, { signal, ...(progress && { progress }) })
       const value = JSON.parse(answer.json) as Json
       const { failure } = answer
-      if (failure === undefined) return { isError: answer.isError, value, text: answer.json }
+      const shown = (answer.content?.[0] as { text?: string } | undefined)?.text ?? answer.json
+      if (failure === undefined) return { isError: answer.isError, value, text: shown }
       return { isError: true, value, text: `${failure.code}: ${failure.message}`, code: failure.code }
     },
     describe(principal, names) {

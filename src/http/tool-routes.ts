@@ -116,7 +116,10 @@ function decodeName(encoded: string): string {
 
 /** Remarks that MCP carries as extra text; the body here is the tool's answer and nothing else. */
 function warningHeader({ content }: ToolAnswer): Record<string, string> {
-  const texts = (content ?? []).map((part) => part['text']).filter((text) => typeof text === 'string')
+  const texts = (content ?? [])
+    .slice(1)
+    .map((part) => part['text'])
+    .filter((text) => typeof text === 'string')
   const warnings = texts.filter((text) => text.startsWith('Warning: ')).map((text) => text.slice('Warning: '.length))
   if (warnings.length === 0) return {}
   const encoded = encodeURI(warnings.join(' ').toWellFormed()).replaceAll('%20', ' ')

@@ -1,7 +1,7 @@
 import { BlockList } from 'node:net'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { isPublicAddress } from './egress/public-address.ts'
+import { isPublicAddress } from '../kernel/public-address.ts'
 import { closedRanges } from './network/addresses.ts'
 
 const closed = new BlockList()

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { limits } from '../../src/contract/limits.ts'
+import { createPolicyDesk } from '../../src/domains/policies/policy-desk.ts'
+import { systemClock } from '../../src/kernel/clock.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
 import { sqlLogStore } from '../../src/stores/sql/log-store.ts'
 import { createCallTool } from '../../src/tools/runtime/call-tool.ts'
@@ -65,6 +67,7 @@ async function hostOf(app: TestApp) {
       mode: 'FULL',
       rateLimiter: createRateLimiter({ clock, enabled: false }),
       limitOwner: false,
+      policies: createPolicyDesk({ clock: systemClock }),
     }),
     database: (await app.app.ready).database,
     log: sqlLogStore,

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { localOwner, type Principal, tenantId } from '../../src/contract/principal.ts'
+import { createPolicyDesk } from '../../src/domains/policies/policy-desk.ts'
+import { systemClock } from '../../src/kernel/clock.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { type ArgumentRule, defineTool, type ToolDefinition } from '../../src/tools/runtime/define-tool.ts'
 import { createRateLimiter } from '../../src/tools/runtime/rate-limiter.ts'
@@ -74,6 +76,7 @@ function stagesIn(mode: Mode = 'FULL') {
     mode,
     rateLimiter: createRateLimiter({ clock: movableClock(), enabled: true, limits }),
     limitOwner: false,
+    policies: createPolicyDesk({ clock: systemClock }),
   })
 }
 const stageOf = (name: StageName, stages = stagesIn()) =>
@@ -95,6 +98,7 @@ const invocationOf = (name: string, args: unknown = {}, principal: Principal = m
   output: undefined,
   inputDigest: 'unread',
   warnings: [],
+  release: undefined,
   handedIn: undefined,
 })
 const codeOf = (work: () => unknown): string | undefined => {

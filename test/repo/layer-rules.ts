@@ -18,9 +18,9 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'kernel',
     folders: [],
-    packages: ['node:crypto'],
+    packages: ['node:crypto', 'node:net'],
     reason:
-      'It is the bottom: pure words, and the only places that ask for time and chance. Hashing needs node:crypto.',
+      'It is the bottom: pure words, and the only places that ask for time and chance. node:crypto hashes, node:net knows addresses.',
   },
   {
     folder: 'contract',

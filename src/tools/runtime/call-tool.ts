@@ -41,7 +41,7 @@ export type CallToolDeps = Readonly<{
   strictReadRecords: boolean
 }>
 
-type Handled = Readonly<{ json: string; effects: readonly EffectRecord[] }>
+type Handled = Readonly<{ json: string; text?: string; effects: readonly EffectRecord[] }>
 const neverAborted = new AbortController().signal
 
 export type CallTool = (caller: ToolCaller, name: string, args: unknown, options?: CallOptions) => Promise<ToolAnswer>
@@ -68,6 +68,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       output: undefined,
       inputDigest: unreadDigest,
       warnings: [],
+      release: undefined,
       handedIn: undefined,
     }
     try {
@@ -78,6 +79,8 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       return await runTool(invocation, invocation.tool!)
     } catch (error) {
       return await answerFailure(invocation, error)
+    } finally {
+      invocation.release?.()
     }
   }
 
@@ -139,7 +142,8 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     }
     const json = JSON.stringify(invocation.output)
     requireBounded(tool, json)
-    return { json, effects: call.effects }
+    const text = tool.definition.text?.(invocation.output)
+    return { json, ...(text === undefined ? {} : { text }), effects: call.effects }
   }
 
   async function recordRead(invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
@@ -250,10 +254,13 @@ const unreadDigest = 'unread'
 const noUnit = { __unit: 'read' } as const
 
 function toAnswer(invocation: Invocation, handled: Handled): ToolAnswer {
-  if (invocation.warnings.length === 0) return { json: handled.json, isError: false, structured: true }
+  const { warnings } = invocation
+  if (warnings.length === 0 && handled.text === undefined) {
+    return { json: handled.json, isError: false, structured: true }
+  }
   const content = [
-    { type: 'text', text: handled.json },
-    ...invocation.warnings.map((warning) => ({ type: 'text', text: `Warning: ${warning}` })),
+    { type: 'text', text: handled.text ?? handled.json },
+    ...warnings.map((warning) => ({ type: 'text', text: `Warning: ${warning}` })),
   ]
   return { json: handled.json, isError: false, structured: true, content }
 }

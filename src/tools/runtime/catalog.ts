@@ -34,7 +34,10 @@ export function createCatalog(toolsets: Readonly<Partial<Record<Toolset, readonl
       return definition
     }),
   )
-  const safeNames = buildSafeNames(definitions.map((definition) => definition.name))
+  const safeNames = buildSafeNames(
+    definitions.map((definition) => definition.name),
+    Object.fromEntries(definitions.flatMap(({ name, aliasOf }) => (aliasOf === undefined ? [] : [[name, aliasOf]]))),
+  )
   const tools = definitions.map((definition) => toCatalogTool(definition, safeNames.safeNameOf(definition.name)!))
   const byName = new Map<string, CatalogTool>()
   for (const tool of tools) {
@@ -129,5 +132,5 @@ const annotationsOf = (definition: ToolDefinition): ListedTool['annotations'] =>
   readOnlyHint: definition.effect === 'read',
   destructiveHint: definition.effect === 'delete' || definition.effect === 'external',
   idempotentHint: definition.effect === 'read' || definition.idempotent,
-  openWorldHint: definition.effect === 'external',
+  openWorldHint: definition.effect === 'external' || definition.openWorld === true,
 })

@@ -21,14 +21,19 @@ export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: P
     },
     () => {},
   )
+  const makeList = (caller: ToolCaller): readonly ListedTool[] =>
+    catalog.tools
+      .filter((tool) => isVisible(tool, caller, mode) && isExposed(tool, caller.exposure))
+      .filter((tool) => !(caller.safeNames && tool.definition.aliasOf !== undefined))
+      .map((tool) => (caller.safeNames ? tool.listedSafe : tool.listed))
   return {
     list(caller) {
+      // Contexts are as many as there are agents.
+      if (caller.principal.securityContexts !== undefined) return makeList(caller)
       const key = listKey(caller)
       let list = lists.get(key)
       if (list === undefined) {
-        list = catalog.tools
-          .filter((tool) => isVisible(tool, caller, mode) && isExposed(tool, caller.exposure))
-          .map((tool) => (caller.safeNames ? tool.listedSafe : tool.listed))
+        list = makeList(caller)
         if (lists.size >= LISTS_MAX) lists.clear()
         lists.set(key, list)
       }

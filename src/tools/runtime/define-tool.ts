@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import type { Call } from '../../contract/call.ts'
 import type { Permission } from '../../contract/permissions.ts'
 import type { Principal, Tier } from '../../contract/principal.ts'
+import type { Governed } from '../../domains/policies/read-wish.ts'
 import type { Services } from './services.ts'
 
 /**
@@ -82,6 +83,14 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     audit: 'digest' | 'content'
     /** How arguments are checked; `strict` if absent. */
     arguments?: ArgumentRule
+    /** Which arguments security contexts look at; nothing of a tool without it can be held against their lists. */
+    governed?: Governed
+    /** Another documented spelling of this tool, with which it shares its safe name. */
+    aliasOf?: string
+    /** Reaches the open world although it changes nothing there. */
+    openWorld?: true
+    /** What the answer is as plain text, where that is what a reader wants instead of JSON. */
+    text?(output: z.output<Output>): string
     /** Also answers in mode MINIMAL, when no store is open. */
     minimal?: true
     /**

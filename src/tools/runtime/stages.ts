@@ -2,11 +2,13 @@ import { digest } from '../../audit/call-entry.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { isPermitted } from '../../contract/permissions.ts'
 import { tierAllows } from '../../contract/principal.ts'
+import { canEverAllow, type PolicyDesk, responseBytesMax } from '../../domains/policies/policy-desk.ts'
+import type { Governed } from '../../domains/policies/read-wish.ts'
 import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
 import { nearestNames } from '../../kernel/nearest-name.ts'
 import { allRulesOf, rulesFor } from './call-rules.ts'
 import type { Catalog, CatalogTool } from './catalog.ts'
-import type { CallRules } from './define-tool.ts'
+import type { CallRules, ToolDefinition } from './define-tool.ts'
 import type { RateLimiter } from './rate-limiter.ts'
 import type { CallOptions, ToolAnswer, ToolCaller } from './tool-host.ts'
 import { requirePlainJson, shown, validateArguments } from './validate-arguments.ts'
@@ -51,6 +53,8 @@ export type Invocation = {
   output: unknown
   inputDigest: string
   readonly warnings: string[]
+  /** Gives back what the call holds, such as its place among those that may run at once. */
+  release: (() => void) | undefined
   /** What the call brought about, and its place in the log, once that was handed to a commit. */
   handedIn: Readonly<{ seq: number; answer: ToolAnswer }> | undefined
 }
@@ -67,6 +71,7 @@ export function isVisible(tool: CatalogTool, caller: ToolCaller, mode: Mode): bo
   const { definition } = tool
   return (
     tierAllows(caller.principal.tier, definition.tier) &&
+    canEverAllow(caller.principal, tool.name, governedOf(definition, definition)) &&
     allRulesOf(definition).some(
       (rules) =>
         allowedInMode(tool, rules, mode) &&
@@ -95,6 +100,7 @@ export type StageDeps = Readonly<{
   rateLimiter: RateLimiter
   /** The local owner is limited only when the configuration says so. */
   limitOwner: boolean
+  policies: PolicyDesk
 }>
 
 export function createStages(deps: StageDeps): Stages {
@@ -185,14 +191,29 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
         invocation.warnings.push(...warnings)
       },
     },
-    platformVerdict('invocation-policy'),
+    {
+      name: 'invocation-policy',
+      run(invocation) {
+        const { name, definition } = invocation.tool!
+        invocation.release = deps.policies.admit({
+          principal: invocation.caller.principal,
+          tool: name,
+          governed: governedOf(definition, invocation.rules!),
+          input: invocation.input as Readonly<Record<string, unknown>>,
+        })
+      },
+    },
     platformVerdict('judge'),
   ]
 }
 
+/** A tool that runs commands and does not say which of its arguments they are cannot be held against a list of them. */
+const governedOf = ({ governed }: ToolDefinition, { permission }: CallRules): Governed | undefined =>
+  governed ?? (permission === 'workspace:exec' ? { opaque: 'commands' } : undefined)
+
 /**
- * Policies, usage limits and the judge apply to agents and to tools of others. Every tool of the catalogue is the
- * platform's own: its built-in verdict is to allow.
+ * Usage limits and the judge apply to agents and to tools of others. Every tool of the catalogue is the platform's own:
+ * its built-in verdict is to allow.
  */
 const platformVerdict = (name: StageName): Stage => ({ name, run() {} })
 
@@ -210,6 +231,19 @@ function validateOutput(invocation: Invocation): void {
   const parsed = schema.safeParse(invocation.output)
   if (!parsed.success) throw new Error(`${tool.name} answered against its schema: ${parsed.error.message}`)
   invocation.output = parsed.data
+  requireResponseSize(invocation, tool.name)
+}
+
+function requireResponseSize({ caller, output }: Invocation, tool: string): void {
+  const max = responseBytesMax(caller.principal, tool)
+  if (max === undefined) return
+  const size = Buffer.byteLength(JSON.stringify(output))
+  if (size <= max) return
+  throw new AppError(
+    'ERR_TOO_LARGE',
+    `OutputSizeLimitExceeded: the answer of '${tool}' has ${size} bytes; your security context allows ${max}. Ask for less.`,
+    { violation: 'OutputSizeLimitExceeded', size, max },
+  )
 }
 
 const emptyObjectDigest = digest('{}')

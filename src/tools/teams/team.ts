@@ -23,6 +23,7 @@ export default defineTool({
   },
   skipJudge: false,
   audit: 'digest',
+  governed: { opaque: 'commands' },
   input: teamInput,
   output: teamOutput,
   run: (input, { teams, call }) => teams.act(call, input),

@@ -20,6 +20,7 @@ export default defineTool({
   },
   skipJudge: false,
   audit: 'digest',
+  governed: { command: 'command', paths: ['workdir'] },
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     action: z.enum(['start', 'poll', 'kill', 'remove', 'list']),

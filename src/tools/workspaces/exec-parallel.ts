@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'exec',
   skipJudge: false,
   audit: 'digest',
+  governed: { command: 'commands', paths: ['workdir'] },
   input: z.strictObject({
     workspace_ids: z
       .array(workspaceParams.workspaceId)

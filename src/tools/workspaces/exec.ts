@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'exec',
   skipJudge: false,
   audit: 'digest',
+  governed: { command: 'command', paths: ['workdir'] },
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     command: workspaceParams.command,

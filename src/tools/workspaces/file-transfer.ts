@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  governed: { paths: ['guest_path'] },
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     direction: z.enum(['upload', 'download']).describe('upload copies into the workspace, download out of it.'),

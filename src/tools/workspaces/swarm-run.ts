@@ -17,6 +17,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  governed: { opaque: 'commands' },
   input: z.strictObject({
     golden_workspace: workspaceParams.workspaceId.describe('Id or name of the workspace to fork from.'),
     snapshot_name: workspaceParams.name.describe('Its snapshot to begin with, such as "golden".'),

@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  governed: { opaque: 'commands' },
   input: z.strictObject({
     name: workspaceParams.name.describe('Its name; one of yours that has no such snapshot yet is used.'),
     base_image: z

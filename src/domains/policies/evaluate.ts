@@ -1,0 +1,112 @@
+import type { Capability, SecurityContext, Violation } from '../../contract/security-context.ts'
+import { coversPath } from '../../kernel/path-pattern.ts'
+import { allowsHost, commandRulesOf, matchesTool, type Wish } from './rules.ts'
+
+/** `allowed` is what would have been possible instead, for the message. */
+export type Refusal = Readonly<{
+  violation: Violation
+  context: string
+  reason: string
+  allowed: readonly string[]
+  retryAfterMs?: number
+}>
+export type Verdict = Readonly<{ capability: Capability; index: number }> | Refusal
+
+/** What one capability has used up, asked only for one that would allow the call otherwise. */
+export type UsageCheck = (context: SecurityContext, index: number) => Omit<Refusal, 'context'> | undefined
+
+export const isRefusal = (verdict: Verdict): verdict is Refusal => 'violation' in verdict
+
+/** A refusal of a higher number is nearer to what was asked for, so it says more. */
+const specificity: Readonly<Record<Violation, number>> = {
+  ToolExplicitlyDenied: 0,
+  ToolNotAllowed: 0,
+  PathTraversalAttempt: 1,
+  PathOutsideBoundary: 1,
+  DomainNotAllowed: 1,
+  CommandNotAllowed: 1,
+  SubcommandNotAllowed: 2,
+  OutputSizeLimitExceeded: 3,
+  ExecTimeoutCeilingExceeded: 3,
+  ConcurrentExecLimitExceeded: 3,
+  RateLimitExceeded: 3,
+}
+
+/**
+ * Judges a call by one context: what is denied by name, then the capabilities in order, the first that allows. When all
+ * that match the tool refuse, the most specific refusal is told, with what any of them would have allowed.
+ */
+export function evaluate(context: SecurityContext, wish: Wish, usage: UsageCheck): Verdict {
+  const denied = context.denyList.find((pattern) => matchesTool(pattern, wish.tool))
+  if (denied !== undefined) {
+    const reason = `'${wish.tool}' is denied by name`
+    return { violation: 'ToolExplicitlyDenied', context: context.name, reason, allowed: toolsOf(context) }
+  }
+  const refusals: Omit<Refusal, 'context'>[] = []
+  for (const [index, capability] of context.capabilities.entries()) {
+    if (!matchesTool(capability.toolPattern, wish.tool)) continue
+    const refusal =
+      refusedPath(capability, wish) ??
+      refusedHost(capability, wish) ??
+      refusedCommand(capability, wish) ??
+      usage(context, index)
+    if (refusal === undefined) return { capability, index }
+    refusals.push(refusal)
+  }
+  if (refusals.length === 0) {
+    const reason = `'${wish.tool}' is not allowed`
+    return { violation: 'ToolNotAllowed', context: context.name, reason, allowed: toolsOf(context) }
+  }
+  return { ...mostSpecific(refusals), context: context.name }
+}
+
+function mostSpecific(refusals: readonly Omit<Refusal, 'context'>[]): Omit<Refusal, 'context'> {
+  const told = refusals.reduce((best, next) =>
+    specificity[next.violation] > specificity[best.violation] ? next : best,
+  )
+  const same = refusals.filter(({ violation }) => violation === told.violation)
+  return { ...told, allowed: [...new Set(same.flatMap(({ allowed }) => allowed))] }
+}
+
+const toolsOf = ({ capabilities, denyList }: SecurityContext): readonly string[] => [
+  ...new Set(
+    capabilities
+      .map(({ toolPattern }) => toolPattern)
+      .filter((pattern) => !denyList.some((denied) => matchesTool(denied, pattern))),
+  ),
+]
+
+function refusedPath({ pathAllowlist }: Capability, { paths }: Wish): Omit<Refusal, 'context'> | undefined {
+  if (pathAllowlist === undefined) return undefined
+  if (paths.every((path) => pathAllowlist.some((pattern) => coversPath(pattern, path)))) return undefined
+  return { violation: 'PathOutsideBoundary', reason: 'the path is outside of what is allowed', allowed: pathAllowlist }
+}
+
+function refusedHost(capability: Capability, { hosts }: Wish): Omit<Refusal, 'context'> | undefined {
+  if (hosts.every((host) => allowsHost(capability, host))) return undefined
+  const { domainAllowlist, domainDenylist } = capability
+  const allowed = domainAllowlist ?? [`all but ${(domainDenylist ?? []).join(', ')}`]
+  return { violation: 'DomainNotAllowed', reason: 'the host is not allowed', allowed }
+}
+
+function refusedCommand(capability: Capability, wish: Wish): Omit<Refusal, 'context'> | undefined {
+  const rules = commandRulesOf(capability)
+  if (rules === undefined) return undefined
+  const allowed = Object.keys(rules)
+  if (wish.undecidable !== undefined) {
+    const reason = `only some commands are allowed, and nobody can tell which ones this runs: ${wish.undecidable}; give one command with args, or plain commands joined by && or ;`
+    return { violation: 'CommandNotAllowed', reason, allowed }
+  }
+  for (const { command, firstArgument } of wish.commands) {
+    if (command === undefined || !Object.hasOwn(rules, command)) {
+      return { violation: 'CommandNotAllowed', reason: 'a command of it is not allowed', allowed }
+    }
+    const subcommands = rules[command]!
+    if (subcommands.length === 0) continue
+    if (firstArgument === undefined || !subcommands.includes(firstArgument)) {
+      const reason = `the first argument of '${command}' is not allowed`
+      return { violation: 'SubcommandNotAllowed', reason, allowed: subcommands.map((word) => `${command} ${word}`) }
+    }
+  }
+  return undefined
+}

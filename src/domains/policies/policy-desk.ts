@@ -1,0 +1,118 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { SecurityContext } from '../../contract/security-context.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { evaluate, isRefusal, type Refusal } from './evaluate.ts'
+import { type Governed, readWish } from './read-wish.ts'
+import { allowsHost, commandRulesOf, matchesTool } from './rules.ts'
+import { createUsageBook } from './usage-book.ts'
+
+export type AskedCall = Readonly<{
+  principal: Principal
+  tool: string
+  governed: Governed | undefined
+  input: Readonly<Record<string, unknown>>
+}>
+
+export type PolicyDesk = ReturnType<typeof createPolicyDesk>
+
+/** Holds the security contexts of a caller against its calls. All of them must allow. */
+export function createPolicyDesk(deps: Readonly<{ clock: Clock }>) {
+  const book = createUsageBook(deps)
+  return {
+    /** Throws the refusal. What it answers is to be called when the call has ended. */
+    admit({ principal, tool, governed, input }: AskedCall): () => void {
+      const contexts = principal.securityContexts ?? []
+      if (contexts.length === 0) return nothingToDo
+      const wish = readWish(tool, governed, input)
+      const keyOf = (context: SecurityContext, index: number): string =>
+        `${callerKey(principal)}/${context.name}/${index}`
+      const verdicts = contexts.map((context) =>
+        evaluate(context, wish, (at, index) => book.check(keyOf(at, index), at.capabilities[index]!)),
+      )
+      const refusal = verdicts.find(isRefusal)
+      if (refusal !== undefined) throw toError(refusal, tool)
+      const releases = verdicts.map((verdict, at) => {
+        const { index, capability } = verdict as Exclude<typeof verdict, Refusal>
+        return book.enter(keyOf(contexts[at]!, index), capability)
+      })
+      return () => {
+        for (const release of releases) release()
+      }
+    },
+  }
+}
+
+const nothingToDo = (): void => {}
+
+/** An execution is counted by itself; everybody else as who they are. */
+const callerKey = (principal: Principal): string =>
+  `${principal.tenant}/${principal.executionId ?? `${principal.kind}:${principal.keyId ?? principal.user ?? principal.actor}`}`
+
+function toError({ violation, context, reason, allowed, retryAfterMs }: Refusal, tool: string): AppError {
+  const shown = allowed.slice(0, SHOWN_MAX)
+  const more = allowed.length > shown.length ? `, and ${allowed.length - shown.length} more` : ''
+  const wait = retryAfterMs === undefined ? '' : ` Try again in ${Math.ceil(retryAfterMs / 1000)} s.`
+  const next = retryAfterMs === undefined ? ` Allowed: ${shown.join(', ') || 'nothing'}${more}.` : wait
+  return new AppError(
+    retryAfterMs === undefined ? 'ERR_POLICY_VIOLATION' : 'ERR_RATE_LIMITED',
+    `${violation}: the security context '${context}' refused '${tool}': ${reason}.${next}`,
+    {
+      violation,
+      security_context: context,
+      tool,
+      ...(retryAfterMs === undefined ? { allowed: shown } : { retry_after_ms: retryAfterMs }),
+    },
+  )
+}
+const SHOWN_MAX = 60
+
+const matching = (context: SecurityContext, tool: string) =>
+  context.denyList.some((pattern) => matchesTool(pattern, tool))
+    ? []
+    : context.capabilities.filter(({ toolPattern }) => matchesTool(toolPattern, tool))
+
+/** Whether there are any arguments with which the contexts would allow the tool. */
+export const canEverAllow = (principal: Principal, tool: string, governed: Governed | undefined): boolean =>
+  (principal.securityContexts ?? []).every((context) =>
+    matching(context, tool).some((capability) => {
+      const commands = commandRulesOf(capability)
+      const runs = governed?.command !== undefined || governed?.opaque === 'commands'
+      return !(
+        (governed?.paths !== undefined && capability.pathAllowlist?.length === 0) ||
+        (governed?.url !== undefined && capability.domainAllowlist?.length === 0) ||
+        (runs && commands !== undefined && (governed?.opaque === 'commands' || Object.keys(commands).length === 0)) ||
+        capability.maxConcurrent === 0 ||
+        capability.rateLimit?.calls === 0
+      )
+    }),
+  )
+
+/** For each context that restricts the tool's paths, where they may lead; every one of them must allow a path. */
+export const pathBoundaries = (principal: Principal, tool: string): readonly (readonly string[])[] =>
+  (principal.securityContexts ?? []).flatMap((context) => {
+    const lists = matching(context, tool).map(({ pathAllowlist }) => pathAllowlist)
+    return lists.some((list) => list === undefined) ? [] : [lists.flatMap((list) => list!)]
+  })
+
+/** Refuses a host that a tool is led to on its way. */
+export function requireHost(principal: Principal, tool: string, host: string): void {
+  for (const context of principal.securityContexts ?? []) {
+    const capabilities = matching(context, tool)
+    if (capabilities.some((capability) => allowsHost(capability, host))) continue
+    const allowed = capabilities.flatMap(({ domainAllowlist }) => domainAllowlist ?? [])
+    throw toError(
+      { violation: 'DomainNotAllowed', context: context.name, reason: 'the host is not allowed', allowed },
+      tool,
+    )
+  }
+}
+
+/** The least of what the contexts allow an answer to have. */
+export function responseBytesMax(principal: Principal, tool: string): number | undefined {
+  const bounds = (principal.securityContexts ?? []).flatMap((context) => {
+    const sizes = matching(context, tool).map(({ maxResponseBytes }) => maxResponseBytes)
+    return sizes.length === 0 || sizes.includes(undefined) ? [] : [Math.max(...(sizes as number[]))]
+  })
+  return bounds.length === 0 ? undefined : Math.min(...bounds)
+}

@@ -1,0 +1,49 @@
+import type { Capability } from '../../contract/security-context.ts'
+
+/** What a call wants to do, as far as a security context can restrict it. */
+export type Wish = Readonly<{
+  tool: string
+  /** Absolute, without `..`. */
+  paths: readonly string[]
+  commands: readonly WishedCommand[]
+  hosts: readonly string[]
+  /** Why its commands cannot be told before it runs. */
+  undecidable?: string
+}>
+
+/** The words that decide; undefined is a word that is known only while the line runs, or no word at all. */
+export type WishedCommand = Readonly<{ command: string | undefined; firstArgument: string | undefined }>
+
+/** `*` is every tool, `fs.*` every tool whose name begins with `fs.`, anything else one tool. */
+export function matchesTool(pattern: string, tool: string): boolean {
+  if (pattern === '*') return true
+  return pattern.endsWith('.*') ? tool.startsWith(pattern.slice(0, -1)) : pattern === tool
+}
+
+const plainHost = (host: string): string => host.toLowerCase().replace(/\.$/, '')
+
+/** A host is in its own pattern and in that of any name above it; `*.example.org` leaves the name itself out. */
+export function matchesDomain(pattern: string, host: string): boolean {
+  const wanted = plainHost(host)
+  const rule = plainHost(pattern)
+  if (rule === '*') return true
+  if (rule.startsWith('*.')) return wanted.endsWith(rule.slice(1))
+  return wanted === rule || wanted.endsWith(`.${rule}`)
+}
+
+/** Both forms as one: command to first arguments, where an empty list means any. Undefined restricts nothing. */
+export function commandRulesOf(capability: Capability): Readonly<Record<string, readonly string[]>> | undefined {
+  const { commandAllowlist, subcommandAllowlist } = capability
+  if (commandAllowlist === undefined) return subcommandAllowlist
+  if (subcommandAllowlist === undefined) {
+    return Object.fromEntries(commandAllowlist.map((command) => [command, []]))
+  }
+  return Object.fromEntries(
+    Object.entries(subcommandAllowlist).filter(([command]) => commandAllowlist.includes(command)),
+  )
+}
+
+/** Whether every host that the rule asks about may be reached. */
+export const allowsHost = ({ domainAllowlist, domainDenylist }: Capability, host: string): boolean =>
+  (domainAllowlist === undefined || domainAllowlist.some((pattern) => matchesDomain(pattern, host))) &&
+  !(domainDenylist ?? []).some((pattern) => matchesDomain(pattern, host))

@@ -1,0 +1,78 @@
+import type { Capability } from '../../contract/security-context.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Refusal } from './evaluate.ts'
+
+/**
+ * What each caller has used of a capability: the instants of its calls in the last span, and the calls under way. In any
+ * span of `perSeconds` at most `calls` pass.
+ */
+export type UsageBook = Readonly<{
+  check(key: string, capability: Capability): Omit<Refusal, 'context'> | undefined
+  /** Enters a call that `check` let pass; to be called when it has ended. */
+  enter(key: string, capability: Capability): () => void
+}>
+
+type Used = { times: number[]; underWay: number; spanMs: number }
+const KEYS_MAX = 10_000
+
+export function createUsageBook({ clock }: Readonly<{ clock: Clock }>): UsageBook {
+  const book = new Map<string, Used>()
+
+  function usedOf(key: string, { rateLimit }: Capability): Used {
+    const spanMs = (rateLimit?.perSeconds ?? 0) * 1000
+    const found = book.get(key) ?? { times: [], underWay: 0, spanMs }
+    found.spanMs = spanMs
+    forgetPast(found)
+    return found
+  }
+
+  function forgetPast(used: Used): void {
+    const sinceMs = clock.monotonicMs() - used.spanMs
+    const kept = used.times.findIndex((atMs) => atMs > sinceMs)
+    used.times.splice(0, kept < 0 ? used.times.length : kept)
+  }
+
+  function makeRoom(): void {
+    for (const [key, used] of book) {
+      forgetPast(used)
+      if (used.times.length === 0 && used.underWay === 0) book.delete(key)
+    }
+  }
+
+  return {
+    check(key, capability) {
+      const { rateLimit, maxConcurrent } = capability
+      if (rateLimit === undefined && maxConcurrent === undefined) return undefined
+      const used = usedOf(key, capability)
+      if (maxConcurrent !== undefined && used.underWay >= maxConcurrent) {
+        const reason = `${used.underWay} calls are under way, and ${maxConcurrent} may be; wait for one of them`
+        return { violation: 'ConcurrentExecLimitExceeded', reason, allowed: [], retryAfterMs: 1_000 }
+      }
+      if (!book.has(key) && book.size >= KEYS_MAX) {
+        makeRoom()
+        if (book.size >= KEYS_MAX) return tooMany('too many callers are counted', 1_000)
+      }
+      if (rateLimit === undefined || used.times.length < rateLimit.calls) return undefined
+      const oldestMs = used.times[used.times.length - rateLimit.calls] ?? clock.monotonicMs()
+      const waitMs = Math.max(1, Math.ceil(oldestMs + used.spanMs - clock.monotonicMs()))
+      return tooMany(`${rateLimit.calls} calls in ${rateLimit.perSeconds} s are allowed`, waitMs)
+    },
+    enter(key, capability) {
+      if (capability.rateLimit === undefined && capability.maxConcurrent === undefined) return () => {}
+      const used = usedOf(key, capability)
+      book.set(key, used)
+      if (capability.rateLimit !== undefined) used.times.push(clock.monotonicMs())
+      used.underWay++
+      return () => {
+        used.underWay--
+      }
+    },
+  }
+}
+
+const tooMany = (reason: string, retryAfterMs: number): Omit<Refusal, 'context'> => ({
+  violation: 'RateLimitExceeded',
+  reason,
+  allowed: [],
+  retryAfterMs,
+})

@@ -1,0 +1,29 @@
+/**
+ * Patterns of places in a tree of files: `/a/b` and `/a/b/**` are that place and everything below it, `/a/b/*` only what
+ * is directly in it. Names are compared whole, so `/a/bc` is not in `/a/b`.
+ */
+export type PathPattern = Readonly<{ names: readonly string[]; depth: 'any' | 'one' }>
+
+const namesOf = (path: string): string[] => path.split('/').filter((name) => name !== '' && name !== '.')
+
+export function parsePathPattern(text: string): PathPattern {
+  const names = namesOf(text)
+  const last = names.at(-1)
+  if (last === '**') return { names: names.slice(0, -1), depth: 'any' }
+  if (last === '*') return { names: names.slice(0, -1), depth: 'one' }
+  return { names, depth: 'any' }
+}
+
+const beginsWith = (names: readonly string[], start: readonly string[]): boolean =>
+  start.length <= names.length && start.every((name, index) => name === names[index])
+
+export const coversNames = ({ names, depth }: PathPattern, asked: readonly string[]): boolean =>
+  beginsWith(asked, names) && (depth === 'any' || asked.length === names.length + 1)
+
+/** Whether the place lies on the way to what the pattern covers, or is covered. */
+export const leadsToCovered = (pattern: PathPattern, asked: readonly string[]): boolean =>
+  beginsWith(pattern.names, asked) || coversNames(pattern, asked)
+
+/** Of an absolute path without `..`. */
+export const coversPath = (pattern: string, path: string): boolean =>
+  coversNames(parsePathPattern(pattern), namesOf(path))
