@@ -194,4 +194,9 @@ export const limits = {
   runEventsPageMax: 200,
   /** What is shown of one event's payload. */
   runEventBytesMax: 16 * 1024,
+  /** States in one workflow. */
+  workflowStatesMax: 100,
+  /** What one template may do, and the text that it may make. */
+  templateStepsMax: 100_000,
+  templateCharsMax: 2 * 1024 * 1024,
 } as const
