@@ -144,6 +144,17 @@ CREATE TABLE team_tasks (
   PRIMARY KEY (tenant, team, agent, message_id));
 CREATE INDEX team_tasks_open ON team_tasks (tenant, team, agent) WHERE state <> 'done';
 
+-- 10 seal
+CREATE TABLE seal_sessions (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, identity TEXT NOT NULL, token_hash TEXT NOT NULL,
+  public_key TEXT NOT NULL, context TEXT NOT NULL, agent_id TEXT, execution_id TEXT, workload_id TEXT,
+  task_summary TEXT, created_at INTEGER NOT NULL, created_by TEXT NOT NULL, expires_at INTEGER NOT NULL,
+  revoked_at INTEGER, PRIMARY KEY (tenant, id));
+CREATE INDEX seal_sessions_by_identity ON seal_sessions (tenant, identity, expires_at);
+CREATE TABLE seal_messages (
+  tenant TEXT NOT NULL, digest TEXT NOT NULL, kept_until INTEGER NOT NULL, PRIMARY KEY (tenant, digest));
+CREATE INDEX seal_messages_by_end ON seal_messages (tenant, kept_until);
+
 -- postgres
 
 -- 1 log
@@ -249,3 +260,14 @@ CREATE TABLE team_tasks (
   assignment TEXT NOT NULL, state TEXT NOT NULL, job_id BIGINT, result TEXT, at BIGINT NOT NULL,
   PRIMARY KEY (tenant, team, agent, message_id));
 CREATE INDEX team_tasks_open ON team_tasks (tenant, team, agent) WHERE state <> 'done';
+
+-- 10 seal
+CREATE TABLE seal_sessions (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, identity TEXT NOT NULL, token_hash TEXT NOT NULL,
+  public_key TEXT NOT NULL, context TEXT NOT NULL, agent_id TEXT, execution_id TEXT, workload_id TEXT,
+  task_summary TEXT, created_at BIGINT NOT NULL, created_by TEXT NOT NULL, expires_at BIGINT NOT NULL,
+  revoked_at BIGINT, PRIMARY KEY (tenant, id));
+CREATE INDEX seal_sessions_by_identity ON seal_sessions (tenant, identity, expires_at);
+CREATE TABLE seal_messages (
+  tenant TEXT NOT NULL, digest TEXT NOT NULL, kept_until BIGINT NOT NULL, PRIMARY KEY (tenant, digest));
+CREATE INDEX seal_messages_by_end ON seal_messages (tenant, kept_until);
