@@ -6,6 +6,7 @@ import { LOCAL_TENANT } from '../contract/principal.ts'
 import { createGitService } from '../domains/git/service.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
 import { createLogService } from '../domains/log/log-service.ts'
+import { createSealGate, type SealGate } from '../domains/seal/gate.ts'
 import type { SealService } from '../domains/seal/service.ts'
 import { createServerService, type ServerService } from '../domains/server/server-service.ts'
 import { createSkillService, type SkillService } from '../domains/skills/service.ts'
@@ -60,7 +61,7 @@ export type ReadyApp = Readonly<{
   /** Absent in mode MINIMAL. */
   database: Database | undefined
   identity: IdentityService | undefined
-  seal: SealService | undefined
+  seal: SealGate | undefined
   verifierKey: string | undefined
   /** What server_health answers, for probes that are not calls. */
   health(): ReturnType<ServerService['health']>
@@ -148,7 +149,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
   })
   const vault = openVault(deps, opened.directory)
   const workspaces = openWorkspaces(deps, opened)
-  const seal = await openSeal(deps, opened, { identity, contexts: { find: () => undefined } })
+  const seal = await openSeal(deps, opened, { identity, contexts: openPolicies(deps).contexts })
   const teams = openTeams(deps, { database, workspaces, vault })
   const checkpointer = createCheckpointer({
     read: database.read,
@@ -174,7 +175,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     }),
     database,
     identity,
-    seal,
+    seal: createSealGate(seal),
     verifierKey: logIdentity.signer.verifierKey,
     async close() {
       await teams.close()
