@@ -11,11 +11,11 @@ import type {
 } from '../../domains/workspaces/backend.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
-import type { Operations, WireKept } from '../../supervisor/protocol.ts'
+import type { OperationName, Operations, WireKept } from '../../supervisor/protocol.ts'
 import { probeCapabilities } from './probe.ts'
 import { requireProtocol } from './require-protocol.ts'
 import { ensureSupervisor, type SupervisorPlace, socketPathOf } from './start-supervisor.ts'
-import { type Ask, askContent, connectTo, createAsk } from './supervisor-client.ts'
+import { type Ask, askContent, connectTo, createAsk, isUnreachable, isWentAway } from './supervisor-client.ts'
 
 export type NamespacesDeps = SupervisorPlace &
   Readonly<{
@@ -28,6 +28,19 @@ export type NamespacesDeps = SupervisorPlace &
     logger: Logger
   }>
 
+/** What only looks. */
+const repeatable: ReadonlySet<OperationName> = new Set<OperationName>([
+  'hello',
+  'inventory',
+  'isRunning',
+  'jobPoll',
+  'jobList',
+  'usage',
+  'logs',
+  'images',
+  'fileStat',
+  'fileList',
+])
 const networkNames = ['network_policy', 'internet', 'port_forward'] as const
 
 /**
@@ -42,12 +55,10 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
   let isClosed = false
   let capabilities: Promise<BackendCapabilities> | undefined
 
-  /** Up, and knowing that we are here: it stays up for as long as this connection lives. */
+  /** Up, and knowing that we are here and what it needs to know: it stays up for as long as this connection lives. */
   async function open(): Promise<void> {
     await ensureSupervisor(deps)
     await requireProtocol(deps, rawAsk)
-    // Another may enforce other things.
-    capabilities = undefined
     const socket = connectTo(socketPath)
     socket
       .on('error', () => {})
@@ -56,35 +67,48 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
       })
     socket.write(`${JSON.stringify({ operation: 'attend', takes: { bootId: deps.bootId } })}\n`)
     socket.unref()
-    attended = socket
-    await rawAsk('configure', {
-      hostAddresses: ownAddresses(),
-      credentials: deps.credentials,
-      resolver: deps.dnsServer ?? null,
-      authorities: deps.authorities ?? '',
-    })
+    try {
+      await rawAsk('configure', {
+        hostAddresses: ownAddresses(),
+        credentials: deps.credentials,
+        resolver: deps.dnsServer ?? null,
+        authorities: deps.authorities ?? '',
+      })
+    } catch (error) {
+      socket.destroy()
+      throw error
+    }
+    // Another may enforce other things.
+    capabilities = undefined
+    if (!socket.destroyed) attended = socket
   }
   async function ready(): Promise<void> {
     if (attended !== undefined || isClosed) return
-    starting ??= open().finally(() => {
+    starting ??= again(open, isLost).finally(() => {
       starting = undefined
     })
     await starting
   }
-  /** A supervisor that ended since it was last seen took nothing of the request: it is started again and asked once more. */
-  async function reach<T>(request: () => Promise<T>): Promise<T> {
-    await ready()
-    try {
-      return await request()
-    } catch (error) {
-      if (isClosed || !isUnreachable(error)) throw error
-      attended?.destroy()
-      attended = undefined
-      await ready()
-      return await request()
-    }
+  /**
+   * A supervisor that ended since it was last seen took nothing of the request: it is started again and asked once more.
+   * One that went away with the request may have carried it out; then only what changes nothing is repeated.
+   */
+  async function reach<T>(request: () => Promise<T>, isRepeatable = false): Promise<T> {
+    return await again(
+      async () => {
+        await ready()
+        return await request()
+      },
+      (error) => {
+        if (isClosed || !(isRepeatable ? isLost(error) : isUnreachable(error))) return false
+        attended?.destroy()
+        attended = undefined
+        return true
+      },
+    )
   }
-  const ask: Ask = (operation, takes, options) => reach(() => rawAsk(operation, takes, options))
+  const ask: Ask = (operation, takes, options) =>
+    reach(() => rawAsk(operation, takes, options), repeatable.has(operation))
 
   let probeCount = 0
   const probe = {
@@ -189,8 +213,19 @@ function createJobDesk(ask: Ask): JobDesk {
 
 type Reach = <T>(request: () => Promise<T>) => Promise<T>
 
-const isUnreachable = (error: unknown): boolean =>
-  ['ECONNREFUSED', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')
+const isLost = (error: unknown): boolean => isUnreachable(error) || isWentAway(error)
+
+const ATTEMPTS_MAX = 3
+
+async function again<T>(work: () => Promise<T>, isWorthIt: (error: unknown) => boolean): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (attempt === ATTEMPTS_MAX || !isWorthIt(error)) throw error
+    }
+  }
+}
 
 function createFiles(ask: Ask, socketPath: string, reach: Reach, id: string): WorkspaceFiles {
   return {

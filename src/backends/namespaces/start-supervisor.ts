@@ -20,7 +20,7 @@ export type SupervisorPlace = Readonly<{
   path?: string | undefined
 }>
 
-const WAIT_MS = 20_000
+const WAIT_MS = 60_000
 const POLL_MS = 5
 /** Between two tries, while a supervisor that ends or begins keeps the place. */
 const RETRY_MS = 50

@@ -56,9 +56,23 @@ const wentAway = (operation: OperationName, cause?: unknown): AppError =>
   new AppError(
     'ERR_BACKEND_FAILED',
     `The supervisor of the workspaces went away during ${operation}. See workspace_info for what became of it.`,
-    { operation },
+    { operation, supervisor: 'went_away' },
     { cause },
   )
+export const isWentAway = (error: unknown): boolean => isOfSupervisor(error, 'went_away')
+
+/** Nothing of the request was taken then. */
+const unreachable = (cause: unknown): AppError =>
+  new AppError(
+    'ERR_BACKEND_FAILED',
+    'The supervisor of the workspaces cannot be reached. Call again; if it stays so, run castellan doctor.',
+    { supervisor: 'unreachable', reason: String((cause as NodeJS.ErrnoException).code) },
+    { cause },
+  )
+export const isUnreachable = (error: unknown): boolean => isOfSupervisor(error, 'unreachable')
+
+const isOfSupervisor = (error: unknown, what: string): boolean =>
+  error instanceof AppError && error.code === 'ERR_BACKEND_FAILED' && error.details['supervisor'] === what
 
 /** A file's content as a stream, with the size that comes before it. */
 export async function askContent(
@@ -95,10 +109,14 @@ export async function askContent(
 }
 
 async function openSocket(path: string): Promise<Socket> {
-  const socket = connectTo(path)
-  socket.on('error', () => {})
-  await once(socket, 'connect')
-  return socket
+  try {
+    const socket = connectTo(path)
+    socket.on('error', () => {})
+    await once(socket, 'connect')
+    return socket
+  } catch (error) {
+    throw unreachable(error)
+  }
 }
 
 /** As long as the path of a socket can be. */
