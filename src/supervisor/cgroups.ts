@@ -89,11 +89,12 @@ async function openVersion1(
     async freeze() {
       if (freezer === undefined) return false
       const state = join(freezer, 'freezer.state')
-      await writeFile(state, 'FROZEN')
-      await frozenOrThawed(
-        async () => (await readFile(state, 'utf8')).trim() === 'FROZEN',
-        () => writeFile(state, 'THAWED'),
-      )
+      // Again each time: the kernel passes over who was about to wait for a child of vfork, and only then finds it asleep.
+      const isFrozen = async (): Promise<boolean> => {
+        await writeFile(state, 'FROZEN')
+        return (await readFile(state, 'utf8')).trim() === 'FROZEN'
+      }
+      await frozenOrThawed(isFrozen, () => writeFile(state, 'THAWED'))
       return true
     },
     async thaw() {

@@ -114,6 +114,16 @@ describe('snapshot', () => {
     })
     expect((await snapshot('w', 'list')).snapshots).toHaveLength(4)
   })
+
+  it('stops whoever starts one program after the other', async () => {
+    await make('w', 'one')
+    const command = 'for n in $(seq 20); do (while :; do sleep 0.01; done) & done; wait'
+    await app.ask('exec_background', { workspace_id: 'w', action: 'start', command })
+    for (let count = 0; count < 20; count++) {
+      await snapshot('w', 'create', { name: 's' })
+      await snapshot('w', 'delete', { name: 's' })
+    }
+  })
 })
 
 describe('workspace_fork', () => {
