@@ -25,7 +25,8 @@ clear_away() {
   # Gives an end to a pipe that the supervisor may never have opened.
   [ ! -p "$STATE/alive" ] || : <>"$STATE/alive"
   for entry in $cgroups; do find "${entry#*=}" -depth -type d -exec rmdir {} \; 2>/dev/null || :; done
-  for name in supervisor.pid supervisor.sock slirp.sock slirp.ended alive; do rm -f "$STATE/$name"; done
+  # The number goes last: without it nothing is left.
+  for name in slirp.sock slirp.ended alive supervisor.sock supervisor.pid; do rm -f "$STATE/$name"; done
 }
 clear_away
 trap clear_away EXIT
