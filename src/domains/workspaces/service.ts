@@ -42,7 +42,7 @@ export type SnapshotInput = Readonly<{
  * do; `resolve`, `run`, `open…` and the like are for the domains that build on workspaces.
  */
 export function createWorkspaceService(deps: WorkspaceDeps) {
-  const core: Core = { ...deps, desk: createOperationDesk() }
+  const core: Core = { ...deps, desk: createOperationDesk(), leftovers: { any: false } }
   const lifecycle = createLifecycle(core)
   const snapshots = createSnapshots(core)
   const recovery = createRecovery(core, { lifecycle, snapshots })
