@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { readdirSync, symlinkSync } from 'node:fs'
 import {
   chmod,
   chown,
@@ -92,6 +93,22 @@ function runInside(command: string): string {
   const argv = [...room.enterArgv(), 'chroot', './sample/rootfs', '/bin/sh', '-c', command]
   return execFileSync(argv[0]!, argv.slice(1), { cwd: root, encoding: 'utf8', env: { PATH: SYSTEM_PATH } })
 }
+
+/** For root, who owns what others do not: an ordinary user is led nowhere new. */
+it('is led astray by no link that the owner of the folder puts into it', async () => {
+  const victim = join(folder, 'victim')
+  await writeFile(victim, 'untouched')
+  await writeImageArchive(archive, [shellLayer()])
+  const onProgress = (text: string): void => {
+    const hidden = readdirSync(root).find((name) => name.startsWith('.building-'))
+    if (text === 'Writing to disk') symlinkSync(victim, join(root, hidden!, 'image.json'))
+  }
+  await expect(build({ kind: 'oci-archive', path: archive }, { onProgress })).rejects.toMatchObject({
+    code: 'ERR_INIT_FAILED',
+  })
+  expect(await readFile(victim, 'utf8')).toBe('untouched')
+  expect(await readdir(root)).toEqual([])
+})
 
 describe.each([
   { format: 'oci', compression: 'gzip' },

@@ -1,5 +1,6 @@
-import { chmod, lstat, realpath, stat, writeFile } from 'node:fs/promises'
+import { lstat, realpath, stat } from 'node:fs/promises'
 import { join, relative } from 'node:path'
+import { Readable } from 'node:stream'
 import { AppError } from '../../contract/app-error.ts'
 import type { ImageInfo } from '../../domains/workspaces/backend.ts'
 import type { Clock } from '../../kernel/clock.ts'
@@ -69,8 +70,7 @@ export async function buildImage(deps: BuildImageDeps, request: BuildImageReques
     const hidden = hiddenName('building', deps.random)
     const directory = join(root, hidden)
     try {
-      await makeOwnedDirectory(room, directory, 0o755)
-      await makeOwnedDirectory(room, join(directory, 'rootfs'), 0o755)
+      await runInRoom(room, { argv: ['mkdir', '-m', '755', hidden, `${hidden}/rootfs`], directory: root, signal })
       const notes = await fill(deps, request, directory)
       const image = await finish(deps, request, directory)
       await publish(root, hidden, name)
@@ -176,9 +176,8 @@ async function finish(deps: BuildImageDeps, request: BuildImageRequest, director
     // Package managers give files to users of their own, which takes ids.
     packages: room.idCount > 1 && (source.kind !== 'directory' || hasDpkg),
   }
-  const description = join(directory, 'image.json')
-  await writeFile(description, `${JSON.stringify(image)}\n`)
-  await chmod(description, 0o644)
+  const description = Readable.from([Buffer.from(`${JSON.stringify(image)}\n`)])
+  await runInRoom(room, { argv: ['sh', '-c', DESCRIBE], program: 'sh', directory, signal, input: description })
   await runInRoom(room, { argv: ['sync', '--file-system', '.'], directory, signal })
   return image
 }
@@ -192,6 +191,9 @@ for name in proc sys dev run workspace tmp root etc; do
 done
 du --summarize --one-file-system --block-size=1 .
 `
+
+/** By the namespace's root, to whom the folder belongs: a link in it leads only where that one may write anyway. */
+const DESCRIBE = 'umask 022; cat >image.json'
 
 const exists = (path: string): Promise<boolean> =>
   lstat(path).then(
