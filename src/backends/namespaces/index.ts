@@ -231,9 +231,16 @@ function createFiles(ask: Ask, socketPath: string, reach: Reach, id: string): Wo
   return {
     stat: (path) => ask('fileStat', { id, path }),
     list: (path, limit) => ask('fileList', { id, path, limit }),
-    read: (path, range) =>
-      reach(() => askContent(socketPath, { id, path, offset: range?.offset ?? 0, length: range?.length ?? null })),
-    write: (path, content, options) => ask('fileWrite', { id, path, mode: options?.mode ?? null }, { body: content }),
+    read: (path, range, signal) => {
+      const takes = { id, path, offset: range?.offset ?? 0, length: range?.length ?? null }
+      return reach(() => askContent(socketPath, takes, signal))
+    },
+    write: (path, content, options) =>
+      ask(
+        'fileWrite',
+        { id, path, mode: options?.mode ?? null },
+        { body: content, ...(options?.signal === undefined ? {} : { signal: options.signal }) },
+      ),
     remove: async (path, options) =>
       void (await ask('fileRemove', { id, path, recursive: options?.recursive ?? false })),
     makeDirectory: async (path) => void (await ask('fileMakeDirectory', { id, path })),

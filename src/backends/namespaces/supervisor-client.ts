@@ -40,16 +40,18 @@ export function createAsk(socketPath: string): Ask {
         options.onFrame?.(type, payload)
       }
     } catch (error) {
-      if (options.signal?.aborted === true) throw new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
+      if (options.signal?.aborted === true) throw cancelled()
       throw error instanceof AppError ? error : wentAway(operation, error)
     } finally {
       options.signal?.removeEventListener('abort', onAbort)
       socket.destroy()
     }
-    if (options.signal?.aborted === true) throw new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
+    if (options.signal?.aborted === true) throw cancelled()
     throw wentAway(operation)
   }
 }
+
+const cancelled = (): AppError => new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
 
 /** Nobody knows then whether the request was carried out. */
 const wentAway = (operation: OperationName, cause?: unknown): AppError =>
@@ -78,14 +80,21 @@ const isOfSupervisor = (error: unknown, what: string): boolean =>
 export async function askContent(
   socketPath: string,
   takes: Operations['fileRead']['takes'],
+  signal?: AbortSignal,
 ): Promise<{ size: number; stream: Readable }> {
   const socket = await openSocket(socketPath)
+  const onAbort = (): void => void socket.destroy()
+  signal?.addEventListener('abort', onAbort)
+  socket.once('close', () => signal?.removeEventListener('abort', onAbort))
+  if (signal?.aborted === true) onAbort()
+  const brokenOff = (cause?: unknown): AppError =>
+    signal?.aborted === true ? cancelled() : wentAway('fileRead', cause)
   sendRequest(socket, 'fileRead', takes, undefined)
   const frames = readFrames(socket)
   const first = await frames.next().catch((error: unknown) => {
-    throw wentAway('fileRead', error)
+    throw brokenOff(error)
   })
-  if (first.done === true) throw wentAway('fileRead')
+  if (first.done === true) throw brokenOff()
   if (first.value.type === 'error') {
     socket.destroy()
     throw fromWire(JSON.parse(first.value.payload.toString()) as WireError)
@@ -98,14 +107,16 @@ export async function askContent(
         else if (type === 'error') throw fromWire(JSON.parse(payload.toString()) as WireError)
         else return
       }
-      throw wentAway('fileRead')
+      throw brokenOff()
     } catch (error) {
-      throw error instanceof AppError ? error : wentAway('fileRead', error)
+      throw error instanceof AppError ? error : brokenOff(error)
     } finally {
       socket.destroy()
     }
   }
-  return { size, stream: Readable.from(content(), { objectMode: false }) }
+  // Also when nobody has begun to read it.
+  const stream = Readable.from(content(), { objectMode: false }).once('close', () => socket.destroy())
+  return { size, stream }
 }
 
 async function openSocket(path: string): Promise<Socket> {

@@ -22,6 +22,8 @@ export type WorkspaceSettings = Readonly<{
   snapshotsMax: number
   allowInternet: boolean
   concurrentForksMax: number
+  /** Of one file that is carried in or out. */
+  transferBytesMax: number
 }>
 
 export type WorkspaceDeps = Readonly<{
