@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net'
-import { networkInterfaces } from 'node:os'
 import type {
   BackendCapabilities,
   ExecRequest,
@@ -12,6 +11,7 @@ import type {
 import type { Logger } from '../../kernel/logger.ts'
 import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
 import type { OperationName, Operations, WireKept } from '../../supervisor/protocol.ts'
+import { watchHostAddresses } from './host-addresses.ts'
 import { probeCapabilities } from './probe.ts'
 import { requireProtocol } from './require-protocol.ts'
 import { ensureSupervisor, type SupervisorPlace, socketPathOf } from './start-supervisor.ts'
@@ -54,6 +54,11 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
   let starting: Promise<void> | undefined
   let isClosed = false
   let capabilities: Promise<BackendCapabilities> | undefined
+  const hostAddresses = watchHostAddresses({
+    tell: (addresses) => rawAsk('hostAddresses', { addresses }),
+    isNeeded: () => attended !== undefined && starting === undefined,
+    logger: deps.logger,
+  })
 
   /** Up, and knowing that we are here and what it needs to know: it stays up for as long as this connection lives. */
   async function open(): Promise<void> {
@@ -69,7 +74,7 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     socket.unref()
     try {
       await rawAsk('configure', {
-        hostAddresses: ownAddresses(),
+        hostAddresses: hostAddresses.current(),
         credentials: deps.credentials,
         resolver: deps.dnsServer ?? null,
         authorities: deps.authorities ?? '',
@@ -130,7 +135,10 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
       return { ...tried, capabilities: { ...tried.capabilities, ...(await probe.network()) } }
     },
     create: (spec) => ask('create', spec),
-    start: async (spec) => void (await ask('start', spec)),
+    async start(spec) {
+      await reach(hostAddresses.catchUp)
+      await ask('start', spec)
+    },
     stop: async (id, graceMs) => void (await ask('stop', { id, graceMs })),
     destroy: async (id) => void (await ask('destroy', { id })),
     inventory: () => ask('inventory', {}),
@@ -141,25 +149,22 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     snapshot: (id, layerId) => ask('snapshot', { id, layerId }),
     reset: async (spec) => void (await ask('reset', spec)),
     removeLayer: async (layerId) => void (await ask('removeLayer', { layerId })),
-    setNetwork: async (id, network) => void (await ask('setNetwork', { id, network })),
+    async setNetwork(id, network) {
+      await reach(hostAddresses.catchUp)
+      await ask('setNetwork', { id, network })
+    },
     reserveHostPort: async (wanted) => (await ask('reserveHostPort', { wanted: wanted ?? null })).port ?? undefined,
     usage: (id) => ask('usage', { id }),
     logs: (id, lines) => ask('logs', { id, lines }),
     images: () => ask('images', {}),
     async close() {
       isClosed = true
+      hostAddresses.close()
       attended?.destroy()
     },
   }
   return backend
 }
-
-/** Nobody in a workspace may reach the host itself, by whatever address it has. */
-const ownAddresses = (): string[] =>
-  Object.values(networkInterfaces())
-    .flatMap((entries) => entries ?? [])
-    .filter(({ family }) => family === 'IPv4')
-    .map(({ address }) => address)
 
 async function execute(ask: Ask, id: string, request: ExecRequest): Promise<ExecResult> {
   const result = await ask(
