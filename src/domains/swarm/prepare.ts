@@ -8,7 +8,7 @@ import { checkEnv, checkName, identityOf, quoted } from '../workspaces/rules.ts'
 import { lastLine, type RunResult } from '../workspaces/run.ts'
 import { createReporter, type Reporter, uninterrupted, viewOf } from './call-view.ts'
 import type { SwarmDeps } from './ports.ts'
-import { GOLDEN, requirePermission, WORKSPACE_FOLDER } from './rules.ts'
+import { GOLDEN, WORKSPACE_FOLDER } from './rules.ts'
 import { createTurns } from './turns.ts'
 
 export type PrepareInput = Readonly<{
@@ -48,7 +48,6 @@ export function createPrepare(deps: SwarmDeps) {
   const inTurn = createTurns()
 
   async function prepare(call: Call, input: PrepareInput) {
-    requirePermission(call.principal, 'workspace_prepare', 'workspace:exec')
     const name = checkName('name', input.name)
     checkEnv('env', input.env ?? {})
     checkUrl(input.git_url)

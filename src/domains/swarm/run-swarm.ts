@@ -7,7 +7,7 @@ import { checkEnv, quoted } from '../workspaces/rules.ts'
 import { createReporter, type Reporter } from './call-view.ts'
 import { type MergeReport, type MergeWish, mergeWorkers, requireMergeable } from './merge-workers.ts'
 import type { SwarmDeps } from './ports.ts'
-import { checkTasks, requirePermission, type SwarmTask, workerNames } from './rules.ts'
+import { checkTasks, type SwarmTask, workerNames } from './rules.ts'
 import { createWorkers, hasSucceeded, isLeft, newWorker, type SwarmPlan, type Worker } from './workers.ts'
 
 export type SwarmInput = Readonly<{
@@ -78,7 +78,6 @@ export function createSwarms(deps: SwarmDeps) {
     call: Call,
     input: SwarmInput,
   ): Promise<Readonly<{ plan: SwarmPlan; wish: MergeWish | undefined }>> {
-    requirePermission(call.principal, 'swarm_run', 'workspace:exec')
     checkTasks(input.tasks)
     checkEnv('env_vars', input.env_vars ?? {})
     const golden = await workspaces.resolve(call, input.golden_workspace)

@@ -14,8 +14,8 @@ export default defineTool({
   idempotent: false,
   rate: 'default',
   actions: {
-    create: { permission: 'team:create', rate: 'create' },
-    destroy: { permission: 'team:delete' },
+    create: { permission: 'team:create', alsoNeeds: ['workspace:create'], rate: 'create' },
+    destroy: { permission: 'team:delete', alsoNeeds: ['workspace:delete'] },
     status: { permission: 'team:read', effect: 'read' },
     list: { permission: 'team:read', effect: 'read' },
     message: { effect: 'update', rate: 'message' },

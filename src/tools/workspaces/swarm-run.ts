@@ -11,6 +11,7 @@ export default defineTool({
   description:
     'Fork a worker for each task from a snapshot, run the commands in parallel, and wait for all. With merge_strategy, what successful tasks committed in /workspace is merged; then the workers are destroyed. Use cleanup=false to keep them, for example to resolve a conflict. Make the snapshot with workspace_prepare.',
   permission: 'workspace:create',
+  alsoNeeds: ['workspace:exec'],
   tier: 'user',
   effect: 'external',
   idempotent: false,
