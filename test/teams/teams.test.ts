@@ -252,6 +252,48 @@ describe('budgets', () => {
 })
 
 describe('owners', () => {
+  it('alone find the folder of a team in the vault, with the cards that can be read there', async () => {
+    const [ann, bob] = [await app.keyCaller(), await app.keyCaller()]
+    await teamsOf(() => app, ann).create('crew', ['a'])
+    const vault = (args: object, caller = ann) => app.call('vault', args, caller)
+    await app.ask('vault', { action: 'write', path: 'teams/crew/plan.md', content: 'secret plan' }, ann)
+    const read = await vault({ action: 'read', path: 'teams/crew/cards/a.json' })
+    expect(JSON.parse(JSON.parse(read.json).content)).toMatchObject({ team: 'crew', workspace_name: 'crew-a' })
+    expect((await vault({ action: 'list', path: 'teams', recursive: true })).json).toContain('teams/crew/cards/a.json')
+    expect((await vault({ action: 'search', query: 'crew-a' })).json).toContain('teams/crew/cards/a.json')
+    expect((await vault({ action: 'write', path: 'teams/crew/cards/a.json', content: '' })).failure?.code).toBe(
+      'ERR_INVALID_INPUT',
+    )
+    for (const action of ['list', 'stats', 'search']) {
+      const args = action === 'search' ? { query: 'e' } : action === 'list' ? { recursive: true } : {}
+      expect((await vault({ action, ...args }, bob)).json, action).not.toMatch(/crew|secret/)
+    }
+    const path = 'teams/crew/plan.md'
+    const looks = [
+      { action: 'read', path },
+      { action: 'read', path: 'teams/crew/cards/a.json' },
+      { action: 'list', path: 'teams/crew' },
+      { action: 'list', path: 'teams/crew/cards/' },
+      { action: 'batch_read', paths: [path] },
+      { action: 'write', path, content: 'mine' },
+      { action: 'replace', path, old_string: 'secret', new_string: '' },
+      { action: 'frontmatter', path, frontmatter_action: 'get' },
+      { action: 'tags', path, tags_action: 'list' },
+      { action: 'delete', path, confirm: true },
+      { action: 'move', path, new_path: 'mine.md' },
+      { action: 'move', path: 'own.md', new_path: 'teams/crew/own.md' },
+    ]
+    await app.ask('vault', { action: 'write', path: 'own.md', content: 'x' }, bob)
+    for (const args of looks) {
+      const there = await vault(args, bob)
+      const missing = await vault(JSON.parse(JSON.stringify(args).replaceAll('crew', 'none')), bob)
+      expect(there.json.replaceAll('crew', 'none'), JSON.stringify(args)).toBe(missing.json)
+      if (args.action !== 'batch_read') expect(there.failure?.code, args.action).toBe('ERR_NOTE_NOT_FOUND')
+    }
+    expect(await app.ask('vault', { action: 'read', path }, ann)).toMatchObject({ content: 'secret plan' })
+    expect(await app.ask('vault', { action: 'read', path })).toMatchObject({ content: 'secret plan' })
+  })
+
   it('are their own: a team is for its owner and for administrators, and counts in the quota of workspaces', async () => {
     const [ann, bob] = [await app.keyCaller(), await app.keyCaller()]
     const [annsTeams, bobsTeams] = [ann, bob].map((caller) => teamsOf(() => app, caller))

@@ -57,7 +57,7 @@ export type Standing = Readonly<{ team: Team; orphaned: boolean }>
 const seesAll = ({ role }: Principal): boolean => role === 'admin'
 
 export async function standingOf(
-  deps: TeamDeps,
+  deps: Pick<TeamDeps, 'owners'>,
   call: Looking,
   unit: ReadUnit,
   team: Team,
@@ -65,6 +65,18 @@ export async function standingOf(
   if (team.owner === identityOf(call.principal) || seesAll(call.principal)) return { team, orphaned: false }
   const orphaned = await deps.owners.isGone(unit, team.tenant, team.owner, call.nowMs)
   return orphaned ? { team, orphaned } : undefined
+}
+
+/** The names of the teams that the caller may see; undefined for those who see all there is. */
+export async function visibleTeamNames(
+  deps: Pick<TeamDeps, 'owners' | 'store'>,
+  call: Looking,
+  unit: ReadUnit,
+): Promise<ReadonlySet<string> | undefined> {
+  if (seesAll(call.principal)) return undefined
+  const all = await deps.store.listTeams(unit, call.principal.tenant)
+  const standings = await Promise.all(all.map((team) => standingOf(deps, call, unit, team)))
+  return new Set(standings.flatMap((standing) => (standing === undefined ? [] : [standing.team.name])))
 }
 
 /** The team of that name, if the caller may see it. Touches only the store. */
