@@ -43,7 +43,7 @@ describe('network_policy', () => {
     const closing = (more: object) => app.call('network_policy', { workspace_id: 'x', allow_internet: false, ...more })
     expect((await closing({ allowed_domains: ['example.org'] })).json).toContain('example.org')
     expect(JSON.stringify((await closing({})).content)).toContain('the hosts of allowed_domains can still be reached')
-    expect(JSON.stringify((await closing({ allowed_domains: [] })).content)).not.toContain('still be reached')
+    expect((await closing({ allowed_domains: [] })).content).toBeUndefined()
   })
 
   it.each(['localhost', '10.0.0.1', 'a..b', '*', '*.*.org', 'exa mple.org', 'http://a.org', '-a.org'])(

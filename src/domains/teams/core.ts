@@ -26,7 +26,14 @@ export type TeamDeps = Readonly<{
   store: TeamStore
   workspaces: Pick<
     WorkspaceService,
-    'resolve' | 'makeWorkspace' | 'forkWorkspace' | 'destroyWorkspace' | 'findSnapshot' | 'list' | 'recover'
+    | 'resolve'
+    | 'imageDefaults'
+    | 'makeWorkspace'
+    | 'forkWorkspace'
+    | 'destroyWorkspace'
+    | 'findSnapshot'
+    | 'list'
+    | 'recover'
   >
   workspaceRows: Pick<WorkspaceStore, 'listWorkspaces' | 'findWorkspace' | 'saveWorkspace' | 'lockNode'>
   backend: Pick<WorkspaceBackend, 'jobs' | 'capabilities'>

@@ -214,4 +214,7 @@ export type ImageInfo = Readonly<{
   bytes: number
   /** Whether package managers that switch users work in it. */
   packages: boolean
+  /** What the image says for its commands, if it does. */
+  env?: Readonly<Record<string, string>>
+  workdir?: string
 }>

@@ -7,6 +7,7 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import type { CapabilityName, NetworkSpec, Resources, WorkspaceBackend, WorkspaceSpec } from './backend.ts'
+import type { ImageDefaults } from './image-defaults.ts'
 import type { OperationDesk } from './operation-desk.ts'
 import type { OwnerDesk, TransferFolder, Workspace, WorkspaceStore } from './ports.ts'
 import { quoted, type Usage, uuidOf } from './rules.ts'
@@ -48,7 +49,12 @@ export type WorkspaceDeps = Readonly<{
 }>
 
 /** What every part of the service works with. `leftovers` says whether something waits to be cleared away. */
-export type Core = WorkspaceDeps & Readonly<{ desk: OperationDesk; leftovers: { any: boolean } }>
+export type Core = WorkspaceDeps &
+  Readonly<{
+    desk: OperationDesk
+    imageDefaults(workspace: Workspace): Promise<ImageDefaults>
+    leftovers: { any: boolean }
+  }>
 
 export const newId = ({ random }: Pick<Core, 'random'>): string => uuidOf(random.bytes(16))
 

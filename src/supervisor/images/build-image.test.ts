@@ -125,6 +125,29 @@ describe.each([
   })
 })
 
+describe('what an image says for its commands', () => {
+  it.each(['oci', 'docker'] as const)('is kept, as far as it can be used (%s)', async (format) => {
+    const Env = ['PATH=/opt/bin:/usr/bin', 'EMPTY=', 'EQUALS=a=b', 'nonsense', '=nameless', 5]
+    const image = await buildLayers([shellLayer()], { format, config: { Env, WorkingDir: '/app' } })
+    const kept = { env: { PATH: '/opt/bin:/usr/bin', EMPTY: '', EQUALS: 'a=b' }, workdir: '/app' }
+    expect(image).toMatchObject(kept)
+    expect(await listImages(root)).toMatchObject([kept])
+  })
+
+  it.each([undefined, {}, { Env: null, WorkingDir: '' }, { Env: [], WorkingDir: 'app' }])(
+    'may be nothing: %j',
+    async (config) => {
+      const image = await buildLayers([shellLayer()], config === undefined ? {} : { config })
+      expect([image.env, image.workdir]).toEqual([undefined, undefined])
+    },
+  )
+
+  it('has a bound', async () => {
+    const config = { Env: [`LARGE=${'x'.repeat(70_000)}`] }
+    await expect(buildLayers([shellLayer()], { config })).rejects.toMatchObject({ code: 'ERR_INVALID_INPUT' })
+  })
+})
+
 describe('layers', () => {
   it('keep owners, modes, times and links', async () => {
     await buildLayers([
