@@ -324,6 +324,38 @@ describe('owners', () => {
     expect(await status('crew')).toMatchObject({ owner: expect.stringMatching(/^key:/), orphaned: false })
   })
 
+  it('that are gone leave a team that can be adopted whole, as far as the quota allows', async () => {
+    const [ann, bob, cid] = [await app.keyCaller({ name: 'ann-gone' }), await app.keyCaller(), await app.keyCaller()]
+    const anns = teamsOf(() => app, ann)
+    await anns.create('crew', ['a'])
+    await anns.create('sub', ['b'], { parent_team: 'crew' })
+    const bobs = teamsOf(() => app, bob)
+    expect((await bobs.refused('adopt', { name: 'crew' })).code).toBe('ERR_TEAM_NOT_FOUND')
+    expect((await refused('adopt', { name: 'crew' })).code).toBe('ERR_WORKSPACE_STATE')
+    const { keys } = await app.ask<{ keys: { id: string; name: string }[] }>('api_key_list')
+    await app.ask('api_key_revoke', { key: keys.find(({ name }) => name === 'ann-gone')!.id })
+    expect(await status('crew')).toMatchObject({ orphaned: true })
+    expect((await refused('receive', { name: 'crew', agent: 'a' })).message).toContain('the action adopt')
+
+    for (const name of ['x', 'y']) await app.ask('workspace_create', { name }, cid)
+    const cids = teamsOf(() => app, cid)
+    expect((await cids.refused('adopt', { name: 'crew' })).code).toBe('ERR_QUOTA_EXCEEDED')
+    expect((await cids.refused('adopt', { name: 'sub' })).message).toContain('adopt that, and it comes along')
+    expect(await status('sub')).toMatchObject({ orphaned: true })
+    for (const name of ['x', 'y']) await app.ask('workspace_destroy', { workspace_id: name }, cid)
+
+    const narrow = await app.keyCaller({ scopes: ['team:update', 'team:read'] })
+    expect((await teamsOf(() => app, narrow).refused('adopt', { name: 'crew' })).code).toBe('ERR_PERMISSION_DENIED')
+    expect(await bobs.act('adopt', { name: 'crew' })).toMatchObject({ adopted_teams: ['sub', 'crew'] })
+    expect(await bobs.act('adopt', { name: 'crew' })).toMatchObject({ adopted_teams: [] })
+    expect(await bobs.status('sub')).toMatchObject({ orphaned: false, owner: expect.stringMatching(/^key:/) })
+    expect(await info(app, 'sub-b', bob)).toMatchObject({ owned: true, team: 'sub' })
+    await bobs.assign('crew', 'a', { task_id: 't', command: 'hostname' })
+    expect(await bobs.results('crew', 'a', 1)).toMatchObject([{ stdout: 'crew-a\n' }])
+    const effects = (await app.log()).flatMap((entry) => entry.effects ?? [])
+    expect(effects.filter(({ kind }) => kind === 'team_adopted')).toHaveLength(1)
+  })
+
   it('that are gone leave a team that anybody may end, but not what somebody adopted', async () => {
     const [ann, bob] = [await app.keyCaller({ name: 'ann-to-go' }), await app.keyCaller()]
     await teamsOf(() => app, ann).create('crew', ['a', 'b'])

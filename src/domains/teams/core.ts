@@ -27,6 +27,7 @@ export type TeamDeps = Readonly<{
   workspaces: Pick<
     WorkspaceService,
     | 'resolve'
+    | 'handOver'
     | 'imageDefaults'
     | 'makeWorkspace'
     | 'forkWorkspace'
@@ -69,9 +70,9 @@ export async function standingOf(
   unit: ReadUnit,
   team: Team,
 ): Promise<Standing | undefined> {
-  if (team.owner === identityOf(call.principal) || seesAll(call.principal)) return { team, orphaned: false }
+  if (team.owner === identityOf(call.principal)) return { team, orphaned: false }
   const orphaned = await deps.owners.isGone(unit, team.tenant, team.owner, call.nowMs)
-  return orphaned ? { team, orphaned } : undefined
+  return orphaned || seesAll(call.principal) ? { team, orphaned } : undefined
 }
 
 /** The names of the teams that the caller may see; undefined for those who see all there is. */
@@ -100,7 +101,7 @@ export async function findUsable(deps: TeamDeps, call: Looking, unit: ReadUnit, 
   if (orphaned) {
     throw new AppError(
       'ERR_WORKSPACE_ORPHANED',
-      `The team '${team.name}' has lost its owner; take its workspaces over with workspace_adopt, or destroy it`,
+      `The team '${team.name}' has lost its owner; take it over with the action adopt, or destroy it`,
       { name: team.name, owner: team.owner },
     )
   }
