@@ -14,8 +14,8 @@ export async function readSource(source: Git): Promise<SourceState> {
   const { found } = await readStatus(source, 'normal')
   const changed = [...new Set([...found.conflicted, ...found.staged, ...found.modified])]
   const parts = [
-    ...(changed.length > 0 ? [`uncommitted changes in ${named(changed)}`] : []),
-    ...(found.untracked.length > 0 ? [`untracked ${named(found.untracked)}`] : []),
+    ...(changed.length > 0 ? [named(changed, 'changed')] : []),
+    ...(found.untracked.length > 0 ? [named(found.untracked, 'untracked')] : []),
   ]
   if (parts.length === 0) return { head, warning: undefined }
   return { head, warning: `Not merged: ${parts.join(' and ')} in the source; use git_commit there and merge again.` }
@@ -24,10 +24,10 @@ export async function readSource(source: Git): Promise<SourceState> {
 const NAMES_MAX = 10
 
 /** Paths are the source's words; quoted as JSON they cannot pass for ours. */
-function named(paths: readonly string[]): string {
+function named(paths: readonly string[], how: 'changed' | 'untracked'): string {
   const shown = paths.slice(0, NAMES_MAX).map((path) => JSON.stringify(path.slice(0, 200).toWellFormed()))
   const more = paths.length > NAMES_MAX ? ` and ${paths.length - NAMES_MAX} more` : ''
-  return `${paths.length} ${paths.length === 1 ? 'file' : 'files'} (${shown.join(', ')}${more})`
+  return `${paths.length} ${how} ${paths.length === 1 ? 'file' : 'files'} (${shown.join(', ')}${more})`
 }
 
 /**

@@ -103,7 +103,7 @@ describe.each(mergeStrategies)('workspace_merge, %s', (strategy) => {
     await lab.write('fork', 'new.txt', 'n\n')
     const answer = await mergeInto(lab, strategy, ['fork'])
     expect(answer.results[0]!.warning).toContain(
-      'uncommitted changes in 1 file ("other.txt") and untracked 1 file ("new.txt")',
+      'Not merged: 1 changed file ("other.txt") and 1 untracked file ("new.txt") in the source',
     )
     expect(await fileOf(lab, 'other.txt')).toBe('other\n')
     expect(

@@ -252,7 +252,7 @@ function setupFailed(index: number, command: string, result: RunResult): AppErro
   const how = result.timedOut ? 'did not end in time' : `ended with the exit code ${result.exitCode}`
   return new AppError(
     'ERR_COMMAND_FAILED',
-    `setup_commands.${index}: the command ${how}; the end of its output is in the details`,
+    `setup_commands.${index}: the command ${how}; see stdout_tail and stderr_tail for the end of its output`,
     {
       field: `setup_commands.${index}`,
       command: command.slice(0, 1_000).toWellFormed(),

@@ -176,7 +176,7 @@ function keepUnmerged(call: Call, merge: MergeReport, workers: readonly Worker[]
   const names = workers.filter(({ isUnmerged }) => isUnmerged).map(({ name }) => name)
   if (names.length === 0) return
   call.warn(
-    `cleanup: kept, because their commits could not be merged: ${names.join(', ')}. Merge them with workspace_merge, then remove them with workspace_destroy.`,
+    `cleanup: kept, because their commits could not be merged: ${names.join(', ')}. Take their commits over, with workspace_merge when nothing is in the way any more or with git format-patch and git am, then use workspace_destroy.`,
   )
 }
 
