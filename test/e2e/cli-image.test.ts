@@ -296,6 +296,8 @@ describe('with PostgreSQL', () => {
     await answerOf(client.call('workspace_destroy', { workspace_id: 'one' }))
     expect(await run(user, 'image', 'remove', 'small', ...database)).toMatchObject({ code: 0 })
     await leave(client)
+    expect(await run(user, 'doctor', ...database)).toMatchObject({ code: 0 })
+    expect(await readdir(dataOf(user))).toEqual([folder])
   })
 })
 
