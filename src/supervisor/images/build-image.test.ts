@@ -17,6 +17,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { brokenArchives } from '../../../test/support/broken-archives.ts'
 import {
   directory,
   hardlink,
@@ -279,25 +280,7 @@ describe('a hostile archive', () => {
     expect(await textOf(outside.slice(1))).toBe('x')
   })
 
-  it.each<[string, OciOptions]>([
-    ['another layer under the same digest', { compression: 'none', tamper: (members) => change(members, 'etc/x') }],
-    ['another configuration', { tamper: (members) => change(members, '"os"') }],
-    ['another layer in a docker archive', { format: 'docker', tamper: (members) => change(members, 'etc/x') }],
-    [
-      'no such layer',
-      { tamper: (members) => members.delete([...members.keys()].find((name) => name.startsWith('blobs'))!) },
-    ],
-    ['an index that is not JSON', { tamper: (members) => void members.set('index.json', Buffer.from('{')) }],
-    ['an index of the wrong shape', { tamper: (members) => void members.set('index.json', Buffer.from('[]')) }],
-    [
-      'a digest that leads elsewhere',
-      {
-        tamper: (members) => void members.set('index.json', Buffer.from('{"manifests":[{"digest":"sha256:../../x"}]}')),
-      },
-    ],
-    ['an image for another machine', { architecture: 's390x' }],
-    ['no image at all', { tamper: (members) => members.clear() }],
-  ])('with %s is refused, and nothing is left of it', async (_, options) => {
+  it.each(brokenArchives)('with %s is refused, and nothing is left of it', async (_, options) => {
     const built = buildLayers([[{ name: 'etc/x', content: 'etc/x' }]], options)
     await expect(built).rejects.toMatchObject({ code: 'ERR_INVALID_INPUT' })
     expect(await readdir(root)).toEqual([])
@@ -319,13 +302,6 @@ describe('a hostile archive', () => {
     await expect(build({ kind: 'oci-archive', path: archive })).rejects.toMatchObject({ code: 'ERR_INVALID_INPUT' })
   })
 })
-
-/** One byte of the member that holds this text. */
-function change(members: Map<string, Buffer>, text: string): void {
-  const found = [...members].find(([name, bytes]) => name !== 'manifest.json' && bytes.includes(text))
-  const bytes = found![1]
-  bytes[bytes.lastIndexOf(text)] = 0x58
-}
 
 describe('a directory', () => {
   let source: string
