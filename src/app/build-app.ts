@@ -12,11 +12,13 @@ import { createServerService, type ServerService } from '../domains/server/serve
 import { createSkillService, type SkillService } from '../domains/skills/service.ts'
 import { createSwarmService } from '../domains/swarm/service.ts'
 import { createTaskService } from '../domains/tasks/task-service.ts'
+import { visibleTeamNames } from '../domains/teams/core.ts'
 import type { TeamService } from '../domains/teams/service.ts'
 import { createTrailService, type TrailService } from '../domains/trail/trail-service.ts'
 import { createChainVerifier } from '../domains/trail/verify-chain.ts'
 import { tenantFolderName } from '../domains/vault/rules.ts'
 import { createVaultService, type VaultService } from '../domains/vault/service.ts'
+import type { VisibleTeams } from '../domains/vault/team-folders.ts'
 import type { Workspace } from '../domains/workspaces/ports.ts'
 import type { WorkspaceService } from '../domains/workspaces/service.ts'
 import type { Clock } from '../kernel/clock.ts'
@@ -29,6 +31,7 @@ import { createVaultStore } from '../stores/files/vault-store.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlTaskStore } from '../stores/sql/task-store.ts'
+import { sqlTeamStore } from '../stores/sql/team-store.ts'
 import { sqlTrailStore } from '../stores/sql/trail-store.ts'
 import { openFileLock } from '../stores/sqlite/file-lock.ts'
 import { allTools } from '../tools/index.ts'
@@ -147,9 +150,12 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       verifierKey: logIdentity.signer.verifierKey,
     }),
   })
-  const vault = openVault(deps, opened.directory)
   const workspaces = openWorkspaces(deps, opened)
   const seal = await openSeal(deps, opened, { identity, contexts: openPolicies(deps).contexts })
+  const { owners } = workspaces.ground
+  const vault = openVault(deps, opened.directory, (call) =>
+    visibleTeamNames({ owners, store: sqlTeamStore }, call, call.read),
+  )
   const teams = openTeams(deps, { database, workspaces, vault })
   const checkpointer = createCheckpointer({
     read: database.read,
@@ -189,7 +195,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
 }
 
 /** The vault of the tenant `local` is where the configuration says; mode TEST keeps away from it as from the rest. */
-function openVault({ config, clock }: AppDeps, directory: string): VaultService {
+function openVault({ config, clock }: AppDeps, directory: string, visibleTeams: VisibleTeams): VaultService {
   const isTest = config.mode === 'TEST'
   const localPath = isTest ? join(directory, 'vault') : config.vault.path
   const others = join(isTest ? directory : config.data_dir, 'vaults')
@@ -202,6 +208,7 @@ function openVault({ config, clock }: AppDeps, directory: string): VaultService 
     isEnabled: config.vault.enabled,
     extensions: config.vault.extensions,
     excludedFolders: config.vault.exclude_dirs,
+    visibleTeams,
   })
 }
 

@@ -30,7 +30,8 @@ const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
   create: ['create', 'external'],
   update: ['update', 'external'],
   delete: ['delete', 'external'],
-  exec: ['external'],
+  // What only looks may still have to run a program of the workspace.
+  exec: ['external', 'read'],
   finalize: ['update'],
 }
 
