@@ -209,4 +209,9 @@ export const limits = {
   contextFilesMax: 50,
   /** Output of an iteration's process that is kept. */
   iterationOutputBytesMax: 1024 * 1024,
+  /** States in one workflow. */
+  workflowStatesMax: 100,
+  /** What one template may do, and the text that it may make. */
+  templateStepsMax: 100_000,
+  templateCharsMax: 2 * 1024 * 1024,
 } as const
