@@ -161,6 +161,15 @@ CREATE TABLE run_journal (
   payload TEXT NOT NULL, state TEXT, iteration INTEGER, at INTEGER NOT NULL,
   PRIMARY KEY (tenant, run_id, sequence)) WITHOUT ROWID;
 
+-- 11 agents
+CREATE TABLE agents (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, latest_version TEXT NOT NULL,
+  description TEXT NOT NULL, labels TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL,
+  updated_at INTEGER NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
+CREATE TABLE agent_versions (
+  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, version TEXT NOT NULL, manifest_yaml TEXT NOT NULL,
+  created_at INTEGER NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version));
+
 -- postgres
 
 -- 1 log
@@ -283,3 +292,12 @@ CREATE TABLE run_journal (
   tenant TEXT NOT NULL, run_id TEXT NOT NULL, sequence BIGINT NOT NULL, type TEXT NOT NULL, key TEXT,
   payload TEXT NOT NULL, state TEXT, iteration BIGINT, at BIGINT NOT NULL,
   PRIMARY KEY (tenant, run_id, sequence));
+
+-- 11 agents
+CREATE TABLE agents (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, latest_version TEXT NOT NULL,
+  description TEXT NOT NULL, labels TEXT NOT NULL, created_at BIGINT NOT NULL, created_by TEXT NOT NULL,
+  updated_at BIGINT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
+CREATE TABLE agent_versions (
+  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, version TEXT NOT NULL, manifest_yaml TEXT NOT NULL,
+  created_at BIGINT NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version));

@@ -21,6 +21,8 @@ export type Schema = {
   team_tasks: TeamTaskTable
   runs: RunTable
   run_journal: RunJournalTable
+  agents: AgentTable
+  agent_versions: AgentVersionTable
 }
 
 /** One row per tenant. Every writer of a tenant holds it, which is what makes numbers and log positions gapless. */
@@ -282,4 +284,27 @@ export type RunJournalTable = {
   state: string | null
   iteration: number | null
   at: number
+}
+
+/** `latest_version`, `description` and `labels` are those of the highest version. */
+export type AgentTable = {
+  tenant: string
+  id: string
+  name: string
+  status: string
+  latest_version: string
+  description: string
+  labels: string
+  created_at: number
+  created_by: string
+  updated_at: number
+}
+
+export type AgentVersionTable = {
+  tenant: string
+  agent_id: string
+  version: string
+  manifest_yaml: string
+  created_at: number
+  created_by: string
 }
