@@ -43,12 +43,15 @@ import { createRateLimiter } from '../tools/runtime/rate-limiter.ts'
 import { createStages, stageNames } from '../tools/runtime/stages.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Config } from './config.ts'
+import { openAgents } from './open-agents.ts'
 import { openDatabase } from './open-database.ts'
 import { openLogIdentity } from './open-log-identity.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
 import { openSeal } from './open-seal.ts'
 import { openTeams } from './open-teams.ts'
+import { createToolDesk } from './open-tool-desk.ts'
 import { openWorkspaces } from './open-workspaces.ts'
+import { workspacesDirectory } from './state-directory.ts'
 
 /** The core, put together: everything behind the doors. Only this file and its neighbours construct. */
 export type App = Readonly<{
@@ -77,6 +80,8 @@ export type AppDeps = Readonly<{
   random: Random
   logger: Logger
   ownerPid(): number
+  /** The configuration file that was read, if any. */
+  configPath?: string
 }>
 
 export function buildApp(deps: AppDeps): App {
@@ -178,6 +183,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       workspaces: workspaces.service,
       teams: teams.service,
       seal,
+      imageFolder: join(workspacesDirectory(opened.directory), 'images'),
     }),
     database,
     identity,
@@ -232,6 +238,7 @@ type OpenParts = Readonly<{
   workspaces: WorkspaceService
   teams: TeamService
   seal: SealService
+  imageFolder: string
 }>
 
 function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
@@ -242,8 +249,24 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   const git = parts && gitIn(parts.workspaces)
   // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never
+  const policies = openPolicies(deps)
+  const desk = createToolDesk(catalog, config.mode)
+  const agents =
+    parts &&
+    openAgents(deps, {
+      imageFolder: parts.imageFolder,
+      policies,
+      tools: desk,
+      toolNames: new Set(catalog.names),
+      activity: { activityOf: async () => ({ events: [], total: 0 }) },
+      health: async () => {
+        const { version, status } = await server.health({ nowMs: clock.nowMs() })
+        return { version, isHealthy: status === 'ok' }
+      },
+      capabilities: capabilitiesOf(catalog),
+    })
   const callTool = createCallTool({
-    stages: chooseStages(deps, catalog, openPolicies(deps)),
+    stages: chooseStages(deps, catalog, policies),
     database: parts?.database,
     log: sqlLogStore,
     services: {
@@ -265,6 +288,8 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       teams: parts?.teams ?? unavailable,
       seal: parts?.seal ?? unavailable,
       git: git ?? unavailable,
+      agents: agents?.registry ?? unavailable,
+      platform: agents?.platform ?? unavailable,
       swarms:
         parts === undefined || git === undefined
           ? unavailable
@@ -276,8 +301,13 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
     newCallId: () => `c_${bootId}_${(callCount++).toString(36)}`,
     strictReadRecords: config.audit.read_records === 'strict',
   })
+  desk.connect(callTool)
   return { callTool, health: () => server.health({ nowMs: clock.nowMs() }) }
 }
+
+/** What the installation can do, by the tools there are. */
+const capabilitiesOf = ({ tools }: Catalog): readonly string[] =>
+  [...new Set(tools.map(({ definition }) => definition.toolset))].sort()
 
 function describeServer(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
   return createServerService({

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
+import { searchSection } from './config-search.ts'
 import { commandsSection, securityContextsSection, webSection } from './config-tools.ts'
 
 export const modes = ['FULL', 'READONLY', 'TEST', 'MINIMAL'] as const
@@ -207,6 +208,7 @@ export const configSchema = z
       ),
       commands: commandsSection,
       web: webSection,
+      search: searchSection,
       security_contexts: securityContextsSection,
       allowed_hosts: listOf('a host name')
         .default([])

@@ -1,7 +1,9 @@
+import { agentTools } from './agents/index.ts'
 import { identityTools } from './identity/index.ts'
 import { ledgerTools } from './ledger/index.ts'
 import { logTools } from './log/index.ts'
 import { metaTools } from './meta/index.ts'
+import { platformTools } from './platform/index.ts'
 import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
 import { serverTools } from './server/index.ts'
 import { teamTools } from './teams/index.ts'
@@ -18,13 +20,13 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   vault: vaultTools,
   workspaces: workspaceTools,
   teams: teamTools,
-  agents: [],
+  agents: agentTools,
   cmd: [],
   executions: [],
   fs: [],
   intents: [],
   modes: [],
-  platform: [],
+  platform: platformTools,
   web: [],
   workflows: [],
 }

@@ -1,7 +1,9 @@
 import type { Principal } from '../../contract/principal.ts'
+import type { AgentRegistry } from '../../domains/agents/registry.ts'
 import type { GitService } from '../../domains/git/service.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { LogService } from '../../domains/log/log-service.ts'
+import type { PlatformService } from '../../domains/platform/service.ts'
 import type { SealService } from '../../domains/seal/service.ts'
 import type { ServerService } from '../../domains/server/server-service.ts'
 import type { SkillService } from '../../domains/skills/service.ts'
@@ -18,10 +20,12 @@ export type ToolSearch = (principal: Principal, request: Omit<ToolSearchRequest,
 
 /** The domain services that tools may call, by their exported interfaces. Only add what a tool uses. */
 export type Services = Readonly<{
+  agents: AgentRegistry
   git: GitService
   tasks: TaskService
   trail: TrailService
   log: LogService
+  platform: PlatformService
   identity: Pick<IdentityService, 'createKey' | 'listKeys' | 'revokeKey'>
   skills: Pick<SkillService, 'list'>
   seal: Pick<SealService, 'attest' | 'listSessions' | 'revokeSession'>
