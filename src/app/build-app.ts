@@ -44,6 +44,7 @@ import { createStages, stageNames } from '../tools/runtime/stages.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Config } from './config.ts'
 import { openAgents } from './open-agents.ts'
+import { openAgentTools } from './open-agent-tools.ts'
 import { openDatabase } from './open-database.ts'
 import { openLogIdentity } from './open-log-identity.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
@@ -251,6 +252,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   const unavailable = undefined as never
   const policies = openPolicies(deps)
   const desk = createToolDesk(catalog, config.mode)
+  const agentTools = parts && openAgentTools(deps, { workspaces: parts.workspaces, desk })
   const agents =
     parts &&
     openAgents(deps, {
@@ -290,6 +292,8 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       git: git ?? unavailable,
       agents: agents?.registry ?? unavailable,
       platform: agents?.platform ?? unavailable,
+      files: agentTools?.files ?? unavailable,
+      commands: agentTools?.commands ?? unavailable,
       swarms:
         parts === undefined || git === undefined
           ? unavailable

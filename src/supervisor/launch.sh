@@ -6,6 +6,7 @@
 # STATE: the folder of the workspaces' state. PROGRAM: the program's folder. NODE: the Node binary, inside PROGRAM or not.
 # Root's own files are in STATE itself, which the supervisor can only read; what it writes is in the folders in STATE that
 # it is given. So nobody who takes it over can lead root elsewhere by a link, or forge what others believe of root.
+# RG: the program that searches in files, or nothing.
 # UID_MAP, GID_MAP, ID_COUNT: the ids of an ordinary user, as newuidmap takes them; images are built with the same.
 set -eu
 umask 077
@@ -126,6 +127,10 @@ prepare='
   mount --bind "$PROGRAM" /mnt/program
   : >/mnt/node/node
   mount --bind "$NODE" /mnt/node/node
+  if [ "$RG" ]; then
+    : >/mnt/node/rg
+    mount --bind "$RG" /mnt/node/rg
+  fi
   # What is stored decides what the store is: another choice would hide every workspace there is.
   store=plain
   is_new=
@@ -170,7 +175,7 @@ inside='
   /mnt/node/node --disable-warning=ExperimentalWarning /mnt/program/src/supervisor/main.ts &
   wait $!'
 
-export STATE PROGRAM NODE UID_BASE STORE_GB IS_ROOT FREEZER="$freezer"
+export STATE PROGRAM NODE RG UID_BASE STORE_GB IS_ROOT FREEZER="$freezer"
 export CASTELLAN_SUPERVISOR_IDS=$ids CASTELLAN_SUPERVISOR_CGROUPS="${cgroups# }"
 if [ $IS_ROOT ]; then
   unshare -m sh -c "$prepare" prepare nsenter $as_root_there -U -t $keeper unshare -m -p -n -i --fork --kill-child sh -c "$inside" &

@@ -25,6 +25,8 @@ import { createSupervisorLog } from './supervisor-log.ts'
 const ROOT = '/mnt/state'
 /** As everything that we write, in a folder of its own: ROOT itself is launch.sh's alone. */
 const DOORS = join(ROOT, 'doors')
+/** Where launch.sh puts the program that searches, if there is one for this machine. */
+const SEARCH_PROGRAM_SOURCE = '/mnt/node/rg'
 /** Without a server and without a running workspace there is nothing to stay for. */
 const IDLE_EXIT_MS = 30_000
 const IDLE_CHECK_MS = 5_000
@@ -63,6 +65,7 @@ async function main(): Promise<void> {
     egress,
     ids,
     seccompFilter: filterPath,
+    searchProgram: existsSync(SEARCH_PROGRAM_SOURCE) ? SEARCH_PROGRAM_SOURCE : undefined,
     hasDiskLimits: kind === 'btrfs',
     clock: systemClock,
     random: systemRandom,

@@ -108,7 +108,7 @@ async function answer(
 }
 
 /** Said by the system in its own words, whoever met it: a call of ours, the launcher, or a program. */
-const NO_ROOM = /ENOSPC|EDQUOT|No space left on device|Disk quota exceeded/
+const NO_ROOM = /ENOSPC|EDQUOT|No space left on device|Disk quota exceeded|system error -122/
 
 function toWire(error: unknown): WireError {
   if (error instanceof AppError) return { code: error.code, message: error.message, details: error.details }

@@ -1,4 +1,6 @@
 import { agentTools } from './agents/index.ts'
+import { cmdTools } from './cmd/index.ts'
+import { fsTools } from './fs/index.ts'
 import { identityTools } from './identity/index.ts'
 import { ledgerTools } from './ledger/index.ts'
 import { logTools } from './log/index.ts'
@@ -21,9 +23,9 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   workspaces: workspaceTools,
   teams: teamTools,
   agents: agentTools,
-  cmd: [],
+  cmd: cmdTools,
   executions: [],
-  fs: [],
+  fs: fsTools,
   intents: [],
   modes: [],
   platform: platformTools,

@@ -10,7 +10,7 @@ import type {
 } from '../../domains/workspaces/backend.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
-import type { OperationName, Operations, WireKept } from '../../supervisor/protocol.ts'
+import type { Fenced, OperationName, Operations, WireKept } from '../../supervisor/protocol.ts'
 import { watchHostAddresses } from './host-addresses.ts'
 import { probeCapabilities } from './probe.ts'
 import { requireProtocol } from './require-protocol.ts'
@@ -145,7 +145,7 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     isRunning: async (id) => (await ask('isRunning', { id })).running,
     exec: (id, request) => execute(ask, id, request),
     jobs: createJobDesk(ask),
-    files: (id) => createFiles(ask, socketPath, reach, id),
+    files: (id, within) => createFiles(ask, socketPath, reach, { id, within: within ?? null }),
     snapshot: (id, layerId) => ask('snapshot', { id, layerId }),
     reset: async (spec) => void (await ask('reset', spec)),
     removeLayer: async (layerId) => void (await ask('removeLayer', { layerId })),
@@ -232,23 +232,23 @@ async function again<T>(work: () => Promise<T>, isWorthIt: (error: unknown) => b
   }
 }
 
-function createFiles(ask: Ask, socketPath: string, reach: Reach, id: string): WorkspaceFiles {
+function createFiles(ask: Ask, socketPath: string, reach: Reach, at: Fenced): WorkspaceFiles {
   return {
-    stat: (path) => ask('fileStat', { id, path }),
-    list: (path, limit) => ask('fileList', { id, path, limit }),
+    stat: (path) => ask('fileStat', { ...at, path }),
+    list: (path, limit) => ask('fileList', { ...at, path, limit }),
     read: (path, range, signal) => {
-      const takes = { id, path, offset: range?.offset ?? 0, length: range?.length ?? null }
+      const takes = { ...at, path, offset: range?.offset ?? 0, length: range?.length ?? null }
       return reach(() => askContent(socketPath, takes, signal))
     },
     write: (path, content, options) =>
       ask(
         'fileWrite',
-        { id, path, mode: options?.mode ?? null },
+        { ...at, path, mode: options?.mode ?? null },
         { body: content, ...(options?.signal === undefined ? {} : { signal: options.signal }) },
       ),
     remove: async (path, options) =>
-      void (await ask('fileRemove', { id, path, recursive: options?.recursive ?? false })),
-    makeDirectory: async (path) => void (await ask('fileMakeDirectory', { id, path })),
-    rename: async (from, to) => void (await ask('fileRename', { id, from, to })),
+      void (await ask('fileRemove', { ...at, path, recursive: options?.recursive ?? false })),
+    makeDirectory: async (path) => void (await ask('fileMakeDirectory', { ...at, path })),
+    rename: async (from, to) => void (await ask('fileRename', { ...at, from, to })),
   }
 }
