@@ -294,6 +294,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       platform: agents?.platform ?? unavailable,
       files: agentTools?.files ?? unavailable,
       commands: agentTools?.commands ?? unavailable,
+      web: agentTools?.web ?? unavailable,
       swarms:
         parts === undefined || git === undefined
           ? unavailable

@@ -14,6 +14,7 @@ import type { TaskService } from '../../domains/tasks/task-service.ts'
 import type { TeamService } from '../../domains/teams/service.ts'
 import type { TrailService } from '../../domains/trail/trail-service.ts'
 import type { VaultService } from '../../domains/vault/service.ts'
+import type { WebService } from '../../domains/web/service.ts'
 import type { WorkspaceService } from '../../domains/workspaces/service.ts'
 import type { ToolSearchAnswer, ToolSearchRequest } from './search/tool-index.ts'
 
@@ -36,6 +37,7 @@ export type Services = Readonly<{
   server: ServerService
   swarms: SwarmService
   vault: Pick<VaultService, 'act'>
+  web: WebService
   workspaces: WorkspaceService
   teams: Pick<TeamService, 'act'>
   searchTools: ToolSearch
