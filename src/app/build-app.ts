@@ -6,6 +6,8 @@ import { LOCAL_TENANT } from '../contract/principal.ts'
 import { createGitService } from '../domains/git/service.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
 import { createLogService } from '../domains/log/log-service.ts'
+import { createSealGate, type SealGate } from '../domains/seal/gate.ts'
+import type { SealService } from '../domains/seal/service.ts'
 import { createServerService, type ServerService } from '../domains/server/server-service.ts'
 import { createSkillService, type SkillService } from '../domains/skills/service.ts'
 import { createSwarmService } from '../domains/swarm/service.ts'
@@ -41,6 +43,7 @@ import type { Config } from './config.ts'
 import { openDatabase } from './open-database.ts'
 import { openLogIdentity } from './open-log-identity.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
+import { openSeal } from './open-seal.ts'
 import { openTeams } from './open-teams.ts'
 import { openWorkspaces } from './open-workspaces.ts'
 
@@ -58,6 +61,7 @@ export type ReadyApp = Readonly<{
   /** Absent in mode MINIMAL. */
   database: Database | undefined
   identity: IdentityService | undefined
+  seal: SealGate | undefined
   verifierKey: string | undefined
   /** What server_health answers, for probes that are not calls. */
   health(): ReturnType<ServerService['health']>
@@ -112,6 +116,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       ...createPipeline(deps, catalog, skills, undefined),
       database: undefined,
       identity: undefined,
+      seal: undefined,
       verifierKey: undefined,
       close: async () => {},
     }
@@ -144,6 +149,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
   })
   const vault = openVault(deps, opened.directory)
   const workspaces = openWorkspaces(deps, opened)
+  const seal = await openSeal(deps, opened, { identity, contexts: openPolicies(deps).contexts })
   const teams = openTeams(deps, { database, workspaces, vault })
   const checkpointer = createCheckpointer({
     read: database.read,
@@ -165,9 +171,11 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       vault,
       workspaces: workspaces.service,
       teams: teams.service,
+      seal,
     }),
     database,
     identity,
+    seal: createSealGate(seal),
     verifierKey: logIdentity.signer.verifierKey,
     async close() {
       await teams.close()
@@ -216,6 +224,7 @@ type OpenParts = Readonly<{
   vault: VaultService
   workspaces: WorkspaceService
   teams: TeamService
+  seal: SealService
 }>
 
 function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
@@ -247,6 +256,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       vault: parts?.vault ?? unavailable,
       workspaces: parts?.workspaces ?? unavailable,
       teams: parts?.teams ?? unavailable,
+      seal: parts?.seal ?? unavailable,
       git: git ?? unavailable,
       swarms:
         parts === undefined || git === undefined

@@ -63,6 +63,19 @@ export const limits = {
   apiKeyTouchMs: 60_000,
   apiKeyLifetimeMsMax: 3_660 * 24 * 3_600_000,
   apiKeyListMax: 1_000,
+  /** How long a SEAL session lasts, and how far the time in a signed call may be from ours. */
+  sealSessionMs: 60 * 60_000,
+  sealClockSkewMs: 30_000,
+  /** A signed call is remembered for this long after its time has passed: a clock may be set back. */
+  sealMessageKeptMs: 5 * 60_000,
+  /** Sessions that ended are told about for this long. */
+  sealEndedSessionKeptMs: 24 * 60 * 60_000,
+  /** Past this many live sessions of one identity, the oldest is revoked. */
+  sealSessionsPerIdentityMax: 100,
+  sealSessionListMax: 200,
+  /** Ended sessions and remembered calls are looked for this often. */
+  sealSweepMs: 60_000,
+  sealTaskSummaryCharsMax: 256,
   /** Buckets of the rate limiter, over all callers and categories. */
   rateBucketsMax: 10_000,
   /** Commands in one exec_parallel, forks in one workspace_fork. */
@@ -209,4 +222,9 @@ export const limits = {
   contextFilesMax: 50,
   /** Output of an iteration's process that is kept. */
   iterationOutputBytesMax: 1024 * 1024,
+  /** States in one workflow. */
+  workflowStatesMax: 100,
+  /** What one template may do, and the text that it may make. */
+  templateStepsMax: 100_000,
+  templateCharsMax: 2 * 1024 * 1024,
 } as const

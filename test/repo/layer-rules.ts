@@ -162,7 +162,7 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'domains/workflows',
     folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/executions'],
-    packages: ['yaml', 'semver', 'handlebars', '@marcbachmann/cel-js', 'ajv', 'ajv-formats'],
+    packages: ['semver', 'handlebars', '@marcbachmann/cel-js', 'node:module'],
     reason: 'State machines over agents, commands and people, as programs of the engine.',
   },
   {

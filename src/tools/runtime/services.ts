@@ -2,6 +2,7 @@ import type { Principal } from '../../contract/principal.ts'
 import type { GitService } from '../../domains/git/service.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { LogService } from '../../domains/log/log-service.ts'
+import type { SealService } from '../../domains/seal/service.ts'
 import type { ServerService } from '../../domains/server/server-service.ts'
 import type { SkillService } from '../../domains/skills/service.ts'
 import type { SwarmService } from '../../domains/swarm/service.ts'
@@ -23,6 +24,7 @@ export type Services = Readonly<{
   log: LogService
   identity: Pick<IdentityService, 'createKey' | 'listKeys' | 'revokeKey'>
   skills: Pick<SkillService, 'list'>
+  seal: Pick<SealService, 'attest' | 'listSessions' | 'revokeSession'>
   server: ServerService
   swarms: SwarmService
   vault: Pick<VaultService, 'act'>

@@ -1,0 +1,99 @@
+import { nearestName } from '../../kernel/nearest-name.ts'
+import type { Condition, State } from './manifest-types.ts'
+import { type Findings, quoted } from './read-fields.ts'
+
+/** Targets that do not exist are errors; states that nothing reaches and circles without a way out are warned about. */
+export function checkGraph(
+  findings: Findings,
+  initialState: string | undefined,
+  states: ReadonlyMap<string, State>,
+): void {
+  const exists = (name: string): boolean => states.has(name)
+  if (initialState !== undefined && !exists(initialState)) {
+    const near = nearestName(initialState, states.keys())
+    findings.error(
+      'spec.initial_state',
+      `there is no state ${quoted(initialState)}${near ? `; did you mean ${near}?` : ''}`,
+    )
+  }
+  for (const [name, { transitions }] of states) {
+    for (const [index, { target }] of transitions.entries()) {
+      if (exists(target)) continue
+      const near = nearestName(target, states.keys())
+      findings.error(
+        `spec.states.${name}.transitions[${index}].target`,
+        `there is no state ${quoted(target)}${near ? `; did you mean ${near}?` : ''}`,
+      )
+    }
+    warnOfGaps(findings, name, states.get(name)!)
+  }
+  if (initialState === undefined || !exists(initialState)) return
+  const reached = reachableFrom(initialState, states)
+  for (const name of states.keys()) {
+    if (!reached.has(name)) findings.warn(`spec.states.${name}`, 'is never reached from the initial state')
+  }
+  const ending = statesThatCanEnd(states)
+  const stuck = [...reached].filter((name) => !ending.has(name))
+  if (stuck.length > 0) {
+    findings.warn(
+      'spec.states',
+      `there is no way out of ${stuck.slice(0, 10).join(', ')}; only the limits on visits and transitions end such a run`,
+    )
+  }
+}
+
+function reachableFrom(start: string, states: ReadonlyMap<string, State>): ReadonlySet<string> {
+  const reached = new Set([start])
+  for (const name of reached) {
+    for (const { target } of states.get(name)?.transitions ?? []) if (states.has(target)) reached.add(target)
+  }
+  return reached
+}
+
+/** The states from which some path leads to an end. */
+function statesThatCanEnd(states: ReadonlyMap<string, State>): ReadonlySet<string> {
+  const ending = new Set<string>()
+  for (let grew = true; grew; ) {
+    grew = false
+    for (const [name, { transitions }] of states) {
+      if (ending.has(name)) continue
+      if (transitions.length > 0 && !transitions.some(({ target }) => ending.has(target))) continue
+      ending.add(name)
+      grew = true
+    }
+  }
+  return ending
+}
+
+const scoreConditions = new Set<Condition['type']>([
+  'score_above',
+  'score_below',
+  'score_between',
+  'score_and_confidence_above',
+])
+
+/** Whatever no transition takes is a failure of the run; say so where it can be seen beforehand. */
+function warnOfGaps(findings: Findings, name: string, { transitions }: State): void {
+  if (transitions.length === 0) return
+  const at = `spec.states.${name}.transitions`
+  const types = transitions.map(({ condition }) => condition.type)
+  const always = types.indexOf('always')
+  if (always >= 0 && always < types.length - 1)
+    findings.warn(`${at}[${always}]`, 'always holds, so what follows is never tried')
+  if (always >= 0) return
+  const pairs: readonly (readonly [Condition['type'], Condition['type']])[] = [
+    ['on_success', 'on_failure'],
+    ['exit_code_zero', 'exit_code_non_zero'],
+  ]
+  if (pairs.some(([left, right]) => types.includes(left) && types.includes(right))) return
+  if (
+    types.some((type) => scoreConditions.has(type)) &&
+    types.includes('score_below') &&
+    types.includes('score_above')
+  ) {
+    if (!types.includes('on_failure'))
+      findings.warn(at, 'a state that fails has no score; add on_failure or always, or the run fails there')
+    return
+  }
+  findings.warn(at, 'what matches none of these fails the run; add condition: always at the end to be safe')
+}

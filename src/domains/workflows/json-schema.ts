@@ -1,0 +1,28 @@
+import type { Json } from '../../kernel/canonical-json.ts'
+import { type CompiledSchema, compileJsonSchema } from '../agents/json-schema.ts'
+import type { JsonObject } from './manifest-types.ts'
+
+const cache = new Map<string, CompiledSchema>()
+
+export function schemaProblem(schema: JsonObject): string | null {
+  const compiled = compile(schema)
+  return compiled.ok ? null : compiled.reason
+}
+
+/** What is wrong with the value, one sentence each; an empty list when nothing is. */
+export function violationsOf(schema: JsonObject, value: Json): readonly string[] {
+  const compiled = compile(schema)
+  return compiled.ok ? compiled.check(value) : [compiled.reason]
+}
+
+/** The same schema is asked again at every start of a run. */
+function compile(schema: JsonObject): CompiledSchema {
+  const text = JSON.stringify(schema)
+  let found = cache.get(text)
+  if (found === undefined) {
+    found = compileJsonSchema(schema)
+    if (cache.size >= 200) cache.clear()
+    cache.set(text, found)
+  }
+  return found
+}

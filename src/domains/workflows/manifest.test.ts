@@ -1,0 +1,200 @@
+import { describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import { releaseNotes } from '../../../test/support/release-notes-workflow.ts'
+import { violationsOf } from './json-schema.ts'
+import { checkWorkflowManifest, parseWorkflowManifest } from './manifest.ts'
+import { workflowManifestSchema } from './manifest-schema.ts'
+import type { JsonObject } from './manifest-types.ts'
+
+const wrap = (states: string, more = ''): string => `
+apiVersion: 100monkeys.ai/v1
+kind: Workflow
+metadata: { name: w, version: "1.0.0" }
+spec:
+  initial_state: A
+${more}
+  states:
+${states
+  .trim()
+  .split('\n')
+  .map((line) => `    ${line}`)
+  .join('\n')}
+`
+const one = (state: string): string => wrap(`A: ${state}`)
+const errorsOf = (text: string) => checkWorkflowManifest(text).errors
+const warningsOf = (text: string) => {
+  const { errors, warnings } = checkWorkflowManifest(text)
+  expect(errors).toEqual([])
+  return warnings
+}
+
+describe('a workflow manifest', () => {
+  it('is read with every default filled in', () => {
+    const { manifest, warnings } = parseWorkflowManifest(releaseNotes)
+    expect(warnings).toEqual([
+      'spec.states.CHECK.run_as_user: commands of a workspace have no capability and are nobody outside it; inside they show the number 0',
+    ])
+    expect(manifest).toMatchObject({ name: 'release-notes', version: '1.2.0', maxTotalTransitions: 30 })
+    expect([...manifest.states.keys()]).toEqual(['SEED', 'DRAFT', 'CHECK', 'REVIEW', 'GATE', 'PUBLISH', 'GIVE_UP'])
+    expect(manifest.states.get('DRAFT')).toMatchObject({
+      kind: 'Agent',
+      maxVisits: 3,
+      timeoutMs: 900_000,
+      maxIterations: 10,
+    })
+    expect(manifest.states.get('CHECK')).toMatchObject({
+      step: {
+        network: 'none',
+        readOnlyRoot: true,
+        resources: { cpuMillis: 250, memoryMb: 128, timeoutMs: 30_000 },
+        volumes: [{ name: 'workspace', mountPath: '/workspace', readOnly: true }],
+      },
+      retry: { maxAttempts: 0, backoffMs: 0 },
+    })
+    expect(manifest.states.get('REVIEW')).toMatchObject({
+      consensus: { minJudgesRequired: 2, confidenceWeighting: { agreementFactor: 0.7, selfConfidenceFactor: 0.3 } },
+    })
+  })
+
+  it('conforms to the published schema, and the schema notices what does not', () => {
+    const schema = workflowManifestSchema as JsonObject
+    expect(violationsOf(schema, parse(releaseNotes))).toEqual([])
+    expect(violationsOf(schema, parse(releaseNotes.replace('kind: Human', 'kind: Person')))).not.toEqual([])
+    expect(violationsOf(schema, { kind: 'Workflow' })).not.toEqual([])
+  })
+
+  it.each([
+    [
+      'A: {kind: System, command: ls, transitions: [{target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+      'condition: is absent and read as always',
+    ],
+    [
+      'A: {kind: Human, prompt: ok, transitions: [{condition: approved, target: A}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+      'approved is an old spelling; write input_equals_yes',
+    ],
+    [
+      'A: {kind: Human, prompt: ok, transitions: [{condition: timeout, target: B}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+      'timeout is our own',
+    ],
+    ['A: {kind: Agent, agent: a, transitions: []}', 'input: is absent'],
+    ['A: {kind: Agent, agent: a, input: x, volumes: [{name: v}], transitions: []}', 'volumes: is ignored'],
+    ['A: {kind: Agent, agent_id: a, input: x, transitions: []}', 'agent_id: is an old spelling; write agent'],
+    ['A: {kind: agent, agent: a, input: x, transitions: []}', 'kind: is an old spelling; write Agent'],
+    ['A: {kind: System, command: ls}', 'transitions: is absent, so the run ends here'],
+    ['A: {kind: System, command: ls, colour: red, transitions: []}', 'colour: is not a field here and is ignored'],
+    [
+      'A: {kind: System, command: ls, maxStateVisits: 3, transitions: []}',
+      'maxStateVisits: is an old spelling; write max_state_visits',
+    ],
+    [
+      'A: {kind: System, command: ls, transitions: []}\nB: {kind: System, command: ls, transitions: []}',
+      'B: is never reached',
+    ],
+    ['A: {kind: System, command: ls, transitions: [{condition: always, target: A}]}', 'there is no way out of A'],
+    [
+      'A: {kind: System, command: ls, transitions: [{condition: on_success, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+      'what matches none of these fails the run',
+    ],
+    [
+      'A: {kind: ContainerRun, image: i/x, command: "ls -l", transitions: []}',
+      'command: is text and is run by a shell',
+    ],
+    ['A: {kind: Subworkflow, workflow_id: x, result_key: r, transitions: []}', 'mode: is absent; blocking'],
+    [
+      'A: {kind: Human, prompt: ok, transitions: [{condition: "{{ok}}", target: B}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+      'a template is read as condition: custom',
+    ],
+  ])('takes what is clear and says how it is written now: %s', (states, warning) => {
+    expect(warningsOf(wrap(states)).join('\n')).toContain(warning)
+  })
+
+  it.each([
+    ['{kind: System, command: ls, transitions: [{condition: always, target: C}]}', "there is no state 'C'"],
+    ['{kind: Sistem, command: ls, transitions: []}', 'did you mean System?'],
+    ['{kind: ContainerStep, image: x, command: [ls], transitions: []}', 'did you mean ContainerRun?'],
+    ['{kind: System, transitions: []}', 'command: is required'],
+    ['{kind: System, command: repository_commit, transitions: []}', 'repository_commit is not done here'],
+    ['{kind: System, command: update_blackboard, env: {input: x}, transitions: []}', 'env.input: cannot be written'],
+    ['{kind: System, command: "echo {{#if}}", transitions: []}', 'command: is not a template'],
+    ['{kind: System, command: "echo {{a + b}}", transitions: []}', 'command: is not a template'],
+    ['{kind: Human, prompt: "{{> secret}}", transitions: []}', 'partials and decorators'],
+    ['{kind: ContainerRun, image: x/y, command: [], transitions: []}', 'command: must be a list of at least one word'],
+    ['{kind: ContainerRun, image: x/y, command: [ls], network_mode: host, transitions: []}', 'network_mode'],
+    [
+      '{kind: ContainerRun, image: x/y, command: [ls], registry_credentials: {}, transitions: []}',
+      'registry_credentials',
+    ],
+    [
+      '{kind: ContainerRun, image: x/y, command: [ls], volumes: [{name: v, mount_path: data}], transitions: []}',
+      'mount_path',
+    ],
+    ['{kind: ContainerRun, image: x/y, command: [ls], resources: {memory: much}, transitions: []}', 'memory'],
+    ['{kind: ParallelContainerRun, steps: [], transitions: []}', 'steps'],
+    [
+      '{kind: ParallelContainerRun, steps: [{name: a, image: x/y, command: [ls]}, {name: a, image: x/y, command: [ls]}], transitions: []}',
+      'two steps are named',
+    ],
+    ['{kind: Subworkflow, workflow_id: x, mode: blocking, transitions: []}', 'result_key: is required'],
+    [
+      '{kind: Subworkflow, workflow_id: x, mode: fire_and_forget, result_key: r, transitions: []}',
+      'result_key: cannot be given',
+    ],
+    ['{kind: Agent, agent: a, input: x, pre_execution_validator: {}, transitions: []}', 'pre_execution_validator'],
+    [
+      '{kind: Agent, agent: a, input: x, output_handler: {type: webhook, url: x}, transitions: []}',
+      'output_handler.type',
+    ],
+    [
+      '{kind: ParallelAgents, agents: [{agent: a, input: x}], consensus: {strategy: majority, min_judges_required: 2}, transitions: []}',
+      'min_judges_required',
+    ],
+    [
+      '{kind: ParallelAgents, agents: [{agent: a, input: x}], consensus: {strategy: majority, confidence_weighting: {agreement_factor: 0.9}}, transitions: []}',
+      'add up to 1',
+    ],
+    ['{kind: System, command: ls, timeout: soon, transitions: []}', 'timeout: must be a time'],
+    ['{kind: System, command: ls, max_state_visits: 21, transitions: []}', 'max_state_visits: must be from 1 to 20'],
+    [
+      '{kind: System, command: ls, transitions: [{condition: score_abov, threshold: 0.5, target: A}]}',
+      'did you mean score_above?',
+    ],
+    ['{kind: System, command: ls, transitions: [{condition: score_above, target: A}]}', 'threshold: is required'],
+    [
+      '{kind: System, command: ls, transitions: [{condition: custom, expression: "a ==", target: A}]}',
+      'is not an expression',
+    ],
+  ])('refuses by name what cannot be done: %s', (state, error) => {
+    expect(errorsOf(one(state)).join('\n')).toContain(error)
+  })
+
+  it('refuses what is no workflow, and says all that is wrong at once', () => {
+    expect(errorsOf('a: [1')[0]).toContain('not valid YAML')
+    expect(errorsOf('apiVersion: v2\nkind: Agent\nspec: {}').length).toBeGreaterThan(3)
+    expect(errorsOf(releaseNotes.replace('initial_state: SEED', 'initial_state: SEEDS'))[0]).toContain(
+      'did you mean SEED?',
+    )
+    expect(errorsOf(releaseNotes.replace('name: release-notes', 'name: Release_Notes'))[0]).toContain('metadata.name')
+    expect(errorsOf(releaseNotes.replace('type: object', 'type: objekt'))[0]).toContain('is not a JSON Schema')
+    expect(errorsOf(releaseNotes.replace('{ name: workspace, mount_path', '{ name: other, mount_path'))[0]).toContain(
+      'shared_volumes',
+    )
+    expect(() => parseWorkflowManifest('x')).toThrow(expect.objectContaining({ code: 'ERR_MANIFEST_INVALID' }))
+  })
+
+  it('does not let aliases multiply, nor take names that are not names', () => {
+    const nine = (name: string) => `[${Array.from({ length: 9 }, () => `*${name}`).join(',')}]`
+    const bomb = `a: &a [x,x,x,x,x,x,x,x,x]\nb: &b ${nine('a')}\nc: &c ${nine('b')}\nd: &d ${nine('c')}\ne: ${nine('d')}`
+    expect(errorsOf(bomb)[0]).toContain('aliases')
+    expect(errorsOf(wrap('__proto__: {kind: System, command: ls, transitions: []}'))[0]).toContain('__proto__')
+    expect(errorsOf(wrap('input: {kind: System, command: ls, transitions: []}')).join()).toContain(
+      'not a name for a state',
+    )
+  })
+
+  it('reads versions that are clear, and refuses those that are not', () => {
+    const withVersion = (version: string) => checkWorkflowManifest(releaseNotes.replace('"1.2.0"', version))
+    expect(withVersion('1.2').manifest?.version).toBe('1.2.0')
+    expect(withVersion('v2').manifest?.version).toBe('2.0.0')
+    expect(withVersion('soon').errors[0]).toContain('metadata.version')
+  })
+})

@@ -1,0 +1,254 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import { checkGraph } from './check-graph.ts'
+import { checkTemplate } from './check-texts.ts'
+import { schemaProblem } from './json-schema.ts'
+import type { JsonObject, State, Storage, StorageClass, WorkflowManifest } from './manifest-types.ts'
+import { createFindings, type Fields, type Findings, openFields, quoted } from './read-fields.ts'
+import { readState, reservedKeys } from './read-states.ts'
+import { readVersion } from './versions.ts'
+import { parseYaml } from './yaml-text.ts'
+
+export type { WorkflowManifest } from './manifest-types.ts'
+
+export const API_VERSION = '100monkeys.ai/v1'
+export type CheckedManifest = Readonly<{
+  /** Absent when there are errors. */
+  manifest: WorkflowManifest | undefined
+  errors: readonly string[]
+  warnings: readonly string[]
+}>
+
+/** Reads and checks a manifest; whatever is wrong with it is in `errors`, one sentence each, with the field in front. */
+export function checkWorkflowManifest(text: string): CheckedManifest {
+  const findings = createFindings()
+  const manifest = readManifest(findings, text)
+  const { errors, warnings } = findings
+  return { manifest: errors.length === 0 ? manifest : undefined, errors, warnings }
+}
+
+export function parseWorkflowManifest(
+  text: string,
+): Readonly<{ manifest: WorkflowManifest; warnings: readonly string[] }> {
+  const { manifest, errors, warnings } = checkWorkflowManifest(text)
+  if (manifest !== undefined) return { manifest, warnings }
+  throw new AppError(
+    'ERR_MANIFEST_INVALID',
+    `manifest_yaml: ${errors[0] ?? 'is not a workflow'}${errors.length > 1 ? ` (and ${errors.length - 1} more in the details)` : ''}`,
+    { field: 'manifest_yaml', errors, warnings },
+  )
+}
+
+function readManifest(findings: Findings, text: string): WorkflowManifest | undefined {
+  const root = parseYaml(findings, text)
+  if (root === undefined) return undefined
+  const fields = openFields(findings, 'manifest', root, {
+    known: ['apiVersion', 'kind', 'metadata', 'spec'],
+    renamed: { api_version: 'apiVersion' },
+  })
+  if (fields === undefined) return undefined
+  readKind(fields)
+  const metadata = openFields(findings, 'metadata', fields.raw('metadata') ?? {}, {
+    known: [
+      'name',
+      'version',
+      'description',
+      'labels',
+      'annotations',
+      'input_schema',
+      'output_schema',
+      'output_template',
+      'tags',
+    ],
+  })
+  const spec = openFields(findings, 'spec', fields.raw('spec') ?? {}, {
+    known: ['initial_state', 'states', 'context', 'max_total_transitions', 'storage', 'default_schedule', 'volumes'],
+    renamed: {
+      start_state: 'initial_state',
+      initial: 'initial_state',
+      schedule: 'default_schedule',
+      max_transitions: 'max_total_transitions',
+    },
+  })
+  if (metadata === undefined || spec === undefined) return undefined
+  const head = readMetadata(metadata)
+  const initialState = spec.text('initial_state', { required: true, max: 64 })
+  const states = readStates(spec)
+  checkGraph(findings, initialState, states)
+  const body = {
+    initialState: initialState ?? '',
+    states,
+    context: readContext(spec, states),
+    maxTotalTransitions: spec.number('max_total_transitions', { integer: true, min: 1, max: 100 }) ?? 50,
+    storage: readStorage(spec),
+    defaultSchedule: readSchedule(spec),
+  }
+  checkVolumes(findings, body.storage, states)
+  return head === undefined ? undefined : { ...head, ...body }
+}
+
+function readKind(fields: Fields): void {
+  const apiVersion = fields.text('apiVersion', { required: true })
+  if (apiVersion !== undefined && apiVersion !== API_VERSION) fields.error('apiVersion', `must be ${API_VERSION}`)
+  const kind = fields.text('kind', { required: true })
+  if (kind === undefined || kind === 'Workflow') return
+  if (/^workflow(manifest)?$/i.test(kind)) fields.warn('kind', 'is an old spelling; write Workflow')
+  else fields.error('kind', `${quoted(kind)} is not a workflow; write Workflow, or use the tools for agents`)
+}
+
+const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
+
+function readMetadata(fields: Fields) {
+  const name = fields.text('name', { required: true })
+  if (name !== undefined && !NAME.test(name)) {
+    fields.error('name', 'must be 1 to 63 of a–z, 0–9 and "-", with a letter or digit at both ends')
+  }
+  const version = readVersion(fields)
+  const schemas = {
+    inputSchema: readSchema(fields, 'input_schema'),
+    outputSchema: readSchema(fields, 'output_schema'),
+    outputTemplate: (fields.json('output_template') as JsonObject | undefined) ?? null,
+  }
+  if (schemas.outputTemplate !== null) checkLeaves(fields, 'output_template', schemas.outputTemplate, 0)
+  if (name === undefined) return undefined
+  return {
+    name,
+    version,
+    description: fields.text('description', { blank: true, max: 10_000 }) ?? '',
+    labels: fields.texts('labels') ?? {},
+    annotations: fields.texts('annotations') ?? {},
+    ...schemas,
+  }
+}
+
+function readSchema(fields: Fields, key: string): JsonObject | null {
+  const schema = fields.json(key)
+  if (schema === undefined) return null
+  const problem = schemaProblem(schema)
+  if (problem !== null) fields.error(key, `is not a JSON Schema: ${problem}`)
+  return schema
+}
+
+function checkLeaves(fields: Fields, at: string, value: unknown, depth: number): void {
+  if (depth > 16) fields.error(at, 'is nested too deeply; at most 16 levels')
+  else if (typeof value === 'string') checkTemplate(fields, at, value)
+  else if (typeof value === 'object' && value !== null) {
+    for (const [key, member] of Object.entries(value))
+      checkLeaves(fields, `${at}.${key.slice(0, 64)}`, member, depth + 1)
+  }
+}
+
+function readStates(spec: Fields): ReadonlyMap<string, State> {
+  const given = spec.raw('states')
+  const entries = stateEntries(spec, given)
+  if (entries.length === 0 && given !== undefined) spec.error('states', 'must have at least one state')
+  if (given === undefined) spec.error('states', 'is required; it maps names to states')
+  if (entries.length > limits.workflowStatesMax) {
+    spec.error('states', `must be at most ${limits.workflowStatesMax} states`)
+    return new Map()
+  }
+  const states = new Map<string, State>()
+  for (const [name, value] of entries) {
+    const state = readState(spec.findings, name, value)
+    if (state !== undefined) states.set(name, state)
+  }
+  return states
+}
+
+function stateEntries(spec: Fields, given: unknown): readonly (readonly [string, unknown])[] {
+  if (!Array.isArray(given)) return typeof given === 'object' && given !== null ? Object.entries(given) : []
+  spec.warn('states', 'is a list; write a map from the name of each state to its fields')
+  return given.map((item, index) => {
+    const { name, ...rest } = (typeof item === 'object' && item !== null ? item : {}) as Record<string, unknown>
+    return [typeof name === 'string' ? name : `state_${index + 1}`, rest] as const
+  })
+}
+
+function readContext(spec: Fields, states: ReadonlyMap<string, State>): JsonObject {
+  const context = spec.json('context') ?? {}
+  for (const key of Object.keys(context)) {
+    if (reservedKeys.includes(key)) spec.error(`context.${key}`, 'is one of the run’s own names; choose another')
+    else if (states.has(key)) spec.warn(`context.${key}`, 'is replaced by the result of the state of that name')
+  }
+  return context
+}
+
+const storageClasses: readonly StorageClass[] = ['ephemeral', 'persistent']
+
+function readStorage(spec: Fields): Storage {
+  const storage = spec.map('storage', { known: ['workspace', 'shared_volumes'] })
+  const workspace = storage?.map('workspace', {
+    known: ['storage_class', 'ttl_hours', 'size_limit_mb', 'volume_id', 'blackboard_key'],
+  })
+  const blackboardKey = workspace?.text('blackboard_key', { max: 64 }) ?? 'workspace_volume_id'
+  if (reservedKeys.includes(blackboardKey))
+    workspace?.error('blackboard_key', 'is one of the run’s own names; choose another')
+  const shared = [...(storage?.list('shared_volumes') ?? [])]
+  for (const old of spec.list('volumes') ?? []) {
+    spec.warn('volumes', 'is an old spelling; write storage.shared_volumes')
+    const { name, persistent } = (typeof old === 'object' && old !== null ? old : { name: old }) as Record<
+      string,
+      unknown
+    >
+    shared.push({ name, storage_class: persistent === true ? 'persistent' : 'ephemeral' })
+  }
+  return {
+    workspace: {
+      storageClass: workspace?.choice('storage_class', storageClasses) ?? 'ephemeral',
+      ttlHours: workspace?.number('ttl_hours', { min: 0.01, max: 8784 }) ?? null,
+      sizeLimitMb: workspace?.number('size_limit_mb', { integer: true, min: 1, max: 1_048_576 }) ?? null,
+      volumeId: workspace?.text('volume_id', { max: 128 }) ?? null,
+      blackboardKey,
+    },
+    sharedVolumes: shared.flatMap((item, index) => readVolume(spec.findings, index, item)),
+  }
+}
+
+function readVolume(findings: Findings, index: number, item: unknown): Storage['sharedVolumes'] {
+  const at = `spec.storage.shared_volumes[${index}]`
+  const fields = openFields(findings, at, typeof item === 'string' ? { name: item } : item, {
+    known: ['name', 'storage_class', 'size_limit_bytes'],
+  })
+  const name = fields?.text('name', { required: true, max: 64 })
+  if (fields === undefined || name === undefined) return []
+  if (!/^[A-Za-z0-9_][A-Za-z0-9._-]*$/.test(name)) fields.error('name', 'use letters, digits, ".", "_" and "-"')
+  const storageClass = fields.choice('storage_class', storageClasses) ?? 'ephemeral'
+  if (storageClass === 'persistent') {
+    fields.error('storage_class', 'shared volumes live in the workspace of the run; make that persistent instead')
+  }
+  return [{ name, storageClass, sizeLimitBytes: fields.number('size_limit_bytes', { integer: true, min: 1 }) ?? null }]
+}
+
+function readSchedule(spec: Fields): WorkflowManifest['defaultSchedule'] {
+  const schedule = spec.map('default_schedule', { known: ['cron', 'timezone', 'jitter_seconds'] })
+  const cron = schedule?.text('cron', { required: true, max: 128 })
+  if (schedule === undefined || cron === undefined) return null
+  const words = cron.trim().split(/\s+/)
+  if (!cron.startsWith('@') && (words.length < 5 || words.length > 7))
+    schedule.error('cron', 'must have five fields, such as 0 9 * * 1')
+  return {
+    cron,
+    timezone: schedule.text('timezone', { max: 64 }) ?? 'UTC',
+    jitterSeconds: schedule.number('jitter_seconds', { min: 0, max: 86_400 }) ?? 0,
+  }
+}
+
+/** A volume that nobody declared is a mistake as soon as somebody declares volumes. */
+function checkVolumes(findings: Findings, storage: Storage, states: ReadonlyMap<string, State>): void {
+  if (storage.sharedVolumes.length === 0) return
+  const declared = new Set(['workspace', ...storage.sharedVolumes.map(({ name }) => name)])
+  for (const [name, state] of states) {
+    const steps =
+      state.kind === 'ContainerRun' ? [state.step] : state.kind === 'ParallelContainerRun' ? state.steps : []
+    for (const step of steps) {
+      for (const volume of step.volumes) {
+        if (!declared.has(volume.name)) {
+          findings.error(
+            `spec.states.${name}.volumes`,
+            `the volume ${quoted(volume.name)} is not in spec.storage.shared_volumes`,
+          )
+        }
+      }
+    }
+  }
+}

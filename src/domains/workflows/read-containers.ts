@@ -1,0 +1,186 @@
+import { checkTemplate, checkTemplates } from './check-texts.ts'
+import {
+  type ContainerRunState,
+  type ContainerStep,
+  completions,
+  type ParallelContainerRunState,
+  type VolumeMount,
+} from './manifest-types.ts'
+import { readOutputHandler } from './read-agents.ts'
+import { type Fields, openFields, quoted } from './read-fields.ts'
+import { cpuMillis, durationMs, readDuration, sizeBytes } from './read-values.ts'
+
+export const stepFields = [
+  'name',
+  'image',
+  'command',
+  'env',
+  'workdir',
+  'volumes',
+  'resources',
+  'registry_credentials',
+  'image_pull_policy',
+  'shell',
+]
+export const containerFields = [
+  ...stepFields,
+  'retry',
+  'read_only_root_filesystem',
+  'run_as_user',
+  'network_mode',
+  'output_handler',
+]
+
+type Common = Pick<ContainerRunState, 'transitions' | 'timeoutMs' | 'maxVisits'>
+
+export function readContainerRun(fields: Fields, stateName: string, common: Common): ContainerRunState | undefined {
+  const step = readStep(fields, stateName)
+  const retry = fields.map('retry', { known: ['max_attempts', 'backoff'] })
+  const outputHandler = readOutputHandler(fields)
+  if (step === undefined) return undefined
+  return {
+    kind: 'ContainerRun',
+    ...common,
+    step,
+    retry: {
+      maxAttempts: retry?.number('max_attempts', { integer: true, min: 0, max: 10 }) ?? 0,
+      backoffMs: (retry && readDuration(retry, 'backoff')) ?? 0,
+    },
+    outputHandler,
+  }
+}
+
+export function readParallelContainers(fields: Fields, common: Common): ParallelContainerRunState | undefined {
+  const list = fields.list('steps')
+  if (list === undefined || list.length === 0 || list.length > 20) {
+    fields.error('steps', 'must be a list of 1 to 20 steps')
+    return undefined
+  }
+  const steps = list.flatMap((item, index) => {
+    const step = openFields(fields.findings, `${fields.at}.steps[${index}]`, item, { known: stepFields })
+    return (step && readStep(step, `step-${index + 1}`)) ?? []
+  })
+  const names = new Set<string>()
+  for (const { name } of steps) {
+    if (names.has(name)) fields.error('steps', `two steps are named ${quoted(name)}; give each a name of its own`)
+    names.add(name)
+  }
+  return {
+    kind: 'ParallelContainerRun',
+    ...common,
+    steps,
+    completion: fields.choice('completion', completions) ?? 'all_succeed',
+  }
+}
+
+function readStep(fields: Fields, fallbackName: string): ContainerStep | undefined {
+  let name = fields.text('name', { max: 128 })
+  if (name === undefined) {
+    if (fields.raw('name') === undefined) fields.warn('name', `is absent; ${quoted(fallbackName)} is used`)
+    name = fallbackName
+  }
+  if (name === '__proto__') fields.error('name', 'cannot be __proto__')
+  const image = fields.text('image', { required: true, max: 512 })
+  const shell = fields.flag('shell') ?? false
+  const command = readCommand(fields)
+  refuseWhatCannotBe(fields)
+  const env = fields.texts('env') ?? {}
+  checkTemplates(fields, 'env', env)
+  const workdir = fields.text('workdir', { max: 4096 }) ?? null
+  checkTemplate(fields, 'workdir', workdir)
+  if (image === undefined || command === undefined) return undefined
+  return {
+    name,
+    image,
+    command,
+    env,
+    workdir,
+    volumes: readMounts(fields),
+    resources: readResources(fields),
+    shell,
+    readOnlyRoot: fields.flag('read_only_root_filesystem') ?? false,
+    network: readNetwork(fields),
+  }
+}
+
+function readCommand(fields: Fields): readonly string[] | undefined {
+  const given = fields.raw('command')
+  if (typeof given === 'string' && given.trim() !== '') {
+    fields.warn('command', 'is text and is run by a shell; write a list of words, such as ["sh", "-c", "…"]')
+    checkTemplate(fields, 'command', given)
+    return ['sh', '-c', given]
+  }
+  const list = fields.list('command')
+  if (list === undefined || list.length === 0) {
+    if (given === undefined || Array.isArray(given)) fields.error('command', 'must be a list of at least one word')
+    return undefined
+  }
+  const words = list.map((word) => (typeof word === 'object' ? JSON.stringify(word) : String(word)))
+  for (const word of words) checkTemplate(fields, 'command', word)
+  return words
+}
+
+/** Fields that have a meaning which no workspace can give; each says what to do instead. */
+function refuseWhatCannotBe(fields: Fields): void {
+  if (fields.raw('registry_credentials') !== undefined) {
+    fields.error(
+      'registry_credentials',
+      'images are not pulled here; build the image with castellan image, then remove this field',
+    )
+  }
+  const pull = fields.choice('image_pull_policy', ['Always', 'IfNotPresent', 'Never'])
+  if (pull === 'Always')
+    fields.error('image_pull_policy', 'Always cannot be kept, because images are not pulled; use IfNotPresent')
+  const user = fields.raw('run_as_user')
+  if (user === undefined) return
+  if (!/^[A-Za-z0-9_.-]{1,64}(:[A-Za-z0-9_.-]{1,64})?$/.test(String(user))) {
+    fields.error('run_as_user', 'must be a user, or user:group')
+  } else if (!/^(0|root)(:|$)/.test(String(user))) {
+    fields.warn(
+      'run_as_user',
+      'commands of a workspace have no capability and are nobody outside it; inside they show the number 0',
+    )
+  }
+}
+
+function readMounts(fields: Fields): readonly VolumeMount[] {
+  return (fields.list('volumes') ?? []).flatMap((item, index) => {
+    const mount = openFields(fields.findings, `${fields.at}.volumes[${index}]`, item, {
+      known: ['name', 'mount_path', 'read_only'],
+      renamed: { mount_point: 'mount_path', path: 'mount_path', readonly: 'read_only' },
+    })
+    const name = mount?.text('name', { required: true, max: 64 })
+    const mountPath = mount?.text('mount_path', { required: true, max: 4096 })
+    if (mount === undefined || name === undefined || mountPath === undefined) return []
+    if (!/^[A-Za-z0-9_][A-Za-z0-9._-]*$/.test(name)) mount.error('name', 'use letters, digits, ".", "_" and "-"')
+    if (!mountPath.startsWith('/') || mountPath.split('/').includes('..')) {
+      mount.error('mount_path', 'must be an absolute path without ".."')
+    }
+    return [{ name, mountPath: mountPath.replace(/(?<=.)\/+$/, ''), readOnly: mount.flag('read_only') ?? false }]
+  })
+}
+
+function readResources(fields: Fields): ContainerStep['resources'] {
+  const resources = fields.map('resources', { known: ['cpu', 'memory', 'timeout'] })
+  if (resources === undefined) return { cpuMillis: null, memoryMb: null, timeoutMs: null }
+  const [cpu, memory, timeout] = [resources.raw('cpu'), resources.raw('memory'), resources.raw('timeout')]
+  const millis = cpu === undefined ? undefined : cpuMillis(cpu)
+  if (cpu !== undefined && millis === undefined) resources.error('cpu', 'must be millicores, such as 500')
+  const bytes = memory === undefined ? undefined : sizeBytes(memory)
+  if (memory !== undefined && bytes === undefined) resources.error('memory', 'must be a size such as 512m, 2g or 128Mi')
+  if (timeout !== undefined && durationMs(timeout) === undefined)
+    resources.error('timeout', 'must be a time such as 30s or 10m')
+  return {
+    cpuMillis: millis ?? null,
+    memoryMb: bytes === undefined ? null : Math.max(16, Math.ceil(bytes / 2 ** 20)),
+    timeoutMs: (timeout === undefined ? undefined : durationMs(timeout)) ?? null,
+  }
+}
+
+function readNetwork(fields: Fields): ContainerStep['network'] {
+  const mode = fields.text('network_mode', { max: 64 })
+  if (mode === undefined || mode === 'default') return 'default'
+  if (mode === 'none' || mode === 'bridge') return mode
+  fields.error('network_mode', `${quoted(mode)} cannot be given to a workspace; use none, bridge or default`)
+  return 'default'
+}
