@@ -1,3 +1,4 @@
+import { executionTools } from './executions/index.ts'
 import { identityTools } from './identity/index.ts'
 import { ledgerTools } from './ledger/index.ts'
 import { logTools } from './log/index.ts'
@@ -20,7 +21,7 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   teams: teamTools,
   agents: [],
   cmd: [],
-  executions: [],
+  executions: executionTools,
   fs: [],
   intents: [],
   modes: [],
