@@ -1,3 +1,5 @@
+import { cmdTools } from './cmd/index.ts'
+import { fsTools } from './fs/index.ts'
 import { identityTools } from './identity/index.ts'
 import { ledgerTools } from './ledger/index.ts'
 import { logTools } from './log/index.ts'
@@ -19,9 +21,9 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   workspaces: workspaceTools,
   teams: teamTools,
   agents: [],
-  cmd: [],
+  cmd: cmdTools,
   executions: [],
-  fs: [],
+  fs: fsTools,
   intents: [],
   modes: [],
   platform: [],

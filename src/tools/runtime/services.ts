@@ -1,4 +1,6 @@
 import type { Principal } from '../../contract/principal.ts'
+import type { CommandService } from '../../domains/commands/service.ts'
+import type { FileService } from '../../domains/files/service.ts'
 import type { GitService } from '../../domains/git/service.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { LogService } from '../../domains/log/log-service.ts'
@@ -18,6 +20,8 @@ export type ToolSearch = (principal: Principal, request: Omit<ToolSearchRequest,
 
 /** The domain services that tools may call, by their exported interfaces. Only add what a tool uses. */
 export type Services = Readonly<{
+  commands: CommandService
+  files: FileService
   git: GitService
   tasks: TaskService
   trail: TrailService
