@@ -40,11 +40,13 @@ import { createRateLimiter } from '../tools/runtime/rate-limiter.ts'
 import { createStages, stageNames } from '../tools/runtime/stages.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Config } from './config.ts'
+import { openAgentTools } from './open-agent-tools.ts'
 import { openDatabase } from './open-database.ts'
 import { openLogIdentity } from './open-log-identity.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
 import { openSeal } from './open-seal.ts'
 import { openTeams } from './open-teams.ts'
+import { createToolDesk } from './open-tool-desk.ts'
 import { openWorkspaces } from './open-workspaces.ts'
 
 /** The core, put together: everything behind the doors. Only this file and its neighbours construct. */
@@ -233,6 +235,8 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   const bootId = deps.random.bytes(9).toString('base64url')
   let callCount = 0
   const git = parts && gitIn(parts.workspaces)
+  const desk = createToolDesk(catalog, config.mode)
+  const agentTools = parts && openAgentTools(deps, { workspaces: parts.workspaces, desk })
   // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never
   const callTool = createCallTool({
@@ -258,6 +262,8 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       teams: parts?.teams ?? unavailable,
       seal: parts?.seal ?? unavailable,
       git: git ?? unavailable,
+      files: agentTools?.files ?? unavailable,
+      commands: agentTools?.commands ?? unavailable,
       swarms:
         parts === undefined || git === undefined
           ? unavailable
@@ -269,6 +275,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
     newCallId: () => `c_${bootId}_${(callCount++).toString(36)}`,
     strictReadRecords: config.audit.read_records === 'strict',
   })
+  desk.connect(callTool)
   return { callTool, health: () => server.health({ nowMs: clock.nowMs() }) }
 }
 

@@ -108,6 +108,20 @@ export const limits = {
   /** The largest file that file_edit rewrites. */
   fileEditBytesMax: 64 * 1024 * 1024,
   fileListEntriesMax: 10_000,
+  /** A file that fs.read gives out or fs.edit changes, and the largest answer with one in it. */
+  agentFileBytesMax: 10 * 1024 * 1024,
+  agentFileAnswerBytesMax: 24 * 1024 * 1024,
+  agentEditsMax: 200,
+  /** A pattern of fs.grep or fs.glob. */
+  agentPatternCharsMax: 4_096,
+  /** What fs.grep and fs.glob answer at most, and how long they look; what is beyond is said to be left out. */
+  agentMatchesMax: 2_000,
+  agentMatchBytesMax: 1024 * 1024,
+  agentGrepLineBytesMax: 1_000,
+  agentSearchOutputBytesMax: 64 * 1024 * 1024,
+  agentSearchMs: 20_000,
+  /** Arguments of cmd.run. */
+  commandArgumentsMax: 1_000,
   /** A client's configuration file that `castellan import` reads. */
   importFileBytesMax: 4 * 1024 * 1024,
   /** One note of a vault. */

@@ -4,6 +4,7 @@
 # $UID_BASE and up, so that nothing in there is root outside; as an ordinary user, to that user and its subordinate ids.
 #
 # STATE: the folder of the workspaces' state. PROGRAM: the program's folder. NODE: the Node binary, inside PROGRAM or not.
+# RG: the program that searches in files, or nothing.
 # UID_MAP, GID_MAP, ID_COUNT: the ids of an ordinary user, as newuidmap takes them; images are built with the same.
 set -eu
 umask 077
@@ -108,6 +109,10 @@ prepare='
   mount --bind "$PROGRAM" /mnt/program
   : >/mnt/node/node
   mount --bind "$NODE" /mnt/node/node
+  if [ "$RG" ]; then
+    : >/mnt/node/rg
+    mount --bind "$RG" /mnt/node/rg
+  fi
   # What is stored decides what the store is: another choice would hide every workspace there is.
   store=plain
   is_new=
@@ -153,7 +158,7 @@ inside='
   /mnt/node/node --disable-warning=ExperimentalWarning /mnt/program/src/supervisor/main.ts &
   wait $!'
 
-export STATE PROGRAM NODE UID_BASE STORE_GB IS_ROOT FREEZER="$freezer"
+export STATE PROGRAM NODE RG UID_BASE STORE_GB IS_ROOT FREEZER="$freezer"
 export CASTELLAN_SUPERVISOR_IDS=$ids CASTELLAN_SUPERVISOR_CGROUPS="${cgroups# }"
 if [ $IS_ROOT ]; then
   unshare -m sh -c "$prepare" prepare nsenter $as_root_there -U -t $keeper unshare -m -p -n -i --fork --kill-child sh -c "$inside" &

@@ -23,6 +23,8 @@ import { createSupervisorLog } from './supervisor-log.ts'
  * when the server comes back it finds everything as it was. Its own end is the end of every process in every workspace.
  */
 const ROOT = '/mnt/state'
+/** Where launch.sh puts the program that searches, if there is one for this machine. */
+const SEARCH_PROGRAM_SOURCE = '/mnt/node/rg'
 /** Without a server and without a running workspace there is nothing to stay for. */
 const IDLE_EXIT_MS = 30_000
 const IDLE_CHECK_MS = 5_000
@@ -61,6 +63,7 @@ async function main(): Promise<void> {
     egress,
     ids,
     seccompFilter: filterPath,
+    searchProgram: existsSync(SEARCH_PROGRAM_SOURCE) ? SEARCH_PROGRAM_SOURCE : undefined,
     hasDiskLimits: kind === 'btrfs',
     clock: systemClock,
     random: systemRandom,

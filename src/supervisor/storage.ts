@@ -165,7 +165,7 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
 }
 
 /** Said by the system in its own words, whoever met it: a call of ours, the launcher, or cp. */
-const NO_ROOM = /ENOSPC|EDQUOT|No space left on device|Disk quota exceeded/
+const NO_ROOM = /ENOSPC|EDQUOT|No space left on device|Disk quota exceeded|system error -122/
 
 const roomOr = (error: unknown): unknown =>
   NO_ROOM.test(String(error))

@@ -1,4 +1,6 @@
+import { cmdTools } from './cmd/index.ts'
 import { executionTools } from './executions/index.ts'
+import { fsTools } from './fs/index.ts'
 import { identityTools } from './identity/index.ts'
 import { ledgerTools } from './ledger/index.ts'
 import { logTools } from './log/index.ts'
@@ -20,9 +22,9 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   workspaces: workspaceTools,
   teams: teamTools,
   agents: [],
-  cmd: [],
+  cmd: cmdTools,
   executions: executionTools,
-  fs: [],
+  fs: fsTools,
   intents: [],
   modes: [],
   platform: [],

@@ -302,6 +302,7 @@ export const layerRows: readonly LayerRow[] = [
     folder: 'backends/namespaces',
     folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor', 'supervisor/*'],
     packages: [
+      '@vscode/ripgrep',
       'node:child_process',
       'node:events',
       'node:fs',
@@ -311,7 +312,7 @@ export const layerRows: readonly LayerRow[] = [
       'node:stream',
       'node:url',
     ],
-    reason: "The supervisor's client: it starts it, and speaks its protocol.",
+    reason: "The supervisor's client: it starts it with the programs it needs, and speaks its protocol.",
   },
   {
     folder: 'tools',

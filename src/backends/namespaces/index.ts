@@ -11,7 +11,7 @@ import type {
 } from '../../domains/workspaces/backend.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
-import type { Operations, WireKept } from '../../supervisor/protocol.ts'
+import type { Fenced, Operations, WireKept } from '../../supervisor/protocol.ts'
 import { probeCapabilities } from './probe.ts'
 import { requireProtocol } from './require-protocol.ts'
 import { ensureSupervisor, type SupervisorPlace, socketPathOf } from './start-supervisor.ts'
@@ -113,7 +113,7 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     isRunning: async (id) => (await ask('isRunning', { id })).running,
     exec: (id, request) => execute(ask, id, request),
     jobs: createJobDesk(ask),
-    files: (id) => createFiles(ask, socketPath, reach, id),
+    files: (id, within) => createFiles(ask, socketPath, reach, { id, within: within ?? null }),
     snapshot: (id, layerId) => ask('snapshot', { id, layerId }),
     reset: async (spec) => void (await ask('reset', spec)),
     removeLayer: async (layerId) => void (await ask('removeLayer', { layerId })),
@@ -192,16 +192,17 @@ type Reach = <T>(request: () => Promise<T>) => Promise<T>
 const isUnreachable = (error: unknown): boolean =>
   ['ECONNREFUSED', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')
 
-function createFiles(ask: Ask, socketPath: string, reach: Reach, id: string): WorkspaceFiles {
+function createFiles(ask: Ask, socketPath: string, reach: Reach, at: Fenced): WorkspaceFiles {
   return {
-    stat: (path) => ask('fileStat', { id, path }),
-    list: (path, limit) => ask('fileList', { id, path, limit }),
+    stat: (path) => ask('fileStat', { ...at, path }),
+    list: (path, limit) => ask('fileList', { ...at, path, limit }),
     read: (path, range) =>
-      reach(() => askContent(socketPath, { id, path, offset: range?.offset ?? 0, length: range?.length ?? null })),
-    write: (path, content, options) => ask('fileWrite', { id, path, mode: options?.mode ?? null }, { body: content }),
+      reach(() => askContent(socketPath, { ...at, path, offset: range?.offset ?? 0, length: range?.length ?? null })),
+    write: (path, content, options) =>
+      ask('fileWrite', { ...at, path, mode: options?.mode ?? null }, { body: content }),
     remove: async (path, options) =>
-      void (await ask('fileRemove', { id, path, recursive: options?.recursive ?? false })),
-    makeDirectory: async (path) => void (await ask('fileMakeDirectory', { id, path })),
-    rename: async (from, to) => void (await ask('fileRename', { id, from, to })),
+      void (await ask('fileRemove', { ...at, path, recursive: options?.recursive ?? false })),
+    makeDirectory: async (path) => void (await ask('fileMakeDirectory', { ...at, path })),
+    rename: async (from, to) => void (await ask('fileRename', { ...at, from, to })),
   }
 }

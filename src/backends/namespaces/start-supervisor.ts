@@ -91,6 +91,13 @@ async function launch(place: SupervisorPlace, logPath: string, deadlineMs: numbe
   return EXIT_ALREADY_RUNNING
 }
 
+/** Empty where there is none for this machine. */
+const searchProgram = (): Promise<string> =>
+  import('@vscode/ripgrep').then(
+    ({ rgPath }) => rgPath,
+    () => '',
+  )
+
 /** Detached: neither the launcher nor the supervisor ends with this process. */
 async function spawnLaunch(place: SupervisorPlace, logPath: string): Promise<ChildProcess> {
   const maps = await chooseIdMaps()
@@ -105,6 +112,7 @@ async function spawnLaunch(place: SupervisorPlace, logPath: string): Promise<Chi
       STATE: place.state,
       PROGRAM: program,
       NODE: process.execPath,
+      RG: await searchProgram(),
       UID_BASE: String(UID_BASE),
       UID_MAP: maps.uids,
       GID_MAP: maps.gids,

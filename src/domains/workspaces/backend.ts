@@ -23,7 +23,8 @@ export type WorkspaceBackend = Readonly<{
   isRunning(id: string): Promise<boolean>
   exec(id: string, request: ExecRequest): Promise<ExecResult>
   jobs: JobDesk
-  files(id: string): WorkspaceFiles
+  /** `within`: where paths may lead, as patterns; every list must allow a place. Left out, anywhere in the workspace. */
+  files(id: string, within?: readonly (readonly string[])[]): WorkspaceFiles
   /** Freezes the workspace, keeps its present state as layer `layerId`, lets it go on. Answers the layer's own size. */
   snapshot(id: string, layerId: string): Promise<Readonly<{ bytes: number }>>
   /** Throws the workspace's own changes away and puts it on `spec.layers`; it must be stopped. */
@@ -75,6 +76,9 @@ export const egressPlace = {
   proxyUrl: 'http://10.99.0.1:3128',
   authoritiesPath: '/etc/castellan/ca-bundle.crt',
 } as const
+
+/** The program that searches in files, in every workspace that runs; nothing of an image can be in its place. */
+export const SEARCH_PROGRAM = '/dev/castellan/rg'
 
 export type PortForward = Readonly<{ hostPort: number; guestPort: number }>
 

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream'
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { eachPlace } from '../../kernel/find-bytes.ts'
 import type { WorkspaceFiles } from './backend.ts'
 import { besideRunning, type Core } from './core.ts'
 import { permissionText, wholeCharacters } from './file-rules.ts'
@@ -77,11 +78,10 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       }
       const before = await gather(stream, limits.fileEditBytesMax)
       const wanted = Buffer.from(input.old_string, 'utf8')
-      const occurrences = countOf(before, wanted)
+      const { at, occurrences } = placesOf(before, wanted)
       if (occurrences === 0) {
         throw invalid('old_string', `does not occur in ${quoted(input.path)}; read the file and copy the text exactly`)
       }
-      const at = before.indexOf(wanted)
       const after = Buffer.concat([
         before.subarray(0, at),
         Buffer.from(input.new_string, 'utf8'),
@@ -152,10 +152,18 @@ async function gather(stream: Readable, bytesMax: number): Promise<Buffer> {
   return Buffer.concat(chunks).subarray(0, bytesMax)
 }
 
-function countOf(bytes: Buffer, wanted: Buffer): number {
-  let count = 0
-  for (let at = bytes.indexOf(wanted); at >= 0; at = bytes.indexOf(wanted, at + wanted.length)) count++
-  return count
+/** Where it occurs first, and how often; one that overlaps the one before does not count. */
+function placesOf(bytes: Buffer, wanted: Buffer): Readonly<{ at: number; occurrences: number }> {
+  let [first, occurrences, end] = [-1, 0, 0]
+  eachPlace(bytes, wanted, (at) => {
+    if (first < 0) first = at
+    if (at >= end) {
+      occurrences++
+      end = at + wanted.length
+    }
+    return true
+  })
+  return { at: first, occurrences }
 }
 
 const notText = (path: string): AppError =>

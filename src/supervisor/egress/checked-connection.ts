@@ -1,8 +1,8 @@
 import { Resolver } from 'node:dns/promises'
 import { connect, isIP, type Socket } from 'node:net'
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls'
-import type { EgressRules } from './egress-policy.ts'
 import { isPublicAddress } from '../../kernel/public-address.ts'
+import type { EgressRules } from './egress-policy.ts'
 import { type Refusal, refuse } from './refusal.ts'
 import { type Target, targetName } from './target.ts'
 

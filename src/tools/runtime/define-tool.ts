@@ -91,6 +91,8 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     openWorld?: true
     /** What the answer is as plain text, where that is what a reader wants instead of JSON. */
     text?(output: z.output<Output>): string
+    /** The largest answer as JSON, where the usual bound is too small. */
+    answerBytesMax?: number
     /** Also answers in mode MINIMAL, when no store is open. */
     minimal?: true
     /**

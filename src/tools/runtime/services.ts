@@ -1,5 +1,7 @@
 import type { Principal } from '../../contract/principal.ts'
+import type { CommandService } from '../../domains/commands/service.ts'
 import type { ExecutionService } from '../../domains/executions/service.ts'
+import type { FileService } from '../../domains/files/service.ts'
 import type { GitService } from '../../domains/git/service.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { LogService } from '../../domains/log/log-service.ts'
@@ -20,6 +22,8 @@ export type ToolSearch = (principal: Principal, request: Omit<ToolSearchRequest,
 /** The domain services that tools may call, by their exported interfaces. Only add what a tool uses. */
 export type Services = Readonly<{
   executions: ExecutionService
+  commands: CommandService
+  files: FileService
   git: GitService
   tasks: TaskService
   trail: TrailService
