@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { Checkpointer } from '../audit/checkpointer.ts'
 import { createCheckpointer } from '../audit/checkpointer.ts'
+import { AppError } from '../contract/app-error.ts'
 import type { Database } from '../contract/database.ts'
 import { LOCAL_TENANT } from '../contract/principal.ts'
 import { createGitService } from '../domains/git/service.ts'
@@ -19,6 +20,7 @@ import { tenantFolderName } from '../domains/vault/rules.ts'
 import { createVaultService, type VaultService } from '../domains/vault/service.ts'
 import type { Workspace } from '../domains/workspaces/ports.ts'
 import type { WorkspaceService } from '../domains/workspaces/service.ts'
+import type { Engine } from '../engine/ports.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
@@ -42,6 +44,7 @@ import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Config } from './config.ts'
 import { openAgentTools } from './open-agent-tools.ts'
 import { openDatabase } from './open-database.ts'
+import { openEngine, openExecutions } from './open-executions.ts'
 import { openLogIdentity } from './open-log-identity.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
 import { openSeal } from './open-seal.ts'
@@ -153,6 +156,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
   const workspaces = openWorkspaces(deps, opened)
   const seal = await openSeal(deps, opened, { identity, contexts: openPolicies(deps).contexts })
   const teams = openTeams(deps, { database, workspaces, vault })
+  const engine = openEngine(deps, { database, workspaces })
   const checkpointer = createCheckpointer({
     read: database.read,
     log: sqlLogStore,
@@ -163,23 +167,31 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     intervalMs: config.audit.checkpoint_interval_ms,
     logger,
   })
+  const pipeline = createPipeline(deps, catalog, skills, {
+    database,
+    identity,
+    trail,
+    logService,
+    checkpointer,
+    vault,
+    workspaces: workspaces.service,
+    teams: teams.service,
+    seal,
+    engine,
+  })
+  // Runs go on from where they were, once everything that they call is there.
+  const begun = workspaces.begun
+    .then(() => engine.begin())
+    .catch((error) => logger.warn('the runs were not taken up', { cause: String(error) }))
   return {
-    ...createPipeline(deps, catalog, skills, {
-      database,
-      identity,
-      trail,
-      logService,
-      checkpointer,
-      vault,
-      workspaces: workspaces.service,
-      teams: teams.service,
-      seal,
-    }),
+    ...pipeline,
     database,
     identity,
     seal: createSealGate(seal),
     verifierKey: logIdentity.signer.verifierKey,
     async close() {
+      await begun
+      await engine.close()
       await teams.close()
       await workspaces.close()
       await database.flush()
@@ -227,6 +239,7 @@ type OpenParts = Readonly<{
   workspaces: WorkspaceService
   teams: TeamService
   seal: SealService
+  engine: Engine
 }>
 
 function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
@@ -237,10 +250,13 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   const git = parts && gitIn(parts.workspaces)
   const desk = createToolDesk(catalog, config.mode)
   const agentTools = parts && openAgentTools(deps, { workspaces: parts.workspaces, desk })
+  const policies = openPolicies(deps)
+  const executions =
+    parts && openExecutions(deps, { engine: parts.engine, database: parts.database, agents: noAgents, desk, policies })
   // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never
   const callTool = createCallTool({
-    stages: chooseStages(deps, catalog, openPolicies(deps)),
+    stages: chooseStages(deps, catalog, policies),
     database: parts?.database,
     log: sqlLogStore,
     services: {
@@ -262,6 +278,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       teams: parts?.teams ?? unavailable,
       seal: parts?.seal ?? unavailable,
       git: git ?? unavailable,
+      executions: executions?.service ?? unavailable,
       files: agentTools?.files ?? unavailable,
       commands: agentTools?.commands ?? unavailable,
       swarms:
@@ -277,6 +294,12 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   })
   desk.connect(callTool)
   return { callTool, health: () => server.health({ nowMs: clock.nowMs() }) }
+}
+
+const noAgents = {
+  resolve: async (): Promise<never> => {
+    throw new AppError('ERR_AGENT_NOT_FOUND', 'agent_id: there is no such agent')
+  },
 }
 
 function describeServer(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { executionsSection, judgingSection, modelsSection } from './config-executions.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
 import { commandsSection, securityContextsSection, webSection } from './config-tools.ts'
 
@@ -204,6 +205,9 @@ export const configSchema = z
         },
         'Teams of agents, each in a workspace.',
       ),
+      models: modelsSection,
+      executions: executionsSection,
+      judging: judgingSection,
       commands: commandsSection,
       web: webSection,
       security_contexts: securityContextsSection,

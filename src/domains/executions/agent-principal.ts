@@ -54,7 +54,11 @@ function namedContext({ contexts }: Pick<ExecutionDeps, 'contexts'>, { securityC
 }
 
 /** The tools that a list of names and patterns such as `fs.*` means, of those that the principal may use. */
-export function offeredTools(desk: ToolDesk, principal: Principal, wanted: readonly string[]): readonly DescribedTool[] {
+export function offeredTools(
+  desk: ToolDesk,
+  principal: Principal,
+  wanted: readonly string[],
+): readonly DescribedTool[] {
   if (wanted.length === 0) return []
   const prefixes = wanted.filter((name) => name.endsWith('.*')).map((name) => name.slice(0, -1))
   const names = new Set(wanted)

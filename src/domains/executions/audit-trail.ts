@@ -21,7 +21,9 @@ export function summarised(value: Json): Json {
   const text = JSON.stringify(short)
   if (Buffer.byteLength(text) <= JSON_BYTES_MAX) return short
   if (typeof short !== 'object' || short === null) return preview(text)
-  return Array.isArray(short) ? { items: short.length } : { keys: Object.keys(short).slice(0, 20), preview: preview(text) }
+  return Array.isArray(short)
+    ? { items: short.length }
+    : { keys: Object.keys(short).slice(0, 20), preview: preview(text) }
 }
 
 function shorten(value: Json): Json {
@@ -39,7 +41,8 @@ function shorten(value: Json): Json {
 }
 
 export function auditHistory(executionId: string, iteration: number, trail: readonly TrailStep[]): Json {
-  const latest = (tool: string): Json => (trail.findLast(({ tool_name }) => tool_name === tool) as Json | undefined) ?? null
+  const latest = (tool: string): Json =>
+    (trail.findLast(({ tool_name }) => tool_name === tool) as Json | undefined) ?? null
   return {
     execution_id: executionId,
     available: trail.length > 0,

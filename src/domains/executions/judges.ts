@@ -91,7 +91,13 @@ export function childOf(
     keepWorkspace: false,
     ...more,
   }
-  return { kind: 'execution', subjectId: id, subjectName: name, subjectVersion: version, input: input as unknown as Json }
+  return {
+    kind: 'execution',
+    subjectId: id,
+    subjectName: name,
+    subjectVersion: version,
+    input: input as unknown as Json,
+  }
 }
 
 function shownTo({ manifest }: ResolvedAgent, input: Readonly<Record<string, Json>>): Json {

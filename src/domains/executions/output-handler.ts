@@ -32,7 +32,8 @@ export async function handleOutput(scene: HandlerScene, handler: Handler, output
   const { steps } = scene
   steps.note({ type: 'output_handler_started', payload: { type: handler.type } })
   try {
-    const result = handler.type === 'agent' ? await byAgent(scene, handler, output) : await inOneStep(scene, handler, output)
+    const result =
+      handler.type === 'agent' ? await byAgent(scene, handler, output) : await inOneStep(scene, handler, output)
     steps.note({ type: 'output_handler_completed', payload: { type: handler.type } })
     return { output: result }
   } catch (error) {
@@ -48,7 +49,8 @@ async function byAgent({ deps, run, input, steps }: HandlerScene, handler: Of<'a
   const agent = await steps.once('output/agent', async () => ({
     result: (await deps.agents.resolve(deps.read, run.principal, handler.agentId)) as ResolvedAgent & Json,
   }))
-  const text = handler.inputTemplate === null ? output : rendered('input_template', handler.inputTemplate, input, output)
+  const text =
+    handler.inputTemplate === null ? output : rendered('input_template', handler.inputTemplate, input, output)
   const untilMs = steps.nowMs() + (handler.timeoutMs ?? TIMEOUT_MS)
   const start = childOf(agent, { role: 'worker', input: text, workspaceId: null, untilMs })
   const outcome = await steps.child('output/run', start)
@@ -99,7 +101,9 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
       const answer = await deps.http.send({ url, method, headers, body, timeoutMs: leftMs, signal })
       if (answer.status < 400) return answer.body
       if (answer.status < 500 || tries >= retries) {
-        throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the address answered ${answer.status}`, { status: answer.status })
+        throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the address answered ${answer.status}`, {
+          status: answer.status,
+        })
       }
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS * 2 ** tries))
       signal.throwIfAborted()

@@ -70,15 +70,15 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     if (!needsWorkspace(input)) return
     const made = await steps.once<MadeWorkspace & Json>(
       'workspace',
-      async () => ({ result: await within(deps.clock, steps, [deadline], (signal) => workspaces.create(input, signal)) }),
+      async () => ({
+        result: await within(deps.clock, steps, [deadline], (signal) => workspaces.create(input, signal)),
+      }),
       { type: 'instance_spawned' },
     )
     workspaceId = made.workspace_id
     await steps.once('prepared', async () => {
       const env = iterationEnv(deps, run, input, 0, [])
-      await within(deps.clock, steps, [deadline], (signal) =>
-        workspaces.prepare(input, made.workspace_id, env, signal),
-      )
+      await within(deps.clock, steps, [deadline], (signal) => workspaces.prepare(input, made.workspace_id, env, signal))
       return { result: null }
     })
   }
@@ -107,10 +107,15 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
         what: `iteration ${iteration}`,
         field: 'spec.execution.iteration_timeout',
       }
-      const end = await iterate(iteration, [deadline, own], async (prompt) => {
-        const request = { iteration, prompt, tools, deadlines: [deadline, own], usage, handle: caller.handle }
-        return await runInnerLoop(deps, input, steps, request)
-      }, context)
+      const end = await iterate(
+        iteration,
+        [deadline, own],
+        async (prompt) => {
+          const request = { iteration, prompt, tools, deadlines: [deadline, own], usage, handle: caller.handle }
+          return await runInnerLoop(deps, input, steps, request)
+        },
+        context,
+      )
       if (end === 'accepted') return await completed(principal)
       if (end !== 'again') return await failed(end)
     }
@@ -201,7 +206,10 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       ...(error !== undefined && { error }),
     })
     const why = reason ?? error ?? ''
-    steps.note({ type: 'iteration_failed', payload: { iteration, reason: why, exit_code, output: output.slice(0, 4_096) } })
+    steps.note({
+      type: 'iteration_failed',
+      payload: { iteration, reason: why, exit_code, output: output.slice(0, 4_096) },
+    })
     if (iteration === execution.maxIterations) return
     steps.place({ state: 'refining' })
     await steps.once(`iteration-${iteration}/refined`, async () => ({ result: { iteration, feedback: why } }), {

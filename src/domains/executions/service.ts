@@ -35,7 +35,8 @@ export function createExecutionService({ engine, agents, clock }: ExecutionServi
 
   async function visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run> {
     const run = await engine.find(unit, call.principal.tenant, id)
-    const isTheirs = run !== undefined && (seesAll(call.principal) || run.owner === (await ownerOf(unit, call.principal)))
+    const isTheirs =
+      run !== undefined && (seesAll(call.principal) || run.owner === (await ownerOf(unit, call.principal)))
     if (!isTheirs || run.kind !== 'execution') throw executionNotFound(id)
     return run
   }

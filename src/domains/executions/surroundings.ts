@@ -11,7 +11,7 @@ type EnvValue = AgentManifest['env'][string]
 const HISTORY_CHARS_MAX = 2_048
 
 /** What a value of a manifest stands for. A secret that nobody set is refused by name: empty would be worse. */
-export function valueOf({ values }: Pick<ExecutionDeps, 'values'>, field: string, { from, value }: EnvValue): string {
+export function meaningOf({ values }: Pick<ExecutionDeps, 'values'>, field: string, { from, value }: EnvValue): string {
   if (from === 'literal') return value
   const found = from === 'secret' ? values.secret(value) : values.config(value)
   if (found !== undefined) return found
@@ -27,7 +27,7 @@ export const valuesOf = (
   field: string,
   given: Readonly<Record<string, EnvValue>>,
 ): Record<string, string> =>
-  Object.fromEntries(Object.entries(given).map(([name, value]) => [name, valueOf(deps, `${field}.${name}`, value)]))
+  Object.fromEntries(Object.entries(given).map(([name, value]) => [name, meaningOf(deps, `${field}.${name}`, value)]))
 
 /** The environment of the iteration's process. No key and no token is in it: tools are called by the loop. */
 export function iterationEnv(

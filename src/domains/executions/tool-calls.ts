@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
-import type { DeskAnswer, DescribedTool } from '../../contract/tool-desk.ts'
+import type { DescribedTool, DeskAnswer } from '../../contract/tool-desk.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { auditHistory, summarised, type TrailStep } from './audit-trail.ts'
@@ -98,7 +98,8 @@ export function createToolCaller(
           validation_context: 'semantic_judge_pre_execution_inner_loop',
         },
       })
-      if ('fault' in verdict) return { kind: 'recoverable', reason: `the call was not judged: ${verdict.fault.message}` }
+      if ('fault' in verdict)
+        return { kind: 'recoverable', reason: `the call was not judged: ${verdict.fault.message}` }
       if (isPassed(verdict, rule)) continue
       const reason = `the judge '${rule.judgeAgent}' rejected the call (score ${verdict.score}, ${rule.minScore} is required; confidence ${verdict.confidence}): ${verdict.reasoning}`
       return { kind: 'recoverable', reason }
