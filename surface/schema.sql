@@ -172,6 +172,15 @@ CREATE TABLE seal_messages (
   tenant TEXT NOT NULL, digest TEXT NOT NULL, kept_until INTEGER NOT NULL, PRIMARY KEY (tenant, digest));
 CREATE INDEX seal_messages_by_end ON seal_messages (tenant, kept_until);
 
+-- 12 agents
+CREATE TABLE agents (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, latest_version TEXT NOT NULL,
+  description TEXT NOT NULL, labels TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL,
+  updated_at INTEGER NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
+CREATE TABLE agent_versions (
+  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, version TEXT NOT NULL, manifest_yaml TEXT NOT NULL,
+  created_at INTEGER NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version));
+
 -- postgres
 
 -- 1 log
@@ -305,3 +314,12 @@ CREATE INDEX seal_sessions_by_identity ON seal_sessions (tenant, identity, expir
 CREATE TABLE seal_messages (
   tenant TEXT NOT NULL, digest TEXT NOT NULL, kept_until BIGINT NOT NULL, PRIMARY KEY (tenant, digest));
 CREATE INDEX seal_messages_by_end ON seal_messages (tenant, kept_until);
+
+-- 12 agents
+CREATE TABLE agents (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, latest_version TEXT NOT NULL,
+  description TEXT NOT NULL, labels TEXT NOT NULL, created_at BIGINT NOT NULL, created_by TEXT NOT NULL,
+  updated_at BIGINT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
+CREATE TABLE agent_versions (
+  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, version TEXT NOT NULL, manifest_yaml TEXT NOT NULL,
+  created_at BIGINT NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version));

@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import type { Checkpointer } from '../audit/checkpointer.ts'
 import { createCheckpointer } from '../audit/checkpointer.ts'
-import { AppError } from '../contract/app-error.ts'
 import type { Database } from '../contract/database.ts'
 import { LOCAL_TENANT } from '../contract/principal.ts'
 import { createGitService } from '../domains/git/service.ts'
@@ -43,14 +42,16 @@ import { createStages, stageNames } from '../tools/runtime/stages.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Config } from './config.ts'
 import { openAgentTools } from './open-agent-tools.ts'
+import { openAgents } from './open-agents.ts'
 import { openDatabase } from './open-database.ts'
-import { openEngine, openExecutions } from './open-executions.ts'
+import { activityOf, openEngine, openExecutions } from './open-executions.ts'
 import { openLogIdentity } from './open-log-identity.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
 import { openSeal } from './open-seal.ts'
 import { openTeams } from './open-teams.ts'
 import { createToolDesk } from './open-tool-desk.ts'
 import { openWorkspaces } from './open-workspaces.ts'
+import { workspacesDirectory } from './state-directory.ts'
 
 /** The core, put together: everything behind the doors. Only this file and its neighbours construct. */
 export type App = Readonly<{
@@ -79,6 +80,8 @@ export type AppDeps = Readonly<{
   random: Random
   logger: Logger
   ownerPid(): number
+  /** The configuration file that was read, if any. */
+  configPath?: string
 }>
 
 export function buildApp(deps: AppDeps): App {
@@ -178,6 +181,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     teams: teams.service,
     seal,
     engine,
+    imageFolder: join(workspacesDirectory(opened.directory), 'images'),
   })
   // Runs go on from where they were, once everything that they call is there.
   const begun = workspaces.begun
@@ -240,6 +244,7 @@ type OpenParts = Readonly<{
   teams: TeamService
   seal: SealService
   engine: Engine
+  imageFolder: string
 }>
 
 function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
@@ -250,11 +255,32 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   const git = parts && gitIn(parts.workspaces)
   const desk = createToolDesk(catalog, config.mode)
   const agentTools = parts && openAgentTools(deps, { workspaces: parts.workspaces, desk })
-  const policies = openPolicies(deps)
-  const executions =
-    parts && openExecutions(deps, { engine: parts.engine, database: parts.database, agents: noAgents, desk, policies })
   // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never
+  const policies = openPolicies(deps)
+  const agents =
+    parts &&
+    openAgents(deps, {
+      imageFolder: parts.imageFolder,
+      policies,
+      tools: desk,
+      toolNames: new Set(catalog.names),
+      activity: activityOf(parts.engine),
+      health: async () => {
+        const { version, status } = await server.health({ nowMs: clock.nowMs() })
+        return { version, isHealthy: status === 'ok' }
+      },
+      capabilities: capabilitiesOf(catalog),
+    })
+  const executions =
+    parts &&
+    openExecutions(deps, {
+      engine: parts.engine,
+      database: parts.database,
+      agents: agents!.registry,
+      desk,
+      policies,
+    })
   const callTool = createCallTool({
     stages: chooseStages(deps, catalog, policies),
     database: parts?.database,
@@ -281,6 +307,8 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       executions: executions?.service ?? unavailable,
       files: agentTools?.files ?? unavailable,
       commands: agentTools?.commands ?? unavailable,
+      agents: agents?.registry ?? unavailable,
+      platform: agents?.platform ?? unavailable,
       swarms:
         parts === undefined || git === undefined
           ? unavailable
@@ -296,11 +324,9 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   return { callTool, health: () => server.health({ nowMs: clock.nowMs() }) }
 }
 
-const noAgents = {
-  resolve: async (): Promise<never> => {
-    throw new AppError('ERR_AGENT_NOT_FOUND', 'agent_id: there is no such agent')
-  },
-}
+/** What the installation can do, by the tools there are. */
+const capabilitiesOf = ({ tools }: Catalog): readonly string[] =>
+  [...new Set(tools.map(({ definition }) => definition.toolset))].sort()
 
 function describeServer(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
   return createServerService({

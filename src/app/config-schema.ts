@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { executionsSection, judgingSection, modelsSection } from './config-executions.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
+import { searchSection } from './config-search.ts'
 import { commandsSection, securityContextsSection, webSection } from './config-tools.ts'
 
 export const modes = ['FULL', 'READONLY', 'TEST', 'MINIMAL'] as const
@@ -210,6 +211,7 @@ export const configSchema = z
       judging: judgingSection,
       commands: commandsSection,
       web: webSection,
+      search: searchSection,
       security_contexts: securityContextsSection,
       allowed_hosts: listOf('a host name')
         .default([])

@@ -13,10 +13,13 @@ export type ConfigSource = 'default' | 'file' | 'env' | 'flag'
 
 type Parsed = z.output<typeof configSchema>
 /** The effective configuration, with the names of the file. Paths are absolute; secrets print as `[redacted]`. */
-export type Config = Readonly<Omit<Parsed, 'data_dir' | 'database_url' | 'vault' | 'web' | 'workspaces'>> &
+export type Config = Readonly<Omit<Parsed, 'data_dir' | 'database_url' | 'search' | 'vault' | 'web' | 'workspaces'>> &
   Readonly<{
     data_dir: string
     database_url?: Secret
+    search: Readonly<{
+      embeddings: Omit<Parsed['search']['embeddings'], 'api_key'> & Readonly<{ api_key?: Secret }>
+    }>
     vault: Parsed['vault'] & Readonly<{ path: string }>
     web: Omit<Parsed['web'], 'search_key'> & Readonly<{ search_key?: Secret }>
     workspaces: Parsed['workspaces'] & Readonly<{ transfer_dir: string }>
@@ -281,11 +284,13 @@ function finish(
     transfers === undefined ? join(dataDir, 'transfers') : absolute('workspaces.transfer_dir', transfers)
   const caFile = parsed.workspaces.ca_file
   const { search_key, ...web } = parsed.web
+  const { api_key, ...embeddings } = parsed.search.embeddings
   const roots = parsed.skills.roots.map((root) => absolute('skills.roots', root))
   return {
     ...rest,
     data_dir: dataDir,
     ...(database_url === undefined ? {} : { database_url: new Secret(database_url) }),
+    search: { embeddings: { ...embeddings, ...(api_key === undefined ? {} : { api_key: new Secret(api_key) }) } },
     vault: { ...rest.vault, path: vaultPath },
     web: { ...web, ...(search_key === undefined ? {} : { search_key: new Secret(search_key) }) },
     workspaces: {

@@ -1,12 +1,15 @@
 import { AppError } from '../contract/app-error.ts'
 import type { Database } from '../contract/database.ts'
 import { limits } from '../contract/limits.ts'
+import { identityOf } from '../contract/principal.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
+import type { ActivityEvent, ActivityLog } from '../domains/agents/ports.ts'
 import type { AgentDesk, ExecutionDeps, ValueDesk } from '../domains/executions/ports.ts'
-import { createExecutionService, type ExecutionService } from '../domains/executions/service.ts'
-import { uuidOf } from '../domains/workspaces/rules.ts'
+import { createExecutionService, type ExecutionService, toLogRow } from '../domains/executions/service.ts'
 import { createEngine } from '../engine/engine.ts'
 import type { Engine } from '../engine/ports.ts'
+import type { Json } from '../kernel/canonical-json.ts'
+import { uuidOf } from '../kernel/uuid.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlRunStore } from '../stores/sql/run-store.ts'
 import type { AppDeps } from './build-app.ts'
@@ -102,3 +105,31 @@ function valuesOf({ secrets, values }: AppDeps['config']['executions']): ValueDe
   )
   return { secret: (name) => secretValues.get(name), config: (name) => plainValues.get(name) }
 }
+
+/** How many executions of an agent its activity covers. */
+const ACTIVITY_RUNS = 50
+
+/** What the latest executions of an agent did, oldest first, as far as the viewer may see them. */
+export const activityOf = (engine: Engine): ActivityLog => ({
+  async activityOf(read, tenant, agentId, { limit, offset, viewer }) {
+    const owner = viewer.role === 'admin' ? undefined : identityOf(viewer)
+    const filter = { kind: 'execution', subjectId: agentId, owner, limit: ACTIVITY_RUNS } as const
+    const runs = (await engine.list(read, tenant, filter)).toReversed()
+    const events: ActivityEvent[] = []
+    let skip = offset
+    for (const run of runs) {
+      if (events.length >= limit) break
+      const page = await engine.events(read, run, { limit: limit - events.length, offset: skip })
+      skip = Math.max(0, skip - run.lastSequence)
+      for (const event of page.events) {
+        const { payload } = toLogRow(event)
+        events.push({
+          eventType: event.type,
+          payload: { ...(payload as Record<string, Json>), execution_id: run.id },
+          recordedAtMs: event.atMs,
+        })
+      }
+    }
+    return { events, total: runs.reduce((sum, { lastSequence }) => sum + lastSequence, 0) }
+  },
+})

@@ -23,6 +23,8 @@ export type StateDeps = Readonly<{
   random: Random
   logger: Logger
   env: Environment
+  /** The configuration file that was read, if any. */
+  configPath?: string
   /** Called when the state that this process owns cannot be opened; the process has nothing to offer then. */
   onOpenFailed(error: unknown): void
 }>
@@ -76,8 +78,8 @@ function buildOwner(
   ownerPid: () => number,
   fixtures: DoorExtension | undefined,
 ): { core: LocalCore; owner: Owner } {
-  const { config, logger, clock, random, version } = deps
-  const app = buildApp({ config, version, clock, random, logger, ownerPid })
+  const { config, logger, clock, random, version, configPath } = deps
+  const app = buildApp({ config, version, clock, random, logger, ownerPid, ...(configPath && { configPath }) })
   app.ready.catch(deps.onOpenFailed)
   const mcp = createMcpDoor({
     host: app.host,

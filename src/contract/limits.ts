@@ -198,6 +198,17 @@ export const limits = {
   gitMergeCommitsMax: 2_000,
   /** Branches and tags of a target that a source is told, so that it need not send what they have. */
   gitMergeTipsMax: 2_000,
+  /** Names of agents in one tenant, and versions of one agent. */
+  agentsMax: 10_000,
+  agentVersionsMax: 1_000,
+  /** Events in one page of an activity log. */
+  logPageMax: 200,
+  /** Semantic search: texts in one request, documents that a search embeds at most, vectors that are kept, and the answer of a service. */
+  embeddingBatchMax: 64,
+  embeddingDocumentsMax: 1_000,
+  embeddingsKeptMax: 20_000,
+  embeddingAnswerBytesMax: 32 * 1024 * 1024,
+  searchQueryCharsMax: 2_000,
   /** One manifest: its text, its values with aliases counted in full, and its nesting. */
   manifestCharsMax: 256 * 1024,
   manifestValuesMax: 20_000,
@@ -207,7 +218,7 @@ export const limits = {
   manifestPatternSizeMax: 1_500,
   /** A JSON Schema that somebody brings: its text, and the time to compile it or to check one value. */
   jsonSchemaCharsMax: 128 * 1024,
-  jsonSchemaCheckMs: 1_000,
+  jsonSchemaCheckMs: 2_000,
   /** How soon a step that the store did not take is handed in again. */
   runRetryMsMin: 50,
   runRetryMsMax: 2_000,

@@ -9,6 +9,8 @@ export type Role = (typeof roles)[number]
 export type TenantId = string & { readonly __brand: 'TenantId' }
 export const tenantId = (value: string): TenantId => value as TenantId
 export const LOCAL_TENANT = tenantId('local')
+/** What is here is seen by every tenant and written by operators only. */
+export const SYSTEM_TENANT = tenantId('aegis-system')
 
 /**
  * Who is calling. Made once, at a door, and passed explicitly from there; nothing else says who acts.

@@ -1,3 +1,4 @@
+import { agentTools } from './agents/index.ts'
 import { cmdTools } from './cmd/index.ts'
 import { executionTools } from './executions/index.ts'
 import { fsTools } from './fs/index.ts'
@@ -5,6 +6,7 @@ import { identityTools } from './identity/index.ts'
 import { ledgerTools } from './ledger/index.ts'
 import { logTools } from './log/index.ts'
 import { metaTools } from './meta/index.ts'
+import { platformTools } from './platform/index.ts'
 import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
 import { serverTools } from './server/index.ts'
 import { teamTools } from './teams/index.ts'
@@ -21,13 +23,13 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   vault: vaultTools,
   workspaces: workspaceTools,
   teams: teamTools,
-  agents: [],
+  agents: agentTools,
   cmd: cmdTools,
   executions: executionTools,
   fs: fsTools,
   intents: [],
   modes: [],
-  platform: [],
+  platform: platformTools,
   web: [],
   workflows: [],
 }

@@ -149,8 +149,8 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/platform',
-    folders: ['kernel', 'contract', 'domains/agents', 'domains/workflows'],
-    packages: ['yaml'],
+    folders: ['kernel', 'contract'],
+    packages: [],
     reason: 'Tells about the installation: schemas of manifests, runtimes, tools, configuration.',
   },
   {

@@ -17,6 +17,9 @@ const answerWithoutStore: readonly string[] = ['server_ping', 'server_health']
 /** These keep arguments and answers in the log, where nothing can ever be erased. */
 const logTheirContent: readonly string[] = []
 
+/** These change something and are still not judged: the registry checks what they are given, and a judge takes it for calls. */
+const registryWrites: readonly string[] = ['aegis.agent.create', 'aegis.agent.update', 'aegis.agent.delete']
+
 /** Parameters whose JSON Schema has alternatives, which some clients flatten or refuse; nested only, never at the root. */
 const parametersWithAlternatives: readonly string[] = [
   'run_tool.tool_args',
@@ -139,8 +142,10 @@ const actions: ToolCheck = ({ definition, listed }) => {
   ]
 }
 
-const judge: ToolCheck = ({ definition }) =>
-  definition.skipJudge && definition.effect !== 'read' ? ['only a tool that reads may skip the judge'] : []
+const judge: ToolCheck = ({ name, definition }) =>
+  definition.skipJudge && definition.effect !== 'read' && !registryWrites.includes(name)
+    ? ['only a tool that reads, or one on the written-out list, may skip the judge']
+    : []
 
 const audit: ToolCheck = ({ name, definition }) =>
   (definition.audit === 'content') === logTheirContent.includes(name)
@@ -228,5 +233,6 @@ export const writtenOutNames: readonly string[] = [
   ...needNoPermission,
   ...answerWithoutStore,
   ...logTheirContent,
+  ...registryWrites,
   ...parametersWithAlternatives.map((path) => path.split('.').slice(0, -1).join('.')),
 ]

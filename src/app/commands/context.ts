@@ -82,6 +82,7 @@ export async function openCommandState(context: CommandContext, leastLogLevel?: 
     logger,
     env: context.env,
     onOpenFailed: failed.reject,
+    ...(loaded.file === undefined ? {} : { configPath: loaded.file }),
   })
   return { loaded, logger, state, failed: failed.promise }
 }

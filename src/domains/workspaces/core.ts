@@ -6,10 +6,11 @@ import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
+import { uuidOf } from '../../kernel/uuid.ts'
 import type { CapabilityName, NetworkSpec, Resources, WorkspaceBackend, WorkspaceSpec } from './backend.ts'
 import type { OperationDesk } from './operation-desk.ts'
 import type { OwnerDesk, TransferFolder, Workspace, WorkspaceStore } from './ports.ts'
-import { quoted, type Usage, uuidOf } from './rules.ts'
+import { quoted, type Usage } from './rules.ts'
 
 export type WorkspaceSettings = Readonly<{
   defaultImage: string

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { localOwner, type Principal } from '../../contract/principal.ts'
+import { uuidOf } from '../../kernel/uuid.ts'
 import {
   checkDomain,
   checkEnv,
@@ -12,7 +13,6 @@ import {
   identityOf,
   isUuid,
   quotaExcess,
-  uuidOf,
 } from './rules.ts'
 
 const refused = expect.objectContaining({ code: 'ERR_INVALID_INPUT' })

@@ -273,6 +273,18 @@ export const migrations: readonly Migration[] = [
       'CREATE INDEX seal_messages_by_end ON seal_messages (tenant, kept_until)',
     ],
   },
+  {
+    name: 'agents',
+    statements: [
+      `CREATE TABLE agents (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, latest_version TEXT NOT NULL,
+        description TEXT NOT NULL, labels TEXT NOT NULL, created_at $integer NOT NULL, created_by TEXT NOT NULL,
+        updated_at $integer NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name))`,
+      `CREATE TABLE agent_versions (
+        tenant TEXT NOT NULL, agent_id TEXT NOT NULL, version TEXT NOT NULL, manifest_yaml TEXT NOT NULL,
+        created_at $integer NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version))`,
+    ],
+  },
 ]
 
 const types: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {

@@ -23,6 +23,8 @@ export type Schema = {
   run_journal: RunJournalTable
   seal_sessions: SealSessionTable
   seal_messages: SealMessageTable
+  agents: AgentTable
+  agent_versions: AgentVersionTable
 }
 
 /** One row per tenant. Every writer of a tenant holds it, which is what makes numbers and log positions gapless. */
@@ -304,3 +306,26 @@ export type SealSessionTable = {
 
 /** Signed calls that were taken, by the digest of what was signed. */
 export type SealMessageTable = { tenant: string; digest: string; kept_until: number }
+
+/** `latest_version`, `description` and `labels` are those of the highest version. */
+export type AgentTable = {
+  tenant: string
+  id: string
+  name: string
+  status: string
+  latest_version: string
+  description: string
+  labels: string
+  created_at: number
+  created_by: string
+  updated_at: number
+}
+
+export type AgentVersionTable = {
+  tenant: string
+  agent_id: string
+  version: string
+  manifest_yaml: string
+  created_at: number
+  created_by: string
+}

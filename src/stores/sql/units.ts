@@ -18,6 +18,12 @@ export function writerOf(unit: WriteUnit, tenant: string): Session {
   return session
 }
 
+/**
+ * The session of a write to what belongs to everybody, inside the transaction of whoever writes it. The head of the writer's
+ * tenant does not hold back writers of other tenants: the store that uses this must do so itself.
+ */
+export const sharedWriterOf = (unit: WriteUnit): Session => (unit as SqlWriteUnit).session
+
 /** The locked head of the unit's tenant. A store may only use it for the tenant that the unit was opened for. */
 export function headOf(unit: WriteUnit, tenant: string): TenantHead {
   const { head } = unit as SqlWriteUnit

@@ -1,10 +1,12 @@
 import type { Principal } from '../../contract/principal.ts'
+import type { AgentRegistry } from '../../domains/agents/registry.ts'
 import type { CommandService } from '../../domains/commands/service.ts'
 import type { ExecutionService } from '../../domains/executions/service.ts'
 import type { FileService } from '../../domains/files/service.ts'
 import type { GitService } from '../../domains/git/service.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { LogService } from '../../domains/log/log-service.ts'
+import type { PlatformService } from '../../domains/platform/service.ts'
 import type { SealService } from '../../domains/seal/service.ts'
 import type { ServerService } from '../../domains/server/server-service.ts'
 import type { SkillService } from '../../domains/skills/service.ts'
@@ -24,10 +26,12 @@ export type Services = Readonly<{
   executions: ExecutionService
   commands: CommandService
   files: FileService
+  agents: AgentRegistry
   git: GitService
   tasks: TaskService
   trail: TrailService
   log: LogService
+  platform: PlatformService
   identity: Pick<IdentityService, 'createKey' | 'listKeys' | 'revokeKey'>
   skills: Pick<SkillService, 'list'>
   seal: Pick<SealService, 'attest' | 'listSessions' | 'revokeSession'>

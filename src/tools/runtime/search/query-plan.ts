@@ -1,6 +1,7 @@
 import { editDistance } from '../../../kernel/nearest-name.ts'
-import { foldWord, type Piece, splitPieces } from './tokenize.ts'
-import { stopWords, synonymGroups, translations } from './vocabulary.ts'
+import { stopWords } from '../../../kernel/stop-words.ts'
+import { foldWord, type Piece, splitPieces } from '../../../kernel/tokenize.ts'
+import { synonymGroups, translations } from './vocabulary.ts'
 
 /**
  * A query as the index evaluates it. Each unit stands for one idea; a tool earns the best of the unit's alternatives,

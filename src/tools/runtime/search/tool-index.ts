@@ -1,11 +1,11 @@
 import { AppError } from '../../../contract/app-error.ts'
+import { stem } from '../../../kernel/stem.ts'
+import { stopWords } from '../../../kernel/stop-words.ts'
+import { documentWords, splitPieces } from '../../../kernel/tokenize.ts'
 import { paramsLine } from './params-line.ts'
 import { createQueryLanguage, planQuery, type QueryLanguage, type QueryPlan } from './query-plan.ts'
 import { matchByRegex } from './regex-match.ts'
 import { type JsonSchema, schemaText } from './schema-text.ts'
-import { stem } from './stem.ts'
-import { documentWords, splitPieces } from './tokenize.ts'
-import { stopWords } from './vocabulary.ts'
 
 /**
  * Finds tools by what they are for. Built once from all tools; a search touches only the postings of the query's words.

@@ -1,0 +1,34 @@
+import { z } from 'zod'
+import { group, rule, secret, wholeNumber } from './config-parts.ts'
+
+const urlRule = rule('an http:// or https:// URL')
+
+export const searchSection = group(
+  {
+    embeddings: group(
+      {
+        url: z
+          .string(urlRule)
+          .regex(/^https?:\/\/./, urlRule)
+          .optional()
+          .describe(
+            "Base URL of a service that speaks OpenAI's embeddings, such as `http://127.0.0.1:11434/v1`. Agents and workflows are then found by meaning; without it, by words.",
+          ),
+        model: z
+          .string(rule('the name of a model'))
+          .min(1, rule('the name of a model'))
+          .default('all-minilm')
+          .describe('Model that the service is asked for.'),
+        api_key: z
+          .string(rule('a key, or env:NAME'))
+          .min(1, rule('a key, or env:NAME'))
+          .optional()
+          .meta(secret)
+          .describe('Key for the service, sent as a bearer token. Accepts `env:NAME`.'),
+        timeout_ms: wholeNumber(10_000, 100, 600_000, 'Time for one answer of the service.'),
+      },
+      'Where texts become vectors.',
+    ),
+  },
+  'Search over agents and workflows.',
+)

@@ -1,0 +1,42 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+
+/** Where the image `host` finds programs: it has this machine's /usr. */
+const SEARCH_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+const probes: Readonly<Record<string, readonly [string, ...string[]]>> = {
+  bash: ['bash', '--version'],
+  go: ['go', 'version'],
+  javascript: ['node', '--version'],
+  python: ['python3', '--version'],
+  rust: ['rustc', '--version'],
+}
+
+/** Versions of the languages that are installed on this machine, looked at once. */
+export function installedLanguages(): () => Promise<Readonly<Record<string, string>>> {
+  let looking: Promise<Readonly<Record<string, string>>> | undefined
+  return () => {
+    looking ??= look()
+    return looking
+  }
+}
+
+async function look(): Promise<Readonly<Record<string, string>>> {
+  const found = await Promise.all(
+    Object.entries(probes).map(async ([language, [program, ...args]]) => [language, await versionOf(program, args)]),
+  )
+  return Object.fromEntries(found.filter(([, version]) => version !== undefined))
+}
+
+async function versionOf(program: string, args: readonly string[]): Promise<string | undefined> {
+  try {
+    const { stdout } = await run('/usr/bin/env', ['-i', `PATH=${SEARCH_PATH}`, program, ...args], {
+      timeout: 10_000,
+      maxBuffer: 64 * 1024,
+    })
+    return /\d+(?:\.\d+)+/.exec(stdout)?.[0]
+  } catch {
+    return undefined
+  }
+}

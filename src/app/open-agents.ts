@@ -1,0 +1,96 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { ToolDesk } from '../contract/tool-desk.ts'
+import type { ActivityLog, AgentTemplate } from '../domains/agents/ports.ts'
+import { type AgentRegistry, createAgentRegistry } from '../domains/agents/registry.ts'
+import { createAgentSearch, type Embedder } from '../domains/agents/search.ts'
+import { createTemplates } from '../domains/agents/templates.ts'
+import { createRuntimeRegistry } from '../domains/platform/runtimes.ts'
+import { createPlatformService, type PlatformDeps, type PlatformService } from '../domains/platform/service.ts'
+import { createHttpEmbedder } from '../search/http-embedder.ts'
+import { sqlAgentStore } from '../stores/sql/agent-store.ts'
+import { listImages } from '../supervisor/images/image-folder.ts'
+import type { AppDeps } from './build-app.ts'
+import type { Config } from './config.ts'
+import { installedLanguages } from './installed-languages.ts'
+import type { OpenedPolicies } from './open-policies.ts'
+import { shownConfig } from './shown-config.ts'
+
+const templateFolder = fileURLToPath(new URL('../../templates/agents', import.meta.url))
+
+export type OpenedAgents = Readonly<{ registry: AgentRegistry; platform: PlatformService; isSemantic: boolean }>
+
+export type AgentParts = Readonly<{
+  /** Where the workspaces of this state have their images. */
+  imageFolder: string
+  policies: OpenedPolicies
+  tools: ToolDesk
+  toolNames: ReadonlySet<string>
+  activity: ActivityLog
+  health: PlatformDeps['health']
+  capabilities: readonly string[]
+}>
+
+/** The agents of this installation, and what it tells about itself. */
+export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
+  const { config, logger, random } = deps
+  const embedder = embedderOf(config)
+  const search = createAgentSearch({ embedder, logger })
+  const registry = createAgentRegistry({
+    store: sqlAgentStore,
+    activity: parts.activity,
+    templates: createTemplates(readTemplates),
+    search,
+    random,
+    toolNames: () => parts.toolNames,
+    hasSecurityContext: (name) => parts.policies.contexts.find(name) !== undefined,
+  })
+  const platform = createPlatformService({
+    languages: {
+      agent: async () => {
+        const { checkAgentManifest } = await import('../domains/agents/manifest.ts')
+        const { agentManifestJsonSchema } = await import('../domains/agents/manifest-schema.ts')
+        return { jsonSchema: agentManifestJsonSchema, check: (yaml) => errorsOf(checkAgentManifest(yaml)) }
+      },
+      workflow: async () => {
+        const { checkWorkflowManifest } = await import('../domains/workflows/manifest.ts')
+        const { workflowManifestSchema } = await import('../domains/workflows/manifest-schema.ts')
+        return {
+          jsonSchema: () => workflowManifestSchema as Readonly<Record<string, unknown>>,
+          check: checkWorkflowManifest,
+        }
+      },
+    },
+    runtimes: createRuntimeRegistry({
+      hostVersions: installedLanguages(),
+      images: async () => ['host', ...(await listImages(parts.imageFolder)).map(({ name }) => name)],
+    }),
+    tools: parts.tools,
+    health: parts.health,
+    capabilities: () => [...parts.capabilities, embedder === undefined ? 'keyword_search' : 'semantic_search'],
+    configuration: async () => shownConfig(config, deps.configPath),
+  })
+  return { registry, platform, isSemantic: embedder !== undefined }
+}
+
+const errorsOf = (checked: { errors?: readonly string[]; warnings: readonly string[] }) => ({
+  errors: checked.errors ?? [],
+  warnings: checked.warnings,
+})
+
+async function readTemplates(): Promise<AgentTemplate[]> {
+  const files = (await readdir(templateFolder)).filter((file) => file.endsWith('.yaml'))
+  return Promise.all(
+    files.map(async (file) => ({
+      name: basename(file, '.yaml'),
+      manifestYaml: await readFile(join(templateFolder, file), 'utf8'),
+    })),
+  )
+}
+
+function embedderOf({ search }: Config): Embedder | undefined {
+  const { url, model, api_key: key, timeout_ms: timeoutMs } = search.embeddings
+  if (url === undefined) return undefined
+  return createHttpEmbedder({ url, model, apiKey: key && (() => key.reveal()), timeoutMs })
+}

@@ -1,0 +1,67 @@
+import type { Principal, TenantId } from '../../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+
+export const agentStatuses = ['active', 'paused', 'archived', 'failed'] as const
+export type AgentStatus = (typeof agentStatuses)[number]
+/** `global` agents are kept in the tenant of the system and seen by all. */
+export type AgentScope = 'tenant' | 'global'
+
+/** A name with its versions. `latestVersion`, `description` and `labels` are those of the highest version. */
+export type Agent = Readonly<{
+  tenant: TenantId
+  id: string
+  name: string
+  status: AgentStatus
+  latestVersion: string
+  description: string
+  labels: Readonly<Record<string, string>>
+  createdAtMs: number
+  createdBy: string
+  updatedAtMs: number
+}>
+
+/** The manifest as it was given, to the letter. */
+export type AgentVersion = Readonly<{
+  agentId: string
+  version: string
+  manifestYaml: string
+  createdAtMs: number
+  createdBy: string
+}>
+
+/** The tenant is the caller's, or that of the system for what is global. */
+export type AgentStore = Readonly<{
+  /** Holds back everybody else who wants to write what is global until the transaction ends. */
+  lockShared(unit: WriteUnit): Promise<void>
+  insertAgent(unit: WriteUnit, tenant: TenantId, agent: Agent): Promise<void>
+  /** Writes all but id, name and creation. */
+  saveAgent(unit: WriteUnit, tenant: TenantId, agent: Agent): Promise<void>
+  /** With its versions. Answers whether it was there. */
+  deleteAgent(unit: WriteUnit, tenant: TenantId, id: string): Promise<boolean>
+  findAgent(unit: ReadUnit, tenant: TenantId, id: string): Promise<Agent | undefined>
+  findAgentByName(unit: ReadUnit, tenant: TenantId, name: string): Promise<Agent | undefined>
+  /** By name. */
+  listAgents(unit: ReadUnit, tenant: TenantId): Promise<Agent[]>
+  countAgents(unit: ReadUnit, tenant: TenantId): Promise<number>
+  /** In place of what the version had before. */
+  putVersion(unit: WriteUnit, tenant: TenantId, version: AgentVersion): Promise<void>
+  findVersion(unit: ReadUnit, tenant: TenantId, agentId: string, version: string): Promise<AgentVersion | undefined>
+  versionsOf(unit: ReadUnit, tenant: TenantId, agentId: string): Promise<string[]>
+}>
+
+export type ActivityEvent = Readonly<{ eventType: string; payload: Json; recordedAtMs: number }>
+export type ActivityPage = Readonly<{ limit: number; offset: number; viewer: Principal }>
+
+/** What the runs of an agent did, oldest first, as far as the viewer may see them. */
+export type ActivityLog = Readonly<{
+  activityOf(
+    read: ReadUnit,
+    tenant: TenantId,
+    agentId: string,
+    page: ActivityPage,
+  ): Promise<Readonly<{ events: readonly ActivityEvent[]; total: number }>>
+}>
+
+/** A manifest that comes with the program; it is there in every tenant without being stored. */
+export type AgentTemplate = Readonly<{ name: string; manifestYaml: string }>

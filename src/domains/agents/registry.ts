@@ -1,0 +1,369 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { type Principal, SYSTEM_TENANT, type TenantId, tierAllows } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
+import { nearestName } from '../../kernel/nearest-name.ts'
+import type { Random } from '../../kernel/random.ts'
+import { uuidOf } from '../../kernel/uuid.ts'
+import type { AgentManifest } from './manifest.ts'
+import type { ActivityLog, Agent, AgentScope, AgentStatus, AgentStore } from './ports.ts'
+import { type AgentSearch, matchesLabels } from './search.ts'
+import type { Templates } from './templates.ts'
+import { findVersion, latestOf, newestFirst, nextVersion } from './versions.ts'
+
+/** An agent as an execution needs it. */
+export type ResolvedAgent = Readonly<{
+  id: string
+  name: string
+  version: string
+  scope: AgentScope
+  manifest: AgentManifest
+}>
+
+export type RegistryDeps = Readonly<{
+  store: AgentStore
+  activity: ActivityLog
+  templates: Templates
+  search: AgentSearch
+  random: Random
+  /** The names that a manifest may have in `spec.tools`. */
+  toolNames(): ReadonlySet<string>
+  hasSecurityContext(name: string): boolean
+}>
+
+export type AgentRegistry = ReturnType<typeof createAgentRegistry>
+
+type DeployInput = Readonly<{ manifest_yaml: string; force: boolean; scope?: AgentScope | undefined }>
+type ListInput = Readonly<{
+  labels?: Readonly<Record<string, string>> | undefined
+  status?: AgentStatus | undefined
+  limit: number
+  offset: number
+  include_platform_templates: boolean
+}>
+
+export function createAgentRegistry(deps: RegistryDeps) {
+  const { store, templates } = deps
+
+  /** By id or name: in the caller's tenant, then among what is global. */
+  async function findStored(read: ReadUnit, tenant: TenantId, idOrName: string): Promise<Agent | undefined> {
+    for (const place of [tenant, SYSTEM_TENANT]) {
+      const found =
+        (await store.findAgent(read, place, idOrName)) ?? (await store.findAgentByName(read, place, idOrName))
+      if (found !== undefined) return found
+    }
+    return undefined
+  }
+
+  async function versionOf(read: ReadUnit, agent: Agent, wanted: string | undefined) {
+    const versions = await store.versionsOf(read, agent.tenant, agent.id)
+    const version = wanted === undefined ? agent.latestVersion : findVersion(wanted, versions)
+    const found = version === undefined ? undefined : await store.findVersion(read, agent.tenant, agent.id, version)
+    if (found === undefined) throw versionNotFound(agent.name, versions)
+    return found
+  }
+
+  /** A paused or archived agent is found too: whoever runs it decides what its status means. */
+  async function resolve(
+    read: ReadUnit,
+    principal: Principal,
+    idOrName: string,
+    version?: string,
+  ): Promise<ResolvedAgent & Readonly<{ status: AgentStatus }>> {
+    const agent = await findStored(read, principal.tenant, idOrName)
+    if (agent !== undefined) {
+      const stored = await versionOf(read, agent, version)
+      const { parseAgentManifest } = await import('./manifest.ts')
+      return {
+        id: agent.id,
+        name: agent.name,
+        version: stored.version,
+        scope: scopeOf(agent),
+        status: agent.status,
+        manifest: parseAgentManifest(stored.manifestYaml).manifest,
+      }
+    }
+    const template = await templates.find(idOrName)
+    if (template === undefined) throw agentNotFound()
+    const { id, manifest } = template
+    if (version !== undefined && findVersion(version, [manifest.version]) === undefined) {
+      throw versionNotFound(manifest.name, [manifest.version])
+    }
+    return { id, name: manifest.name, version: manifest.version, scope: 'global', status: 'active', manifest }
+  }
+
+  function requireUsable(principal: Principal, manifest: AgentManifest): void {
+    const known = deps.toolNames()
+    const unknown = manifest.tools.filter((name) => !known.has(name))
+    if (unknown.length > 0) throw unknownTools(unknown, known)
+    const { securityContext } = manifest
+    if (securityContext === null) return
+    if (securityContext.startsWith('aegis-system-') && !tierAllows(principal.tier, 'operator')) {
+      throw new AppError('ERR_PERMISSION_DENIED', 'spec.security_context: contexts aegis-system-* are for operators', {
+        field: 'spec.security_context',
+      })
+    }
+    if (!deps.hasSecurityContext(securityContext)) {
+      throw new AppError('ERR_MANIFEST_INVALID', 'spec.security_context names no context that is configured here', {
+        field: 'spec.security_context',
+      })
+    }
+  }
+
+  async function deploy(call: Call, input: DeployInput, mode: 'create' | 'update') {
+    const { principal } = call
+    const { parseAgentManifest } = await import('./manifest.ts')
+    const { manifest, warnings } = parseAgentManifest(input.manifest_yaml)
+    const scope = input.scope ?? 'tenant'
+    if (scope === 'global' && !tierAllows(principal.tier, 'operator')) {
+      throw new AppError('ERR_PERMISSION_DENIED', 'scope global is for operators; leave scope out', { field: 'scope' })
+    }
+    requireUsable(principal, manifest)
+    for (const warning of warnings) call.warn(warning)
+    const tenant = scope === 'global' ? SYSTEM_TENANT : principal.tenant
+    if (scope === 'global') await store.lockShared(call.write)
+    const before = await store.findAgentByName(call.write, tenant, manifest.name)
+    if (before === undefined && mode === 'update') throw agentNotFound()
+    const versions = before === undefined ? [] : await store.versionsOf(call.write, tenant, before.id)
+    if (before !== undefined && versions.includes(manifest.version) && !input.force) {
+      return conflictOf(before, manifest, versions)
+    }
+    if (before === undefined) await requireRoom(call, tenant)
+    if (!versions.includes(manifest.version) && versions.length >= limits.agentVersionsMax) throw tooMany('versions')
+    const agent = await write(call, { tenant, before, manifest, versions, yaml: input.manifest_yaml })
+    recordDeployed(call, agent, scope, manifest, input)
+    return { agent_id: agent.id, deployed: true, name: agent.name, version: manifest.version }
+  }
+
+  async function requireRoom(call: Call, tenant: TenantId): Promise<void> {
+    if ((await store.countAgents(call.write, tenant)) >= limits.agentsMax) throw tooMany('agents')
+  }
+
+  type Deployment = Readonly<{
+    tenant: TenantId
+    before: Agent | undefined
+    manifest: AgentManifest
+    versions: readonly string[]
+    yaml: string
+  }>
+
+  async function write(call: Call, { tenant, before, manifest, versions, yaml }: Deployment): Promise<Agent> {
+    const latestVersion = latestOf([...versions, manifest.version]) ?? manifest.version
+    const shown =
+      before === undefined || latestVersion === manifest.version
+        ? { description: manifest.description, labels: manifest.labels }
+        : { description: before.description, labels: before.labels }
+    const agent: Agent = {
+      tenant,
+      id: before?.id ?? uuidOf(deps.random.bytes(16)),
+      name: manifest.name,
+      status: before?.status ?? 'active',
+      latestVersion,
+      ...shown,
+      createdAtMs: before?.createdAtMs ?? call.nowMs,
+      createdBy: before?.createdBy ?? call.principal.actor,
+      updatedAtMs: call.nowMs,
+    }
+    await (before === undefined ? store.insertAgent : store.saveAgent)(call.write, tenant, agent)
+    await store.putVersion(call.write, tenant, {
+      agentId: agent.id,
+      version: manifest.version,
+      manifestYaml: yaml,
+      createdAtMs: call.nowMs,
+      createdBy: call.principal.actor,
+    })
+    return agent
+  }
+
+  async function visible(call: Call): Promise<Agent[]> {
+    const { tenant } = call.principal
+    const own = await store.listAgents(call.read, tenant)
+    if (tenant === SYSTEM_TENANT) return own
+    const names = new Set(own.map(({ name }) => name))
+    const shared = (await store.listAgents(call.read, SYSTEM_TENANT)).filter(({ name }) => !names.has(name))
+    return [...own, ...shared]
+  }
+
+  /** Rows of lists and of search; a template is left out where something deployed has its name. */
+  async function rows(call: Call, withTemplates: boolean): Promise<AgentRow[]> {
+    const stored = (await visible(call)).map(rowOf)
+    if (!withTemplates) return stored
+    const names = new Set(stored.map(({ name }) => name))
+    const shipped = (await templates.list()).filter(({ manifest }) => !names.has(manifest.name))
+    return [...stored, ...shipped.map(({ id, manifest }) => templateRow(id, manifest))]
+  }
+
+  return {
+    resolve,
+    create: (call: Call, input: DeployInput) => deploy(call, input, 'create'),
+    update: (call: Call, input: DeployInput) => deploy(call, input, 'update'),
+
+    async list(call: Call, input: ListInput) {
+      const found = (await rows(call, input.include_platform_templates)).filter(
+        ({ labels, status }) =>
+          matchesLabels(labels, input.labels) && (input.status === undefined || status === input.status),
+      )
+      const agents = found.slice(input.offset, input.offset + input.limit)
+      return { agents, total: found.length, limit: input.limit, offset: input.offset }
+    },
+
+    async export(call: Call, input: Readonly<{ name: string; version?: string | undefined }>) {
+      const agent = await findStored(call.read, call.principal.tenant, input.name)
+      if (agent !== undefined) {
+        const { manifestYaml, version } = await versionOf(call.read, agent, input.version)
+        return { manifest_yaml: manifestYaml, id: agent.id, name: agent.name, version }
+      }
+      const { id, name, version } = await resolve(call.read, call.principal, input.name, input.version)
+      return { manifest_yaml: (await templates.find(id))!.manifestYaml, id, name, version }
+    },
+
+    /** All versions at once. What is running goes on: it has its manifest. */
+    async remove(call: Call, input: Readonly<{ agent_id: string }>) {
+      const { tenant } = call.principal
+      await store.lockShared(call.write)
+      const agent = await findStored(call.write, tenant, input.agent_id)
+      if (agent === undefined) {
+        if ((await templates.find(input.agent_id)) !== undefined) throw templateStays()
+        throw agentNotFound()
+      }
+      await store.deleteAgent(call.write, agent.tenant, agent.id)
+      call.record({
+        kind: 'agent_deleted',
+        body: { agent_id: agent.id, name: agent.name, scope: scopeOf(agent), deleted_by: call.principal.actor },
+      })
+      return { agent_id: agent.id, deleted: true }
+    },
+
+    async logs(call: Call, input: Readonly<{ agent_id: string; limit: number; offset: number }>) {
+      const { principal, read } = call
+      const { id } = await identify(read, principal, input.agent_id)
+      const limit = Math.min(input.limit, limits.logPageMax)
+      const { offset } = input
+      const page = { limit, offset, viewer: principal }
+      const { events, total } = await deps.activity.activityOf(read, principal.tenant, id, page)
+      return {
+        tool: 'aegis.agent.logs' as const,
+        agent_id: id,
+        events: events.map(({ eventType, payload, recordedAtMs }) => ({
+          event_type: eventType,
+          payload,
+          recorded_at: isoTime(recordedAtMs),
+        })),
+        total,
+        limit,
+        offset,
+      }
+    },
+
+    async search(call: Call, input: Parameters<AgentSearch['search']>[2]) {
+      const found = await deps.search.search(call, await rows(call, input.include_platform_templates), input)
+      return { tool: 'aegis.agent.search' as const, ...found }
+    },
+  }
+
+  async function identify(read: ReadUnit, principal: Principal, idOrName: string): Promise<{ id: string }> {
+    const agent = (await findStored(read, principal.tenant, idOrName)) ?? (await templates.find(idOrName))
+    if (agent === undefined) throw agentNotFound()
+    return agent
+  }
+}
+
+export type AgentRow = Readonly<{
+  id: string
+  name: string
+  version: string
+  status: AgentStatus
+  description: string
+  labels: Readonly<Record<string, string>>
+  scope: AgentScope
+}>
+
+const scopeOf = ({ tenant }: Agent): AgentScope => (tenant === SYSTEM_TENANT ? 'global' : 'tenant')
+
+const rowOf = (agent: Agent): AgentRow => ({
+  id: agent.id,
+  name: agent.name,
+  version: agent.latestVersion,
+  status: agent.status,
+  description: agent.description,
+  labels: agent.labels,
+  scope: scopeOf(agent),
+})
+
+const templateRow = (id: string, manifest: AgentManifest): AgentRow => ({
+  id,
+  name: manifest.name,
+  version: manifest.version,
+  status: 'active',
+  description: manifest.description,
+  labels: manifest.labels,
+  scope: 'global',
+})
+
+function conflictOf(before: Agent, manifest: AgentManifest, versions: readonly string[]) {
+  const next = nextVersion(latestOf(versions) ?? manifest.version)
+  return {
+    status: 'conflict' as const,
+    agent_id: before.id,
+    deployed: false,
+    name: before.name,
+    version: manifest.version,
+    hint: `This version is deployed already. Raise metadata.version, for example to ${next}, or call again with force: true to replace it.`,
+  }
+}
+
+function recordDeployed(call: Call, agent: Agent, scope: AgentScope, manifest: AgentManifest, input: DeployInput) {
+  call.record({
+    kind: 'agent_deployed',
+    body: {
+      agent_id: agent.id,
+      name: agent.name,
+      version: manifest.version,
+      latest_version: agent.latestVersion,
+      scope,
+      status: agent.status,
+      manifest_digest: sha256Hex(input.manifest_yaml),
+      manifest_yaml: input.manifest_yaml,
+      deployed_by: call.principal.actor,
+    },
+  })
+}
+
+/** The same for what is not there and for what belongs to others. */
+const agentNotFound = (): AppError =>
+  new AppError('ERR_AGENT_NOT_FOUND', 'No such agent. Use aegis.agent.list or aegis.agent.search to find its name.', {
+    field: 'agent_id',
+  })
+
+const templateStays = (): AppError =>
+  new AppError('ERR_PERMISSION_DENIED', 'agent_id is a template that comes with the program and cannot be deleted.', {
+    field: 'agent_id',
+  })
+
+function versionNotFound(name: string, versions: readonly string[]): AppError {
+  const shown = newestFirst(versions).slice(0, 10).join(', ')
+  return new AppError('ERR_AGENT_NOT_FOUND', `version: ${name} has no such version. It has: ${shown}.`, {
+    field: 'version',
+    versions: newestFirst(versions).slice(0, 10),
+  })
+}
+
+function unknownTools(unknown: readonly string[], known: ReadonlySet<string>): AppError {
+  const near = nearestName(unknown[0]!, known)
+  const hint = near === undefined ? 'See aegis.tools.list.' : `Did you mean ${near}?`
+  return new AppError('ERR_MANIFEST_INVALID', `spec.tools names a tool that does not exist. ${hint}`, {
+    field: 'spec.tools',
+    unknown_tools: unknown.slice(0, 20),
+  })
+}
+
+const tooMany = (what: 'agents' | 'versions'): AppError =>
+  new AppError(
+    'ERR_QUOTA_EXCEEDED',
+    what === 'agents'
+      ? `A tenant has at most ${limits.agentsMax} agents. Delete one with aegis.agent.delete.`
+      : `An agent has at most ${limits.agentVersionsMax} versions. Replace one with force: true.`,
+  )

@@ -1,0 +1,139 @@
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { requireOwnTenant } from '../../contract/own-tenant.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import { keywordScores, plainName, type SearchDocument } from './keyword-rank.ts'
+import type { AgentStatus } from './ports.ts'
+
+/** Texts as vectors of one length, in order. May reject for any reason: search then goes by words. */
+export type Embedder = Readonly<{
+  /** Names the model: vectors of different models are not compared. */
+  model: string
+  embed(texts: readonly string[], signal: AbortSignal): Promise<readonly Float32Array[]>
+}>
+
+export type SearchInput = Readonly<{
+  query: string
+  tenant_id?: string | undefined
+  limit: number
+  min_score: number
+  labels?: Readonly<Record<string, string>> | undefined
+  status?: AgentStatus | undefined
+  include_platform_templates: boolean
+}>
+
+type Searchable = SearchDocument & Readonly<{ id: string; version: string; status?: AgentStatus }>
+export type SearchMode = 'semantic' | 'keyword'
+
+/** Finds by meaning where there is a model, and by words where there is none; the answer says which. */
+export type AgentSearch = ReturnType<typeof createAgentSearch>
+
+export function createAgentSearch(deps: Readonly<{ embedder: Embedder | undefined; logger: Logger }>) {
+  const rank = createRanking(deps)
+  return {
+    async search<Row extends Searchable>(call: Call, rows: readonly Row[], input: SearchInput) {
+      requireOwnTenant(call.principal, input.tenant_id)
+      const candidates = rows.filter(
+        ({ labels, status }) =>
+          matchesLabels(labels, input.labels) && (input.status === undefined || status === input.status),
+      )
+      const { scores, mode, remark } = await rank(input.query, candidates, call.signal)
+      if (remark !== undefined) call.warn(remark)
+      const found = candidates
+        .map(({ id, name, version, description, labels }, index) => ({
+          id,
+          name,
+          version,
+          description,
+          labels,
+          score: Math.round(scores[index]! * 10_000) / 10_000,
+        }))
+        .filter(({ score }) => score >= input.min_score && score > 0)
+        .sort((left, right) => right.score - left.score || (left.name < right.name ? -1 : 1))
+      return { query: input.query, results: found.slice(0, input.limit), total: found.length, mode }
+    },
+  }
+}
+
+export const matchesLabels = (
+  have: Readonly<Record<string, string>>,
+  wanted: Readonly<Record<string, string>> | undefined,
+): boolean => Object.entries(wanted ?? {}).every(([name, value]) => Object.hasOwn(have, name) && have[name] === value)
+
+type Ranked = Readonly<{ scores: readonly number[]; mode: SearchMode; remark?: string }>
+
+const noModel = 'No model for semantic search is configured (search.embeddings): these are matches of words.'
+const noAnswer = 'The model for semantic search did not answer: these are matches of words.'
+
+/** Vectors are kept as long as there is room: a description is embedded once. */
+function createRanking({ embedder, logger }: Readonly<{ embedder: Embedder | undefined; logger: Logger }>) {
+  const vectors = new Map<string, Float32Array>()
+
+  async function embedAll(model: Embedder, texts: readonly string[], signal: AbortSignal): Promise<Float32Array[]> {
+    const keys = texts.map((text) => sha256Hex(`${model.model}\n${text}`))
+    const missing = [...new Map(keys.map((key, index) => [key, texts[index]!]))].filter(([key]) => !vectors.has(key))
+    const fresh = new Map<string, Float32Array>()
+    for (let start = 0; start < missing.length; start += limits.embeddingBatchMax) {
+      const batch = missing.slice(start, start + limits.embeddingBatchMax)
+      const made = await model.embed(
+        batch.map(([, text]) => text),
+        signal,
+      )
+      for (const [index, [key]] of batch.entries()) fresh.set(key, made[index]!)
+    }
+    const found = keys.map((key) => fresh.get(key) ?? vectors.get(key)!)
+    for (const [key, vector] of fresh) vectors.set(key, vector)
+    while (vectors.size > limits.embeddingsKeptMax) vectors.delete(vectors.keys().next().value!)
+    return found
+  }
+
+  return async (query: string, documents: readonly SearchDocument[], signal: AbortSignal): Promise<Ranked> => {
+    const byWords = keywordScores(query, documents)
+    if (embedder === undefined) return { scores: byWords, mode: 'keyword', remark: noModel }
+    // With very many documents, those that share no word with the query are not worth the time of the model.
+    const chosen = mostPromising(byWords, limits.embeddingDocumentsMax)
+    try {
+      const texts = chosen.map((index) => documentText(documents[index]!))
+      const [asked, ...made] = await embedAll(embedder, [query, ...texts], signal)
+      const scores = documents.map(() => 0)
+      const asName = plainName(query)
+      for (const [position, index] of chosen.entries()) {
+        const isNamed = plainName(documents[index]!.name) === asName
+        scores[index] = isNamed ? 1 : similarity(asked!, made[position]!)
+      }
+      return { scores, mode: 'semantic' }
+    } catch (error) {
+      if (signal.aborted) throw error
+      logger.warn('semantic search fell back to words', { cause: String(error) })
+      return { scores: byWords, mode: 'keyword', remark: noAnswer }
+    }
+  }
+}
+
+const mostPromising = (scores: readonly number[], count: number): number[] =>
+  scores
+    .map((score, index) => ({ score, index }))
+    .sort((left, right) => right.score - left.score)
+    .slice(0, count)
+    .map(({ index }) => index)
+
+function documentText({ name, description, labels }: SearchDocument): string {
+  const tags = Object.entries(labels).map(([key, value]) => `${key}: ${value}`)
+  return [name.replaceAll('-', ' '), description, ...tags].filter((part) => part !== '').join('. ')
+}
+
+/** The cosine, where opposite is as far as unrelated. */
+function similarity(left: Float32Array, right: Float32Array): number {
+  if (left.length !== right.length) throw new Error('vectors of different lengths')
+  let product = 0
+  let leftSquare = 0
+  let rightSquare = 0
+  for (let index = 0; index < left.length; index++) {
+    product += left[index]! * right[index]!
+    leftSquare += left[index]! ** 2
+    rightSquare += right[index]! ** 2
+  }
+  const length = Math.sqrt(leftSquare * rightSquare)
+  return length === 0 ? 0 : Math.min(1, Math.max(0, product / length))
+}

@@ -1,0 +1,19 @@
+import { compare, inc, prerelease, rsort, valid } from 'semver'
+
+/** The highest release; what leads to a release counts only where there is none. */
+export function latestOf(versions: readonly string[]): string | undefined {
+  const sorted = rsort([...versions])
+  return sorted.find((version) => prerelease(version) === null) ?? sorted[0]
+}
+
+export const newestFirst = (versions: readonly string[]): string[] => [...versions].sort((a, b) => compare(b, a))
+
+/** The usual answer to a conflict. */
+export const nextVersion = (version: string): string => inc(version, 'patch') ?? version
+
+/** The version that a caller named among those there are; it may be spelled loosely. */
+export function findVersion(given: string, versions: readonly string[]): string | undefined {
+  if (versions.includes(given)) return given
+  const exact = valid(given, { loose: true })
+  return exact === null ? undefined : versions.find((version) => version === exact)
+}

@@ -1,0 +1,130 @@
+import { AppError } from '../../contract/app-error.ts'
+
+/**
+ * `image` is what the standard registry names; `resolvedImage` the image of workspaces that stands for it here, null where
+ * none does, and `reason` then says why.
+ */
+export type RuntimeRow = Readonly<{
+  language: string
+  version: string
+  image: string
+  description: string
+  deprecated: boolean
+  resolvedImage: string | null
+  reason: string | null
+}>
+
+export type RuntimeWish = Readonly<{ language: string | null; version: string | null; image: string | null }>
+
+export type RuntimeDeps = Readonly<{
+  /** Versions of what is installed on the machine, by language: `3.11.2`. Absent: not installed. */
+  hostVersions(): Promise<Readonly<Record<string, string>>>
+  /** Names of the images that workspaces can start from. */
+  images(): Promise<readonly string[]>
+}>
+
+type Standard = Pick<RuntimeRow, 'language' | 'version' | 'image' | 'description' | 'deprecated'>
+const standard = (language: string, version: string, image: string, description: string, deprecated = false) =>
+  ({ language, version, image, description, deprecated }) satisfies Standard
+
+const standardRuntimes: readonly Standard[] = [
+  standard('go', '1.20', 'golang:1.20-alpine', 'Go 1.20'),
+  standard('go', '1.21', 'golang:1.21-alpine', 'Go 1.21'),
+  standard('javascript', '18', 'node:18-alpine', 'Node.js 18'),
+  standard('javascript', '20', 'node:20-alpine', 'Node.js 20'),
+  standard('python', '3.9', 'python:3.9-slim', 'CPython 3.9', true),
+  standard('python', '3.10', 'python:3.10-slim', 'CPython 3.10'),
+  standard('python', '3.11', 'python:3.11-slim', 'CPython 3.11'),
+  standard('rust', '1.74', 'rust:1.74-alpine', 'Rust 1.74'),
+  standard('rust', '1.75', 'rust:1.75-alpine', 'Rust 1.75'),
+  standard('typescript', '5.1', 'node:20-alpine', 'TypeScript 5.1 on Node.js 20'),
+]
+
+export const HOST_IMAGE = 'host'
+const OWN_PREFIX = 'castellan/'
+/** How many parts of a version tell one runtime of a language from another. */
+const partsThatCount: Readonly<Record<string, number>> = { javascript: 1 }
+const shortVersion = (language: string, version: string): string =>
+  version
+    .split('.')
+    .slice(0, partsThatCount[language] ?? 2)
+    .join('.')
+
+export type RuntimeRegistry = ReturnType<typeof createRuntimeRegistry>
+
+/** Which runtimes there are, and which image of the workspaces each of them is. */
+export function createRuntimeRegistry(deps: RuntimeDeps) {
+  async function rows(): Promise<RuntimeRow[]> {
+    const [host, images] = await Promise.all([deps.hostVersions(), deps.images()])
+    const own = Object.entries(host)
+      .map(([language, version]) => ({ language, version: shortVersion(language, version) }))
+      .filter(
+        ({ language, version }) => !standardRuntimes.some((s) => s.language === language && s.version === version),
+      )
+      .map(({ language, version }) =>
+        standard(language, version, `${OWN_PREFIX}${HOST_IMAGE}`, `${language} ${version} of this machine`),
+      )
+    return [...standardRuntimes, ...own]
+      .map((runtime) => ({ ...runtime, ...resolved(runtime, host, images) }))
+      .sort((left, right) => compareText(left.language, right.language) || compareVersions(left.version, right.version))
+  }
+
+  return {
+    list: async (language?: string): Promise<RuntimeRow[]> =>
+      (await rows()).filter((row) => language === undefined || row.language === language.trim().toLowerCase()),
+
+    /** The image of workspaces for `spec.runtime`; refuses what cannot be run here, by name. */
+    async resolve({ language, version, image }: RuntimeWish): Promise<string> {
+      if (image !== null) {
+        const images = await deps.images()
+        const found = imageNames(image).find((candidate) => images.includes(candidate))
+        if (found !== undefined) return found
+        throw unavailable(
+          'spec.runtime.image',
+          `no image of the workspaces stands for it; bring it with castellan image build under the name ${imageNames(image)[0]}`,
+        )
+      }
+      const row = (await rows()).find((one) => one.language === language?.toLowerCase() && one.version === version)
+      if (row === undefined) throw unavailable('spec.runtime', 'there is no such language and version')
+      if (row.resolvedImage === null) throw unavailable('spec.runtime', row.reason ?? 'it cannot be run here')
+      return row.resolvedImage
+    },
+  }
+}
+
+function resolved(
+  { language, version }: Standard,
+  host: Readonly<Record<string, string>>,
+  images: readonly string[],
+): Pick<RuntimeRow, 'resolvedImage' | 'reason'> {
+  const built = `${language}-${version}`
+  if (images.includes(built)) return { resolvedImage: built, reason: null }
+  const installed = host[language]
+  if (installed !== undefined && shortVersion(language, installed) === version) {
+    return { resolvedImage: HOST_IMAGE, reason: null }
+  }
+  const have = installed === undefined ? 'this machine has none' : `this machine has ${installed}`
+  return { resolvedImage: null, reason: `${have}; castellan image build brings one, under the name ${built}` }
+}
+
+/** `castellan/NAME` is the image NAME; of any other reference the last part counts, with or without its tag. */
+function imageNames(reference: string): string[] {
+  if (reference.startsWith(OWN_PREFIX)) return [reference.slice(OWN_PREFIX.length)]
+  const last = reference.split('@')[0]!.split('/').at(-1)!
+  const [name = '', tag] = last.split(':')
+  return tag === undefined ? [name] : [`${name}-${tag}`, name]
+}
+
+const unavailable = (field: string, why: string): AppError =>
+  new AppError('ERR_CAPABILITY_MISSING', `${field}: ${why}. See aegis.runtime.list.`, { field })
+
+const compareText = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
+
+function compareVersions(left: string, right: string): number {
+  const [a, b] = [left, right].map((version) => version.split('.').map(Number)) as [number[], number[]]
+  for (let index = 0; index < Math.max(a.length, b.length); index++) {
+    const difference = (a[index] ?? 0) - (b[index] ?? 0)
+    if (difference !== 0) return difference
+  }
+  return 0
+}

@@ -1,0 +1,102 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import type { DescribedTool, ToolDesk } from '../../contract/tool-desk.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { findTools } from './find-tools.ts'
+import type { RuntimeRegistry } from './runtimes.ts'
+
+export const manifestKinds = ['agent', 'workflow'] as const
+export type ManifestKind = (typeof manifestKinds)[number]
+export const schemaKeys = ['agent/manifest/v1', 'workflow/manifest/v1'] as const
+export type SchemaKey = (typeof schemaKeys)[number]
+
+/** How the manifests of one kind are described and checked; loaded when first asked for. */
+export type ManifestLanguage = Readonly<{
+  jsonSchema(): Readonly<Record<string, unknown>>
+  check(yaml: string): Readonly<{ errors: readonly string[]; warnings: readonly string[] }>
+}>
+
+export type PlatformDeps = Readonly<{
+  languages: Readonly<Record<ManifestKind, () => Promise<ManifestLanguage>>>
+  runtimes: RuntimeRegistry
+  tools: Pick<ToolDesk, 'describe'>
+  health(): Promise<Readonly<{ version: string; isHealthy: boolean }>>
+  capabilities(): readonly string[]
+  /** The configuration in force, without secrets. */
+  configuration(): Promise<Readonly<{ path: string; yaml: string }>>
+}>
+
+export type PlatformService = ReturnType<typeof createPlatformService>
+
+/** Tells about the installation: what manifests look like, what can be run, which tools there are, how it is set up. */
+export function createPlatformService(deps: PlatformDeps) {
+  return {
+    async getSchema(input: Readonly<{ key: SchemaKey }>) {
+      const language = await deps.languages[input.key.split('/')[0] as ManifestKind]()
+      return language.jsonSchema() as Readonly<Record<string, Json>>
+    },
+
+    async validate(call: Call, input: Readonly<{ kind: ManifestKind; manifest_yaml: string }>) {
+      const { errors, warnings } = (await deps.languages[input.kind]()).check(input.manifest_yaml)
+      for (const warning of warnings) call.warn(warning)
+      return errors.length === 0
+        ? { valid: true, errors: null, warnings: [...warnings] }
+        : { valid: false, errors: [...errors], warnings: [...warnings] }
+    },
+
+    async listRuntimes(input: Readonly<{ language?: string | undefined }>) {
+      const rows = await deps.runtimes.list(input.language)
+      return {
+        tool: 'aegis.runtime.list' as const,
+        runtimes: rows.map(({ resolvedImage, ...row }) => ({
+          ...row,
+          available: resolvedImage !== null,
+          resolved_image: resolvedImage,
+        })),
+        custom_runtime_supported: true,
+      }
+    },
+
+    listTools(call: Call) {
+      const tools = deps.tools.describe(call.principal).map(toolRow)
+      return { tool: 'aegis.tools.list' as const, tools, total: tools.length }
+    },
+
+    searchTools(call: Call, input: Readonly<{ query?: string | undefined }>) {
+      const found = findTools(deps.tools.describe(call.principal), input.query ?? '').map(toolRow)
+      return {
+        tool: 'aegis.tools.search' as const,
+        query: input.query ?? '',
+        tools: found,
+        total: found.length,
+      }
+    },
+
+    async info() {
+      const { version, isHealthy } = await deps.health()
+      return {
+        version,
+        status: isHealthy ? ('healthy' as const) : ('unhealthy' as const),
+        capabilities: [...deps.capabilities()],
+      }
+    },
+
+    async configuration() {
+      const { path, yaml } = await deps.configuration()
+      return { config_path: path, content_yaml: yaml }
+    },
+  }
+}
+
+const toolRow = ({ name, description, skipJudge }: DescribedTool) => ({
+  name,
+  description,
+  source: 'builtin' as const,
+  skip_judge: skipJudge,
+})
+
+/** For a kind of manifest that this program cannot read. */
+export const noSuchLanguage = (kind: ManifestKind): AppError =>
+  new AppError('ERR_CAPABILITY_MISSING', `kind: manifests of the kind ${kind} are not available here`, {
+    field: 'kind',
+  })

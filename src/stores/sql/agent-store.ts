@@ -1,0 +1,194 @@
+import type { Selectable } from 'kysely'
+import { SYSTEM_TENANT, tenantId } from '../../contract/principal.ts'
+import type { WriteUnit } from '../../contract/unit.ts'
+import type { Agent, AgentStatus, AgentStore, AgentVersion } from '../../domains/agents/ports.ts'
+import type { AgentTable, AgentVersionTable } from './schema.ts'
+import { rawStatement, type Session, statement } from './statements.ts'
+import { sessionOf, sharedWriterOf, writerOf } from './units.ts'
+
+type AgentRow = Selectable<AgentTable>
+type VersionRow = Selectable<AgentVersionTable>
+type RowId = { tenant: string; id: string }
+
+const insertAgent = statement<AgentRow>('agent-store.insertAgent')((db, arg) =>
+  db.insertInto('agents').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    name: arg('name'),
+    status: arg('status'),
+    latest_version: arg('latest_version'),
+    description: arg('description'),
+    labels: arg('labels'),
+    created_at: arg('created_at'),
+    created_by: arg('created_by'),
+    updated_at: arg('updated_at'),
+  }),
+)
+const saveAgent = statement<AgentRow>('agent-store.saveAgent')((db, arg) =>
+  db
+    .updateTable('agents')
+    .set({
+      status: arg('status'),
+      latest_version: arg('latest_version'),
+      description: arg('description'),
+      labels: arg('labels'),
+      updated_at: arg('updated_at'),
+    })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id')),
+)
+const deleteAgent = statement<RowId>('agent-store.deleteAgent')((db, arg) =>
+  db.deleteFrom('agents').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const deleteVersionsOf = statement<RowId>('agent-store.deleteVersionsOf')((db, arg) =>
+  db.deleteFrom('agent_versions').where('tenant', '=', arg('tenant')).where('agent_id', '=', arg('id')),
+)
+const findAgent = statement<RowId>('agent-store.findAgent')((db, arg) =>
+  db.selectFrom('agents').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const findAgentByName = statement<{ tenant: string; name: string }>('agent-store.findAgentByName')((db, arg) =>
+  db.selectFrom('agents').selectAll().where('tenant', '=', arg('tenant')).where('name', '=', arg('name')),
+)
+const listAgents = statement<{ tenant: string }>('agent-store.listAgents')((db, arg) =>
+  db.selectFrom('agents').selectAll().where('tenant', '=', arg('tenant')).orderBy('name'),
+)
+const countAgents = statement<{ tenant: string }>('agent-store.countAgents')((db, arg) =>
+  db
+    .selectFrom('agents')
+    .select((expression) => expression.fn.countAll<number>().as('count'))
+    .where('tenant', '=', arg('tenant')),
+)
+const putVersion = statement<VersionRow>('agent-store.putVersion')((db, arg) =>
+  db
+    .insertInto('agent_versions')
+    .values({
+      tenant: arg('tenant'),
+      agent_id: arg('agent_id'),
+      version: arg('version'),
+      manifest_yaml: arg('manifest_yaml'),
+      created_at: arg('created_at'),
+      created_by: arg('created_by'),
+    })
+    .onConflict((conflict) =>
+      conflict.columns(['tenant', 'agent_id', 'version']).doUpdateSet({
+        manifest_yaml: arg('manifest_yaml'),
+        created_at: arg('created_at'),
+        created_by: arg('created_by'),
+      }),
+    ),
+)
+const findVersion = statement<{ tenant: string; id: string; version: string }>('agent-store.findVersion')((db, arg) =>
+  db
+    .selectFrom('agent_versions')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('agent_id', '=', arg('id'))
+    .where('version', '=', arg('version')),
+)
+const versionsOf = statement<RowId>('agent-store.versionsOf')((db, arg) =>
+  db
+    .selectFrom('agent_versions')
+    .select('version')
+    .where('tenant', '=', arg('tenant'))
+    .where('agent_id', '=', arg('id'))
+    .orderBy('version'),
+)
+/** SQLite has one writer at a time, so there is nothing to hold back. */
+const lockShared = statement<{ key: string }>('agent-store.lockShared')((db, arg, { dialect, sql }) =>
+  rawStatement(
+    dialect === 'postgres'
+      ? sql`SELECT pg_advisory_xact_lock(hashtextextended(${arg('key')}, 7433))`
+      : sql`SELECT ${arg('key')}`,
+    db,
+  ),
+)
+
+const writer = (unit: WriteUnit, tenant: string): Session =>
+  tenant === SYSTEM_TENANT ? sharedWriterOf(unit) : writerOf(unit, tenant)
+
+export const sqlAgentStore: AgentStore = {
+  async lockShared(unit) {
+    await sessionOf(unit).get(lockShared, { key: 'agents of everybody' })
+  },
+  async insertAgent(unit, tenant, agent) {
+    await writer(unit, tenant).run(insertAgent, toAgentRow(tenant, agent))
+  },
+  async saveAgent(unit, tenant, agent) {
+    await writer(unit, tenant).run(saveAgent, toAgentRow(tenant, agent))
+  },
+  async deleteAgent(unit, tenant, id) {
+    const session = writer(unit, tenant)
+    await session.run(deleteVersionsOf, { tenant, id })
+    return (await session.run(deleteAgent, { tenant, id })) > 0
+  },
+  async findAgent(unit, tenant, id) {
+    return fromAgentRow(await sessionOf(unit).get(findAgent, { tenant, id }))
+  },
+  async findAgentByName(unit, tenant, name) {
+    return fromAgentRow(await sessionOf(unit).get(findAgentByName, { tenant, name }))
+  },
+  async listAgents(unit, tenant) {
+    return (await sessionOf(unit).all(listAgents, { tenant })).map((row) => fromAgentRow(row)!)
+  },
+  async countAgents(unit, tenant) {
+    return (await sessionOf(unit).get(countAgents, { tenant }))?.count ?? 0
+  },
+  async putVersion(unit, tenant, version) {
+    await writer(unit, tenant).run(putVersion, toVersionRow(tenant, version))
+  },
+  async findVersion(unit, tenant, id, version) {
+    return fromVersionRow(await sessionOf(unit).get(findVersion, { tenant, id, version }))
+  },
+  async versionsOf(unit, tenant, id) {
+    return (await sessionOf(unit).all(versionsOf, { tenant, id })).map(({ version }) => version)
+  },
+}
+
+const toAgentRow = (tenant: string, agent: Agent): AgentRow => ({
+  tenant,
+  id: agent.id,
+  name: agent.name,
+  status: agent.status,
+  latest_version: agent.latestVersion,
+  description: agent.description,
+  labels: JSON.stringify(agent.labels),
+  created_at: agent.createdAtMs,
+  created_by: agent.createdBy,
+  updated_at: agent.updatedAtMs,
+})
+
+function fromAgentRow(row: AgentRow | undefined): Agent | undefined {
+  if (row === undefined) return undefined
+  return {
+    tenant: tenantId(row.tenant),
+    id: row.id,
+    name: row.name,
+    status: row.status as AgentStatus,
+    latestVersion: row.latest_version,
+    description: row.description,
+    labels: JSON.parse(row.labels) as Agent['labels'],
+    createdAtMs: row.created_at,
+    createdBy: row.created_by,
+    updatedAtMs: row.updated_at,
+  }
+}
+
+const toVersionRow = (tenant: string, version: AgentVersion): VersionRow => ({
+  tenant,
+  agent_id: version.agentId,
+  version: version.version,
+  manifest_yaml: version.manifestYaml,
+  created_at: version.createdAtMs,
+  created_by: version.createdBy,
+})
+
+function fromVersionRow(row: VersionRow | undefined): AgentVersion | undefined {
+  if (row === undefined) return undefined
+  return {
+    agentId: row.agent_id,
+    version: row.version,
+    manifestYaml: row.manifest_yaml,
+    createdAtMs: row.created_at,
+    createdBy: row.created_by,
+  }
+}

@@ -1,0 +1,38 @@
+import { z } from 'zod'
+import { agentStatuses } from '../../domains/agents/ports.ts'
+import { params } from '../params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { agentFields, agentParams } from './agent-params.ts'
+
+export default defineTool({
+  name: 'aegis.agent.list',
+  toolset: 'agents',
+  title: 'List agents',
+  description:
+    'List the deployed agents that you can see, each with its latest version: those of your tenant and those that are global. Use aegis.agent.search to find one by what it does.',
+  permission: 'agent:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({
+    labels: agentParams.labels,
+    status: z.enum(agentStatuses).optional().describe('Only those with this status.'),
+    limit: params.limit(1000, 1000),
+    offset: params.offset,
+    include_platform_templates: z
+      .boolean()
+      .default(false)
+      .describe('Whether the templates that come with the program are listed too.'),
+  }),
+  output: z.strictObject({
+    agents: z.array(z.strictObject({ ...agentFields.row, status: z.enum(agentStatuses), scope: agentFields.scope })),
+    total: z.int().describe('How many there are, whatever the limit.'),
+    limit: z.int(),
+    offset: z.int(),
+  }),
+  run: (input, { agents, call }) => agents.list(call, input),
+})

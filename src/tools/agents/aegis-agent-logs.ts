@@ -1,0 +1,33 @@
+import { z } from 'zod'
+import { fields, params } from '../params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { agentParams } from './agent-params.ts'
+
+export default defineTool({
+  name: 'aegis.agent.logs',
+  toolset: 'agents',
+  title: 'Read the activity of an agent',
+  description: 'Read what the executions of an agent did, oldest first, page by page.',
+  permission: 'agent:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({
+    agent_id: agentParams.agent('Id of the agent, or its name.'),
+    limit: z.int().min(1).max(1_000_000).default(50).describe('How many events at most; pages have at most 200.'),
+    offset: params.offset,
+  }),
+  output: z.strictObject({
+    tool: z.literal('aegis.agent.logs'),
+    agent_id: z.string(),
+    events: z.array(z.strictObject({ event_type: z.string(), payload: z.unknown(), recorded_at: fields.time })),
+    total: z.int(),
+    limit: z.int(),
+    offset: z.int(),
+  }),
+  run: (input, { agents, call }) => agents.logs(call, input),
+})

@@ -1,0 +1,38 @@
+import { z } from 'zod'
+import { limits } from '../../contract/limits.ts'
+
+/** What the tools for agents share. */
+export const agentParams = {
+  manifest: z.string().min(1).max(limits.manifestCharsMax).describe('The whole manifest, in YAML.'),
+  force: (description: string) => z.boolean().default(false).describe(description),
+  scope: z
+    .enum(['tenant', 'global'])
+    .optional()
+    .describe('tenant, unless you say global: then every tenant sees it. For operators.'),
+  agent: (description: string) => z.string().min(1).max(128).describe(description),
+  version: z.string().min(1).max(128).optional().describe('Version; the latest if left out.'),
+  tenantId: z.string().min(1).max(128).optional().describe('Your own tenant; it can be left out.'),
+  labels: z
+    .record(z.string().max(256), z.string().max(256))
+    .optional()
+    .describe('Only those that have all of these labels.'),
+} as const
+
+export const agentFields = {
+  row: {
+    id: z.string(),
+    name: z.string(),
+    version: z.string(),
+    description: z.string(),
+    labels: z.record(z.string(), z.string()),
+  },
+  scope: z.enum(['tenant', 'global']),
+  deployed: z.strictObject({
+    agent_id: z.string(),
+    deployed: z.boolean(),
+    name: z.string(),
+    version: z.string(),
+    status: z.literal('conflict').optional(),
+    hint: z.string().optional(),
+  }),
+} as const

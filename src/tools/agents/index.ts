@@ -1,0 +1,18 @@
+import type { ToolDefinition } from '../runtime/define-tool.ts'
+import agentCreate from './aegis-agent-create.ts'
+import agentDelete from './aegis-agent-delete.ts'
+import agentExport from './aegis-agent-export.ts'
+import agentList from './aegis-agent-list.ts'
+import agentLogs from './aegis-agent-logs.ts'
+import agentSearch from './aegis-agent-search.ts'
+import agentUpdate from './aegis-agent-update.ts'
+
+export const agentTools: readonly ToolDefinition[] = [
+  agentCreate,
+  agentDelete,
+  agentExport,
+  agentList,
+  agentLogs,
+  agentSearch,
+  agentUpdate,
+]

@@ -1,0 +1,22 @@
+import { z } from 'zod'
+import { schemaKeys } from '../../domains/platform/service.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+
+export default defineTool({
+  name: 'aegis.schema.get',
+  toolset: 'platform',
+  title: 'Read a manifest schema',
+  description:
+    'Give the JSON Schema of agent or workflow manifests. Use aegis.schema.validate to check a manifest against it.',
+  permission: 'server:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({ key: z.enum(schemaKeys).describe('Which schema.') }),
+  output: z.looseObject({}),
+  run: (input, { platform }) => platform.getSchema(input),
+})

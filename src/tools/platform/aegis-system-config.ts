@@ -1,0 +1,21 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+
+export default defineTool({
+  name: 'aegis.system.config',
+  toolset: 'platform',
+  title: 'Read the configuration',
+  description:
+    'Give the configuration in force as YAML, secrets left out, and the file that it was read from, empty if there is none.',
+  permission: 'system:read',
+  tier: 'operator',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({}),
+  output: z.strictObject({ config_path: z.string(), content_yaml: z.string() }),
+  run: (_input, { platform }) => platform.configuration(),
+})

@@ -1,0 +1,22 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { toolRow } from './platform-fields.ts'
+
+export default defineTool({
+  name: 'aegis.tools.list',
+  toolset: 'platform',
+  title: 'List tools',
+  description:
+    'List every tool that you may use, under your permissions and your security contexts. Use aegis.tools.search to find one by words.',
+  permission: 'server:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({}),
+  output: z.strictObject({ tool: z.literal('aegis.tools.list'), tools: z.array(toolRow), total: z.int() }),
+  run: (_input, { platform, call }) => platform.listTools(call),
+})

@@ -1,0 +1,30 @@
+import { z } from 'zod'
+import { limits } from '../../contract/limits.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { toolRow } from './platform-fields.ts'
+
+export default defineTool({
+  name: 'aegis.tools.search',
+  toolset: 'platform',
+  title: 'Search tools',
+  description:
+    'Find tools that you may use by words of their name or description, or by a pattern of names such as fs.*; without a query all are given. Use aegis.tools.list to see all.',
+  permission: 'server:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({
+    query: z.string().max(limits.searchQueryCharsMax).optional().describe('Words, a name, or a pattern of names.'),
+  }),
+  output: z.strictObject({
+    tool: z.literal('aegis.tools.search'),
+    query: z.string(),
+    tools: z.array(toolRow),
+    total: z.int(),
+  }),
+  run: (input, { platform, call }) => platform.searchTools(call, input),
+})
