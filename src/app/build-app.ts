@@ -21,6 +21,7 @@ import { createVaultService, type VaultService } from '../domains/vault/service.
 import type { VisibleTeams } from '../domains/vault/team-folders.ts'
 import type { Workspace } from '../domains/workspaces/ports.ts'
 import type { WorkspaceService } from '../domains/workspaces/service.ts'
+import type { Engine } from '../engine/ports.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
@@ -43,9 +44,10 @@ import { createRateLimiter } from '../tools/runtime/rate-limiter.ts'
 import { createStages, stageNames } from '../tools/runtime/stages.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Config } from './config.ts'
-import { openAgents } from './open-agents.ts'
 import { openAgentTools } from './open-agent-tools.ts'
+import { openAgents } from './open-agents.ts'
 import { openDatabase } from './open-database.ts'
+import { activityOf, openEngine, openExecutions } from './open-executions.ts'
 import { openLogIdentity } from './open-log-identity.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
 import { openSeal } from './open-seal.ts'
@@ -163,6 +165,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     visibleTeamNames({ owners, store: sqlTeamStore }, call, call.read),
   )
   const teams = openTeams(deps, { database, workspaces, vault })
+  const engine = openEngine(deps, { database, workspaces })
   const checkpointer = createCheckpointer({
     read: database.read,
     log: sqlLogStore,
@@ -173,24 +176,32 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     intervalMs: config.audit.checkpoint_interval_ms,
     logger,
   })
+  const pipeline = createPipeline(deps, catalog, skills, {
+    database,
+    identity,
+    trail,
+    logService,
+    checkpointer,
+    vault,
+    workspaces: workspaces.service,
+    teams: teams.service,
+    seal,
+    engine,
+    imageFolder: join(workspacesDirectory(opened.directory), 'images'),
+  })
+  // Runs go on from where they were, once everything that they call is there.
+  const begun = workspaces.begun
+    .then(() => engine.begin())
+    .catch((error) => logger.warn('the runs were not taken up', { cause: String(error) }))
   return {
-    ...createPipeline(deps, catalog, skills, {
-      database,
-      identity,
-      trail,
-      logService,
-      checkpointer,
-      vault,
-      workspaces: workspaces.service,
-      teams: teams.service,
-      seal,
-      imageFolder: join(workspacesDirectory(opened.directory), 'images'),
-    }),
+    ...pipeline,
     database,
     identity,
     seal: createSealGate(seal),
     verifierKey: logIdentity.signer.verifierKey,
     async close() {
+      await begun
+      await engine.close()
       await teams.close()
       await workspaces.close()
       await database.flush()
@@ -239,6 +250,7 @@ type OpenParts = Readonly<{
   workspaces: WorkspaceService
   teams: TeamService
   seal: SealService
+  engine: Engine
   imageFolder: string
 }>
 
@@ -248,11 +260,11 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   const bootId = deps.random.bytes(9).toString('base64url')
   let callCount = 0
   const git = parts && gitIn(parts.workspaces)
+  const desk = createToolDesk(catalog, config.mode)
+  const agentTools = parts && openAgentTools(deps, { workspaces: parts.workspaces, desk })
   // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never
   const policies = openPolicies(deps)
-  const desk = createToolDesk(catalog, config.mode)
-  const agentTools = parts && openAgentTools(deps, { workspaces: parts.workspaces, desk })
   const agents =
     parts &&
     openAgents(deps, {
@@ -260,12 +272,21 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       policies,
       tools: desk,
       toolNames: new Set(catalog.names),
-      activity: { activityOf: async () => ({ events: [], total: 0 }) },
+      activity: activityOf(parts.engine),
       health: async () => {
         const { version, status } = await server.health({ nowMs: clock.nowMs() })
         return { version, isHealthy: status === 'ok' }
       },
       capabilities: capabilitiesOf(catalog),
+    })
+  const executions =
+    parts &&
+    openExecutions(deps, {
+      engine: parts.engine,
+      database: parts.database,
+      agents: agents!.registry,
+      desk,
+      policies,
     })
   const callTool = createCallTool({
     stages: chooseStages(deps, catalog, policies),
@@ -290,6 +311,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       teams: parts?.teams ?? unavailable,
       seal: parts?.seal ?? unavailable,
       git: git ?? unavailable,
+      executions: executions?.service ?? unavailable,
       agents: agents?.registry ?? unavailable,
       platform: agents?.platform ?? unavailable,
       files: agentTools?.files ?? unavailable,

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { executionsSection, judgingSection, modelsSection } from './config-executions.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
 import { searchSection } from './config-search.ts'
 import { commandsSection, securityContextsSection, webSection } from './config-tools.ts'
@@ -206,6 +207,9 @@ export const configSchema = z
         },
         'Teams of agents, each in a workspace.',
       ),
+      models: modelsSection,
+      executions: executionsSection,
+      judging: judgingSection,
       commands: commandsSection,
       web: webSection,
       search: searchSection,

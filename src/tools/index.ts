@@ -1,5 +1,6 @@
 import { agentTools } from './agents/index.ts'
 import { cmdTools } from './cmd/index.ts'
+import { executionTools } from './executions/index.ts'
 import { fsTools } from './fs/index.ts'
 import { identityTools } from './identity/index.ts'
 import { ledgerTools } from './ledger/index.ts'
@@ -25,7 +26,7 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   teams: teamTools,
   agents: agentTools,
   cmd: cmdTools,
-  executions: [],
+  executions: executionTools,
   fs: fsTools,
   intents: [],
   modes: [],

@@ -1,6 +1,7 @@
 import type { Principal } from '../../contract/principal.ts'
 import type { AgentRegistry } from '../../domains/agents/registry.ts'
 import type { CommandService } from '../../domains/commands/service.ts'
+import type { ExecutionService } from '../../domains/executions/service.ts'
 import type { FileService } from '../../domains/files/service.ts'
 import type { GitService } from '../../domains/git/service.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
@@ -23,6 +24,7 @@ export type ToolSearch = (principal: Principal, request: Omit<ToolSearchRequest,
 
 /** The domain services that tools may call, by their exported interfaces. Only add what a tool uses. */
 export type Services = Readonly<{
+  executions: ExecutionService
   agents: AgentRegistry
   commands: CommandService
   files: FileService
