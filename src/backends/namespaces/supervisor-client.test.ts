@@ -20,7 +20,10 @@ async function listen(server: Server): Promise<Server> {
 
 const requests = [
   { name: 'a request', ask: () => createAsk(path)('inventory', {}) },
-  { name: 'a request for content', ask: () => askContent(path, { within: null, id: 'w', path: '/f', offset: 0, length: null }) },
+  {
+    name: 'a request for content',
+    ask: () => askContent(path, { within: null, id: 'w', path: '/f', offset: 0, length: null }),
+  },
 ]
 
 describe.each(requests)('$name', ({ ask }) => {
