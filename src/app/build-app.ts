@@ -3,6 +3,7 @@ import type { Checkpointer } from '../audit/checkpointer.ts'
 import { createCheckpointer } from '../audit/checkpointer.ts'
 import type { Database } from '../contract/database.ts'
 import { LOCAL_TENANT } from '../contract/principal.ts'
+import type { ToolDesk } from '../contract/tool-desk.ts'
 import { createGitService } from '../domains/git/service.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
 import { createLogService } from '../domains/log/log-service.ts'
@@ -12,11 +13,13 @@ import { createServerService, type ServerService } from '../domains/server/serve
 import { createSkillService, type SkillService } from '../domains/skills/service.ts'
 import { createSwarmService } from '../domains/swarm/service.ts'
 import { createTaskService } from '../domains/tasks/task-service.ts'
+import { visibleTeamNames } from '../domains/teams/core.ts'
 import type { TeamService } from '../domains/teams/service.ts'
 import { createTrailService, type TrailService } from '../domains/trail/trail-service.ts'
 import { createChainVerifier } from '../domains/trail/verify-chain.ts'
 import { tenantFolderName } from '../domains/vault/rules.ts'
 import { createVaultService, type VaultService } from '../domains/vault/service.ts'
+import type { VisibleTeams } from '../domains/vault/team-folders.ts'
 import type { Workspace } from '../domains/workspaces/ports.ts'
 import type { WorkspaceService } from '../domains/workspaces/service.ts'
 import type { Engine } from '../engine/ports.ts'
@@ -30,6 +33,7 @@ import { createVaultStore } from '../stores/files/vault-store.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlTaskStore } from '../stores/sql/task-store.ts'
+import { sqlTeamStore } from '../stores/sql/team-store.ts'
 import { sqlTrailStore } from '../stores/sql/trail-store.ts'
 import { openFileLock } from '../stores/sqlite/file-lock.ts'
 import { allTools } from '../tools/index.ts'
@@ -155,9 +159,12 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       verifierKey: logIdentity.signer.verifierKey,
     }),
   })
-  const vault = openVault(deps, opened.directory)
   const workspaces = openWorkspaces(deps, opened)
   const seal = await openSeal(deps, opened, { identity, contexts: openPolicies(deps).contexts })
+  const { owners } = workspaces.ground
+  const vault = openVault(deps, opened.directory, (call) =>
+    visibleTeamNames({ owners, store: sqlTeamStore }, call, call.read),
+  )
   const teams = openTeams(deps, { database, workspaces, vault })
   const engine = openEngine(deps, { database, workspaces })
   const checkpointer = createCheckpointer({
@@ -207,7 +214,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
 }
 
 /** The vault of the tenant `local` is where the configuration says; mode TEST keeps away from it as from the rest. */
-function openVault({ config, clock }: AppDeps, directory: string): VaultService {
+function openVault({ config, clock }: AppDeps, directory: string, visibleTeams: VisibleTeams): VaultService {
   const isTest = config.mode === 'TEST'
   const localPath = isTest ? join(directory, 'vault') : config.vault.path
   const others = join(isTest ? directory : config.data_dir, 'vaults')
@@ -220,6 +227,7 @@ function openVault({ config, clock }: AppDeps, directory: string): VaultService 
     isEnabled: config.vault.enabled,
     extensions: config.vault.extensions,
     excludedFolders: config.vault.exclude_dirs,
+    visibleTeams,
   })
 }
 
@@ -258,29 +266,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never
   const policies = openPolicies(deps)
-  const agents =
-    parts &&
-    openAgents(deps, {
-      imageFolder: parts.imageFolder,
-      policies,
-      tools: desk,
-      toolNames: new Set(catalog.names),
-      activity: activityOf(parts.engine),
-      health: async () => {
-        const { version, status } = await server.health({ nowMs: clock.nowMs() })
-        return { version, isHealthy: status === 'ok' }
-      },
-      capabilities: capabilitiesOf(catalog),
-    })
-  const executions =
-    parts &&
-    openExecutions(deps, {
-      engine: parts.engine,
-      database: parts.database,
-      agents: agents!.registry,
-      desk,
-      policies,
-    })
+  const agentParts = parts && openAgentParts(deps, { parts, catalog, desk, policies, server })
   const callTool = createCallTool({
     stages: chooseStages(deps, catalog, policies),
     database: parts?.database,
@@ -304,11 +290,12 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       teams: parts?.teams ?? unavailable,
       seal: parts?.seal ?? unavailable,
       git: git ?? unavailable,
-      executions: executions?.service ?? unavailable,
+      executions: agentParts?.executions.service ?? unavailable,
+      agents: agentParts?.agents.registry ?? unavailable,
+      platform: agentParts?.agents.platform ?? unavailable,
       files: agentTools?.files ?? unavailable,
       commands: agentTools?.commands ?? unavailable,
-      agents: agents?.registry ?? unavailable,
-      platform: agents?.platform ?? unavailable,
+      web: agentTools?.web ?? unavailable,
       swarms:
         parts === undefined || git === undefined
           ? unavailable
@@ -322,6 +309,32 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   })
   desk.connect(callTool)
   return { callTool, health: () => server.health({ nowMs: clock.nowMs() }) }
+}
+
+type AgentGround = Readonly<{
+  parts: OpenParts
+  catalog: Catalog
+  desk: ToolDesk
+  policies: OpenedPolicies
+  server: ServerService
+}>
+
+function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server }: AgentGround) {
+  const { engine, database, imageFolder } = parts
+  const agents = openAgents(deps, {
+    imageFolder,
+    policies,
+    tools: desk,
+    toolNames: new Set(catalog.names),
+    activity: activityOf(engine),
+    health: async () => {
+      const { version, status } = await server.health({ nowMs: deps.clock.nowMs() })
+      return { version, isHealthy: status === 'ok' }
+    },
+    capabilities: capabilitiesOf(catalog),
+  })
+  const executions = openExecutions(deps, { engine, database, agents: agents.registry, desk, policies })
+  return { agents, executions }
 }
 
 /** What the installation can do, by the tools there are. */

@@ -163,6 +163,7 @@ export const configSchema = z
             .min(1, rule('a directory path'))
             .optional()
             .describe('Directory that file_transfer copies from and to. Default: `transfers` in the data directory.'),
+          max_transfer_mb: wholeNumber(10_240, 1, 1_000_000_000, 'Size in MiB of a file that file_transfer copies.'),
           credentials: z
             .array(
               z

@@ -1,16 +1,19 @@
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import { type CommandService, createCommandService } from '../domains/commands/service.ts'
 import { createFileService, type FileService } from '../domains/files/service.ts'
-import { pathBoundaries } from '../domains/policies/policy-desk.ts'
+import { pathBoundaries, requireHost } from '../domains/policies/policy-desk.ts'
+import { createWebService, type WebService } from '../domains/web/service.ts'
 import { createWorkplaces } from '../domains/workspaces/personal.ts'
 import type { WorkspaceService } from '../domains/workspaces/service.ts'
+import { createHttpClient } from '../web-client/http-client.ts'
+import { createPageReader } from '../web-client/page-reader.ts'
 import type { AppDeps } from './build-app.ts'
 
-export type AgentTools = Readonly<{ files: FileService; commands: CommandService }>
+export type AgentTools = Readonly<{ files: FileService; commands: CommandService; web: WebService }>
 
-/** What agents work with: files and commands in a workspace of their own. */
+/** What agents work with: files and commands in a workspace of their own, and the web. */
 export function openAgentTools(
-  { config }: Pick<AppDeps, 'config'>,
+  { config, version }: Pick<AppDeps, 'config' | 'version'>,
   { workspaces, desk }: Readonly<{ workspaces: WorkspaceService; desk: ToolDesk }>,
 ): AgentTools {
   const workplaces = createWorkplaces({ workspaces, desk })
@@ -26,5 +29,16 @@ export function openAgentTools(
         outputBytesMax: max_output_bytes,
       },
     }),
+    web: openWeb(config.web, version),
   }
 }
+
+const openWeb = (web: AppDeps['config']['web'], version: string): WebService =>
+  createWebService({
+    client: createHttpClient({ allowedNetworks: web.allow_private_addresses }),
+    pages: createPageReader(),
+    bytesMax: web.max_response_bytes,
+    userAgent: `Mozilla/5.0 (compatible; Castellan/${version})`,
+    requireHost: ({ principal }, tool, host) => requireHost(principal, tool, host),
+    settings: { engine: web.search_engine, url: web.search_url, key: () => web.search_key?.reveal() },
+  })

@@ -120,6 +120,10 @@ export const limits = {
   agentGrepLineBytesMax: 1_000,
   agentSearchOutputBytesMax: 64 * 1024 * 1024,
   agentSearchMs: 20_000,
+  webRedirectsMax: 10,
+  /** Results of one web.search, and the time that one try of it has. */
+  webResultsMax: 20,
+  webSearchMs: 20_000,
   /** Arguments of cmd.run. */
   commandArgumentsMax: 1_000,
   /** A client's configuration file that `castellan import` reads. */

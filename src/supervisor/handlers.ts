@@ -38,6 +38,7 @@ export function createHandlers({
     await work
     return {}
   }
+  let nameServer: string | undefined
   const filesOf = (id: string, within: Fenced['within']) => registry.files(id, within ?? undefined)
   return {
     hello: facts,
@@ -73,10 +74,12 @@ export function createHandlers({
     async configure({ hostAddresses, credentials, resolver, authorities }) {
       const trusted = egress.trustedAuthorities()
       egress.configure({ credentials, resolver: resolver ?? undefined, authorities })
-      await network.setSurroundings({ hostAddresses, resolver: resolver ?? undefined })
+      nameServer = resolver ?? undefined
+      await network.setSurroundings({ hostAddresses, resolver: nameServer })
       if (egress.trustedAuthorities() !== trusted) await registry.refreshNetworkFiles()
       return {}
     },
+    hostAddresses: ({ addresses }) => done(network.setSurroundings({ hostAddresses: addresses, resolver: nameServer })),
     probeNetwork: () => network.probe(),
     usage: ({ id }) => registry.usage(id),
     async logs({ id, lines }) {

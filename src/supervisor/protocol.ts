@@ -110,6 +110,8 @@ export type Operations = {
     takes: OperatorSettings
     gives: Record<string, never>
   }
+  /** When they have changed since. */
+  hostAddresses: { takes: Readonly<{ addresses: readonly string[] }>; gives: Record<string, never> }
   probeNetwork: { takes: Record<string, never>; gives: NetworkCapabilities }
   usage: { takes: Readonly<{ id: string }>; gives: WorkspaceUsage }
   logs: { takes: Readonly<{ id: string; lines: number }>; gives: Readonly<{ console: string; stderr: string }> }

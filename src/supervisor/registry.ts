@@ -99,6 +99,7 @@ export async function createRegistry(deps: RegistryDeps) {
   }
 
   async function create(spec: Omit<WorkspaceSpec, 'ip'>): Promise<{ ip: string }> {
+    deps.controlGroups.joinIsNear()
     await imageUses.take(spec.id, spec.image)
     const ip = await addresses.take(spec.id)
     if (!storage.has(spec.id)) {
@@ -129,6 +130,7 @@ export async function createRegistry(deps: RegistryDeps) {
 
   /** Everything of a running workspace but its network; all of it, or nothing. */
   async function hold(spec: WorkspaceSpec): Promise<Live> {
+    deps.controlGroups.joinIsNear()
     await imageUses.take(spec.id, spec.image)
     const image = await deps.images.find(spec.image)
     const processesMax = spec.resources.processes ?? PROCESSES_MAX

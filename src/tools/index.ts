@@ -11,6 +11,7 @@ import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
 import { serverTools } from './server/index.ts'
 import { teamTools } from './teams/index.ts'
 import { vaultTools } from './vault/index.ts'
+import { webTools } from './web/index.ts'
 import { workspaceTools } from './workspaces/index.ts'
 
 /** Every tool of the product. */
@@ -30,6 +31,6 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   intents: [],
   modes: [],
   platform: platformTools,
-  web: [],
+  web: webTools,
   workflows: [],
 }

@@ -33,8 +33,11 @@ const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
   create: ['create', 'external'],
   update: ['update', 'external'],
   delete: ['delete', 'external'],
-  exec: ['external'],
+  // What only looks may still have to run a program of the workspace.
+  exec: ['external', 'read'],
   finalize: ['update'],
+  execute: ['create'],
+  cancel: ['update'],
 }
 
 const DESCRIPTION_CHARACTERS = { min: 20, max: 400 } as const

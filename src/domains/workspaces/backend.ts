@@ -189,12 +189,13 @@ export type FileInfo = Readonly<{ name: string; kind: FileKind; size: number; mo
 export type WorkspaceFiles = Readonly<{
   stat(path: string): Promise<FileInfo>
   list(path: string, limit: number): Promise<Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>>
-  read(path: string, range?: Readonly<{ offset: number; length: number }>): Promise<FileContent>
+  /** A signal that is given here ends the content as well. */
+  read(path: string, range?: Readonly<{ offset: number; length: number }>, signal?: AbortSignal): Promise<FileContent>
   /** Whole or not at all: written beside its place, then renamed. Makes missing parents. Keeps an existing file's mode unless `mode` is given. */
   write(
     path: string,
     content: Readable | Uint8Array,
-    options?: Readonly<{ mode?: number }>,
+    options?: Readonly<{ mode?: number; signal?: AbortSignal }>,
   ): Promise<Readonly<{ bytes: number }>>
   remove(path: string, options?: Readonly<{ recursive?: boolean }>): Promise<void>
   makeDirectory(path: string): Promise<void>
@@ -217,4 +218,7 @@ export type ImageInfo = Readonly<{
   bytes: number
   /** Whether package managers that switch users work in it. */
   packages: boolean
+  /** What the image says for its commands, if it does. */
+  env?: Readonly<Record<string, string>>
+  workdir?: string
 }>

@@ -2,13 +2,14 @@ import type { Call } from '../../contract/call.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { findUsable, findVisible, requireHere, type Standing } from './access.ts'
 import { chooseResources, type ResourceWish } from './admission.ts'
-import { type AdoptInput, adopt } from './adopt.ts'
+import { type AdoptInput, adopt, handOver } from './adopt.ts'
 import type { WorkspaceFiles } from './backend.ts'
 import { besideRunning, type Core, goneMeanwhile, notFound, requireRunning, type WorkspaceDeps } from './core.ts'
 import { type SetEnvInput, setEnv } from './environment.ts'
 import { createExec } from './exec.ts'
 import { createFiles } from './files.ts'
 import { createForks, type ForkInput, type ForkWish } from './forks.ts'
+import { createImageDefaults } from './image-defaults.ts'
 import { createJobs } from './jobs.ts'
 import { createLifecycle, type Lifecycle } from './lifecycle.ts'
 import { createNetwork, requireNetwork } from './network.ts'
@@ -42,7 +43,12 @@ export type SnapshotInput = Readonly<{
  * do; `resolve`, `run`, `open…` and the like are for the domains that build on workspaces.
  */
 export function createWorkspaceService(deps: WorkspaceDeps) {
-  const core: Core = { ...deps, desk: createOperationDesk() }
+  const core: Core = {
+    ...deps,
+    desk: createOperationDesk(),
+    imageDefaults: createImageDefaults(deps.backend),
+    leftovers: { any: false },
+  }
   const lifecycle = createLifecycle(core)
   const snapshots = createSnapshots(core)
   const recovery = createRecovery(core, { lifecycle, snapshots })
@@ -69,6 +75,8 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
 
     /** The workspace of that id or name, if the caller may work with it; put right if a crash left it half done. */
     resolve,
+    imageDefaults: core.imageDefaults,
+    handOver: (call: Call, workspaces: readonly Workspace[]) => handOver(core, call, workspaces),
     /** Runs a program and waits for its end. A time that ran out is an answer. */
     run: runner.run,
     /** The same without a shell's view of it: bytes as the back end kept them. `env` is added to the workspace's own. */

@@ -56,6 +56,8 @@ type Answer<T> = T extends readonly (infer Item)[]
 export type CallRules = Readonly<{
   /** `null` means that no permission is needed, on purpose. */
   permission: Permission | null
+  /** What it needs besides, because it does what another tool is there for. */
+  alsoNeeds?: readonly Permission[]
   effect: Effect
   rate: RateCategory
 }>

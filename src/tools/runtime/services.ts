@@ -15,6 +15,7 @@ import type { TaskService } from '../../domains/tasks/task-service.ts'
 import type { TeamService } from '../../domains/teams/service.ts'
 import type { TrailService } from '../../domains/trail/trail-service.ts'
 import type { VaultService } from '../../domains/vault/service.ts'
+import type { WebService } from '../../domains/web/service.ts'
 import type { WorkspaceService } from '../../domains/workspaces/service.ts'
 import type { ToolSearchAnswer, ToolSearchRequest } from './search/tool-index.ts'
 
@@ -24,9 +25,9 @@ export type ToolSearch = (principal: Principal, request: Omit<ToolSearchRequest,
 /** The domain services that tools may call, by their exported interfaces. Only add what a tool uses. */
 export type Services = Readonly<{
   executions: ExecutionService
+  agents: AgentRegistry
   commands: CommandService
   files: FileService
-  agents: AgentRegistry
   git: GitService
   tasks: TaskService
   trail: TrailService
@@ -38,6 +39,7 @@ export type Services = Readonly<{
   server: ServerService
   swarms: SwarmService
   vault: Pick<VaultService, 'act'>
+  web: WebService
   workspaces: WorkspaceService
   teams: Pick<TeamService, 'act'>
   searchTools: ToolSearch
