@@ -3,6 +3,7 @@ import type { Checkpointer } from '../audit/checkpointer.ts'
 import { createCheckpointer } from '../audit/checkpointer.ts'
 import type { Database } from '../contract/database.ts'
 import { LOCAL_TENANT } from '../contract/principal.ts'
+import type { ToolDesk } from '../contract/tool-desk.ts'
 import { createGitService } from '../domains/git/service.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
 import { createLogService } from '../domains/log/log-service.ts'
@@ -288,6 +289,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       desk,
       policies,
     })
+  const agentParts = parts && openAgentParts(deps, { parts, catalog, desk, policies, server })
   const callTool = createCallTool({
     stages: chooseStages(deps, catalog, policies),
     database: parts?.database,
@@ -314,6 +316,9 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       executions: executions?.service ?? unavailable,
       agents: agents?.registry ?? unavailable,
       platform: agents?.platform ?? unavailable,
+      executions: agentParts?.executions.service ?? unavailable,
+      agents: agentParts?.agents.registry ?? unavailable,
+      platform: agentParts?.agents.platform ?? unavailable,
       files: agentTools?.files ?? unavailable,
       commands: agentTools?.commands ?? unavailable,
       web: agentTools?.web ?? unavailable,
@@ -330,6 +335,32 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   })
   desk.connect(callTool)
   return { callTool, health: () => server.health({ nowMs: clock.nowMs() }) }
+}
+
+type AgentGround = Readonly<{
+  parts: OpenParts
+  catalog: Catalog
+  desk: ToolDesk
+  policies: OpenedPolicies
+  server: ServerService
+}>
+
+function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server }: AgentGround) {
+  const { engine, database, imageFolder } = parts
+  const agents = openAgents(deps, {
+    imageFolder,
+    policies,
+    tools: desk,
+    toolNames: new Set(catalog.names),
+    activity: activityOf(engine),
+    health: async () => {
+      const { version, status } = await server.health({ nowMs: deps.clock.nowMs() })
+      return { version, isHealthy: status === 'ok' }
+    },
+    capabilities: capabilitiesOf(catalog),
+  })
+  const executions = openExecutions(deps, { engine, database, agents: agents.registry, desk, policies })
+  return { agents, executions }
 }
 
 /** What the installation can do, by the tools there are. */
