@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
-import { basename, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { basename } from 'node:path'
+import { installedLanguages } from '../backends/namespaces/installed-languages.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import type { ActivityLog, AgentTemplate } from '../domains/agents/ports.ts'
 import { type AgentRegistry, createAgentRegistry } from '../domains/agents/registry.ts'
@@ -13,11 +13,10 @@ import { sqlAgentStore } from '../stores/sql/agent-store.ts'
 import { listImages } from '../supervisor/images/image-folder.ts'
 import type { AppDeps } from './build-app.ts'
 import type { Config } from './config.ts'
-import { installedLanguages } from './installed-languages.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import { shownConfig } from './shown-config.ts'
 
-const templateFolder = fileURLToPath(new URL('../../templates/agents', import.meta.url))
+const templateFolder = new URL('../../templates/agents/', import.meta.url)
 
 export type OpenedAgents = Readonly<{ registry: AgentRegistry; platform: PlatformService; isSemantic: boolean }>
 
@@ -84,7 +83,7 @@ async function readTemplates(): Promise<AgentTemplate[]> {
   return Promise.all(
     files.map(async (file) => ({
       name: basename(file, '.yaml'),
-      manifestYaml: await readFile(join(templateFolder, file), 'utf8'),
+      manifestYaml: await readFile(new URL(file, templateFolder), 'utf8'),
     })),
   )
 }

@@ -9,6 +9,7 @@ import { configFields } from '../../src/app/config-schema.ts'
 import { allTools } from '../../src/tools/index.ts'
 import { type RealServer, startRealServer, writeSkills } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
+import { searchEffects } from '../support/search-effects.ts'
 import { teamEffects } from '../support/team-effects.ts'
 import { workspaceEffects } from '../support/workspace-effects.ts'
 

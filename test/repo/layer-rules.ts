@@ -202,8 +202,8 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'search',
     folders: ['kernel', 'contract', 'domains/agents'],
-    packages: ['node:worker_threads', 'node:url', 'node:path', 'node:fs', 'node:module'],
-    reason: 'Texts as vectors, by a model in a worker.',
+    packages: [],
+    reason: 'Texts as vectors, by a service that the operator names.',
   },
   {
     folder: 'stores/sql',
