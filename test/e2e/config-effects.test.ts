@@ -226,6 +226,7 @@ const effects: Readonly<Record<string, Effect>> = {
   },
   ...workspaceEffects({ serve, call, send }),
   ...teamEffects({ serve, call }),
+  ...searchEffects,
   async allowed_hosts() {
     const headers = { host: 'castle.example' }
     const [plain, open] = [await serve(), await serve({ CASTELLAN_ALLOWED_HOSTS: 'castle.example' })]
