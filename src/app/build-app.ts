@@ -160,22 +160,24 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     intervalMs: config.audit.checkpoint_interval_ms,
     logger,
   })
+  const pipeline = createPipeline(deps, catalog, skills, {
+    database,
+    identity,
+    trail,
+    logService,
+    checkpointer,
+    vault,
+    workspaces: workspaces.service,
+    teams: teams.service,
+    imageFolder: join(workspacesDirectory(opened.directory), 'images'),
+  })
   return {
-    ...createPipeline(deps, catalog, skills, {
-      database,
-      identity,
-      trail,
-      logService,
-      checkpointer,
-      vault,
-      workspaces: workspaces.service,
-      teams: teams.service,
-      imageFolder: join(workspacesDirectory(opened.directory), 'images'),
-    }),
+    ...pipeline,
     database,
     identity,
     verifierKey: logIdentity.signer.verifierKey,
     async close() {
+      await pipeline.closeAgents()
       await teams.close()
       await workspaces.close()
       await database.flush()
@@ -285,7 +287,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
     strictReadRecords: config.audit.read_records === 'strict',
   })
   desk.connect(callTool)
-  return { callTool, health: () => server.health({ nowMs: clock.nowMs() }) }
+  return { callTool, closeAgents: async () => agents?.close(), health: () => server.health({ nowMs: clock.nowMs() }) }
 }
 
 /** What the installation can do, by the tools there are. */

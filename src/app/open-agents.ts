@@ -9,6 +9,7 @@ import { createTemplates } from '../domains/agents/templates.ts'
 import { createRuntimeRegistry } from '../domains/platform/runtimes.ts'
 import { createPlatformService, type PlatformDeps, type PlatformService } from '../domains/platform/service.ts'
 import { createHttpEmbedder } from '../search/http-embedder.ts'
+import { createLocalEmbedder, hasLocalModel } from '../search/local-embedder.ts'
 import { sqlAgentStore } from '../stores/sql/agent-store.ts'
 import { listImages } from '../supervisor/images/image-folder.ts'
 import type { AppDeps } from './build-app.ts'
@@ -18,7 +19,11 @@ import { shownConfig } from './shown-config.ts'
 
 const templateFolder = new URL('../../templates/agents/', import.meta.url)
 
-export type OpenedAgents = Readonly<{ registry: AgentRegistry; platform: PlatformService; isSemantic: boolean }>
+export type OpenedAgents = Readonly<{
+  registry: AgentRegistry
+  platform: PlatformService
+  close(): Promise<void>
+}>
 
 export type AgentParts = Readonly<{
   /** Where the workspaces of this state have their images. */
@@ -70,7 +75,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     capabilities: () => [...parts.capabilities, embedder === undefined ? 'keyword_search' : 'semantic_search'],
     configuration: async () => shownConfig(config, deps.configPath),
   })
-  return { registry, platform, isSemantic: embedder !== undefined }
+  return { registry, platform, close: async () => embedder?.close?.() }
 }
 
 const errorsOf = (checked: { errors?: readonly string[]; warnings: readonly string[] }) => ({
@@ -88,8 +93,11 @@ async function readTemplates(): Promise<AgentTemplate[]> {
   )
 }
 
-function embedderOf({ search }: Config): Embedder | undefined {
+type ClosableEmbedder = Embedder & Readonly<{ close?(): Promise<void> }>
+
+/** A service that the operator named, else the model that comes with the program, else none: then words count. */
+function embedderOf({ search }: Config): ClosableEmbedder | undefined {
   const { url, model, api_key: key, timeout_ms: timeoutMs } = search.embeddings
-  if (url === undefined) return undefined
-  return createHttpEmbedder({ url, model, apiKey: key && (() => key.reveal()), timeoutMs })
+  if (url !== undefined) return createHttpEmbedder({ url, model, apiKey: key && (() => key.reveal()), timeoutMs })
+  return search.local_model && hasLocalModel() ? createLocalEmbedder() : undefined
 }

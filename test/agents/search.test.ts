@@ -18,8 +18,8 @@ type Found = Readonly<{ results: readonly { name: string; score: number }[]; tot
 const manifest = (name: string, description: string, labels = '{}') =>
   `{apiVersion: 100monkeys.ai/v1, kind: Agent, metadata: {name: ${name}, version: "1.0.0", description: "${description}", labels: ${labels}}, spec: {runtime: {language: python, version: "3.11"}, task: {instruction: Do it.}}}`
 
-async function withAgents(config: Record<string, string> = {}): Promise<TestApp> {
-  app = await openTestApp({ config })
+async function withAgents(config: Record<string, string | boolean> = {}): Promise<TestApp> {
+  app = await openTestApp({ config: { 'search.local_model': false, ...config } })
   const agents = [
     ['image-resizer', 'Changes width and height of pictures.', '{team: media}'],
     ['mail-sorter', 'Sorts incoming letters into folders.', '{team: office}'],
@@ -86,7 +86,19 @@ async function startEmbeddings(reply?: (body: Asked['body']) => unknown): Promis
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/`, asked }
 }
 
-describe('by meaning', () => {
+describe('by meaning, with the model that comes with the program', () => {
+  it('finds what shares no word with the query, among the templates too', async () => {
+    const running = await withAgents({ 'search.local_model': true })
+    const found = await search(running, 'make thumbnails smaller')
+    expect(found.mode).toBe('semantic')
+    expect(found.results[0]).toMatchObject({ name: 'image-resizer' })
+    expect(found.results.every(({ score }) => score >= 0.3 && score <= 1)).toBe(true)
+    const templates = { include_platform_templates: true }
+    expect(namesOf(await search(running, 'look up facts on the internet', templates))[0]).toBe('researcher')
+  })
+})
+
+describe('by meaning, with a service', () => {
   it('finds what shares no word with the query, and embeds each text once', async () => {
     const { url, asked } = await startEmbeddings()
     const running = await withAgents({

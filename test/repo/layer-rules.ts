@@ -202,8 +202,8 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'search',
     folders: ['kernel', 'contract', 'domains/agents'],
-    packages: [],
-    reason: 'Texts as vectors, by a service that the operator names.',
+    packages: ['node:worker_threads', 'node:module'],
+    reason: 'Texts as vectors, by a service that the operator names or by a model in a thread, loaded late.',
   },
   {
     folder: 'stores/sql',

@@ -37,6 +37,11 @@ async function searched(setting: Setting, isSilent = false): Promise<{ mode: unk
 
 /** Settings of `search`, each given to the real program. */
 export const searchEffects: Readonly<Record<string, () => Promise<void>>> = {
+  async 'search.local_model'() {
+    const off = { CASTELLAN_SEARCH_EMBEDDINGS_URL: '', CASTELLAN_SEARCH_LOCAL_MODEL: 'false' }
+    expect((await searched(off)).mode).toBe('keyword')
+    expect((await searched({ CASTELLAN_SEARCH_EMBEDDINGS_URL: '' })).mode).toBe('semantic')
+  },
   async 'search.embeddings.url'() {
     expect((await searched({})).mode).toBe('semantic')
   },

@@ -63,7 +63,8 @@ export const matchesLabels = (
 
 type Ranked = Readonly<{ scores: readonly number[]; mode: SearchMode; remark?: string }>
 
-const noModel = 'No model for semantic search is configured (search.embeddings): these are matches of words.'
+const noModel =
+  'There is no model for semantic search (search.local_model, search.embeddings): these are matches of words.'
 const noAnswer = 'The model for semantic search did not answer: these are matches of words.'
 
 /** Vectors are kept as long as there is room: a description is embedded once. */
