@@ -4,9 +4,9 @@ import { installedLanguages } from '../backends/namespaces/installed-languages.t
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import type { ActivityLog, AgentTemplate } from '../domains/agents/ports.ts'
 import { type AgentRegistry, createAgentRegistry } from '../domains/agents/registry.ts'
-import { createAgentSearch, type Embedder } from '../domains/agents/search.ts'
+import { type AgentSearch, createAgentSearch, type Embedder } from '../domains/agents/search.ts'
 import { createTemplates } from '../domains/agents/templates.ts'
-import { createRuntimeRegistry } from '../domains/platform/runtimes.ts'
+import { createRuntimeRegistry, type RuntimeRegistry } from '../domains/platform/runtimes.ts'
 import { createPlatformService, type PlatformDeps, type PlatformService } from '../domains/platform/service.ts'
 import { createHttpEmbedder } from '../search/http-embedder.ts'
 import { createLocalEmbedder, hasLocalModel } from '../search/local-embedder.ts'
@@ -22,6 +22,10 @@ const templateFolder = new URL('../../templates/agents/', import.meta.url)
 export type OpenedAgents = Readonly<{
   registry: AgentRegistry
   platform: PlatformService
+  /** Which image of the workspaces stands for `spec.runtime`. */
+  runtimes: RuntimeRegistry
+  /** For whatever else is described by a name, a description and labels. */
+  search: AgentSearch
   close(): Promise<void>
 }>
 
@@ -50,6 +54,10 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     toolNames: () => parts.toolNames,
     hasSecurityContext: (name) => parts.policies.contexts.find(name) !== undefined,
   })
+  const runtimes = createRuntimeRegistry({
+    hostVersions: installedLanguages(),
+    images: async () => ['host', ...(await listImages(parts.imageFolder)).map(({ name }) => name)],
+  })
   const platform = createPlatformService({
     languages: {
       agent: async () => {
@@ -66,16 +74,13 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
         }
       },
     },
-    runtimes: createRuntimeRegistry({
-      hostVersions: installedLanguages(),
-      images: async () => ['host', ...(await listImages(parts.imageFolder)).map(({ name }) => name)],
-    }),
+    runtimes,
     tools: parts.tools,
     health: parts.health,
     capabilities: () => [...parts.capabilities, embedder === undefined ? 'keyword_search' : 'semantic_search'],
     configuration: async () => shownConfig(config, deps.configPath),
   })
-  return { registry, platform, close: async () => embedder?.close?.() }
+  return { registry, platform, runtimes, search, close: async () => embedder?.close?.() }
 }
 
 const errorsOf = (checked: { errors?: readonly string[]; warnings: readonly string[] }) => ({
