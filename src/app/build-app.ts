@@ -186,6 +186,18 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     vault,
     workspaces: workspaces.service,
     teams: teams.service,
+    imageFolder: join(workspacesDirectory(opened.directory), 'images'),
+  })
+  return {
+    ...pipeline,
+    database,
+    identity,
+    trail,
+    logService,
+    checkpointer,
+    vault,
+    workspaces: workspaces.service,
+    teams: teams.service,
     seal,
     engine,
     imageFolder: join(workspacesDirectory(opened.directory), 'images'),
@@ -203,6 +215,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     async close() {
       await begun
       await engine.close()
+      await pipeline.closeAgents()
       await teams.close()
       await workspaces.close()
       await database.flush()
@@ -334,7 +347,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
     strictReadRecords: config.audit.read_records === 'strict',
   })
   desk.connect(callTool)
-  return { callTool, health: () => server.health({ nowMs: clock.nowMs() }) }
+  return { callTool, closeAgents: async () => agents?.close(), health: () => server.health({ nowMs: clock.nowMs() }) }
 }
 
 type AgentGround = Readonly<{
