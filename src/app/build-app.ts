@@ -186,18 +186,6 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     vault,
     workspaces: workspaces.service,
     teams: teams.service,
-    imageFolder: join(workspacesDirectory(opened.directory), 'images'),
-  })
-  return {
-    ...pipeline,
-    database,
-    identity,
-    trail,
-    logService,
-    checkpointer,
-    vault,
-    workspaces: workspaces.service,
-    teams: teams.service,
     seal,
     engine,
     imageFolder: join(workspacesDirectory(opened.directory), 'images'),
@@ -279,29 +267,6 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never
   const policies = openPolicies(deps)
-  const agents =
-    parts &&
-    openAgents(deps, {
-      imageFolder: parts.imageFolder,
-      policies,
-      tools: desk,
-      toolNames: new Set(catalog.names),
-      activity: activityOf(parts.engine),
-      health: async () => {
-        const { version, status } = await server.health({ nowMs: clock.nowMs() })
-        return { version, isHealthy: status === 'ok' }
-      },
-      capabilities: capabilitiesOf(catalog),
-    })
-  const executions =
-    parts &&
-    openExecutions(deps, {
-      engine: parts.engine,
-      database: parts.database,
-      agents: agents!.registry,
-      desk,
-      policies,
-    })
   const agentParts = parts && openAgentParts(deps, { parts, catalog, desk, policies, server })
   const callTool = createCallTool({
     stages: chooseStages(deps, catalog, policies),
@@ -326,9 +291,6 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       teams: parts?.teams ?? unavailable,
       seal: parts?.seal ?? unavailable,
       git: git ?? unavailable,
-      executions: executions?.service ?? unavailable,
-      agents: agents?.registry ?? unavailable,
-      platform: agents?.platform ?? unavailable,
       executions: agentParts?.executions.service ?? unavailable,
       agents: agentParts?.agents.registry ?? unavailable,
       platform: agentParts?.agents.platform ?? unavailable,
@@ -347,7 +309,11 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
     strictReadRecords: config.audit.read_records === 'strict',
   })
   desk.connect(callTool)
-  return { callTool, closeAgents: async () => agents?.close(), health: () => server.health({ nowMs: clock.nowMs() }) }
+  return {
+    callTool,
+    closeAgents: async () => agentParts?.agents.close(),
+    health: () => server.health({ nowMs: clock.nowMs() }),
+  }
 }
 
 type AgentGround = Readonly<{
