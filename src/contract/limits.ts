@@ -253,6 +253,8 @@ export const limits = {
   iterationOutputBytesMax: 1024 * 1024,
   /** States in one workflow. */
   workflowStatesMax: 100,
+  /** What the states of one run leave to each other, as JSON. */
+  workflowBlackboardCharsMax: 4 * 1024 * 1024,
   /** What one template may do, and the text that it may make. */
   templateStepsMax: 100_000,
   templateCharsMax: 2 * 1024 * 1024,

@@ -1,10 +1,9 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { releaseNotes } from '../../../test/support/release-notes-workflow.ts'
-import { violationsOf } from './json-schema.ts'
 import { checkWorkflowManifest, parseWorkflowManifest } from './manifest.ts'
 import { workflowManifestSchema } from './manifest-schema.ts'
-import type { JsonObject } from './manifest-types.ts'
 
 const wrap = (states: string, more = ''): string => `
 apiVersion: 100monkeys.ai/v1
@@ -57,10 +56,10 @@ describe('a workflow manifest', () => {
   })
 
   it('conforms to the published schema, and the schema notices what does not', () => {
-    const schema = workflowManifestSchema as JsonObject
-    expect(violationsOf(schema, parse(releaseNotes))).toEqual([])
-    expect(violationsOf(schema, parse(releaseNotes.replace('kind: Human', 'kind: Person')))).not.toEqual([])
-    expect(violationsOf(schema, { kind: 'Workflow' })).not.toEqual([])
+    const conforms = new Ajv2020({ strict: false }).compile(workflowManifestSchema)
+    expect(conforms(parse(releaseNotes))).toBe(true)
+    expect(conforms(parse(releaseNotes.replace('kind: Human', 'kind: Person')))).toBe(false)
+    expect(conforms({ kind: 'Workflow' })).toBe(false)
   })
 
   it.each([
