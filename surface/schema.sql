@@ -172,14 +172,14 @@ CREATE TABLE seal_messages (
   tenant TEXT NOT NULL, digest TEXT NOT NULL, kept_until INTEGER NOT NULL, PRIMARY KEY (tenant, digest));
 CREATE INDEX seal_messages_by_end ON seal_messages (tenant, kept_until);
 
--- 12 agents
-CREATE TABLE agents (
-  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, latest_version TEXT NOT NULL,
-  description TEXT NOT NULL, labels TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL,
-  updated_at INTEGER NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
-CREATE TABLE agent_versions (
-  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, version TEXT NOT NULL, manifest_yaml TEXT NOT NULL,
-  created_at INTEGER NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version));
+-- 12 workflows
+CREATE TABLE workflows (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, version TEXT NOT NULL, scope TEXT NOT NULL, owner TEXT NOT NULL,
+  name TEXT NOT NULL, description TEXT NOT NULL, labels TEXT NOT NULL, initial_state TEXT NOT NULL,
+  manifest TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL, changed_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, id, version), UNIQUE (tenant, scope, owner, name, version));
+CREATE INDEX workflows_by_name ON workflows (tenant, name);
+CREATE UNIQUE INDEX workflows_global ON workflows (name, version) WHERE scope = 'global';
 
 -- postgres
 
@@ -315,11 +315,11 @@ CREATE TABLE seal_messages (
   tenant TEXT NOT NULL, digest TEXT NOT NULL, kept_until BIGINT NOT NULL, PRIMARY KEY (tenant, digest));
 CREATE INDEX seal_messages_by_end ON seal_messages (tenant, kept_until);
 
--- 12 agents
-CREATE TABLE agents (
-  tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, latest_version TEXT NOT NULL,
-  description TEXT NOT NULL, labels TEXT NOT NULL, created_at BIGINT NOT NULL, created_by TEXT NOT NULL,
-  updated_at BIGINT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, name));
-CREATE TABLE agent_versions (
-  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, version TEXT NOT NULL, manifest_yaml TEXT NOT NULL,
-  created_at BIGINT NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version));
+-- 12 workflows
+CREATE TABLE workflows (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, version TEXT NOT NULL, scope TEXT NOT NULL, owner TEXT NOT NULL,
+  name TEXT NOT NULL, description TEXT NOT NULL, labels TEXT NOT NULL, initial_state TEXT NOT NULL,
+  manifest TEXT NOT NULL, created_at BIGINT NOT NULL, created_by TEXT NOT NULL, changed_at BIGINT NOT NULL,
+  PRIMARY KEY (tenant, id, version), UNIQUE (tenant, scope, owner, name, version));
+CREATE INDEX workflows_by_name ON workflows (tenant, name);
+CREATE UNIQUE INDEX workflows_global ON workflows (name, version) WHERE scope = 'global';

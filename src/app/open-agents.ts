@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import type { ActivityLog, AgentTemplate } from '../domains/agents/ports.ts'
 import { type AgentRegistry, createAgentRegistry } from '../domains/agents/registry.ts'
-import { createAgentSearch, type Embedder } from '../domains/agents/search.ts'
+import { type AgentSearch, createAgentSearch, type Embedder } from '../domains/agents/search.ts'
 import { createTemplates } from '../domains/agents/templates.ts'
 import { createRuntimeRegistry } from '../domains/platform/runtimes.ts'
 import { createPlatformService, type PlatformDeps, type PlatformService } from '../domains/platform/service.ts'
@@ -19,7 +19,12 @@ import { shownConfig } from './shown-config.ts'
 
 const templateFolder = fileURLToPath(new URL('../../templates/agents', import.meta.url))
 
-export type OpenedAgents = Readonly<{ registry: AgentRegistry; platform: PlatformService; isSemantic: boolean }>
+export type OpenedAgents = Readonly<{
+  registry: AgentRegistry
+  platform: PlatformService
+  search: AgentSearch
+  isSemantic: boolean
+}>
 
 export type AgentParts = Readonly<{
   /** Where the workspaces of this state have their images. */
@@ -71,7 +76,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     capabilities: () => [...parts.capabilities, embedder === undefined ? 'keyword_search' : 'semantic_search'],
     configuration: async () => shownConfig(config, deps.configPath),
   })
-  return { registry, platform, isSemantic: embedder !== undefined }
+  return { registry, platform, search, isSemantic: embedder !== undefined }
 }
 
 const errorsOf = (checked: { errors?: readonly string[]; warnings: readonly string[] }) => ({

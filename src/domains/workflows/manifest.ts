@@ -84,6 +84,7 @@ function readManifest(findings: Findings, text: string): WorkflowManifest | unde
     defaultSchedule: readSchedule(spec),
   }
   checkVolumes(findings, body.storage, states)
+  checkWrites(findings, states)
   return head === undefined ? undefined : { ...head, ...body }
 }
 
@@ -193,6 +194,7 @@ function readStorage(spec: Fields): Storage {
     shared.push({ name, storage_class: persistent === true ? 'persistent' : 'ephemeral' })
   }
   return {
+    isDeclared: spec.raw('storage') !== undefined,
     workspace: {
       storageClass: workspace?.choice('storage_class', storageClasses) ?? 'ephemeral',
       ttlHours: workspace?.number('ttl_hours', { min: 0.01, max: 8784 }) ?? null,
@@ -249,6 +251,21 @@ function checkVolumes(findings: Findings, storage: Storage, states: ReadonlyMap<
           )
         }
       }
+    }
+  }
+}
+
+/** The result of a state is its own; nothing else writes it. */
+function checkWrites(findings: Findings, states: ReadonlyMap<string, State>): void {
+  for (const [name, state] of states) {
+    if (state.kind === 'System' && state.command.trim() === 'update_blackboard') {
+      for (const key of Object.keys(state.env)) {
+        if (states.has(key))
+          findings.error(`spec.states.${name}.env.${key}`, 'is the name of a state and cannot be written')
+      }
+    }
+    if (state.kind === 'Subworkflow' && state.resultKey !== null && states.has(state.resultKey)) {
+      findings.error(`spec.states.${name}.result_key`, 'is the name of a state; choose another')
     }
   }
 }
