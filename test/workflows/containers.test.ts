@@ -50,8 +50,8 @@ B: { kind: ContainerRun, name: d, image: host, command: ["false"], retry: { max_
       app,
       'volumes',
       `WRITE: { kind: ContainerRun, name: w, image: host, command: ["sh", "-c", "echo one > /data/file; ln -s file /data/link; echo two > note"], volumes: [{ name: data, mount_path: /data }], transitions: [{ condition: on_success, target: LOOK }] }
-LOOK: { kind: ContainerRun, name: l, image: host, command: ["sh", "-c", "cat /mnt/in/link /workspace/note; echo changed > /mnt/in/file; echo leak > /root/leak; echo three > /workspace/note"], volumes: [{ name: data, mount_path: /mnt/in, read_only: true }, { name: workspace, mount_path: /workspace }], read_only_root_filesystem: true, network_mode: none, transitions: [{ condition: on_success, target: AFTER }] }
-AFTER: { kind: System, command: "cat /volumes/data/file /workspace/note; ls /root/leak", transitions: [{ condition: always, target: END }] }
+LOOK: { kind: ContainerRun, name: l, image: host, command: ["sh", "-c", "cat /mnt/in/link /workspace/note; echo changed > /mnt/in/file; echo leak > /opt/leak; echo three > /workspace/note"], volumes: [{ name: data, mount_path: /mnt/in, read_only: true }, { name: workspace, mount_path: /workspace }], read_only_root_filesystem: true, network_mode: none, transitions: [{ condition: on_success, target: AFTER }] }
+AFTER: { kind: System, command: "cat /volumes/data/file /workspace/note; ls /opt/leak", transitions: [{ condition: always, target: END }] }
 END: { kind: System, command: update_blackboard, transitions: [] }`,
       { spec: 'storage: { shared_volumes: [{ name: data }] }' },
     )

@@ -12,7 +12,7 @@ import type { WorkflowVersion } from './ports.ts'
 import { quoted } from './read-fields.ts'
 import type { WorkflowRegistry } from './registry.ts'
 import type { AgentRequest } from './run-ports.ts'
-import { memberOf, shown } from './template-helpers.ts'
+import { memberOf, shown } from './template-values.ts'
 
 export type AuthoringDeps = Readonly<{
   registry: Pick<WorkflowRegistry, 'register' | 'update'>

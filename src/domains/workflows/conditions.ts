@@ -1,7 +1,7 @@
 import type { Json } from '../../kernel/canonical-json.ts'
 import { parseExpression } from './expressions.ts'
 import type { Condition, JsonObject } from './manifest-types.ts'
-import { memberOf, type Value } from './template-helpers.ts'
+import { memberOf, type Value } from './template-values.ts'
 import type { Context } from './templates.ts'
 
 /** What a state left behind; it stands on the blackboard under the state's name. */

@@ -58,8 +58,8 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     input: Readonly<{
       name: string
       intent?: string | undefined
-      input?: JsonObject | undefined
-      blackboard?: JsonObject | undefined
+      input?: Readonly<Record<string, unknown>> | undefined
+      blackboard?: Readonly<Record<string, unknown>> | undefined
       version?: string | undefined
       tenant_id?: string | undefined
     }>,
@@ -68,8 +68,8 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     const found = await registry.resolve(call.read, call.principal, input.name, input.version)
     const start = newWorkflowRun(found, {
       intent: input.intent ?? null,
-      input: input.input ?? {},
-      overrides: input.blackboard ?? {},
+      input: (input.input ?? {}) as JsonObject,
+      overrides: (input.blackboard ?? {}) as JsonObject,
       generation: 0,
     })
     const started = await engine.start(call, { ...start, owner: await ownerFor(call) })

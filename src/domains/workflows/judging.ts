@@ -4,7 +4,7 @@ import { readVerdict } from '../executions/validators.ts'
 import type { JsonObject, JudgeRef } from './manifest-types.ts'
 import { type ChildEnd, endOf, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Visit } from './run-ports.ts'
-import { memberOf, shown } from './template-helpers.ts'
+import { memberOf, shown } from './template-values.ts'
 import { renderTemplate } from './templates.ts'
 
 export type Judgement = Readonly<{

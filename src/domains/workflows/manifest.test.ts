@@ -62,110 +62,6 @@ describe('a workflow manifest', () => {
     expect(conforms({ kind: 'Workflow' })).toBe(false)
   })
 
-  it.each([
-    [
-      'A: {kind: System, command: ls, transitions: [{target: B}]}\nB: {kind: System, command: ls, transitions: []}',
-      'condition: is absent and read as always',
-    ],
-    [
-      'A: {kind: Human, prompt: ok, transitions: [{condition: approved, target: A}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
-      'approved is an old spelling; write input_equals_yes',
-    ],
-    [
-      'A: {kind: Human, prompt: ok, transitions: [{condition: timeout, target: B}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
-      'timeout is our own',
-    ],
-    ['A: {kind: Agent, agent: a, transitions: []}', 'input: is absent'],
-    ['A: {kind: Agent, agent: a, input: x, volumes: [{name: v}], transitions: []}', 'volumes: is ignored'],
-    ['A: {kind: Agent, agent_id: a, input: x, transitions: []}', 'agent_id: is an old spelling; write agent'],
-    ['A: {kind: agent, agent: a, input: x, transitions: []}', 'kind: is an old spelling; write Agent'],
-    ['A: {kind: System, command: ls}', 'transitions: is absent, so the run ends here'],
-    ['A: {kind: System, command: ls, colour: red, transitions: []}', 'colour: is not a field here and is ignored'],
-    [
-      'A: {kind: System, command: ls, maxStateVisits: 3, transitions: []}',
-      'maxStateVisits: is an old spelling; write max_state_visits',
-    ],
-    [
-      'A: {kind: System, command: ls, transitions: []}\nB: {kind: System, command: ls, transitions: []}',
-      'B: is never reached',
-    ],
-    ['A: {kind: System, command: ls, transitions: [{condition: always, target: A}]}', 'there is no way out of A'],
-    [
-      'A: {kind: System, command: ls, transitions: [{condition: on_success, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
-      'what matches none of these fails the run',
-    ],
-    [
-      'A: {kind: ContainerRun, image: i/x, command: "ls -l", transitions: []}',
-      'command: is text and is run by a shell',
-    ],
-    ['A: {kind: Subworkflow, workflow_id: x, result_key: r, transitions: []}', 'mode: is absent; blocking'],
-    [
-      'A: {kind: Human, prompt: ok, transitions: [{condition: "{{ok}}", target: B}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
-      'a template is read as condition: custom',
-    ],
-  ])('takes what is clear and says how it is written now: %s', (states, warning) => {
-    expect(warningsOf(wrap(states)).join('\n')).toContain(warning)
-  })
-
-  it.each([
-    ['{kind: System, command: ls, transitions: [{condition: always, target: C}]}', "there is no state 'C'"],
-    ['{kind: Sistem, command: ls, transitions: []}', 'did you mean System?'],
-    ['{kind: ContainerStep, image: x, command: [ls], transitions: []}', 'did you mean ContainerRun?'],
-    ['{kind: System, transitions: []}', 'command: is required'],
-    ['{kind: System, command: repository_commit, transitions: []}', 'repository_commit is not done here'],
-    ['{kind: System, command: update_blackboard, env: {input: x}, transitions: []}', 'env.input: cannot be written'],
-    ['{kind: System, command: "echo {{#if}}", transitions: []}', 'command: is not a template'],
-    ['{kind: System, command: "echo {{a + b}}", transitions: []}', 'command: is not a template'],
-    ['{kind: Human, prompt: "{{> secret}}", transitions: []}', 'partials and decorators'],
-    ['{kind: ContainerRun, image: x/y, command: [], transitions: []}', 'command: must be a list of at least one word'],
-    ['{kind: ContainerRun, image: x/y, command: [ls], network_mode: host, transitions: []}', 'network_mode'],
-    [
-      '{kind: ContainerRun, image: x/y, command: [ls], registry_credentials: {}, transitions: []}',
-      'registry_credentials',
-    ],
-    [
-      '{kind: ContainerRun, image: x/y, command: [ls], volumes: [{name: v, mount_path: data}], transitions: []}',
-      'mount_path',
-    ],
-    ['{kind: ContainerRun, image: x/y, command: [ls], resources: {memory: much}, transitions: []}', 'memory'],
-    ['{kind: ParallelContainerRun, steps: [], transitions: []}', 'steps'],
-    [
-      '{kind: ParallelContainerRun, steps: [{name: a, image: x/y, command: [ls]}, {name: a, image: x/y, command: [ls]}], transitions: []}',
-      'two steps are named',
-    ],
-    ['{kind: Subworkflow, workflow_id: x, mode: blocking, transitions: []}', 'result_key: is required'],
-    [
-      '{kind: Subworkflow, workflow_id: x, mode: fire_and_forget, result_key: r, transitions: []}',
-      'result_key: cannot be given',
-    ],
-    ['{kind: Agent, agent: a, input: x, pre_execution_validator: {}, transitions: []}', 'pre_execution_validator'],
-    [
-      '{kind: Agent, agent: a, input: x, output_handler: {type: webhook, url: x}, transitions: []}',
-      'output_handler.type',
-    ],
-    [
-      '{kind: ParallelAgents, agents: [{agent: a, input: x}], consensus: {strategy: majority, min_judges_required: 2}, transitions: []}',
-      'min_judges_required',
-    ],
-    [
-      '{kind: ParallelAgents, agents: [{agent: a, input: x}], consensus: {strategy: majority, confidence_weighting: {agreement_factor: 0.9}}, transitions: []}',
-      'add up to 1',
-    ],
-    ['{kind: System, command: ls, timeout: soon, transitions: []}', 'timeout: must be a time'],
-    ['{kind: System, command: ls, max_state_visits: 21, transitions: []}', 'max_state_visits: must be from 1 to 20'],
-    [
-      '{kind: System, command: ls, transitions: [{condition: score_abov, threshold: 0.5, target: A}]}',
-      'did you mean score_above?',
-    ],
-    ['{kind: System, command: ls, transitions: [{condition: score_above, target: A}]}', 'threshold: is required'],
-    [
-      '{kind: System, command: ls, transitions: [{condition: custom, expression: "a ==", target: A}]}',
-      'is not an expression',
-    ],
-  ])('refuses by name what cannot be done: %s', (state, error) => {
-    expect(errorsOf(one(state)).join('\n')).toContain(error)
-  })
-
   it('refuses what is no workflow, and says all that is wrong at once', () => {
     expect(errorsOf('a: [1')[0]).toContain('not valid YAML')
     expect(errorsOf('apiVersion: v2\nkind: Agent\nspec: {}').length).toBeGreaterThan(3)
@@ -195,5 +91,112 @@ describe('a workflow manifest', () => {
     expect(withVersion('1.2').manifest?.version).toBe('1.2.0')
     expect(withVersion('v2').manifest?.version).toBe('2.0.0')
     expect(withVersion('soon').errors[0]).toContain('metadata.version')
+  })
+})
+
+const clear: readonly [string, string][] = [
+  [
+    'A: {kind: System, command: ls, transitions: [{target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+    'condition: is absent and read as always',
+  ],
+  [
+    'A: {kind: Human, prompt: ok, transitions: [{condition: approved, target: A}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+    'approved is an old spelling; write input_equals_yes',
+  ],
+  [
+    'A: {kind: Human, prompt: ok, transitions: [{condition: timeout, target: B}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+    'timeout is our own',
+  ],
+  ['A: {kind: Agent, agent: a, transitions: []}', 'input: is absent'],
+  ['A: {kind: Agent, agent: a, input: x, volumes: [{name: v}], transitions: []}', 'volumes: is ignored'],
+  ['A: {kind: Agent, agent_id: a, input: x, transitions: []}', 'agent_id: is an old spelling; write agent'],
+  ['A: {kind: agent, agent: a, input: x, transitions: []}', 'kind: is an old spelling; write Agent'],
+  ['A: {kind: System, command: ls}', 'transitions: is absent, so the run ends here'],
+  ['A: {kind: System, command: ls, colour: red, transitions: []}', 'colour: is not a field here and is ignored'],
+  [
+    'A: {kind: System, command: ls, maxStateVisits: 3, transitions: []}',
+    'maxStateVisits: is an old spelling; write max_state_visits',
+  ],
+  [
+    'A: {kind: System, command: ls, transitions: []}\nB: {kind: System, command: ls, transitions: []}',
+    'B: is never reached',
+  ],
+  ['A: {kind: System, command: ls, transitions: [{condition: always, target: A}]}', 'there is no way out of A'],
+  [
+    'A: {kind: System, command: ls, transitions: [{condition: on_success, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+    'what matches none of these fails the run',
+  ],
+  ['A: {kind: ContainerRun, image: i/x, command: "ls -l", transitions: []}', 'command: is text and is run by a shell'],
+  ['A: {kind: Subworkflow, workflow_id: x, result_key: r, transitions: []}', 'mode: is absent; blocking'],
+  [
+    'A: {kind: Human, prompt: ok, transitions: [{condition: "{{ok}}", target: B}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+    'a template is read as condition: custom',
+  ],
+]
+
+const impossible: readonly [string, string][] = [
+  ['{kind: System, command: ls, transitions: [{condition: always, target: C}]}', "there is no state 'C'"],
+  ['{kind: Sistem, command: ls, transitions: []}', 'did you mean System?'],
+  ['{kind: ContainerStep, image: x, command: [ls], transitions: []}', 'did you mean ContainerRun?'],
+  ['{kind: System, transitions: []}', 'command: is required'],
+  ['{kind: System, command: repository_commit, transitions: []}', 'repository_commit is not done here'],
+  ['{kind: System, command: update_blackboard, env: {input: x}, transitions: []}', 'env.input: cannot be written'],
+  ['{kind: System, command: "echo {{#if}}", transitions: []}', 'command: is not a template'],
+  ['{kind: System, command: "echo {{a + b}}", transitions: []}', 'command: is not a template'],
+  ['{kind: Human, prompt: "{{> secret}}", transitions: []}', 'partials and decorators'],
+  ['{kind: ContainerRun, image: x/y, command: [], transitions: []}', 'command: must be a list of at least one word'],
+  ['{kind: ContainerRun, image: x/y, command: [ls], network_mode: host, transitions: []}', 'network_mode'],
+  [
+    '{kind: ContainerRun, image: x/y, command: [ls], registry_credentials: {}, transitions: []}',
+    'registry_credentials',
+  ],
+  [
+    '{kind: ContainerRun, image: x/y, command: [ls], volumes: [{name: v, mount_path: data}], transitions: []}',
+    'mount_path',
+  ],
+  ['{kind: ContainerRun, image: x/y, command: [ls], resources: {memory: much}, transitions: []}', 'memory'],
+  ['{kind: ParallelContainerRun, steps: [], transitions: []}', 'steps'],
+  [
+    '{kind: ParallelContainerRun, steps: [{name: a, image: x/y, command: [ls]}, {name: a, image: x/y, command: [ls]}], transitions: []}',
+    'two steps are named',
+  ],
+  ['{kind: Subworkflow, workflow_id: x, mode: blocking, transitions: []}', 'result_key: is required'],
+  [
+    '{kind: Subworkflow, workflow_id: x, mode: fire_and_forget, result_key: r, transitions: []}',
+    'result_key: cannot be given',
+  ],
+  ['{kind: Agent, agent: a, input: x, pre_execution_validator: {}, transitions: []}', 'pre_execution_validator'],
+  [
+    '{kind: Agent, agent: a, input: x, output_handler: {type: webhook, url: x}, transitions: []}',
+    'output_handler.type',
+  ],
+  [
+    '{kind: ParallelAgents, agents: [{agent: a, input: x}], consensus: {strategy: majority, min_judges_required: 2}, transitions: []}',
+    'min_judges_required',
+  ],
+  [
+    '{kind: ParallelAgents, agents: [{agent: a, input: x}], consensus: {strategy: majority, confidence_weighting: {agreement_factor: 0.9}}, transitions: []}',
+    'add up to 1',
+  ],
+  ['{kind: System, command: ls, timeout: soon, transitions: []}', 'timeout: must be a time'],
+  ['{kind: System, command: ls, max_state_visits: 21, transitions: []}', 'max_state_visits: must be from 1 to 20'],
+  [
+    '{kind: System, command: ls, transitions: [{condition: score_abov, threshold: 0.5, target: A}]}',
+    'did you mean score_above?',
+  ],
+  ['{kind: System, command: ls, transitions: [{condition: score_above, target: A}]}', 'threshold: is required'],
+  [
+    '{kind: System, command: ls, transitions: [{condition: custom, expression: "a ==", target: A}]}',
+    'is not an expression',
+  ],
+]
+
+describe('manifests as people write them', () => {
+  it.each(clear)('takes what is clear and says how it is written now: %s', (states, warning) => {
+    expect(warningsOf(wrap(states)).join('\n')).toContain(warning)
+  })
+
+  it.each(impossible)('refuses by name what cannot be done: %s', (state, error) => {
+    expect(errorsOf(one(state)).join('\n')).toContain(error)
   })
 })

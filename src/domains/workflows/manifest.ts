@@ -6,6 +6,7 @@ import { schemaProblem } from './json-schema.ts'
 import type { JsonObject, State, Storage, StorageClass, WorkflowManifest } from './manifest-types.ts'
 import { createFindings, type Fields, type Findings, openFields, quoted } from './read-fields.ts'
 import { readState, reservedKeys } from './read-states.ts'
+import { readTransitions } from './read-transitions.ts'
 import { readVersion } from './versions.ts'
 import { parseYaml } from './yaml-text.ts'
 
@@ -150,10 +151,23 @@ function readStates(spec: Fields): ReadonlyMap<string, State> {
   }
   const states = new Map<string, State>()
   for (const [name, value] of entries) {
-    const state = readState(spec.findings, name, value)
-    if (state !== undefined) states.set(name, state)
+    states.set(name, readState(spec.findings, name, value) ?? standIn(value))
   }
   return states
+}
+
+/** For a state that is refused: its name and its transitions are still checked, and the manifest goes no further. */
+function standIn(value: unknown): State {
+  const { transitions } = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>
+  return {
+    kind: 'System',
+    command: '',
+    env: {},
+    workdir: null,
+    timeoutMs: null,
+    maxVisits: 1,
+    transitions: readTransitions(createFindings(), '', transitions),
+  }
 }
 
 function stateEntries(spec: Fields, given: unknown): readonly (readonly [string, unknown])[] {

@@ -4,7 +4,7 @@ import { callTool, toError } from './desk-calls.ts'
 import type { JsonObject, OutputHandler } from './manifest-types.ts'
 import { endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Visit } from './run-ports.ts'
-import { memberOf, shown } from './template-helpers.ts'
+import { memberOf, shown } from './template-values.ts'
 import { type Context, renderTemplate } from './templates.ts'
 
 /** What a handler makes of an output takes its place. A required one that fails makes the state fail. */

@@ -3,7 +3,7 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import type { StateResult } from './conditions.ts'
 import { violationsOf } from './json-schema.ts'
 import type { JsonObject, WorkflowManifest } from './manifest-types.ts'
-import { memberOf } from './template-helpers.ts'
+import { memberOf } from './template-values.ts'
 import { type Context, renderTemplate } from './templates.ts'
 
 /** The output of a run: the rendered template, with the types of the schema where a text can become one; else what the last state left. */

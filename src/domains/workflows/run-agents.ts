@@ -6,7 +6,7 @@ import { handleOutput } from './output-handlers.ts'
 import { type ChildEnd, endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { failedBy, workspaceOf, workspaceWrites } from './run-workspace.ts'
-import { memberOf, shown } from './template-helpers.ts'
+import { memberOf, shown } from './template-values.ts'
 import { renderTemplate } from './templates.ts'
 
 /** From this score on the judges of a state are satisfied. */

@@ -19,7 +19,7 @@ export default defineTool({
   input: z.strictObject({
     name: workflowParams.name,
     intent: z.string().max(20_000).optional().describe('The goal of this run in plain words.'),
-    input: workflowParams.data.optional().describe('Input, checked against the input_schema of the workflow.'),
+    input: workflowParams.data.optional().describe('Input, checked against the schema that the workflow has for it.'),
     blackboard: workflowParams.data.optional().describe('Values to put on the blackboard before the start.'),
     version: workflowParams.version,
     tenant_id: workflowParams.tenant,

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
-import { workflowScopes } from '../../domains/workflows/ports.ts'
-import { runStatuses } from '../../engine/ports.ts'
 import { fields } from '../params.ts'
+
+const status = z.enum(['pending', 'running', 'completed', 'failed', 'cancelled'])
 
 /** Parameters and fields of the tools for workflows, each with its rule and its words, written once. */
 export const workflowParams = {
@@ -13,13 +13,13 @@ export const workflowParams = {
   tenant: z.string().min(1).max(128).optional().describe('Your own tenant, or left out.'),
   user: z.string().min(1).max(256).optional().describe('Whose workflows; you when left out.'),
   execution: z.string().min(1).max(64).describe('Id of the execution, from aegis.workflow.run.'),
-  data: z.record(z.string().max(256), z.json()),
+  data: z.record(z.string().max(256), z.unknown()),
 } as const
 
 export const workflowFields = {
-  scope: z.enum(workflowScopes),
+  scope: z.enum(['user', 'tenant', 'global']),
   labels: z.record(z.string(), z.string()),
-  status: z.enum(runStatuses),
+  status,
   state: z.string().nullable().describe('State that it is in.'),
   data: z.record(z.string(), z.unknown()),
   error: z
@@ -28,7 +28,7 @@ export const workflowFields = {
   standing: {
     execution_id: z.string(),
     workflow_id: z.string(),
-    status: z.enum(runStatuses),
+    status,
     current_state: z.string().nullable().describe('State that it is in.'),
     started_at: fields.time,
     last_transition_at: fields.time,
