@@ -20,6 +20,7 @@ import { createChainVerifier } from '../domains/trail/verify-chain.ts'
 import { tenantFolderName } from '../domains/vault/rules.ts'
 import { createVaultService, type VaultService } from '../domains/vault/service.ts'
 import type { VisibleTeams } from '../domains/vault/team-folders.ts'
+import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
 import type { Workspace } from '../domains/workspaces/ports.ts'
 import type { WorkspaceService } from '../domains/workspaces/service.ts'
 import type { Engine } from '../engine/ports.ts'
@@ -54,6 +55,7 @@ import { type OpenedPolicies, openPolicies } from './open-policies.ts'
 import { openSeal } from './open-seal.ts'
 import { openTeams } from './open-teams.ts'
 import { createToolDesk } from './open-tool-desk.ts'
+import { openWorkflows } from './open-workflows.ts'
 import { openWorkspaces } from './open-workspaces.ts'
 import { workspacesDirectory } from './state-directory.ts'
 
@@ -189,6 +191,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     seal,
     engine,
     imageFolder: join(workspacesDirectory(opened.directory), 'images'),
+    images: workspaces.ground.backend.images,
   })
   // Runs go on from where they were, once everything that they call is there.
   const begun = workspaces.begun
@@ -254,6 +257,7 @@ type OpenParts = Readonly<{
   seal: SealService
   engine: Engine
   imageFolder: string
+  images: WorkspaceBackend['images']
 }>
 
 function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
@@ -294,6 +298,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       executions: agentParts?.executions.service ?? unavailable,
       agents: agentParts?.agents.registry ?? unavailable,
       platform: agentParts?.agents.platform ?? unavailable,
+      workflows: agentParts?.workflows ?? unavailable,
       files: agentTools?.files ?? unavailable,
       commands: agentTools?.commands ?? unavailable,
       web: agentTools?.web ?? unavailable,
@@ -339,7 +344,15 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
     capabilities: capabilitiesOf(catalog),
   })
   const executions = openExecutions(deps, { engine, database, agents: agents.registry, desk, policies })
-  return { agents, executions }
+  const workflows = openWorkflows(deps, {
+    engine,
+    database,
+    agents: agents.registry,
+    search: agents.search,
+    desk,
+    images: parts.images,
+  })
+  return { agents, executions, workflows }
 }
 
 /** What the installation can do, by the tools there are. */
