@@ -173,9 +173,15 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/seal',
-    folders: ['kernel', 'contract', 'domains/identity', 'domains/policies'],
+    folders: ['kernel', 'contract'],
     packages: ['node:crypto'],
     reason: 'Sessions and signed envelopes of outside callers; signatures need node:crypto.',
+  },
+  {
+    folder: 'seal-client',
+    folders: ['kernel'],
+    packages: ['node:crypto'],
+    reason: 'What a program elsewhere uses to call a server; nothing of the server comes with it.',
   },
   {
     folder: 'models',
