@@ -7,6 +7,7 @@ import { ledgerTools } from './ledger/index.ts'
 import { logTools } from './log/index.ts'
 import { metaTools } from './meta/index.ts'
 import { platformTools } from './platform/index.ts'
+import { modeTools } from './modes/index.ts'
 import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
 import { serverTools } from './server/index.ts'
 import { teamTools } from './teams/index.ts'
@@ -29,7 +30,7 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   executions: executionTools,
   fs: fsTools,
   intents: [],
-  modes: [],
+  modes: modeTools,
   platform: platformTools,
   web: webTools,
   workflows: [],

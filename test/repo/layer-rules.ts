@@ -405,7 +405,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'app/ownership',
-    folders: ['kernel', 'contract', 'mcp'],
+    folders: ['kernel', 'contract', 'mcp', 'tools/runtime'],
     packages: ['node:fs', 'node:net', 'node:os', 'node:path', 'node:timers', 'node:sqlite'],
     reason: 'Several processes on one data directory: a lock, and a socket that carries the lines of the MCP door.',
   },
