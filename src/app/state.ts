@@ -100,6 +100,7 @@ function buildOwner(
         catalog: app.catalog,
         identity: async () => (await app.ready).identity,
         seal: async () => (await app.ready).seal,
+        runs: async () => (await app.ready).runs,
         health: async () => (await app.ready).health(),
         exposureOfUrl,
         exposureDefault: exposureOfConfig(config),

@@ -349,7 +349,7 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'http',
     folders: ['kernel', 'contract', 'tools/runtime'],
-    packages: ['node:http', 'node:net'],
+    packages: ['node:http', 'node:net', 'node:events'],
     reason: 'Routes and their checks: it lists and calls tools through the host; app hands it the other doors.',
   },
   {
