@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { executionsSection, judgingSection, modelsSection } from './config-executions.ts'
 import { zaruModes } from '../tools/runtime/zaru-modes.ts'
+import { executionsSection, judgingSection, modelsSection } from './config-executions.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
 import { searchSection } from './config-search.ts'
 import { commandsSection, securityContextsSection, webSection } from './config-tools.ts'

@@ -70,7 +70,11 @@ function createServe(deps: RestRoutesDeps, row: RestRow): PatternRoute['serve'] 
     })
 }
 
-async function requestOf({ bodyBytesMax }: RestRoutesDeps, { method }: RestRow, exchange: Exchange): Promise<RestRequest> {
+async function requestOf(
+  { bodyBytesMax }: RestRoutesDeps,
+  { method }: RestRow,
+  exchange: Exchange,
+): Promise<RestRequest> {
   const body = method === 'POST' || method === 'PATCH' ? await readJsonBody(exchange.req, bodyBytesMax) : {}
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new AppError('ERR_INVALID_INPUT', 'The body must be an object.', { field: 'body', constraint: 'object' })

@@ -38,7 +38,9 @@ const flags = (query: URLSearchParams, ...names: readonly string[]): Record<stri
     names.flatMap((name) => {
       const text = query.get(name)
       if (text === null) return []
-      return [[name, text === '' || text === 'true' || text === '1' ? true : text === 'false' || text === '0' ? false : text]]
+      return [
+        [name, text === '' || text === 'true' || text === '1' ? true : text === 'false' || text === '0' ? false : text],
+      ]
     }),
   )
 
