@@ -43,6 +43,7 @@ export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: P
       if (ready !== undefined) return ready(caller, name, args, options)
       return deps.callTool.then((callTool) => callTool(caller, name, args, options), failedStart)
     },
+    waits: (name) => catalog.find(name)?.definition.waits === true,
     // The catalogue is fixed for the life of the process; lists that change come with tools of others.
     onListChanged: () => () => {},
   }

@@ -96,6 +96,8 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     text?(output: z.output<Output>): string
     /** The largest answer as JSON, where the usual bound is too small. */
     answerBytesMax?: number
+    /** It waits, for `timeout_seconds` if given; an answer with `timed_out` before that says to call again. */
+    waits?: true
     /** The only doors it is behind; through all others there is no such tool. */
     doors?: readonly ToolCaller['door'][]
     /** Also answers in mode MINIMAL, when no store is open. */

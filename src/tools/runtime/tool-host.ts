@@ -60,6 +60,8 @@ export type ToolHost = Readonly<{
   list(caller: ToolCaller): readonly ListedTool[]
   /** Never rejects: every failure is an answer. An unknown name is an answer with ERR_UNKNOWN_TOOL. */
   call(caller: ToolCaller, name: string, args: unknown, options?: CallOptions): Promise<ToolAnswer>
+  /** Whether a call of the tool waits for something that may take long. */
+  waits?(name: string): boolean
   /** Called when the list that callers see may have changed. Returns an unsubscribe function. */
   onListChanged(listener: () => void): () => void
 }>
