@@ -24,6 +24,7 @@ import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
 import type { Workspace } from '../domains/workspaces/ports.ts'
 import type { WorkspaceService } from '../domains/workspaces/service.ts'
 import type { Engine } from '../engine/ports.ts'
+import type { RunFeed } from '../http/rest-routes.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
@@ -52,6 +53,7 @@ import { openDatabase } from './open-database.ts'
 import { activityOf, openEngine, openExecutions } from './open-executions.ts'
 import { openLogIdentity } from './open-log-identity.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
+import { openRunFeed } from './open-run-feed.ts'
 import { openSeal } from './open-seal.ts'
 import { openTeams } from './open-teams.ts'
 import { createToolDesk } from './open-tool-desk.ts'
@@ -74,6 +76,7 @@ export type ReadyApp = Readonly<{
   database: Database | undefined
   identity: IdentityService | undefined
   seal: SealGate | undefined
+  runs: RunFeed | undefined
   verifierKey: string | undefined
   /** What server_health answers, for probes that are not calls. */
   health(): ReturnType<ServerService['health']>
@@ -131,6 +134,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       database: undefined,
       identity: undefined,
       seal: undefined,
+      runs: undefined,
       verifierKey: undefined,
       close: async () => {},
     }
@@ -202,6 +206,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     database,
     identity,
     seal: createSealGate(seal),
+    runs: openRunFeed(engine, database),
     verifierKey: logIdentity.signer.verifierKey,
     async close() {
       await begun

@@ -63,6 +63,16 @@ export const limits = {
   apiKeyTouchMs: 60_000,
   apiKeyLifetimeMsMax: 3_660 * 24 * 3_600_000,
   apiKeyListMax: 1_000,
+  /** Calls that are answered later: over all callers, of one, how long each is kept, and how often to look. */
+  mcpTasksMax: 2_000,
+  mcpTasksPerIdentityMax: 200,
+  mcpTaskTtlMs: 60 * 60_000,
+  mcpTaskPollMs: 1_000,
+  /** What a waiting tool waits that is told nothing. */
+  waitSecondsDefault: 300,
+  /** How often an open stream of events says that it is there, and how long a reader may take nothing. */
+  eventStreamKeepAliveMs: 15_000,
+  eventStreamStallMs: 60_000,
   /** How long a SEAL session lasts, and how far the time in a signed call may be from ours. */
   sealSessionMs: 60 * 60_000,
   sealClockSkewMs: 30_000,

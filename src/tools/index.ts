@@ -6,6 +6,7 @@ import { identityTools } from './identity/index.ts'
 import { ledgerTools } from './ledger/index.ts'
 import { logTools } from './log/index.ts'
 import { metaTools } from './meta/index.ts'
+import { modeTools } from './modes/index.ts'
 import { platformTools } from './platform/index.ts'
 import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
 import { serverTools } from './server/index.ts'
@@ -30,7 +31,7 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   executions: executionTools,
   fs: fsTools,
   intents: [],
-  modes: [],
+  modes: modeTools,
   platform: platformTools,
   web: webTools,
   workflows: workflowTools,
