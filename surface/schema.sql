@@ -161,7 +161,18 @@ CREATE TABLE run_journal (
   payload TEXT NOT NULL, state TEXT, iteration INTEGER, at INTEGER NOT NULL,
   PRIMARY KEY (tenant, run_id, sequence)) WITHOUT ROWID;
 
--- 11 agents
+-- 11 seal
+CREATE TABLE seal_sessions (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, identity TEXT NOT NULL, token_hash TEXT NOT NULL,
+  public_key TEXT NOT NULL, context TEXT NOT NULL, agent_id TEXT, execution_id TEXT, workload_id TEXT,
+  task_summary TEXT, created_at INTEGER NOT NULL, created_by TEXT NOT NULL, expires_at INTEGER NOT NULL,
+  revoked_at INTEGER, PRIMARY KEY (tenant, id));
+CREATE INDEX seal_sessions_by_identity ON seal_sessions (tenant, identity, expires_at);
+CREATE TABLE seal_messages (
+  tenant TEXT NOT NULL, digest TEXT NOT NULL, kept_until INTEGER NOT NULL, PRIMARY KEY (tenant, digest));
+CREATE INDEX seal_messages_by_end ON seal_messages (tenant, kept_until);
+
+-- 12 agents
 CREATE TABLE agents (
   tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, latest_version TEXT NOT NULL,
   description TEXT NOT NULL, labels TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL,
@@ -293,7 +304,18 @@ CREATE TABLE run_journal (
   payload TEXT NOT NULL, state TEXT, iteration BIGINT, at BIGINT NOT NULL,
   PRIMARY KEY (tenant, run_id, sequence));
 
--- 11 agents
+-- 11 seal
+CREATE TABLE seal_sessions (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, identity TEXT NOT NULL, token_hash TEXT NOT NULL,
+  public_key TEXT NOT NULL, context TEXT NOT NULL, agent_id TEXT, execution_id TEXT, workload_id TEXT,
+  task_summary TEXT, created_at BIGINT NOT NULL, created_by TEXT NOT NULL, expires_at BIGINT NOT NULL,
+  revoked_at BIGINT, PRIMARY KEY (tenant, id));
+CREATE INDEX seal_sessions_by_identity ON seal_sessions (tenant, identity, expires_at);
+CREATE TABLE seal_messages (
+  tenant TEXT NOT NULL, digest TEXT NOT NULL, kept_until BIGINT NOT NULL, PRIMARY KEY (tenant, digest));
+CREATE INDEX seal_messages_by_end ON seal_messages (tenant, kept_until);
+
+-- 12 agents
 CREATE TABLE agents (
   tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, latest_version TEXT NOT NULL,
   description TEXT NOT NULL, labels TEXT NOT NULL, created_at BIGINT NOT NULL, created_by TEXT NOT NULL,

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { fieldRows, type Schema } from '../../src/cli/schema-fields.ts'
-import { rulesFor } from '../../src/tools/runtime/call-rules.ts'
+import { permissionsOf, rulesFor } from '../../src/tools/runtime/call-rules.ts'
 import type { Catalog, CatalogTool } from '../../src/tools/runtime/catalog.ts'
 import { toolsets } from '../../src/tools/runtime/define-tool.ts'
 import { defaultTools } from '../../src/tools/runtime/exposure.ts'
@@ -62,15 +62,17 @@ function toolBlocks(tool: CatalogTool): string[] {
 function actionBlocks({ definition }: CatalogTool): string[] {
   if (definition.actions === undefined) return []
   const rows = Object.keys(definition.actions).map((action) => {
-    const { permission, effect, rate } = rulesFor(definition, { action })
-    return [code(action), permission === null ? 'none' : code(permission), effect, rate]
+    const rules = rulesFor(definition, { action })
+    return [code(action), permissionsOf(rules).map(code).join(' and ') || 'none', rules.effect, rules.rate]
   })
   return [table(['action', 'permission', 'effect', 'rate category'], rows)]
 }
 
 function factsLine({ name, safeName, definition }: CatalogTool): string {
   return [
-    definition.permission === null ? 'no permission' : `permission ${code(definition.permission)}`,
+    definition.permission === null
+      ? 'no permission'
+      : `permission ${permissionsOf(definition).map(code).join(' and ')}`,
     `tier ${definition.tier}`,
     `effect ${definition.effect}${definition.idempotent && definition.effect !== 'read' ? ', idempotent' : ''}`,
     `rate category ${definition.rate}`,

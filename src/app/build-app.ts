@@ -6,17 +6,22 @@ import { LOCAL_TENANT } from '../contract/principal.ts'
 import { createGitService } from '../domains/git/service.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
 import { createLogService } from '../domains/log/log-service.ts'
+import { createSealGate, type SealGate } from '../domains/seal/gate.ts'
+import type { SealService } from '../domains/seal/service.ts'
 import { createServerService, type ServerService } from '../domains/server/server-service.ts'
 import { createSkillService, type SkillService } from '../domains/skills/service.ts'
 import { createSwarmService } from '../domains/swarm/service.ts'
 import { createTaskService } from '../domains/tasks/task-service.ts'
+import { visibleTeamNames } from '../domains/teams/core.ts'
 import type { TeamService } from '../domains/teams/service.ts'
 import { createTrailService, type TrailService } from '../domains/trail/trail-service.ts'
 import { createChainVerifier } from '../domains/trail/verify-chain.ts'
 import { tenantFolderName } from '../domains/vault/rules.ts'
 import { createVaultService, type VaultService } from '../domains/vault/service.ts'
+import type { VisibleTeams } from '../domains/vault/team-folders.ts'
 import type { Workspace } from '../domains/workspaces/ports.ts'
 import type { WorkspaceService } from '../domains/workspaces/service.ts'
+import type { Engine } from '../engine/ports.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
@@ -27,6 +32,7 @@ import { createVaultStore } from '../stores/files/vault-store.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlTaskStore } from '../stores/sql/task-store.ts'
+import { sqlTeamStore } from '../stores/sql/team-store.ts'
 import { sqlTrailStore } from '../stores/sql/trail-store.ts'
 import { openFileLock } from '../stores/sqlite/file-lock.ts'
 import { allTools } from '../tools/index.ts'
@@ -38,10 +44,13 @@ import { createRateLimiter } from '../tools/runtime/rate-limiter.ts'
 import { createStages, stageNames } from '../tools/runtime/stages.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Config } from './config.ts'
+import { openAgentTools } from './open-agent-tools.ts'
 import { openAgents } from './open-agents.ts'
 import { openDatabase } from './open-database.ts'
+import { activityOf, openEngine, openExecutions } from './open-executions.ts'
 import { openLogIdentity } from './open-log-identity.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
+import { openSeal } from './open-seal.ts'
 import { openTeams } from './open-teams.ts'
 import { createToolDesk } from './open-tool-desk.ts'
 import { openWorkspaces } from './open-workspaces.ts'
@@ -61,6 +70,7 @@ export type ReadyApp = Readonly<{
   /** Absent in mode MINIMAL. */
   database: Database | undefined
   identity: IdentityService | undefined
+  seal: SealGate | undefined
   verifierKey: string | undefined
   /** What server_health answers, for probes that are not calls. */
   health(): ReturnType<ServerService['health']>
@@ -117,6 +127,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       ...createPipeline(deps, catalog, skills, undefined),
       database: undefined,
       identity: undefined,
+      seal: undefined,
       verifierKey: undefined,
       close: async () => {},
     }
@@ -147,9 +158,14 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       verifierKey: logIdentity.signer.verifierKey,
     }),
   })
-  const vault = openVault(deps, opened.directory)
   const workspaces = openWorkspaces(deps, opened)
+  const seal = await openSeal(deps, opened, { identity, contexts: openPolicies(deps).contexts })
+  const { owners } = workspaces.ground
+  const vault = openVault(deps, opened.directory, (call) =>
+    visibleTeamNames({ owners, store: sqlTeamStore }, call, call.read),
+  )
   const teams = openTeams(deps, { database, workspaces, vault })
+  const engine = openEngine(deps, { database, workspaces })
   const checkpointer = createCheckpointer({
     read: database.read,
     log: sqlLogStore,
@@ -169,14 +185,23 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     vault,
     workspaces: workspaces.service,
     teams: teams.service,
+    seal,
+    engine,
     imageFolder: join(workspacesDirectory(opened.directory), 'images'),
   })
+  // Runs go on from where they were, once everything that they call is there.
+  const begun = workspaces.begun
+    .then(() => engine.begin())
+    .catch((error) => logger.warn('the runs were not taken up', { cause: String(error) }))
   return {
     ...pipeline,
     database,
     identity,
+    seal: createSealGate(seal),
     verifierKey: logIdentity.signer.verifierKey,
     async close() {
+      await begun
+      await engine.close()
       await pipeline.closeAgents()
       await teams.close()
       await workspaces.close()
@@ -189,7 +214,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
 }
 
 /** The vault of the tenant `local` is where the configuration says; mode TEST keeps away from it as from the rest. */
-function openVault({ config, clock }: AppDeps, directory: string): VaultService {
+function openVault({ config, clock }: AppDeps, directory: string, visibleTeams: VisibleTeams): VaultService {
   const isTest = config.mode === 'TEST'
   const localPath = isTest ? join(directory, 'vault') : config.vault.path
   const others = join(isTest ? directory : config.data_dir, 'vaults')
@@ -202,6 +227,7 @@ function openVault({ config, clock }: AppDeps, directory: string): VaultService 
     isEnabled: config.vault.enabled,
     extensions: config.vault.extensions,
     excludedFolders: config.vault.exclude_dirs,
+    visibleTeams,
   })
 }
 
@@ -224,6 +250,8 @@ type OpenParts = Readonly<{
   vault: VaultService
   workspaces: WorkspaceService
   teams: TeamService
+  seal: SealService
+  engine: Engine
   imageFolder: string
 }>
 
@@ -233,10 +261,11 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   const bootId = deps.random.bytes(9).toString('base64url')
   let callCount = 0
   const git = parts && gitIn(parts.workspaces)
+  const desk = createToolDesk(catalog, config.mode)
+  const agentTools = parts && openAgentTools(deps, { workspaces: parts.workspaces, desk })
   // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never
   const policies = openPolicies(deps)
-  const desk = createToolDesk(catalog, config.mode)
   const agents =
     parts &&
     openAgents(deps, {
@@ -244,12 +273,21 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       policies,
       tools: desk,
       toolNames: new Set(catalog.names),
-      activity: { activityOf: async () => ({ events: [], total: 0 }) },
+      activity: activityOf(parts.engine),
       health: async () => {
         const { version, status } = await server.health({ nowMs: clock.nowMs() })
         return { version, isHealthy: status === 'ok' }
       },
       capabilities: capabilitiesOf(catalog),
+    })
+  const executions =
+    parts &&
+    openExecutions(deps, {
+      engine: parts.engine,
+      database: parts.database,
+      agents: agents!.registry,
+      desk,
+      policies,
     })
   const callTool = createCallTool({
     stages: chooseStages(deps, catalog, policies),
@@ -272,9 +310,14 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       vault: parts?.vault ?? unavailable,
       workspaces: parts?.workspaces ?? unavailable,
       teams: parts?.teams ?? unavailable,
+      seal: parts?.seal ?? unavailable,
       git: git ?? unavailable,
+      executions: executions?.service ?? unavailable,
       agents: agents?.registry ?? unavailable,
       platform: agents?.platform ?? unavailable,
+      files: agentTools?.files ?? unavailable,
+      commands: agentTools?.commands ?? unavailable,
+      web: agentTools?.web ?? unavailable,
       swarms:
         parts === undefined || git === undefined
           ? unavailable

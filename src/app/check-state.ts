@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type FsckReport, runFsck } from '../audit/fsck/run-fsck.ts'
+import type { CheckpointStore } from '../audit/ports.ts'
 import { AppError } from '../contract/app-error.ts'
 import type { ReadUnit } from '../contract/unit.ts'
 import { systemClock } from '../kernel/clock.ts'
@@ -18,7 +19,7 @@ export async function checkState(
   options: { onProgress?: (progress: { tenant: string; entries: number }) => void } = {},
 ): Promise<FsckReport> {
   const directory = stateDirectory(config)
-  const checkpoints = createCheckpointStore(join(directory, 'checkpoints'))
+  const checkpoints = await readCheckpoints(join(directory, 'checkpoints'))
   const stored = await readLogIdentity(join(directory, 'log-key.json'))
   const work = async (unit: ReadUnit) => {
     const recorded = await findLogIdentity(unit)
@@ -47,6 +48,14 @@ export async function checkState(
   }
   const { readSqliteSnapshot } = await import('../stores/sqlite/read-snapshot.ts')
   return await readSqliteSnapshot(path, work)
+}
+
+/** Before the state itself is read: one that a running server writes meanwhile would cover entries that we do not see. */
+async function readCheckpoints(directory: string): Promise<Pick<CheckpointStore, 'read' | 'tenants'>> {
+  const store = createCheckpointStore(directory)
+  const tenants = await store.tenants()
+  const notes = new Map(await Promise.all(tenants.map(async (tenant) => [tenant, await store.read(tenant)] as const)))
+  return { tenants: async () => tenants, read: async (tenant) => notes.get(tenant) }
 }
 
 const foreignKey = (): AppError =>

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { executionsSection, judgingSection, modelsSection } from './config-executions.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
 import { searchSection } from './config-search.ts'
 import { commandsSection, securityContextsSection, webSection } from './config-tools.ts'
@@ -162,6 +163,7 @@ export const configSchema = z
             .min(1, rule('a directory path'))
             .optional()
             .describe('Directory that file_transfer copies from and to. Default: `transfers` in the data directory.'),
+          max_transfer_mb: wholeNumber(10_240, 1, 1_000_000_000, 'Size in MiB of a file that file_transfer copies.'),
           credentials: z
             .array(
               z
@@ -205,6 +207,9 @@ export const configSchema = z
         },
         'Teams of agents, each in a workspace.',
       ),
+      models: modelsSection,
+      executions: executionsSection,
+      judging: judgingSection,
       commands: commandsSection,
       web: webSection,
       search: searchSection,

@@ -1,8 +1,11 @@
+import { AppError } from '../contract/app-error.ts'
 import type { DescribedTool, ToolDesk } from '../contract/tool-desk.ts'
+import { requireAllowed } from '../domains/policies/policy-desk.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import type { CallTool } from '../tools/runtime/call-tool.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
 import { isVisible, type Mode } from '../tools/runtime/stages.ts'
+import { requirePlainJson, validateArguments } from '../tools/runtime/validate-arguments.ts'
 
 /** The tools for those domains that are themselves behind tools: the pipeline is handed in once it is there. */
 export function createToolDesk(catalog: Catalog, mode: Mode): ToolDesk & { connect(callTool: CallTool): void } {
@@ -20,6 +23,20 @@ export function createToolDesk(catalog: Catalog, mode: Mode): ToolDesk & { conne
       const shown = (answer.content?.[0] as { text?: string } | undefined)?.text ?? answer.json
       if (failure === undefined) return { isError: answer.isError, value, text: shown }
       return { isError: true, value, text: `${failure.code}: ${failure.message}`, code: failure.code }
+    },
+    check(principal, name, args) {
+      try {
+        const tool = catalog.find(name)
+        if (tool === undefined) throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${name.slice(0, 128)}'.`)
+        requirePlainJson(args)
+        const { input } = validateArguments(tool, args, tool.definition.arguments ?? 'strict')
+        const { governed } = tool.definition
+        requireAllowed({ principal, tool: tool.name, governed, input: input as Readonly<Record<string, unknown>> })
+        return undefined
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error
+        return { code: error.code, message: error.message }
+      }
     },
     describe(principal, names) {
       const caller = { principal, door: 'agent', exposure: 'full', safeNames: false } as const

@@ -86,4 +86,5 @@ const settingsOf = (given: AppDeps['config']['workspaces']) => ({
   snapshotsMax: given.max_snapshots_per_workspace,
   allowInternet: given.default_allow_internet,
   concurrentForksMax: given.max_concurrent_forks,
+  transferBytesMax: given.max_transfer_mb * 1024 ** 2,
 })

@@ -99,6 +99,7 @@ function buildOwner(
         host: app.host,
         catalog: app.catalog,
         identity: async () => (await app.ready).identity,
+        seal: async () => (await app.ready).seal,
         health: async () => (await app.ready).health(),
         exposureOfUrl,
         exposureDefault: config.tools,

@@ -114,6 +114,7 @@ function principalText(principal: Principal): string {
       key_id: principal.keyId,
       agent: principal.agent,
       execution_id: principal.executionId,
+      seal_session: principal.sealSessionId,
     })
     principalTexts.set(principal, text)
   }

@@ -1,5 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import { type ErrorCode, errorCodes } from '../contract/error-codes.ts'
+import { lostUnderWay } from '../contract/owner-lost.ts'
 
 /** A line connection to a server, as the command line needs it. */
 export type ClientLines = Readonly<{
@@ -40,7 +41,7 @@ export async function connectMcpClient(options: {
   onProgress?: (progress: { progress: number; total?: number; message?: string }) => void
 }): Promise<McpClient> {
   const { lines } = options
-  const waiting = new Map<number, PromiseWithResolvers<Record<string, unknown>>>()
+  const waiting = new Map<number, PromiseWithResolvers<Record<string, unknown>> & Readonly<{ what: string }>>()
   let nextId = 1
   lines.onLine((line) => {
     const message = JSON.parse(line) as Message
@@ -52,14 +53,14 @@ export async function connectMcpClient(options: {
     else request.resolve(message.result ?? {})
   })
   lines.onClose(() => {
-    const lost = new AppError('ERR_OWNER_LOST', 'The server ended the connection before it answered.')
-    for (const request of waiting.values()) request.reject(lost)
+    for (const { what, reject } of waiting.values()) reject(new AppError('ERR_OWNER_LOST', lostUnderWay(what)))
     waiting.clear()
   })
   const ask = (method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> => {
     const id = nextId++
     const request = Promise.withResolvers<Record<string, unknown>>()
-    waiting.set(id, request)
+    const { name } = params
+    waiting.set(id, { ...request, what: method === 'tools/call' && typeof name === 'string' ? name : method })
     lines.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
     return request.promise
   }

@@ -41,6 +41,18 @@ describe('colours', () => {
   })
 })
 
+it('shows what a failed program printed, and nothing in it that a terminal would obey', () => {
+  const { terminal, written } = terminalOf({ outIsTTY: true, errorIsTTY: false })
+  const details = { stdout_tail: 'one\r\ntwo\n', stderr_tail: 'bad \u001b[2Jscreen\u009b\n\n', exit_code: 1 }
+  printError(terminal, new AppError('ERR_COMMAND_FAILED', 'It failed', details), false)
+  expect(written.error).toBe(
+    'error: It failed (ERR_COMMAND_FAILED)\nstdout_tail:\n  one\n  two\nstderr_tail:\n  bad \ufffd[2Jscreen\ufffd\n',
+  )
+  const quiet = terminalOf({ outIsTTY: true, errorIsTTY: false })
+  printError(quiet.terminal, new AppError('ERR_COMMAND_FAILED', 'It failed', { stdout_tail: '' }), false)
+  expect(quiet.written.error).toBe('error: It failed (ERR_COMMAND_FAILED)\n')
+})
+
 it('counts in words', () => {
   expect([counted(0, 'finding'), counted(1, 'finding'), counted(2, 'entry', 'entries')]).toEqual([
     '0 findings',

@@ -76,8 +76,27 @@ export function printError(terminal: Terminal, error: unknown, json: boolean): n
   }
   const { code, message, details, entry } = error
   if (json) terminal.error(`${JSON.stringify({ error: { code, message, details } })}\n`)
-  else terminal.error(`${terminal.errorStyle('bad', 'error')}: ${message} (${code})\n`)
+  else terminal.error(`${terminal.errorStyle('bad', 'error')}: ${message} (${code})\n${outputsIn(details)}`)
   return exitCodes[entry.kind]
+}
+
+/** Details in which an error carries the end of what a program printed. */
+const outputDetails = ['stdout_tail', 'stderr_tail', 'git_output'] as const
+
+/** Whatever else a terminal obeys, or that turns the direction of text: others wrote what is shown here. */
+const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+
+function outputsIn(details: Readonly<Record<string, unknown>>): string {
+  return outputDetails
+    .map((name) => [name, details[name]] as const)
+    .filter((pair): pair is readonly [(typeof outputDetails)[number], string] => {
+      return typeof pair[1] === 'string' && pair[1].trim() !== ''
+    })
+    .map(([name, text]) => {
+      const shown = text.replaceAll('\r\n', '\n').replace(OBEYED, '\ufffd').trimEnd()
+      return `${name}:\n${shown.replace(/^/gm, '  ')}\n`
+    })
+    .join('')
 }
 
 /** `1 finding`, `2 findings`. */

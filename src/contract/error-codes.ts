@@ -80,6 +80,12 @@ export const errorCodes = {
   ERR_ALREADY_FINALIZED: entry('conflict', 409, 'never', 'Read the frozen root with merkle_root.'),
   ERR_PERMISSION_DENIED: entry('denied', 403, 'never', 'Ask an administrator for the permission.'),
   ERR_POLICY_VIOLATION: entry('denied', 403, 'after-fix', 'Do what the message says is allowed, or ask for more.'),
+  ERR_CONTEXT_NOT_ALLOWED: entry(
+    'denied',
+    403,
+    'after-fix',
+    'Ask for a context that your identity may have, or leave it out.',
+  ),
   ERR_MODE_REFUSED: entry('denied', 403, 'after-fix', 'Restart the server in a mode that allows this.'),
   ERR_FEATURE_DISABLED: entry('denied', 403, 'after-fix', 'Ask the operator to turn it on in the configuration.'),
   ERR_UNAUTHENTICATED: entry('denied', 401, 'after-fix', 'Send a valid API key as a bearer token.'),

@@ -63,6 +63,19 @@ export const limits = {
   apiKeyTouchMs: 60_000,
   apiKeyLifetimeMsMax: 3_660 * 24 * 3_600_000,
   apiKeyListMax: 1_000,
+  /** How long a SEAL session lasts, and how far the time in a signed call may be from ours. */
+  sealSessionMs: 60 * 60_000,
+  sealClockSkewMs: 30_000,
+  /** A signed call is remembered for this long after its time has passed: a clock may be set back. */
+  sealMessageKeptMs: 5 * 60_000,
+  /** Sessions that ended are told about for this long. */
+  sealEndedSessionKeptMs: 24 * 60 * 60_000,
+  /** Past this many live sessions of one identity, the oldest is revoked. */
+  sealSessionsPerIdentityMax: 100,
+  sealSessionListMax: 200,
+  /** Ended sessions and remembered calls are looked for this often. */
+  sealSweepMs: 60_000,
+  sealTaskSummaryCharsMax: 256,
   /** Buckets of the rate limiter, over all callers and categories. */
   rateBucketsMax: 10_000,
   /** Commands in one exec_parallel, forks in one workspace_fork. */
@@ -95,6 +108,24 @@ export const limits = {
   /** The largest file that file_edit rewrites. */
   fileEditBytesMax: 64 * 1024 * 1024,
   fileListEntriesMax: 10_000,
+  /** A file that fs.read gives out or fs.edit changes, and the largest answer with one in it. */
+  agentFileBytesMax: 10 * 1024 * 1024,
+  agentFileAnswerBytesMax: 24 * 1024 * 1024,
+  agentEditsMax: 200,
+  /** A pattern of fs.grep or fs.glob. */
+  agentPatternCharsMax: 4_096,
+  /** What fs.grep and fs.glob answer at most, and how long they look; what is beyond is said to be left out. */
+  agentMatchesMax: 2_000,
+  agentMatchBytesMax: 1024 * 1024,
+  agentGrepLineBytesMax: 1_000,
+  agentSearchOutputBytesMax: 64 * 1024 * 1024,
+  agentSearchMs: 20_000,
+  webRedirectsMax: 10,
+  /** Results of one web.search, and the time that one try of it has. */
+  webResultsMax: 20,
+  webSearchMs: 20_000,
+  /** Arguments of cmd.run. */
+  commandArgumentsMax: 1_000,
   /** A client's configuration file that `castellan import` reads. */
   importFileBytesMax: 4 * 1024 * 1024,
   /** One note of a vault. */

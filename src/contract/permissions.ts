@@ -19,6 +19,7 @@ const matrix = {
   auditLog: { read: 'admin' },
   vault: { read: 'member', update: 'member' },
   team: { read: 'member', create: 'member', update: 'member', delete: 'member' },
+  seal: { read: 'member', create: 'member', delete: 'member' },
   apiKey: { read: 'admin', create: 'admin', delete: 'admin' },
 } as const satisfies Record<string, Record<string, Role>>
 

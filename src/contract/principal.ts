@@ -32,6 +32,8 @@ export type Principal = Readonly<{
   securityContexts?: readonly SecurityContext[]
   conversationId?: string
   executionId?: string
+  /** The session in which a signed call came. */
+  sealSessionId?: string
   /** What fs.* and cmd.run act on. */
   workspaceId?: string
 }>

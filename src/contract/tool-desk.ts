@@ -26,6 +26,8 @@ export type ToolDesk = Readonly<{
     args: unknown,
     options: Readonly<{ signal: AbortSignal; door: DeskDoor; progress?: (update: Progress) => void }>,
   ): Promise<DeskAnswer>
+  /** Why a call would be refused for its arguments or by the principal's contexts; undefined when it would not. Nothing is recorded. */
+  check(principal: Principal, name: string, args: unknown): Readonly<{ code: ErrorCode; message: string }> | undefined
   /** What the principal may use, of `names` if given. */
   describe(principal: Principal, names?: readonly string[]): readonly DescribedTool[]
 }>

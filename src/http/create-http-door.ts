@@ -9,6 +9,7 @@ import { type Random, systemRandom } from '../kernel/random.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { Exposure, ToolHost } from '../tools/runtime/tool-host.ts'
 import { type Authenticator, createAuthenticate } from './authenticate.ts'
+import { createCallsUnderWay } from './calls-under-way.ts'
 import { trackConnections } from './connections.ts'
 import { allowOrigin, answerOptions } from './cors.ts'
 import { createRequestCheck } from './host-check.ts'
@@ -16,6 +17,7 @@ import { isLoopbackHost, markRelayed, type RelayedPeer, relayExposure, relayRequ
 import { requireBodyLength } from './read-json-body.ts'
 import { createViewOfUrl, type RequestView } from './request-view.ts'
 import { createRoutes, type HealthFacts } from './routes.ts'
+import { createSealRoutes, type SealGate } from './seal-routes.ts'
 import { sendError } from './send.ts'
 import { toHttpError } from './to-http-error.ts'
 import { createToolRoutes } from './tool-routes.ts'
@@ -29,6 +31,7 @@ export type HttpDoorDeps = Readonly<{
   host: ToolHost
   catalog: Catalog
   identity(): Promise<Authenticator | undefined>
+  seal(): Promise<SealGate | undefined>
   health(): Promise<HealthFacts>
   /** What `?tools=` means; the MCP door has the same rule for its own address. */
   exposureOfUrl(url: string): Exposure
@@ -75,8 +78,10 @@ export function createHttpDoor(given: HttpDoorDeps): HttpDoor {
   const requestCheck = createRequestCheck(deps)
   const authenticate = createAuthenticate(deps)
   const viewOfUrl = createViewOfUrl(deps)
-  const tools = createToolRoutes(deps)
-  const routes = createRoutes({ ...deps, tools, authenticate, viewOfUrl })
+  const calls = createCallsUnderWay(deps)
+  const tools = createToolRoutes({ ...deps, calls })
+  const patterns = createSealRoutes({ ...deps, calls, authenticate })
+  const routes = createRoutes({ ...deps, tools, patterns, authenticate, viewOfUrl })
   const plainView = viewOfUrl('/mcp')
   const ownerOfPlainUrl = { principal: localOwner, ...plainView }
   let tracksHandedOver = false
@@ -118,7 +123,7 @@ export function createHttpDoor(given: HttpDoorDeps): HttpDoor {
     sendError(req, res, toHttpError(error, deps))
   }
 
-  const close = (graceMs: number): Promise<void> => connections.close(graceMs, () => tools.failAll(shuttingDown()))
+  const close = (graceMs: number): Promise<void> => connections.close(graceMs, () => calls.failAll(shuttingDown()))
 
   return {
     handle,

@@ -68,6 +68,7 @@ function operation(tool: CatalogTool): Json {
     'x-effect': definition.effect,
     'x-idempotent': listed.annotations.idempotentHint,
     'x-permission': definition.permission,
+    ...(definition.alsoNeeds === undefined ? {} : { 'x-also-needs': definition.alsoNeeds }),
     'x-tier': definition.tier,
     ...(definition.actions === undefined ? {} : { 'x-actions': definition.actions }),
   }

@@ -4,14 +4,20 @@ import { findJsonError } from './find-json-error.ts'
 
 /** The body of a request as JSON; nothing at all is an empty object. Refusals say what is wrong with it, and where. */
 export async function readJsonBody(req: IncomingMessage, bytesMax: number): Promise<unknown> {
+  const text = await readJsonText(req, bytesMax)
+  return text === '' ? {} : parseJson(text)
+}
+
+/** The same before it is read as JSON; nothing at all is the empty text. */
+export async function readJsonText(req: IncomingMessage, bytesMax: number): Promise<string> {
   const type = req.headers['content-type']
   if (type !== undefined) requireJsonType(type)
   const encoding = req.headers['content-encoding'] ?? 'identity'
   if (encoding.toLowerCase() !== 'identity') throw unsupported('Content-Encoding: send the body uncompressed.')
   const bytes = await readBytes(req, bytesMax)
-  if (bytes.length === 0) return {}
+  if (bytes.length === 0) return ''
   if (type === undefined) throw unsupported('Content-Type: must be application/json.')
-  return parseJson(decodeUtf8(bytes))
+  return decodeUtf8(bytes)
 }
 
 /** Refused before the body is read, when the client says how long it is. */

@@ -8,6 +8,7 @@ import { answerOptions } from './cors.ts'
 import { parseAuthority } from './host-check.ts'
 import { relayExposure, relayRequiresKeys } from './peer-address.ts'
 import type { ViewOfUrl } from './request-view.ts'
+import { createRouteTable, type Exchange, type FoundRoute, type PatternRoute, type Route } from './route-table.ts'
 import { sendError, sendJson, sendText } from './send.ts'
 import { toHttpError } from './to-http-error.ts'
 import type { ToolRoutes } from './tool-routes.ts'
@@ -18,6 +19,8 @@ export type HealthFacts = Readonly<{ status: 'ok' | 'degraded'; mode: string; db
 
 export type RoutesDeps = Readonly<{
   tools: ToolRoutes
+  /** Routes with parts that may be anything. */
+  patterns: readonly PatternRoute[]
   catalog: Catalog
   health(): Promise<HealthFacts>
   authenticate: Authenticate
@@ -28,17 +31,16 @@ export type RoutesDeps = Readonly<{
   random: Random
 }>
 
-type Exchange = Readonly<{ req: IncomingMessage; res: ServerResponse; path: string; url: string }>
-type Route = Readonly<{ methods: readonly string[]; serve(exchange: Exchange): void | Promise<void> }>
-
 const TOOL_PREFIX = '/v1/tools/'
 const READ = ['GET', 'HEAD', 'OPTIONS']
+const noParams = {}
 
 export function createRoutes(deps: RoutesDeps): Readonly<{
   /** Throws or answers; what fails later is answered too. */
   handle(req: IncomingMessage, res: ServerResponse, url: string): void
 }> {
   const { tools } = deps
+  const table = createRouteTable(deps.patterns)
   let openApi: string | undefined
 
   const asCaller = async ({ req, res, url }: Exchange) => ({
@@ -71,11 +73,13 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
     serve: async (exchange) => tools.call(await asCaller(exchange), exchange.path.slice(TOOL_PREFIX.length)),
   }
 
-  function routeOf(path: string): Route {
+  function routeOf(path: string): FoundRoute {
     const route = exact.get(path)
-    if (route !== undefined) return route
+    if (route !== undefined) return { ...route, params: noParams }
     const isCall = path.length > TOOL_PREFIX.length && path.startsWith(TOOL_PREFIX)
-    if (isCall && !path.includes('/', TOOL_PREFIX.length)) return callTool
+    if (isCall && !path.includes('/', TOOL_PREFIX.length)) return { ...callTool, params: noParams }
+    const found = table.find(path)
+    if (found !== undefined) return found
     throw new AppError('ERR_ROUTE_NOT_FOUND', 'There is nothing at this address. GET / lists what there is.')
   }
 
@@ -94,7 +98,7 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
         answerOptions(req, res, route.methods)
         return
       }
-      const pending = route.serve({ req, res, path, url })
+      const pending = route.serve({ req, res, path, url, params: route.params })
       pending?.catch((error: unknown) => sendError(req, res, toHttpError(error, deps)))
     },
   }

@@ -1,16 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
-import { limits } from '../contract/limits.ts'
 import type { Principal } from '../contract/principal.ts'
-import type { Logger } from '../kernel/logger.ts'
-import type { Random } from '../kernel/random.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { ToolAnswer, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
+import type { CallsUnderWay } from './calls-under-way.ts'
 import { readJsonBody } from './read-json-body.ts'
 import type { RequestView } from './request-view.ts'
 import { sendError, sendJson } from './send.ts'
 import { successStatus } from './success-status.ts'
-import { failureToHttp, toHttpError } from './to-http-error.ts'
+import { failureToHttp } from './to-http-error.ts'
 
 /** Tools without MCP: the body is the arguments, the answer is the tool's own JSON, and the status says how it went. */
 export type ToolRequest = Readonly<{
@@ -23,77 +21,32 @@ export type ToolRequest = Readonly<{
 export type ToolRoutes = Readonly<{
   list(request: ToolRequest): void
   call(request: ToolRequest, encodedName: string): Promise<void>
-  /** Cancels the calls under way and answers each with the error. */
-  failAll(error: AppError): void
 }>
 
 export type ToolRoutesDeps = Readonly<{
   host: ToolHost
   catalog: Catalog
+  calls: CallsUnderWay
   bodyBytesMax: number
-  logger: Logger
-  random: Random
 }>
 
 const WARNING_CHARS_MAX = 2_048
 
 export function createToolRoutes(deps: ToolRoutesDeps): ToolRoutes {
-  const failures = new Set<(error: AppError) => void>()
-  const inFlight = new Map<string, number>()
-
-  function enter(principal: Principal): () => void {
-    const who = `${principal.tenant}/${principal.keyId ?? principal.actor}`
-    const count = inFlight.get(who) ?? 0
-    if (count >= limits.callsInFlightPerConnectionMax) {
-      throw new AppError('ERR_BUSY', 'Too many calls of yours are under way.', { retry_after_ms: 1_000 })
-    }
-    inFlight.set(who, count + 1)
-    return () => {
-      const left = inFlight.get(who)! - 1
-      if (left === 0) inFlight.delete(who)
-      else inFlight.set(who, left)
-    }
-  }
-
-  async function run(request: ToolRequest, name: string): Promise<void> {
-    const { req, res } = request
-    const cancel = new AbortController()
-    const fail = (error: AppError): void => {
-      sendError(req, res, failureToHttp(error))
-      cancel.abort(error)
-    }
-    const onClose = (): void => {
-      if (!res.writableFinished) cancel.abort(new AppError('ERR_CANCELLED', 'The client disconnected.'))
-    }
-    res.once('close', onClose)
-    failures.add(fail)
-    try {
-      const args = await readJsonBody(req, deps.bodyBytesMax)
-      const answer = await deps.host.call(callerOf(request), name, args, { signal: cancel.signal })
-      if (answer.failure !== undefined) sendError(req, res, failureToHttp(answer.failure))
-      else sendJson(res, successStatus(deps.catalog.find(name)?.name ?? name), answer.json, warningHeader(answer))
-    } finally {
-      failures.delete(fail)
-    }
-  }
-
   return {
     list(request) {
       sendJson(request.res, 200, JSON.stringify({ tools: deps.host.list(callerOf(request)) }))
     },
-    async call(request, encodedName) {
-      const leave = enter(request.principal)
-      try {
-        await run(request, decodeName(encodedName))
-      } catch (error) {
-        sendError(request.req, request.res, toHttpError(error, deps))
-      } finally {
-        leave()
-      }
-    },
-    failAll(error) {
-      for (const fail of failures) fail(error)
-    },
+    call: (request, encodedName) =>
+      deps.calls.serve(request, async (signal, admit) => {
+        const { req, res } = request
+        admit(request.principal)
+        const name = decodeName(encodedName)
+        const args = await readJsonBody(req, deps.bodyBytesMax)
+        const answer = await deps.host.call(callerOf(request), name, args, { signal })
+        if (answer.failure !== undefined) sendError(req, res, failureToHttp(answer.failure))
+        else sendJson(res, successStatus(deps.catalog.find(name)?.name ?? name), answer.json, warningHeader(answer))
+      }),
   }
 }
 
@@ -115,7 +68,7 @@ function decodeName(encoded: string): string {
 }
 
 /** Remarks that MCP carries as extra text; the body here is the tool's answer and nothing else. */
-function warningHeader({ content }: ToolAnswer): Record<string, string> {
+export function warningHeader({ content }: ToolAnswer): Record<string, string> {
   const texts = (content ?? [])
     .slice(1)
     .map((part) => part['text'])

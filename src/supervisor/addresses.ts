@@ -26,6 +26,13 @@ export async function createAddresses(directory: string): Promise<Addresses> {
   }
   const used = new Set(taken.values())
   let next = FIRST
+  async function release(id: string): Promise<void> {
+    const number = taken.get(id)
+    if (number === undefined) return
+    await rm(join(directory, id), { force: true })
+    taken.delete(id)
+    used.delete(number)
+  }
   return {
     async take(id) {
       let number = taken.get(id)
@@ -38,17 +45,16 @@ export async function createAddresses(directory: string): Promise<Addresses> {
         next = next === LAST ? FIRST : next + 1
         used.add(number)
         taken.set(id, number)
-        await writeFile(join(directory, id), String(number))
+        try {
+          await writeFile(join(directory, id), String(number))
+        } catch (error) {
+          await release(id)
+          throw error
+        }
       }
       return `10.99.${number >> 8}.${number & 255}`
     },
-    async release(id) {
-      const number = taken.get(id)
-      if (number === undefined) return
-      await rm(join(directory, id), { force: true })
-      taken.delete(id)
-      used.delete(number)
-    },
+    release,
     holders: () => [...taken.keys()],
   }
 }

@@ -13,6 +13,12 @@ export type ControlGroups = Readonly<{
   /** The controllers that limits can be set on. */
   controllers: readonly string[]
   open(id: string, resources: Resources, processesMax: number): Promise<ControlGroup>
+  /**
+   * Said some milliseconds before a process joins a group. The first change of members makes the kernel wait until every
+   * processor has passed a quiet point; those that follow soon after need not. So the supervisor joins its own group, in
+   * which it is already, while other things are made ready.
+   */
+  joinIsNear(): void
 }>
 export type ControlGroup = Readonly<{
   /** Files that a process joins by writing 0. */
@@ -37,8 +43,12 @@ export function createControlGroups(handedOver: string): ControlGroups {
   )
   const unified = folders.get('unified')
   const controllers = unified === undefined ? [...folders.keys()] : V2_CONTROLLERS
+  const own = unified === undefined ? [...folders.values()].at(-1) : join(unified, 'supervisor')
   return {
     controllers,
+    joinIsNear() {
+      if (own !== undefined) writeFile(join(own, 'cgroup.procs'), '0').catch(() => {})
+    },
     open: (id, resources, processesMax) =>
       unified === undefined
         ? openVersion1(folders, id, resources, processesMax)
@@ -79,11 +89,12 @@ async function openVersion1(
     async freeze() {
       if (freezer === undefined) return false
       const state = join(freezer, 'freezer.state')
-      await writeFile(state, 'FROZEN')
-      await frozenOrThawed(
-        async () => (await readFile(state, 'utf8')).trim() === 'FROZEN',
-        () => writeFile(state, 'THAWED'),
-      )
+      // Again each time: the kernel passes over who was about to wait for a child of vfork, and only then finds it asleep.
+      const isFrozen = async (): Promise<boolean> => {
+        await writeFile(state, 'FROZEN')
+        return (await readFile(state, 'utf8')).trim() === 'FROZEN'
+      }
+      await frozenOrThawed(isFrozen, () => writeFile(state, 'THAWED'))
       return true
     },
     async thaw() {

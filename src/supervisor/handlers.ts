@@ -4,7 +4,7 @@ import type { EgressDesk } from './egress-desk.ts'
 import type { Images } from './images/index.ts'
 import { createKeptOutput } from './kept-output.ts'
 import type { NetworkHub } from './network/network-hub.ts'
-import type { SupervisorFacts, WireExec, WireExecResult, WireKept } from './protocol.ts'
+import type { Fenced, SupervisorFacts, WireExec, WireExecResult, WireKept } from './protocol.ts'
 import type { Registry } from './registry.ts'
 import type { Exchange, Handlers } from './serve-requests.ts'
 
@@ -38,6 +38,8 @@ export function createHandlers({
     await work
     return {}
   }
+  let nameServer: string | undefined
+  const filesOf = (id: string, within: Fenced['within']) => registry.files(id, within ?? undefined)
   return {
     hello: facts,
     async attend(attendant, { signal }) {
@@ -72,10 +74,12 @@ export function createHandlers({
     async configure({ hostAddresses, credentials, resolver, authorities }) {
       const trusted = egress.trustedAuthorities()
       egress.configure({ credentials, resolver: resolver ?? undefined, authorities })
-      await network.setSurroundings({ hostAddresses, resolver: resolver ?? undefined })
+      nameServer = resolver ?? undefined
+      await network.setSurroundings({ hostAddresses, resolver: nameServer })
       if (egress.trustedAuthorities() !== trusted) await registry.refreshNetworkFiles()
       return {}
     },
+    hostAddresses: ({ addresses }) => done(network.setSurroundings({ hostAddresses: addresses, resolver: nameServer })),
     probeNetwork: () => network.probe(),
     usage: ({ id }) => registry.usage(id),
     async logs({ id, lines }) {
@@ -84,11 +88,11 @@ export function createHandlers({
     },
     images: () => images.list(),
     removeImage: ({ name }, { signal }) => done(registry.removeImage(name, signal)),
-    fileStat: ({ id, path }) => registry.files(id).stat(path),
-    fileList: ({ id, path, limit }) => registry.files(id).list(path, limit),
-    async fileRead({ id, path, offset, length }, { send, signal }) {
+    fileStat: ({ id, within, path }) => filesOf(id, within).stat(path),
+    fileList: ({ id, within, path, limit }) => filesOf(id, within).list(path, limit),
+    async fileRead({ id, within, path, offset, length }, { send, signal }) {
       const range = length === null ? undefined : { offset, length }
-      const { size, stream } = await registry.files(id).read(path, range)
+      const { size, stream } = await filesOf(id, within).read(path, range)
       signal.addEventListener('abort', () => stream.destroy())
       await send('data', Buffer.from(JSON.stringify({ size })))
       for await (const chunk of stream as AsyncIterable<Buffer>) {
@@ -98,10 +102,11 @@ export function createHandlers({
       }
       return {}
     },
-    fileWrite: ({ id, path, mode }, { body }) => registry.files(id).write(path, body, mode === null ? {} : { mode }),
-    fileRemove: ({ id, path, recursive }) => done(registry.files(id).remove(path, { recursive })),
-    fileMakeDirectory: ({ id, path }) => done(registry.files(id).makeDirectory(path)),
-    fileRename: ({ id, from, to }) => done(registry.files(id).rename(from, to)),
+    fileWrite: ({ id, within, path, mode }, { body }) =>
+      filesOf(id, within).write(path, body, mode === null ? {} : { mode }),
+    fileRemove: ({ id, within, path, recursive }) => done(filesOf(id, within).remove(path, { recursive })),
+    fileMakeDirectory: ({ id, within, path }) => done(filesOf(id, within).makeDirectory(path)),
+    fileRename: ({ id, within, from, to }) => done(filesOf(id, within).rename(from, to)),
     shutdown() {
       setImmediate(shutdown)
       return {}

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { AppError } from '../contract/app-error.ts'
+import { SEARCH_PROGRAM } from '../domains/workspaces/backend.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { Launcher } from './launcher.ts'
 import { commandLineOf, type ProcessEntry, processesOf, signalProcess } from './processes.ts'
@@ -12,6 +13,8 @@ export type HolderSpec = Readonly<{
   root: string
   /** Read-only parts of the host's own file system. */
   binds: readonly Readonly<{ source: string; target: string }>[]
+  /** What is put where SEARCH_PROGRAM says, if there is one. */
+  searchProgram: string | undefined
   seccompFilter: string
   /** Files that a process joins a control group by. */
   cgroups: readonly string[]
@@ -85,6 +88,8 @@ function holderArguments(spec: HolderSpec, mapped: boolean): string[] {
     ...['--hostname', spec.hostname, '--bind', spec.root, '/'],
     ...spec.binds.flatMap(({ source, target }) => ['--ro-bind', source, target]),
     ...['--proc', '/proc', '--dev', '/dev'],
+    // There, because no link of an image can lead elsewhere: the folder is new.
+    ...(spec.searchProgram === undefined ? [] : ['--ro-bind', spec.searchProgram, SEARCH_PROGRAM]),
     ...['--size', String(spec.sharedMemoryMb * 1024 * 1024), '--tmpfs', '/dev/shm', '--remount-ro', '/dev'],
     ...['--info-fd', '3', '--seccomp', '4', '--cap-drop', 'ALL', '--die-with-parent', '--as-pid-1', '--chdir', '/'],
     ...['--', '/bin/sh', '-c', HOLD],

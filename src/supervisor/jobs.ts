@@ -7,6 +7,8 @@ import { createJobLog, type JobLog } from './job-log.ts'
 import type { Command, RunningCommand } from './run-in-workspace.ts'
 
 const JOBS_MAX = 1_000
+/** Of all jobs of a workspace together: it lies outside of the disk that the workspace was given. */
+const OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 const SIGKILL = 9
 
 type Job = {
@@ -42,6 +44,20 @@ export async function openJobs(deps: {
   const jobs = await loadJobs(directory, clock)
   const starting = new Map<string, Promise<number>>()
   let nextId = Math.max(0, ...jobs.keys()) + 1
+  let keptBytes = [...jobs.values()].reduce((sum, job) => sum + outputBytes(job), 0)
+
+  function append(log: JobLog, chunk: Buffer): void {
+    keptBytes -= log.keptBytes()
+    log.append(chunk)
+    keptBytes += log.keptBytes()
+    while (keptBytes > OUTPUT_BYTES_MAX) {
+      const loser = chooseLoser(jobs.values())
+      if (loser === undefined) return
+      keptBytes -= loser.keptBytes()
+      loser.dropOldest()
+      keptBytes += loser.keptBytes()
+    }
+  }
 
   async function start(request: JobRequest): Promise<number> {
     if (jobs.size >= JOBS_MAX) {
@@ -72,13 +88,13 @@ export async function openJobs(deps: {
       running: undefined,
     }
     jobs.set(jobId, job)
-    await saveSummary(folder, job.summary)
     try {
+      await saveSummary(folder, job.summary)
       job.running = await deps.run({
         argv: request.argv,
         workdir: request.workdir ?? '/',
         env: request.env,
-        onOutput: (stream, chunk) => job[stream].append(chunk),
+        onOutput: (stream, chunk) => append(job[stream], chunk),
       })
     } catch (error) {
       jobs.delete(jobId)
@@ -149,12 +165,28 @@ export async function openJobs(deps: {
         })
       }
       jobs.delete(jobId)
+      keptBytes -= outputBytes(job)
       await rm(join(directory, String(jobId)), { recursive: true, force: true })
       return true
     },
     list: () => [...jobs.values()].map((job) => job.summary),
     isRunning: () => [...jobs.values()].some((job) => job.summary.running),
   }
+}
+
+const outputBytes = ({ stdout, stderr }: Job): number => stdout.keptBytes() + stderr.keptBytes()
+
+/** Whose oldest output goes: of the job that was finished first, or else, when all that is left still run, of the loudest. */
+function chooseLoser(jobs: Iterable<Job>): JobLog | undefined {
+  const candidates = [...jobs].filter((job) => outputBytes(job) > 0)
+  const endMs = (job: Job): number => job.summary.endedAtMs ?? Number.POSITIVE_INFINITY
+  const [loser] = candidates.sort(
+    (left, right) =>
+      Number(left.summary.running) - Number(right.summary.running) ||
+      (left.summary.running ? outputBytes(right) - outputBytes(left) : endMs(left) - endMs(right)),
+  )
+  if (loser === undefined) return undefined
+  return loser.stdout.keptBytes() >= loser.stderr.keptBytes() ? loser.stdout : loser.stderr
 }
 
 async function saveSummary(folder: string, summary: JobSummary): Promise<void> {

@@ -4,6 +4,9 @@
 # $UID_BASE and up, so that nothing in there is root outside; as an ordinary user, to that user and its subordinate ids.
 #
 # STATE: the folder of the workspaces' state. PROGRAM: the program's folder. NODE: the Node binary, inside PROGRAM or not.
+# Root's own files are in STATE itself, which the supervisor can only read; what it writes is in the folders in STATE that
+# it is given. So nobody who takes it over can lead root elsewhere by a link, or forge what others believe of root.
+# RG: the program that searches in files, or nothing.
 # UID_MAP, GID_MAP, ID_COUNT: the ids of an ordinary user, as newuidmap takes them; images are built with the same.
 set -eu
 umask 077
@@ -13,6 +16,16 @@ if [ -z "${CLOSED-}" ]; then
   CLOSED=yes exec perl -e 'syscall 436, 3, 0xffffffff, 0; exec @ARGV' /bin/sh "$0"
 fi
 unset CLOSED
+
+IS_ROOT=
+[ "$(id -u)" != 0 ] || IS_ROOT=yes
+
+if [ $IS_ROOT ]; then
+  chown "0:$UID_BASE" "$STATE"
+  chmod 750 "$STATE"
+  # Earlier versions gave the whole folder to the supervisor. A link that is root's own is the operator's wish.
+  find "$STATE" -maxdepth 1 -type l ! -user 0 -delete
+fi
 
 # Held until everything that this start made is gone again, so that the next one finds nothing of it.
 exec 9>>"$STATE/supervisor.lock"
@@ -25,13 +38,20 @@ clear_away() {
   # Gives an end to a pipe that the supervisor may never have opened.
   [ ! -p "$STATE/alive" ] || : <>"$STATE/alive"
   for entry in $cgroups; do find "${entry#*=}" -depth -type d -exec rmdir {} \; 2>/dev/null || :; done
-  for name in supervisor.pid supervisor.sock slirp.sock slirp.ended alive; do rm -f "$STATE/$name"; done
+  # The number goes last: without it nothing is left.
+  for name in doors/slirp.sock slirp.ended alive doors/supervisor.sock supervisor.sock supervisor.pid; do
+    rm -f "$STATE/$name"
+  done
 }
 clear_away
 trap clear_away EXIT
 
-IS_ROOT=
-[ "$(id -u)" != 0 ] || IS_ROOT=yes
+for name in doors run store images logs jobs addresses image-uses authority; do
+  mkdir -p "$STATE/$name"
+  [ ! $IS_ROOT ] || chown "$UID_BASE:$UID_BASE" "$STATE/$name"
+done
+# Where the server looks for it.
+ln -s doors/supervisor.sock "$STATE/supervisor.sock"
 
 # An ordinary user is root in there already, and may have no way to change groups.
 as_root_there=--preserve-credentials
@@ -45,7 +65,6 @@ until theirs=$(readlink /proc/$keeper/ns/user) && [ -n "$theirs" ] && [ "$theirs
 done
 
 if [ $IS_ROOT ]; then
-  chown "$UID_BASE:$UID_BASE" "$STATE"
   echo "0 $UID_BASE 65536" >/proc/$keeper/uid_map
   echo "0 $UID_BASE 65536" >/proc/$keeper/gid_map
   ids=65536
@@ -108,10 +127,13 @@ prepare='
   mount --bind "$PROGRAM" /mnt/program
   : >/mnt/node/node
   mount --bind "$NODE" /mnt/node/node
+  if [ "$RG" ]; then
+    : >/mnt/node/rg
+    mount --bind "$RG" /mnt/node/rg
+  fi
   # What is stored decides what the store is: another choice would hide every workspace there is.
   store=plain
   is_new=
-  mkdir -p /mnt/state/store
   if [ ! -e /mnt/state/store.btrfs ] && [ $IS_ROOT ] && [ "$STORE_GB" != 0 ] && command -v mkfs.btrfs >/dev/null &&
     [ -z "$(find /mnt/state/store -mindepth 2 | head -n 1)" ]; then
     rm -f /mnt/state/store.btrfs.new
@@ -153,7 +175,7 @@ inside='
   /mnt/node/node --disable-warning=ExperimentalWarning /mnt/program/src/supervisor/main.ts &
   wait $!'
 
-export STATE PROGRAM NODE UID_BASE STORE_GB IS_ROOT FREEZER="$freezer"
+export STATE PROGRAM NODE RG UID_BASE STORE_GB IS_ROOT FREEZER="$freezer"
 export CASTELLAN_SUPERVISOR_IDS=$ids CASTELLAN_SUPERVISOR_CGROUPS="${cgroups# }"
 if [ $IS_ROOT ]; then
   unshare -m sh -c "$prepare" prepare nsenter $as_root_there -U -t $keeper unshare -m -p -n -i --fork --kill-child sh -c "$inside" &
@@ -181,7 +203,7 @@ keep_uplink() {
     (umask 022 && : >"$STATE/slirp.log")
     began=$(date +%s)
     code=0
-    sh "$PROGRAM/src/supervisor/network/uplink.sh" "$first" "$STATE/slirp.sock" >>"$STATE/slirp.log" 2>&1 || code=$?
+    sh "$PROGRAM/src/supervisor/network/uplink.sh" "$first" "$STATE/doors/slirp.sock" >>"$STATE/slirp.log" 2>&1 || code=$?
     [ -e "/proc/$first/ns/net" ] || return 0
     : >"$STATE/slirp.ended"
     [ $code -gt 128 ] || return 0

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemClock } from '../kernel/clock.ts'
 import { systemRandom } from '../kernel/random.ts'
@@ -23,6 +23,10 @@ import { createSupervisorLog } from './supervisor-log.ts'
  * when the server comes back it finds everything as it was. Its own end is the end of every process in every workspace.
  */
 const ROOT = '/mnt/state'
+/** As everything that we write, in a folder of its own: ROOT itself is launch.sh's alone. */
+const DOORS = join(ROOT, 'doors')
+/** Where launch.sh puts the program that searches, if there is one for this machine. */
+const SEARCH_PROGRAM_SOURCE = '/mnt/node/rg'
 /** Without a server and without a running workspace there is nothing to stay for. */
 const IDLE_EXIT_MS = 30_000
 const IDLE_CHECK_MS = 5_000
@@ -39,15 +43,15 @@ async function main(): Promise<void> {
   const kind = process.env['STORE_KIND'] === 'btrfs' ? 'btrfs' : 'plain'
   const ids = Number(process.env['CASTELLAN_SUPERVISOR_IDS'])
   const launcher = startLauncher()
-  rmSync(join(ROOT, 'run'), { recursive: true, force: true })
-  for (const folder of ['run', 'run/fifos']) mkdirSync(join(ROOT, folder), { recursive: true, mode: 0o700 })
+  for (const name of readdirSync(join(ROOT, 'run'))) rmSync(join(ROOT, 'run', name), { recursive: true, force: true })
+  mkdirSync(join(ROOT, 'run/fifos'), { mode: 0o700 })
   const filterPath = join(ROOT, 'run/seccomp.bpf')
   writeFileSync(filterPath, seccompFilter(process.arch === 'arm64' ? 'arm64' : 'x64'))
   const fifos = await createFifos(join(ROOT, 'run/fifos'), launcher)
   const storage = await createStorage({ root: ROOT, kind, launcher, run: runCommand, random: systemRandom })
   const controlGroups = createControlGroups(process.env['CASTELLAN_SUPERVISOR_CGROUPS'] ?? '')
   const images = createImages({ root: join(ROOT, 'images'), clock: systemClock, random: systemRandom })
-  const network = createNetworkHub({ run: runCommand, runDirectory: ROOT, logger })
+  const network = createNetworkHub({ run: runCommand, socketDirectory: DOORS, logDirectory: ROOT, logger })
   await network.open()
   const egress = await openEgressDesk({ caDirectory: join(ROOT, 'authority'), clock: systemClock, logger })
   const registry = await createRegistry({
@@ -61,6 +65,7 @@ async function main(): Promise<void> {
     egress,
     ids,
     seccompFilter: filterPath,
+    searchProgram: existsSync(SEARCH_PROGRAM_SOURCE) ? SEARCH_PROGRAM_SOURCE : undefined,
     hasDiskLimits: kind === 'btrfs',
     clock: systemClock,
     random: systemRandom,
@@ -86,7 +91,7 @@ async function main(): Promise<void> {
     shutdown: end,
   })
   void launcher.gone.then(() => process.exit(1))
-  const socketPath = join(ROOT, SOCKET_NAME)
+  const socketPath = join(DOORS, SOCKET_NAME)
   rmSync(socketPath, { force: true })
   // Whoever reaches us may need our number.
   while (!existsSync(join(ROOT, PID_NAME))) await new Promise((resolve) => setTimeout(resolve, PID_POLL_MS))

@@ -20,7 +20,7 @@ import type { NetworkCapabilities } from './network/network-hub.ts'
  * frames: a type byte, a 32-bit length, a payload. The last frame is a result or an error. A connection that ends before
  * that cancels the request, and content that breaks off is never taken for the whole.
  */
-export const PROTOCOL_VERSION = 1
+export const PROTOCOL_VERSION = 2
 export const SOCKET_NAME = 'supervisor.sock'
 export const requestLineBytesMax = 8 * 1024 * 1024
 const FRAME_HEADER_BYTES = 5
@@ -70,6 +70,9 @@ export type OperatorSettings = Readonly<{
   authorities: string
 }>
 
+/** A workspace whose paths may lead only where every list allows; null is anywhere in it. */
+export type Fenced = Readonly<{ id: string; within: readonly (readonly string[])[] | null }>
+
 /** Every request there is, with what it takes and gives. */
 export type Operations = {
   /** The one request that every version must understand: `protocol`, `version` and `running` are always in the answer. */
@@ -107,28 +110,30 @@ export type Operations = {
     takes: OperatorSettings
     gives: Record<string, never>
   }
+  /** When they have changed since. */
+  hostAddresses: { takes: Readonly<{ addresses: readonly string[] }>; gives: Record<string, never> }
   probeNetwork: { takes: Record<string, never>; gives: NetworkCapabilities }
   usage: { takes: Readonly<{ id: string }>; gives: WorkspaceUsage }
   logs: { takes: Readonly<{ id: string; lines: number }>; gives: Readonly<{ console: string; stderr: string }> }
   images: { takes: Record<string, never>; gives: readonly ImageInfo[] }
   removeImage: { takes: Readonly<{ name: string }>; gives: Record<string, never> }
-  fileStat: { takes: Readonly<{ id: string; path: string }>; gives: FileInfo }
+  fileStat: { takes: Fenced & Readonly<{ path: string }>; gives: FileInfo }
   fileList: {
-    takes: Readonly<{ id: string; path: string; limit: number }>
+    takes: Fenced & Readonly<{ path: string; limit: number }>
     gives: Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>
   }
   /** Data frames with the content; the size comes in the first one, as JSON. */
   fileRead: {
-    takes: Readonly<{ id: string; path: string; offset: number; length: number | null }>
+    takes: Fenced & Readonly<{ path: string; offset: number; length: number | null }>
     gives: Record<string, never>
   }
   fileWrite: {
-    takes: Readonly<{ id: string; path: string; mode: number | null }>
+    takes: Fenced & Readonly<{ path: string; mode: number | null }>
     gives: Readonly<{ bytes: number }>
   }
-  fileRemove: { takes: Readonly<{ id: string; path: string; recursive: boolean }>; gives: Record<string, never> }
-  fileMakeDirectory: { takes: Readonly<{ id: string; path: string }>; gives: Record<string, never> }
-  fileRename: { takes: Readonly<{ id: string; from: string; to: string }>; gives: Record<string, never> }
+  fileRemove: { takes: Fenced & Readonly<{ path: string; recursive: boolean }>; gives: Record<string, never> }
+  fileMakeDirectory: { takes: Fenced & Readonly<{ path: string }>; gives: Record<string, never> }
+  fileRename: { takes: Fenced & Readonly<{ from: string; to: string }>; gives: Record<string, never> }
   /** Ends the supervisor, and with it every process in every workspace. Every version must understand it. */
   shutdown: { takes: Record<string, never>; gives: Record<string, never> }
 }

@@ -42,6 +42,7 @@ export type RegistryDeps = Readonly<{
   /** User ids that the supervisor's own namespace has. */
   ids: number
   seccompFilter: string
+  searchProgram: string | undefined
   /** The store refuses to grow beyond a workspace's quota. */
   hasDiskLimits: boolean
   clock: Clock
@@ -98,6 +99,7 @@ export async function createRegistry(deps: RegistryDeps) {
   }
 
   async function create(spec: Omit<WorkspaceSpec, 'ip'>): Promise<{ ip: string }> {
+    deps.controlGroups.joinIsNear()
     await imageUses.take(spec.id, spec.image)
     const ip = await addresses.take(spec.id)
     if (!storage.has(spec.id)) {
@@ -128,6 +130,7 @@ export async function createRegistry(deps: RegistryDeps) {
 
   /** Everything of a running workspace but its network; all of it, or nothing. */
   async function hold(spec: WorkspaceSpec): Promise<Live> {
+    deps.controlGroups.joinIsNear()
     await imageUses.take(spec.id, spec.image)
     const image = await deps.images.find(spec.image)
     const processesMax = spec.resources.processes ?? PROCESSES_MAX
@@ -147,6 +150,7 @@ export async function createRegistry(deps: RegistryDeps) {
         hostname: spec.hostname,
         root,
         binds: image.binds,
+        searchProgram: deps.searchProgram,
         seccompFilter: deps.seccompFilter,
         cgroups: group.joinPaths,
         hasIds: hasPackages,
@@ -232,8 +236,8 @@ export async function createRegistry(deps: RegistryDeps) {
     const { initPid } = requireLive(id).holder
     return open(`/proc/${initPid}/root`, O_PATH | constants.O_DIRECTORY)
   }
-  const files = (id: string): WorkspaceFiles =>
-    createRootedFiles({ openRoot: () => openRoot(id), owner: { uid: 0, gid: 0 }, random: deps.random })
+  const files = (id: string, within?: readonly (readonly string[])[]): WorkspaceFiles =>
+    createRootedFiles({ openRoot: () => openRoot(id), owner: { uid: 0, gid: 0 }, within, random: deps.random })
   async function writeNetworkFiles(id: string): Promise<void> {
     const network = live.get(id)?.spec.network
     if (network === undefined) return

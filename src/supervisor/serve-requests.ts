@@ -107,7 +107,14 @@ async function answer(
   socket.end()
 }
 
+/** Said by the system in its own words, whoever met it: a call of ours, the launcher, or a program. */
+const NO_ROOM = /ENOSPC|EDQUOT|No space left on device|Disk quota exceeded|system error -122/
+
 function toWire(error: unknown): WireError {
   if (error instanceof AppError) return { code: error.code, message: error.message, details: error.details }
-  return { code: 'ERR_BACKEND_FAILED', message: error instanceof Error ? error.message : String(error), details: {} }
+  const message = error instanceof Error ? error.message : String(error)
+  if (NO_ROOM.test(message)) return { code: 'ERR_DISK_FULL', message: FULL, details: { reason: message } }
+  return { code: 'ERR_BACKEND_FAILED', message, details: {} }
 }
+
+const FULL = 'The disk of the workspaces is full. Destroy what is not needed, or have the operator make room.'

@@ -1,7 +1,6 @@
 import { constants, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { AppError } from '../contract/app-error.ts'
 import type { WorkspaceSpec } from '../domains/workspaces/backend.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Launcher } from './launcher.ts'
@@ -93,7 +92,7 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
       renameSync(pending, join(folder, name))
     } catch (error) {
       await removeTree(pending).catch(() => {})
-      throw roomOr(error)
+      throw error
     }
   }
   for (const folder of [active, layerFolder]) {
@@ -163,19 +162,6 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
     layers: () => named(layerFolder),
   }
 }
-
-/** Said by the system in its own words, whoever met it: a call of ours, the launcher, or cp. */
-const NO_ROOM = /ENOSPC|EDQUOT|No space left on device|Disk quota exceeded/
-
-const roomOr = (error: unknown): unknown =>
-  NO_ROOM.test(String(error))
-    ? new AppError(
-        'ERR_DISK_FULL',
-        'The store of the workspaces is full. Destroy what is not needed.',
-        {},
-        { cause: error },
-      )
-    : error
 
 /**
  * Copies a tree that something may still change, from a place where there is nothing else: wherever a link in it comes to

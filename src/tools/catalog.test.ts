@@ -10,7 +10,9 @@ import { defaultTools } from './runtime/exposure.ts'
 
 const catalog = createCatalog(allTools)
 const names: ReadonlySet<string> = new Set(catalog.names)
-const fileOf = (name: string): string => `${name.replaceAll(/[_.]/g, '-')}.ts`
+/** An alias may differ from its tool in nothing that a file's name could show. */
+const fileOf = ({ name, aliasOf }: ToolDefinition): string =>
+  `${name.replaceAll(/[_.]/g, '-')}${aliasOf === undefined ? '' : '-alias'}.ts`
 
 describe('every tool', () => {
   it.each(Object.entries(toolChecks))('keeps the rule %s', (_rule, check) => {
@@ -33,8 +35,8 @@ describe('the folders of the tools', () => {
       const module = (await import(`./${toolset}/${basename(file, '.ts')}.ts`)) as { default?: ToolDefinition }
       if (module.default !== undefined) definitions.set(file, module.default)
     }
-    expect([...definitions.keys()].sort()).toEqual(allTools[toolset].map(({ name }) => fileOf(name)).sort())
-    for (const definition of allTools[toolset]) expect(definitions.get(fileOf(definition.name))).toBe(definition)
+    expect([...definitions.keys()].sort()).toEqual(allTools[toolset].map(fileOf).sort())
+    for (const definition of allTools[toolset]) expect(definitions.get(fileOf(definition))).toBe(definition)
   })
 })
 

@@ -1,4 +1,7 @@
 import { agentTools } from './agents/index.ts'
+import { cmdTools } from './cmd/index.ts'
+import { executionTools } from './executions/index.ts'
+import { fsTools } from './fs/index.ts'
 import { identityTools } from './identity/index.ts'
 import { ledgerTools } from './ledger/index.ts'
 import { logTools } from './log/index.ts'
@@ -8,6 +11,7 @@ import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
 import { serverTools } from './server/index.ts'
 import { teamTools } from './teams/index.ts'
 import { vaultTools } from './vault/index.ts'
+import { webTools } from './web/index.ts'
 import { workspaceTools } from './workspaces/index.ts'
 
 /** Every tool of the product. */
@@ -21,12 +25,12 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   workspaces: workspaceTools,
   teams: teamTools,
   agents: agentTools,
-  cmd: [],
-  executions: [],
-  fs: [],
+  cmd: cmdTools,
+  executions: executionTools,
+  fs: fsTools,
   intents: [],
   modes: [],
   platform: platformTools,
-  web: [],
+  web: webTools,
   workflows: [],
 }

@@ -9,7 +9,7 @@ import { UID_BASE } from '../../src/supervisor/user-namespace.ts'
 import { type CastellanClient, connectClient, launcher, type Outcome } from '../support/castellan-client.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { isLongRun } from '../support/long-run.ts'
-import { shellLayer, writeImageArchive } from '../support/oci-image.ts'
+import { type LayerFile, shellLayer, writeImageArchive } from '../support/oci-image.ts'
 import { createOrdinaryUser, type OrdinaryUser } from '../support/ordinary-user.ts'
 import { createDatabase } from '../support/postgres.ts'
 import { homeEnvironment } from '../support/run-castellan.ts'
@@ -81,14 +81,14 @@ describe.each(everybody)('for %s', (who) => {
   let user: OrdinaryUser
   beforeAll(async () => {
     user = await becomeUser(who)
-    await writeImageArchive(join(user.home, 'image.tar'), [
-      shellLayer(),
-      [
-        { name: 'etc/owned', content: 'x', uid: 1000, gid: 1000 },
-        { name: 'closed/file', content: 'x' },
-        { name: 'closed', kind: 'directory', mode: 0o700, uid: 1000, gid: 1000 },
-      ],
-    ])
+    const more: LayerFile[] = [
+      { name: 'etc/owned', content: 'x', uid: 1000, gid: 1000 },
+      { name: 'closed/file', content: 'x' },
+      { name: 'closed', kind: 'directory', mode: 0o700, uid: 1000, gid: 1000 },
+      { name: 'app', kind: 'directory', mode: 0o755 },
+    ]
+    const config = { Env: ['OF_IMAGE=image', 'BOTH=image'], WorkingDir: '/app' }
+    await writeImageArchive(join(user.home, 'image.tar'), [shellLayer(), more], { config })
   })
   afterAll(async () => {
     await endSupervisor(dataOf(user))
@@ -136,6 +136,17 @@ describe.each(everybody)('for %s', (who) => {
     expect(await answerOf(first.call('exec', { workspace_id: 'one', command: 'echo $((6 * 7))' }))).toMatchObject({
       stdout: '42\n',
     })
+    const saying = { workspace_id: 'one', command: 'echo "$PWD $OF_IMAGE $BOTH"', env: { BOTH: 'caller' } }
+    expect(await answerOf(first.call('exec', saying))).toMatchObject({ stdout: '/app image caller\n' })
+    await answerOf(first.call('set_env', { workspace_id: 'one', vars: { OF_IMAGE: 'kept' } }))
+    const elsewhere = await answerOf(first.call('exec', { ...saying, workdir: '/etc' }))
+    expect(elsewhere).toMatchObject({ stdout: '/etc kept caller\n' })
+    const job = await answerOf(first.call('exec_background', { ...saying, action: 'start' }))
+    const poll = { workspace_id: 'one', action: 'poll', job_id: job['job_id'] }
+    await expect
+      .poll(async () => (await answerOf(first.call('exec_background', poll)))['running'], { timeout: 10_000 })
+      .toBe(false)
+    expect(await answerOf(first.call('exec_background', poll))).toMatchObject({ stdout: '/app kept caller\n' })
     const refused = {
       code: 5,
       stderr: expect.stringMatching(
@@ -285,6 +296,8 @@ describe('with PostgreSQL', () => {
     await answerOf(client.call('workspace_destroy', { workspace_id: 'one' }))
     expect(await run(user, 'image', 'remove', 'small', ...database)).toMatchObject({ code: 0 })
     await leave(client)
+    expect(await run(user, 'doctor', ...database)).toMatchObject({ code: 0 })
+    expect(await readdir(dataOf(user))).toEqual([folder])
   })
 })
 

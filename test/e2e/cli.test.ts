@@ -1,9 +1,11 @@
+import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import packageFile from '../../package.json' with { type: 'json' }
 import { commands } from '../../src/app/commands/index.ts'
+import { createOrdinaryUser } from '../support/ordinary-user.ts'
 import { runCastellan } from '../support/run-castellan.ts'
 
 /** Every command as a person or a script gives it: words, exit codes, JSON. */
@@ -196,9 +198,47 @@ describe('call', () => {
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(message)])
   })
 
+  test('ends with the exit code of the answer only when asked', async () => {
+    const made = await call('workspace_create', 'name=codes')
+    expect(made.code).toBe(0)
+    const exec = ['exec', 'workspace_id=codes', 'command=exit 7']
+    expect((await call(...exec)).code).toBe(0)
+    expect((await call(...exec, '--exit-code')).code).toBe(7)
+    const without = await call('workspace_destroy', 'workspace_id=codes', '--exit-code')
+    expect([without.code, errorOf(without).details]).toEqual([2, { field: 'exit-code' }])
+  })
+
+  test('shows a person what a failed command printed', async () => {
+    const commands = JSON.stringify({ name: 'broken', setup_commands: ['echo said; echo shouted >&2; exit 3'] })
+    const failed = await onState(['call', 'workspace_prepare', '--args', commands])
+    expect(failed.stderr).toContain('(ERR_COMMAND_FAILED)\nstdout_tail:\n  said\nstderr_tail:\n  shouted\n')
+  })
+
   test('prints without colours into a pipe', async () => {
     const { stdout } = await onState(['doctor'], { environment: { FORCE_COLOR: '1', TERM: 'xterm-256color' } })
     expect(stdout).not.toContain('\u001b')
+  })
+})
+
+describe('the checks of doctor', () => {
+  test('have plain names, those of workspaces indented for a person', async () => {
+    const { findings } = JSON.parse((await onState(['doctor', '--json'])).stdout) as { findings: { check: string }[] }
+    expect(findings.map(({ check }) => check).filter((check) => check !== check.trim())).toEqual([])
+    for (const finding of findings) expect(Object.keys(finding)).toEqual(['check', 'status', 'detail'])
+    expect((await onState(['doctor'])).stdout).toMatch(/^ {2}internet +(?:ok|note) /m)
+  })
+
+  test('tell an ordinary user what to do about the tunnel device', async () => {
+    const user = await createOrdinaryUser({ subordinateIds: false })
+    try {
+      const open = ['/dev/net/tun', '-a', '-w', '/dev/net/tun']
+      const isOpen = spawnSync('test', ['-r', ...open], user.spawnOptions).status === 0
+      const { stdout } = await runCastellan(['doctor'], { home: user.home, ...user.spawnOptions })
+      if (isOpen) expect(stdout).not.toContain('/dev/net/tun')
+      else expect(stdout).toMatch(/ {2}\/dev\/net\/tun +note +closed to you; .* as root: chmod 666 \/dev\/net\/tun$/m)
+    } finally {
+      user.remove()
+    }
   })
 })
 

@@ -7,6 +7,7 @@ import { json } from 'node:stream/consumers'
 import { afterEach, expect, test } from 'vitest'
 import { configFields } from '../../src/app/config-schema.ts'
 import { allTools } from '../../src/tools/index.ts'
+import { agentToolEffects } from '../support/agent-tool-effects.ts'
 import { type RealServer, startRealServer, writeSkills } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
 import { searchEffects } from '../support/search-effects.ts'
@@ -227,6 +228,7 @@ const effects: Readonly<Record<string, Effect>> = {
   ...workspaceEffects({ serve, call, send }),
   ...teamEffects({ serve, call }),
   ...searchEffects,
+  ...agentToolEffects({ serve, call, send, newHome }),
   async allowed_hosts() {
     const headers = { host: 'castle.example' }
     const [plain, open] = [await serve(), await serve({ CASTELLAN_ALLOWED_HOSTS: 'castle.example' })]

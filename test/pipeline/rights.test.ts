@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Permission, permissionLeastRole, permissions } from '../../src/contract/permissions.ts'
 import { type Role, roles, type Tier, tiers } from '../../src/contract/principal.ts'
 import { allTools } from '../../src/tools/index.ts'
-import { allRulesOf, rulesFor } from '../../src/tools/runtime/call-rules.ts'
+import { allRulesOf, permissionsOf, rulesFor } from '../../src/tools/runtime/call-rules.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
@@ -24,17 +24,19 @@ afterAll(() => app[Symbol.asyncDispose]())
 
 /** Written out again, so that a change of the matrix shows here. */
 const rank: Record<Role, number> = { member: 0, editor: 1, admin: 2 }
-const has = (role: Role, permission: Permission | null, scopes?: readonly Permission[]): boolean =>
-  permission === null || (rank[role] >= rank[permissionLeastRole(permission)] && (scopes?.includes(permission) ?? true))
+const has = (role: Role, needed: readonly Permission[], scopes?: readonly Permission[]): boolean =>
+  needed.every(
+    (permission) => rank[role] >= rank[permissionLeastRole(permission)] && (scopes?.includes(permission) ?? true),
+  )
 const reaches = (name: string, tier: Tier): boolean =>
   tiers.indexOf(tier) >= tiers.indexOf(catalog.find(name)!.definition.tier)
 /** Whether some call of the tool is the caller's to make. */
 const mayUse = (name: string, role: Role, tier: Tier, scopes?: readonly Permission[]): boolean =>
   reaches(name, tier) &&
-  allRulesOf(catalog.find(name)!.definition).some(({ permission }) => has(role, permission, scopes))
+  allRulesOf(catalog.find(name)!.definition).some((rules) => has(role, permissionsOf(rules), scopes))
 /** Whether this call is. */
 const mayCall = (name: string, args: unknown, role: Role, tier: Tier, scopes?: readonly Permission[]): boolean =>
-  reaches(name, tier) && has(role, rulesFor(catalog.find(name)!.definition, args).permission, scopes)
+  reaches(name, tier) && has(role, permissionsOf(rulesFor(catalog.find(name)!.definition, args)), scopes)
 const argumentsFor = (name: string): Record<string, unknown> =>
   fc.sample(validArguments(catalog.find(name)!.listed.inputSchema as Schema), { seed: 7, numRuns: 1 })[0]!
 
@@ -92,6 +94,26 @@ describe('the rights of a caller', () => {
     }
     const writer = await app.keyCaller({ scopes: ['vault:update'] })
     expect((await app.refusal('vault', { action: 'list' }, writer)).code).toBe('ERR_PERMISSION_DENIED')
+  })
+
+  it('are those of every tool whose work a call does', async () => {
+    const everyTeam = ['team:read', 'team:create', 'team:update', 'team:delete'] as const
+    const looking = ['workspace:read', 'workspace:update'] as const
+    const cases = [
+      [everyTeam, 'team', { action: 'create', name: 't', roles: [{ name: 'a', role: 'x' }] }, 'workspace:create'],
+      [everyTeam, 'team', { action: 'destroy', name: 't' }, 'workspace:delete'],
+      [['workspace:create'], 'workspace_prepare', { name: 'gold' }, 'workspace:exec'],
+      [looking, 'git_status', { workspace_id: 'w' }, 'workspace:exec'],
+      [looking, 'git_diff', { workspace_id: 'w', path: '/workspace' }, 'workspace:exec'],
+    ] as const
+    for (const [scopes, name, args, permission] of cases) {
+      expect(await app.refusal(name, args, await app.keyCaller({ scopes }))).toMatchObject({
+        code: 'ERR_PERMISSION_DENIED',
+        details: { permission },
+      })
+    }
+    const whole = await app.keyCaller({ scopes: [...everyTeam, 'workspace:create', 'workspace:delete'] })
+    expect((await app.refusal('team', { action: 'destroy', name: 't' }, whole)).code).toBe('ERR_TEAM_NOT_FOUND')
   })
 
   it('differ for at least one tool between every two roles', () => {

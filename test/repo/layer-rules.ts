@@ -124,7 +124,7 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'domains/files',
     folders: ['kernel', 'contract', 'domains/workspaces'],
-    packages: ['node:stream', 're2js', 'picomatch'],
+    packages: ['node:stream', 're2js'],
     reason:
       'What fs.* does to the files of a workspace. Patterns of callers need matchers that cannot be made to hang.',
   },
@@ -195,9 +195,11 @@ export const layerRows: readonly LayerRow[] = [
       'node:https',
       'node:net',
       'node:stream',
+      'node:worker_threads',
       'node:zlib',
     ],
-    reason: 'The port of the web on HTTP: addresses checked after resolution, sizes and times bounded.',
+    reason:
+      'The port of the web on HTTP: addresses checked after resolution, sizes and times bounded. Pages are read in a worker.',
   },
   {
     folder: 'search',
@@ -302,6 +304,7 @@ export const layerRows: readonly LayerRow[] = [
     folder: 'backends/namespaces',
     folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor', 'supervisor/*'],
     packages: [
+      '@vscode/ripgrep',
       'node:child_process',
       'node:events',
       'node:fs',
@@ -311,7 +314,7 @@ export const layerRows: readonly LayerRow[] = [
       'node:stream',
       'node:url',
     ],
-    reason: "The supervisor's client: it starts it, and speaks its protocol.",
+    reason: "The supervisor's client: it starts it with the programs it needs, and speaks its protocol.",
   },
   {
     folder: 'tools',

@@ -49,6 +49,7 @@ export async function openHttpDoorApp(flags: Readonly<Record<string, string>> = 
       host,
       catalog: app.catalog,
       identity: async () => (await app.ready).identity,
+      seal: async () => (await app.ready).seal,
       health: async () => (await app.ready).health(),
       exposureOfUrl,
       exposureDefault: 'default',

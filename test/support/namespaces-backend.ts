@@ -1,12 +1,13 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { chmodSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createNamespacesBackend } from '../../src/backends/namespaces/index.ts'
 import type { WorkspaceBackend } from '../../src/domains/workspaces/backend.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import type { ImageSource } from '../../src/supervisor/images/build-image.ts'
+import { endSupervisorIn } from './end-supervisor.ts'
 import { type LayerFile, writeImageArchive } from './oci-image.ts'
 import { createOrdinaryUser, type OrdinaryUser } from './ordinary-user.ts'
 
@@ -110,12 +111,6 @@ await room.close()`
 function opened(state: string, storeGb: number, runner: Runner, remove: () => void): OpenedBackend {
   const backend = createNamespacesBackend(place(state, storeGb))
   const supervisorPid = (): number => Number(readFileSync(join(state, 'supervisor.pid'), 'utf8'))
-  const endSupervisor = async (): Promise<void> => {
-    if (!existsSync(join(state, 'supervisor.pid'))) return
-    const pid = supervisorPid()
-    if (isAlive(pid)) process.kill(pid, 'SIGKILL')
-    while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 10))
-  }
   const buildImage = (name: string, source: ImageSource): Promise<void> =>
     runScript(runner, BUILD, { state, name, source })
   return {
@@ -136,12 +131,12 @@ function opened(state: string, storeGb: number, runner: Runner, remove: () => vo
       }
     },
     async restart() {
-      await endSupervisor()
+      await endSupervisorIn(state)
       await runScript(runner, START, { state, storeGb })
     },
     async close() {
       await backend.close()
-      await endSupervisor()
+      await endSupervisorIn(state)
       remove()
     },
   }
@@ -155,12 +150,4 @@ function removeTree(path: string): void {
   }
   const program = join(import.meta.dirname, 'user-namespace-process.ts')
   execFileSync(process.execPath, [program, `rm -rf '${path}'`])
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return !readFileSync(`/proc/${pid}/stat`, 'latin1').includes(') Z ')
-  } catch {
-    return false
-  }
 }

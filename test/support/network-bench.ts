@@ -127,7 +127,14 @@ export async function openNetworkBench(privilege: Privilege): Promise<NetworkBen
 /** On most machines everybody may open the device; where only root may, the test makes it so for itself. */
 const usualDevice = 'mount -t tmpfs -o mode=755 bench /dev/net; mknod -m 666 /dev/net/tun c 10 200'
 
-/** An address of this machine that stands for somewhere else, until the answer is called. */
+/** Stands for somewhere else until the answer is called: this machine takes what is sent there, but has no such address. */
+export function addElsewhere(address: string): () => void {
+  const route = ['local', `${address}/32`, 'dev', 'lo']
+  execFileSync('ip', ['route', 'replace', ...route])
+  return () => void execFileSync('ip', ['route', 'delete', ...route])
+}
+
+/** An address of this machine, until the answer is called. */
 export function addHostAddress(address: string): () => void {
   execFileSync('ip', ['address', 'replace', `${address}/32`, 'dev', 'lo'])
   return () => void execFileSync('ip', ['address', 'delete', `${address}/32`, 'dev', 'lo'])

@@ -8,7 +8,13 @@ import { runCommand } from '../../src/supervisor/run-command.ts'
 import { answerLines } from './line-requests.ts'
 
 /** A hub in namespaces of its own, as the supervisor has it, without the supervisor. */
-const hub = createNetworkHub({ run: runCommand, logger: silentLogger, runDirectory: process.argv[2]! })
+const directory = process.argv[2]!
+const hub = createNetworkHub({
+  run: runCommand,
+  logger: silentLogger,
+  socketDirectory: directory,
+  logDirectory: directory,
+})
 
 answerLines({
   open: () => hub.open(),

@@ -45,6 +45,8 @@ export type OciOptions = Readonly<{
   compression?: 'none' | 'gzip' | 'zstd'
   format?: 'oci' | 'docker'
   architecture?: string
+  /** What the image says for its commands. */
+  config?: Readonly<Record<string, unknown>>
   /** Changes the blobs and documents after their digests were taken. */
   tamper?(members: Map<string, Buffer>): void
 }>
@@ -65,6 +67,7 @@ export async function writeImageArchive(
   const config = json({
     os: 'linux',
     architecture: options.architecture ?? architectures[process.arch],
+    ...(options.config === undefined ? {} : { config: options.config }),
     rootfs: { type: 'layers', diff_ids: tars.map((tar) => `sha256:${sha256(tar)}`) },
   })
   if (options.format === 'docker') {

@@ -7,7 +7,7 @@ import type { Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { makeAuthority, makeLeaf } from './egress-range.ts'
-import { addHostAddress } from './network-bench.ts'
+import { addElsewhere } from './network-bench.ts'
 
 export type SeenRequest = Readonly<{ host: string; path: string; authorization: string | undefined }>
 
@@ -17,10 +17,7 @@ export type PublicSide = Readonly<{
   authorityFile: string
   /** What reached the web server. */
   seen: SeenRequest[]
-  /**
-   * Gives this machine the address. The workspaces must have been told of the machine's own addresses before; whoever
-   * opens them again takes it away first.
-   */
+  /** From here on it can be reached. */
   appear(): void
   disappear(): void
   close(): Promise<void>
@@ -48,7 +45,7 @@ export async function openPublicSide(options: PublicSideOptions): Promise<Public
     seen.push({ host, path: request.url ?? '', authorization })
     options.answer(request, response)
   }
-  let remove: (() => void) | undefined = addHostAddress(options.address)
+  let remove: (() => void) | undefined = addElsewhere(options.address)
   const nameServer = await openNameServer(options)
   const servers: Server[] = [createServer(listener), createTlsServer(leaf, listener)]
   for (const [index, server] of servers.entries()) {
@@ -63,7 +60,7 @@ export async function openPublicSide(options: PublicSideOptions): Promise<Public
     authorityFile: join(directory, 'authority.pem'),
     seen,
     appear() {
-      remove ??= addHostAddress(options.address)
+      remove ??= addElsewhere(options.address)
     },
     disappear,
     async close() {

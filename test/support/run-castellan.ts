@@ -12,6 +12,8 @@ export type RunOptions = Readonly<{
   input?: string
   /** A home without anybody's configuration, and the directory the command is given in. */
   home: string
+  uid?: number | undefined
+  gid?: number | undefined
 }>
 
 const RUN_TIMEOUT_MS = 60_000
@@ -21,6 +23,7 @@ export async function runCastellan(args: readonly string[], options: RunOptions)
   const child = spawn(launcher, args, {
     stdio: ['pipe', 'pipe', 'pipe'],
     cwd: options.home,
+    ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.gid }),
     timeout: RUN_TIMEOUT_MS,
     env: homeEnvironment(options.home, options.environment),
   })

@@ -33,7 +33,8 @@ const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
   create: ['create', 'external'],
   update: ['update', 'external'],
   delete: ['delete', 'external'],
-  exec: ['external'],
+  // What only looks may still have to run a program of the workspace.
+  exec: ['external', 'read'],
   finalize: ['update'],
 }
 
@@ -91,10 +92,12 @@ const mentions: ToolCheck = (tool, all) => {
   const answers = new Set([...everySchema(tool.listed.outputSchema ?? {}, '')].flatMap(([, part]) => namesIn(part)))
   const texts = [tool.definition.description, ...parametersOf(tool).map(([, schema]) => schema['description'] ?? '')]
   return texts
-    .flatMap((text) => String(text).match(/\b[a-z]+(?:_[a-z]+)+\b/g) ?? [])
+    .flatMap((text) => String(text).match(MENTIONED) ?? [])
     .filter((word) => !all.has(word) && !parameters.has(word) && !answers.has(word))
     .map((word) => `it mentions ${word}, which is no tool, parameter, value or field of the answer`)
 }
+/** Words joined by `_`, with those before that dots join them to; and names of the families whose words dots alone join. */
+const MENTIONED = /\b(?:(?:[a-z]+\.)*[a-z]+(?:_[a-z]+)+|(?:aegis|cmd|fs|web|zaru)(?:\.[a-z]+)+)\b/g
 const namesIn = (schema: Schema): string[] => [
   ...Object.keys((schema['properties'] ?? {}) as object),
   ...((schema['enum'] ?? []) as unknown[]).map(String),

@@ -144,6 +144,16 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
       expect((await call(server, 'file_transfer', wish)).body).toMatchObject({ bytes: 7 })
       rmSync(folder, { recursive: true })
     },
+    async 'workspaces.max_transfer_mb'() {
+      const server = await serve({ MAX_TRANSFER_MB: '1' })
+      await create(server, { name: 'w' })
+      const command = 'truncate -s 1M /fits; truncate -s 1048577 /exceeds'
+      await call(server, 'exec', { workspace_id: 'w', command })
+      const fetch = (guest_path: string) =>
+        call(server, 'file_transfer', { workspace_id: 'w', direction: 'download', host_path: 'file', guest_path })
+      expect((await fetch('/exceeds')).status).toBe(413)
+      expect((await fetch('/fits')).body).toMatchObject({ bytes: 1024 ** 2 })
+    },
     'workspaces.credentials': egress('CREDENTIALS', 'api.castellan.test Authorization env:NOT_SET_ANYWHERE'),
     'workspaces.ca_file': egress('CA_FILE', '/nowhere/authority.pem'),
     'workspaces.dns_server': egress('DNS_SERVER', '127.0.0.53'),

@@ -252,6 +252,48 @@ describe('budgets', () => {
 })
 
 describe('owners', () => {
+  it('alone find the folder of a team in the vault, with the cards that can be read there', async () => {
+    const [ann, bob] = [await app.keyCaller(), await app.keyCaller()]
+    await teamsOf(() => app, ann).create('crew', ['a'])
+    const vault = (args: object, caller = ann) => app.call('vault', args, caller)
+    await app.ask('vault', { action: 'write', path: 'teams/crew/plan.md', content: 'secret plan' }, ann)
+    const read = await vault({ action: 'read', path: 'teams/crew/cards/a.json' })
+    expect(JSON.parse(JSON.parse(read.json).content)).toMatchObject({ team: 'crew', workspace_name: 'crew-a' })
+    expect((await vault({ action: 'list', path: 'teams', recursive: true })).json).toContain('teams/crew/cards/a.json')
+    expect((await vault({ action: 'search', query: 'crew-a' })).json).toContain('teams/crew/cards/a.json')
+    expect((await vault({ action: 'write', path: 'teams/crew/cards/a.json', content: '' })).failure?.code).toBe(
+      'ERR_INVALID_INPUT',
+    )
+    for (const action of ['list', 'stats', 'search']) {
+      const args = action === 'search' ? { query: 'e' } : action === 'list' ? { recursive: true } : {}
+      expect((await vault({ action, ...args }, bob)).json, action).not.toMatch(/crew|secret/)
+    }
+    const path = 'teams/crew/plan.md'
+    const looks = [
+      { action: 'read', path },
+      { action: 'read', path: 'teams/crew/cards/a.json' },
+      { action: 'list', path: 'teams/crew' },
+      { action: 'list', path: 'teams/crew/cards/' },
+      { action: 'batch_read', paths: [path] },
+      { action: 'write', path, content: 'mine' },
+      { action: 'replace', path, old_string: 'secret', new_string: '' },
+      { action: 'frontmatter', path, frontmatter_action: 'get' },
+      { action: 'tags', path, tags_action: 'list' },
+      { action: 'delete', path, confirm: true },
+      { action: 'move', path, new_path: 'mine.md' },
+      { action: 'move', path: 'own.md', new_path: 'teams/crew/own.md' },
+    ]
+    await app.ask('vault', { action: 'write', path: 'own.md', content: 'x' }, bob)
+    for (const args of looks) {
+      const there = await vault(args, bob)
+      const missing = await vault(JSON.parse(JSON.stringify(args).replaceAll('crew', 'none')), bob)
+      expect(there.json.replaceAll('crew', 'none'), JSON.stringify(args)).toBe(missing.json)
+      if (args.action !== 'batch_read') expect(there.failure?.code, args.action).toBe('ERR_NOTE_NOT_FOUND')
+    }
+    expect(await app.ask('vault', { action: 'read', path }, ann)).toMatchObject({ content: 'secret plan' })
+    expect(await app.ask('vault', { action: 'read', path })).toMatchObject({ content: 'secret plan' })
+  })
+
   it('are their own: a team is for its owner and for administrators, and counts in the quota of workspaces', async () => {
     const [ann, bob] = [await app.keyCaller(), await app.keyCaller()]
     const [annsTeams, bobsTeams] = [ann, bob].map((caller) => teamsOf(() => app, caller))
@@ -280,6 +322,38 @@ describe('owners', () => {
       'ERR_TEAM_NOT_FOUND',
     )
     expect(await status('crew')).toMatchObject({ owner: expect.stringMatching(/^key:/), orphaned: false })
+  })
+
+  it('that are gone leave a team that can be adopted whole, as far as the quota allows', async () => {
+    const [ann, bob, cid] = [await app.keyCaller({ name: 'ann-gone' }), await app.keyCaller(), await app.keyCaller()]
+    const anns = teamsOf(() => app, ann)
+    await anns.create('crew', ['a'])
+    await anns.create('sub', ['b'], { parent_team: 'crew' })
+    const bobs = teamsOf(() => app, bob)
+    expect((await bobs.refused('adopt', { name: 'crew' })).code).toBe('ERR_TEAM_NOT_FOUND')
+    expect((await refused('adopt', { name: 'crew' })).code).toBe('ERR_WORKSPACE_STATE')
+    const { keys } = await app.ask<{ keys: { id: string; name: string }[] }>('api_key_list')
+    await app.ask('api_key_revoke', { key: keys.find(({ name }) => name === 'ann-gone')!.id })
+    expect(await status('crew')).toMatchObject({ orphaned: true })
+    expect((await refused('receive', { name: 'crew', agent: 'a' })).message).toContain('the action adopt')
+
+    for (const name of ['x', 'y']) await app.ask('workspace_create', { name }, cid)
+    const cids = teamsOf(() => app, cid)
+    expect((await cids.refused('adopt', { name: 'crew' })).code).toBe('ERR_QUOTA_EXCEEDED')
+    expect((await cids.refused('adopt', { name: 'sub' })).message).toContain('adopt that, and it comes along')
+    expect(await status('sub')).toMatchObject({ orphaned: true })
+    for (const name of ['x', 'y']) await app.ask('workspace_destroy', { workspace_id: name }, cid)
+
+    const narrow = await app.keyCaller({ scopes: ['team:update', 'team:read'] })
+    expect((await teamsOf(() => app, narrow).refused('adopt', { name: 'crew' })).code).toBe('ERR_PERMISSION_DENIED')
+    expect(await bobs.act('adopt', { name: 'crew' })).toMatchObject({ adopted_teams: ['sub', 'crew'] })
+    expect(await bobs.act('adopt', { name: 'crew' })).toMatchObject({ adopted_teams: [] })
+    expect(await bobs.status('sub')).toMatchObject({ orphaned: false, owner: expect.stringMatching(/^key:/) })
+    expect(await info(app, 'sub-b', bob)).toMatchObject({ owned: true, team: 'sub' })
+    await bobs.assign('crew', 'a', { task_id: 't', command: 'hostname' })
+    expect(await bobs.results('crew', 'a', 1)).toMatchObject([{ stdout: 'crew-a\n' }])
+    const effects = (await app.log()).flatMap((entry) => entry.effects ?? [])
+    expect(effects.filter(({ kind }) => kind === 'team_adopted')).toHaveLength(1)
   })
 
   it('that are gone leave a team that anybody may end, but not what somebody adopted', async () => {

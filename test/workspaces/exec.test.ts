@@ -84,6 +84,32 @@ describe('exec', () => {
   })
 })
 
+describe('a command without a directory', () => {
+  it('begins in /workspace, and in the root directory when there is none', async () => {
+    const started = async (): Promise<string> => {
+      const { job_id } = await app.ask<{ job_id: number }>('exec_background', {
+        workspace_id: 'w',
+        action: 'start',
+        command: 'pwd',
+      })
+      const poll = () =>
+        app.ask<{ running: boolean; stdout: string }>('exec_background', { workspace_id: 'w', action: 'poll', job_id })
+      await expect.poll(async () => (await poll()).running, { timeout: 10_000 }).toBe(false)
+      const { stdout } = await poll()
+      await app.ask('exec_background', { workspace_id: 'w', action: 'remove', job_id })
+      return stdout
+    }
+    expect([(await inW('pwd')).stdout, await started()]).toEqual(['/workspace\n', '/workspace\n'])
+    await inW('mv /workspace /elsewhere', { workdir: '/' })
+    expect([(await inW('cat; pwd', { stdin: 'x' })).stdout, await started()]).toEqual(['x/\n', '/\n'])
+    expect((await app.refusal('exec', { workspace_id: 'w', command: 'pwd', workdir: '/workspace' })).code).toBe(
+      'ERR_INVALID_INPUT',
+    )
+    await inW('mv /elsewhere /workspace')
+    expect((await inW('pwd')).stdout).toBe('/workspace\n')
+  })
+})
+
 describe('the environment', () => {
   it('has defaults, then what set_env keeps, then what the command brings; and it outlives a restart of the workspace', async () => {
     const shown = 'echo $HOME:$LANG:$TERM:$KEPT:$MINE'

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Answer, TestApp } from '../support/app.ts'
 import { openWorkspaceApp, sh } from '../support/workspaces.ts'
 
@@ -141,5 +141,46 @@ describe('file_transfer', () => {
     await on('file_transfer', { direction: 'download', host_path: 'link', guest_path: '/mine' })
     expect(readFileSync(join(app.dataDir, 'secret'), 'utf8')).toBe('secret')
     expect(readFileSync(join(folder(), 'link'), 'utf8')).toBe('mine')
+  })
+
+  it('refuses what is larger than the operator allows, however little room it takes where it is', async () => {
+    mkdirSync(folder(), { recursive: true })
+    await sh(app, 'w', 'truncate -s 11G /sparse')
+    const down = { direction: 'download', host_path: 'much', guest_path: '/sparse' }
+    expect(await refused('file_transfer', down)).toMatchObject({
+      code: 'ERR_TOO_LARGE',
+      details: { field: 'guest_path', size: 11 * 1024 ** 3, limit: 10 * 1024 ** 3 },
+    })
+    expect(existsSync(join(folder(), 'much'))).toBe(false)
+    truncateSync(join(folder(), 'up.bin'), 11 * 1024 ** 3)
+    const up = { direction: 'upload', host_path: 'up.bin', guest_path: '/up/much' }
+    expect(await refused('file_transfer', up)).toMatchObject({
+      code: 'ERR_TOO_LARGE',
+      details: { field: 'host_path' },
+    })
+    expect((await sh(app, 'w', 'ls /up')).exit_code).not.toBe(0)
+  })
+
+  it('stops at once when it is cancelled, and leaves nothing', async () => {
+    mkdirSync(join(folder(), 'cancelled'), { recursive: true })
+    await sh(app, 'w', 'truncate -s 6G /sparse; mkdir /up')
+    const cancel = [new AbortController(), new AbortController()]
+    const start = (direction: string, host_path: string, guest_path: string, { signal }: AbortController) =>
+      app.call('file_transfer', { workspace_id: 'w', direction, host_path, guest_path }, undefined, { signal })
+
+    const down = start('download', 'cancelled/file', '/sparse', cancel[0]!)
+    await vi.waitUntil(() => readdirSync(join(folder(), 'cancelled')).length > 0, { timeout: 10_000, interval: 1 })
+    cancel[0]!.abort()
+    expect((await down).failure?.code).toBe('ERR_CANCELLED')
+    expect(readdirSync(join(folder(), 'cancelled'))).toEqual([])
+
+    writeFileSync(join(folder(), 'sparse'), '')
+    truncateSync(join(folder(), 'sparse'), 6 * 1024 ** 3)
+    const up = start('upload', 'sparse', '/up/file', cancel[1]!)
+    const made = async (): Promise<string> => (await sh(app, 'w', 'ls -A /up')).stdout
+    await vi.waitUntil(async () => (await made()) !== '', { timeout: 10_000, interval: 1 })
+    cancel[1]!.abort()
+    expect((await up).failure?.code).toBe('ERR_CANCELLED')
+    await expect.poll(made, { timeout: 10_000 }).toBe('')
   })
 })

@@ -39,6 +39,13 @@ describe('network_policy', () => {
     expect((await info(app, 'w')).network).toMatchObject({ allow_inter_vm: false, allowed_ports: [] })
   })
 
+  it('says that named hosts are still reached without the rest of the internet', async () => {
+    const closing = (more: object) => app.call('network_policy', { workspace_id: 'x', allow_internet: false, ...more })
+    expect((await closing({ allowed_domains: ['example.org'] })).json).toContain('example.org')
+    expect(JSON.stringify((await closing({})).content)).toContain('the hosts of allowed_domains can still be reached')
+    expect((await closing({ allowed_domains: [] })).content).toBeUndefined()
+  })
+
   it.each(['localhost', '10.0.0.1', 'a..b', '*', '*.*.org', 'exa mple.org', 'http://a.org', '-a.org'])(
     'refuses %j as a host name',
     async (domain) => {

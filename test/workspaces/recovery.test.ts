@@ -108,6 +108,16 @@ describe('after a crash', () => {
     expect((await sh(app, 'w', 'cat /state')).stdout).toBe('kept\n')
   })
 
+  it('a server that may only read shows what ended as stopped, and enters nothing', async () => {
+    const before = await open()
+    await make(before, 'w')
+    await before.stop()
+    await endSupervisor(before.dataDir)
+    app = await openWorkspaceApp({ dataDir: before.dataDir, config: { mode: 'READONLY' } })
+    expect(await rowsFor(app)).toMatchObject([{ name: 'w', state: 'stopped' }])
+    expect(app.behindItsBack((db) => db.prepare('SELECT state FROM workspaces').all())).toEqual([{ state: 'running' }])
+  })
+
   it('workspaces that end while the server lives are shown and entered as stopped', async () => {
     const current = await open()
     await make(current, 'w')

@@ -6,7 +6,9 @@ import { destroyAll, info, openWorkspaceApp, rowsFor, sh } from '../support/work
 
 let app: TestApp
 beforeAll(async () => {
-  app = await openWorkspaceApp({ config: { 'workspaces.max_snapshots_per_workspace': 4 } })
+  app = await openWorkspaceApp({
+    config: { 'workspaces.max_snapshots_per_workspace': 4, 'workspaces.quota.workspaces': 4 },
+  })
 })
 afterEach(async () => {
   await destroyAll(app)
@@ -114,6 +116,16 @@ describe('snapshot', () => {
     })
     expect((await snapshot('w', 'list')).snapshots).toHaveLength(4)
   })
+
+  it('stops whoever starts one program after the other', async () => {
+    await make('w', 'one')
+    const command = 'for n in $(seq 20); do (while :; do sleep 0.01; done) & done; wait'
+    await app.ask('exec_background', { workspace_id: 'w', action: 'start', command })
+    for (let count = 0; count < 20; count++) {
+      await snapshot('w', 'create', { name: 's' })
+      await snapshot('w', 'delete', { name: 's' })
+    }
+  })
 })
 
 describe('workspace_fork', () => {
@@ -142,7 +154,7 @@ describe('workspace_fork', () => {
     })
   })
 
-  it('does what it can: a name that is taken fails alone', async () => {
+  it('gives free numbers, whatever was forked before', async () => {
     await make('worker-2', 'x')
     await snapshot('worker-2', 'create', { name: 's' })
     const answer = await app.ask<Answer & { workers: Answer[] }>('workspace_fork', {
@@ -150,14 +162,31 @@ describe('workspace_fork', () => {
       snapshot_name: 's',
       count: 3,
     })
-    expect(answer).toMatchObject({
-      success_count: 2,
-      failures: [{ index: 1, name: 'worker-2', code: 'ERR_ALREADY_EXISTS' }],
-    })
-    expect((await rowsFor(app)).map(({ name }) => name).sort()).toEqual(['worker-1', 'worker-2', 'worker-3'])
+    expect(answer).toMatchObject({ success_count: 3, failures: [] })
+    expect(answer.workers.map(({ name }) => name)).toEqual(['worker-1', 'worker-3', 'worker-4'])
+    await app.ask('workspace_destroy', { workspace_id: 'worker-3' })
+    const fork = () => app.ask<Answer>('workspace_fork', { workspace_id: 'worker-2', snapshot_name: 's', count: 2 })
+    const both = await Promise.all([fork(), fork()])
+    expect(both).toMatchObject([{ success_count: 2 }, { success_count: 2 }])
+    const names = (await rowsFor(app)).map(({ name }) => name).sort()
+    expect(names).toEqual([1, 2, 3, 4, 5, 6, 7].map((number) => `worker-${number}`))
     const one = await app.ask('workspace_fork', { workspace_id: 'worker-2', snapshot_name: 's' })
     expect(one['name']).toBe(`fork-${String(one['workspace_id']).slice(0, 8)}`)
     expect(one).toMatchObject({ state: 'running', forked_from: { source_workspace_name: 'worker-2' } })
+  })
+
+  it('makes as many as the quota has room for, and fails when that is none', async () => {
+    const ann = await app.keyCaller()
+    await app.ask('workspace_create', { name: 'w' }, ann)
+    await app.ask('snapshot', { workspace_id: 'w', action: 'create', name: 's' }, ann)
+    const wish = { workspace_id: 'w', snapshot_name: 's', count: 2 }
+    const some = await app.ask<Answer>('workspace_fork', { ...wish, count: 6 }, ann)
+    expect(some).toMatchObject({ success_count: 3, failure_count: 3 })
+    expect(await app.refusal('workspace_fork', wish, ann)).toMatchObject({
+      code: 'ERR_QUOTA_EXCEEDED',
+      message: expect.stringMatching(/^None of the 2 forks could be made\. Your quota /),
+      details: { failures: [{ index: 0 }, { index: 1 }] },
+    })
   })
 
   it('validates names and the snapshot, and fails as a whole when there is one', async () => {

@@ -81,6 +81,20 @@ describe('what the workers of a swarm committed', () => {
     expect(workers).toHaveLength(3)
   })
 
+  it('leaves the worker whose commits did not fit, and no other', async () => {
+    await prepare()
+    const tasks = [commit('one', 'file'), commit('two', 'file'), commit('three'), { name: 'four', command: 'false' }]
+    const answer = await app.call('swarm_run', { ...golden, merge_strategy: 'sequential', tasks })
+    const { workers, summary } = JSON.parse(answer.json) as Swarm & { summary: Answer }
+    const name = String(workers[0]!['name'])
+    expect(workers).toMatchObject([{ name: expect.stringMatching(/-two$/), unmerged: true, error: null }])
+    expect(summary).toMatchObject({ workers_destroyed: 3 })
+    expect(JSON.stringify(answer.content)).toContain(`could not be merged: ${name}.`)
+    expect((await namesFor(app)).toSorted()).toEqual(['gold', name].sort())
+    expect((await logOf(name))[0]).toBe('two')
+    await app.ask('workspace_destroy', { workspace_id: name })
+  })
+
   it('is nothing when no task succeeded', async () => {
     await prepare()
     const { merge } = await swarm({ merge_strategy: 'sequential', tasks: [{ name: 'a', command: 'false' }] })
@@ -100,7 +114,8 @@ describe('what the workers of a swarm committed', () => {
     const { merge, tasks } = await running
     expect(tasks).toMatchObject([{ success: true }])
     expect(merge).toMatchObject({ success: false, error: { code: 'ERR_WORKTREE_DIRTY' } })
-    expect(await namesFor(app)).toEqual(['gold'])
+    expect((await namesFor(app)).toSorted()).toEqual(['gold', worker].sort())
+    await app.ask('workspace_destroy', { workspace_id: worker })
   })
 })
 

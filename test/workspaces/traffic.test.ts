@@ -2,14 +2,16 @@ import { networkInterfaces } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Answer, TestApp } from '../support/app.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
-import { addHostAddress, isRoot } from '../support/network-bench.ts'
+import { addElsewhere, addHostAddress, isRoot } from '../support/network-bench.ts'
 import { type EchoHost, killUplink, openEchoHost, serveIn, talk, talkFromHost, talkOn } from '../support/traffic.ts'
 import { info, openWorkspaceApp, sh } from '../support/workspaces.ts'
 
-/** An address of this machine that the workspaces do not know as such, because it came after they were told. */
+/** Somewhere else, though it is this machine that answers. */
 const SOMEWHERE = '203.0.113.41'
-/** One that they were told of. */
+/** An address of this machine. */
 const OWN = '203.0.113.44'
+/** One that it gets later. */
+const MOVED = '203.0.113.45'
 
 let app: TestApp
 let host: EchoHost
@@ -42,7 +44,7 @@ const outerAddresses = Object.entries(networkInterfaces())
 describe('the internet', () => {
   let removeAddress = (): void => {}
   beforeAll(() => {
-    removeAddress = addHostAddress(SOMEWHERE)
+    removeAddress = addElsewhere(SOMEWHERE)
   })
   afterAll(() => removeAddress())
 
@@ -73,6 +75,31 @@ describe('the internet', () => {
     ]
     for (const address of [...closed, '172.16.0.1', '192.168.0.1', '100.100.100.200', await addressOf('two')]) {
       expect(await talk(app, 'one', address, host.port), address).toBe('refused')
+    }
+    await policy('one', { allow_internet: false })
+  })
+
+  it('is no longer where this machine itself comes to be, whether or not anybody asks anything', async () => {
+    await policy('one', { allow_internet: true })
+    expect(await talk(app, 'one', SOMEWHERE, host.port)).toBe('host:hello')
+    const removeMoved = addHostAddress(SOMEWHERE)
+    try {
+      await expect.poll(() => talk(app, 'one', SOMEWHERE, host.port), { timeout: 20_000 }).toBe('refused')
+    } finally {
+      removeMoved()
+      removeAddress = addElsewhere(SOMEWHERE)
+    }
+    await expect.poll(() => talk(app, 'one', SOMEWHERE, host.port), { timeout: 20_000 }).toBe('host:hello')
+    await policy('one', { allow_internet: false })
+  })
+
+  it('is no longer where this machine came to be before a policy was set', async () => {
+    const removeMoved = addHostAddress(MOVED)
+    try {
+      await policy('one', { allow_internet: true })
+      expect(await talk(app, 'one', MOVED, host.port)).toBe('refused')
+    } finally {
+      removeMoved()
     }
     await policy('one', { allow_internet: false })
   })

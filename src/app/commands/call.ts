@@ -8,13 +8,15 @@ const spec = {
   positionalsMax: Number.POSITIVE_INFINITY,
   summary: 'Call a tool and print its answer.',
   description:
-    'Call a tool and print its answer as JSON. Arguments come as --args JSON or as key=value; where the tool wants text the value is taken as it stands, elsewhere a value that is JSON (a number, true, a list) as that.',
+    'Call a tool and print its answer as JSON. Arguments come as --args JSON or as key=value; where the tool wants text the value is taken as it stands, elsewhere a value that is JSON (a number, true, a list) as that. The exit code says whether the call succeeded: a command that exec ran and that failed is an answer too, with its own exit_code. Use --exit-code to end with that.',
   flags: {
     args: { type: 'string', value: 'JSON', description: 'All arguments as one JSON object; - reads it from input.' },
+    'exit-code': { type: 'boolean', description: 'End with the exit_code of the answer, such as that of exec.' },
     ...commonFlags,
   },
   examples: [
     'castellan call task_create title="Write the docs" project=castellan priority=high',
+    `castellan call exec workspace_id=box command='make test' --exit-code`,
     `castellan call task_list --args '{"status":["todo"]}'`,
   ],
 } as const
@@ -27,7 +29,15 @@ async function run(context: CommandContext): Promise<number> {
   const { answer, warnings } = await withClient(context, (client) => client.callTool(name, args))
   for (const warning of warnings) context.terminal.error(`${warning}\n`)
   printJson(context, answer)
-  return 0
+  return context.parsed.isSet('exit-code') ? exitCodeIn(answer) : 0
+}
+
+/** What a process can end with; an answer without one is refused, since it would pass for success. */
+function exitCodeIn({ exit_code: code }: Record<string, unknown>): number {
+  if (typeof code === 'number') return code >= 0 && code <= 255 ? code : 1
+  throw new AppError('ERR_INVALID_INPUT', '--exit-code: the answer has no exit_code. Leave the flag out.', {
+    field: 'exit-code',
+  })
 }
 
 async function readArguments(context: CommandContext, name: string): Promise<Record<string, unknown>> {

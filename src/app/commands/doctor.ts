@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync, statSync } from 'node:fs'
+import { accessSync, closeSync, constants, existsSync, openSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { commonFlags } from '../../cli/command.ts'
@@ -7,6 +7,7 @@ import { silentLogger } from '../../kernel/logger.ts'
 import type { Config } from '../config.ts'
 import { createBackend, neededPrograms, optionalPrograms } from '../open-backend.ts'
 import { readOwnerRecord } from '../ownership/owner-files.ts'
+import { stateDirectory } from '../state-directory.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {
@@ -21,10 +22,12 @@ const spec = {
 
 export const command: Command = { spec, run }
 
-type Finding = Readonly<{ check: string; status: 'ok' | 'note' | 'bad'; detail: string }>
+/** A part belongs to the check before it, and is indented below it. */
+type Finding = Readonly<{ check: string; status: 'ok' | 'note' | 'bad'; detail: string; isPart?: true }>
 const ok = (check: string, detail: string): Finding => ({ check, status: 'ok', detail })
 const note = (check: string, detail: string): Finding => ({ check, status: 'note', detail })
 const bad = (check: string, detail: string): Finding => ({ check, status: 'bad', detail })
+const partOf = (finding: Finding): Finding => ({ ...finding, isPart: true })
 
 async function run(context: CommandContext): Promise<number> {
   const loaded = await loadCommandConfig(context)
@@ -40,10 +43,10 @@ async function run(context: CommandContext): Promise<number> {
     ...(await workspaces(context, config)),
   ]
   const healthy = findings.every((finding) => finding.status !== 'bad')
-  if (context.json) printJson(context, { healthy, findings })
+  if (context.json) printJson(context, { healthy, findings: findings.map(({ isPart: _, ...finding }) => finding) })
   else {
     const marks = { ok: 'good', note: 'dim', bad: 'bad' } as const
-    const rows = findings.map(({ check, status, detail }) => [check, status, detail])
+    const rows = findings.map(({ check, status, detail, isPart }) => [isPart ? `  ${check}` : check, status, detail])
     const text = textTable(rows).replace(/ (ok|note|bad) /g, (match, status: 'ok' | 'note' | 'bad') =>
       match.replace(status, context.terminal.style(marks[status], status)),
     )
@@ -79,7 +82,7 @@ async function workspaces(context: CommandContext, config: Config): Promise<Find
   context.terminal.progress('trying what workspaces can do')
   const backend = createBackend({
     config,
-    directory: config.data_dir,
+    directory: stateDirectory(config),
     version: context.version,
     bootId: `doctor-${process.pid}`,
     logger: silentLogger,
@@ -90,15 +93,31 @@ async function workspaces(context: CommandContext, config: Config): Promise<Find
     return [
       ok('workspaces', `${backend.name}, as ${privilege === 'root' ? 'root' : 'an ordinary user'}`),
       ...Object.entries(capabilities).map(([name, { enforced, reason }]) =>
-        (enforced ? ok : note)(`  ${name.replaceAll('_', ' ')}`, enforced ? reason : `no: ${reason}`),
+        partOf((enforced ? ok : note)(name.replaceAll('_', ' '), enforced ? reason : `no: ${reason}`)),
       ),
+      ...(capabilities.internet.enforced ? [] : tunnelDevice()),
       ...absent.map(({ program, package: name, purpose }) =>
-        note(`  ${program}`, `missing, for ${purpose}: install ${name}`),
+        partOf(note(program, `missing, for ${purpose}: install ${name}`)),
       ),
     ]
   } finally {
     context.terminal.progressDone()
     await backend.close()
+  }
+}
+
+/** What an ordinary user can do about the one thing that most often stands between workspaces and the internet. */
+function tunnelDevice(): Finding[] {
+  const path = '/dev/net/tun'
+  const without = 'without it workspaces reach no internet and forward no ports'
+  try {
+    closeSync(openSync(path, 'r+'))
+    return []
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    return code === 'EACCES' || code === 'EPERM'
+      ? [partOf(note(path, `closed to you; ${without}. Once, as root: chmod 666 ${path}`))]
+      : [partOf(note(path, `not there; ${without}. Once, as root: modprobe tun`))]
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ErrorDetails } from '../../contract/app-error.ts'
+import { lostUnderWay } from '../../contract/owner-lost.ts'
 
 type RequestId = string | number
 type Message = Readonly<Record<string, unknown>>
@@ -292,8 +293,7 @@ function refuse(books: Books, line: string, text: string): readonly string[] {
   return answers
 }
 
-const underWay = ({ tool, method }: OpenRequest): string =>
-  `The process that owned the state ended while ${tool ?? method} was under way; it may or may not have taken effect. Check, then call again.`
+const underWay = ({ tool, method }: OpenRequest): string => lostUnderWay(tool ?? method)
 
 const cancelledNotice = (requestId: RequestId): string =>
   JSON.stringify({

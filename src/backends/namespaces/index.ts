@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net'
-import { networkInterfaces } from 'node:os'
 import type {
   BackendCapabilities,
   ExecRequest,
@@ -11,11 +10,12 @@ import type {
 } from '../../domains/workspaces/backend.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
-import type { Operations, WireKept } from '../../supervisor/protocol.ts'
+import type { Fenced, OperationName, Operations, WireKept } from '../../supervisor/protocol.ts'
+import { watchHostAddresses } from './host-addresses.ts'
 import { probeCapabilities } from './probe.ts'
 import { requireProtocol } from './require-protocol.ts'
 import { ensureSupervisor, type SupervisorPlace, socketPathOf } from './start-supervisor.ts'
-import { type Ask, askContent, connectTo, createAsk } from './supervisor-client.ts'
+import { type Ask, askContent, connectTo, createAsk, isUnreachable, isWentAway } from './supervisor-client.ts'
 
 export type NamespacesDeps = SupervisorPlace &
   Readonly<{
@@ -28,6 +28,19 @@ export type NamespacesDeps = SupervisorPlace &
     logger: Logger
   }>
 
+/** What only looks. */
+const repeatable: ReadonlySet<OperationName> = new Set<OperationName>([
+  'hello',
+  'inventory',
+  'isRunning',
+  'jobPoll',
+  'jobList',
+  'usage',
+  'logs',
+  'images',
+  'fileStat',
+  'fileList',
+])
 const networkNames = ['network_policy', 'internet', 'port_forward'] as const
 
 /**
@@ -41,13 +54,16 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
   let starting: Promise<void> | undefined
   let isClosed = false
   let capabilities: Promise<BackendCapabilities> | undefined
+  const hostAddresses = watchHostAddresses({
+    tell: (addresses) => rawAsk('hostAddresses', { addresses }),
+    isNeeded: () => attended !== undefined && starting === undefined,
+    logger: deps.logger,
+  })
 
-  /** Up, and knowing that we are here: it stays up for as long as this connection lives. */
+  /** Up, and knowing that we are here and what it needs to know: it stays up for as long as this connection lives. */
   async function open(): Promise<void> {
     await ensureSupervisor(deps)
     await requireProtocol(deps, rawAsk)
-    // Another may enforce other things.
-    capabilities = undefined
     const socket = connectTo(socketPath)
     socket
       .on('error', () => {})
@@ -56,35 +72,48 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
       })
     socket.write(`${JSON.stringify({ operation: 'attend', takes: { bootId: deps.bootId } })}\n`)
     socket.unref()
-    attended = socket
-    await rawAsk('configure', {
-      hostAddresses: ownAddresses(),
-      credentials: deps.credentials,
-      resolver: deps.dnsServer ?? null,
-      authorities: deps.authorities ?? '',
-    })
+    try {
+      await rawAsk('configure', {
+        hostAddresses: hostAddresses.current(),
+        credentials: deps.credentials,
+        resolver: deps.dnsServer ?? null,
+        authorities: deps.authorities ?? '',
+      })
+    } catch (error) {
+      socket.destroy()
+      throw error
+    }
+    // Another may enforce other things.
+    capabilities = undefined
+    if (!socket.destroyed) attended = socket
   }
   async function ready(): Promise<void> {
     if (attended !== undefined || isClosed) return
-    starting ??= open().finally(() => {
+    starting ??= again(open, isLost).finally(() => {
       starting = undefined
     })
     await starting
   }
-  /** A supervisor that ended since it was last seen took nothing of the request: it is started again and asked once more. */
-  async function reach<T>(request: () => Promise<T>): Promise<T> {
-    await ready()
-    try {
-      return await request()
-    } catch (error) {
-      if (isClosed || !isUnreachable(error)) throw error
-      attended?.destroy()
-      attended = undefined
-      await ready()
-      return await request()
-    }
+  /**
+   * A supervisor that ended since it was last seen took nothing of the request: it is started again and asked once more.
+   * One that went away with the request may have carried it out; then only what changes nothing is repeated.
+   */
+  async function reach<T>(request: () => Promise<T>, isRepeatable = false): Promise<T> {
+    return await again(
+      async () => {
+        await ready()
+        return await request()
+      },
+      (error) => {
+        if (isClosed || !(isRepeatable ? isLost(error) : isUnreachable(error))) return false
+        attended?.destroy()
+        attended = undefined
+        return true
+      },
+    )
   }
-  const ask: Ask = (operation, takes, options) => reach(() => rawAsk(operation, takes, options))
+  const ask: Ask = (operation, takes, options) =>
+    reach(() => rawAsk(operation, takes, options), repeatable.has(operation))
 
   let probeCount = 0
   const probe = {
@@ -106,36 +135,36 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
       return { ...tried, capabilities: { ...tried.capabilities, ...(await probe.network()) } }
     },
     create: (spec) => ask('create', spec),
-    start: async (spec) => void (await ask('start', spec)),
+    async start(spec) {
+      await reach(hostAddresses.catchUp)
+      await ask('start', spec)
+    },
     stop: async (id, graceMs) => void (await ask('stop', { id, graceMs })),
     destroy: async (id) => void (await ask('destroy', { id })),
     inventory: () => ask('inventory', {}),
     isRunning: async (id) => (await ask('isRunning', { id })).running,
     exec: (id, request) => execute(ask, id, request),
     jobs: createJobDesk(ask),
-    files: (id) => createFiles(ask, socketPath, reach, id),
+    files: (id, within) => createFiles(ask, socketPath, reach, { id, within: within ?? null }),
     snapshot: (id, layerId) => ask('snapshot', { id, layerId }),
     reset: async (spec) => void (await ask('reset', spec)),
     removeLayer: async (layerId) => void (await ask('removeLayer', { layerId })),
-    setNetwork: async (id, network) => void (await ask('setNetwork', { id, network })),
+    async setNetwork(id, network) {
+      await reach(hostAddresses.catchUp)
+      await ask('setNetwork', { id, network })
+    },
     reserveHostPort: async (wanted) => (await ask('reserveHostPort', { wanted: wanted ?? null })).port ?? undefined,
     usage: (id) => ask('usage', { id }),
     logs: (id, lines) => ask('logs', { id, lines }),
     images: () => ask('images', {}),
     async close() {
       isClosed = true
+      hostAddresses.close()
       attended?.destroy()
     },
   }
   return backend
 }
-
-/** Nobody in a workspace may reach the host itself, by whatever address it has. */
-const ownAddresses = (): string[] =>
-  Object.values(networkInterfaces())
-    .flatMap((entries) => entries ?? [])
-    .filter(({ family }) => family === 'IPv4')
-    .map(({ address }) => address)
 
 async function execute(ask: Ask, id: string, request: ExecRequest): Promise<ExecResult> {
   const result = await ask(
@@ -189,19 +218,37 @@ function createJobDesk(ask: Ask): JobDesk {
 
 type Reach = <T>(request: () => Promise<T>) => Promise<T>
 
-const isUnreachable = (error: unknown): boolean =>
-  ['ECONNREFUSED', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')
+const isLost = (error: unknown): boolean => isUnreachable(error) || isWentAway(error)
 
-function createFiles(ask: Ask, socketPath: string, reach: Reach, id: string): WorkspaceFiles {
+const ATTEMPTS_MAX = 3
+
+async function again<T>(work: () => Promise<T>, isWorthIt: (error: unknown) => boolean): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (attempt === ATTEMPTS_MAX || !isWorthIt(error)) throw error
+    }
+  }
+}
+
+function createFiles(ask: Ask, socketPath: string, reach: Reach, at: Fenced): WorkspaceFiles {
   return {
-    stat: (path) => ask('fileStat', { id, path }),
-    list: (path, limit) => ask('fileList', { id, path, limit }),
-    read: (path, range) =>
-      reach(() => askContent(socketPath, { id, path, offset: range?.offset ?? 0, length: range?.length ?? null })),
-    write: (path, content, options) => ask('fileWrite', { id, path, mode: options?.mode ?? null }, { body: content }),
+    stat: (path) => ask('fileStat', { ...at, path }),
+    list: (path, limit) => ask('fileList', { ...at, path, limit }),
+    read: (path, range, signal) => {
+      const takes = { ...at, path, offset: range?.offset ?? 0, length: range?.length ?? null }
+      return reach(() => askContent(socketPath, takes, signal))
+    },
+    write: (path, content, options) =>
+      ask(
+        'fileWrite',
+        { ...at, path, mode: options?.mode ?? null },
+        { body: content, ...(options?.signal === undefined ? {} : { signal: options.signal }) },
+      ),
     remove: async (path, options) =>
-      void (await ask('fileRemove', { id, path, recursive: options?.recursive ?? false })),
-    makeDirectory: async (path) => void (await ask('fileMakeDirectory', { id, path })),
-    rename: async (from, to) => void (await ask('fileRename', { id, from, to })),
+      void (await ask('fileRemove', { ...at, path, recursive: options?.recursive ?? false })),
+    makeDirectory: async (path) => void (await ask('fileMakeDirectory', { ...at, path })),
+    rename: async (from, to) => void (await ask('fileRename', { ...at, from, to })),
   }
 }

@@ -20,10 +20,12 @@ export type SupervisorPlace = Readonly<{
   path?: string | undefined
 }>
 
-const WAIT_MS = 20_000
+const WAIT_MS = 60_000
 const POLL_MS = 5
 /** Between two tries, while a supervisor that ends or begins keeps the place. */
 const RETRY_MS = 50
+/** Also to read, because the supervisor itself keeps it small. */
+const LOG_FLAGS = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW
 const EXIT_ALREADY_RUNNING = 75
 const QUOTED_CHARS_MAX = 500
 
@@ -91,12 +93,18 @@ async function launch(place: SupervisorPlace, logPath: string, deadlineMs: numbe
   return EXIT_ALREADY_RUNNING
 }
 
+/** Empty where there is none for this machine. */
+const searchProgram = (): Promise<string> =>
+  import('@vscode/ripgrep').then(
+    ({ rgPath }) => rgPath,
+    () => '',
+  )
+
 /** Detached: neither the launcher nor the supervisor ends with this process. */
 async function spawnLaunch(place: SupervisorPlace, logPath: string): Promise<ChildProcess> {
   const maps = await chooseIdMaps()
   const program = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '')
-  // Also to read, because the supervisor itself keeps it small.
-  const log = await open(logPath, 'a+', 0o600)
+  const log = await open(logPath, LOG_FLAGS, 0o600)
   const child = spawn('/bin/sh', [join(program, 'src/supervisor/launch.sh')], {
     detached: true,
     stdio: ['ignore', log.fd, log.fd],
@@ -105,6 +113,7 @@ async function spawnLaunch(place: SupervisorPlace, logPath: string): Promise<Chi
       STATE: place.state,
       PROGRAM: program,
       NODE: process.execPath,
+      RG: await searchProgram(),
       UID_BASE: String(UID_BASE),
       UID_MAP: maps.uids,
       GID_MAP: maps.gids,

@@ -40,38 +40,61 @@ export function createAsk(socketPath: string): Ask {
         options.onFrame?.(type, payload)
       }
     } catch (error) {
-      if (options.signal?.aborted === true) throw new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
+      if (options.signal?.aborted === true) throw cancelled()
       throw error instanceof AppError ? error : wentAway(operation, error)
     } finally {
       options.signal?.removeEventListener('abort', onAbort)
       socket.destroy()
     }
-    if (options.signal?.aborted === true) throw new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
+    if (options.signal?.aborted === true) throw cancelled()
     throw wentAway(operation)
   }
 }
+
+const cancelled = (): AppError => new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
 
 /** Nobody knows then whether the request was carried out. */
 const wentAway = (operation: OperationName, cause?: unknown): AppError =>
   new AppError(
     'ERR_BACKEND_FAILED',
     `The supervisor of the workspaces went away during ${operation}. See workspace_info for what became of it.`,
-    { operation },
+    { operation, supervisor: 'went_away' },
     { cause },
   )
+export const isWentAway = (error: unknown): boolean => isOfSupervisor(error, 'went_away')
+
+/** Nothing of the request was taken then. */
+const unreachable = (cause: unknown): AppError =>
+  new AppError(
+    'ERR_BACKEND_FAILED',
+    'The supervisor of the workspaces cannot be reached. Call again; if it stays so, run castellan doctor.',
+    { supervisor: 'unreachable', reason: String((cause as NodeJS.ErrnoException).code) },
+    { cause },
+  )
+export const isUnreachable = (error: unknown): boolean => isOfSupervisor(error, 'unreachable')
+
+const isOfSupervisor = (error: unknown, what: string): boolean =>
+  error instanceof AppError && error.code === 'ERR_BACKEND_FAILED' && error.details['supervisor'] === what
 
 /** A file's content as a stream, with the size that comes before it. */
 export async function askContent(
   socketPath: string,
   takes: Operations['fileRead']['takes'],
+  signal?: AbortSignal,
 ): Promise<{ size: number; stream: Readable }> {
   const socket = await openSocket(socketPath)
+  const onAbort = (): void => void socket.destroy()
+  signal?.addEventListener('abort', onAbort)
+  socket.once('close', () => signal?.removeEventListener('abort', onAbort))
+  if (signal?.aborted === true) onAbort()
+  const brokenOff = (cause?: unknown): AppError =>
+    signal?.aborted === true ? cancelled() : wentAway('fileRead', cause)
   sendRequest(socket, 'fileRead', takes, undefined)
   const frames = readFrames(socket)
   const first = await frames.next().catch((error: unknown) => {
-    throw wentAway('fileRead', error)
+    throw brokenOff(error)
   })
-  if (first.done === true) throw wentAway('fileRead')
+  if (first.done === true) throw brokenOff()
   if (first.value.type === 'error') {
     socket.destroy()
     throw fromWire(JSON.parse(first.value.payload.toString()) as WireError)
@@ -84,21 +107,27 @@ export async function askContent(
         else if (type === 'error') throw fromWire(JSON.parse(payload.toString()) as WireError)
         else return
       }
-      throw wentAway('fileRead')
+      throw brokenOff()
     } catch (error) {
-      throw error instanceof AppError ? error : wentAway('fileRead', error)
+      throw error instanceof AppError ? error : brokenOff(error)
     } finally {
       socket.destroy()
     }
   }
-  return { size, stream: Readable.from(content(), { objectMode: false }) }
+  // Also when nobody has begun to read it.
+  const stream = Readable.from(content(), { objectMode: false }).once('close', () => socket.destroy())
+  return { size, stream }
 }
 
 async function openSocket(path: string): Promise<Socket> {
-  const socket = connectTo(path)
-  socket.on('error', () => {})
-  await once(socket, 'connect')
-  return socket
+  try {
+    const socket = connectTo(path)
+    socket.on('error', () => {})
+    await once(socket, 'connect')
+    return socket
+  } catch (error) {
+    throw unreachable(error)
+  }
 }
 
 /** As long as the path of a socket can be. */

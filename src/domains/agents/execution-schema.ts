@@ -111,6 +111,10 @@ export const executionSchema = group(
     max_iterations: whole(1, 100, 'Iterations at most: 5, or 1 with mode one-shot.').optional(),
     iteration_timeout: duration('Time for one iteration.').default('600s'),
     llm_timeout_seconds: seconds('Time for one call of the model.').default(300),
+    interrupted_calls: oneOf(
+      ['retry', 'report'],
+      'What becomes of a tool call that a crash interrupted: done again, or reported to the model. Left out: done again if that is harmless.',
+    ).optional(),
     validation: listOf(validatorSchema, 32, 'Checks after each iteration, in order.').default([]),
     tool_validation: listOf(validatorSchema, 16, 'Judges of each tool call before it is made.').default([]),
     delivery: group(

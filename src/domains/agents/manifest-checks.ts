@@ -146,6 +146,5 @@ function checkAdvanced(advanced: WrittenManifest['spec']['advanced'], refuse: Re
   const cannot = 'cannot be honoured: leave it out'
   if (advanced.warm_pool_size > 0) refuse('spec.advanced.warm_pool_size', 'must be 0: workspaces are made when needed')
   if (advanced.health_check !== undefined) refuse('spec.advanced.health_check', cannot)
-  if (advanced.bootstrap_path !== undefined) refuse('spec.advanced.bootstrap_path', cannot)
   if (advanced.swarm_enabled) refuse('spec.advanced.swarm_enabled', 'must be false')
 }

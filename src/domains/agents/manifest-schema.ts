@@ -238,7 +238,10 @@ const advanced = group(
     warm_pool_size: whole(0, 1_000, 'Only 0 is available.').default(0),
     startup_script: text(131_072, 'Shell script that is run in the workspace before the first iteration.').optional(),
     health_check: anything('Not available.').optional(),
-    bootstrap_path: text(4_096, 'Not available.').optional(),
+    bootstrap_path: text(
+      4_096,
+      'Program in the workspace that gets the final answer on standard input in place of cat; what it prints is the output.',
+    ).optional(),
     swarm_enabled: flag(false, 'Only false is available.'),
   },
   'Rarely needed.',

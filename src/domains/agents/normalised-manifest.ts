@@ -33,6 +33,8 @@ export type AgentManifest = Readonly<{
   context: readonly AgentContext[]
   schedule: AgentSchedule | null
   startupScript: string | null
+  /** Gets the final answer on standard input in place of cat. */
+  bootstrapPath: string | null
   outputHandler: AgentOutputHandler | null
 }>
 
@@ -52,6 +54,8 @@ export type AgentExecution = Readonly<{
   maxIterations: number
   iterationTimeoutMs: number
   llmTimeoutMs: number
+  /** Null: done again if the tool only reads or is idempotent, else reported to the model. */
+  interruptedCalls: 'retry' | 'report' | null
   validation: readonly AgentValidator[]
   toolValidation: readonly SemanticValidator[]
   delivery: readonly Delivery[]
@@ -171,6 +175,7 @@ export function normalised({ metadata, spec }: WrittenManifest): AgentManifest {
     context: spec.context.map(({ description, ...rest }) => ({ ...rest, description: description ?? null })),
     schedule: scheduleOf(spec.schedule),
     startupScript: spec.advanced.startup_script ?? null,
+    bootstrapPath: spec.advanced.bootstrap_path ?? null,
     outputHandler: handlerOf(spec.output_handler),
   }
 }
@@ -198,6 +203,7 @@ function executionOf(execution: WrittenManifest['spec']['execution']): AgentExec
     maxIterations: execution?.max_iterations ?? standard,
     iterationTimeoutMs: durationMs(execution?.iteration_timeout ?? '600s'),
     llmTimeoutMs: (execution?.llm_timeout_seconds ?? 300) * 1_000,
+    interruptedCalls: execution?.interrupted_calls ?? null,
     validation: (execution?.validation ?? []).map(validatorOf),
     toolValidation: (execution?.tool_validation ?? [])
       .map(validatorOf)

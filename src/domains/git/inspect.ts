@@ -68,7 +68,10 @@ export type DiffInput = Readonly<{
 
 export type DiffAnswer = Readonly<{ diff: string; truncated: boolean; stat?: string }>
 
-/** No program that the repository configures takes part: the text is what git itself finds. */
+/**
+ * The text is what git itself finds, without the drivers and converters that a repository names. Its filters do take part,
+ * since without them a file that they keep in another form would seem changed.
+ */
 export async function diff(call: Call, git: Git, input: DiffInput): Promise<DiffAnswer> {
   const bytesMax = input.max_bytes ?? limits.gitDiffBytesDefault
   const which = [

@@ -12,13 +12,22 @@ export async function readSource(source: Git): Promise<SourceState> {
   const head = await headCommit(source)
   if (head === undefined) throw new AppError('ERR_GIT_FAILED', 'The repository of the source has no commits.')
   const { found } = await readStatus(source, 'normal')
-  const changed = new Set([...found.conflicted, ...found.staged, ...found.modified]).size
+  const changed = [...new Set([...found.conflicted, ...found.staged, ...found.modified])]
   const parts = [
-    ...(changed > 0 ? [`uncommitted changes in ${changed} ${changed === 1 ? 'file' : 'files'}`] : []),
-    ...(found.untracked.length > 0 ? [`untracked files (${found.untracked.length})`] : []),
+    ...(changed.length > 0 ? [named(changed, 'changed')] : []),
+    ...(found.untracked.length > 0 ? [named(found.untracked, 'untracked')] : []),
   ]
   if (parts.length === 0) return { head, warning: undefined }
   return { head, warning: `Not merged: ${parts.join(' and ')} in the source; use git_commit there and merge again.` }
+}
+
+const NAMES_MAX = 10
+
+/** Paths are the source's words; quoted as JSON they cannot pass for ours. */
+function named(paths: readonly string[], how: 'changed' | 'untracked'): string {
+  const shown = paths.slice(0, NAMES_MAX).map((path) => JSON.stringify(path.slice(0, 200).toWellFormed()))
+  const more = paths.length > NAMES_MAX ? ` and ${paths.length - NAMES_MAX} more` : ''
+  return `${paths.length} ${how} ${paths.length === 1 ? 'file' : 'files'} (${shown.join(', ')}${more})`
 }
 
 /**

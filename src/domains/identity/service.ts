@@ -65,6 +65,12 @@ export type IdentityService = Readonly<{
   revokeKey(context: KeyWriting, input: Readonly<{ key: string; tenant?: string | undefined }>): Promise<KeyView>
   /** Rejects with ERR_UNAUTHENTICATED, in the same words whatever is wrong with the token. */
   authenticate(token: string, nowMs: number): Promise<Principal>
+  /** For what outlives the request in which a key was shown: its principal and its end, while it is live. */
+  livePrincipal(
+    tenant: TenantId,
+    keyId: string,
+    nowMs: number,
+  ): Promise<Readonly<{ principal: Principal; expiresAtMs: number | null }> | undefined>
 }>
 
 export type IdentityDeps = Readonly<{
@@ -144,6 +150,12 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
     },
 
     authenticate: authenticator.authenticate,
+
+    async livePrincipal(tenant, keyId, nowMs) {
+      const key = await store.findKey(deps.read, tenant, keyId)
+      if (key === undefined || keyStatus(key, nowMs) !== 'live') return undefined
+      return { principal: principalOf(key), expiresAtMs: key.expiresAtMs }
+    },
   }
 }
 

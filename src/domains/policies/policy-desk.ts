@@ -45,6 +45,15 @@ export function createPolicyDesk(deps: Readonly<{ clock: Clock }>) {
 
 const nothingToDo = (): void => {}
 
+/** Throws the refusal that a call would meet whatever has been used so far; nothing is counted. */
+export function requireAllowed({ principal, tool, governed, input }: AskedCall): void {
+  const wish = readWish(tool, governed, input)
+  for (const context of principal.securityContexts ?? []) {
+    const verdict = evaluate(context, wish, () => undefined)
+    if (isRefusal(verdict)) throw toError(verdict, tool)
+  }
+}
+
 /** An execution is counted by itself; everybody else as who they are. */
 const callerKey = (principal: Principal): string =>
   `${principal.tenant}/${principal.executionId ?? `${principal.kind}:${principal.keyId ?? principal.user ?? principal.actor}`}`

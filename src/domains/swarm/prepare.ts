@@ -8,7 +8,7 @@ import { checkEnv, checkName, identityOf, quoted } from '../workspaces/rules.ts'
 import { lastLine, type RunResult } from '../workspaces/run.ts'
 import { createReporter, type Reporter, uninterrupted, viewOf } from './call-view.ts'
 import type { SwarmDeps } from './ports.ts'
-import { GOLDEN, requirePermission, WORKSPACE_FOLDER } from './rules.ts'
+import { GOLDEN, WORKSPACE_FOLDER } from './rules.ts'
 import { createTurns } from './turns.ts'
 
 export type PrepareInput = Readonly<{
@@ -48,7 +48,6 @@ export function createPrepare(deps: SwarmDeps) {
   const inTurn = createTurns()
 
   async function prepare(call: Call, input: PrepareInput) {
-    requirePermission(call.principal, 'workspace_prepare', 'workspace:exec')
     const name = checkName('name', input.name)
     checkEnv('env', input.env ?? {})
     checkUrl(input.git_url)
@@ -253,7 +252,7 @@ function setupFailed(index: number, command: string, result: RunResult): AppErro
   const how = result.timedOut ? 'did not end in time' : `ended with the exit code ${result.exitCode}`
   return new AppError(
     'ERR_COMMAND_FAILED',
-    `setup_commands.${index}: the command ${how}; the end of its output is in the details`,
+    `setup_commands.${index}: the command ${how}; see stdout_tail and stderr_tail for the end of its output`,
     {
       field: `setup_commands.${index}`,
       command: command.slice(0, 1_000).toWellFormed(),

@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { localOwner } from '../../contract/principal.ts'
 import { checkName } from '../workspaces/rules.ts'
-import { checkTasks, requirePermission, workerNames } from './rules.ts'
+import { checkTasks, workerNames } from './rules.ts'
 
 const SWARM = 'swarm-0123456789ab'
 const task = (name: string, env?: Record<string, string>) => ({ name, command: 'true', env })
@@ -38,14 +37,5 @@ describe('the tasks of a swarm', () => {
     expect(() => checkTasks([task('a'), task('b'), task('a')])).toThrow(/^tasks\.2\.name: 'a' is there twice/)
     expect(() => checkTasks([task(' \n')])).toThrow(/^tasks\.0\.name: /)
     expect(() => checkTasks([task('a'), task('b', { PATH: '/evil' })])).toThrow(/^tasks\.1\.env: PATH /)
-  })
-})
-
-describe('a caller', () => {
-  it('needs the right to run commands beside the one that the catalogue asks for', () => {
-    const member = { ...localOwner, kind: 'key', role: 'member' } as const
-    expect(() => requirePermission(member, 'swarm_run', 'workspace:exec')).not.toThrow()
-    const narrow = { ...member, scopes: ['workspace:create'] as const }
-    expect(() => requirePermission(narrow, 'swarm_run', 'workspace:exec')).toThrow(/'workspace:exec' as well/)
   })
 })

@@ -1,6 +1,3 @@
-import { AppError } from '../../contract/app-error.ts'
-import { isPermitted, type Permission } from '../../contract/permissions.ts'
-import type { Principal } from '../../contract/principal.ts'
 import { checkEnv, invalid, quoted } from '../workspaces/rules.ts'
 
 export const GOLDEN = 'golden'
@@ -14,12 +11,6 @@ export type SwarmTask = Readonly<{
   workdir?: string | undefined
   env?: Readonly<Record<string, string>> | undefined
 }>
-
-/** Both tools make workspaces and run commands in them; the catalogue asks only for the first. */
-export function requirePermission(principal: Principal, tool: string, permission: Permission): void {
-  if (isPermitted(principal, permission)) return
-  throw new AppError('ERR_PERMISSION_DENIED', `'${tool}' needs the permission '${permission}' as well.`, { permission })
-}
 
 export function checkTasks(tasks: readonly SwarmTask[]): void {
   const names = new Set<string>()

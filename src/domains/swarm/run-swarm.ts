@@ -7,7 +7,7 @@ import { checkEnv, quoted } from '../workspaces/rules.ts'
 import { createReporter, type Reporter } from './call-view.ts'
 import { type MergeReport, type MergeWish, mergeWorkers, requireMergeable } from './merge-workers.ts'
 import type { SwarmDeps } from './ports.ts'
-import { checkTasks, requirePermission, type SwarmTask, workerNames } from './rules.ts'
+import { checkTasks, type SwarmTask, workerNames } from './rules.ts'
 import { createWorkers, hasSucceeded, isLeft, newWorker, type SwarmPlan, type Worker } from './workers.ts'
 
 export type SwarmInput = Readonly<{
@@ -32,7 +32,7 @@ export type SwarmInput = Readonly<{
  *    its time counts from there. A worker that nobody needs any more makes room at once.
  * 3. A task that fails is a result. The call fails when no fork could be made at all.
  * 4. Whether it ends well, fails or is cancelled, no worker is left, unless the caller wants to keep them and learns of
- *    them. A server that dies leaves workers that are bound to it, and the next start removes them.
+ *    them, or it has commits that a merge could not take, which are nowhere else. A server that dies leaves workers that are bound to it, and the next start removes them.
  */
 export function createSwarms(deps: SwarmDeps) {
   const { workspaces, clock } = deps
@@ -63,7 +63,9 @@ export function createSwarms(deps: SwarmDeps) {
       if (merge !== undefined) report.step('the merge is done')
       // Who cancelled learns of nothing; only what a merge has changed already must be told all the same.
       if (call.signal.aborted && (merge?.total_commits_applied ?? 0) === 0) throw cancelled()
-      await Promise.all(workers.map((worker) => (cleanup ? crew.dismiss(call, worker) : crew.keep(call, worker))))
+      if (merge !== undefined && cleanup && !call.signal.aborted) keepUnmerged(call, merge, workers)
+      const isKept = (worker: Worker): boolean => !cleanup || worker.isUnmerged
+      await Promise.all(workers.map((one) => (isKept(one) ? crew.keep(call, one) : crew.dismiss(call, one))))
       report.step(cleanup ? 'the workers are removed' : 'the workers are kept')
       return answer(call, plan, workers, merge ?? null, Math.round(clock.monotonicMs() - startedMs))
     } catch (error) {
@@ -78,7 +80,6 @@ export function createSwarms(deps: SwarmDeps) {
     call: Call,
     input: SwarmInput,
   ): Promise<Readonly<{ plan: SwarmPlan; wish: MergeWish | undefined }>> {
-    requirePermission(call.principal, 'swarm_run', 'workspace:exec')
     checkTasks(input.tasks)
     checkEnv('env_vars', input.env_vars ?? {})
     const golden = await workspaces.resolve(call, input.golden_workspace)
@@ -164,6 +165,21 @@ function requireFork(call: Call, workers: readonly Worker[]): void {
   )
 }
 
+/** What was refused as a whole took no worker's commits. */
+function keepUnmerged(call: Call, merge: MergeReport, workers: readonly Worker[]): void {
+  const failed = new Set(merge.results.filter(({ success }) => !success).map(({ source_id }) => source_id))
+  for (const worker of workers) {
+    const { workspace } = worker
+    if (workspace === undefined || !isLeft(worker) || !hasSucceeded(worker)) continue
+    worker.isUnmerged = merge.error !== null || failed.has(workspace.id)
+  }
+  const names = workers.filter(({ isUnmerged }) => isUnmerged).map(({ name }) => name)
+  if (names.length === 0) return
+  call.warn(
+    `cleanup: kept, because their commits could not be merged: ${names.join(', ')}. Take their commits over, with workspace_merge when nothing is in the way any more or with git format-patch and git am, then use workspace_destroy.`,
+  )
+}
+
 const endOf = (worker: Worker): string => {
   if (worker.error !== undefined) return 'failed'
   return worker.result?.timedOut === true ? 'ran out of time' : `exit code ${worker.result?.exitCode}`
@@ -220,9 +236,10 @@ function answer(call: Call, plan: SwarmPlan, workers: readonly Worker[], merge: 
     snapshot_name: snapshotName,
     tasks,
     merge,
-    workers: workers.filter(isLeft).map(({ workspace, notDestroyed }) => ({
+    workers: workers.filter(isLeft).map(({ workspace, isUnmerged, notDestroyed }) => ({
       workspace_id: workspace!.id,
       name: workspace!.name,
+      unmerged: isUnmerged,
       error: notDestroyed ?? null,
     })),
     summary: {

@@ -28,6 +28,8 @@ export type Worker = {
   phase: 'queued' | 'forking' | 'running' | 'ended'
   workspace: Workspace | undefined
   isDestroyed: boolean
+  /** Stays although the others are removed: a merge could not take its commits. */
+  isUnmerged: boolean
   result: RunResult | undefined
   error: Failure | undefined
   /** Why it is still there though it should be gone. */
@@ -43,6 +45,7 @@ export const newWorker = (task: SwarmTask, name: string): Worker => ({
   phase: 'queued',
   workspace: undefined,
   isDestroyed: false,
+  isUnmerged: false,
   result: undefined,
   error: undefined,
   notDestroyed: undefined,

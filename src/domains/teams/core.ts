@@ -27,7 +27,15 @@ export type TeamDeps = Readonly<{
   store: TeamStore
   workspaces: Pick<
     WorkspaceService,
-    'resolve' | 'makeWorkspace' | 'forkWorkspace' | 'destroyWorkspace' | 'findSnapshot' | 'list' | 'recover'
+    | 'resolve'
+    | 'handOver'
+    | 'imageDefaults'
+    | 'makeWorkspace'
+    | 'forkWorkspace'
+    | 'destroyWorkspace'
+    | 'findSnapshot'
+    | 'list'
+    | 'recover'
   >
   workspaceRows: Pick<WorkspaceStore, 'listWorkspaces' | 'findWorkspace' | 'saveWorkspace' | 'lockNode'>
   backend: Pick<WorkspaceBackend, 'jobs' | 'capabilities'>
@@ -58,14 +66,26 @@ export type Standing = Readonly<{ team: Team; orphaned: boolean }>
 const seesAll = ({ role }: Principal): boolean => role === 'admin'
 
 export async function standingOf(
-  deps: TeamDeps,
+  deps: Pick<TeamDeps, 'owners'>,
   call: Looking,
   unit: ReadUnit,
   team: Team,
 ): Promise<Standing | undefined> {
-  if (team.owner === identityOf(call.principal) || seesAll(call.principal)) return { team, orphaned: false }
+  if (team.owner === identityOf(call.principal)) return { team, orphaned: false }
   const orphaned = await deps.owners.isGone(unit, team.tenant, team.owner, call.nowMs)
-  return orphaned ? { team, orphaned } : undefined
+  return orphaned || seesAll(call.principal) ? { team, orphaned } : undefined
+}
+
+/** The names of the teams that the caller may see; undefined for those who see all there is. */
+export async function visibleTeamNames(
+  deps: Pick<TeamDeps, 'owners' | 'store'>,
+  call: Looking,
+  unit: ReadUnit,
+): Promise<ReadonlySet<string> | undefined> {
+  if (seesAll(call.principal)) return undefined
+  const all = await deps.store.listTeams(unit, call.principal.tenant)
+  const standings = await Promise.all(all.map((team) => standingOf(deps, call, unit, team)))
+  return new Set(standings.flatMap((standing) => (standing === undefined ? [] : [standing.team.name])))
 }
 
 /** The team of that name, if the caller may see it. Touches only the store. */
@@ -82,7 +102,7 @@ export async function findUsable(deps: TeamDeps, call: Looking, unit: ReadUnit, 
   if (orphaned) {
     throw new AppError(
       'ERR_WORKSPACE_ORPHANED',
-      `The team '${team.name}' has lost its owner; take its workspaces over with workspace_adopt, or destroy it`,
+      `The team '${team.name}' has lost its owner; take it over with the action adopt, or destroy it`,
       { name: team.name, owner: team.owner },
     )
   }

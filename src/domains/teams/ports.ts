@@ -79,7 +79,7 @@ export type FinishedTask = Readonly<{ seq: number; messageId: string; result: Ta
  */
 export type TeamStore = Readonly<{
   insertTeam(unit: WriteUnit, tenant: TenantId, team: Team, members: readonly TeamMember[]): Promise<void>
-  /** Writes state, operation and lastSeq. */
+  /** Writes owner, state, operation and lastSeq. */
   saveTeam(unit: WriteUnit, tenant: TenantId, team: Team): Promise<void>
   /** Answers false when there is no such member any more. */
   setWorkspace(

@@ -1,4 +1,5 @@
 import type { Call } from '../../contract/call.ts'
+import { createAdopt } from './adopt.ts'
 import type { TeamDeps } from './core.ts'
 import { type CreateInput, createLifecycle } from './lifecycle.ts'
 import { createMailbox, type MessageInput, type ReceiveInput } from './mailbox.ts'
@@ -16,6 +17,7 @@ const parameters = {
   create: { required: ['name', 'roles'], optional: ['max_vms', 'base_snapshot', 'golden_workspace', 'parent_team'] },
   destroy: { required: ['name'], optional: [] },
   status: { required: ['name'], optional: [] },
+  adopt: { required: ['name'], optional: [] },
   list: { required: [], optional: [] },
   message: { required: ['name', 'agent', 'to', 'content'], optional: ['message_type'] },
   receive: { required: ['name', 'agent'], optional: ['limit'] },
@@ -26,7 +28,7 @@ export type TeamService = ReturnType<typeof createTeamService>
 
 /**
  * Agents that work together, each in a workspace of its own: who they are, what they say to each other, and what they were
- * asked to run. `message` and `receive` write through the call's own transaction, `create` and `destroy` through theirs.
+ * asked to run. `message`, `receive` and `adopt` write through the call's own transaction, `create` and `destroy` through theirs.
  */
 export function createTeamService(deps: TeamDeps) {
   const runner = createTaskRunner(deps)
@@ -36,6 +38,7 @@ export function createTeamService(deps: TeamDeps) {
   const actions: Readonly<Record<TeamAction, (call: Call, input: never) => Promise<TeamAnswer>>> = {
     create: lifecycle.create,
     destroy: lifecycle.destroy,
+    adopt: createAdopt(deps),
     status: views.status,
     list: views.list,
     message: mailbox.message,
@@ -66,6 +69,7 @@ export type TeamAnswer = Awaited<
     | Mailbox['receive']
     | Lifecycle['create']
     | Lifecycle['destroy']
+    | ReturnType<typeof createAdopt>
   >
 >
 

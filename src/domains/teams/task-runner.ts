@@ -176,10 +176,11 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     const assignment = await store.findAssignment(database.read, task)
     if (assignment === undefined) return true
     try {
+      const image = await deps.workspaces.imageDefaults(workspace)
       const { jobId } = await deps.backend.jobs.start(workspace.id, {
         argv: shellArgv(assignment.command),
         workdir: assignment.workdir ?? WORKDIR_DEFAULT,
-        env: commandEnv(workspace, assignment.env),
+        env: commandEnv(workspace, image, assignment.env),
         timeoutMs: assignment.timeout_secs * 1000,
         key: task.messageId,
       })

@@ -3,16 +3,22 @@ import type { Clock } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import type { VaultPath, VaultStore } from './ports.ts'
 import { invalid, noteNotFound, notePath, type PathRules } from './rules.ts'
+import { isCard, type VisibleTeams } from './team-folders.ts'
 
 /** What all actions work with. */
 export type VaultDesk = Readonly<{
   store: VaultStore
   clock: Clock
   rules: PathRules & Readonly<{ extensions: readonly string[] }>
+  visibleTeams: VisibleTeams
 }>
 
 export const pathOfNote = (desk: VaultDesk, path: string, field = 'path'): VaultPath =>
   notePath(path, desk.rules, field)
+
+/** The same for what is only read: the cards of teams as well. */
+export const pathToRead = (desk: VaultDesk, path: string): VaultPath =>
+  notePath(path, isCard(path) ? { ...desk.rules, extensions: undefined } : desk.rules)
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 

@@ -2,12 +2,13 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { createBreath } from './breath.ts'
-import { editNote, pathOfNote, readText, recordWritten, requireText, type VaultDesk } from './desk.ts'
+import { editNote, pathOfNote, pathToRead, readText, recordWritten, requireText, type VaultDesk } from './desk.ts'
 import { bodyStart, readFrontmatter } from './frontmatter.ts'
 import { replaceLiteral, replacePattern } from './replace-text.ts'
 import { type ActionSpec, action, type BatchNote, type VaultAnswer, type VaultParameters } from './requests.ts'
 import { invalid, noteNotFound } from './rules.ts'
 import { tagsOf } from './tags.ts'
+import { requireSeen } from './team-folders.ts'
 
 /** The actions on whole notes. */
 export function noteActions(
@@ -15,7 +16,7 @@ export function noteActions(
 ): Readonly<Record<'read' | 'write' | 'delete' | 'replace' | 'move' | 'batch_read', ActionSpec>> {
   return {
     read: action(['path'], ['format'], async (call, { path, format = 'markdown' }) => {
-      const text = await readText(desk, call, pathOfNote(desk, path))
+      const text = await readText(desk, call, pathToRead(desk, path))
       const plain = { path, content: text, ...frontmatterAnswer(text) }
       return format === 'markdown' ? plain : { ...plain, body: text.slice(bodyStart(text)), tags: tagsOf(text) }
     }),
@@ -125,7 +126,8 @@ async function readBatch(
   let budget: number = limits.vaultBatchBytesMax
   for (const path of paths) {
     try {
-      const text = await readText(desk, call, pathOfNote(desk, path))
+      await requireSeen(desk.visibleTeams, call, { path })
+      const text = await readText(desk, call, pathToRead(desk, path))
       if (withContent) budget -= Buffer.byteLength(text)
       if (budget < 0) throw batchTooLarge()
       const { frontmatter = null } = withFrontmatter ? frontmatterAnswer(text) : {}

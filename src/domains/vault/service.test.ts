@@ -21,6 +21,7 @@ const filesOf = (isEnabled = true) =>
     isEnabled,
     extensions: ['md'],
     excludedFolders: ['.git'],
+    visibleTeams: async () => undefined,
   }).files
 const tenant = tenantId('acme')
 const card = 'teams/red/cards/ann.json'

@@ -15,6 +15,7 @@ import {
 } from './requests.ts'
 import { notePath } from './rules.ts'
 import { surveyActions } from './survey-actions.ts'
+import { requireSeen, type VisibleTeams } from './team-folders.ts'
 
 export type VaultServiceDeps = Readonly<{
   store: VaultStore
@@ -24,6 +25,7 @@ export type VaultServiceDeps = Readonly<{
   extensions: readonly string[]
   /** Names of folders that are kept out of the vault, wherever they are in it. */
   excludedFolders: readonly string[]
+  visibleTeams: VisibleTeams
 }>
 
 export type VaultService = Readonly<{
@@ -51,6 +53,7 @@ export function createVaultService(deps: VaultServiceDeps): VaultService {
   const desk: VaultDesk = {
     store,
     clock: deps.clock,
+    visibleTeams: deps.visibleTeams,
     rules: { extensions: deps.extensions.map((extension) => extension.toLowerCase()), excludedFolders },
   }
   const anyFile = { extensions: undefined, excludedFolders }
@@ -58,6 +61,10 @@ export function createVaultService(deps: VaultServiceDeps): VaultService {
     ...noteActions(desk),
     ...propertyActions(desk),
     ...surveyActions(desk),
+  }
+  async function requireSeenPaths(call: Call, { action, path, new_path }: VaultRequest): Promise<void> {
+    if (path !== undefined) await requireSeen(deps.visibleTeams, call, { path, isFolder: action === 'list' })
+    if (new_path !== undefined) await requireSeen(deps.visibleTeams, call, { path: new_path, field: 'new_path' })
   }
   return {
     async act(call, request) {
@@ -68,6 +75,7 @@ export function createVaultService(deps: VaultServiceDeps): VaultService {
       }
       const spec = actions[request.action]
       requireParameters(spec, request)
+      await requireSeenPaths(call, request)
       return { action: request.action, ...(await spec.run(call, request)) }
     },
     files: {

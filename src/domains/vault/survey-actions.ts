@@ -8,6 +8,7 @@ import type { VaultEntry, VaultPath } from './ports.ts'
 import { type ActionSpec, action, type VaultAnswer } from './requests.ts'
 import { folderPath, hasExtension, invalid } from './rules.ts'
 import { hasTag, tagName } from './tags.ts'
+import { hiddenFolders, isCard } from './team-folders.ts'
 
 const RECENT_DEFAULT = 10
 const RESULTS_DEFAULT = 20
@@ -50,16 +51,16 @@ async function* survey(
   isEntered: (path: string) => boolean,
 ): AsyncGenerator<VaultEntry | 'too-many'> {
   let seen = 0
-  const isListed = (_path: string, name: string) => !desk.rules.excludedFolders.has(name)
+  const isHidden = await hiddenFolders(desk.visibleTeams, call)
+  const isListed = (path: string, name: string) => !desk.rules.excludedFolders.has(name) && !isHidden(path)
   for await (const entry of desk.store.walk(call.principal.tenant, folder, { isListed, isEntered })) {
     call.signal.throwIfAborted()
     if (++seen > limits.vaultWalkMax) {
       yield 'too-many'
       return
     }
-    if (entry.isFolder || hasExtension(entry.path.slice(entry.path.lastIndexOf('/') + 1), desk.rules.extensions)) {
-      yield entry
-    }
+    const name = entry.path.slice(entry.path.lastIndexOf('/') + 1)
+    if (entry.isFolder || isCard(entry.path) || hasExtension(name, desk.rules.extensions)) yield entry
   }
 }
 

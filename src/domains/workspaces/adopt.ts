@@ -3,6 +3,7 @@ import type { Call } from '../../contract/call.ts'
 import { findVisible, type Standing, visibleWorkspaces } from './access.ts'
 import { requireQuota } from './admission.ts'
 import type { Core } from './core.ts'
+import type { Workspace } from './ports.ts'
 import { identityOf, quoted, type WorkspaceState } from './rules.ts'
 
 export type AdoptInput = Readonly<{ workspace_id?: string | undefined; force?: boolean | undefined }>
@@ -32,7 +33,6 @@ export async function adopt(core: Core, call: Call, input: AdoptInput) {
 
 async function adoptOne(core: Core, call: Call, standing: Standing, force: boolean): Promise<Adopted> {
   const { workspace, owned, orphaned } = standing
-  const owner = identityOf(call.principal)
   const forced = !owned && !orphaned
   if (forced && !force) {
     throw new AppError(
@@ -42,10 +42,18 @@ async function adoptOne(core: Core, call: Call, standing: Standing, force: boole
     )
   }
   if (!owned) {
-    await requireQuota(core, call.write, workspace.tenant, owner, [workspace])
+    await handOver(core, call, [workspace])
+  }
+  return { workspace_id: workspace.id, name: workspace.name, state: workspace.state, ip: workspace.ip, forced }
+}
+
+/** All become the caller's, or none: its quota is counted before. */
+export async function handOver(core: Core, call: Call, workspaces: readonly Workspace[]): Promise<void> {
+  const owner = identityOf(call.principal)
+  await requireQuota(core, call.write, call.principal.tenant, owner, workspaces)
+  for (const workspace of workspaces) {
     await core.store.saveWorkspace(call.write, workspace.tenant, { ...workspace, owner })
     const body = { workspace_id: workspace.id, name: workspace.name, owner, previous_owner: workspace.owner }
     call.record({ kind: 'workspace_adopted', body })
   }
-  return { workspace_id: workspace.id, name: workspace.name, state: workspace.state, ip: workspace.ip, forced }
 }

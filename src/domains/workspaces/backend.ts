@@ -23,7 +23,8 @@ export type WorkspaceBackend = Readonly<{
   isRunning(id: string): Promise<boolean>
   exec(id: string, request: ExecRequest): Promise<ExecResult>
   jobs: JobDesk
-  files(id: string): WorkspaceFiles
+  /** `within`: where paths may lead, as patterns; every list must allow a place. Left out, anywhere in the workspace. */
+  files(id: string, within?: readonly (readonly string[])[]): WorkspaceFiles
   /** Freezes the workspace, keeps its present state as layer `layerId`, lets it go on. Answers the layer's own size. */
   snapshot(id: string, layerId: string): Promise<Readonly<{ bytes: number }>>
   /** Throws the workspace's own changes away and puts it on `spec.layers`; it must be stopped. */
@@ -75,6 +76,9 @@ export const egressPlace = {
   proxyUrl: 'http://10.99.0.1:3128',
   authoritiesPath: '/etc/castellan/ca-bundle.crt',
 } as const
+
+/** The program that searches in files, in every workspace that runs; nothing of an image can be in its place. */
+export const SEARCH_PROGRAM = '/dev/castellan/rg'
 
 export type PortForward = Readonly<{ hostPort: number; guestPort: number }>
 
@@ -185,12 +189,13 @@ export type FileInfo = Readonly<{ name: string; kind: FileKind; size: number; mo
 export type WorkspaceFiles = Readonly<{
   stat(path: string): Promise<FileInfo>
   list(path: string, limit: number): Promise<Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>>
-  read(path: string, range?: Readonly<{ offset: number; length: number }>): Promise<FileContent>
+  /** A signal that is given here ends the content as well. */
+  read(path: string, range?: Readonly<{ offset: number; length: number }>, signal?: AbortSignal): Promise<FileContent>
   /** Whole or not at all: written beside its place, then renamed. Makes missing parents. Keeps an existing file's mode unless `mode` is given. */
   write(
     path: string,
     content: Readable | Uint8Array,
-    options?: Readonly<{ mode?: number }>,
+    options?: Readonly<{ mode?: number; signal?: AbortSignal }>,
   ): Promise<Readonly<{ bytes: number }>>
   remove(path: string, options?: Readonly<{ recursive?: boolean }>): Promise<void>
   makeDirectory(path: string): Promise<void>
@@ -213,4 +218,7 @@ export type ImageInfo = Readonly<{
   bytes: number
   /** Whether package managers that switch users work in it. */
   packages: boolean
+  /** What the image says for its commands, if it does. */
+  env?: Readonly<Record<string, string>>
+  workdir?: string
 }>

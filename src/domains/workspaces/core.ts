@@ -8,6 +8,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import type { CapabilityName, NetworkSpec, Resources, WorkspaceBackend, WorkspaceSpec } from './backend.ts'
+import type { ImageDefaults } from './image-defaults.ts'
 import type { OperationDesk } from './operation-desk.ts'
 import type { OwnerDesk, TransferFolder, Workspace, WorkspaceStore } from './ports.ts'
 import { quoted, type Usage } from './rules.ts'
@@ -23,6 +24,8 @@ export type WorkspaceSettings = Readonly<{
   snapshotsMax: number
   allowInternet: boolean
   concurrentForksMax: number
+  /** Of one file that is carried in or out. */
+  transferBytesMax: number
 }>
 
 export type WorkspaceDeps = Readonly<{
@@ -46,8 +49,13 @@ export type WorkspaceDeps = Readonly<{
   logger: Logger
 }>
 
-/** What every part of the service works with. */
-export type Core = WorkspaceDeps & Readonly<{ desk: OperationDesk }>
+/** What every part of the service works with. `leftovers` says whether something waits to be cleared away. */
+export type Core = WorkspaceDeps &
+  Readonly<{
+    desk: OperationDesk
+    imageDefaults(workspace: Workspace): Promise<ImageDefaults>
+    leftovers: { any: boolean }
+  }>
 
 export const newId = ({ random }: Pick<Core, 'random'>): string => uuidOf(random.bytes(16))
 
@@ -195,13 +203,14 @@ export async function freedLayers(
   return [...new Set(candidates)].filter((layer) => !used.has(layer))
 }
 
-/** After the commit. What fails here is found again at the next start. */
-export async function removeLayers({ backend, logger }: Core, layers: readonly string[]): Promise<void> {
+/** After the commit. What fails here is found again by the next recovery. */
+export async function removeLayers({ backend, logger, leftovers }: Core, layers: readonly string[]): Promise<void> {
   for (const layer of layers.toReversed()) {
     try {
       await backend.removeLayer(layer)
     } catch (error) {
-      logger.warn('a layer was not removed; the next start tries again', { layer, cause: String(error) })
+      leftovers.any = true
+      logger.warn('a layer was not removed; it will be tried again', { layer, cause: String(error) })
     }
   }
 }
@@ -227,13 +236,25 @@ export async function besideRunning<T>(
 const isOfState = (error: unknown): boolean =>
   error instanceof AppError && (error.code === 'ERR_WORKSPACE_STATE' || error.code === 'ERR_WORKSPACE_STOPPED')
 
-/** Answers whether it really does not run, and nothing else explains it. */
-async function enterAsStopped(core: Core, call: Pick<Call, 'transact'>, { tenant, id }: Workspace): Promise<boolean> {
-  if (core.isReadOnly || (await core.backend.inventory()).running.includes(id)) return false
-  return await call.transact(async (unit) => {
-    const found = await core.store.findWorkspace(unit, tenant, id)
-    if (found === undefined || found.state !== 'running' || found.operation !== null) return found?.state === 'stopped'
-    await core.store.saveWorkspace(unit, tenant, { ...found, state: 'stopped' })
-    return true
+/**
+ * Enters a workspace that ended without the records as stopped. Answers whether it really does not run, and nothing else
+ * explains it. The row is taken meanwhile: a start that came between would otherwise be entered as its contrary.
+ */
+export async function enterAsStopped(core: Core, call: Pick<Call, 'transact'>, at: Workspace): Promise<boolean> {
+  if (core.isReadOnly || (await core.backend.inventory()).running.includes(at.id)) return false
+  return await core.desk.exclusive(at, new AbortController().signal, async () => {
+    const found = await call.transact(async (unit) => {
+      const row = await core.store.findWorkspace(unit, at.tenant, at.id)
+      if (row?.state !== 'running' || row.operation !== null) return row
+      return await takeIn(core, unit, at, () => ({}))
+    })
+    if (found?.operation !== core.bootId) return found?.state === 'stopped'
+    let isRunning = true
+    try {
+      isRunning = await core.backend.isRunning(at.id)
+    } finally {
+      await changeOwn(core, call, at, { state: isRunning ? 'running' : 'stopped', operation: null })
+    }
+    return !isRunning
   })
 }

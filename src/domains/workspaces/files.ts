@@ -1,8 +1,9 @@
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import type { WorkspaceFiles } from './backend.ts'
+import { eachPlace } from '../../kernel/find-bytes.ts'
+import type { FileContent, WorkspaceFiles } from './backend.ts'
 import { besideRunning, type Core } from './core.ts'
 import { permissionText, wholeCharacters } from './file-rules.ts'
 import { decodeStrictly } from './output-text.ts'
@@ -77,11 +78,10 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       }
       const before = await gather(stream, limits.fileEditBytesMax)
       const wanted = Buffer.from(input.old_string, 'utf8')
-      const occurrences = countOf(before, wanted)
+      const { at, occurrences } = placesOf(before, wanted)
       if (occurrences === 0) {
         throw invalid('old_string', `does not occur in ${quoted(input.path)}; read the file and copy the text exactly`)
       }
-      const at = before.indexOf(wanted)
       const after = Buffer.concat([
         before.subarray(0, at),
         Buffer.from(input.new_string, 'utf8'),
@@ -121,11 +121,15 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
     withFiles(call, input.workspace_id, async (files, { id }) => {
       const { tenant } = call.principal
       const { direction, host_path, guest_path } = input
+      const { signal } = call
+      const bytesMax = core.settings.transferBytesMax
       const move = async (): Promise<Readonly<{ bytes: number }>> => {
         if (direction === 'download') {
-          return await core.transfers.write(tenant, host_path, (await files.read(guest_path)).stream)
+          const content = bounded(await files.read(guest_path, undefined, signal), 'guest_path', bytesMax)
+          return await core.transfers.write(tenant, host_path, content, signal)
         }
-        return await files.write(guest_path, (await core.transfers.read(tenant, host_path)).stream)
+        const content = bounded(await core.transfers.read(tenant, host_path), 'host_path', bytesMax)
+        return await files.write(guest_path, content.stream, { signal }).finally(() => content.stream.destroy())
       }
       const { bytes } = await move()
       call.record({
@@ -137,6 +141,31 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
     })
 
   return { writeFile, readFile, editFile, listFiles, transferFile }
+}
+
+/** Neither larger than allowed nor growing beyond it while it is read. */
+function bounded({ size, stream }: FileContent, field: 'guest_path' | 'host_path', bytesMax: number): FileContent {
+  const tooLarge = (found: number): AppError =>
+    new AppError(
+      'ERR_TOO_LARGE',
+      `${field}: a file of ${found} bytes is larger than the ${bytesMax} that file_transfer copies; split it, or ask the operator for more (workspaces.max_transfer_mb)`,
+      { field, size: found, limit: bytesMax },
+    )
+  if (size > bytesMax) {
+    stream.destroy()
+    throw tooLarge(size)
+  }
+  async function* counted(): AsyncGenerator<Uint8Array> {
+    let read = 0
+    for await (const chunk of stream as AsyncIterable<Uint8Array>) {
+      read += chunk.length
+      if (read > bytesMax) throw tooLarge(read)
+      yield chunk
+    }
+  }
+  // One that nobody has begun to read does not reach its source by itself.
+  const outer = Readable.from(counted(), { objectMode: false }).once('close', () => stream.destroy())
+  return { size, stream: outer }
 }
 
 const LIST_DEFAULT = 1_000
@@ -152,10 +181,18 @@ async function gather(stream: Readable, bytesMax: number): Promise<Buffer> {
   return Buffer.concat(chunks).subarray(0, bytesMax)
 }
 
-function countOf(bytes: Buffer, wanted: Buffer): number {
-  let count = 0
-  for (let at = bytes.indexOf(wanted); at >= 0; at = bytes.indexOf(wanted, at + wanted.length)) count++
-  return count
+/** Where it occurs first, and how often; one that overlaps the one before does not count. */
+function placesOf(bytes: Buffer, wanted: Buffer): Readonly<{ at: number; occurrences: number }> {
+  let [first, occurrences, end] = [-1, 0, 0]
+  eachPlace(bytes, wanted, (at) => {
+    if (first < 0) first = at
+    if (at >= end) {
+      occurrences++
+      end = at + wanted.length
+    }
+    return true
+  })
+  return { at: first, occurrences }
 }
 
 const notText = (path: string): AppError =>

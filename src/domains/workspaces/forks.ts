@@ -1,5 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
+import type { ErrorCode } from '../../contract/error-codes.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
 import { type Core, cancelled } from './core.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
@@ -16,6 +19,8 @@ export type ForkInput = Readonly<{
 export type ForkWish = Readonly<{
   snapshotName: string
   name?: string | undefined
+  /** Instead of a name: this and the first number that makes a free one. */
+  namePrefix?: string | undefined
   network?: NetworkPolicy | undefined
   env?: Workspace['env'] | undefined
   team?: string | null | undefined
@@ -44,7 +49,7 @@ export function createForks(
       parts.lifecycle.create(call, async (unit) => {
         const snapshot = await parts.snapshots.find(unit, source, wish.snapshotName)
         return {
-          name: wish.name,
+          name: wish.namePrefix === undefined ? wish.name : await freeName(unit, source.tenant, wish.namePrefix),
           namePrefix: 'fork',
           image: source.image,
           resources: { vcpus: source.vcpus, memoryMb: source.memoryMb, diskGb: source.diskGb },
@@ -58,23 +63,32 @@ export function createForks(
       }),
     )
 
+  /** Asked inside the transaction that enters the workspace, so no two forks are given the same. */
+  async function freeName(unit: ReadUnit, tenant: TenantId, prefix: string): Promise<string> {
+    const taken = new Set((await core.store.listWorkspaces(unit, tenant)).map(({ name }) => name))
+    for (let number = 1; ; number++) {
+      const name = `${prefix}-${number}`
+      if (!taken.has(name)) return checkName('name_prefix', name)
+    }
+  }
+
   async function fork(call: Call, input: ForkInput) {
     const count = input.count ?? 1
     if (input.new_name !== undefined && count > 1) {
       throw invalid('new_name', 'is for one fork; use name_prefix for several')
     }
-    const names = namesFor(input, count)
+    const naming = namingOf(input, count)
     const source = await parts.resolve(call, input.workspace_id)
     await parts.snapshots.find(call.read, source, input.snapshot_name)
     let done = 0
     const outcomes = await Promise.all(
-      names.map(async (name, index): Promise<Outcome> => {
+      Array.from({ length: count }, async (_, index): Promise<Outcome> => {
         try {
-          const workspace = await forkOne(call, source, { snapshotName: input.snapshot_name, name })
+          const workspace = await forkOne(call, source, { snapshotName: input.snapshot_name, ...naming })
           return { index, name: workspace.name, workspace }
         } catch (error) {
           if (!(error instanceof AppError)) core.logger.error('a fork failed', { cause: String(error) })
-          return { index, name: name ?? '', error }
+          return { index, name: naming.name ?? naming.namePrefix ?? '', error }
         } finally {
           call.progress({ progress: ++done, total: count, message: `${done} of ${count} forks done` })
         }
@@ -87,25 +101,30 @@ export function createForks(
       await Promise.all(outcomes.map(({ workspace }) => workspace && parts.lifecycle.destroy(call, workspace)))
       throw cancelled()
     }
+    if (outcomes.every(({ workspace }) => workspace === undefined)) throw noneMade(outcomes)
     return answer(call, input, source, outcomes)
   }
 
   return { fork, forkOne }
 }
 
-function namesFor({ new_name, name_prefix }: ForkInput, count: number): readonly (string | undefined)[] {
-  if (count === 1 && name_prefix === undefined) {
-    return [new_name === undefined ? undefined : checkName('new_name', new_name)]
-  }
-  const prefix = checkName('name_prefix', name_prefix ?? 'worker')
-  return Array.from({ length: count }, (_, index) => checkName('name_prefix', `${prefix}-${index + 1}`))
+function namingOf({ new_name, name_prefix }: ForkInput, count: number): Pick<ForkWish, 'name' | 'namePrefix'> {
+  if (count > 1 || name_prefix !== undefined) return { namePrefix: checkName('name_prefix', name_prefix ?? 'worker') }
+  return new_name === undefined ? {} : { name: checkName('new_name', new_name) }
 }
+
+function noneMade(outcomes: readonly Outcome[]): AppError {
+  const failures = failuresOf(outcomes)
+  const { code, error } = failures[0]!
+  return new AppError(code, `None of the ${outcomes.length} forks could be made. ${error}`, { failures })
+}
+
+const failuresOf = (outcomes: readonly Outcome[]) =>
+  outcomes.flatMap(({ index, name, error }) => (error === undefined ? [] : [{ index, name, ...reasonOf(error) }]))
 
 function answer(call: Call, input: ForkInput, source: Workspace, outcomes: readonly Outcome[]) {
   const made = outcomes.flatMap(({ workspace }) => (workspace === undefined ? [] : [workspace]))
-  const failures = outcomes.flatMap(({ index, name, error }) =>
-    error === undefined ? [] : [{ index, name, ...reasonOf(error) }],
-  )
+  const failures = failuresOf(outcomes)
   for (const { id, name } of made) {
     const body = { workspace_id: id, name, source_workspace_id: source.id, snapshot_name: input.snapshot_name }
     call.record({ kind: 'workspace_forked', body })
@@ -133,7 +152,7 @@ function answer(call: Call, input: ForkInput, source: Workspace, outcomes: reado
 }
 
 /** Of an error that is not ours nothing is told. */
-const reasonOf = (error: unknown): Readonly<{ error: string; code: string }> =>
+const reasonOf = (error: unknown): Readonly<{ error: string; code: ErrorCode }> =>
   error instanceof AppError
     ? { error: error.message, code: error.code }
     : { error: 'It failed inside Castellan; see the server log', code: 'ERR_INTERNAL' }

@@ -6,6 +6,7 @@ import type { JobCursor, JobReport, JobSummary } from './backend.ts'
 import { besideRunning, type Core } from './core.ts'
 import { shellArgv } from './exec.ts'
 import { wholeCharacters } from './file-rules.ts'
+import { atPlace } from './image-defaults.ts'
 import { decodeText } from './output-text.ts'
 import type { Workspace } from './ports.ts'
 import { checkEnv, exitCodeOf, invalid } from './rules.ts'
@@ -63,14 +64,15 @@ export function createJobs(core: Core, resolve: (call: Call, reference: string) 
   async function start(call: Call, workspace: Workspace, input: JobInput) {
     const command = need('start', 'command', input.command)
     checkEnv('env', input.env ?? {})
-    const { jobId } = await besideRunning(core, call, workspace, () =>
+    const image = await core.imageDefaults(workspace)
+    const begin = (workdir: string) =>
       desk.start(workspace.id, {
         argv: shellArgv(command),
-        workdir: input.workdir,
-        env: commandEnv(workspace, input.env),
+        workdir,
+        env: commandEnv(workspace, image, input.env),
         timeoutMs: (input.timeout_secs ?? 0) * 1000,
-      }),
-    )
+      })
+    const { jobId } = await besideRunning(core, call, workspace, () => atPlace(input.workdir, image, begin))
     call.record({ kind: 'workspace_job_started', body: { workspace_id: workspace.id, job_id: jobId } })
     return { job_id: jobId, status: 'started' as const }
   }

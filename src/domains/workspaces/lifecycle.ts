@@ -103,7 +103,7 @@ export function createLifecycle(core: Core) {
     return running
   }
 
-  /** What cannot be undone now is marked, so that a destroy or the next start goes on with it. */
+  /** What cannot be undone now is marked, so that a destroy or the next recovery goes on with it. */
   async function undoCreate(call: Acting, planned: Workspace): Promise<void> {
     const { tenant, id } = planned
     try {
@@ -111,7 +111,9 @@ export function createLifecycle(core: Core) {
       await forget(call, planned)
     } catch (error) {
       core.logger.warn('a workspace that could not be made was not removed either', { id, cause: String(error) })
-      await changeOwn(core, call, { tenant, id }, { state: 'destroying', operation: null })
+      await changeOwn(core, call, { tenant, id }, { state: 'destroying', operation: null }).finally(() => {
+        core.leftovers.any = true
+      })
     }
   }
 
@@ -128,9 +130,12 @@ export function createLifecycle(core: Core) {
       try {
         await backend.destroy(id)
       } catch (error) {
-        await call.transact(async (unit) => {
+        const letGo = call.transact(async (unit) => {
           const found = await store.findWorkspace(unit, tenant, id)
           if (found !== undefined) await store.saveWorkspace(unit, tenant, { ...found, operation: null })
+        })
+        await letGo.finally(() => {
+          core.leftovers.any = true
         })
         throw error
       }

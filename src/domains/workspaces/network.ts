@@ -66,6 +66,9 @@ export function createNetwork(core: Core, resolve: Resolve) {
     })
     const changed = await change(call, at, (found) => ({ network: { ...found.network, ...changes } }))
     const network_policy = policyView(changed)
+    if (input.allow_internet === false && changed.network.allowedDomains.length > 0) {
+      call.warn('allow_internet: the hosts of allowed_domains can still be reached; set allowed_domains to [] as well.')
+    }
     call.record({ kind: 'workspace_network_changed', body: { workspace_id: changed.id, ...network_policy } })
     return { workspace_id: changed.id, network_policy, port_forwards: forwardsView(changed) }
   }

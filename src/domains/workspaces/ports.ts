@@ -1,7 +1,6 @@
-import type { Readable } from 'node:stream'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
-import type { PortForward } from './backend.ts'
+import type { FileContent, PortForward } from './backend.ts'
 import type { SnapshotState, Usage, WorkspaceState } from './rules.ts'
 
 export type NetworkPolicy = Readonly<{
@@ -107,7 +106,7 @@ export type OwnerDesk = Readonly<{
  * absolute inside it; no link and no race leads out of it. Failures are AppErrors that name the path as it was given.
  */
 export type TransferFolder = Readonly<{
-  read(tenant: TenantId, path: string): Promise<Readonly<{ size: number; stream: Readable }>>
-  /** Whole or not at all; makes missing folders. */
-  write(tenant: TenantId, path: string, content: Readable): Promise<Readonly<{ bytes: number }>>
+  read(tenant: TenantId, path: string): Promise<FileContent>
+  /** Whole or not at all; makes missing folders. Leaves the host's disk some room, whoever else fills it meanwhile. */
+  write(tenant: TenantId, path: string, content: FileContent, signal: AbortSignal): Promise<Readonly<{ bytes: number }>>
 }>

@@ -1,7 +1,7 @@
 import type { Call } from '../../contract/call.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { BackendInventory } from './backend.ts'
-import { type Core, networkSpec, peersOf } from './core.ts'
+import { type Core, changeOwn, networkSpec, peersOf } from './core.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Workspace } from './ports.ts'
 import type { Snapshots } from './snapshots.ts'
@@ -26,9 +26,13 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   let whole: Promise<void> | undefined
   let isDone = false
 
-  /** Once in the life of the process; a try that failed is repeated by the next that needs it. */
+  /** Once in the life of the process, and when something was left; a try that failed is repeated by the next that needs it. */
   function ensure(): Promise<void> {
     if (core.isReadOnly) return Promise.resolve()
+    if (isDone && core.leftovers.any) {
+      whole = undefined
+      isDone = false
+    }
     whole ??= recoverAll().then(
       () => {
         isDone = true
@@ -42,6 +46,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   }
 
   async function recoverAll(): Promise<void> {
+    core.leftovers.any = false
     const inventory = await backend.inventory()
     const rows = await store.workspacesOnNode(database.read, core.node)
     const layers = await store.layersOnNode(database.read, core.node)
@@ -50,7 +55,11 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     for (const id of new Set([...inventory.stored, ...inventory.running])) {
       if (!known.has(id) && !(await isProbe(id))) abandoned.push(id)
     }
-    for (const row of rows) await attempt('a workspace was not put right', row.id, () => recoverInTurn(row, inventory))
+    for (const row of rows) {
+      // Nobody waits for a workspace that is as it should be.
+      if (!(await isWrong(row, inventory))) continue
+      await attempt('a workspace was not put right', row.id, () => recoverInTurn(row, inventory))
+    }
     for (const id of abandoned) await attempt('abandoned storage was not removed', id, () => backend.destroy(id))
     for (const layer of inventory.layers.filter((id) => !layers.has(id))) {
       await attempt('an abandoned layer was not removed', layer, () => backend.removeLayer(layer))
@@ -65,6 +74,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     try {
       await work()
     } catch (error) {
+      core.leftovers.any = true
       logger.warn(failure, { id, cause: String(error) })
     }
   }
@@ -94,29 +104,33 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   }
 
   async function recoverRow(row: Workspace, inventory: BackendInventory): Promise<void> {
+    if (!(await isWrong(row, inventory))) return
+    // The row may be younger than the back end's answer; then another server's callers must not find it taken.
+    if (!(await isAbandoned(row)) && (await backend.isRunning(row.id)) === (row.state === 'running')) return
     const call = callOf(row.tenant)
-    if (!(await isAbandoned(row))) {
-      if (row.operation === null) await settle(call, row, inventory)
-      return
-    }
-    const claimed = await takeOver(call, row)
-    if (claimed === undefined) return
+    const taken = await takeOver(call, row)
+    if (taken === undefined) return
     try {
-      await bringToAnEnd(call, claimed, await isUnwanted(row), inventory)
+      await bringToAnEnd(call, taken, await isUnwanted(row))
     } catch (error) {
       await handBack(call, row)
       throw error
     }
   }
 
-  /** Two servers that start at once both find the row; only one goes on with it. */
+  async function isWrong(row: Workspace, { running }: BackendInventory): Promise<boolean> {
+    if (await isAbandoned(row)) return true
+    return row.operation === null && (row.state === 'running') !== running.includes(row.id)
+  }
+
+  /** Two servers that start at once both find the row; only one goes on with it, and nobody changes it meanwhile. */
   const takeOver = (call: Pick<Call, 'transact'>, row: Workspace): Promise<Workspace | undefined> =>
     call.transact(async (unit) => {
       const found = await store.findWorkspace(unit, row.tenant, row.id)
       if (found === undefined || found.operation !== row.operation || found.state !== row.state) return undefined
-      const claimed = { ...found, operation: core.bootId }
-      await store.saveWorkspace(unit, row.tenant, claimed)
-      return claimed
+      const taken = { ...found, operation: core.bootId }
+      await store.saveWorkspace(unit, row.tenant, taken)
+      return taken
     })
 
   const handBack = (call: Pick<Call, 'transact'>, row: Workspace): Promise<void> =>
@@ -126,40 +140,19 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
       await store.saveWorkspace(unit, row.tenant, { ...found, operation: row.operation })
     })
 
-  async function bringToAnEnd(
-    call: Pick<Call, 'transact'>,
-    row: Workspace,
-    unwanted: boolean,
-    inventory: BackendInventory,
-  ): Promise<void> {
+  async function bringToAnEnd(call: Pick<Call, 'transact'>, row: Workspace, unwanted: boolean): Promise<void> {
     if (row.state === 'creating' || row.state === 'destroying' || unwanted) {
       await backend.destroy(row.id)
       await parts.lifecycle.forget(call, row)
     } else if (row.state === 'restoring') {
       await parts.snapshots.finishRestore(call, row)
     } else {
-      // What the ended process had asked for may still be under way.
-      await backend.isRunning(row.id)
+      // Answers when what an ended process had asked for is over.
+      const isRunning = await backend.isRunning(row.id)
       await parts.snapshots.undoUnfinished(call, row)
-      await settle(call, row, inventory)
+      await changeOwn(core, call, row, { state: isRunning ? 'running' : 'stopped', operation: null })
+      if (isRunning) await backend.setNetwork(row.id, networkSpec(row, await peersOf(core, row)))
     }
-  }
-
-  /** Where the back end's answer of before does not fit the row, it is asked again: the row may be the younger of the two. */
-  async function settle(call: Pick<Call, 'transact'>, row: Workspace, before: BackendInventory): Promise<void> {
-    const stateIn = ({ running }: BackendInventory) => (running.includes(row.id) ? 'running' : 'stopped')
-    if (row.state === stateIn(before) && row.operation === null) return
-    const state = (await backend.isRunning(row.id)) ? 'running' : 'stopped'
-    if (row.state === state && row.operation === null) return
-    const settled = await call.transact(async (unit) => {
-      const found = await store.findWorkspace(unit, row.tenant, row.id)
-      if (found === undefined || found.operation !== row.operation || found.state !== row.state) return undefined
-      const changed: Workspace = { ...found, state, operation: null }
-      await store.saveWorkspace(unit, row.tenant, changed)
-      return changed
-    })
-    if (settled === undefined || state === 'stopped') return
-    await backend.setNetwork(row.id, networkSpec(settled, await peersOf(core, settled)))
   }
 
   const callOf = (tenant: TenantId): Pick<Call, 'transact'> => ({ transact: (work) => database.write(tenant, work) })
@@ -171,5 +164,5 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
       await ensure()
   }
 
-  return { ensure, isDone: () => isDone || core.isReadOnly, recoverOne, begin }
+  return { ensure, isDone: () => (isDone && !core.leftovers.any) || core.isReadOnly, recoverOne, begin }
 }

@@ -1,8 +1,8 @@
-import type { Readable } from 'node:stream'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { type ExecRequest, type ExecResult, egressPlace } from './backend.ts'
 import { besideRunning, type Core, cancelled } from './core.ts'
+import { atPlace, type ImageDefaults } from './image-defaults.ts'
 import { decodeText, type OutputText, outputText } from './output-text.ts'
 import type { Workspace } from './ports.ts'
 import { checkEnv, exitCodeOf } from './rules.ts'
@@ -12,7 +12,7 @@ export type RunWish = Readonly<{
   workdir?: string | undefined
   /** Comes last: over the defaults and over what set_env keeps. */
   env?: Readonly<Record<string, string>> | undefined
-  stdin?: string | Uint8Array | Readable | undefined
+  stdin?: string | Uint8Array | undefined
   timeoutMs: number
   outputBytesMax?: number | undefined
   onOutput?(stream: 'stdout' | 'stderr', chunk: Uint8Array): void
@@ -40,13 +40,14 @@ const authorityNames = [
   'PIP_CERT',
 ] as const
 
-/** What a command finds in its environment before anybody sets something. */
-function defaultEnv({ network }: Workspace): Record<string, string> {
+/** What a command finds in its environment before a caller sets something; the way through the proxy is not the image's. */
+function defaultEnv({ network }: Workspace, image: ImageDefaults): Record<string, string> {
   const env: Record<string, string> = {
     PATH: '/root/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
     HOME: '/root',
     LANG: 'C.UTF-8',
     TERM: 'dumb',
+    ...image.env,
   }
   if (network.allowedDomains.length === 0) return env
   for (const name of ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY']) env[name] = egressPlace.proxyUrl
@@ -59,9 +60,10 @@ function defaultEnv({ network }: Workspace): Record<string, string> {
 
 export const commandEnv = (
   workspace: Workspace,
+  image: ImageDefaults,
   env: Readonly<Record<string, string>> = {},
 ): Record<string, string> => ({
-  ...defaultEnv(workspace),
+  ...defaultEnv(workspace, image),
   ...workspace.env,
   ...env,
 })
@@ -79,17 +81,20 @@ export function createRunner(core: Core) {
   ): Promise<RunResult> {
     checkEnv('env', wish.env ?? {})
     const outputBytesMax = wish.outputBytesMax ?? limits.execOutputBytesDefault
+    const image = await core.imageDefaults(at)
     const result = await besideRunning(core, call, at, async (signal) => {
-      const ended = await core.backend.exec(at.id, {
-        argv: wish.argv,
-        workdir: wish.workdir,
-        env: commandEnv(at, wish.env),
-        stdin: wish.stdin,
-        timeoutMs: wish.timeoutMs,
-        outputBytesMax,
-        signal,
-        ...(wish.onOutput === undefined ? {} : { onOutput: wish.onOutput }),
-      })
+      const ended = await atPlace(wish.workdir, image, (workdir) =>
+        core.backend.exec(at.id, {
+          argv: wish.argv,
+          workdir,
+          env: commandEnv(at, image, wish.env),
+          stdin: wish.stdin,
+          timeoutMs: wish.timeoutMs,
+          outputBytesMax,
+          signal,
+          ...(wish.onOutput === undefined ? {} : { onOutput: wish.onOutput }),
+        }),
+      )
       if (ended.ended === 'cancelled') throw cancelled()
       return ended
     })
@@ -97,13 +102,14 @@ export function createRunner(core: Core) {
   }
 
   /** The whole outcome as the back end gives it, for domains that read output themselves. */
-  const runRaw = (at: Workspace, request: ExecRequest): Promise<ExecResult> => {
+  const runRaw = async (at: Workspace, request: ExecRequest): Promise<ExecResult> => {
+    const image = await core.imageDefaults(at)
     const call: Pick<Call, 'signal' | 'transact'> = {
       signal: request.signal,
       transact: (work) => core.database.write(at.tenant, work),
     }
-    return besideRunning(core, call, at, (signal) =>
-      core.backend.exec(at.id, { ...request, env: commandEnv(at, request.env), signal }),
+    return await besideRunning(core, call, at, (signal) =>
+      core.backend.exec(at.id, { ...request, env: commandEnv(at, image, request.env), signal }),
     )
   }
 

@@ -2,20 +2,21 @@ import type { Call } from '../../contract/call.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { findUsable, findVisible, requireHere, type Standing } from './access.ts'
 import { chooseResources, type ResourceWish } from './admission.ts'
-import { type AdoptInput, adopt } from './adopt.ts'
+import { type AdoptInput, adopt, handOver } from './adopt.ts'
 import type { WorkspaceFiles } from './backend.ts'
-import { type Core, goneMeanwhile, notFound, requireRunning, type WorkspaceDeps } from './core.ts'
+import { besideRunning, type Core, goneMeanwhile, notFound, requireRunning, type WorkspaceDeps } from './core.ts'
 import { type SetEnvInput, setEnv } from './environment.ts'
 import { createExec } from './exec.ts'
 import { createFiles } from './files.ts'
 import { createForks, type ForkInput, type ForkWish } from './forks.ts'
+import { createImageDefaults } from './image-defaults.ts'
 import { createJobs } from './jobs.ts'
 import { createLifecycle, type Lifecycle } from './lifecycle.ts'
 import { createNetwork, requireNetwork } from './network.ts'
 import { createOperationDesk } from './operation-desk.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
 import { createRecovery, type Recovery } from './recovery.ts'
-import { checkEnv, checkName, invalid } from './rules.ts'
+import { checkEnv, checkName, identityOf, invalid } from './rules.ts'
 import { createRunner } from './run.ts'
 import { createSnapshots, type Snapshots } from './snapshots.ts'
 import { createViews, resourcesView, snapshotViews } from './views.ts'
@@ -42,11 +43,16 @@ export type SnapshotInput = Readonly<{
  * do; `resolve`, `run`, `open…` and the like are for the domains that build on workspaces.
  */
 export function createWorkspaceService(deps: WorkspaceDeps) {
-  const core: Core = { ...deps, desk: createOperationDesk() }
+  const core: Core = {
+    ...deps,
+    desk: createOperationDesk(),
+    imageDefaults: createImageDefaults(deps.backend),
+    leftovers: { any: false },
+  }
   const lifecycle = createLifecycle(core)
   const snapshots = createSnapshots(core)
   const recovery = createRecovery(core, { lifecycle, snapshots })
-  const { resolve, settle } = createResolve(core, recovery)
+  const { resolve, resolveAssigned, settle } = createResolve(core, recovery)
   const runner = createRunner(core)
   const forks = createForks(core, { lifecycle, snapshots, resolve })
   const views = createViews(core, settle)
@@ -69,13 +75,29 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
 
     /** The workspace of that id or name, if the caller may work with it; put right if a crash left it half done. */
     resolve,
+    imageDefaults: core.imageDefaults,
+    handOver: (call: Call, workspaces: readonly Workspace[]) => handOver(core, call, workspaces),
     /** Runs a program and waits for its end. A time that ran out is an answer. */
     run: runner.run,
     /** The same without a shell's view of it: bytes as the back end kept them. `env` is added to the workspace's own. */
     runRaw: runner.runRaw,
-    openFiles(workspace: Workspace): WorkspaceFiles {
+    openFiles(workspace: Workspace, within?: readonly (readonly string[])[]): WorkspaceFiles {
       requireRunning(workspace)
-      return core.backend.files(workspace.id)
+      return core.backend.files(workspace.id, within)
+    },
+    /** Work beside others with the files of a running workspace. */
+    withFiles: <T>(
+      call: Call,
+      workspace: Workspace,
+      within: readonly (readonly string[])[],
+      work: (files: WorkspaceFiles) => Promise<T>,
+    ): Promise<T> => besideRunning(core, call, workspace, () => work(core.backend.files(workspace.id, within))),
+    /** The workspace that a principal was given to work in: whoever gave it had the right to. */
+    resolveAssigned: (call: Call, id: string) => resolveAssigned(call, id),
+    /** The workspace of that name, if the caller owns it. */
+    async findOwn(call: Call, name: string): Promise<Workspace | undefined> {
+      const found = await core.store.findWorkspaceByName(call.read, call.principal.tenant, name)
+      return found?.owner === identityOf(call.principal) ? found : undefined
     },
     makeWorkspace: lives.make,
     forkWorkspace: (call: Call, source: Workspace, wish: ForkWish) => forks.forkOne(call, source, wish),
@@ -116,17 +138,24 @@ function createResolve(core: Core, recovery: Recovery) {
     return await findVisible(core, call, call.read, workspace.id)
   }
 
-  const resolve: Resolve = async (call, reference) => {
-    const found = await findUsable(core, call, call.read, reference)
+  const resolve: Resolve = async (call, reference) => settled(call, await findUsable(core, call, call.read, reference))
+
+  const resolveAssigned: Resolve = async (call, id) => {
+    const found = await core.store.findWorkspace(call.read, call.principal.tenant, id)
+    if (found === undefined) throw notFound(id)
+    return settled(call, found)
+  }
+
+  async function settled(call: Call, found: Workspace): Promise<Workspace> {
     requireHere(core, found)
     if (recovery.isDone() && !isUnsettled(found)) return found
     await recovery.ensure()
     if (isUnsettled(found)) await recovery.recoverOne(found)
-    const settled = await core.store.findWorkspace(call.read, found.tenant, found.id)
-    if (settled === undefined) throw notFound(reference)
-    return settled
+    const now = await core.store.findWorkspace(call.read, found.tenant, found.id)
+    if (now === undefined) throw notFound(found.name)
+    return now
   }
-  return { resolve, settle }
+  return { resolve, resolveAssigned, settle }
 }
 
 type LifeParts = Readonly<{ lifecycle: Lifecycle; recovery: Recovery; resolve: Resolve }>

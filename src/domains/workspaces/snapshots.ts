@@ -147,8 +147,10 @@ export function createSnapshots(core: Core) {
       try {
         return { ...(await finishRestore(call, taken)), target }
       } catch (error) {
-        // The next start, or the next call that finds the row without an operation of a living process, goes on.
-        await changeOwn(core, call, taken, { operation: null })
+        // The next recovery, or the next call that finds the row without an operation of a living process, goes on.
+        await changeOwn(core, call, taken, { operation: null }).finally(() => {
+          core.leftovers.any = true
+        })
         throw error
       }
     })

@@ -3,7 +3,7 @@ import type { Call } from '../../contract/call.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { findVisible, type Standing, visibleWorkspaces } from './access.ts'
 import type { BackendCapabilities, CapabilityName, WorkspaceUsage } from './backend.ts'
-import type { Core } from './core.ts'
+import { type Core, enterAsStopped } from './core.ts'
 import { summaryOf } from './jobs.ts'
 import { forwardsView, policyView } from './network.ts'
 import type { Snapshot, Workspace } from './ports.ts'
@@ -119,12 +119,22 @@ export function createViews(core: Core, settle: (call: Call, standing: Standing)
     if (!standings.some(mayHaveEnded)) return standings
     const running = (await orMissing(call, () => core.backend.inventory()))?.running
     if (running === undefined) return standings
-    return standings.map((standing) =>
-      mayHaveEnded(standing) && !running.includes(standing.workspace.id)
-        ? { ...standing, workspace: { ...standing.workspace, state: 'stopped' } }
-        : standing,
+    return await Promise.all(
+      standings.map(async (standing) => {
+        const { workspace } = standing
+        if (!mayHaveEnded(standing) || running.includes(workspace.id)) return standing
+        if (core.isReadOnly) return { ...standing, workspace: { ...workspace, state: 'stopped' } }
+        await orMissing(call, () => enterAsStopped(core, recordsOf(workspace), workspace))
+        const found = await core.store.findWorkspace(core.database.read, workspace.tenant, workspace.id)
+        return { ...standing, workspace: found ?? { ...workspace, state: 'destroying' } }
+      }),
     )
   }
+
+  /** What is shown is put right in the records as well, though to show it is only to read. */
+  const recordsOf = ({ tenant }: Workspace): Pick<Call, 'transact'> => ({
+    transact: (work) => core.database.write(tenant, work),
+  })
 
   /** What only the back end knows. A machine without one still shows the records. */
   async function presentView(call: Call, workspace: Workspace) {

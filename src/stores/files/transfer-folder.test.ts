@@ -16,10 +16,15 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(base, { recursive: true, force: true }))
 
+const never = new AbortController().signal
+const contentOf = (content: string) => {
+  const bytes = Buffer.from(content)
+  return { size: bytes.length, stream: Readable.from([bytes]) }
+}
 const read = async (path: string, tenant = LOCAL_TENANT) =>
   await text((await createTransferFolder(directory).read(tenant, path)).stream)
 const write = (path: string, content: string, tenant = LOCAL_TENANT) =>
-  createTransferFolder(directory).write(tenant, path, Readable.from([Buffer.from(content)]))
+  createTransferFolder(directory).write(tenant, path, contentOf(content), never)
 
 describe('the transfer folder', () => {
   it('takes and gives files by relative path and by absolute path inside it', async () => {
@@ -84,8 +89,51 @@ describe('the transfer folder', () => {
         this.destroy(new Error('broke off'))
       },
     })
-    await expect(createTransferFolder(directory).write(LOCAL_TENANT, 'file', broken)).rejects.toThrow('broke off')
+    await expect(
+      createTransferFolder(directory).write(LOCAL_TENANT, 'file', { size: 1, stream: broken }, never),
+    ).rejects.toThrow('broke off')
     expect(await read('file')).toBe('old')
     expect(readdirSync(directory)).toEqual(['file'])
+  })
+
+  /** Answers with these numbers of free bytes, one after the other, and then with the last. */
+  const folderWith = (...room: number[]) =>
+    createTransferFolder(directory, async () => (room.length > 1 ? room.shift()! : room[0]!))
+  const GIB = 1024 ** 3
+  const zeros = (bytes: number, onChunk = (): void => {}) => {
+    async function* chunks() {
+      for (let left = bytes; left > 0; left -= 1024 ** 2) {
+        onChunk()
+        yield Buffer.alloc(1024 ** 2)
+      }
+    }
+    return { size: bytes, stream: Readable.from(chunks()) }
+  }
+
+  it('leaves the disk some room: what does not fit is not begun, and what fits no longer is taken away', async () => {
+    await write('file', 'old')
+    let chunks = 0
+    const content = zeros(1024 ** 2, () => void chunks++)
+    const refusal = { code: 'ERR_DISK_FULL', details: { field: 'host_path' } }
+    const none = folderWith(256 * 1024 ** 2).write(LOCAL_TENANT, 'file', content, never)
+    await expect(none).rejects.toMatchObject(refusal)
+    expect([chunks, content.stream.destroyed]).toEqual([0, true])
+    const less = folderWith(GIB, GIB / 8).write(LOCAL_TENANT, 'file', zeros(80 * 1024 ** 2), never)
+    await expect(less).rejects.toMatchObject(refusal)
+    expect([readdirSync(directory), await read('file')]).toEqual([['file'], 'old'])
+    const enough = folderWith(GIB, GIB / 2).write(LOCAL_TENANT, 'file', zeros(80 * 1024 ** 2), never)
+    expect(await enough).toEqual({ bytes: 80 * 1024 ** 2 })
+  })
+
+  it('keeps the old file when the call is cancelled, even at the very end', async () => {
+    await write('file', 'old')
+    for (const at of [1, 3]) {
+      const cancel = new AbortController()
+      let chunks = 0
+      const content = zeros(3 * 1024 ** 2, () => void (++chunks === at && cancel.abort()))
+      const writing = createTransferFolder(directory).write(LOCAL_TENANT, 'file', content, cancel.signal)
+      await expect(writing).rejects.toMatchObject({ code: 'ERR_CANCELLED' })
+      expect([readdirSync(directory), await read('file')]).toEqual([['file'], 'old'])
+    }
   })
 })

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, rename, rm, statfs } from 'node:fs/promises'
 import { isAbsolute, join, relative } from 'node:path'
 import type { Readable } from 'node:stream'
 import { AppError } from '../../contract/app-error.ts'
@@ -13,12 +13,17 @@ const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY
 /** Other tenants' parts, beside what the tenant of this machine keeps in the folder itself. */
 const TENANTS = '.tenants'
 const NAMES_MAX = 64
+const LEFT_BYTES_MIN = 256 * 1024 ** 2
+const CHECK_BYTES = 64 * 1024 ** 2
+
+/** How many bytes a file system has left for us, by a path on it. */
+export type RoomOf = (path: string) => Promise<number>
 
 /**
  * Every name of a path is opened from the folder that was opened before it, and never through a link: whoever swaps a
  * folder for a link meanwhile is refused or is too late.
  */
-export function createTransferFolder(directory: string): TransferFolder {
+export function createTransferFolder(directory: string, roomOf: RoomOf = freeBytes): TransferFolder {
   const rootOf = (tenant: TenantId): string => (tenant === LOCAL_TENANT ? directory : join(directory, TENANTS, tenant))
 
   /** The names on the way to a file inside the tenant's part. */
@@ -74,19 +79,19 @@ export function createTransferFolder(directory: string): TransferFolder {
       return { size: info.size, stream: handle.createReadStream() }
     },
 
-    async write(tenant, path, content) {
+    async write(tenant, path, content, signal) {
       try {
         const [folders, file] = namesOf(tenant, path)
         const folder = await openFolder(tenant, folders, path, true)
         try {
-          return await replaceFile(folder, file, content)
+          return await replaceFile(folder, file, content, { roomOf, signal })
         } catch (error) {
           throw told(error, path)
         } finally {
           await folder.close()
         }
       } finally {
-        content.destroy()
+        content.stream.destroy()
       }
     },
   }
@@ -95,21 +100,35 @@ export function createTransferFolder(directory: string): TransferFolder {
 const within = (folder: FileHandle, name: string): string => `/proc/self/fd/${folder.fd}/${name}`
 
 /** A link in the place of the file is replaced, not followed. */
-async function replaceFile(folder: FileHandle, file: string, content: Readable): Promise<{ bytes: number }> {
+async function replaceFile(
+  folder: FileHandle,
+  file: string,
+  content: Readonly<{ size: number; stream: Readable }>,
+  { roomOf, signal }: Readonly<{ roomOf: RoomOf; signal: AbortSignal }>,
+): Promise<{ bytes: number }> {
+  requireRoom(await roomOf(within(folder, '.')), content.size)
   const temporary = within(folder, `.${process.pid}-${randomBytes(6).toString('hex')}.tmp`)
   const handle = await open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
   let bytes = 0
   try {
     try {
       fault('file.write')
-      for await (const chunk of content as AsyncIterable<Uint8Array>) {
+      let checked = 0
+      for await (const chunk of content.stream as AsyncIterable<Uint8Array>) {
+        requireWanted(signal)
         await handle.writeFile(chunk)
         bytes += chunk.length
+        if (bytes - checked < CHECK_BYTES) continue
+        checked = bytes
+        // So that free room is what it seems, and the end has little left to wait for.
+        await handle.datasync()
+        requireRoom(await roomOf(within(folder, '.')), 0)
       }
       await handle.sync()
     } finally {
       await handle.close()
     }
+    requireWanted(signal)
     fault('file.replace')
     await rename(temporary, within(folder, file))
   } catch (error) {
@@ -117,6 +136,25 @@ async function replaceFile(folder: FileHandle, file: string, content: Readable):
     throw error
   }
   return { bytes }
+}
+
+const freeBytes: RoomOf = async (path) => {
+  const { bavail, bsize } = await statfs(path)
+  return bavail * bsize
+}
+
+/** The host's own work, the record of this server included, goes on beside what is carried out of a workspace. */
+function requireRoom(free: number, wanted: number): void {
+  if (free - wanted >= LEFT_BYTES_MIN) return
+  throw new AppError(
+    'ERR_DISK_FULL',
+    `host_path: the disk of the transfer directory has ${free} bytes free, of which ${LEFT_BYTES_MIN} must remain; have the operator make room`,
+    { field: 'host_path', free, wanted },
+  )
+}
+
+function requireWanted(signal: AbortSignal): void {
+  if (signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
 }
 
 function ignoreExisting(error: NodeJS.ErrnoException): void {

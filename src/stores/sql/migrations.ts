@@ -260,6 +260,20 @@ export const migrations: readonly Migration[] = [
     ],
   },
   {
+    name: 'seal',
+    statements: [
+      `CREATE TABLE seal_sessions (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, identity TEXT NOT NULL, token_hash TEXT NOT NULL,
+        public_key TEXT NOT NULL, context TEXT NOT NULL, agent_id TEXT, execution_id TEXT, workload_id TEXT,
+        task_summary TEXT, created_at $integer NOT NULL, created_by TEXT NOT NULL, expires_at $integer NOT NULL,
+        revoked_at $integer, PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX seal_sessions_by_identity ON seal_sessions (tenant, identity, expires_at)',
+      `CREATE TABLE seal_messages (
+        tenant TEXT NOT NULL, digest TEXT NOT NULL, kept_until $integer NOT NULL, PRIMARY KEY (tenant, digest))`,
+      'CREATE INDEX seal_messages_by_end ON seal_messages (tenant, kept_until)',
+    ],
+  },
+  {
     name: 'agents',
     statements: [
       `CREATE TABLE agents (

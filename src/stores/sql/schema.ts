@@ -21,6 +21,8 @@ export type Schema = {
   team_tasks: TeamTaskTable
   runs: RunTable
   run_journal: RunJournalTable
+  seal_sessions: SealSessionTable
+  seal_messages: SealMessageTable
   agents: AgentTable
   agent_versions: AgentVersionTable
 }
@@ -285,6 +287,25 @@ export type RunJournalTable = {
   iteration: number | null
   at: number
 }
+export type SealSessionTable = {
+  tenant: string
+  id: string
+  identity: string
+  token_hash: string
+  public_key: string
+  context: string
+  agent_id: string | null
+  execution_id: string | null
+  workload_id: string | null
+  task_summary: string | null
+  created_at: number
+  created_by: string
+  expires_at: number
+  revoked_at: number | null
+}
+
+/** Signed calls that were taken, by the digest of what was signed. */
+export type SealMessageTable = { tenant: string; digest: string; kept_until: number }
 
 /** `latest_version`, `description` and `labels` are those of the highest version. */
 export type AgentTable = {

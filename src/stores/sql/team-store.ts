@@ -41,7 +41,7 @@ const insertMember = statement<MemberRow>('team-store.insertMember')((db, arg) =
 const saveTeam = statement<TeamRow>('team-store.saveTeam')((db, arg) =>
   db
     .updateTable('teams')
-    .set({ state: arg('state'), operation: arg('operation'), last_seq: arg('last_seq') })
+    .set({ owner: arg('owner'), state: arg('state'), operation: arg('operation'), last_seq: arg('last_seq') })
     .where('tenant', '=', arg('tenant'))
     .where('name', '=', arg('name')),
 )

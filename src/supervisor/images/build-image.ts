@@ -1,5 +1,6 @@
-import { chmod, lstat, realpath, stat, writeFile } from 'node:fs/promises'
+import { lstat, realpath, stat } from 'node:fs/promises'
 import { join, relative } from 'node:path'
+import { Readable } from 'node:stream'
 import { AppError } from '../../contract/app-error.ts'
 import type { ImageInfo } from '../../domains/workspaces/backend.ts'
 import type { Clock } from '../../kernel/clock.ts'
@@ -16,7 +17,7 @@ import {
   requireImageName,
   withFolderLock,
 } from './image-folder.ts'
-import { openLayer, readLayers } from './oci-archive.ts'
+import { openLayer, readImageArchive, type StoredDefaults } from './oci-archive.ts'
 import { type Room, runInRoom, startProducer } from './room.ts'
 import { createRootfsTree } from './rootfs-tree.ts'
 
@@ -69,10 +70,9 @@ export async function buildImage(deps: BuildImageDeps, request: BuildImageReques
     const hidden = hiddenName('building', deps.random)
     const directory = join(root, hidden)
     try {
-      await makeOwnedDirectory(room, directory, 0o755)
-      await makeOwnedDirectory(room, join(directory, 'rootfs'), 0o755)
-      const notes = await fill(deps, request, directory)
-      const image = await finish(deps, request, directory)
+      await runInRoom(room, { argv: ['mkdir', '-m', '755', hidden, `${hidden}/rootfs`], directory: root, signal })
+      const { notes, defaults } = await fill(deps, request, directory)
+      const image = await finish(deps, request, { directory, defaults })
       await publish(root, hidden, name)
       return { ...image, notes }
     } catch (error) {
@@ -84,28 +84,39 @@ export async function buildImage(deps: BuildImageDeps, request: BuildImageReques
 
 const NEVER = new AbortController().signal
 
-async function fill(deps: BuildImageDeps, request: BuildImageRequest, directory: string): Promise<readonly string[]> {
+type Filled = Readonly<{ notes: readonly string[]; defaults: StoredDefaults }>
+
+async function fill(deps: BuildImageDeps, request: BuildImageRequest, directory: string): Promise<Filled> {
   const { room } = deps
   const { source, signal, onProgress, environment } = request
   if (source.kind === 'debootstrap') {
     const { suite, mirror } = source
-    return await runDebootstrap(room, { suite, mirror, directory, environment, signal, onProgress })
+    const notes = await runDebootstrap(room, { suite, mirror, directory, environment, signal, onProgress })
+    return { notes, defaults: {} }
   }
   const counts = { leftBytes: request.bytesMax, devices: 0, foreignIds: 0 }
   const tree = createRootfsTree(ENTRIES_MAX)
   const layerDeps: LayerDeps = { room, tree, rootfs: join(directory, 'rootfs'), signal, counts }
-  if (source.kind === 'directory') await copyDirectory(deps, layerDeps, source.path, onProgress)
-  else await unpackArchive(layerDeps, source.path, onProgress)
-  return notesOf(room, counts)
+  if (source.kind === 'directory') {
+    await copyDirectory(deps, layerDeps, source.path, onProgress)
+    return { notes: notesOf(room, counts), defaults: {} }
+  }
+  const defaults = await unpackArchive(layerDeps, source.path, onProgress)
+  return { notes: notesOf(room, counts), defaults }
 }
 
-async function unpackArchive(deps: LayerDeps, path: string, onProgress: (text: string) => void): Promise<void> {
+async function unpackArchive(
+  deps: LayerDeps,
+  path: string,
+  onProgress: (text: string) => void,
+): Promise<StoredDefaults> {
   const archive = await openArchiveFile(path)
-  const layers = await readLayers(archive, process.arch)
+  const { layers, defaults } = await readImageArchive(archive, process.arch)
   for (const [index, stored] of layers.entries()) {
     onProgress(`Layer ${index + 1} of ${layers.length}`)
     await applyLayer(deps, openLayer(archive, stored), index + 1)
   }
+  return defaults
 }
 
 async function copyDirectory(
@@ -161,7 +172,11 @@ function notesOf(room: Room, counts: LayerDeps['counts']): string[] {
   return notes
 }
 
-async function finish(deps: BuildImageDeps, request: BuildImageRequest, directory: string): Promise<ImageInfo> {
+async function finish(
+  deps: BuildImageDeps,
+  request: BuildImageRequest,
+  { directory, defaults }: Readonly<{ directory: string; defaults: StoredDefaults }>,
+): Promise<ImageInfo> {
   const { room, clock } = deps
   const { signal, source } = request
   request.onProgress('Writing to disk')
@@ -175,10 +190,10 @@ async function finish(deps: BuildImageDeps, request: BuildImageRequest, director
     bytes: Number(output.split('\t')[0]),
     // Package managers give files to users of their own, which takes ids.
     packages: room.idCount > 1 && (source.kind !== 'directory' || hasDpkg),
+    ...defaults,
   }
-  const description = join(directory, 'image.json')
-  await writeFile(description, `${JSON.stringify(image)}\n`)
-  await chmod(description, 0o644)
+  const description = Readable.from([Buffer.from(`${JSON.stringify(image)}\n`)])
+  await runInRoom(room, { argv: ['sh', '-c', DESCRIBE], program: 'sh', directory, signal, input: description })
   await runInRoom(room, { argv: ['sync', '--file-system', '.'], directory, signal })
   return image
 }
@@ -192,6 +207,9 @@ for name in proc sys dev run workspace tmp root etc; do
 done
 du --summarize --one-file-system --block-size=1 .
 `
+
+/** By the namespace's root, to whom the folder belongs: a link in it leads only where that one may write anyway. */
+const DESCRIBE = 'umask 022; cat >image.json'
 
 const exists = (path: string): Promise<boolean> =>
   lstat(path).then(

@@ -32,10 +32,11 @@ export async function listImages(root: string): Promise<readonly ImageInfo[]> {
 
 export async function readImage(root: string, name: string): Promise<ImageInfo | undefined> {
   try {
-    const { source, createdAtMs, bytes, packages } = JSON.parse(
+    const { source, createdAtMs, bytes, packages, env, workdir } = JSON.parse(
       await readFile(join(root, name, 'image.json'), 'utf8'),
     ) as ImageInfo
-    return { name, source, createdAtMs, bytes, packages }
+    const defaults = { ...(env === undefined ? {} : { env }), ...(workdir === undefined ? {} : { workdir }) }
+    return { name, source, createdAtMs, bytes, packages, ...defaults }
   } catch {
     return undefined
   }

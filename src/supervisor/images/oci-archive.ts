@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip, createZstdDecompress } from 'node:zlib'
 import { AppError } from '../../contract/app-error.ts'
+import type { ImageInfo } from '../../domains/workspaces/backend.ts'
 import type { Layer } from './apply-layer.ts'
 import { type ArchiveFile, unfit } from './archive-file.ts'
 
@@ -13,27 +14,33 @@ type Descriptor = Readonly<{
 /** A layer as the archive has it: the member, what its bytes must hash to, and what its content must. */
 export type StoredLayer = Readonly<{ member: string; digest: string | undefined; contentDigest: string }>
 
+/** What the image says for the commands that are run in it. */
+export type StoredDefaults = Pick<ImageInfo, 'env' | 'workdir'>
+export type StoredImage = Readonly<{ layers: readonly StoredLayer[]; defaults: StoredDefaults }>
+
+const ENV_BYTES_MAX = 64 * 1024
+const WORKDIR_CHARS_MAX = 4096
 const LAYERS_MAX = 1_000
 const INDEX_DEPTH_MAX = 4
 const architectures: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64', arm: 'arm', ia32: '386' }
 
-/** The layers of the image for this machine, lowest first. Everything that leads to them is checked on the way. */
-export async function readLayers(archive: ArchiveFile, architecture: NodeJS.Architecture): Promise<StoredLayer[]> {
+/** The image for this machine, its layers lowest first. Everything that leads to them is checked on the way. */
+export async function readImageArchive(archive: ArchiveFile, architecture: NodeJS.Architecture): Promise<StoredImage> {
   const wanted = architectures[architecture] ?? architecture
   if (archive.has('index.json')) {
     const index = parseJson(await archive.bytes('index.json'))
-    return await layersOfIndex(archive, index, wanted, 0)
+    return await imageOfIndex(archive, index, wanted, 0)
   }
-  if (archive.has('manifest.json')) return await layersOfDockerArchive(archive, wanted)
+  if (archive.has('manifest.json')) return await imageOfDockerArchive(archive, wanted)
   throw unfit('has neither index.json nor manifest.json, so it holds no image')
 }
 
-async function layersOfIndex(
+async function imageOfIndex(
   archive: ArchiveFile,
   index: Record<string, unknown>,
   wanted: string,
   depth: number,
-): Promise<StoredLayer[]> {
+): Promise<StoredImage> {
   if (depth > INDEX_DEPTH_MAX) throw unfit('has indexes inside indexes inside indexes')
   const descriptors = listOf(index['manifests']).map(toDescriptor)
   const fitting = descriptors.filter(({ platform }) => {
@@ -46,17 +53,18 @@ async function layersOfIndex(
   const others = fitting.some(({ digest }) => digest !== chosen.digest)
   if (others && depth === 0) throw unfit('has several images; save one of them alone')
   const document = parseJson(await checkedBlob(archive, chosen.digest))
-  if (Array.isArray(document['manifests'])) return await layersOfIndex(archive, document, wanted, depth + 1)
+  if (Array.isArray(document['manifests'])) return await imageOfIndex(archive, document, wanted, depth + 1)
   const config = parseJson(await checkedBlob(archive, toDescriptor(document['config']).digest))
   requireArchitecture(config, wanted)
   const layers = listOf(document['layers']).map(toDescriptor)
-  return pairLayers(
+  const stored = pairLayers(
     layers.map(({ digest }) => ({ member: blobName(digest), digest })),
     config,
   )
+  return { layers: stored, defaults: defaultsIn(config) }
 }
 
-async function layersOfDockerArchive(archive: ArchiveFile, wanted: string): Promise<StoredLayer[]> {
+async function imageOfDockerArchive(archive: ArchiveFile, wanted: string): Promise<StoredImage> {
   const images = parseJsonValue(await archive.bytes('manifest.json'))
   if (!Array.isArray(images) || images.length === 0) throw unfit('has a manifest.json that names no image')
   if (images.length > 1) throw unfit('has several images; save one of them alone')
@@ -72,7 +80,25 @@ async function layersOfDockerArchive(archive: ArchiveFile, wanted: string): Prom
     if (typeof name !== 'string') throw unfit('has a manifest.json with a layer that has no name')
     return { member: name, digest: undefined }
   })
-  return pairLayers(members, config)
+  return { layers: pairLayers(members, config), defaults: defaultsIn(config) }
+}
+
+/** Only what can be used as it stands: a name and a value, and a path from the root. */
+function defaultsIn(description: Record<string, unknown>): StoredDefaults {
+  const config = description['config'] == null ? {} : toObject(description['config'])
+  const given = (config['Env'] == null ? [] : listOf(config['Env'])).filter((pair) => typeof pair === 'string')
+  if (Buffer.byteLength(given.join('')) > ENV_BYTES_MAX) {
+    throw unfit(`has variables of more than ${ENV_BYTES_MAX} bytes`)
+  }
+  const pairs = given
+    .filter((pair) => /^[^=\0]+=[^\0]*$/s.test(pair) && pair.isWellFormed())
+    .map((pair): [string, string] => [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)])
+  const workdir = config['WorkingDir']
+  const isUsable = typeof workdir === 'string' && /^\/[^\0]+$/s.test(workdir) && workdir.length <= WORKDIR_CHARS_MAX
+  return {
+    ...(pairs.length === 0 ? {} : { env: Object.fromEntries(pairs) }),
+    ...(isUsable && workdir.isWellFormed() ? { workdir } : {}),
+  }
 }
 
 function requireArchitecture(config: Record<string, unknown>, wanted: string): void {

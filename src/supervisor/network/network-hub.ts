@@ -17,8 +17,10 @@ import { createUplinkApi, UPLINK_SOCKET_NAME } from './uplink-api.ts'
 export type NetworkHubDeps = Readonly<{
   run: RunCommand
   logger: Logger
-  /** Where slirp4netns has its socket and its log. */
-  runDirectory: string
+  /** Where slirp4netns has its socket. */
+  socketDirectory: string
+  /** Where whoever starts it notes what it said and that it ended. */
+  logDirectory: string
 }>
 
 export type HubWorkspace = Readonly<{
@@ -74,8 +76,8 @@ const UPLINK_START_MS = 5_000
 
 type Member = Readonly<{ workspace: HubWorkspace; spec: NetworkSpec; link: string | undefined }>
 
-export function createNetworkHub({ run, logger, runDirectory }: NetworkHubDeps): NetworkHub {
-  const uplink = createUplinkApi(runDirectory)
+export function createNetworkHub({ run, logger, socketDirectory, logDirectory }: NetworkHubDeps): NetworkHub {
+  const uplink = createUplinkApi(socketDirectory, logDirectory)
   const hostPorts = createHostPorts(uplink)
   const numberOf = createNumbers()
   const inOrder = createQueue()
@@ -132,7 +134,7 @@ export function createNetworkHub({ run, logger, runDirectory }: NetworkHubDeps):
 
   /** Its socket is made anew at each start. */
   function watchUplink(): void {
-    watch(runDirectory, { persistent: false }, (_event, name) => {
+    watch(socketDirectory, { persistent: false }, (_event, name) => {
       if (name === UPLINK_SOCKET_NAME) void inOrder(restoreForwards)
     })
   }

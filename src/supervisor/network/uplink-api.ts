@@ -34,12 +34,12 @@ type Answer = Readonly<{
   error?: Readonly<{ desc?: string }>
 }>
 
-export function createUplinkApi(directory: string): UplinkApi {
-  const missing = async (cause: unknown): Promise<AppError> => uplinkMissing(cause, await lastWords(directory))
+export function createUplinkApi(socketDirectory: string, logDirectory: string): UplinkApi {
+  const missing = async (cause: unknown): Promise<AppError> => uplinkMissing(cause, await lastWords(logDirectory))
   async function ask(execute: string, args?: Readonly<Record<string, unknown>>): Promise<Answer> {
     const request = JSON.stringify({ execute, ...(args && { arguments: args }) })
     try {
-      return JSON.parse(await exchange(join(directory, UPLINK_SOCKET_NAME), request)) as Answer
+      return JSON.parse(await exchange(join(socketDirectory, UPLINK_SOCKET_NAME), request)) as Answer
     } catch (cause) {
       throw await missing(cause)
     }
@@ -72,7 +72,7 @@ export function createUplinkApi(directory: string): UplinkApi {
     async answersWithin(timeoutMs) {
       for (let waitedMs = 0; waitedMs < timeoutMs; waitedMs += POLL_MS) {
         if (await answers()) return true
-        if (existsSync(join(directory, ENDED_NAME))) return false
+        if (existsSync(join(logDirectory, ENDED_NAME))) return false
         await setTimeout(POLL_MS)
       }
       return await answers()

@@ -34,10 +34,15 @@ const meanings: Readonly<Record<string, Meaning>> = {
   ESTALE: ['ERR_BUSY', 'changed while it was used; call again'],
 }
 
-export const errnoOf = (error: unknown): string | undefined =>
-  error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string'
-    ? (error as NodeJS.ErrnoException).code
-    : undefined
+/** The runtime has no name for the quota of a disk. */
+const EDQUOT = -122
+
+export function errnoOf(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined
+  const { code, errno } = error as NodeJS.ErrnoException
+  if (errno === EDQUOT) return 'EDQUOT'
+  return typeof code === 'string' ? code : undefined
+}
 
 /** Runs `work`; what the system refuses comes out as an AppError that names the path. */
 export async function namingPath<Result>(asked: AskedPath, work: () => Promise<Result>): Promise<Result> {

@@ -5,6 +5,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { FileContent, FileInfo, WorkspaceFiles } from '../../domains/workspaces/backend.ts'
 import type { Random } from '../../kernel/random.ts'
 import { type AskedPath, askPath, type ByteString, textOfBytes } from './asked-path.ts'
+import { createFence } from './fence.ts'
 import { changedMeanwhile, fileError, namingPath, unless } from './file-errors.ts'
 import { describe, listDirectory } from './list-directory.ts'
 import { entryPath, openEntry, type Place, placeOf, refuseKernelFiles, selfPath } from './places.ts'
@@ -17,6 +18,8 @@ export type RootedFilesDeps = Readonly<{
   openRoot(): Promise<FileHandle>
   /** Whom new files and directories belong to; without it, this process. */
   owner?: Owner | undefined
+  /** Where paths may lead, as patterns; every list must allow a place. Without it, anywhere below the root. */
+  within?: readonly (readonly string[])[] | undefined
   random: Random
 }>
 
@@ -26,14 +29,15 @@ const NEW_DIRECTORY_MODE = 0o755
  * The files below one directory, which processes that are not trusted change at the same time. Nothing outside it is
  * ever read or changed. The umask of this process is taken from the mode of new directories.
  */
-export function createRootedFiles({ openRoot, owner, random }: RootedFilesDeps): WorkspaceFiles {
+export function createRootedFiles({ openRoot, owner, within, random }: RootedFilesDeps): WorkspaceFiles {
+  const fence = within === undefined ? undefined : createFence(within)
   /** Runs `work` at the end of the path, and closes all that was opened for it. */
   async function at<Result>(asked: AskedPath, options: WalkOptions, work: (walked: Walked) => Promise<Result>) {
     return namingPath(asked, async () => {
       const root = await placeOf(await openRoot())
       await using _held = root.handle
       await refuseKernelFiles(root, asked)
-      await using walked = await walk(root, asked, options)
+      await using walked = await walk(root, asked, { ...options, fence })
       return await work(walked)
     })
   }

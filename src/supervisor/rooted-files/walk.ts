@@ -1,5 +1,6 @@
 import type { BigIntStats } from 'node:fs'
 import { type AskedPath, type ByteString, splitPath } from './asked-path.ts'
+import type { Fence } from './fence.ts'
 import { changedMeanwhile, fileError } from './file-errors.ts'
 import { isSamePlace, openAbove, openEntry, openSame, type Place, readLink } from './places.ts'
 
@@ -13,6 +14,8 @@ export type WalkOptions = Readonly<{
   finalLink: 'follow' | 'keep'
   /** Makes a missing directory on the way; without it a missing one ends the walk. */
   make?: ((directory: Place, name: ByteString, asked: AskedPath) => Promise<void>) | undefined
+  /** Where the walk may lead; without it, anywhere below the root. */
+  fence?: Fence | undefined
 }>
 
 /** Where a walk ended. Dispose of it to close what it holds. */
@@ -42,10 +45,12 @@ export async function walk(root: Place, asked: AskedPath, options: WalkOptions):
   }
 }
 
-function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, make }: WalkOptions) {
+function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, make, fence }: WalkOptions) {
   let here = start
   /** The directories above `here`, up to the root. Only what they are is kept, so that depth costs no open files. */
   let above: Pick<BigIntStats, 'dev' | 'ino'>[] = []
+  /** The names of `here` from the root, links taken apart. */
+  let trail: ByteString[] = []
   /** The next name is the last of the list. */
   const names = asked.names.toReversed()
   let { wantsDirectory } = asked
@@ -64,6 +69,7 @@ function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, 
   async function goUp(): Promise<void> {
     const expected = above.pop()
     if (expected === undefined) return
+    trail.pop()
     await goTo(await openAbove(here))
     if (!isSamePlace(here.info, expected)) throw changedMeanwhile(asked)
   }
@@ -83,6 +89,7 @@ function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, 
     names.push(...split.names.toReversed())
     if (!split.isAbsolute) return
     above = []
+    trail = []
     await goTo(await openSame(root))
   }
 
@@ -120,6 +127,7 @@ function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, 
     }
     if (isFinal) return endedAt(name, found)
     above.push({ dev: here.info.dev, ino: here.info.ino })
+    trail.push(name)
     await goTo(found)
     return undefined
   }
@@ -132,12 +140,21 @@ function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, 
         await goUp()
         continue
       }
+      requireInFence(name)
       const found = await openEntry(here, name, asked)
       if (found === undefined && names.length === 0) return endedAt(name, undefined)
       const ended = await visit(name, found ?? (await makeMissing(name)))
       if (ended !== undefined) return ended
     }
+    if (fence?.holds(trail) === false) throw fence.refusal(asked.field)
     return endedAt(undefined, here)
+  }
+
+  /** A link at the end that is going to be followed is no end yet, but a place inside all the same. */
+  function requireInFence(name: ByteString): void {
+    if (fence === undefined) return
+    const place = [...trail, name]
+    if (!(names.length === 0 ? fence.holds(place) : fence.passes(place))) throw fence.refusal(asked.field)
   }
 
   return { run, close: () => here.handle.close() }

@@ -2,5 +2,15 @@ import type { ToolDefinition } from '../runtime/define-tool.ts'
 import apiKeyCreate from './api-key-create.ts'
 import apiKeyList from './api-key-list.ts'
 import apiKeyRevoke from './api-key-revoke.ts'
+import sealSessionCreate from './seal-session-create.ts'
+import sealSessionList from './seal-session-list.ts'
+import sealSessionRevoke from './seal-session-revoke.ts'
 
-export const identityTools: readonly ToolDefinition[] = [apiKeyCreate, apiKeyList, apiKeyRevoke]
+export const identityTools: readonly ToolDefinition[] = [
+  apiKeyCreate,
+  apiKeyList,
+  apiKeyRevoke,
+  sealSessionCreate,
+  sealSessionList,
+  sealSessionRevoke,
+]

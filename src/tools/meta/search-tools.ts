@@ -42,7 +42,9 @@ export default defineTool({
       z.strictObject({
         toolName: z.string().describe('Exact name for run_tool.'),
         description: z.string().nullable(),
-        source: z.enum(['archestra', 'mcp', 'agent_delegation']),
+        source: z
+          .enum(['archestra', 'mcp', 'agent_delegation'])
+          .describe('"archestra" marks the tools of this server itself.'),
         server: z.string().nullable(),
         params: z.string().describe('One-line signature: name!:type is required, name?:type optional.'),
       }),

@@ -1,9 +1,12 @@
+import { isPermitted, type Permission } from '../../contract/permissions.ts'
+import type { Principal } from '../../contract/principal.ts'
 import type { CallRules, ToolDefinition } from './define-tool.ts'
 
-type Ruled = Pick<ToolDefinition, 'permission' | 'effect' | 'rate' | 'actions'>
+type Ruled = Pick<ToolDefinition, 'permission' | 'alsoNeeds' | 'effect' | 'rate' | 'actions'>
 
-const withOwn = ({ permission, effect, rate }: Ruled, differing: Partial<CallRules>): CallRules => ({
+const withOwn = ({ permission, alsoNeeds, effect, rate }: Ruled, differing: Partial<CallRules>): CallRules => ({
   permission,
+  ...(alsoNeeds === undefined ? {} : { alsoNeeds }),
   effect,
   rate,
   ...differing,
@@ -24,3 +27,13 @@ export const allRulesOf = (definition: Ruled): readonly CallRules[] => [
   definition,
   ...Object.values(definition.actions ?? {}).map((differing) => withOwn(definition, differing)),
 ]
+
+/** Every permission that a call under these rules needs. */
+export const permissionsOf = ({ permission, alsoNeeds = [] }: Pick<CallRules, 'permission' | 'alsoNeeds'>) => [
+  ...(permission === null ? [] : [permission]),
+  ...alsoNeeds,
+]
+
+/** The first that the caller lacks; undefined when it has all. */
+export const missingPermission = (rules: CallRules, principal: Principal): Permission | undefined =>
+  permissionsOf(rules).find((permission) => !isPermitted(principal, permission))

@@ -267,10 +267,11 @@ function toAnswer(invocation: Invocation, handled: Handled): ToolAnswer {
 
 /** Counting bytes costs a pass over the text, so it is done only where a text of that length could be too large. */
 function requireBounded(tool: CatalogTool, json: string): void {
-  if (json.length * UTF8_BYTES_MAX <= limits.answerBytesMax) return
+  const max = tool.definition.answerBytesMax ?? limits.answerBytesMax
+  if (json.length * UTF8_BYTES_MAX <= max) return
   const size = Buffer.byteLength(json)
-  if (size <= limits.answerBytesMax) return
-  const rule = `at most ${limits.answerBytesMax} bytes`
+  if (size <= max) return
+  const rule = `at most ${max} bytes`
   throw new AppError('ERR_TOO_LARGE', `The answer of '${tool.name}' has ${size} bytes; ${rule}.`, { size, rule })
 }
 /** Of one UTF-16 unit. */

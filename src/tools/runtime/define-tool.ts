@@ -56,6 +56,8 @@ type Answer<T> = T extends readonly (infer Item)[]
 export type CallRules = Readonly<{
   /** `null` means that no permission is needed, on purpose. */
   permission: Permission | null
+  /** What it needs besides, because it does what another tool is there for. */
+  alsoNeeds?: readonly Permission[]
   effect: Effect
   rate: RateCategory
 }>
@@ -91,6 +93,8 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     openWorld?: true
     /** What the answer is as plain text, where that is what a reader wants instead of JSON. */
     text?(output: z.output<Output>): string
+    /** The largest answer as JSON, where the usual bound is too small. */
+    answerBytesMax?: number
     /** Also answers in mode MINIMAL, when no store is open. */
     minimal?: true
     /**

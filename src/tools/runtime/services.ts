@@ -1,9 +1,13 @@
 import type { Principal } from '../../contract/principal.ts'
 import type { AgentRegistry } from '../../domains/agents/registry.ts'
+import type { CommandService } from '../../domains/commands/service.ts'
+import type { ExecutionService } from '../../domains/executions/service.ts'
+import type { FileService } from '../../domains/files/service.ts'
 import type { GitService } from '../../domains/git/service.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { LogService } from '../../domains/log/log-service.ts'
 import type { PlatformService } from '../../domains/platform/service.ts'
+import type { SealService } from '../../domains/seal/service.ts'
 import type { ServerService } from '../../domains/server/server-service.ts'
 import type { SkillService } from '../../domains/skills/service.ts'
 import type { SwarmService } from '../../domains/swarm/service.ts'
@@ -11,6 +15,7 @@ import type { TaskService } from '../../domains/tasks/task-service.ts'
 import type { TeamService } from '../../domains/teams/service.ts'
 import type { TrailService } from '../../domains/trail/trail-service.ts'
 import type { VaultService } from '../../domains/vault/service.ts'
+import type { WebService } from '../../domains/web/service.ts'
 import type { WorkspaceService } from '../../domains/workspaces/service.ts'
 import type { ToolSearchAnswer, ToolSearchRequest } from './search/tool-index.ts'
 
@@ -19,7 +24,10 @@ export type ToolSearch = (principal: Principal, request: Omit<ToolSearchRequest,
 
 /** The domain services that tools may call, by their exported interfaces. Only add what a tool uses. */
 export type Services = Readonly<{
+  executions: ExecutionService
   agents: AgentRegistry
+  commands: CommandService
+  files: FileService
   git: GitService
   tasks: TaskService
   trail: TrailService
@@ -27,9 +35,11 @@ export type Services = Readonly<{
   platform: PlatformService
   identity: Pick<IdentityService, 'createKey' | 'listKeys' | 'revokeKey'>
   skills: Pick<SkillService, 'list'>
+  seal: Pick<SealService, 'attest' | 'listSessions' | 'revokeSession'>
   server: ServerService
   swarms: SwarmService
   vault: Pick<VaultService, 'act'>
+  web: WebService
   workspaces: WorkspaceService
   teams: Pick<TeamService, 'act'>
   searchTools: ToolSearch

@@ -1,12 +1,11 @@
 import { digest } from '../../audit/call-entry.ts'
 import { AppError } from '../../contract/app-error.ts'
-import { isPermitted } from '../../contract/permissions.ts'
 import { tierAllows } from '../../contract/principal.ts'
 import { canEverAllow, type PolicyDesk, responseBytesMax } from '../../domains/policies/policy-desk.ts'
 import type { Governed } from '../../domains/policies/read-wish.ts'
 import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
 import { nearestNames } from '../../kernel/nearest-name.ts'
-import { allRulesOf, rulesFor } from './call-rules.ts'
+import { allRulesOf, missingPermission, rulesFor } from './call-rules.ts'
 import type { Catalog, CatalogTool } from './catalog.ts'
 import type { CallRules, ToolDefinition } from './define-tool.ts'
 import type { RateLimiter } from './rate-limiter.ts'
@@ -73,9 +72,7 @@ export function isVisible(tool: CatalogTool, caller: ToolCaller, mode: Mode): bo
     tierAllows(caller.principal.tier, definition.tier) &&
     canEverAllow(caller.principal, tool.name, governedOf(definition, definition)) &&
     allRulesOf(definition).some(
-      (rules) =>
-        allowedInMode(tool, rules, mode) &&
-        (rules.permission === null || isPermitted(caller.principal, rules.permission)),
+      (rules) => allowedInMode(tool, rules, mode) && missingPermission(rules, caller.principal) === undefined,
     )
   )
 }
@@ -148,12 +145,12 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
       name: 'permitted',
       run(invocation) {
         const { tier } = invocation.tool!.definition
-        const { permission } = invocation.rules!
         const { principal } = invocation.caller
         if (!tierAllows(principal.tier, tier)) {
           throw new AppError('ERR_PERMISSION_DENIED', `'${invocation.tool!.name}' needs the tier '${tier}'.`, { tier })
         }
-        if (permission !== null && !isPermitted(principal, permission)) {
+        const permission = missingPermission(invocation.rules!, principal)
+        if (permission !== undefined) {
           throw new AppError(
             'ERR_PERMISSION_DENIED',
             `${namedCall(invocation)} needs the permission '${permission}'.`,

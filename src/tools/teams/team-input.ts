@@ -6,7 +6,7 @@ const name = z.string().min(1).max(limits.teamNameCharsMax)
 /** All parameters of all actions; the service says which belong to which. */
 export const teamInput = z.strictObject({
   action: z
-    .enum(['create', 'destroy', 'status', 'list', 'message', 'receive'])
+    .enum(['create', 'destroy', 'status', 'list', 'message', 'receive', 'adopt'])
     .describe('What to do; each action takes the parameters that name it.'),
   name: name.optional().describe('Name of the team, for all actions but list: letters, digits and "-".'),
   roles: z

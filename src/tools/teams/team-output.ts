@@ -35,7 +35,7 @@ const row = {
 
 /** All that the actions answer; each gives its own part. */
 export const teamOutput = z.strictObject({
-  action: z.enum(['create', 'destroy', 'status', 'list', 'message', 'receive']),
+  action: z.enum(['create', 'destroy', 'status', 'list', 'message', 'receive', 'adopt']),
   ...z.strictObject(row).partial().shape,
   member_workspace_ids: z.array(z.string()).optional().describe('create: in the order of the roles.'),
   members: z.array(member).optional(),
@@ -48,6 +48,7 @@ export const teamOutput = z.strictObject({
   sub_teams: z.array(z.string()).optional().describe('status: those right below it.'),
   success: z.boolean().optional(),
   destroyed_teams: z.array(z.string()).optional().describe('destroy: the team and all that were below it.'),
+  adopted_teams: z.array(z.string()).optional().describe('adopt: the team and all that were below it.'),
   message: z.string().optional().describe('What happened, in a sentence.'),
   teams: z.array(z.strictObject(row)).optional().describe('list: oldest first.'),
   count: z.int().optional(),

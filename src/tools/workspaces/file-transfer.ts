@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'workspaces',
   title: 'Copy a file in or out',
   description:
-    'Copy a file of any size and content between the transfer directory of the host and a running workspace. For text that is at hand use file_write and file_read.',
+    'Copy a file of any content, up to a size that the operator sets, between the transfer directory of the host and a running workspace. For text that is at hand use file_write and file_read.',
   permission: 'workspace:update',
   tier: 'user',
   effect: 'external',

@@ -9,7 +9,7 @@ export default defineTool({
   title: 'Show changes',
   description:
     'Show what changed in a repository of a workspace and is not committed: unstaged changes, or the staged ones. What looks like a secret reads [redacted]. Use git_status for the list of files, untracked ones included.',
-  permission: 'workspace:read',
+  permission: 'workspace:exec',
   tier: 'user',
   effect: 'read',
   idempotent: true,

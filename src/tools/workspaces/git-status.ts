@@ -8,7 +8,7 @@ export default defineTool({
   title: 'Status of a repository',
   description:
     'Show the branch of a repository in a workspace and its staged, modified, untracked and conflicted files. Use git_diff for what changed in them.',
-  permission: 'workspace:read',
+  permission: 'workspace:exec',
   tier: 'user',
   effect: 'read',
   idempotent: true,

@@ -17,7 +17,10 @@ export default defineTool({
   audit: 'digest',
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
-    allow_internet: z.boolean().optional().describe('Whether it may reach the internet.'),
+    allow_internet: z
+      .boolean()
+      .optional()
+      .describe('Whether it may reach all of the internet; when not, still the hosts of allowed_domains.'),
     allow_inter_vm: z.boolean().optional().describe('Whether it and other workspaces may reach each other.'),
     allowed_ports: z
       .array(workspaceParams.port)

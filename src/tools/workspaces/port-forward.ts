@@ -19,7 +19,9 @@ export default defineTool({
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     action: z.enum(['add', 'remove', 'list']),
-    guest_port: workspaceParams.port.describe('Port in the workspace.'),
+    guest_port: workspaceParams.port.describe(
+      'Port in the workspace. For list it decides nothing: pass any, such as 1.',
+    ),
     host_port: workspaceParams.port.optional().describe('For add: port of this machine, from 1024.'),
   }),
   output: z.strictObject({

@@ -20,7 +20,7 @@ export default defineTool({
     workspace_id: workspaceParams.workspaceId,
     vars: z
       .record(z.string().max(128), z.string().max(limits.workspaceEnvBytesMax))
-      .describe('Names and values; all are set or none.'),
+      .describe('Names and values; all are set or none. Pass {} to only unset.'),
     unset: z
       .array(z.string().min(1).max(128))
       .max(limits.workspaceEnvVariablesMax)

@@ -9,8 +9,9 @@ export default defineTool({
   toolset: 'workspaces',
   title: 'Run tasks in forks',
   description:
-    'Fork a worker for each task from a snapshot, run the commands in parallel, and wait for all. With merge_strategy, what successful tasks committed in /workspace is merged; then the workers are destroyed. Use cleanup=false to keep them, for example to resolve a conflict. Make the snapshot with workspace_prepare.',
+    'Fork a worker for each task from a snapshot, run the commands in parallel, and wait for all. With merge_strategy, what successful tasks committed in /workspace is merged; then the workers are destroyed, but for those whose commits could not be merged. Use cleanup=false to keep all. Make the snapshot with workspace_prepare.',
   permission: 'workspace:create',
+  alsoNeeds: ['workspace:exec'],
   tier: 'user',
   effect: 'external',
   idempotent: false,
@@ -55,7 +56,10 @@ export default defineTool({
     timeout_secs: workspaceParams
       .timeoutSecs(limits.swarmTimeoutDefaultSecs)
       .describe('Seconds that each command may run; waiting does not count.'),
-    cleanup: z.boolean().default(true).describe('Whether the workers are destroyed at the end.'),
+    cleanup: z
+      .boolean()
+      .default(true)
+      .describe('Whether the workers are destroyed at the end; one whose commits could not be merged stays.'),
     allow_internet: z
       .boolean()
       .optional()
@@ -72,6 +76,7 @@ export default defineTool({
         z.strictObject({
           workspace_id: z.string(),
           name: z.string(),
+          unmerged: z.boolean().describe('Whether it was kept because its commits could not be merged.'),
           error: swarmFields.failure.nullable().describe('Why it could not be destroyed.'),
         }),
       )

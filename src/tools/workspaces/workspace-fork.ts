@@ -8,7 +8,7 @@ export default defineTool({
   toolset: 'workspaces',
   title: 'Fork a workspace',
   description:
-    'Make one or more new independent workspaces from a snapshot of a workspace, each with its files, resources, network policy and variables. With count, as many as possible are made and each failure is reported. Take a snapshot first, with snapshot.',
+    'Make one or more new independent workspaces from a snapshot of a workspace, each with its files, resources, network policy and variables. With count, as many as possible are made and each failure is reported; when none can be made, the call fails. Take a snapshot first, with snapshot.',
   permission: 'workspace:create',
   tier: 'user',
   effect: 'external',
@@ -23,7 +23,9 @@ export default defineTool({
     count: z.int().min(1).max(limits.workspaceBatchMax).optional().describe('How many; 1 when left out.'),
     name_prefix: workspaceParams.name
       .optional()
-      .describe('Several are named prefix-1, prefix-2 and so on; "worker" when left out.'),
+      .describe(
+        'Several are named prefix-1, prefix-2 and so on, without numbers that are taken; "worker" when left out.',
+      ),
   }),
   output: z.strictObject({
     workspace_id: z.string().optional().describe('Of the one fork; several are in workers.'),

@@ -7,7 +7,11 @@ export const workspaceParams = {
   workspaceId: z.string().min(1).max(128).describe('Workspace id or name.'),
   name: z.string().min(1).max(128),
   command: z.string().min(1).max(limits.execCommandCharsMax).describe('Shell command, run by /bin/sh -c.'),
-  workdir: z.string().min(1).max(4096).describe('Directory to run in, absolute.'),
+  workdir: z
+    .string()
+    .min(1)
+    .max(4096)
+    .describe('Directory to run in, absolute. Left out: the one that the image names, else /workspace.'),
   env: z
     .record(z.string().max(128), z.string().max(limits.workspaceEnvBytesMax))
     .describe('Variables for this command; they win over those of set_env.'),

@@ -10,6 +10,7 @@ export default defineTool({
   description:
     'Make a workspace to fork from: clone a repository to /workspace, run setup commands there, and keep the state as the snapshot "golden". Called again with the same name it answers at once with what is there. If a command fails, a workspace made for this call is gone again. Use it before swarm_run or workspace_fork.',
   permission: 'workspace:create',
+  alsoNeeds: ['workspace:exec'],
   tier: 'user',
   effect: 'external',
   idempotent: true,

@@ -1,0 +1,90 @@
+import { z } from 'zod'
+import { providerTypes } from '../models/ports.ts'
+import { flag, group, listOf, rule, wholeNumber } from './config-parts.ts'
+
+const nameRule = rule('1 to 64 letters, digits, ".", "_" or "-"')
+const name = z.string(nameRule).regex(/^[A-Za-z0-9._-]{1,64}$/, nameRule)
+const urlRule = rule('an http:// or https:// URL')
+const keyRule = rule('env:NAME; the configuration itself holds no key')
+const textRule = rule('text that is not empty')
+const cost = () => z.number(rule('a number of dollars')).min(0, rule('a number of dollars')).max(1_000_000).optional()
+
+const model = z.strictObject(
+  {
+    alias: name,
+    model: z.string(textRule).min(1, textRule).max(256, textRule),
+    max_output_tokens: z.int(rule('a whole number')).min(1).max(10_000_000).optional(),
+    temperature: z.number(rule('a number from 0 to 2')).min(0).max(2).optional(),
+    cost_per_1k_tokens: cost(),
+    input_cost_per_million: cost(),
+    output_cost_per_million: cost(),
+  },
+  rule('a group of fields'),
+)
+
+const provider = z.strictObject(
+  {
+    name,
+    type: z.enum(providerTypes, rule(`one of ${providerTypes.join(', ')}`)),
+    endpoint: z
+      .string(urlRule)
+      .refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), urlRule)
+      .optional(),
+    api_key: z
+      .string(keyRule)
+      .regex(/^env:[A-Za-z_][A-Za-z0-9_]*$/, keyRule)
+      .optional(),
+    enabled: flag(true, 'Whether it is asked at all.'),
+    models: z.array(model, rule('a list of models')).min(1, rule('a list of at least one model')).max(100),
+  },
+  rule('a group of fields'),
+)
+
+export const modelsSection = group(
+  {
+    providers: z
+      .array(provider, rule('a list of providers'))
+      .max(50, rule('a list of at most 50 providers'))
+      .default([])
+      .describe(
+        `Language models. Each: \`name\`, \`type\` (${providerTypes.join(', ')}), \`endpoint\`, \`api_key\` as \`env:NAME\`, and \`models\` with \`alias\` (such as default or judge), \`model\`, \`max_output_tokens\`, \`temperature\`, and their price as \`input_cost_per_million\` and \`output_cost_per_million\` or \`cost_per_1k_tokens\`.`,
+      ),
+    default_provider: name.optional().describe('Provider that is asked when several have the alias.'),
+    fallback_provider: name.optional().describe('Provider that is asked when the first one has failed.'),
+    max_retries: wholeNumber(3, 0, 20, 'How often one model is tried again after a failure that may pass.'),
+    retry_delay_ms: wholeNumber(1_000, 1, 60_000, 'Pause before the first retry; it doubles with each.'),
+    overall_timeout_secs: wholeNumber(300, 1, 86_400, 'Seconds for one question with all its retries.'),
+  },
+  'Language models that agents use.',
+)
+
+const secretRule = 'NAME env:VARIABLE'
+const valueRule = 'NAME=VALUE'
+
+export const executionsSection = group(
+  {
+    max_concurrent: wholeNumber(8, 1, 10_000, 'Executions and workflows at work at once; others are pending.'),
+    secrets: listOf(secretRule)
+      .refine(
+        (entries) => entries.every((entry) => /^[A-Za-z0-9._/-]+ env:[A-Za-z_][A-Za-z0-9_]*$/.test(entry)),
+        rule(`a list of ${secretRule}`),
+      )
+      .default([])
+      .describe('What `secret:NAME` in a manifest stands for, each as `NAME env:VARIABLE`.'),
+    values: listOf(valueRule)
+      .refine((entries) => entries.every((entry) => /^[A-Za-z0-9._/-]+=/.test(entry)), rule(`a list of ${valueRule}`))
+      .default([])
+      .describe('What `config:NAME` in a manifest stands for, each as `NAME=VALUE`.'),
+  },
+  'Executions of agents.',
+)
+
+export const judgingSection = group(
+  {
+    skip: listOf('the name of a tool').default([]).describe('Tools whose calls no judge looks at.'),
+    always: listOf('the name of a tool')
+      .default([])
+      .describe('Tools whose calls judges look at although they usually do not.'),
+  },
+  'Judges of tool calls, for agents whose manifest has tool_validation.',
+)

@@ -1,0 +1,44 @@
+import type { ToolDesk } from '../contract/tool-desk.ts'
+import { type CommandService, createCommandService } from '../domains/commands/service.ts'
+import { createFileService, type FileService } from '../domains/files/service.ts'
+import { pathBoundaries, requireHost } from '../domains/policies/policy-desk.ts'
+import { createWebService, type WebService } from '../domains/web/service.ts'
+import { createWorkplaces } from '../domains/workspaces/personal.ts'
+import type { WorkspaceService } from '../domains/workspaces/service.ts'
+import { createHttpClient } from '../web-client/http-client.ts'
+import { createPageReader } from '../web-client/page-reader.ts'
+import type { AppDeps } from './build-app.ts'
+
+export type AgentTools = Readonly<{ files: FileService; commands: CommandService; web: WebService }>
+
+/** What agents work with: files and commands in a workspace of their own, and the web. */
+export function openAgentTools(
+  { config, version }: Pick<AppDeps, 'config' | 'version'>,
+  { workspaces, desk }: Readonly<{ workspaces: WorkspaceService; desk: ToolDesk }>,
+): AgentTools {
+  const workplaces = createWorkplaces({ workspaces, desk })
+  const { timeout_secs, timeout_ceiling_secs, max_output_bytes } = config.commands
+  return {
+    files: createFileService({ workspaces, workplaces, boundariesOf: pathBoundaries }),
+    commands: createCommandService({
+      workspaces,
+      workplaces,
+      settings: {
+        timeoutSecs: timeout_secs,
+        timeoutCeilingSecs: timeout_ceiling_secs,
+        outputBytesMax: max_output_bytes,
+      },
+    }),
+    web: openWeb(config.web, version),
+  }
+}
+
+const openWeb = (web: AppDeps['config']['web'], version: string): WebService =>
+  createWebService({
+    client: createHttpClient({ allowedNetworks: web.allow_private_addresses }),
+    pages: createPageReader(),
+    bytesMax: web.max_response_bytes,
+    userAgent: `Mozilla/5.0 (compatible; Castellan/${version})`,
+    requireHost: ({ principal }, tool, host) => requireHost(principal, tool, host),
+    settings: { engine: web.search_engine, url: web.search_url, key: () => web.search_key?.reveal() },
+  })

@@ -1,0 +1,135 @@
+import { AppError } from '../contract/app-error.ts'
+import type { Database } from '../contract/database.ts'
+import { limits } from '../contract/limits.ts'
+import { identityOf } from '../contract/principal.ts'
+import type { ToolDesk } from '../contract/tool-desk.ts'
+import type { ActivityEvent, ActivityLog } from '../domains/agents/ports.ts'
+import type { AgentDesk, ExecutionDeps, ValueDesk } from '../domains/executions/ports.ts'
+import { createExecutionService, type ExecutionService, toLogRow } from '../domains/executions/service.ts'
+import { createEngine } from '../engine/engine.ts'
+import type { Engine } from '../engine/ports.ts'
+import type { Json } from '../kernel/canonical-json.ts'
+import { uuidOf } from '../kernel/uuid.ts'
+import { sqlLogStore } from '../stores/sql/log-store.ts'
+import { sqlRunStore } from '../stores/sql/run-store.ts'
+import type { AppDeps } from './build-app.ts'
+import { createHttpSender } from './http-sender.ts'
+import { openModels } from './open-models.ts'
+import type { OpenedPolicies } from './open-policies.ts'
+import type { OpenedWorkspaces } from './open-workspaces.ts'
+
+export type OpenedExecutions = Readonly<{ engine: Engine; service: ExecutionService }>
+
+/** The engine of this machine. What is registered with it begins when `begin` is called. */
+export function openEngine(
+  { config, clock, logger, random }: AppDeps,
+  parts: Readonly<{ database: Database; workspaces: OpenedWorkspaces }>,
+): Engine {
+  return createEngine({
+    ...parts.workspaces.ground,
+    store: sqlRunStore,
+    log: sqlLogStore,
+    database: parts.database,
+    clock,
+    logger,
+    newId: () => uuidOf(random.bytes(16)),
+    concurrentMax: config.executions.max_concurrent,
+    lookMs: limits.runLookMs,
+  })
+}
+
+/** Executions of agents on the engine. The loop is loaded with the first of them. */
+export function openExecutions(
+  deps: AppDeps,
+  parts: Readonly<{
+    engine: Engine
+    database: Database
+    agents: AgentDesk
+    desk: ToolDesk
+    policies: OpenedPolicies
+    imageOf?: ExecutionDeps['imageOf']
+  }>,
+): OpenedExecutions {
+  const { config, clock } = deps
+  const { engine, database, agents, desk, policies } = parts
+  const loop = once(async () => {
+    const { createExecutionProgram } = await import('../domains/executions/program.ts')
+    return createExecutionProgram({
+      engine,
+      agents,
+      desk,
+      models: openModels(deps),
+      http: createHttpSender({ allowed: config.web.allow_private_addresses }),
+      values: valuesOf(config.executions),
+      contexts: policies.contexts,
+      imageOf: parts.imageOf ?? (({ image }) => image ?? undefined),
+      judging: config.judging,
+      read: database.read,
+      clock,
+    })
+  })
+  // A wrong setting is told at the start, not at the first execution.
+  openModels(deps)
+  valuesOf(config.executions)
+  engine.register(
+    'execution',
+    async (run, steps) => (await loop()).program(run, steps),
+    async (run, steps, status) => (await loop()).ending(run, steps, status),
+  )
+  return { engine, service: createExecutionService({ engine, agents, clock }) }
+}
+
+const once = <T>(make: () => Promise<T>): (() => Promise<T>) => {
+  let made: Promise<T> | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
+}
+
+function valuesOf({ secrets, values }: AppDeps['config']['executions']): ValueDesk {
+  const secretValues = new Map(
+    secrets.map((entry) => {
+      const [name, reference] = entry.split(' ') as [string, string]
+      const variable = reference.slice('env:'.length)
+      const value = process.env[variable]
+      if (value === undefined || value === '') {
+        const message = `executions.secrets: ${name} needs the variable ${variable}, which is not set.`
+        throw new AppError('ERR_CONFIG_INVALID', message, { field: 'executions.secrets' })
+      }
+      return [name, value]
+    }),
+  )
+  const plainValues = new Map(
+    values.map((entry): [string, string] => [entry.slice(0, entry.indexOf('=')), entry.slice(entry.indexOf('=') + 1)]),
+  )
+  return { secret: (name) => secretValues.get(name), config: (name) => plainValues.get(name) }
+}
+
+/** How many executions of an agent its activity covers. */
+const ACTIVITY_RUNS = 50
+
+/** What the latest executions of an agent did, oldest first, as far as the viewer may see them. */
+export const activityOf = (engine: Engine): ActivityLog => ({
+  async activityOf(read, tenant, agentId, { limit, offset, viewer }) {
+    const owner = viewer.role === 'admin' ? undefined : identityOf(viewer)
+    const filter = { kind: 'execution', subjectId: agentId, owner, limit: ACTIVITY_RUNS } as const
+    const runs = (await engine.list(read, tenant, filter)).toReversed()
+    const events: ActivityEvent[] = []
+    let skip = offset
+    for (const run of runs) {
+      if (events.length >= limit) break
+      const page = await engine.events(read, run, { limit: limit - events.length, offset: skip })
+      skip = Math.max(0, skip - run.lastSequence)
+      for (const event of page.events) {
+        const { payload } = toLogRow(event)
+        events.push({
+          eventType: event.type,
+          payload: { ...(payload as Record<string, Json>), execution_id: run.id },
+          recordedAtMs: event.atMs,
+        })
+      }
+    }
+    return { events, total: runs.reduce((sum, { lastSequence }) => sum + lastSequence, 0) }
+  },
+})

@@ -1,0 +1,59 @@
+import { networkInterfaces } from 'node:os'
+import type { Logger } from '../../kernel/logger.ts'
+
+/** Nobody in a workspace may reach the host itself, by whatever address it has, or comes to have. */
+export type HostAddressWatch = Readonly<{
+  /** Those of now, which whoever asks tells the supervisor; later ones are told from here. */
+  current(): readonly string[]
+  /** Tells of what has changed since, if anything has. */
+  catchUp(): Promise<void>
+  close(): void
+}>
+
+/** The system tells nobody without privilege or a program beside us; asking it takes less than a millisecond. */
+const LOOK_MS = 2_000
+
+export function watchHostAddresses(deps: {
+  tell(addresses: readonly string[]): Promise<unknown>
+  /** Whether there is a supervisor to be told; one that comes later is told what is then. */
+  isNeeded(): boolean
+  logger: Logger
+}): HostAddressWatch {
+  let told = ''
+  let telling: Promise<void> = Promise.resolve()
+  /** One after the other, so that what is told last is what was seen last. */
+  function catchUp(): Promise<void> {
+    const turn = telling.then(tellChange)
+    telling = turn.catch(() => {})
+    return turn
+  }
+  async function tellChange(): Promise<void> {
+    const addresses = ownAddresses()
+    if (addresses.join(' ') === told) return
+    await deps.tell(addresses)
+    told = addresses.join(' ')
+  }
+  const timer = setInterval(() => {
+    if (!deps.isNeeded()) return
+    catchUp().catch((error: unknown) => {
+      deps.logger.warn('the workspaces were not told of the addresses of this machine', { error: String(error) })
+    })
+  }, LOOK_MS)
+  timer.unref()
+  return {
+    current() {
+      const addresses = ownAddresses()
+      told = addresses.join(' ')
+      return addresses
+    },
+    catchUp,
+    close: () => clearInterval(timer),
+  }
+}
+
+const ownAddresses = (): string[] =>
+  Object.values(networkInterfaces())
+    .flatMap((entries) => entries ?? [])
+    .filter(({ family }) => family === 'IPv4')
+    .map(({ address }) => address)
+    .sort()

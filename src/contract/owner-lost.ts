@@ -1,0 +1,3 @@
+/** Of a call whose answer will never come: nobody here knows what became of it. */
+export const lostUnderWay = (what: string): string =>
+  `The process that owned the state ended while ${what} was under way; it may or may not have taken effect. Check, then call again.`

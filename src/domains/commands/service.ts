@@ -1,0 +1,94 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { requireWorkspacePath, WORKSPACE_FOLDER } from '../../contract/workspace-path.ts'
+import type { Workplaces } from '../workspaces/personal.ts'
+import type { WorkspaceService } from '../workspaces/service.ts'
+import { scrubbed } from './scrub.ts'
+
+export type CommandSettings = Readonly<{ timeoutSecs: number; timeoutCeilingSecs: number; outputBytesMax: number }>
+export type CommandServiceDeps = Readonly<{
+  workspaces: Pick<WorkspaceService, 'run'>
+  workplaces: Workplaces
+  settings: CommandSettings
+}>
+export type RunInput = Readonly<{
+  command: string
+  args?: readonly string[] | undefined
+  cwd?: string | undefined
+  timeout_secs?: number | undefined
+}>
+export type CommandService = ReturnType<typeof createCommandService>
+
+/** One command in the caller's workspace. With arguments it is a program and nothing else; without, a line for a shell. */
+export function createCommandService({ workspaces, workplaces, settings }: CommandServiceDeps) {
+  const { timeoutCeilingSecs, outputBytesMax } = settings
+
+  async function run(call: Call, input: RunInput) {
+    const { command, args } = input
+    if (command.trim() === '') throw emptyCommand()
+    const timeoutSecs = input.timeout_secs ?? Math.min(settings.timeoutSecs, timeoutCeilingSecs)
+    if (timeoutSecs > timeoutCeilingSecs) throw overCeiling(timeoutCeilingSecs)
+    const workdir = input.cwd === undefined ? WORKSPACE_FOLDER : requireWorkspacePath('cwd', input.cwd)
+    const place = await workplaces.of(call)
+    const tooMuch = new AbortController()
+    let printed = 0
+    const outcome = await workspaces
+      .run(
+        { signal: AbortSignal.any([call.signal, tooMuch.signal]), transact: (work) => call.transact(work) },
+        scrubbed(place),
+        {
+          argv: args === undefined ? ['/bin/sh', '-c', command] : [command, ...args],
+          workdir,
+          timeoutMs: timeoutSecs * 1000,
+          outputBytesMax,
+          onOutput(_stream, chunk) {
+            printed += chunk.length
+            if (printed > outputBytesMax) tooMuch.abort()
+          },
+        },
+      )
+      .catch((error: unknown) => {
+        throw tooMuch.signal.aborted && !call.signal.aborted ? tooMuchOutput(outputBytesMax) : error
+      })
+    if (outcome.stdout.totalBytes + outcome.stderr.totalBytes > outputBytesMax) throw tooMuchOutput(outputBytesMax)
+    if (outcome.timedOut) throw ranTooLong(timeoutSecs, timeoutCeilingSecs)
+    const { exitCode, stdout, stderr } = outcome
+    call.record({ kind: 'workspace_exec', body: { workspace_id: place.id, exit_code: exitCode, timed_out: false } })
+    return { stdout: stdout.text, stderr: stderr.text, exit_code: exitCode }
+  }
+
+  return { run }
+}
+
+const emptyCommand = (): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    "'command' must be a non-empty string: the program to run, or a line for a shell.",
+    {
+      field: 'command',
+      constraint: 'not empty',
+    },
+  )
+
+const overCeiling = (ceiling: number): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    `ExecTimeoutCeilingExceeded: 'timeout_secs' may be at most ${ceiling}. Ask for less, or do the work in parts.`,
+    { violation: 'ExecTimeoutCeilingExceeded', field: 'timeout_secs', constraint: `at most ${ceiling}` },
+  )
+
+const ranTooLong = (secs: number, ceiling: number): AppError =>
+  new AppError(
+    'ERR_TIMED_OUT',
+    `ExecTimeoutCeilingExceeded: the command was ended after ${secs} s. ${
+      secs < ceiling ? `Give timeout_secs, at most ${ceiling}, or do` : 'Do'
+    } the work in parts.`,
+    { violation: 'ExecTimeoutCeilingExceeded', timeout_secs: secs, timeout_ceiling_secs: ceiling },
+  )
+
+const tooMuchOutput = (max: number): AppError =>
+  new AppError(
+    'ERR_TOO_LARGE',
+    `OutputSizeLimitExceeded: the command printed more than ${max} bytes and was ended. Send its output to a file and read a part of it.`,
+    { violation: 'OutputSizeLimitExceeded', rule: `at most ${max} bytes` },
+  )

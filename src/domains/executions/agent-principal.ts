@@ -1,0 +1,100 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { Capability, SecurityContext } from '../../contract/security-context.ts'
+import type { DescribedTool, ToolDesk } from '../../contract/tool-desk.ts'
+import type { Run } from '../../engine/ports.ts'
+import type { AgentManifest } from '../agents/manifest.ts'
+import type { ExecutionDeps, ExecutionInput } from './ports.ts'
+
+const SYSTEM_CONTEXT = 'aegis-system-agent-runtime'
+const WORKSPACE = '/workspace'
+
+/**
+ * Who acts when an agent calls a tool: never more than whoever started the execution, and only what the manifest lists,
+ * where it says so. A judge may only read.
+ */
+export function agentPrincipal(
+  deps: Pick<ExecutionDeps, 'contexts' | 'desk'>,
+  run: Run,
+  input: ExecutionInput,
+  workspaceId: string | null,
+): Principal {
+  const { manifest } = input
+  const { tenant, role, teams, scopes, user } = run.principal
+  const named = namedContext(deps, manifest)
+  const base: Principal = {
+    tenant,
+    kind: 'agent',
+    actor: `agent:${manifest.name}`,
+    role,
+    tier: manifest.securityContext === SYSTEM_CONTEXT ? 'system' : 'user',
+    teams,
+    ...(scopes && { scopes }),
+    ...(user && { user }),
+    agent: input.agent.id,
+    executionId: run.id,
+    ...(workspaceId !== null && { workspaceId }),
+  }
+  const offered = offeredTools(deps.desk, base, manifest.tools).filter(
+    ({ isReadOnly }) => isReadOnly || input.role === 'worker',
+  )
+  const own = manifestContext(manifest, offered)
+  return { ...base, securityContexts: named === undefined ? [own] : [named, own] }
+}
+
+function namedContext({ contexts }: Pick<ExecutionDeps, 'contexts'>, { securityContext }: AgentManifest) {
+  if (securityContext === null) return undefined
+  const found = contexts.find(securityContext)
+  if (found !== undefined) return found
+  throw new AppError(
+    'ERR_INVALID_INPUT',
+    `spec.security_context: there is no context '${securityContext.slice(0, 64).toWellFormed()}'; add it to security_contexts in the configuration, or name another`,
+    { field: 'spec.security_context' },
+  )
+}
+
+/** The tools that a list of names and patterns such as `fs.*` means, of those that the principal may use. */
+export function offeredTools(
+  desk: ToolDesk,
+  principal: Principal,
+  wanted: readonly string[],
+): readonly DescribedTool[] {
+  if (wanted.length === 0) return []
+  const prefixes = wanted.filter((name) => name.endsWith('.*')).map((name) => name.slice(0, -1))
+  const names = new Set(wanted)
+  return desk
+    .describe(principal)
+    .filter(({ name }) => names.has(name) || names.has('*') || prefixes.some((prefix) => name.startsWith(prefix)))
+}
+
+/** What the manifest itself allows, as a context: default deny. */
+export function manifestContext(manifest: AgentManifest, offered: readonly DescribedTool[]): SecurityContext {
+  return {
+    name: `manifest:${manifest.name}`,
+    description: `What the manifest of ${manifest.name} allows.`,
+    capabilities: offered.flatMap((tool) => capabilityOf(manifest, tool)),
+    denyList: [],
+  }
+}
+
+function capabilityOf(manifest: AgentManifest, { name, isReadOnly }: DescribedTool): Capability[] {
+  const { filesystem, network, subcommandAllowlist } = manifest
+  if (name.startsWith('fs.')) {
+    if (!isReadOnly && filesystem?.readOnly === true) return []
+    const paths = isReadOnly ? filesystem?.read : filesystem?.write
+    return [{ toolPattern: name, pathAllowlist: (paths ?? [WORKSPACE]).map(plainPath) }]
+  }
+  if (name === 'cmd.run') {
+    return [{ toolPattern: name, ...(subcommandAllowlist !== null && { subcommandAllowlist }) }]
+  }
+  if (name.startsWith('web.') && network !== null) {
+    if (network.mode === 'none') return []
+    return network.mode === 'allow'
+      ? [{ toolPattern: name, domainAllowlist: network.allowlist }]
+      : [{ toolPattern: name, domainDenylist: network.denylist }]
+  }
+  return [{ toolPattern: name }]
+}
+
+/** `/workspace/**` and `/workspace/*` are the folder with what is in it. */
+const plainPath = (path: string): string => path.replace(/\/\*{1,2}$/, '') || '/'

@@ -1,0 +1,39 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Steps } from '../../engine/ports.ts'
+import type { Clock } from '../../kernel/clock.ts'
+
+/**
+ * A time by which work must be done. Decisions look at recorded times only; work under way is ended by the clock, and how it
+ * ended is then recorded.
+ */
+export type Deadline = Readonly<{ untilMs: number; what: string; field: string }>
+
+export const timedOut = ({ what, field }: Deadline): AppError =>
+  new AppError('ERR_EXECUTION_TIMEOUT', `The time for ${what} is over; give ${field} more, or less to do.`, { field })
+
+export function requireTime(steps: Steps, ...deadlines: readonly Deadline[]): void {
+  for (const deadline of deadlines) if (steps.nowMs() >= deadline.untilMs) throw timedOut(deadline)
+}
+
+/** Runs `work` with a signal that ends it when the run is stopped or the first of the times comes. */
+export async function within<T>(
+  clock: Clock,
+  steps: Steps,
+  deadlines: readonly Deadline[],
+  work: (signal: AbortSignal, leftMs: number) => Promise<T>,
+): Promise<T> {
+  const first = deadlines.reduce((a, b) => (b.untilMs < a.untilMs ? b : a))
+  const leftMs = Math.max(0, Math.min(first.untilMs - clock.nowMs(), TIMER_MS_MAX))
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(timedOut(first)), leftMs)
+  try {
+    return await work(AbortSignal.any([steps.signal, late.signal]), leftMs)
+  } catch (error) {
+    if (late.signal.aborted && !steps.signal.aborted) throw timedOut(first)
+    throw error
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const TIMER_MS_MAX = 2 ** 31 - 1

@@ -1,0 +1,123 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { DescribedTool } from '../../contract/tool-desk.ts'
+import type { NewEvent, Steps } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { TrailStep } from './audit-trail.ts'
+import { type Deadline, requireTime, within } from './deadline.ts'
+import { failuresOf, type ModelFailure, type ModelMessage, type ModelToolCall } from './model.ts'
+import type { ExecutionDeps, ExecutionInput, Fault } from './ports.ts'
+import type { CallResult, CallScene } from './tool-calls.ts'
+
+export type Usage = { inputTokens: number; outputTokens: number; costUsd: number | null; modelCalls: number }
+export type InnerEnd = Readonly<{ trail: readonly TrailStep[] }> &
+  (Readonly<{ answer: string }> | Readonly<{ fault: Fault }>)
+
+type Recorded =
+  | Readonly<{
+      text: string
+      tool_calls: readonly ModelToolCall[]
+      usage: Readonly<{ input_tokens: number; output_tokens: number; cost_usd: number | null }>
+      provider: string
+      model: string
+      finish_reason: string
+    }>
+  | Readonly<{ fault: Fault }>
+
+export type InnerRequest = Readonly<{
+  iteration: number
+  prompt: string
+  tools: readonly DescribedTool[]
+  deadlines: readonly Deadline[]
+  /** Counts what the calls of the model cost. */
+  usage: Usage
+  handle(scene: CallScene): Promise<CallResult>
+}>
+
+/** Model and tools in turn, until the model answers without a call. Every answer is recorded before anything follows from it. */
+export async function runInnerLoop(
+  deps: Pick<ExecutionDeps, 'models' | 'clock'>,
+  { manifest, intent }: ExecutionInput,
+  steps: Steps,
+  request: InnerRequest,
+): Promise<InnerEnd> {
+  const messages: ModelMessage[] = [{ role: 'user', text: request.prompt }]
+  const trail: TrailStep[] = []
+  const task = intent ?? manifest.task.instruction
+  for (let round = 1; round <= limits.modelRoundsMax; round++) {
+    requireTime(steps, ...request.deadlines)
+    const answer = await askModel(deps, manifest, steps, request, messages, round)
+    if ('fault' in answer) return { trail, fault: answer.fault }
+    count(request.usage, answer.usage)
+    if (answer.tool_calls.length === 0) return { trail, answer: answer.text }
+    messages.push({ role: 'assistant', text: answer.text, toolCalls: answer.tool_calls })
+    for (const [index, call] of answer.tool_calls.entries()) {
+      requireTime(steps, ...request.deadlines)
+      const key = `iteration-${request.iteration}/tool-${round}-${index + 1}`
+      const { iteration, deadlines } = request
+      const result = await request.handle({ key, iteration, call, trail, task, deadlines })
+      trail.push(result.step)
+      if (result.isFatal) return { trail, fault: { code: 'ERR_BACKEND_FAILED', message: result.text } }
+      messages.push({ role: 'tool', callId: call.id, name: call.name, text: result.text, isError: result.isError })
+    }
+  }
+  const message = `The model called tools ${limits.modelRoundsMax} times without answering; that is the most for one iteration.`
+  return { trail, fault: { code: 'ERR_ITERATIONS_EXHAUSTED', message } }
+}
+
+function askModel(
+  { models, clock }: Pick<ExecutionDeps, 'models' | 'clock'>,
+  manifest: ExecutionInput['manifest'],
+  steps: Steps,
+  { iteration, tools, deadlines }: InnerRequest,
+  messages: readonly ModelMessage[],
+  round: number,
+): Promise<Recorded> {
+  const alias = manifest.runtime.model
+  return steps.once<Recorded & Json>(
+    `iteration-${iteration}/model-${round}`,
+    async () => {
+      try {
+        const answer = await within(clock, steps, deadlines, (signal) =>
+          models.generate({
+            alias,
+            system: null,
+            messages,
+            tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+            temperature: manifest.runtime.temperature,
+            maxOutputTokens: null,
+            timeoutMs: manifest.execution.llmTimeoutMs,
+            signal,
+          }),
+        )
+        const { inputTokens, outputTokens, costUsd } = answer.usage
+        const result: Recorded = {
+          text: answer.text,
+          tool_calls: answer.toolCalls,
+          usage: { input_tokens: inputTokens, output_tokens: outputTokens, cost_usd: costUsd },
+          provider: answer.provider,
+          model: answer.model,
+          finish_reason: answer.finishReason,
+        }
+        return { result: result as Recorded & Json, events: answer.failures.map(callFailed) }
+      } catch (error) {
+        if (!(error instanceof AppError) || steps.signal.aborted) throw error
+        const { code, message } = error
+        return { result: { fault: { code, message } }, events: failuresOf(error).map(callFailed) }
+      }
+    },
+    { type: 'llm_interaction' },
+  )
+}
+
+const callFailed = (failure: ModelFailure): NewEvent => ({ type: 'llm_call_failed', payload: { ...failure } })
+
+function count(
+  total: Usage,
+  usage: Readonly<{ input_tokens: number; output_tokens: number; cost_usd: number | null }>,
+): void {
+  total.inputTokens += usage.input_tokens
+  total.outputTokens += usage.output_tokens
+  if (usage.cost_usd !== null) total.costUsd = (total.costUsd ?? 0) + usage.cost_usd
+  total.modelCalls++
+}

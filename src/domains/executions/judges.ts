@@ -1,0 +1,110 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { NewRun, Run, Steps } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { consensusOf, type Grade, type Verdict, type WeighedVerdict } from './consensus.ts'
+import type { ExecutionDeps, ExecutionInput, ExecutionOutput, Fault, ResolvedAgent } from './ports.ts'
+import { parseJsonOutput, readVerdict, type Validator } from './validators.ts'
+
+export type Judged = Verdict | Readonly<{ fault: Fault }>
+export type JudgeRequest = Readonly<{
+  agent: string
+  /** What the judge is shown; of it, what its input_schema names. */
+  input: Readonly<Record<string, Json>>
+  workspaceId: string | null
+  timeoutMs: number
+}>
+
+const isFault = (judged: Judged): judged is Readonly<{ fault: Fault }> => 'fault' in judged
+
+/** Judges are agents: each verdict is an execution below the one that is judged, with limits of its own. */
+export function createJudges(deps: Pick<ExecutionDeps, 'agents' | 'read'>, run: Run, steps: Steps) {
+  /** The agent as it was when it was first asked for: a later version does not change a run under way. */
+  const agentNamed = (name: string): Promise<ResolvedAgent> =>
+    steps.once(`agent/${name}`, async () => ({
+      result: (await deps.agents.resolve(deps.read, run.principal, name)) as ResolvedAgent & Json,
+    }))
+
+  async function ask(key: string, request: JudgeRequest): Promise<Judged> {
+    try {
+      const agent = await agentNamed(request.agent)
+      const start = childOf(agent, {
+        role: 'judge',
+        input: shownTo(agent, request.input),
+        workspaceId: request.workspaceId,
+        untilMs: steps.nowMs() + request.timeoutMs,
+      })
+      const outcome = await steps.child(key, start)
+      if (outcome.status !== 'completed') {
+        const reason = outcome.error?.code === 'ERR_EXECUTION_TIMEOUT' ? 'JudgeTimeout' : (outcome.error?.message ?? '')
+        return { fault: judgeFault(request.agent, `it ${outcome.status} (${reason})`) }
+      }
+      const { text } = outcome.output as unknown as ExecutionOutput
+      return readVerdict(text) ?? { fault: judgeFault(request.agent, 'its answer is no verdict') }
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error
+      return { fault: judgeFault(request.agent, error.message) }
+    }
+  }
+
+  /** Of several judges at once; too few verdicts are none. */
+  async function askAll(
+    key: string,
+    validator: Extract<Validator, { type: 'multi_judge' }>,
+    request: Omit<JudgeRequest, 'agent' | 'timeoutMs'>,
+  ): Promise<Grade | Readonly<{ fault: Fault }>> {
+    const all = await Promise.all(
+      validator.judges.map(async ({ agent, weight }, index) => ({
+        judge: agent,
+        weight,
+        judged: await ask(`${key}-${index + 1}`, { ...request, agent, timeoutMs: validator.timeoutMs }),
+      })),
+    )
+    const verdicts = all.flatMap(({ judge, weight, judged }): WeighedVerdict[] =>
+      isFault(judged) ? [] : [{ ...judged, judge, weight }],
+    )
+    if (verdicts.length >= Math.max(1, validator.minJudgesRequired)) return consensusOf(validator.consensus, verdicts)
+    const reasons = all.flatMap(({ judged }) => (isFault(judged) ? [judged.fault.message] : []))
+    const message = `${verdicts.length} of ${all.length} judges gave a verdict, ${validator.minJudgesRequired} are required: ${reasons.join('; ')}`
+    return { fault: { code: 'ERR_VALIDATOR_FAILED', message } }
+  }
+
+  return { ask, askAll }
+}
+export type Judges = ReturnType<typeof createJudges>
+
+const judgeFault = (judge: string, reason: string): Fault => ({
+  code: 'ERR_VALIDATOR_FAILED',
+  message: `The judge '${judge}' gave no verdict: ${reason}.`,
+})
+
+/** A new execution of an agent, below another. */
+export function childOf(
+  agent: ResolvedAgent,
+  more: Pick<ExecutionInput, 'role' | 'input' | 'workspaceId' | 'untilMs'> & Partial<Pick<ExecutionInput, 'intent'>>,
+): NewRun {
+  const { id, name, version, manifest } = agent
+  const input: ExecutionInput = {
+    agent: { id, name, version },
+    manifest,
+    intent: null,
+    contextOverrides: {},
+    keepWorkspace: false,
+    ...more,
+  }
+  return {
+    kind: 'execution',
+    subjectId: id,
+    subjectName: name,
+    subjectVersion: version,
+    input: input as unknown as Json,
+  }
+}
+
+function shownTo({ manifest }: ResolvedAgent, input: Readonly<Record<string, Json>>): Json {
+  const { properties } = (manifest.inputSchema ?? {}) as { properties?: Record<string, unknown> }
+  if (properties === undefined) return input
+  return Object.fromEntries(Object.entries(input).filter(([name]) => Object.hasOwn(properties, name)))
+}
+
+/** Output as a judge sees it: JSON where it is JSON. */
+export const shownOutput = (text: string): Json => parseJsonOutput(text)?.value ?? text

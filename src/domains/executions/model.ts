@@ -1,0 +1,74 @@
+import type { AppError } from '../../contract/app-error.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+
+/** A language model, as the loop sees it: an alias of the configuration, never a provider. */
+export type ModelToolCall = Readonly<{
+  id: string
+  name: string
+  arguments: Json
+  /** What the provider wants to have back with the call; nobody else looks into it. */
+  opaque?: Json
+}>
+export type ModelMessage =
+  | Readonly<{ role: 'user'; text: string }>
+  | Readonly<{ role: 'assistant'; text: string; toolCalls: readonly ModelToolCall[] }>
+  | Readonly<{ role: 'tool'; callId: string; name: string; text: string; isError: boolean }>
+
+export type ModelRequest = Readonly<{
+  alias: string
+  system: string | null
+  messages: readonly ModelMessage[]
+  /** With their documented names; what a provider cannot take is the adapter's to translate, both ways. */
+  tools: readonly Readonly<{
+    name: string
+    description: string
+    inputSchema: Readonly<Record<string, unknown>>
+  }>[]
+  temperature: number | null
+  maxOutputTokens: number | null
+  /** Of one try. */
+  timeoutMs: number
+  signal: AbortSignal
+}>
+
+export type ModelUsage = Readonly<{ inputTokens: number; outputTokens: number; costUsd: number | null }>
+export type ModelAnswer = Readonly<{
+  text: string
+  toolCalls: readonly ModelToolCall[]
+  usage: ModelUsage
+  provider: string
+  model: string
+  finishReason: string
+  /** Tries that failed before this answer came. */
+  failures: readonly ModelFailure[]
+}>
+
+export const modelErrorClasses = [
+  'authentication',
+  'rate_limit',
+  'model_not_found',
+  'invalid_input',
+  'service_unavailable',
+  'network',
+  'provider',
+  'timeout',
+] as const
+export type ModelErrorClass = (typeof modelErrorClasses)[number]
+export type ModelFailure = Readonly<{
+  provider: string
+  model: string
+  error_class: ModelErrorClass
+  status: number | null
+}>
+
+export type Models = Readonly<{
+  aliases(): readonly string[]
+  /**
+   * Throws an AppError: ERR_MODEL_UNAVAILABLE when the alias leads to no model, ERR_MODEL_REFUSED for what another try would
+   * not change, ERR_MODEL_FAILED for the rest. `details.error_class` and `details.failures` tell more.
+   */
+  generate(request: ModelRequest): Promise<ModelAnswer>
+}>
+
+export const failuresOf = (error: AppError): readonly ModelFailure[] =>
+  (error.details['failures'] as readonly ModelFailure[] | undefined) ?? []

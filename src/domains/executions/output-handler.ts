@@ -1,0 +1,186 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { Run, Steps } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { AgentManifest } from '../agents/manifest.ts'
+import { type Deadline, within } from './deadline.ts'
+import { childOf, shownOutput } from './judges.ts'
+import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
+import { valuesOf } from './surroundings.ts'
+import { addressable, renderTemplate } from './template.ts'
+import { failureOf, type WorkspaceDesk } from './workspace.ts'
+
+type Handler = NonNullable<AgentManifest['outputHandler']>
+export type Handled = Readonly<{ output: string }> | Readonly<{ error: string; code: AppError['code'] }>
+
+const TIMEOUT_MS = 300_000
+const RETRY_MS = 1_000
+
+export type HandlerScene = Readonly<{
+  deps: ExecutionDeps
+  run: Run
+  input: ExecutionInput
+  steps: Steps
+  principal: Principal
+  workspaces: WorkspaceDesk
+  deadline: Deadline
+}>
+
+/** What becomes of the accepted output. Its result takes the output's place. */
+export async function handleOutput(scene: HandlerScene, handler: Handler, output: string): Promise<Handled> {
+  const { steps } = scene
+  steps.note({ type: 'output_handler_started', payload: { type: handler.type } })
+  try {
+    const result =
+      handler.type === 'agent' ? await byAgent(scene, handler, output) : await inOneStep(scene, handler, output)
+    steps.note({ type: 'output_handler_completed', payload: { type: handler.type } })
+    return { output: result }
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    steps.note({ type: 'output_handler_failed', payload: { type: handler.type, error: error.message } })
+    return { error: `spec.output_handler (${handler.type}): ${error.message}`, code: error.code }
+  }
+}
+
+type Of<Type extends Handler['type']> = Extract<Handler, { type: Type }>
+
+async function byAgent({ deps, run, input, steps }: HandlerScene, handler: Of<'agent'>, output: string) {
+  const agent = await steps.once('output/agent', async () => ({
+    result: (await deps.agents.resolve(deps.read, run.principal, handler.agentId)) as ResolvedAgent & Json,
+  }))
+  const text =
+    handler.inputTemplate === null ? output : rendered('input_template', handler.inputTemplate, input, output)
+  const untilMs = steps.nowMs() + (handler.timeoutMs ?? TIMEOUT_MS)
+  const start = childOf(agent, { role: 'worker', input: text, workspaceId: null, untilMs })
+  const outcome = await steps.child('output/run', start)
+  if (outcome.status === 'completed') return (outcome.output as unknown as ExecutionOutput).text
+  throw new AppError('ERR_OUTPUT_HANDLER_FAILED', outcome.error?.message ?? `the agent ${outcome.status}`, {
+    execution_id: outcome.id,
+  })
+}
+
+async function inOneStep(scene: HandlerScene, handler: Exclude<Handler, Of<'agent'>>, output: string): Promise<string> {
+  const { deps, steps, deadline } = scene
+  const own: Deadline = {
+    untilMs: steps.nowMs() + (handler.timeoutMs ?? TIMEOUT_MS),
+    what: 'the output handler',
+    field: 'spec.output_handler.timeout_seconds',
+  }
+  const { text } = await steps.once(
+    'output/step',
+    async () => ({
+      result: {
+        text: await within(deps.clock, steps, [deadline, own], (signal, leftMs) =>
+          runs[handler.type](scene, handler as never, output, signal, leftMs),
+        ),
+      },
+    }),
+    { intent: true },
+  )
+  return text
+}
+
+type RunHandler<Type extends Handler['type']> = (
+  scene: HandlerScene,
+  handler: Of<Type>,
+  output: string,
+  signal: AbortSignal,
+  leftMs: number,
+) => Promise<string>
+
+const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandler<Type> } = {
+  async webhook({ deps, input }, handler, output, signal, leftMs) {
+    const { url, method, bodyTemplate, retries } = handler
+    const headers = valuesOf(deps, 'spec.output_handler.headers', handler.headers)
+    const body =
+      bodyTemplate === null
+        ? JSON.stringify({ output: shownOutput(output), agent: input.agent.name })
+        : rendered('body_template', bodyTemplate, input, output)
+    for (let tries = 0; ; tries++) {
+      const answer = await deps.http.send({ url, method, headers, body, timeoutMs: leftMs, signal })
+      if (answer.status < 400) return answer.body
+      if (answer.status < 500 || tries >= retries) {
+        throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the address answered ${answer.status}`, {
+          status: answer.status,
+        })
+      }
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS * 2 ** tries))
+      signal.throwIfAborted()
+    }
+  },
+  async container({ deps, run, input, workspaces }, handler, output, signal, leftMs) {
+    const id = await workspaces.make(input.manifest, `output-${run.id}`, handler.image, signal)
+    try {
+      const command = handler.command.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
+      const env = { ...valuesOf(deps, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }
+      const timeout_secs = Math.max(1, Math.ceil(leftMs / 1000))
+      const args = { workspace_id: id, command, stdin: output, env, timeout_secs }
+      const { exit_code, stdout, stderr } = await workspaces.ask<Ran>('exec', args, signal)
+      if (exit_code === 0) return stdout
+      const details = { exit_code, stderr: stderr.slice(-2_000) }
+      throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the command ended with the exit code ${exit_code}`, details)
+    } finally {
+      await workspaces.destroy(id, new AbortController().signal)
+    }
+  },
+  async mcp_tool({ deps, principal, input }, handler, output, signal) {
+    const args = renderedArguments(handler.arguments, input, output)
+    const answer = await deps.desk.call(principal, handler.toolName, args, { signal, door: 'agent' })
+    if (answer.isError) throw failureOf(answer)
+    return answer.text
+  },
+}
+
+type Ran = Readonly<{ exit_code: number; stdout: string; stderr: string }>
+
+const rendered = (field: string, template: string, { intent }: ExecutionInput, output: string): string =>
+  renderTemplate(`spec.output_handler.${field}`, template, {
+    output: addressable(shownOutput(output), output),
+    intent: intent ?? '',
+  })
+
+function renderedArguments(value: Json, input: ExecutionInput, output: string): Json {
+  if (typeof value === 'string') return value.includes('{{') ? rendered('arguments', value, input, output) : value
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map((member: Json) => renderedArguments(member, input, output))
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name, renderedArguments(member ?? null, input, output)]),
+  )
+}
+
+/** Tells the destinations that want to know how it ended. That one does not answer changes nothing about the execution. */
+export async function deliver(
+  { deps, run, input, steps }: Pick<HandlerScene, 'deps' | 'run' | 'input' | 'steps'>,
+  status: 'completed' | 'failed',
+  output: string,
+  reason: string | null,
+): Promise<void> {
+  const wanted = status === 'completed' ? 'on_success' : 'on_failure'
+  for (const [index, target] of input.manifest.execution.delivery.entries()) {
+    if (target.condition !== 'always' && target.condition !== wanted) continue
+    await steps.once<Json>(
+      `delivery-${index + 1}`,
+      async () => {
+        try {
+          const body = JSON.stringify({
+            execution_id: run.id,
+            agent_id: input.agent.id,
+            agent: input.agent.name,
+            status,
+            output: output.slice(0, limits.promptCharsMax),
+            error: reason,
+          })
+          const headers = valuesOf(deps, `spec.execution.delivery.destinations[${index}].headers`, target.headers)
+          const { url, method, timeoutMs } = target
+          const answer = await deps.http.send({ url, method, headers, body, timeoutMs, signal: steps.signal })
+          return { result: { destination: target.name, status: answer.status } }
+        } catch (error) {
+          if (steps.signal.aborted || !(error instanceof AppError)) throw error
+          return { result: { destination: target.name, status: null, error: error.message } }
+        }
+      },
+      { type: 'delivery_attempted' },
+    )
+  }
+}

@@ -1,0 +1,79 @@
+import type { ErrorCode } from '../../contract/error-codes.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { SecurityContext } from '../../contract/security-context.ts'
+import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import type { Engine } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { AgentManifest } from '../agents/manifest.ts'
+import type { Models } from './model.ts'
+
+export type ResolvedAgent = Readonly<{ id: string; name: string; version: string; manifest: AgentManifest }>
+
+/** The registry of agents, as far as executions need it. */
+export type AgentDesk = Readonly<{
+  /** ERR_AGENT_NOT_FOUND for what the principal may not see, or that is not there. */
+  resolve(unit: ReadUnit, principal: Principal, idOrName: string, version?: string): Promise<ResolvedAgent>
+}>
+
+/** Requests to addresses that a manifest names; where they may lead is the adapter's to check. */
+export type HttpSender = Readonly<{
+  send(request: {
+    url: string
+    method: string
+    headers: Readonly<Record<string, string>>
+    body: string
+    timeoutMs: number
+    signal: AbortSignal
+  }): Promise<Readonly<{ status: number; body: string }>>
+}>
+
+/** What a manifest's `secret:` and `config:` values stand for; undefined when nobody said. */
+export type ValueDesk = Readonly<{
+  secret(name: string): string | undefined
+  config(name: string): string | undefined
+}>
+
+export type JudgingSettings = Readonly<{ skip: readonly string[]; always: readonly string[] }>
+
+export type ExecutionDeps = Readonly<{
+  engine: Engine
+  agents: AgentDesk
+  desk: ToolDesk
+  models: Models
+  http: HttpSender
+  values: ValueDesk
+  contexts: Readonly<{ find(name: string): SecurityContext | undefined }>
+  /** The image of a workspace for a runtime; undefined for the configured default. */
+  imageOf(runtime: AgentManifest['runtime']): string | undefined
+  judging: JudgingSettings
+  read: ReadUnit
+  clock: Clock
+}>
+
+/** What a run of the kind `execution` is asked. The manifest is in it: what becomes of the agent does not touch the run. */
+export type ExecutionInput = Readonly<{
+  agent: Readonly<{ id: string; name: string; version: string }>
+  manifest: AgentManifest
+  intent: string | null
+  input: Json
+  contextOverrides: Readonly<Record<string, Json>>
+  /** A judge looks into the workspace of whom it judges, and changes nothing there. */
+  role: 'worker' | 'judge'
+  workspaceId: string | null
+  /** Keeps the workspace although nothing in the manifest asks for it. */
+  keepWorkspace: boolean
+  /** An end that comes earlier than the manifest's own. */
+  untilMs: number | null
+}>
+
+export type ExecutionOutput = Readonly<{
+  text: string
+  iterations: number
+  workspace_id: string | null
+  usage: Readonly<{ input_tokens: number; output_tokens: number; cost_usd: number | null; model_calls: number }>
+}>
+
+/** A failure as a fact: what a program decides by is recorded, also when it went wrong. */
+export type Fault = Readonly<{ code: ErrorCode; message: string }>

@@ -1,0 +1,257 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { ErrorCode } from '../../contract/error-codes.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Ending, Program, ProgramEnd, Run, Steps } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { agentPrincipal, offeredTools } from './agent-principal.ts'
+import { type Deadline, requireTime, timedOut, within } from './deadline.ts'
+import { runInnerLoop, type Usage } from './inner-loop.ts'
+import { createJudges } from './judges.ts'
+import { deliver, handleOutput } from './output-handler.ts'
+import type { ExecutionDeps, ExecutionInput, ExecutionOutput } from './ports.ts'
+import { buildPrompt, type LoadedContext, type PastAttempt } from './prompt.ts'
+import { iterationEnv, loadContext } from './surroundings.ts'
+import { createToolCaller } from './tool-calls.ts'
+import { createValidation } from './validation.ts'
+import { type IterationOutput, withoutBootstrapLines } from './validators.ts'
+import { createWorkspaceDesk, type MadeWorkspace, needsWorkspace, recordedWorkspace } from './workspace.ts'
+
+/** Failures that another iteration would meet again. */
+const hopeless: ReadonlySet<ErrorCode> = new Set(['ERR_MODEL_UNAVAILABLE', 'ERR_MODEL_REFUSED'])
+
+/** The loop of one agent: iterations until the validators are satisfied, or until there are no more. */
+export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program: Program; ending: Ending }> {
+  return {
+    async program(run, steps) {
+      const input = run.input as unknown as ExecutionInput
+      const loop = createLoop(deps, run, input, steps)
+      try {
+        return await loop.run()
+      } catch (error) {
+        if (!(error instanceof AppError) || error.code !== 'ERR_EXECUTION_TIMEOUT') throw error
+        return await loop.failed({ code: error.code, message: error.message }, 'execution_timed_out')
+      }
+    },
+    async ending(run, steps) {
+      const made = recordedWorkspace(steps)
+      if (made === undefined || made.kept) return
+      const workspaces = createWorkspaceDesk(deps, run)
+      await steps.once(
+        'workspace-ended',
+        async () => {
+          await workspaces.destroy(made.workspace_id, steps.signal)
+          return { result: { workspace_id: made.workspace_id } }
+        },
+        { type: 'instance_terminated' },
+      )
+    },
+  }
+}
+
+type Tried = Readonly<{ output: IterationOutput; text: string }>
+
+function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps: Steps) {
+  const { manifest } = input
+  const { execution } = manifest
+  const deadline: Deadline = {
+    untilMs: Math.min(run.startedAtMs + manifest.resources.timeoutMs, input.untilMs ?? Number.POSITIVE_INFINITY),
+    what: 'the whole execution',
+    field: 'spec.security.resources.timeout',
+  }
+  const usage: Usage = { inputTokens: 0, outputTokens: 0, costUsd: null, modelCalls: 0 }
+  const history: PastAttempt[] = []
+  const workspaces = createWorkspaceDesk(deps, run)
+  const judges = createJudges(deps, run, steps)
+  const validation = createValidation(run, input, steps, { judges, workspaces })
+  let lastText = ''
+  let workspaceId: string | null = input.workspaceId
+
+  async function openWorkspace(): Promise<void> {
+    if (!needsWorkspace(input)) return
+    const made = await steps.once<MadeWorkspace & Json>(
+      'workspace',
+      async () => ({
+        result: await within(deps.clock, steps, [deadline], (signal) => workspaces.create(input, signal)),
+      }),
+      { type: 'instance_spawned' },
+    )
+    workspaceId = made.workspace_id
+    await steps.once('prepared', async () => {
+      const env = iterationEnv(deps, run, input, 0, [])
+      await within(deps.clock, steps, [deadline], (signal) => workspaces.prepare(input, made.workspace_id, env, signal))
+      return { result: null }
+    })
+  }
+
+  const readContext = (): Promise<readonly LoadedContext[]> =>
+    manifest.context.length === 0
+      ? Promise.resolve([])
+      : steps.once('context', async () => ({
+          result: await within(deps.clock, steps, [deadline], (signal) =>
+            loadContext(deps, run, input, workspaces, workspaceId, signal),
+          ),
+        }))
+
+  async function runAll(): Promise<ProgramEnd> {
+    await openWorkspace()
+    const context = await readContext()
+    const principal = agentPrincipal(deps, run, input, workspaceId)
+    const tools = offeredTools(deps.desk, principal, manifest.tools)
+    const caller = createToolCaller(deps, run, input, steps, judges, { principal, tools, workspaceId })
+    for (let iteration = 1; iteration <= execution.maxIterations; iteration++) {
+      requireTime(steps, deadline)
+      steps.place({ iteration })
+      steps.note({ type: 'iteration_started', payload: { iteration } })
+      const own: Deadline = {
+        untilMs: steps.nowMs() + execution.iterationTimeoutMs,
+        what: `iteration ${iteration}`,
+        field: 'spec.execution.iteration_timeout',
+      }
+      const end = await iterate(
+        iteration,
+        [deadline, own],
+        async (prompt) => {
+          const request = { iteration, prompt, tools, deadlines: [deadline, own], usage, handle: caller.handle }
+          return await runInnerLoop(deps, input, steps, request)
+        },
+        context,
+      )
+      if (end === 'accepted') return await completed(principal)
+      if (end !== 'again') return await failed(end)
+    }
+    const reason = history.at(-1)!
+    const why = reason.error ?? reason.validation_reason ?? ''
+    const message = `None of ${execution.maxIterations} iterations was accepted. The last one: ${why}`
+    return await failed({ code: 'ERR_ITERATIONS_EXHAUSTED', message })
+  }
+
+  type Inner = (prompt: string) => ReturnType<typeof runInnerLoop>
+
+  async function iterate(
+    iteration: number,
+    deadlines: readonly Deadline[],
+    inner: Inner,
+    context: readonly LoadedContext[],
+  ): Promise<'accepted' | 'again' | Readonly<{ code: ErrorCode; message: string }>> {
+    const { intent, contextOverrides } = input
+    try {
+      const parts = { task: manifest.task, intent, input: input.input, contextOverrides, context, iteration, history }
+      const ended = await inner(buildPrompt(parts))
+      if ('fault' in ended) {
+        const { fault } = ended
+        if (fault.code === 'ERR_EXECUTION_TIMEOUT') requireTime(steps, deadline)
+        await refine(iteration, { output: '', exit_code: null, error: fault.message })
+        return hopeless.has(fault.code) ? fault : 'again'
+      }
+      const { output, text } = await runProcess(iteration, ended.answer, deadlines)
+      lastText = text
+      const task = intent ?? manifest.task.instruction
+      const request = { iteration, output, answer: ended.answer, trail: ended.trail, task, workspaceId }
+      const checked = await validation.check(request)
+      if (checked.passed) {
+        steps.note({ type: 'iteration_completed', payload: { iteration, score: checked.score } })
+        return 'accepted'
+      }
+      await refine(iteration, { output: text, exit_code: output.exitCode, reason: checked.reason })
+      return 'again'
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error
+      // The whole time is over, or only that of the iteration.
+      if (error.code === 'ERR_EXECUTION_TIMEOUT' && error.details['field'] === deadline.field) throw error
+      await refine(iteration, { output: '', exit_code: null, error: error.message })
+      return 'again'
+    }
+  }
+
+  /** The fresh process of the iteration. Without a workspace the answer itself is the output. */
+  async function runProcess(iteration: number, answer: string, deadlines: readonly Deadline[]): Promise<Tried> {
+    const id = workspaceId
+    if (id === null || input.role === 'judge') {
+      return { output: { exitCode: 0, stdout: answer, stderr: '' }, text: answer }
+    }
+    const ran = await steps.once(
+      `iteration-${iteration}/process`,
+      async () => ({
+        result: await within(deps.clock, steps, deadlines, (signal, leftMs) =>
+          workspaces.runBootstrap(
+            id,
+            {
+              path: manifest.bootstrapPath,
+              answer,
+              env: iterationEnv(deps, run, input, iteration, history),
+              timeoutMs: leftMs,
+              outputBytesMax: limits.iterationOutputBytesMax,
+            },
+            signal,
+          ),
+        ),
+      }),
+      { type: 'console_output', intent: true },
+    )
+    if (ran.timedOut) throw timedOut(deadlines.at(-1)!)
+    const output = { ...ran, stdout: withoutBootstrapLines(ran.stdout) }
+    return { output, text: output.stdout }
+  }
+
+  type Missed = Readonly<{ output: string; exit_code: number | null; reason?: string; error?: string }>
+
+  async function refine(iteration: number, { output, exit_code, reason, error }: Missed): Promise<void> {
+    history.push({
+      iteration,
+      output,
+      exit_code,
+      validation_failed: reason !== undefined,
+      validation_reason: reason ?? null,
+      ...(reason !== undefined && { feedback: reason }),
+      ...(error !== undefined && { error }),
+    })
+    const why = reason ?? error ?? ''
+    steps.note({
+      type: 'iteration_failed',
+      payload: { iteration, reason: why, exit_code, output: output.slice(0, 4_096) },
+    })
+    if (iteration === execution.maxIterations) return
+    steps.place({ state: 'refining' })
+    await steps.once(`iteration-${iteration}/refined`, async () => ({ result: { iteration, feedback: why } }), {
+      type: 'refinement_applied',
+    })
+    steps.place({ state: null })
+  }
+
+  async function completed(principal: ReturnType<typeof agentPrincipal>): Promise<ProgramEnd> {
+    const { outputHandler } = manifest
+    if (outputHandler !== null) {
+      const scene = { deps, run, input, steps, principal, workspaces, deadline }
+      const handled = await handleOutput(scene, outputHandler, lastText)
+      if ('output' in handled) lastText = handled.output
+      else if (outputHandler.required) {
+        return await failed({ code: 'ERR_OUTPUT_HANDLER_FAILED', message: handled.error })
+      }
+    }
+    await deliver({ deps, run, input, steps }, 'completed', lastText, null)
+    return { status: 'completed', output: output() as unknown as Json }
+  }
+
+  async function failed(
+    { code, message }: Readonly<{ code: ErrorCode; message: string }>,
+    type = 'execution_failed',
+  ): Promise<ProgramEnd> {
+    await deliver({ deps, run, input, steps }, 'failed', lastText, message)
+    const error = { code, message, details: {} }
+    return { status: 'failed', output: output() as unknown as Json, error, event: { type, payload: { error } } }
+  }
+
+  const output = (): ExecutionOutput => ({
+    text: lastText,
+    iterations: history.length + (history.at(-1)?.iteration === execution.maxIterations ? 0 : 1),
+    workspace_id: workspaceId,
+    usage: {
+      input_tokens: usage.inputTokens,
+      output_tokens: usage.outputTokens,
+      cost_usd: usage.costUsd,
+      model_calls: usage.modelCalls,
+    },
+  })
+
+  return { run: runAll, failed }
+}

@@ -1,0 +1,240 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { identityOf, type Principal } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import { type Engine, isEnded, type Run, type RunEvent } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { type Clock, isoTime } from '../../kernel/clock.ts'
+import type { AgentDesk, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
+import { chosenInput, requireNoReserved, shortened } from './prompt.ts'
+
+export type ExecuteRequest = Readonly<{
+  agent_id: string
+  intent?: string | undefined
+  input?: Readonly<Record<string, unknown>> | undefined
+  version?: string | undefined
+  context_overrides?: Readonly<Record<string, unknown>> | undefined
+}>
+
+export type ExecutionServiceDeps = Readonly<{ engine: Engine; agents: AgentDesk; clock: Clock }>
+export type ExecutionService = ReturnType<typeof createExecutionService>
+type ById = Readonly<{ execution_id: string }>
+
+/** Whoever sees all runs of a tenant. */
+const seesAll = ({ role }: Principal): boolean => role === 'admin'
+
+/** Executions of agents as callers see them. What is not theirs is not there. */
+export function createExecutionService({ engine, agents, clock }: ExecutionServiceDeps) {
+  /** An agent's executions belong to whoever its own execution belongs to. */
+  async function ownerOf(unit: ReadUnit, principal: Principal): Promise<string> {
+    if (principal.executionId === undefined) return identityOf(principal)
+    const run = await engine.find(unit, principal.tenant, principal.executionId)
+    return run?.owner ?? identityOf(principal)
+  }
+
+  async function visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run> {
+    const run = await engine.find(unit, call.principal.tenant, id)
+    const isTheirs =
+      run !== undefined && (seesAll(call.principal) || run.owner === (await ownerOf(unit, call.principal)))
+    if (!isTheirs || run.kind !== 'execution') throw executionNotFound(id)
+    return run
+  }
+
+  async function begin(call: Call, agent: ResolvedAgent, request: ExecuteRequest): Promise<Run> {
+    const input = (request.input ?? null) as Json
+    const contextOverrides = (request.context_overrides ?? {}) as Readonly<Record<string, Json>>
+    requireNoReserved(contextOverrides)
+    await requireSchema(agent, input)
+    const { id, name, version, manifest } = agent
+    const asked: ExecutionInput = {
+      agent: { id, name, version },
+      manifest,
+      intent: request.intent?.trim() ? request.intent : null,
+      input,
+      contextOverrides,
+      role: 'worker',
+      workspaceId: null,
+      keepWorkspace: false,
+      untilMs: null,
+    }
+    const owner = await ownerOf(call.write as unknown as ReadUnit, call.principal)
+    const run = await engine.start(call, {
+      kind: 'execution',
+      subjectId: id,
+      subjectName: name,
+      subjectVersion: version,
+      owner,
+      input: asked as unknown as Json,
+      payload: { agent_id: id, agent: name, version, intent: asked.intent, by: call.principal.actor },
+    })
+    call.record({ kind: 'execution_started', body: { run_id: run.id, agent_id: id, version, owner } })
+    return run
+  }
+
+  async function execute(call: Call, request: ExecuteRequest) {
+    const agent = await agents.resolve(
+      call.write as unknown as ReadUnit,
+      call.principal,
+      request.agent_id,
+      request.version,
+    )
+    const run = await begin(call, agent, request)
+    return { execution_id: run.id, status: 'started' as const }
+  }
+
+  async function status(call: Call, { execution_id }: ById) {
+    const run = await visible(call, call.read, execution_id)
+    return { ...(await stateOf(call.read, run)), agent_id: run.subjectId, status: run.status }
+  }
+
+  async function list(call: Call, { agent_id, limit }: Readonly<{ agent_id?: string | undefined; limit: number }>) {
+    const { tenant } = call.principal
+    const subjectId =
+      agent_id === undefined
+        ? undefined
+        : await agents.resolve(call.read, call.principal, agent_id).then(
+            ({ id }) => id,
+            () => agent_id,
+          )
+    const owner = seesAll(call.principal) ? undefined : await ownerOf(call.read, call.principal)
+    const runs = await engine.list(call.read, tenant, { kind: 'execution', subjectId, owner, limit })
+    return {
+      executions: runs.map((run) => ({
+        id: run.id,
+        agent_id: run.subjectId,
+        status: run.status,
+        started_at: isoTime(run.startedAtMs),
+      })),
+    }
+  }
+
+  async function cancel(call: Call, { execution_id }: ById) {
+    const run = await visible(call, call.write as unknown as ReadUnit, execution_id)
+    if (await engine.cancel(call, run.id)) return { execution_id: run.id, cancelled: true }
+    throw wrongState(run, 'it has ended already; aegis.task.status shows how')
+  }
+
+  async function remove(call: Call, { execution_id }: ById) {
+    const run = await visible(call, call.write as unknown as ReadUnit, execution_id)
+    if (await engine.remove(call, run.id)) return { execution_id: run.id, removed: true }
+    throw wrongState(run, 'it has not ended; use aegis.task.cancel first')
+  }
+
+  async function logs(call: Call, input: ById & Readonly<{ limit: number; offset: number }>) {
+    const run = await visible(call, call.read, input.execution_id)
+    const { limit, offset } = input
+    const page = await engine.events(call.read, run, { limit, offset })
+    return {
+      tool: 'aegis.task.logs' as const,
+      execution_id: run.id,
+      status: run.status,
+      events: page.events.map(toLogRow),
+      total: page.total,
+      limit,
+      offset,
+    }
+  }
+
+  /** Never longer than a client waits for an answer; the answer then says to call again. */
+  async function wait(call: Call, input: ById & Readonly<{ poll_interval_seconds: number; timeout_seconds: number }>) {
+    const { id, tenant } = await visible(call, call.read, input.execution_id)
+    const waitMs = Math.min(input.timeout_seconds * 1000, limits.runWaitMsMax)
+    let lastToldMs = Number.NEGATIVE_INFINITY
+    const run = await engine.waitForEnd(tenant, id, {
+      untilMs: clock.nowMs() + waitMs,
+      signal: call.signal,
+      onProgress({ iteration, status: state, lastSequence }) {
+        if (clock.monotonicMs() - lastToldMs < input.poll_interval_seconds * 100) return
+        lastToldMs = clock.monotonicMs()
+        call.progress({ progress: lastSequence, message: `${state}, iteration ${iteration}` })
+      },
+    })
+    if (run === undefined) throw executionNotFound(id)
+    const state = await stateOf(call.read, run)
+    if (isEnded(run)) return { ...state, status: run.status }
+    const isOver = input.timeout_seconds * 1000 <= limits.runWaitMsMax
+    return {
+      ...state,
+      status: isOver ? ('timed_out' as const) : run.status,
+      timed_out: true,
+      message: isOver
+        ? `It is still ${run.status} after ${input.timeout_seconds} s. Call again to go on waiting.`
+        : `It is still ${run.status}. One call waits ${limits.runWaitMsMax / 1000} s at most: call again to go on waiting.`,
+    }
+  }
+
+  async function stateOf(unit: ReadUnit, run: Run) {
+    return {
+      execution_id: run.id,
+      iteration_count: run.iteration,
+      last_output: isEnded(run) ? endOutput(run) : await latestOutput(unit, run),
+      last_error: run.error === null ? null : `${run.error.code}: ${run.error.message}`,
+      started_at: isoTime(run.startedAtMs),
+      ended_at: run.endedAtMs === null ? null : isoTime(run.endedAtMs),
+    }
+  }
+
+  /** Of a run that is still at work, what its latest iteration printed. */
+  async function latestOutput(unit: ReadUnit, run: Run): Promise<string | null> {
+    let latest: string | null = null
+    for (let offset = 0; offset < run.lastSequence; offset += limits.runEventsPageMax) {
+      const { events } = await engine.events(unit, run, { limit: limits.runEventsPageMax, offset })
+      for (const { type, payload } of events) {
+        if (type === 'console_output') latest = (payload as { stdout?: string }).stdout ?? latest
+      }
+    }
+    return latest === null ? null : shortened(latest, limits.iterationOutputBytesMax)
+  }
+
+  return { begin, execute, status, list, cancel, remove, logs, wait, visible }
+}
+
+/** In the same words whether it is another's or nobody's. */
+export const executionNotFound = (id: string): AppError =>
+  new AppError(
+    'ERR_EXECUTION_NOT_FOUND',
+    `execution_id: there is no execution '${id.slice(0, 64).toWellFormed()}' of yours; aegis.task.list shows those that there are`,
+    { field: 'execution_id', execution_id: id.slice(0, 128).toWellFormed() },
+  )
+
+const wrongState = ({ id, status }: Run, reason: string): AppError =>
+  new AppError('ERR_EXECUTION_STATE', `execution_id: the execution is ${status}: ${reason}`, {
+    execution_id: id,
+    status,
+  })
+
+const endOutput = ({ output }: Run): string | null =>
+  output === null ? null : (output as unknown as ExecutionOutput).text
+
+/** Everything that an agent is asked must fit the schema it declares. */
+async function requireSchema({ manifest }: ResolvedAgent, input: Json): Promise<void> {
+  if (manifest.inputSchema === null) return
+  // Loaded late: most starts of the program check no schema.
+  const { compileJsonSchema } = await import('../agents/json-schema.ts')
+  const compiled = compileJsonSchema(manifest.inputSchema)
+  const errors = compiled.ok ? compiled.check(chosenInput(input) ?? {}) : [compiled.reason]
+  if (errors.length === 0) return
+  throw new AppError(
+    'ERR_INVALID_INPUT',
+    `input: it does not fit spec.input_schema of the agent: ${errors.slice(0, 3).join('; ')}. Correct it and call again`,
+    { field: 'input', errors: errors.slice(0, 20) },
+  )
+}
+
+/** Payloads can be whole answers of models and tools; a page of them must fit into an answer. */
+export function toLogRow({ sequence, type, payload, atMs }: RunEvent) {
+  const text = JSON.stringify(payload)
+  const isLong = text.length > limits.runEventBytesMax
+  const shown = isLong
+    ? { truncated: true, bytes: Buffer.byteLength(text), preview: text.slice(0, 1_024).toWellFormed() }
+    : typeof payload === 'object' && payload !== null && !Array.isArray(payload)
+      ? payload
+      : { value: payload }
+  return {
+    sequence,
+    event_type: type,
+    payload: shown as Readonly<Record<string, unknown>>,
+    recorded_at: isoTime(atMs),
+  }
+}

@@ -1,0 +1,105 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Run } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { AgentManifest } from '../agents/manifest.ts'
+import type { ExecutionDeps, ExecutionInput } from './ports.ts'
+import { type LoadedContext, type PastAttempt, shortened } from './prompt.ts'
+import { failureOf, type WorkspaceDesk } from './workspace.ts'
+
+type EnvValue = AgentManifest['env'][string]
+const HISTORY_CHARS_MAX = 2_048
+
+/** What a value of a manifest stands for. A secret that nobody set is refused by name: empty would be worse. */
+export function meaningOf({ values }: Pick<ExecutionDeps, 'values'>, field: string, { from, value }: EnvValue): string {
+  if (from === 'literal') return value
+  const found = from === 'secret' ? values.secret(value) : values.config(value)
+  if (found !== undefined) return found
+  throw new AppError(
+    'ERR_INVALID_INPUT',
+    `${field}: ${from}:${value.slice(0, 64).toWellFormed()} is not set; add it to executions.${from === 'secret' ? 'secrets' : 'values'} in the configuration`,
+    { field },
+  )
+}
+
+export const valuesOf = (
+  deps: Pick<ExecutionDeps, 'values'>,
+  field: string,
+  given: Readonly<Record<string, EnvValue>>,
+): Record<string, string> =>
+  Object.fromEntries(Object.entries(given).map(([name, value]) => [name, meaningOf(deps, `${field}.${name}`, value)]))
+
+/** The environment of the iteration's process. No key and no token is in it: tools are called by the loop. */
+export function iterationEnv(
+  deps: Pick<ExecutionDeps, 'values'>,
+  run: Run,
+  { agent, manifest }: ExecutionInput,
+  iteration: number,
+  history: readonly PastAttempt[],
+): Record<string, string> {
+  const past = history.map((attempt) => ({ ...attempt, output: shortened(attempt.output, HISTORY_CHARS_MAX) }))
+  return {
+    AEGIS_AGENT_ID: agent.id,
+    AEGIS_EXECUTION_ID: run.id,
+    AEGIS_ITERATION: String(iteration),
+    AEGIS_ITERATION_HISTORY: JSON.stringify(past),
+    AEGIS_MODEL_ALIAS: manifest.runtime.model,
+    AEGIS_LLM_TIMEOUT_SECONDS: String(Math.round(manifest.execution.llmTimeoutMs / 1000)),
+    AEGIS_AGENT_INSTRUCTION: shortened(manifest.task.instruction),
+    AEGIS_PROMPT_TEMPLATE: shortened(manifest.task.promptTemplate ?? ''),
+    ...valuesOf(deps, 'spec.env', manifest.env),
+  }
+}
+
+/** What `spec.context` names, read once at the beginning. What cannot be read is refused by name. */
+export async function loadContext(
+  deps: Pick<ExecutionDeps, 'desk'>,
+  run: Run,
+  { manifest }: ExecutionInput,
+  workspaces: WorkspaceDesk,
+  workspaceId: string | null,
+  signal: AbortSignal,
+): Promise<readonly LoadedContext[]> {
+  const loaded: LoadedContext[] = []
+  for (const [index, entry] of manifest.context.entries()) {
+    const title = entry.description ?? (entry.type === 'text' ? 'Notes' : entry.type === 'url' ? entry.url : entry.path)
+    try {
+      if (entry.type === 'text') loaded.push({ title, text: entry.content })
+      else if (entry.type === 'url') loaded.push({ title, text: await fetchPage(deps, run, entry.url, signal) })
+      else if (workspaceId === null) throw new AppError('ERR_FILE_NOT_FOUND', 'there is no workspace')
+      else if (entry.type === 'file') {
+        loaded.push({ title, text: shortened(await workspaces.readFile(workspaceId, entry.path, signal), CHARS) })
+      } else loaded.push(...(await readFolder(workspaces, workspaceId, entry.path, signal)))
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
+      const field = `spec.context[${index}]`
+      throw new AppError(error.code, `${field}: it cannot be read: ${error.message}`, { field })
+    }
+  }
+  return loaded
+}
+
+const CHARS: number = limits.contextCharsMax
+
+async function fetchPage({ desk }: Pick<ExecutionDeps, 'desk'>, run: Run, url: string, signal: AbortSignal) {
+  const answer = await desk.call(run.principal, 'web.fetch', { url }, { signal, door: 'engine' })
+  if (answer.isError) throw failureOf(answer)
+  const { content } = answer.value as { content?: Json }
+  return shortened(typeof content === 'string' ? content : answer.text, CHARS)
+}
+
+type Listed = Readonly<{ entries: readonly Readonly<{ name: string; type: string }>[] }>
+
+async function readFolder(workspaces: WorkspaceDesk, workspaceId: string, path: string, signal: AbortSignal) {
+  const { entries } = await workspaces.ask<Listed>('file_list', { workspace_id: workspaceId, path }, signal)
+  const files = entries.filter(({ type }) => type === 'file').slice(0, limits.contextFilesMax)
+  const loaded: LoadedContext[] = []
+  let left = CHARS
+  for (const { name } of files) {
+    const file = `${path.replace(/\/+$/, '')}/${name}`
+    const text = shortened(await workspaces.readFile(workspaceId, file, signal), Math.max(left, 256))
+    left -= text.length
+    loaded.push({ title: file, text })
+  }
+  return loaded
+}

@@ -1,0 +1,181 @@
+import type { ErrorCode } from '../../contract/error-codes.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { DescribedTool, DeskAnswer } from '../../contract/tool-desk.ts'
+import type { Run, Steps } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { auditHistory, summarised, type TrailStep } from './audit-trail.ts'
+import { type Deadline, within } from './deadline.ts'
+import type { Judges } from './judges.ts'
+import type { ModelToolCall } from './model.ts'
+import type { ExecutionDeps, ExecutionInput } from './ports.ts'
+import { shortened } from './prompt.ts'
+import { isPassed } from './validators.ts'
+
+/** What the model is told of one call. `isFatal`: it cannot go on, and the iteration ends. */
+export type CallResult = Readonly<{ text: string; isError: boolean; isFatal: boolean; step: TrailStep }>
+
+export type CallScene = Readonly<{
+  key: string
+  iteration: number
+  call: ModelToolCall
+  trail: readonly TrailStep[]
+  task: string
+  deadlines: readonly Deadline[]
+}>
+
+type Refused = Readonly<{ kind: 'policy' | 'recoverable'; reason: string }>
+
+/** Failures that no other arguments would avoid: the call is not for this agent. */
+const policyCodes: ReadonlySet<ErrorCode> = new Set([
+  'ERR_PERMISSION_DENIED',
+  'ERR_POLICY_VIOLATION',
+  'ERR_UNKNOWN_TOOL',
+  'ERR_MODE_REFUSED',
+  'ERR_FEATURE_DISABLED',
+  'ERR_TENANT_MISMATCH',
+])
+/** Failures of ours: another call would fail as well. */
+const fatalCodes: ReadonlySet<ErrorCode> = new Set(['ERR_STORE_UNAVAILABLE', 'ERR_SHUTTING_DOWN', 'ERR_OWNER_LOST'])
+
+/**
+ * One call of a tool by the model: looked up among what the agent was offered, its arguments and the contexts checked, judged
+ * if the manifest says so, and only then dispatched, as the agent, on the way of all calls.
+ */
+export function createToolCaller(
+  deps: ExecutionDeps,
+  run: Run,
+  input: ExecutionInput,
+  steps: Steps,
+  judges: Judges,
+  agent: Readonly<{ principal: Principal; tools: readonly DescribedTool[]; workspaceId: string | null }>,
+) {
+  const offered = new Map(agent.tools.map((tool) => [tool.name, tool]))
+
+  /** What was once decided stays so, whatever is offered or allowed by now. */
+  async function handle(scene: CallScene): Promise<CallResult> {
+    const { call, key } = scene
+    const refusedKey = `${key}/refused`
+    const tool = offered.get(call.name)
+    if (steps.recorded(key) !== undefined) return await dispatch(scene, tool)
+    const refusal =
+      (steps.recorded(refusedKey) as Refused | undefined) ?? checked(scene) ?? (await judged(scene, tool!))
+    if (refusal === undefined) return await dispatch(scene, tool)
+    const type = refusal.kind === 'policy' ? 'tool_policy_violation' : 'tool_invocation_failed'
+    await steps.once(refusedKey, async () => ({ result: { ...refusal, tool: call.name } }), { type })
+    return refused(call, refusal)
+  }
+
+  /** Before anybody is asked: a call that would be refused is not worth a judge. */
+  function checked({ call }: CallScene): Refused | undefined {
+    if (!offered.has(call.name)) {
+      const names = [...offered.keys()].join(', ') || 'none'
+      return { kind: 'policy', reason: `it is not in spec.tools; available are ${names}` }
+    }
+    const refusal = deps.desk.check(agent.principal, call.name, call.arguments)
+    if (refusal === undefined) return undefined
+    return { kind: policyCodes.has(refusal.code) ? 'policy' : 'recoverable', reason: refusal.message }
+  }
+
+  /** Everything but a verdict that is good enough refuses the call. */
+  async function judged(scene: CallScene, tool: DescribedTool): Promise<Refused | undefined> {
+    const { toolValidation } = input.manifest.execution
+    if (toolValidation.length === 0 || isSkipped(tool)) return undefined
+    const { call, key, iteration, trail, task } = scene
+    for (const [index, rule] of toolValidation.entries()) {
+      const verdict = await judges.ask(`${key}/judge-${index + 1}`, {
+        agent: rule.judgeAgent,
+        timeoutMs: rule.timeoutMs,
+        workspaceId: agent.workspaceId,
+        input: {
+          execution_id: run.id,
+          task,
+          proposed_tool_call: { name: call.name, arguments: call.arguments },
+          available_tools: [...offered.keys()],
+          worker_mounts: input.manifest.volumes.map(({ mountPath }) => mountPath),
+          tool_audit_history: auditHistory(run.id, iteration, trail),
+          criteria: rule.criteria,
+          validation_context: 'semantic_judge_pre_execution_inner_loop',
+        },
+      })
+      if ('fault' in verdict)
+        return { kind: 'recoverable', reason: `the call was not judged: ${verdict.fault.message}` }
+      if (isPassed(verdict, rule)) continue
+      const reason = `the judge '${rule.judgeAgent}' rejected the call (score ${verdict.score}, ${rule.minScore} is required; confidence ${verdict.confidence}): ${verdict.reasoning}`
+      return { kind: 'recoverable', reason }
+    }
+    return undefined
+  }
+
+  const isSkipped = ({ name, skipJudge }: DescribedTool): boolean =>
+    deps.judging.skip.includes(name) || (skipJudge && !deps.judging.always.includes(name))
+
+  async function dispatch({ key, call, deadlines }: CallScene, tool: DescribedTool | undefined): Promise<CallResult> {
+    const isRepeatable = tool?.isReadOnly === true || tool?.isIdempotent === true
+    const answer = await steps.once<RecordedAnswer>(
+      key,
+      async ({ interrupted }) => {
+        if (interrupted && input.manifest.execution.interruptedCalls === 'report') return { result: interruptedAnswer }
+        if (interrupted && input.manifest.execution.interruptedCalls === null && !isRepeatable) {
+          return { result: interruptedAnswer }
+        }
+        const given = await within(deps.clock, steps, deadlines, async (signal) => {
+          const answer = await deps.desk.call(agent.principal, call.name, call.arguments, { signal, door: 'agent' })
+          if (answer.code === 'ERR_CANCELLED') signal.throwIfAborted()
+          return answer
+        })
+        return { result: toRecorded(call, given) }
+      },
+      { type: 'tool_invocation_completed', intent: tool?.isReadOnly !== true },
+    )
+    const code = answer.code as ErrorCode | null
+    const text = shortened(answer.text, limits.toolAnswerCharsMax)
+    if (!answer.is_error) {
+      return { text, isError: false, isFatal: false, step: stepOf(call, 'completed', answer.text, null) }
+    }
+    if (code !== null && policyCodes.has(code)) return refused(call, { kind: 'policy', reason: text })
+    const isFatal = code !== null && fatalCodes.has(code)
+    return { text: `Tool execution error: ${text}`, isError: true, isFatal, step: stepOf(call, 'failed', '', text) }
+  }
+
+  return { handle }
+}
+
+type RecordedAnswer = Readonly<{ tool: string; is_error: boolean; code: string | null; text: string }>
+
+const interruptedAnswer: RecordedAnswer = {
+  tool: '',
+  is_error: true,
+  code: null,
+  text: 'The call was interrupted by a restart, and nobody knows whether it took effect. Look before you call it again.',
+}
+
+const toRecorded = (call: ModelToolCall, { isError, text, code }: DeskAnswer): RecordedAnswer => ({
+  tool: call.name,
+  is_error: isError,
+  code: code ?? null,
+  text: shortened(text, 2 * limits.toolAnswerCharsMax),
+})
+
+const refused = (call: ModelToolCall, { kind, reason }: Refused): CallResult => ({
+  text:
+    kind === 'policy'
+      ? `The tool '${call.name}' is not available for this: ${reason}. Do not try it again.`
+      : `Tool execution error: ${reason}`,
+  isError: true,
+  isFatal: false,
+  step: stepOf(call, 'rejected', '', reason),
+})
+
+const stepOf = (
+  { name, arguments: args }: ModelToolCall,
+  status: TrailStep['status'],
+  result: string,
+  error: string | null,
+): TrailStep => ({
+  tool_name: name,
+  arguments_summary: summarised(args),
+  status,
+  result_summary: result === '' ? null : summarised(result as Json),
+  error,
+})

@@ -1,0 +1,158 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { DeskAnswer } from '../../contract/tool-desk.ts'
+import type { Run, Steps } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
+import type { AgentManifest } from '../agents/manifest.ts'
+import type { ExecutionDeps, ExecutionInput } from './ports.ts'
+import type { IterationOutput } from './validators.ts'
+
+const MIB = 1024 ** 2
+const GIB = 1024 ** 3
+const STARTUP_SECS = 600
+const RATE_TRIES = 20
+
+export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean }>
+
+/** Whether anything of the agent happens in a workspace. One without tools only answers: its answer is its output. */
+export const needsWorkspace = ({ role, manifest }: ExecutionInput): boolean =>
+  role === 'worker' &&
+  (manifest.tools.length > 0 ||
+    manifest.startupScript !== null ||
+    manifest.bootstrapPath !== null ||
+    manifest.volumes.length > 0 ||
+    manifest.context.some(({ type }) => type === 'file' || type === 'directory'))
+
+/** Done as whoever started the execution, through the tools that everybody has. */
+export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk' | 'imageOf'>, run: Run) {
+  const call = (tool: string, args: Json, signal: AbortSignal): Promise<DeskAnswer> =>
+    desk.call(run.principal, tool, args, { signal, door: 'engine' })
+
+  async function ask<T>(tool: string, args: Json, signal: AbortSignal): Promise<T> {
+    const answer = await call(tool, args, signal)
+    if (answer.isError) throw failureOf(answer)
+    return answer.value as T
+  }
+
+  /** A workspace of that name, made if it is not there: a crash may have come between the making and the record. */
+  async function make(manifest: AgentManifest, name: string, image: string | undefined, signal: AbortSignal) {
+    const { resources, network } = manifest
+    const args: Json = {
+      name,
+      ...(image !== undefined && { base_image: image }),
+      vcpus: Math.max(1, Math.ceil(resources.cpuMillicores / 1000)),
+      memory_mb: Math.max(16, Math.ceil(resources.memoryBytes / MIB)),
+      disk_gb: Math.max(1, Math.ceil(resources.diskBytes / GIB)),
+      ...(network !== null && { allow_internet: network.mode === 'deny' }),
+    }
+    for (let tries = 1; ; tries++) {
+      const answer = await call('workspace_create', args, signal)
+      if (!answer.isError) return (answer.value as { workspace_id: string }).workspace_id
+      if (answer.code === 'ERR_ALREADY_EXISTS') {
+        return (await ask<{ workspace_id: string }>('workspace_info', { workspace_id: name }, signal)).workspace_id
+      }
+      if (answer.code !== 'ERR_RATE_LIMITED' || tries === RATE_TRIES) throw failureOf(answer)
+      await pause(retryAfterMs(answer), signal)
+    }
+  }
+
+  async function create(input: ExecutionInput, signal: AbortSignal): Promise<MadeWorkspace> {
+    const { manifest } = input
+    const volume = manifest.volumes.find(({ storageClass }) => storageClass === 'persistent')
+    const name = volume === undefined ? `execution-${run.id}` : volumeName(run, input, volume.name)
+    const id = await make(manifest, name, imageOf(manifest.runtime), signal)
+    if (manifest.network?.mode === 'allow') {
+      await ask('network_policy', { workspace_id: id, allowed_domains: [...manifest.network.allowlist] }, signal)
+    }
+    return { workspace_id: id, kept: volume !== undefined || input.keepWorkspace }
+  }
+
+  return {
+    ask,
+    make,
+    create,
+    /** Folders of the volumes, then the start-up script. */
+    async prepare({ manifest }: ExecutionInput, id: string, env: Record<string, string>, signal: AbortSignal) {
+      const folders = manifest.volumes.map(({ mountPath }) => mountPath)
+      const lines = [...folders.map((path) => `mkdir -p ${quoted(path)}`), manifest.startupScript ?? '']
+      const command = lines.filter((line) => line !== '').join('\n')
+      if (command === '') return
+      const args = { workspace_id: id, command, timeout_secs: STARTUP_SECS, env }
+      const { exit_code, stderr } = await ask<ExecAnswer>('exec', args, signal)
+      if (exit_code === 0) return
+      throw new AppError(
+        'ERR_COMMAND_FAILED',
+        `spec.advanced.startup_script: it ended with the exit code ${exit_code}; correct it and run again`,
+        { field: 'spec.advanced.startup_script', exit_code, stderr: stderr.slice(-2000) },
+      )
+    },
+    /** The iteration's own process: it gets the model's last answer and its output is what validators see. */
+    async runBootstrap(
+      id: string,
+      request: Readonly<{
+        path: string | null
+        answer: string
+        env: Readonly<Record<string, string>>
+        timeoutMs: number
+        outputBytesMax: number
+      }>,
+      signal: AbortSignal,
+    ): Promise<IterationOutput & Readonly<{ timedOut: boolean }>> {
+      const { path, answer, env, timeoutMs, outputBytesMax } = request
+      const { exit_code, stdout, stderr, timed_out } = await ask<ExecAnswer>(
+        'exec',
+        {
+          workspace_id: id,
+          command: path === null ? 'cat' : `exec ${quoted(path)}`,
+          stdin: answer,
+          env,
+          timeout_secs: Math.max(1, Math.ceil(timeoutMs / 1000)),
+          max_output_bytes: outputBytesMax,
+        },
+        signal,
+      )
+      return { exitCode: exit_code, stdout, stderr, timedOut: timed_out }
+    },
+    readFile: async (id: string, path: string, signal: AbortSignal): Promise<string> =>
+      (await ask<{ content: string }>('file_read', { workspace_id: id, path }, signal)).content,
+    /** One that is gone already is as good as one that is destroyed. */
+    async destroy(id: string, signal: AbortSignal): Promise<void> {
+      const answer = await call('workspace_destroy', { workspace_id: id }, signal)
+      if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw failureOf(answer)
+    },
+  }
+}
+export type WorkspaceDesk = ReturnType<typeof createWorkspaceDesk>
+
+type ExecAnswer = Readonly<{ exit_code: number; stdout: string; stderr: string; timed_out: boolean }>
+
+/** The same for every execution of the agent by the same owner: what is persistent is found again. */
+const volumeName = (run: Run, { agent }: ExecutionInput, volume: string): string =>
+  `volume-${sha256Hex(JSON.stringify([run.owner, agent.id, volume])).slice(0, 32)}`
+
+export const failureOf = ({ code, value }: DeskAnswer): AppError => {
+  const { error } = value as { error?: { message?: string; details?: Record<string, unknown> } }
+  return new AppError(code ?? 'ERR_INTERNAL', error?.message ?? 'The tool failed.', error?.details ?? {})
+}
+
+function retryAfterMs({ value }: DeskAnswer): number {
+  const { error } = value as { error?: { details?: { retry_after_ms?: number } } }
+  return error?.details?.retry_after_ms ?? 1_000
+}
+
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, ms)
+  const stop = () => resolve()
+  signal.addEventListener('abort', stop, { once: true })
+  await promise
+  clearTimeout(timer)
+  signal.removeEventListener('abort', stop)
+  signal.throwIfAborted()
+}
+
+/** What was recorded of the workspace of a run, if it has one of its own. */
+export const recordedWorkspace = (steps: Steps): MadeWorkspace | undefined =>
+  steps.recorded('workspace') as MadeWorkspace | undefined

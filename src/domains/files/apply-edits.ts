@@ -1,0 +1,41 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import { findBytes } from '../../kernel/find-bytes.ts'
+import { tooLarge } from './file-errors.ts'
+
+export type Edit = Readonly<{ target_content: string; replacement_content: string }>
+
+/** From here on, others get a turn between two edits. */
+const LARGE_BYTES = 256 * 1024
+
+/**
+ * One edit after the other, each on what the one before left. Each target must occur exactly once, overlapping ones
+ * counted; the first that does not ends everything, and nothing is changed.
+ */
+export async function applyEdits(
+  content: Buffer,
+  edits: readonly Edit[],
+  fieldOf: (index: number) => string,
+): Promise<Buffer> {
+  let bytes = content
+  for (const [index, edit] of edits.entries()) {
+    if (index > 0 && bytes.length > LARGE_BYTES) await new Promise((resolve) => setImmediate(resolve))
+    const wanted = Buffer.from(edit.target_content, 'utf8')
+    const places = findBytes(bytes, wanted, 2)
+    if (places.length !== 1) throw notOnce(fieldOf(index), places.length)
+    const at = places[0]!
+    const replacement = Buffer.from(edit.replacement_content, 'utf8')
+    bytes = Buffer.concat([bytes.subarray(0, at), replacement, bytes.subarray(at + wanted.length)])
+    if (bytes.length > limits.agentFileBytesMax) throw tooLarge('path', bytes.length, limits.agentFileBytesMax)
+  }
+  return bytes
+}
+
+const notOnce = (field: string, matches: number): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    matches === 0
+      ? `'${field}' does not occur in the file; read it and copy the text exactly. Nothing was changed.`
+      : `'${field}' occurs more than once in the file; give more of the text around it. Nothing was changed.`,
+    { field, constraint: 'exactly one occurrence', matches: matches === 0 ? 'none' : 'several' },
+  )

@@ -1,0 +1,31 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { ErrorCode } from '../../contract/error-codes.ts'
+
+/** What callers of fs.* know these failures as. */
+const names: Partial<Record<ErrorCode, string>> = {
+  ERR_FILE_NOT_FOUND: 'NOT_FOUND',
+  ERR_FILE_REFUSED: 'PERMISSION_DENIED',
+  ERR_DISK_FULL: 'QuotaExceeded',
+}
+
+/** Runs `work`; a failure that fs.* has a name for carries it in its message and in `details.violation`. */
+export async function naming<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    const name = error instanceof AppError ? names[error.code] : undefined
+    if (name === undefined || !(error instanceof AppError)) throw error
+    throw new AppError(error.code, `${name}: ${error.message}`, { ...error.details, violation: name }, { cause: error })
+  }
+}
+
+export const tooLarge = (field: string, size: number, max: number): AppError =>
+  new AppError(
+    'ERR_TOO_LARGE',
+    `'${field}' has ${size} bytes; at most ${max} are allowed. Use cmd.run for a part of it.`,
+    {
+      field,
+      size,
+      rule: `at most ${max} bytes`,
+    },
+  )

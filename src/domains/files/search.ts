@@ -1,0 +1,135 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import { type ExecRequest, type ExecResult, SEARCH_PROGRAM } from '../workspaces/backend.ts'
+import { decodeText } from '../workspaces/output-text.ts'
+import type { Workspace } from '../workspaces/ports.ts'
+import { compileGlob } from './glob.ts'
+
+export type SearchRequest = Readonly<{
+  run(at: Workspace, request: ExecRequest): Promise<ExecResult>
+  at: Workspace
+  pattern: string
+  path: string
+  /** Whether a file that was found may be told of. */
+  isAllowed(path: string): boolean
+  signal: AbortSignal
+}>
+export type Found = Readonly<{ lines: readonly string[]; truncated: boolean }>
+
+/** Everything is looked at, hidden files and ignored ones too; links are not followed, so no circle has an end to find. */
+const always = [
+  '--no-config',
+  '--no-ignore',
+  '--hidden',
+  '--no-messages',
+  '--color=never',
+  '--no-follow',
+  '--sort=path',
+]
+const KEPT_BYTES = 4_096
+
+/**
+ * Lines that match, as `path:line:content`. The search runs inside the workspace, at the workspace's cost, with the engine
+ * whose time grows only with what it looks at; a pattern cannot choose another.
+ */
+export function grep(request: SearchRequest): Promise<Found> {
+  const { pattern, path, isAllowed } = request
+  const argv = [
+    ...['--with-filename', '--no-heading', '--line-number', '--null', '--engine=default'],
+    ...[`--max-columns=${limits.agentGrepLineBytesMax}`, '--max-columns-preview'],
+    ...[`--regexp=${pattern}`, '--', path],
+  ]
+  /** A path ends with a zero byte, so that no name can pretend to be a line. */
+  return search(request, argv, (text, emit) => {
+    let at = 0
+    for (;;) {
+      const zero = text.indexOf('\0', at)
+      const end = zero < 0 ? -1 : text.indexOf('\n', zero)
+      if (end < 0) return text.slice(at)
+      const name = text.slice(at, zero)
+      if (isAllowed(name)) emit(`${name}:${text.slice(zero + 1, end).replace(/\r$/, '')}`)
+      at = end + 1
+    }
+  })
+}
+
+/** Files below `path` whose path from there matches. */
+export function glob(request: SearchRequest): Promise<Found> {
+  const { pattern, path, isAllowed } = request
+  const matcher = compileGlob(pattern)
+  const prefix = path === '/' ? '/' : `${path}/`
+  return search(request, ['--files', '--null', '--', path], (text, emit) => {
+    const names = text.split('\0')
+    const rest = names.pop()!
+    for (const name of names) {
+      const relative = name.startsWith(prefix) ? name.slice(prefix.length) : name
+      if (matcher.matches(relative) && isAllowed(name)) emit(relative)
+    }
+    return rest
+  })
+}
+
+/** Takes whole records out of the text and answers the rest. */
+type Reading = (text: string, emit: (line: string) => void) => string
+
+async function search(request: SearchRequest, argv: readonly string[], read: Reading): Promise<Found> {
+  const enough = new AbortController()
+  const lines: string[] = []
+  let [bytes, bytesRead, held] = [0, 0, Buffer.alloc(0) as Buffer]
+  const emit = (line: string): void => {
+    bytes += line.length + 1
+    if (lines.length >= limits.agentMatchesMax || bytes > limits.agentMatchBytesMax) enough.abort()
+    else lines.push(line)
+  }
+  const running = request.run(request.at, {
+    argv: [SEARCH_PROGRAM, ...always, ...argv],
+    env: {},
+    timeoutMs: limits.agentSearchMs,
+    outputBytesMax: KEPT_BYTES,
+    signal: AbortSignal.any([request.signal, enough.signal]),
+    onOutput(stream, chunk) {
+      if (stream !== 'stdout' || enough.signal.aborted) return
+      bytesRead += chunk.length
+      if (bytesRead > limits.agentSearchOutputBytesMax) enough.abort()
+      const whole = Buffer.concat([held, chunk])
+      // A character may be cut in two at the end, but never before the end of a record.
+      const end = Math.max(whole.lastIndexOf(0), whole.lastIndexOf(0x0a)) + 1
+      held = Buffer.concat([Buffer.from(read(decodeText(whole.subarray(0, end)), emit)), whole.subarray(end)])
+    },
+  })
+  const result = await running.catch((error: unknown) => {
+    if (enough.signal.aborted && !request.signal.aborted) return undefined
+    throw error
+  })
+  const truncated = result === undefined || result.ended === 'timeout' || enough.signal.aborted
+  if (!truncated) requireDone(result)
+  return { lines, truncated }
+}
+
+const PATTERN_REFUSED = 2
+const NOT_EXECUTED = [126, 127]
+
+/** Files that went away meanwhile end it with the same number as a pattern that it does not take, but in silence. */
+function requireDone({ ended, exitCode, stderr }: ExecResult): void {
+  if (ended === 'cancelled') throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
+  const said = decodeText(stderr.head)
+  if (exitCode === PATTERN_REFUSED && said.trim() !== '') throw invalidPattern(said)
+  if (exitCode === null || NOT_EXECUTED.includes(exitCode)) {
+    throw new AppError(
+      'ERR_CAPABILITY_MISSING',
+      'The search did not run in this workspace. Stop and start the workspace, or search with cmd.run.',
+      { capability: 'search' },
+    )
+  }
+}
+
+function invalidPattern(said: string): AppError {
+  const constraint = said.includes('size limit')
+    ? 'a smaller regular expression; its repetition counts make it too large'
+    : 'a regular expression of the Rust syntax, without look-around and back-references'
+  return new AppError('ERR_INVALID_INPUT', `'pattern' must be ${constraint}.`, {
+    field: 'pattern',
+    constraint,
+    search_program_said: said.slice(0, 1_000).toWellFormed(),
+  })
+}

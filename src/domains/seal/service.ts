@@ -1,0 +1,231 @@
+import type { Call } from '../../contract/call.ts'
+import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
+import { localOwner, type Principal, type TenantId } from '../../contract/principal.ts'
+import { type Clock, isoTime } from '../../kernel/clock.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
+import { type Random, randomId } from '../../kernel/random.ts'
+import { type Envelope, type EnvelopeCall, isSignedBy, messageDigest, readCall, signedText } from './envelope.ts'
+import type { ContextDirectory, KeyDirectory, SealSession, SealStore } from './ports.ts'
+import { readPublicKey } from './public-key.ts'
+import {
+  chooseContext,
+  identityOf,
+  inactive,
+  isOwnerIdentity,
+  mayManage,
+  noSuchSession,
+  requireOwnTenant,
+  type SealSessionStatus,
+  sessionPrincipal,
+  sessionStatus,
+  unauthenticated,
+} from './rules.ts'
+import type { TokenSigner } from './token.ts'
+
+type Reading = Pick<Call, 'principal' | 'nowMs' | 'read'>
+type Writing = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record'>
+
+export type AttestInput = Readonly<{
+  public_key: string
+  security_context?: string | undefined
+  zaru_tier?: string | undefined
+  agent_id?: string | undefined
+  execution_id?: string | undefined
+  workload_id?: string | undefined
+  task_summary?: string | undefined
+  tenant_id?: string | undefined
+}>
+
+export type SessionView = Readonly<{
+  session_id: string
+  status: SealSessionStatus
+  security_context: string
+  identity: string
+  agent_id: string | null
+  execution_id: string | null
+  task_summary: string | null
+  created_at: string
+  expires_at: string
+  revoked_at: string | null
+}>
+
+/** A signed call that may be made now, and by whom. */
+export type OpenedCall = Readonly<{ principal: Principal; call: EnvelopeCall }>
+
+export type SealService = Readonly<{
+  attest(
+    call: Writing,
+    input: AttestInput,
+  ): Promise<Readonly<{ session_id: string; security_token: string; security_context: string; expires_at: string }>>
+  /** Newest first: the caller's own, or all of the tenant for an administrator. */
+  listSessions(call: Reading): Promise<Readonly<{ sessions: readonly SessionView[]; truncated: boolean }>>
+  /** Revoking again changes nothing. */
+  revokeSession(call: Writing, sessionId: string): Promise<SessionView>
+  /**
+   * Checks a signed call and notes durably that it was taken, so that nobody gets it done twice. In this order: the
+   * token, the session, the time, the signature, the call's shape, whether it came before. What the session may do is
+   * not looked at here: that is the pipeline's business, as for every other call.
+   */
+  open(envelope: Envelope): Promise<OpenedCall>
+  /** Who somebody would be in a session of this context, which need not begin. */
+  preview(principal: Principal, context: string | undefined): Principal
+}>
+
+export type SealDeps = Readonly<{
+  store: SealStore
+  database: Pick<Database, 'read' | 'write'>
+  keys: KeyDirectory
+  contexts: ContextDirectory
+  signer: TokenSigner
+  clock: Clock
+  random: Random
+}>
+
+export function createSealService(deps: SealDeps): SealService {
+  const { store, database, contexts, clock } = deps
+  const sweptAtMs = new Map<TenantId, number>()
+
+  /** The identity of a session as it is now, or nothing: a key that was revoked takes its sessions with it. */
+  async function identityOfSession(session: SealSession, nowMs: number): Promise<Principal | undefined> {
+    if (isOwnerIdentity(session.identity)) return localOwner.tenant === session.tenant ? localOwner : undefined
+    return (await deps.keys.livePrincipal(session.tenant, session.identity, nowMs))?.principal
+  }
+
+  async function sessionOfToken(token: string, nowMs: number): Promise<SealSession> {
+    const claims = deps.signer.read(token)
+    const session =
+      claims === undefined ? undefined : await store.findSession(database.read, claims.tenant, claims.sessionId)
+    if (session === undefined || session.tokenHash !== sha256Hex(token)) {
+      throw unauthenticated('SIGNATURE_INVALID', 'The security token is not one of this server. Attest again.')
+    }
+    const status = sessionStatus(session, nowMs)
+    if (status === 'expired') throw unauthenticated('SESSION_EXPIRED', 'The session has expired. Attest again.')
+    if (status === 'revoked') throw inactive()
+    return session
+  }
+
+  async function takeOnce(session: SealSession, text: string, timestampSeconds: number, nowMs: number): Promise<void> {
+    const { tenant } = session
+    const isTaken = await database.write(tenant, async (unit) => {
+      if (nowMs - (sweptAtMs.get(tenant) ?? 0) > limits.sealSweepMs) {
+        sweptAtMs.set(tenant, nowMs)
+        await store.forgetEnded(unit, tenant, {
+          messagesKeptUntilMs: nowMs,
+          sessionsExpiredMs: nowMs - limits.sealEndedSessionKeptMs,
+        })
+      }
+      const keptUntilMs = timestampSeconds * 1000 + limits.sealClockSkewMs + limits.sealMessageKeptMs
+      return await store.takeMessage(unit, tenant, messageDigest(text), keptUntilMs)
+    })
+    if (!isTaken) {
+      throw unauthenticated('ENVELOPE_REPLAYED', 'This signed call was made before. Sign a new one, with another id.')
+    }
+  }
+
+  /** Makes room for one more session of the identity. */
+  async function revokeOldest(call: Writing, identity: string): Promise<void> {
+    const { tenant } = call.principal
+    const live = await store.liveSessions(call.read, tenant, identity, call.nowMs)
+    for (const { id } of live.slice(0, Math.max(0, live.length + 1 - limits.sealSessionsPerIdentityMax))) {
+      await store.revokeSession(call.write, tenant, id, call.nowMs)
+      call.record({ kind: 'seal_session_revoked', body: { session_id: id } })
+    }
+  }
+
+  return {
+    async attest(call, input) {
+      const { principal, nowMs } = call
+      const identity = identityOf(principal)
+      requireOwnTenant(principal, input.tenant_id)
+      const context = chooseContext(principal, input, contexts)
+      const publicKey = readPublicKey(input.public_key)
+      const key = isOwnerIdentity(identity)
+        ? undefined
+        : await deps.keys.livePrincipal(principal.tenant, identity, nowMs)
+      if (!isOwnerIdentity(identity) && key === undefined) throw inactive()
+      await revokeOldest(call, identity)
+      const draft: SealSession = {
+        tenant: principal.tenant,
+        id: randomId(deps.random, 'seal'),
+        identity,
+        tokenHash: '',
+        publicKey: publicKey.toString('base64'),
+        context: context.name,
+        agentId: input.agent_id ?? null,
+        executionId: input.execution_id ?? null,
+        workloadId: input.workload_id ?? null,
+        taskSummary: input.task_summary ?? null,
+        createdAtMs: nowMs,
+        createdBy: principal.actor,
+        expiresAtMs: Math.min(nowMs + limits.sealSessionMs, key?.expiresAtMs ?? Number.POSITIVE_INFINITY),
+        revokedAtMs: null,
+      }
+      const token = deps.signer.issue(draft)
+      const session = { ...draft, tokenHash: sha256Hex(token) }
+      await store.insertSession(call.write, principal.tenant, session)
+      call.record({ kind: 'seal_session_created', body: { ...viewOf(session, nowMs), public_key: session.publicKey } })
+      return {
+        session_id: session.id,
+        security_token: token,
+        security_context: context.name,
+        expires_at: isoTime(session.expiresAtMs),
+      }
+    },
+
+    async listSessions({ principal, nowMs, read }) {
+      const filter = principal.role === 'admin' ? {} : { identity: identityOf(principal) }
+      const found = await store.listSessions(read, principal.tenant, {
+        ...filter,
+        limit: limits.sealSessionListMax + 1,
+      })
+      const sessions = found.slice(0, limits.sealSessionListMax).map((session) => viewOf(session, nowMs))
+      return { sessions, truncated: found.length > sessions.length }
+    },
+
+    async revokeSession(call, sessionId) {
+      const { principal, nowMs, read, write } = call
+      const session = await store.findSession(read, principal.tenant, sessionId)
+      if (session === undefined || !mayManage(principal, session)) throw noSuchSession(sessionId)
+      const isRevokedNow = await store.revokeSession(write, principal.tenant, sessionId, nowMs)
+      if (isRevokedNow) call.record({ kind: 'seal_session_revoked', body: { session_id: sessionId } })
+      return viewOf(isRevokedNow ? { ...session, revokedAtMs: nowMs } : session, nowMs)
+    },
+
+    async open(envelope) {
+      const nowMs = clock.nowMs()
+      const session = await sessionOfToken(envelope.token, nowMs)
+      const identity = await identityOfSession(session, nowMs)
+      const context = contexts.find(session.context)
+      if (identity === undefined || context === undefined) throw inactive()
+      if (Math.abs(nowMs - envelope.timestampSeconds * 1000) > limits.sealClockSkewMs) {
+        throw unauthenticated('ENVELOPE_EXPIRED', `timestamp: must be within 30 s of ${isoTime(nowMs)}.`)
+      }
+      const text = signedText(envelope)
+      if (!isSignedBy(text, envelope.signature, Buffer.from(session.publicKey, 'base64'))) {
+        throw unauthenticated('SIGNATURE_INVALID', 'signature: is not one of the session over these bytes.')
+      }
+      const call = readCall(envelope.payload)
+      await takeOnce(session, text, envelope.timestampSeconds, nowMs)
+      return { principal: sessionPrincipal(identity, context, session.id), call }
+    },
+
+    preview(principal, context) {
+      const chosen = chooseContext(principal, { security_context: context }, contexts)
+      return sessionPrincipal(principal, chosen)
+    },
+  }
+}
+
+const viewOf = (session: SealSession, nowMs: number): SessionView => ({
+  session_id: session.id,
+  status: sessionStatus(session, nowMs),
+  security_context: session.context,
+  identity: session.identity,
+  agent_id: session.agentId,
+  execution_id: session.executionId,
+  task_summary: session.taskSummary,
+  created_at: isoTime(session.createdAtMs),
+  expires_at: isoTime(session.expiresAtMs),
+  revoked_at: session.revokedAtMs === null ? null : isoTime(session.revokedAtMs),
+})

@@ -1,0 +1,87 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+
+/**
+ * JSON that says one thing to everybody. Two programs must make the same bytes of what they read before one can check the
+ * signature of the other, so whatever readers understand differently is refused: a key that is there twice, half a
+ * character, a number that is written otherwise than ECMAScript writes it or that a double cannot hold, deep nesting.
+ */
+export function parseStrictJson(text: string): unknown {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw new AppError('ERR_INVALID_INPUT', 'The body is not valid JSON.', { field: 'body' }, { cause })
+  }
+  scan(text)
+  return value
+}
+
+const NUMBER = /-?[0-9][0-9.eE+-]*/y
+const DEPTH_MAX = limits.argumentDepthMax + 8
+
+/** What is known to be JSON, token by token. */
+function scan(text: string): void {
+  /** The keys of each open object, or nothing for a list. */
+  const open: (Set<string> | undefined)[] = []
+  let isKeyNext = false
+  for (let at = 0; at < text.length; at++) {
+    const start = at
+    const char = text[at]!
+    if (char === '"') {
+      at = endOfString(text, at)
+      const content = textOf(text.slice(start, at + 1), start)
+      if (!isKeyNext) continue
+      const keys = open.at(-1)!
+      if (keys.has(content)) throw refused(start, 'a key is there twice')
+      keys.add(content)
+      isKeyNext = false
+    } else if (char === '{' || char === '[') {
+      if (open.length >= DEPTH_MAX) throw refused(start, `it is nested more than ${DEPTH_MAX} levels deep`)
+      open.push(char === '{' ? new Set() : undefined)
+      isKeyNext = char === '{'
+    } else if (char === '}' || char === ']') {
+      open.pop()
+      isKeyNext = false
+    } else if (char === ',') isKeyNext = open.at(-1) !== undefined
+    else if (char === '-' || (char >= '0' && char <= '9')) {
+      NUMBER.lastIndex = at
+      const token = NUMBER.exec(text)![0]
+      requireExact(token, at)
+      at += token.length - 1
+    }
+  }
+}
+
+/** The place of the quotation mark that closes a string: one with an even number of backslashes before it. */
+function endOfString(text: string, start: number): number {
+  for (let quote = text.indexOf('"', start + 1); ; quote = text.indexOf('"', quote + 1)) {
+    let backslashes = 0
+    while (text[quote - 1 - backslashes] === '\\') backslashes++
+    if (backslashes % 2 === 0) return quote
+  }
+}
+
+function textOf(token: string, position: number): string {
+  const content = token.includes('\\') ? (JSON.parse(token) as string) : token.slice(1, -1)
+  if (!content.isWellFormed()) throw refused(position, 'a text has half a character (a lone surrogate)')
+  return content
+}
+
+function requireExact(token: string, position: number): void {
+  const value = Number(token)
+  if (JSON.stringify(value) !== token) throw refused(position, 'a number is not written as ECMAScript writes it')
+  if (Number.isInteger(value) && !token.includes('e') && !Number.isSafeInteger(value)) {
+    throw refused(position, 'a whole number is beyond what readers agree on (2^53 - 1); send it as text')
+  }
+}
+
+const refused = (position: number, what: string): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    `The body cannot be checked against a signature: ${what}, at position ${position}.`,
+    {
+      field: 'body',
+      position,
+    },
+  )

@@ -1,0 +1,42 @@
+import type { Call } from '../../contract/call.ts'
+import { folderNotFound, noteNotFound } from './rules.ts'
+
+/** The names of the teams that the caller may see; undefined when there is nothing that it may not see. */
+export type VisibleTeams = (call: Call) => Promise<ReadonlySet<string> | undefined>
+
+const TEAMS_FOLDER = 'teams'
+
+/**
+ * The folder `teams/NAME` is for those who may see the team. For everybody else it is as if there were no such team:
+ * nothing in it is found, listed, searched or written, whether there is one or not.
+ */
+const teamOfFolder = (path: string): string | undefined => {
+  const [top, team] = path.split('/')
+  return top === TEAMS_FOLDER && team !== undefined && team !== '' ? team : undefined
+}
+
+const parentOf = (path: string): string => path.slice(0, Math.max(path.lastIndexOf('/'), 0))
+
+/** What a walk leaves out, for one caller. */
+export async function hiddenFolders(visibleTeams: VisibleTeams, call: Call): Promise<(folder: string) => boolean> {
+  const visible = await visibleTeams(call)
+  if (visible === undefined) return () => false
+  return (folder) => {
+    const team = teamOfFolder(folder)
+    return team !== undefined && !visible.has(team)
+  }
+}
+
+/** Paths may be anything here: those that are no paths are refused later, and lead nowhere. */
+export async function requireSeen(
+  visibleTeams: VisibleTeams,
+  call: Call,
+  { path, field = 'path', isFolder = false }: Readonly<{ path: string; field?: string; isFolder?: boolean }>,
+): Promise<void> {
+  const folder = isFolder ? path : parentOf(path)
+  if (teamOfFolder(folder) === undefined || !(await hiddenFolders(visibleTeams, call))(folder)) return
+  throw isFolder ? folderNotFound(path) : noteNotFound(path, field)
+}
+
+/** What the program itself writes of a team's members, which can be read like a note. */
+export const isCard = (path: string): boolean => /^teams\/[^/]+\/cards\/[^/]+\.json$/.test(path)

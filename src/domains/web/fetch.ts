@@ -1,0 +1,103 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { decodeBody, isHtml, parseMediaType } from './decode-body.ts'
+import type { PageReader, WebClient, WebResponse } from './ports.ts'
+
+export type FetchDeps = Readonly<{
+  client: WebClient
+  pages: PageReader
+  bytesMax: number
+  userAgent: string
+  /** Throws when the caller's contexts do not let the tool reach the host. */
+  requireHost(call: Pick<Call, 'principal'>, tool: string, host: string): void
+}>
+export type FetchInput = Readonly<{
+  url: string
+  to_markdown: boolean
+  follow_redirects: boolean
+  timeout_secs: number
+}>
+
+export function createFetch({ client, pages, bytesMax, userAgent, requireHost }: FetchDeps) {
+  async function fetchPage(call: Call, input: FetchInput) {
+    const timeout = AbortSignal.timeout(input.timeout_secs * 1000)
+    try {
+      const { url, response } = await follow(call, input, AbortSignal.any([call.signal, timeout]))
+      return await present(url, response, input)
+    } catch (error) {
+      if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
+      if (!timeout.aborted) throw error
+      const rule = `${input.timeout_secs} s`
+      throw new AppError(
+        'ERR_TIMED_OUT',
+        `The page did not come within ${rule}. Try again, or give more timeout_secs.`,
+        {
+          timeout_secs: input.timeout_secs,
+        },
+      )
+    }
+  }
+
+  /** Every address on the way is judged like the first. */
+  async function follow(call: Call, input: FetchInput, signal: AbortSignal) {
+    let url = requireUrl(input.url)
+    for (let hops = 0; ; hops++) {
+      requireHost(call, 'web.fetch', url.hostname)
+      const headers = { 'user-agent': userAgent, accept: 'text/html,application/xhtml+xml,text/*;q=0.9,*/*;q=0.5' }
+      const response = await client.send({ url, method: 'GET', headers, bytesMax, signal, trusted: false })
+      const { location, status } = response
+      const isRedirect = [301, 302, 303, 307, 308].includes(status) && location !== undefined
+      if (!isRedirect || !input.follow_redirects) return { url, response }
+      if (hops >= limits.webRedirectsMax) {
+        throw webFailed(`The page leads through more than ${limits.webRedirectsMax} redirects`, { url: shown(url) })
+      }
+      url = requireUrl(URL.parse(location, url.href)?.href ?? '', 'The page redirects to an address that')
+    }
+  }
+
+  async function present(url: URL, response: WebResponse, { to_markdown }: FetchInput) {
+    const { status, body } = response
+    if (status >= 400) {
+      throw webFailed(`The server answered with the status ${status}`, { http_status: status, url: shown(url) })
+    }
+    const type = parseMediaType(response.contentType)
+    const text = decodeBody(body, type)
+    if (text === undefined) {
+      throw new AppError('ERR_NOT_TEXT', 'What is at the address is not text. Fetch it with cmd.run, if you may.', {
+        content_type: type?.name ?? null,
+        url: shown(url),
+      })
+    }
+    const markdown = to_markdown && isHtml(type) ? await pages.toMarkdown(text, url.href) : undefined
+    const format = markdown !== undefined ? 'markdown' : isHtml(type) ? 'html' : 'text'
+    return {
+      result: markdown ?? text,
+      url: url.href,
+      http_status: status,
+      content_length: body.length,
+      content_format: format as 'markdown' | 'html' | 'text',
+    }
+  }
+
+  return fetchPage
+}
+
+function requireUrl(text: string, what = "'url'"): URL {
+  const url = URL.parse(text)
+  const refuse = (rule: string): never => {
+    throw new AppError('ERR_INVALID_INPUT', `${what} ${rule}.`, { field: 'url', constraint: rule })
+  }
+  if (url === null || !['http:', 'https:'].includes(url.protocol) || url.hostname === '') {
+    return refuse('must be a whole address that begins with http:// or https://')
+  }
+  if (url.username !== '' || url.password !== '') refuse('must not have a user name or a password')
+  url.hash = ''
+  return url
+}
+
+/** A part of an address that others may have written, for details. */
+const shown = (url: URL): string => url.href.slice(0, 500)
+
+export const webFailed = (message: string, details: Readonly<Record<string, unknown>>): AppError =>
+  new AppError('ERR_WEB_FAILED', `${message}.`, details)

@@ -1,0 +1,93 @@
+import type { PageReader, SearchResult } from './ports.ts'
+
+export type SearchSettings = Readonly<{
+  engine: EngineName
+  url: string | undefined
+  key(): string | undefined
+}>
+export type EngineName = 'duckduckgo' | 'brave' | 'searxng' | 'tavily'
+
+export type SearchQuery = Readonly<{ query: string; count: number; key: string }>
+export type EngineRequest = Readonly<{
+  url: URL
+  method: 'GET' | 'POST'
+  headers: Readonly<Record<string, string>>
+  body?: string
+}>
+
+/** One engine: what it is asked, and how its answer is read. Undefined: it wants to see a person. */
+export type SearchEngine = Readonly<{
+  usualUrl: string | undefined
+  needsKey: boolean
+  request(base: string, query: SearchQuery): EngineRequest
+  read(text: string, pages: PageReader): Promise<readonly SearchResult[] | undefined>
+}>
+
+const withQuery = (base: string, query: Readonly<Record<string, string>>): URL => {
+  const url = new URL(base)
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
+  return url
+}
+
+/** Results in JSON: a list somewhere in it, with the snippet under another name. */
+function readJson(text: string, listOf: (answer: Json) => unknown, snippetName: string): readonly SearchResult[] {
+  const list = listOf(JSON.parse(text) as Json)
+  if (!Array.isArray(list)) throw new SyntaxError('the answer has no list of results')
+  return list.flatMap((entry: Json) => {
+    const { title, url } = entry
+    if (typeof title !== 'string' || typeof url !== 'string' || !/^https?:/.test(url)) return []
+    const snippet = entry[snippetName]
+    return [{ title: plain(title), url, snippet: typeof snippet === 'string' ? plain(snippet) : '' }]
+  })
+}
+type Json = Record<string, unknown>
+const plain = (text: string): string =>
+  text
+    .replaceAll(/<\/?(?:strong|b|em)>/g, '')
+    .replaceAll(/\s+/g, ' ')
+    .trim()
+
+export const searchEngines: Readonly<Record<EngineName, SearchEngine>> = {
+  duckduckgo: {
+    usualUrl: 'https://html.duckduckgo.com/html/',
+    needsKey: false,
+    request: (base, { query }) => ({
+      url: withQuery(base, { q: query }),
+      method: 'GET',
+      headers: { accept: 'text/html' },
+    }),
+    read: (text, pages) => pages.searchResults(text),
+  },
+  brave: {
+    usualUrl: 'https://api.search.brave.com/res/v1/web/search',
+    needsKey: true,
+    request: (base, { query, count, key }) => ({
+      url: withQuery(base, { q: query, count: String(count) }),
+      method: 'GET',
+      headers: { accept: 'application/json', 'x-subscription-token': key },
+    }),
+    read: async (text) =>
+      readJson(text, ({ web }) => (web === undefined ? [] : (web as Json)['results']), 'description'),
+  },
+  searxng: {
+    usualUrl: undefined,
+    needsKey: false,
+    request: (base, { query }) => ({
+      url: withQuery(new URL('search', base.endsWith('/') ? base : `${base}/`).href, { q: query, format: 'json' }),
+      method: 'GET',
+      headers: { accept: 'application/json' },
+    }),
+    read: async (text) => readJson(text, ({ results }) => results, 'content'),
+  },
+  tavily: {
+    usualUrl: 'https://api.tavily.com/search',
+    needsKey: true,
+    request: (base, { query, count, key }) => ({
+      url: new URL(base),
+      method: 'POST',
+      headers: { accept: 'application/json', 'content-type': 'application/json', authorization: `Bearer ${key}` },
+      body: JSON.stringify({ query, max_results: count }),
+    }),
+    read: async (text) => readJson(text, ({ results }) => results, 'content'),
+  },
+}

@@ -1,0 +1,48 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { ImageInfo, WorkspaceBackend } from './backend.ts'
+import type { Workspace } from './ports.ts'
+
+/** What an image says for the commands that are run in it, where nobody else says anything. */
+export type ImageDefaults = Readonly<{ env: Readonly<Record<string, string>>; workdir: string | undefined }>
+
+/** Where repositories are, and where commands begin unless the image names another place. */
+const WORKSPACE_FOLDER = '/workspace'
+const REMEMBERED_MAX = 1_000
+const none: ImageDefaults = { env: {}, workdir: undefined }
+
+/** An image stays as it is while a workspace lies on it, so it is asked for once for each workspace. */
+export function createImageDefaults(backend: Pick<WorkspaceBackend, 'images'>) {
+  const remembered = new Map<string, ImageDefaults>()
+  return async ({ id, image }: Pick<Workspace, 'id' | 'image'>): Promise<ImageDefaults> => {
+    if (image === 'host') return none
+    const known = remembered.get(id)
+    if (known !== undefined) return known
+    const found: ImageInfo | undefined = (await backend.images()).find(({ name }) => name === image)
+    const defaults = { env: found?.env ?? {}, workdir: found?.workdir }
+    if (remembered.size >= REMEMBERED_MAX) remembered.clear()
+    remembered.set(id, defaults)
+    return defaults
+  }
+}
+
+/**
+ * Runs where the caller says; else where the image says, else in /workspace, and in the root directory when that is not
+ * there. A folder that is not there is refused before anything is run, so the next place can be tried.
+ */
+export async function atPlace<T>(
+  wanted: string | undefined,
+  { workdir }: ImageDefaults,
+  run: (workdir: string) => Promise<T>,
+): Promise<T> {
+  if (wanted !== undefined) return await run(wanted)
+  for (const place of workdir === undefined ? [WORKSPACE_FOLDER] : [workdir, WORKSPACE_FOLDER]) {
+    try {
+      return await run(place)
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code !== 'ERR_INVALID_INPUT' || error.details['field'] !== 'workdir') {
+        throw error
+      }
+    }
+  }
+  return await run('/')
+}

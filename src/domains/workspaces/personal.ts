@@ -1,0 +1,102 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import type { ErrorCode } from '../../contract/error-codes.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { ToolDesk } from '../../contract/tool-desk.ts'
+import { WORKSPACE_FOLDER } from '../../contract/workspace-path.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
+import type { Workspace } from './ports.ts'
+import { identityOf, quoted } from './rules.ts'
+import type { WorkspaceService } from './service.ts'
+
+export type WorkplaceDeps = Readonly<{
+  workspaces: Pick<WorkspaceService, 'findOwn' | 'resolve' | 'resolveAssigned' | 'withFiles'>
+  desk: Pick<ToolDesk, 'call'>
+}>
+
+/** Where a caller's files are and its commands run. */
+export type Workplaces = Readonly<{ of(call: Call): Promise<Workspace> }>
+
+const PREPARED_MAX = 10_000
+const POLL_MS = 50
+const POLLS_MAX = 600
+
+/**
+ * The workspace that a caller was given, or its personal one: made at its first use, started again when it is needed. It
+ * is made by the tool that makes any other, as the caller: with its permissions and quota, and in the log.
+ */
+export function createWorkplaces({ workspaces, desk }: WorkplaceDeps): Workplaces {
+  const underWay = new Map<string, Promise<void>>()
+  const prepared = new Set<string>()
+
+  /** Two first uses at once make one. */
+  function once(call: Call, name: string, work: () => Promise<void>): Promise<void> {
+    const key = `${call.principal.tenant}/${name}`
+    const running = underWay.get(key) ?? work().finally(() => underWay.delete(key))
+    underWay.set(key, running)
+    return running
+  }
+
+  async function ask(call: Call, tool: string, args: object): Promise<ErrorCode | undefined> {
+    const { securityContexts: _, ...principal } = call.principal
+    // Another caller may wait for the same: it must not fail because the first went away.
+    const { signal } = new AbortController()
+    const { value, code, isError } = await desk.call(principal, tool, args, { door: 'engine', signal })
+    if (!isError || code === 'ERR_ALREADY_EXISTS') return code
+    const { message, details } = (value as unknown as { error: { message: string; details: object } }).error
+    throw new AppError(code ?? 'ERR_INTERNAL', `Your personal workspace is not available. ${message}`, { ...details })
+  }
+
+  async function personal(call: Call): Promise<Workspace> {
+    const name = personalName(call.principal)
+    const pending = underWay.get(`${call.principal.tenant}/${name}`)
+    if (pending !== undefined) await pending
+    let found = await workspaces.findOwn(call, name)
+    if (found === undefined) {
+      await once(call, name, async () => void (await ask(call, 'workspace_create', { name })))
+      found = await workspaces.findOwn(call, name)
+      if (found === undefined) throw taken(name)
+    }
+    // Another process is making it.
+    for (let polls = 0; found?.state === 'creating' && polls < POLLS_MAX && !call.signal.aborted; polls++) {
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+      found = await workspaces.findOwn(call, name)
+    }
+    const place = await workspaces.resolve(call, name)
+    if (place.state !== 'stopped') return place
+    await once(call, name, async () => void (await ask(call, 'workspace_start', { workspace_id: place.id })))
+    return await workspaces.resolve(call, name)
+  }
+
+  async function prepare(call: Call, place: Workspace): Promise<Workspace> {
+    if (prepared.has(place.id)) return place
+    await workspaces.withFiles(call, place, [[WORKSPACE_FOLDER]], (files) => files.makeDirectory(WORKSPACE_FOLDER))
+    if (prepared.size >= PREPARED_MAX) prepared.clear()
+    prepared.add(place.id)
+    return place
+  }
+
+  return {
+    async of(call) {
+      const { workspaceId } = call.principal
+      const place =
+        workspaceId === undefined ? await personal(call) : await workspaces.resolveAssigned(call, workspaceId)
+      return await prepare(call, place)
+    },
+  }
+}
+
+/** One for each owner; what cannot be part of a name is told apart by a digest. */
+function personalName(principal: Principal): string {
+  const owner = identityOf(principal)
+  const plain = owner.replace(':', '-')
+  if (/^[A-Za-z0-9._-]{1,100}$/.test(plain)) return `personal-${plain}`
+  return `personal-${plain.replaceAll(/[^A-Za-z0-9._-]/g, '-').slice(0, 80)}-${sha256Hex(owner).slice(0, 12)}`
+}
+
+const taken = (name: string): AppError =>
+  new AppError(
+    'ERR_ALREADY_EXISTS',
+    `Your personal workspace would be named ${quoted(name)}, and a workspace of somebody else has that name; have it destroyed, then call again`,
+    { name },
+  )

@@ -1,0 +1,83 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { AppError } from '../contract/app-error.ts'
+
+/** One request on its way to what serves it. `params` are the decoded parts of the path that a pattern names. */
+export type Exchange = Readonly<{
+  req: IncomingMessage
+  res: ServerResponse
+  path: string
+  url: string
+  params: Readonly<Record<string, string>>
+}>
+
+/** `/v1/agents/{id}` has a part that may be anything; `{path...}` at the end is all that is left. */
+export type PatternRoute = Readonly<{
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  path: string
+  serve(exchange: Exchange): void | Promise<void>
+}>
+
+export type Route = Readonly<{ methods: readonly string[]; serve(exchange: Exchange): void | Promise<void> }>
+export type FoundRoute = Route & Readonly<{ params: Readonly<Record<string, string>> }>
+
+type Entry = Readonly<{ parts: readonly string[]; byMethod: Map<string, PatternRoute['serve']> }>
+
+/** Finds the route of a path; of several patterns that fit, the one whose words are fixed earlier. */
+export function createRouteTable(
+  routes: readonly PatternRoute[],
+): Readonly<{ find(path: string): FoundRoute | undefined }> {
+  const entries = new Map<string, Entry>()
+  for (const { method, path, serve } of routes) {
+    const entry = entries.get(path) ?? { parts: path.split('/'), byMethod: new Map() }
+    if (entry.byMethod.has(method)) throw new Error(`two routes are ${method} ${path}`)
+    entry.byMethod.set(method, serve)
+    entries.set(path, entry)
+  }
+  const ordered = [...entries.values()].sort((one, other) => (sortKey(one) < sortKey(other) ? -1 : 1))
+  return {
+    find(path) {
+      const parts = path.split('/')
+      for (const entry of ordered) {
+        const found = match(entry.parts, parts)
+        if (found !== undefined) return { ...routeOf(entry), params: decode(found) }
+      }
+      return undefined
+    },
+  }
+}
+
+/** What is fixed comes before what is named, and that before the rest of a path. */
+const sortKey = ({ parts }: Entry): string =>
+  parts.map((part) => (part.endsWith('...}') ? '3' : part.startsWith('{') ? '2' : '1')).join('')
+
+function routeOf({ byMethod }: Entry): Route {
+  const methods = [...byMethod.keys()]
+  return {
+    methods: [...methods, ...(byMethod.has('GET') ? ['HEAD'] : []), 'OPTIONS'],
+    serve: (exchange) => byMethod.get(exchange.req.method === 'HEAD' ? 'GET' : exchange.req.method!)!(exchange),
+  }
+}
+
+function match(pattern: readonly string[], parts: readonly string[]): Record<string, string> | undefined {
+  const params: Record<string, string> = {}
+  for (const [index, part] of pattern.entries()) {
+    if (part.endsWith('...}')) {
+      params[part.slice(1, -4)] = parts.slice(index).join('/')
+      return index < parts.length ? params : undefined
+    }
+    const given = parts[index]
+    if (given === undefined || given === '') {
+      if (part !== given) return undefined
+    } else if (part.startsWith('{')) params[part.slice(1, -1)] = given
+    else if (part !== given) return undefined
+  }
+  return parts.length === pattern.length ? params : undefined
+}
+
+function decode(params: Record<string, string>): Record<string, string> {
+  try {
+    return Object.fromEntries(Object.entries(params).map(([name, text]) => [name, decodeURIComponent(text)]))
+  } catch {
+    throw new AppError('ERR_INVALID_INPUT', 'The address is not percent-encoded correctly.', { field: 'address' })
+  }
+}

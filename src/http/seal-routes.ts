@@ -1,0 +1,168 @@
+import { AppError } from '../contract/app-error.ts'
+import type { Principal } from '../contract/principal.ts'
+import type { Logger } from '../kernel/logger.ts'
+import type { Random } from '../kernel/random.ts'
+import type { Catalog } from '../tools/runtime/catalog.ts'
+import type { ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
+import type { Authenticate } from './authenticate.ts'
+import type { CallsUnderWay } from './calls-under-way.ts'
+import { readJsonBody, readJsonText } from './read-json-body.ts'
+import type { Exchange, PatternRoute } from './route-table.ts'
+import { callError, ERROR_NAME_HEADER, envelopeError, sealErrorToHttp } from './seal-errors.ts'
+import { sendError, sendJson } from './send.ts'
+import { failureToHttp, type HttpError, toHttpError } from './to-http-error.ts'
+import { warningHeader } from './tool-routes.ts'
+
+/** Takes signed calls apart; the domain is behind it. */
+export type SealGate = Readonly<{
+  read(body: string): Readonly<{
+    id: string | number | null
+    open(): Promise<
+      Readonly<{
+        principal: Principal
+        call: Readonly<{ name: string; args: Readonly<Record<string, unknown>> }>
+      }>
+    >
+  }>
+  preview(principal: Principal, context: string | undefined): Principal
+}>
+
+export type SealRoutesDeps = Readonly<{
+  /** Nothing where no sessions can be kept. */
+  seal(): Promise<SealGate | undefined>
+  host: ToolHost
+  catalog: Catalog
+  calls: CallsUnderWay
+  authenticate: Authenticate
+  bodyBytesMax: number
+  logger: Logger
+  random: Random
+}>
+
+const ATTEST = '/v1/seal/attest'
+const INVOKE = '/v1/seal/invoke'
+const TOOLS = '/v1/seal/tools'
+const CONTEXT_HEADER = 'x-zaru-security-context'
+
+/**
+ * Calls from outside that carry their own proof. Attesting is a tool like any other, so that it is permitted, limited and
+ * recorded; a signed call takes the way of every call, as a principal with the session's security context.
+ */
+export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] {
+  const { calls, host } = deps
+
+  async function gate(): Promise<SealGate> {
+    const opened = await deps.seal()
+    if (opened === undefined) {
+      throw new AppError('ERR_MODE_REFUSED', 'There are no SEAL sessions in the present mode: they need the store.')
+    }
+    return opened
+  }
+
+  const attest = (exchange: Exchange): Promise<void> =>
+    calls.serve(
+      exchange,
+      async (signal, admit) => {
+        const { req, res } = exchange
+        const principal = await deps.authenticate(req)
+        admit(principal)
+        const args = attestArguments(await readJsonBody(req, deps.bodyBytesMax))
+        const answer = await host.call(sealCaller(principal), 'seal_session_create', args, { signal })
+        if (answer.failure !== undefined) {
+          sendError(req, res, withName(failureToHttp(answer.failure), answer.failure))
+          return
+        }
+        const { security_token, expires_at, session_id } = JSON.parse(answer.json) as Record<string, string>
+        sendJson(res, 200, JSON.stringify({ status: 'success', security_token, expires_at, session_id }))
+      },
+      (error) => toHttpError(error, deps),
+    )
+
+  async function invoke({ req, res }: Exchange): Promise<void> {
+    let id: string | number | null = null
+    await calls.serve(
+      { req, res },
+      async (signal, admit) => {
+        const taken = (await gate()).read(await readJsonText(req, deps.bodyBytesMax))
+        id = taken.id
+        const { principal, call } = await taken.open()
+        admit(principal)
+        const answer = await host.call(sealCaller(principal), call.name, call.args, { signal })
+        if (answer.failure !== undefined) {
+          const tool = deps.catalog.find(call.name)?.name ?? call.name
+          sendError(req, res, sealErrorToHttp(callError(answer.failure, tool), id))
+          return
+        }
+        const result = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${answer.json}}`
+        sendJson(res, 200, result, warningHeader(answer))
+      },
+      (error) => {
+        // Logs what is not an AppError, under a reference.
+        if (!(error instanceof AppError)) toHttpError(error, deps)
+        return sealErrorToHttp(envelopeError(error), id)
+      },
+    )
+  }
+
+  async function tools({ req, res, url }: Exchange): Promise<void> {
+    const header = req.headers[CONTEXT_HEADER]
+    const asked = queryOf(url).get('security_context') ?? (typeof header === 'string' ? header : undefined)
+    const known = await deps.authenticate(req)
+    const principal = (await gate()).preview(known, asked)
+    const listed = host.list(sealCaller(principal))
+    const answer = {
+      protocol: 'seal/v1',
+      attestation_endpoint: ATTEST,
+      invoke_endpoint: INVOKE,
+      security_context: principal.securityContexts?.[0]?.name,
+      tools: listed.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+    }
+    sendJson(res, 200, JSON.stringify(answer))
+  }
+
+  return [
+    { method: 'POST', path: ATTEST, serve: attest },
+    { method: 'POST', path: INVOKE, serve: invoke },
+    { method: 'GET', path: TOOLS, serve: tools },
+  ]
+}
+
+const sealCaller = (principal: Principal): ToolCaller => ({
+  principal,
+  door: 'seal',
+  exposure: 'full',
+  safeNames: false,
+})
+
+const queryOf = (url: string): URLSearchParams => {
+  const start = url.indexOf('?')
+  return new URLSearchParams(start === -1 ? '' : url.slice(start + 1))
+}
+
+/** What the tool takes, under the names that clients use. Claims about who somebody is beside the key are not taken. */
+const attestNames: Readonly<Record<string, readonly string[]>> = {
+  public_key: ['public_key', 'public_key_pem', 'agent_public_key'],
+  security_context: ['security_context'],
+  zaru_tier: ['zaru_tier'],
+  agent_id: ['agent_id'],
+  execution_id: ['execution_id'],
+  workload_id: ['workload_id', 'container_id'],
+  task_summary: ['task_summary'],
+  tenant_id: ['tenant_id'],
+}
+
+function attestArguments(body: unknown): unknown {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return body
+  const given = body as Record<string, unknown>
+  const args: Record<string, unknown> = {}
+  for (const [parameter, names] of Object.entries(attestNames)) {
+    const name = names.find((candidate) => given[candidate] !== undefined && given[candidate] !== null)
+    if (name !== undefined) args[parameter] = given[name]
+  }
+  return args
+}
+
+function withName(error: HttpError, { code, details }: Readonly<{ code: string; details: Record<string, unknown> }>) {
+  const name = typeof details['reason'] === 'string' ? details['reason'] : code.slice('ERR_'.length)
+  return { ...error, headers: { ...error.headers, [ERROR_NAME_HEADER]: name } }
+}

@@ -1,0 +1,164 @@
+import type { LanguageModel, ModelMessage as SdkMessage, ToolSet } from 'ai'
+import type { ModelErrorClass, ModelMessage, ModelRequest, ModelToolCall } from '../domains/executions/model.ts'
+import type { Json } from '../kernel/canonical-json.ts'
+import { type Ask, type ModelSettings, type ProviderSettings, TryFailure } from './ports.ts'
+import { safeToolNames } from './tool-names.ts'
+
+type Sdk = typeof import('ai')
+type Options = Readonly<Record<string, Record<string, never>>>
+
+/** One request through the AI SDK, which is loaded now: a server that asks no model never pays for it. */
+export const askProvider: Ask = async ({ provider, model }, request, signal) => {
+  const [sdk, language] = await Promise.all([import('ai'), languageModel(provider, model)])
+  // Its warnings would go to standard output, which belongs to the protocol.
+  globalThis.AI_SDK_LOG_WARNINGS = false
+  const names = safeToolNames(request.tools.map(({ name }) => name))
+  try {
+    const answer = await sdk.generateText({
+      model: language,
+      ...(request.system === null ? {} : { instructions: request.system }),
+      messages: request.messages.map((message) => toSdkMessage(message, names.safeOf)),
+      tools: toSdkTools(sdk, request, names.safeOf),
+      ...optional('temperature', request.temperature ?? model.temperature),
+      ...optional('maxOutputTokens', request.maxOutputTokens ?? model.maxOutputTokens),
+      maxRetries: 0,
+      abortSignal: signal,
+    })
+    const inputTokens = answer.usage.inputTokens ?? 0
+    const outputTokens = answer.usage.outputTokens ?? 0
+    return {
+      text: answer.text,
+      toolCalls: answer.toolCalls.map((call): ModelToolCall => {
+        const opaque = call.providerMetadata as Json | undefined
+        return {
+          id: call.toolCallId,
+          name: names.realOf(call.toolName),
+          arguments: (call.input ?? {}) as Json,
+          ...(opaque === undefined ? {} : { opaque }),
+        }
+      }),
+      usage: { inputTokens, outputTokens, costUsd: costOf(model, inputTokens, outputTokens) },
+      provider: provider.name,
+      model: model.model,
+      finishReason: answer.finishReason,
+    }
+  } catch (error) {
+    if (signal.aborted) throw error
+    throw toTryFailure(sdk, error)
+  }
+}
+
+async function languageModel(provider: ProviderSettings, { model }: ModelSettings): Promise<LanguageModel> {
+  const { endpoint, name } = provider
+  const apiKey = provider.apiKey ?? 'none'
+  const base = endpoint === null ? {} : { baseURL: endpoint }
+  switch (provider.type) {
+    case 'openai': {
+      const { createOpenAI } = await import('@ai-sdk/openai')
+      return createOpenAI({ ...base, apiKey }).chat(model)
+    }
+    case 'anthropic': {
+      const { createAnthropic } = await import('@ai-sdk/anthropic')
+      return createAnthropic({ ...base, apiKey })(model)
+    }
+    case 'gemini': {
+      const { createGoogleGenerativeAI } = await import('@ai-sdk/google')
+      return createGoogleGenerativeAI({ ...base, apiKey })(model)
+    }
+    case 'ollama':
+    case 'openai-compatible': {
+      const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
+      const baseURL = compatibleUrl(provider)
+      return createOpenAICompatible({ name, baseURL, ...(provider.apiKey === null ? {} : { apiKey }) })(model)
+    }
+  }
+}
+
+/** Ollama speaks OpenAI's protocol below `/v1`. */
+function compatibleUrl({ type, endpoint }: ProviderSettings): string {
+  const url = (endpoint ?? 'http://127.0.0.1:11434').replace(/\/+$/, '')
+  return type === 'ollama' && !url.endsWith('/v1') ? `${url}/v1` : url
+}
+
+const toSdkTools = (sdk: Sdk, { tools }: ModelRequest, safeOf: (name: string) => string): ToolSet =>
+  Object.fromEntries(
+    tools.map(({ name, description, inputSchema }) => [
+      safeOf(name),
+      sdk.dynamicTool({
+        description,
+        inputSchema: sdk.jsonSchema(inputSchema as Parameters<Sdk['jsonSchema']>[0]),
+        // Tools are run by the loop, never here.
+        execute: undefined as never,
+      }),
+    ]),
+  )
+
+function toSdkMessage(message: ModelMessage, safeOf: (name: string) => string): SdkMessage {
+  switch (message.role) {
+    case 'user':
+      return { role: 'user', content: message.text }
+    case 'assistant':
+      return {
+        role: 'assistant',
+        content: [
+          ...(message.text === '' ? [] : [{ type: 'text' as const, text: message.text }]),
+          ...message.toolCalls.map((call) => ({
+            type: 'tool-call' as const,
+            toolCallId: call.id,
+            toolName: safeOf(call.name),
+            input: call.arguments,
+            ...(call.opaque === undefined ? {} : { providerOptions: call.opaque as unknown as Options }),
+          })),
+        ],
+      }
+    case 'tool':
+      return {
+        role: 'tool',
+        content: [
+          {
+            type: 'tool-result',
+            toolCallId: message.callId,
+            toolName: safeOf(message.name),
+            output: { type: message.isError ? 'error-text' : 'text', value: message.text },
+          },
+        ],
+      }
+  }
+}
+
+const optional = <Name extends string>(name: Name, value: number | null): { [N in Name]?: number } =>
+  (value === null ? {} : { [name]: value }) as { [N in Name]?: number }
+
+function costOf({ inputCost, outputCost }: ModelSettings, inputTokens: number, outputTokens: number): number | null {
+  if (inputCost === null && outputCost === null) return null
+  return ((inputCost ?? 0) * inputTokens + (outputCost ?? 0) * outputTokens) / 1_000_000
+}
+
+function toTryFailure(sdk: Sdk, error: unknown): TryFailure {
+  if (sdk.APICallError.isInstance(error)) {
+    const status = error.statusCode ?? null
+    return new TryFailure(classOf(status), status, retryAfter(error.responseHeaders), error)
+  }
+  if (sdk.NoSuchModelError.isInstance(error)) return new TryFailure('model_not_found', null, null, error)
+  if (sdk.LoadAPIKeyError.isInstance(error)) return new TryFailure('authentication', null, null, error)
+  if (sdk.InvalidPromptError.isInstance(error)) return new TryFailure('invalid_input', null, null, error)
+  if (error instanceof TypeError && /fetch|network/i.test(error.message)) {
+    return new TryFailure('network', null, null, error)
+  }
+  return new TryFailure('provider', null, null, error)
+}
+
+function classOf(status: number | null): ModelErrorClass {
+  if (status === null) return 'network'
+  if (status === 401 || status === 403) return 'authentication'
+  if (status === 404) return 'model_not_found'
+  if (status === 408) return 'timeout'
+  if (status === 429) return 'rate_limit'
+  if (status >= 500) return 'service_unavailable'
+  return status >= 400 ? 'invalid_input' : 'provider'
+}
+
+function retryAfter(headers: Readonly<Record<string, string>> | undefined): number | null {
+  const seconds = Number(headers?.['retry-after'])
+  return Number.isFinite(seconds) && seconds >= 0 && headers?.['retry-after'] !== undefined ? seconds * 1000 : null
+}

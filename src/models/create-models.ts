@@ -1,0 +1,122 @@
+import { AppError } from '../contract/app-error.ts'
+import type { ModelErrorClass, ModelFailure, ModelRequest, Models } from '../domains/executions/model.ts'
+import type { Clock } from '../kernel/clock.ts'
+import { type Ask, type Candidate, type ModelsSettings, TryFailure } from './ports.ts'
+
+const RETRY_MS_MAX = 30_000
+/** What another try would not change. */
+const final: ReadonlySet<ModelErrorClass> = new Set(['authentication', 'invalid_input', 'model_not_found'])
+
+/**
+ * Models by alias. A try that fails is repeated with growing pauses, unless it would fail again; then the fallback provider
+ * is asked in the same way. All of it has one budget of time, and the caller's signal ends it at once.
+ */
+export function createModels(deps: Readonly<{ settings: ModelsSettings; ask: Ask; clock: Clock }>): Models {
+  const { settings, ask, clock } = deps
+
+  async function generate(request: ModelRequest) {
+    const candidates = candidatesFor(settings, request.alias)
+    if (candidates.length === 0) throw unavailable(settings, request.alias)
+    const failures: ModelFailure[] = []
+    const untilMs = clock.monotonicMs() + settings.overallTimeoutMs
+    for (const candidate of candidates) {
+      for (let tries = 0; tries <= settings.retriesMax; tries++) {
+        const leftMs = untilMs - clock.monotonicMs()
+        if (leftMs <= 0) throw givenUp(request, failures, 'timeout')
+        try {
+          return { ...(await attempt(candidate, request, leftMs)), failures }
+        } catch (error) {
+          request.signal.throwIfAborted()
+          if (!(error instanceof TryFailure)) throw error
+          failures.push(failureOf(candidate, error))
+          if (final.has(error.errorClass) || tries === settings.retriesMax) break
+          const pauseMs = error.retryAfterMs ?? settings.retryDelayMs * 2 ** tries
+          await pause(Math.min(pauseMs, RETRY_MS_MAX, untilMs - clock.monotonicMs()), request.signal)
+        }
+      }
+    }
+    throw givenUp(request, failures, failures.at(-1)!.error_class)
+  }
+
+  async function attempt(candidate: Candidate, request: ModelRequest, leftMs: number) {
+    const timeout = AbortSignal.timeout(Math.ceil(Math.min(request.timeoutMs, leftMs)))
+    try {
+      return await ask(candidate, request, AbortSignal.any([request.signal, timeout]))
+    } catch (error) {
+      if (timeout.aborted && !request.signal.aborted) throw new TryFailure('timeout', null, null, error)
+      throw error
+    }
+  }
+
+  return {
+    aliases: () => [...new Set(settings.providers.flatMap(({ models }) => models.map(({ alias }) => alias)))].sort(),
+    generate,
+  }
+}
+
+/** The provider that has the alias, the default one first, then the fallback with the same alias or whatever it has. */
+export function candidatesFor(
+  { providers, defaultProvider, fallbackProvider }: ModelsSettings,
+  alias: string,
+): readonly Candidate[] {
+  const inOrder = providers.toSorted((a, b) => Number(b.name === defaultProvider) - Number(a.name === defaultProvider))
+  const found = inOrder.flatMap((provider) =>
+    provider.models.filter((model) => model.alias === alias).map((model): Candidate => ({ provider, model })),
+  )
+  const first = found.find(({ provider }) => provider.name !== fallbackProvider) ?? found[0]
+  const fallback = providers.find(({ name }) => name === fallbackProvider)
+  const second = fallback?.models.find((model) => model.alias === alias) ?? fallback?.models[0]
+  const candidates = first === undefined ? [] : [first]
+  if (fallback !== undefined && second !== undefined && first?.provider.name !== fallback.name) {
+    candidates.push({ provider: fallback, model: second })
+  }
+  return candidates
+}
+
+const failureOf = ({ provider, model }: Candidate, { errorClass, status }: TryFailure): ModelFailure => ({
+  provider: provider.name,
+  model: model.model,
+  error_class: errorClass,
+  status,
+})
+
+function unavailable({ providers }: ModelsSettings, alias: string): AppError {
+  const known = [...new Set(providers.flatMap(({ models }) => models.map((model) => model.alias)))].sort()
+  const shown = alias.slice(0, 64).toWellFormed()
+  const message =
+    known.length === 0
+      ? `No language model is configured, so the alias '${shown}' leads nowhere. Set models.providers in castellan.yaml: a provider with its name, type, api_key (env:NAME) and models, one of them with the alias '${shown}'.`
+      : `spec.runtime.model: no provider has a model with the alias '${shown}'; there are ${known.join(', ')}. Use one of those, or add the alias in models.providers.`
+  return new AppError('ERR_MODEL_UNAVAILABLE', message, { alias: shown, aliases: known })
+}
+
+const advice: Readonly<Record<ModelErrorClass, string>> = {
+  authentication: 'its key was refused; correct api_key in models.providers',
+  model_not_found: 'it has no such model; correct the model in models.providers',
+  invalid_input: 'it refused the request as invalid; look at the tools and the length of the prompt',
+  rate_limit: 'it asks for fewer requests; wait, or configure models.fallback_provider',
+  service_unavailable: 'it cannot answer at present; wait, or configure models.fallback_provider',
+  network: 'it cannot be reached; look at its endpoint and the network',
+  provider: 'what it answered cannot be understood',
+  timeout: 'it did not answer in time; give spec.execution.llm_timeout_seconds or models.overall_timeout_secs more',
+}
+
+function givenUp({ alias }: ModelRequest, failures: readonly ModelFailure[], error_class: ModelErrorClass): AppError {
+  const provider = failures.at(-1)?.provider ?? 'none'
+  return new AppError(
+    final.has(error_class) ? 'ERR_MODEL_REFUSED' : 'ERR_MODEL_FAILED',
+    `The model '${alias.slice(0, 64).toWellFormed()}' of the provider '${provider}' did not answer: ${advice[error_class]}.`,
+    { alias, provider, error_class, failures },
+  )
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, Math.max(ms, 0))
+  const stop = () => resolve()
+  signal.addEventListener('abort', stop, { once: true })
+  await promise
+  clearTimeout(timer)
+  signal.removeEventListener('abort', stop)
+  signal.throwIfAborted()
+}

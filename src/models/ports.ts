@@ -1,0 +1,54 @@
+import type { ModelAnswer, ModelErrorClass, ModelRequest } from '../domains/executions/model.ts'
+
+export const providerTypes = ['openai', 'anthropic', 'gemini', 'ollama', 'openai-compatible'] as const
+export type ProviderType = (typeof providerTypes)[number]
+
+export type ModelSettings = Readonly<{
+  alias: string
+  model: string
+  maxOutputTokens: number | null
+  temperature: number | null
+  /** Dollars for a million tokens; null when nobody said. */
+  inputCost: number | null
+  outputCost: number | null
+}>
+export type ProviderSettings = Readonly<{
+  name: string
+  type: ProviderType
+  endpoint: string | null
+  /** The key itself, from the environment. */
+  apiKey: string | null
+  models: readonly ModelSettings[]
+}>
+export type ModelsSettings = Readonly<{
+  providers: readonly ProviderSettings[]
+  defaultProvider: string | null
+  fallbackProvider: string | null
+  retriesMax: number
+  retryDelayMs: number
+  overallTimeoutMs: number
+}>
+
+/** One try with one model. */
+export type Candidate = Readonly<{ provider: ProviderSettings; model: ModelSettings }>
+export type Ask = (
+  candidate: Candidate,
+  request: ModelRequest,
+  signal: AbortSignal,
+) => Promise<Omit<ModelAnswer, 'failures'>>
+
+/** Why one try failed. */
+export class TryFailure extends Error {
+  override name = 'TryFailure'
+  readonly errorClass: ModelErrorClass
+  readonly status: number | null
+  /** When the provider says that another try makes sense. */
+  readonly retryAfterMs: number | null
+
+  constructor(errorClass: ModelErrorClass, status: number | null, retryAfterMs: number | null, cause?: unknown) {
+    super(errorClass, { cause })
+    this.errorClass = errorClass
+    this.status = status
+    this.retryAfterMs = retryAfterMs
+  }
+}

@@ -1,0 +1,23 @@
+import type { AppError } from '../../contract/app-error.ts'
+import { pathOutside } from '../../contract/workspace-path.ts'
+import { coversNames, leadsToCovered, parsePathPattern } from '../../kernel/path-pattern.ts'
+import { type ByteString, bytesOfText } from './asked-path.ts'
+
+/** Where a walk may lead, by the names of the places that it really comes through, links taken apart. */
+export type Fence = Readonly<{
+  /** Whether a walk may pass here: it is inside, or on the way there. What is elsewhere is not even looked at. */
+  passes(names: readonly ByteString[]): boolean
+  /** Whether a walk may end here. */
+  holds(names: readonly ByteString[]): boolean
+  refusal(field: string): AppError
+}>
+
+/** Every list must allow a place; one pattern of a list is enough. */
+export function createFence(lists: readonly (readonly string[])[]): Fence {
+  const parsed = lists.map((patterns) => patterns.map((pattern) => parsePathPattern(bytesOfText(pattern))))
+  return {
+    passes: (names) => parsed.every((patterns) => patterns.some((pattern) => leadsToCovered(pattern, names))),
+    holds: (names) => parsed.every((patterns) => patterns.some((pattern) => coversNames(pattern, names))),
+    refusal: (field) => pathOutside(field, [...new Set(lists.flat())]),
+  }
+}

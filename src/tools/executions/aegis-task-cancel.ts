@@ -1,0 +1,22 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { executionParams } from './execution-fields.ts'
+
+export default defineTool({
+  name: 'aegis.task.cancel',
+  toolset: 'executions',
+  title: 'Cancel an execution',
+  description:
+    'Stop an execution of an agent with all that runs below it: model calls and processes end at once, and its workspace is removed.',
+  permission: 'execution:cancel',
+  tier: 'user',
+  effect: 'update',
+  idempotent: false,
+  rate: 'default',
+  skipJudge: false,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({ execution_id: executionParams.executionId }),
+  output: z.strictObject({ execution_id: z.string(), cancelled: z.boolean() }),
+  run: (input, { executions, call }) => executions.cancel(call, input),
+})

@@ -1,0 +1,22 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { fsFields, fsParams } from './fs-params.ts'
+
+export default defineTool({
+  name: 'fs.create_dir',
+  toolset: 'fs',
+  title: 'Make a folder of the agent',
+  description: 'Make a folder in your own workspace, with those above it; one that is there already is fine.',
+  permission: 'workspace:update',
+  tier: 'user',
+  effect: 'external',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: false,
+  audit: 'digest',
+  arguments: 'aegis',
+  governed: { paths: ['path'] },
+  input: z.strictObject({ path: fsParams.path('Folder to make.') }),
+  output: z.strictObject({ status: fsFields.status, path: fsFields.path }),
+  run: (input, { files, call }) => files.createDirectory(call, input, 'fs.create_dir'),
+})

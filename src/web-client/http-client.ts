@@ -1,0 +1,158 @@
+import { lookup } from 'node:dns/promises'
+import { type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { BlockList, isIP } from 'node:net'
+import type { Readable } from 'node:stream'
+import { createBrotliDecompress, createUnzip } from 'node:zlib'
+import { AppError } from '../contract/app-error.ts'
+import type { WebClient, WebRequest, WebResponse } from '../domains/web/ports.ts'
+import { isPublicAddress } from '../kernel/public-address.ts'
+
+export type HttpClientDeps = Readonly<{
+  /** Addresses and networks that may be reached although they are private. */
+  allowedNetworks: readonly string[]
+  /** Every address of a name; the system's own unless given. */
+  resolve?(host: string): Promise<readonly string[]>
+}>
+
+/** HTTP, one request on one connection. A name is asked once, and the address that was judged is the one connected to. */
+export function createHttpClient({ allowedNetworks, resolve = resolveBySystem }: HttpClientDeps): WebClient {
+  const isAllowed = createAddressRule(allowedNetworks)
+
+  async function addressOf({ url, trusted, signal }: WebRequest): Promise<string> {
+    const host = url.hostname.replace(/^\[|\]$/g, '')
+    const addresses = isIP(host) === 0 ? await unlessAborted(resolve(host), signal) : [host]
+    const address = addresses.find((candidate) => trusted || isAllowed(candidate))
+    if (address !== undefined) return address
+    throw new AppError(
+      'ERR_POLICY_VIOLATION',
+      'DomainNotAllowed: the host has no address on the open internet. Ask the operator to add its address to web.allow_private_addresses, if it should be reached.',
+      { violation: 'DomainNotAllowed', reason: 'private_address' },
+    )
+  }
+
+  return {
+    async send(request) {
+      try {
+        const address = await addressOf(request)
+        return await read(request, await open(request, address))
+      } catch (error) {
+        throw toAppError(error, request)
+      }
+    },
+  }
+}
+
+function createAddressRule(networks: readonly string[]): (address: string) => boolean {
+  const allowed = new BlockList()
+  for (const network of networks) {
+    const [address = '', prefix] = network.split('/')
+    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
+    if (prefix === undefined) allowed.addAddress(address, family)
+    else allowed.addSubnet(address, Number(prefix), family)
+  }
+  return (address) =>
+    isPublicAddress(address) || (isIP(address) !== 0 && allowed.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4'))
+}
+
+const resolveBySystem = async (host: string): Promise<readonly string[]> =>
+  (await lookup(host, { all: true })).map(({ address }) => address)
+
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(signal.reason)
+    if (signal.aborted) stop()
+    signal.addEventListener('abort', stop, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
+  })
+}
+
+function open({ url, method, headers, body, signal }: WebRequest, address: string): Promise<IncomingMessage> {
+  const isSecure = url.protocol === 'https:'
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  return new Promise((resolve, reject) => {
+    const sent: ClientRequest = (isSecure ? requestHttps : requestHttp)({
+      host: address,
+      port: url.port === '' ? (isSecure ? 443 : 80) : Number(url.port),
+      path: `${url.pathname}${url.search}`,
+      method,
+      headers: {
+        host: url.host,
+        'accept-encoding': 'gzip, br',
+        ...headers,
+        ...(body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }),
+      },
+      // A certificate must be for the name that was asked for, not for the address that it has.
+      ...(isSecure && isIP(host) === 0 ? { servername: host } : {}),
+      agent: false,
+      signal,
+    })
+    sent.on('response', resolve)
+    sent.on('error', reject)
+    sent.end(body)
+  })
+}
+
+async function read({ bytesMax, signal }: WebRequest, message: IncomingMessage): Promise<WebResponse> {
+  try {
+    const body = await gather(message, bytesMax, signal)
+    return {
+      status: message.statusCode ?? 0,
+      location: message.headers.location,
+      contentType: message.headers['content-type'],
+      retryAfter: message.headers['retry-after'],
+      body,
+    }
+  } finally {
+    message.destroy()
+  }
+}
+
+/** The bound counts before and after decompression: a small message can become a very large one. */
+async function gather(message: IncomingMessage, bytesMax: number, signal: AbortSignal): Promise<Buffer> {
+  if (Number(message.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(bytesMax)
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of decompressed(message)) {
+    if (signal.aborted) throw signal.reason
+    size += chunk.length
+    if (size > bytesMax) throw tooLarge(bytesMax)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+function decompressed(message: IncomingMessage): Readable & AsyncIterable<Buffer> {
+  const coding = (message.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
+  if (coding === 'identity' || coding === '') return message
+  const decoder = ['gzip', 'x-gzip', 'deflate'].includes(coding)
+    ? createUnzip()
+    : coding === 'br'
+      ? createBrotliDecompress()
+      : undefined
+  if (decoder === undefined) throw failed('The server sent its answer in an encoding that is not understood', {})
+  message.on('error', (error) => decoder.destroy(error))
+  decoder.on('close', () => message.destroy())
+  return message.pipe(decoder)
+}
+
+const tooLarge = (bytesMax: number): AppError =>
+  new AppError('ERR_TOO_LARGE', `What is at the address has more than ${bytesMax} bytes. Fetch something smaller.`, {
+    violation: 'OutputSizeLimitExceeded',
+    rule: `at most ${bytesMax} bytes`,
+  })
+
+const failed = (message: string, details: Readonly<Record<string, unknown>>, cause?: unknown): AppError =>
+  new AppError('ERR_WEB_FAILED', `${message}.`, details, { cause })
+
+/** What was aborted is for the caller to name: it knows whose end it was. */
+function toAppError(error: unknown, { signal }: WebRequest): AppError {
+  if (error instanceof AppError) return error
+  if (signal.aborted) return new AppError('ERR_TIMED_OUT', 'The answer did not come in time.', {}, { cause: error })
+  const reason = (error as NodeJS.ErrnoException).code ?? 'no code'
+  const message =
+    reason === 'ENOTFOUND' || reason === 'EAI_AGAIN'
+      ? 'The name of the host is not known'
+      : `The host could not be asked (${reason})`
+  return failed(message, { reason }, error)
+}

@@ -1,0 +1,216 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from 'vitest'
+import { type CastellanClient, startClient } from '../support/castellan-client.ts'
+import { endSupervisor } from '../support/end-supervisor.ts'
+import { agentYaml } from '../support/executions.ts'
+import { runCastellan } from '../support/run-castellan.ts'
+import { type Line, type SeenRequest, startScriptedModel } from '../support/scripted-model.ts'
+
+/** Agents in the real program, with a scripted model over HTTP. */
+let cleanups: (() => Promise<unknown> | unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.toReversed()) await cleanup()
+  cleanups = []
+})
+
+type Answer = Record<string, unknown>
+type Stage = Readonly<{
+  dataDir: string
+  requests: readonly SeenRequest[]
+  start(): Promise<CastellanClient>
+}>
+
+async function setStage(answer: (request: SeenRequest, position: number) => Line | Promise<Line>): Promise<Stage> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'castellan-executions-'))
+  const model = await startScriptedModel(answer)
+  const models = {
+    providers: [
+      {
+        name: 'scripted',
+        type: 'openai',
+        endpoint: `${model.url}/v1`,
+        api_key: 'env:MODEL_KEY',
+        models: [{ alias: 'default', model: 'm' }],
+      },
+    ],
+  }
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models }))
+  cleanups.push(async () => {
+    await model.stop()
+    await endSupervisor(dataDir)
+    rmSync(dataDir, { recursive: true, force: true })
+  })
+  return {
+    dataDir,
+    requests: model.requests,
+    async start() {
+      const client = await startClient({ dataDir, environment: { MODEL_KEY: 'k' } })
+      cleanups.push(async () => {
+        client.kill('SIGKILL')
+        await client.ended
+      })
+      return client
+    },
+  }
+}
+
+async function ask<T = Answer>(client: CastellanClient, tool: string, args: object = {}): Promise<T> {
+  const outcome = await client.call(tool, args)
+  if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)} ${client.stderr()}`)
+  return outcome.answer as T
+}
+
+const deploy = (client: CastellanClient, name: string, spec: string) =>
+  ask(client, 'aegis.agent.create', { manifest_yaml: agentYaml(name, spec) })
+
+const execute = async (client: CastellanClient, agent: string, more: object = {}): Promise<string> => {
+  const answer = await ask<{ execution_id: string; status: string }>(client, 'aegis.task.execute', {
+    agent_id: agent,
+    ...more,
+  })
+  expect(answer.status).toBe('started')
+  return answer.execution_id
+}
+const wait = (client: CastellanClient, execution_id: string, timeout_seconds = 40) =>
+  ask<Answer & { status: string; last_output: string }>(client, 'aegis.task.wait', { execution_id, timeout_seconds })
+const eventTypes = async (client: CastellanClient, execution_id: string) => {
+  const { events, total } = await ask<{ events: { event_type: string }[]; total: number }>(client, 'aegis.task.logs', {
+    execution_id,
+    limit: 500,
+  })
+  expect(total).toBe(events.length)
+  return events.map(({ event_type }) => event_type)
+}
+const answered = ({ messages }: SeenRequest): number => messages.filter(({ role }) => role === 'tool').length
+const call = (name: string, args: object): Line => ({ toolCalls: [{ name, arguments: args }] })
+
+describe('through the real program', { timeout: 90_000 }, () => {
+  test('an agent is refined until its validator is satisfied', async () => {
+    const stage = await setStage((_, position) => ({ text: position === 0 ? 'not yet' : '{"file":"a","entries":2}' }))
+    const client = await stage.start()
+    await deploy(
+      client,
+      'writer',
+      `  task: { instruction: "Write." }\n  input_schema: { type: object, required: [prompt] }\n  execution:\n    mode: iterative\n    validation:\n      - { type: json_schema, schema: { type: object, required: [file, entries] } }\n`,
+    )
+    const id = await execute(client, 'writer', { input: { prompt: 'commits' } })
+    const end = await wait(client, id)
+    expect(end).toMatchObject({
+      execution_id: id,
+      status: 'completed',
+      iteration_count: 2,
+      last_output: '{"file":"a","entries":2}',
+      last_error: null,
+    })
+    expect(stage.requests[1]!.text).toContain('the output is not JSON')
+    expect(await eventTypes(client, id)).toContain('refinement_applied')
+    const { executions } = await ask<{ executions: Answer[] }>(client, 'aegis.task.list', { agent_id: 'writer' })
+    expect(executions).toMatchObject([{ id, status: 'completed' }])
+    expect(await client.call('aegis.task.execute', { agent_id: 'writer', input: {} })).toMatchObject({
+      kind: 'failed',
+      code: 'ERR_INVALID_INPUT',
+    })
+    expect(await ask(client, 'aegis.task.remove', { execution_id: id })).toEqual({ execution_id: id, removed: true })
+    expect(await client.call('aegis.task.status', { execution_id: id })).toMatchObject({
+      code: 'ERR_EXECUTION_NOT_FOUND',
+    })
+    client.endInput()
+    await client.ended
+    const verified = await runCastellan(['verify', '--data-dir', stage.dataDir], {
+      home: stage.dataDir,
+      environment: { MODEL_KEY: 'k' },
+    })
+    expect(verified.code, verified.stdout + verified.stderr).toBe(0)
+  })
+
+  test('a judge stops a tool call before it happens, and the model is told why', async () => {
+    const stage = await setStage((request) => {
+      if (request.text.includes('Judge.')) {
+        const isBad = request.text.includes('"proposed_tool_call":{"name":"fs.write","arguments":{"path":"b.txt"')
+        return { text: JSON.stringify({ score: isBad ? 0 : 1, confidence: 1, reasoning: 'only a.txt may be written' }) }
+      }
+      const writes = ['b.txt', 'a.txt'].map((path) => call('fs_write', { path, content: 'x' }))
+      return writes[answered(request)] ?? (answered(request) === 2 ? call('fs_list', { path: '.' }) : { text: 'done' })
+    })
+    const client = await stage.start()
+    await deploy(client, 'judge', '  task: { instruction: "Judge." }\n')
+    const rule = '{ type: semantic, judge_agent: judge, criteria: "Only a.txt.", min_score: 0.8 }'
+    const tools = '  tools: [fs.write, fs.list]\n'
+    await deploy(
+      client,
+      'worker',
+      `  task: { instruction: "Work." }\n${tools}  execution: { tool_validation: [${rule}] }\n`,
+    )
+    const id = await execute(client, 'worker')
+    expect(await wait(client, id)).toMatchObject({ status: 'completed', last_output: 'done' })
+    const last = stage.requests.at(-1)!.text
+    expect(last).toContain('only a.txt may be written')
+    expect(last).toContain('a.txt')
+    const { executions } = await ask<{ executions: Answer[] }>(client, 'aegis.task.list', { agent_id: 'judge' })
+    expect(executions).toHaveLength(2)
+  })
+
+  test('a server that is killed leaves the execution to the next one, which repeats no recorded call', async () => {
+    const held = Promise.withResolvers<Line>()
+    const asked = Promise.withResolvers<void>()
+    let isFirstLife = true
+    const stage = await setStage((request) => {
+      if (answered(request) === 0) return call('cmd_run', { command: 'echo one >> /workspace/log' })
+      if (answered(request) === 1) return call('cmd_run', { command: 'echo two >> /workspace/log' })
+      if (answered(request) === 2 && isFirstLife) {
+        asked.resolve()
+        return held.promise
+      }
+      return answered(request) === 2 ? call('fs_read', { path: '/workspace/log' }) : { text: 'the end' }
+    })
+    const first = await stage.start()
+    await deploy(first, 'worker', '  task: { instruction: "Work." }\n  tools: [cmd.run, fs.read]\n')
+    const id = await execute(first, 'worker')
+    await asked.promise
+    first.kill('SIGKILL')
+    await first.ended
+    isFirstLife = false
+    held.resolve({ text: 'nobody hears this' })
+    const before = stage.requests.length
+    const second = await stage.start()
+    expect(await wait(second, id)).toMatchObject({ status: 'completed', last_output: 'the end' })
+    // The question under way is asked again; the two before it are not.
+    expect(stage.requests.slice(before).map(answered)).toEqual([2, 3])
+    expect(stage.requests.at(-1)!.text).toContain('one\\ntwo\\n')
+    expect(stage.requests.at(-1)!.text).not.toContain('two\\none')
+    const types = await eventTypes(second, id)
+    expect(types.filter((type) => type === 'instance_spawned')).toHaveLength(1)
+    expect(types.at(-1)).toBe('execution_completed')
+  })
+
+  test('a call that was interrupted is reported, not repeated', async () => {
+    const stage = await setStage((request) => {
+      if (answered(request) > 0)
+        return { text: request.text.includes('interrupted by a restart') ? 'told' : 'not told' }
+      return call('cmd_run', { command: 'echo once >> /workspace/log; sleep 30' })
+    })
+    const first = await stage.start()
+    await deploy(first, 'worker', '  task: { instruction: "Work." }\n  tools: [cmd.run]\n')
+    const id = await execute(first, 'worker')
+    for (;;) if ((await eventTypes(first, id)).includes('step_began')) break
+    first.kill('SIGKILL')
+    await first.ended
+    const second = await stage.start()
+    expect(await wait(second, id)).toMatchObject({ status: 'completed', last_output: 'told' })
+  })
+
+  test('an execution is cancelled while a process runs, and a wait says that it goes on', async () => {
+    const stage = await setStage(() => call('cmd_run', { command: 'sleep', args: ['100'] }))
+    const client = await stage.start()
+    await deploy(client, 'worker', '  task: { instruction: "Work." }\n  tools: [cmd.run]\n')
+    const id = await execute(client, 'worker')
+    for (;;) if ((await eventTypes(client, id)).includes('step_began')) break
+    expect(await wait(client, id, 1)).toMatchObject({ status: 'timed_out', timed_out: true })
+    expect(await ask(client, 'aegis.task.cancel', { execution_id: id })).toEqual({ execution_id: id, cancelled: true })
+    expect(await wait(client, id)).toMatchObject({ status: 'cancelled' })
+    const { workspaces } = await ask<{ workspaces: unknown[] }>(client, 'workspace_list')
+    expect(workspaces).toEqual([])
+  })
+})

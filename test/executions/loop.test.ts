@@ -1,0 +1,209 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { openTestApp, type TestApp } from '../support/app.ts'
+import { agentYaml, type Loop, type LoopWish, openLoop } from '../support/executions.ts'
+import { inTurn, type Line, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+
+/** The loop with a scripted model, a real engine and the real tools. */
+let app: TestApp
+beforeAll(async () => {
+  app = await openTestApp({ config: { 'rate_limits.enabled': false } })
+})
+afterAll(() => app[Symbol.asyncDispose]())
+
+type Script = readonly Line[] | Parameters<typeof startScriptedModel>[0]
+
+async function open(
+  wish: Omit<LoopWish, 'model'> & { script?: Script },
+): Promise<{ loop: Loop; model: ScriptedModel | undefined }> {
+  const { script, ...rest } = wish
+  const model =
+    script === undefined
+      ? undefined
+      : await startScriptedModel(typeof script === 'function' ? script : inTurn(...script))
+  const loop = await openLoop(app, { ...rest, ...(model && { model }) })
+  onTestFinished(async () => {
+    await loop.engine.close()
+    await model?.stop()
+  })
+  return { loop, model }
+}
+
+const task = (text = 'Answer.') => `  task: { instruction: "${text}" }\n`
+const judge = agentYaml('judge', `${task('Judge.')}  tools: []\n`)
+const isJudge = (text: string) => text.includes('Judge.')
+const verdict = (score: number, confidence = 1, reasoning = 'because'): Line => ({
+  text: JSON.stringify({ score, confidence, reasoning }),
+})
+
+describe('an agent without tools', () => {
+  test('answers, and that is its output', async () => {
+    const { loop, model } = await open({ agents: { a: agentYaml('a', task()) }, script: [{ text: 'forty-two' }] })
+    const run = await loop.finish('a', { intent: 'the question', input: { prompt: 'What is it?' } })
+    expect(run).toMatchObject({ status: 'completed', text: 'forty-two', iteration: 1, error: null })
+    expect(model!.requests[0]!.text).toBe('Answer.\n\nTask: the question\n\nUser: What is it?\n\nAgent:')
+    expect(await loop.eventTypes(run.id)).toEqual([
+      'execution_started',
+      'iteration_started',
+      'llm_interaction',
+      'iteration_completed',
+      'execution_completed',
+    ])
+    expect((run.output as { usage: object }).usage).toMatchObject({ model_calls: 1 })
+  })
+
+  test('is told why it was not accepted, and passes at the second try', async () => {
+    const spec = `${task()}  execution:\n    mode: iterative\n    validation:\n      - { type: json_schema, schema: { type: object, required: [ok] } }\n`
+    const { loop, model } = await open({
+      agents: { a: agentYaml('a', spec) },
+      script: [{ text: 'no' }, { text: '{"ok":1}' }],
+    })
+    const run = await loop.finish('a')
+    expect(run).toMatchObject({ status: 'completed', text: '{"ok":1}', iteration: 2 })
+    expect(model!.requests[1]!.text).toContain('Previous attempts')
+    expect(model!.requests[1]!.text).toContain('the output is not JSON')
+    expect(await loop.eventTypes(run.id)).toContain('refinement_applied')
+  })
+
+  test('fails when no iteration is accepted, with the last output and the reason', async () => {
+    const spec = `${task()}  execution:\n    mode: iterative\n    max_iterations: 2\n    validation:\n      - { type: regex, pattern: "^yes$" }\n`
+    const { loop } = await open({ agents: { a: agentYaml('a', spec) }, script: [{ text: 'no' }] })
+    const run = await loop.finish('a')
+    expect(run).toMatchObject({
+      status: 'failed',
+      text: 'no',
+      iteration: 2,
+      error: { code: 'ERR_ITERATIONS_EXHAUSTED' },
+    })
+    expect(run.error!.message).toContain('lacks the pattern')
+  })
+
+  test('that is one-shot has one iteration', async () => {
+    const spec = `${task()}  execution:\n    mode: one-shot\n    validation:\n      - { type: regex, pattern: "^yes$" }\n`
+    const { loop, model } = await open({ agents: { a: agentYaml('a', spec) }, script: [{ text: 'no' }] })
+    expect((await loop.finish('a')).status).toBe('failed')
+    expect(model!.requests).toHaveLength(1)
+  })
+
+  test('fails at once when there is no model, and says what to set', async () => {
+    const { loop } = await open({ agents: { a: agentYaml('a', task()) } })
+    const run = await loop.finish('a')
+    expect(run.error).toMatchObject({ code: 'ERR_MODEL_UNAVAILABLE' })
+    expect(run.error!.message).toContain('models.providers')
+  })
+
+  test('goes on after a failure of the provider, which is told', async () => {
+    const spec = `${task()}  execution: { mode: iterative, max_iterations: 2 }\n`
+    const { loop } = await open({
+      agents: { a: agentYaml('a', spec) },
+      script: [{ status: 503 }, { status: 503 }, { text: 'up again' }],
+    })
+    const run = await loop.finish('a')
+    expect(run.text).toBe('up again')
+    expect((await loop.eventTypes(run.id)).filter((type) => type === 'llm_call_failed')).toHaveLength(2)
+  })
+
+  test('has a time for all of it', async () => {
+    const spec = `${task()}  security: { resources: { timeout: "1s" } }\n`
+    const { loop } = await open({ agents: { a: agentYaml('a', spec) }, script: () => new Promise(() => {}) })
+    const run = await loop.finish('a')
+    expect(run.error).toMatchObject({ code: 'ERR_EXECUTION_TIMEOUT' })
+    expect(await loop.eventTypes(run.id)).toContain('execution_timed_out')
+  })
+
+  test('is cancelled while the model thinks', async () => {
+    const asked = Promise.withResolvers<void>()
+    const { loop } = await open({
+      agents: { a: agentYaml('a', task()) },
+      script: () => {
+        asked.resolve()
+        return new Promise(() => {})
+      },
+    })
+    const { id } = await loop.execute('a')
+    await asked.promise
+    await loop.engine.call((call) => loop.engine.cancel(call, id))
+    expect(await loop.engine.end(id)).toMatchObject({ status: 'cancelled' })
+  })
+})
+
+describe('judges', () => {
+  const judged = (consensus: string) =>
+    `${task()}  execution:\n    mode: iterative\n    max_iterations: 2\n    validation:\n      - ${consensus}\n`
+
+  test('are executions below, and their verdict decides', async () => {
+    const spec = judged('{ type: semantic, judge_agent: judge, criteria: "Is it good?", min_score: 0.7 }')
+    let asked = 0
+    const { loop, model } = await open({
+      agents: { a: agentYaml('a', spec), judge },
+      script: ({ text }) => (isJudge(text) ? verdict(++asked === 1 ? 0.4 : 0.9, 1, 'dull') : { text: `try ${asked}` }),
+    })
+    const run = await loop.finish('a')
+    expect(run).toMatchObject({ status: 'completed', iteration: 2 })
+    const shown = model!.requests.find(({ text }) => isJudge(text))!.text
+    for (const part of ['Is it good?', 'semantic_judge', 'try 0', 'tool_audit_history']) expect(shown).toContain(part)
+    const types = await loop.eventTypes(run.id)
+    expect(types).toContain('child_execution_spawned')
+    expect(types).toContain('gradient_validation_performed')
+    expect(model!.requests.at(-2)!.text).toContain('dull')
+  })
+
+  test('agree by the strategy that the manifest names', async () => {
+    const other = judge.replace('name: judge', 'name: other')
+    const spec = judged('{ type: multi_judge, judges: [judge, other], criteria: c, consensus: unanimous }')
+    let asked = 0
+    const { loop } = await open({
+      agents: { a: agentYaml('a', spec), judge, other },
+      script: ({ text }) => (isJudge(text) ? verdict(++asked === 1 ? 0.2 : 0.9) : { text: 'work' }),
+    })
+    const run = await loop.finish('a')
+    expect(run).toMatchObject({ status: 'completed', iteration: 2 })
+    const votes = (await loop.engine.journal(run.id)).filter(({ type }) => type === 'multi_judge_consensus')
+    expect(votes.map(({ payload }) => (payload as { metadata: { all_pass: boolean } }).metadata.all_pass)).toEqual([
+      false,
+      true,
+    ])
+  })
+
+  test('that are missing, or answer nonsense, make the iteration fail, not the program', async () => {
+    const missing = judged('{ type: semantic, judge_agent: nobody, criteria: c }')
+    const { loop } = await open({ agents: { a: agentYaml('a', missing), judge }, script: [{ text: 'x' }] })
+    const run = await loop.finish('a')
+    expect(run.error).toMatchObject({ code: 'ERR_ITERATIONS_EXHAUSTED' })
+    expect(run.error!.message).toContain("The judge 'nobody' gave no verdict")
+    const nonsense = judged('{ type: semantic, judge_agent: judge, criteria: c }')
+    const second = await open({ agents: { a: agentYaml('a', nonsense), judge }, script: [{ text: 'fine!' }] })
+    expect((await second.loop.finish('a')).error!.message).toContain('its answer is no verdict')
+  })
+})
+
+describe('what becomes of the output', () => {
+  test('another agent, a webhook and destinations get it', async () => {
+    const spec = `${task()}  output_handler: { type: webhook, url: "https://example.org/hook", body_template: '{"o":"{{output}}"}', required: true, headers: { authorization: "secret:token" } }\n  execution:\n    mode: iterative\n    delivery:\n      destinations:\n        - { name: d, condition: always, type: webhook, webhook: { url: "https://example.org/d" } }\n`
+    const { loop } = await open({ agents: { a: agentYaml('a', spec) }, script: [{ text: 'out' }] })
+    const run = await loop.finish('a')
+    expect(run).toMatchObject({ status: 'completed', text: 'delivered' })
+    expect(loop.sent.map(({ url, body }) => [url, body.slice(0, 11)])).toEqual([
+      ['https://example.org/hook', '{"o":"out"}'],
+      ['https://example.org/d', '{"execution'],
+    ])
+    expect(loop.sent[0]!.headers['authorization']).toBe('s3cret')
+    expect(JSON.stringify(await loop.engine.journal(run.id))).not.toContain('s3cret')
+  })
+
+  test('a handler that must succeed and does not makes the execution fail', async () => {
+    const spec = `${task()}  output_handler: { type: webhook, url: "https://example.org/refuse", required: true }\n`
+    const { loop } = await open({ agents: { a: agentYaml('a', spec) }, script: [{ text: 'out' }] })
+    expect((await loop.finish('a')).error).toMatchObject({ code: 'ERR_OUTPUT_HANDLER_FAILED' })
+  })
+
+  test('an agent may handle the output of another', async () => {
+    const spec = `${task()}  output_handler: { type: agent, agent_id: b, input_template: "Shorten: {{output}}" }\n`
+    const { loop } = await open({
+      agents: { a: agentYaml('a', spec), b: agentYaml('b', task('Format.')) },
+      script: ({ text }) => ({
+        text: text.includes('Format.') ? `short of ${/Shorten: (\w+)/.exec(text)![1]}` : 'long',
+      }),
+    })
+    expect((await loop.finish('a')).text).toBe('short of long')
+  })
+})
