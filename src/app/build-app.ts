@@ -286,6 +286,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       engine: parts.engine,
       database: parts.database,
       agents: agents!.registry,
+      imageOf: agents!.runtimes.resolve,
       desk,
       policies,
     })

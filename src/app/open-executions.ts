@@ -47,7 +47,7 @@ export function openExecutions(
     agents: AgentDesk
     desk: ToolDesk
     policies: OpenedPolicies
-    imageOf?: ExecutionDeps['imageOf']
+    imageOf: ExecutionDeps['imageOf']
   }>,
 ): OpenedExecutions {
   const { config, clock } = deps
@@ -62,7 +62,7 @@ export function openExecutions(
       http: createHttpSender({ allowed: config.web.allow_private_addresses }),
       values: valuesOf(config.executions),
       contexts: policies.contexts,
-      imageOf: parts.imageOf ?? (({ image }) => image ?? undefined),
+      imageOf: parts.imageOf,
       judging: config.judging,
       read: database.read,
       clock,
