@@ -3,6 +3,7 @@ import type { Checkpointer } from '../audit/checkpointer.ts'
 import { createCheckpointer } from '../audit/checkpointer.ts'
 import type { Database } from '../contract/database.ts'
 import { LOCAL_TENANT } from '../contract/principal.ts'
+import type { ToolDesk } from '../contract/tool-desk.ts'
 import { createGitService } from '../domains/git/service.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
 import { createLogService } from '../domains/log/log-service.ts'
@@ -19,6 +20,7 @@ import { createChainVerifier } from '../domains/trail/verify-chain.ts'
 import { tenantFolderName } from '../domains/vault/rules.ts'
 import { createVaultService, type VaultService } from '../domains/vault/service.ts'
 import type { VisibleTeams } from '../domains/vault/team-folders.ts'
+import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
 import type { Workspace } from '../domains/workspaces/ports.ts'
 import type { WorkspaceService } from '../domains/workspaces/service.ts'
 import type { Engine } from '../engine/ports.ts'
@@ -53,6 +55,7 @@ import { type OpenedPolicies, openPolicies } from './open-policies.ts'
 import { openSeal } from './open-seal.ts'
 import { openTeams } from './open-teams.ts'
 import { createToolDesk } from './open-tool-desk.ts'
+import { openWorkflows } from './open-workflows.ts'
 import { openWorkspaces } from './open-workspaces.ts'
 import { workspacesDirectory } from './state-directory.ts'
 
@@ -188,6 +191,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     seal,
     engine,
     imageFolder: join(workspacesDirectory(opened.directory), 'images'),
+    images: workspaces.ground.backend.images,
   })
   // Runs go on from where they were, once everything that they call is there.
   const begun = workspaces.begun
@@ -253,6 +257,7 @@ type OpenParts = Readonly<{
   seal: SealService
   engine: Engine
   imageFolder: string
+  images: WorkspaceBackend['images']
 }>
 
 function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
@@ -266,30 +271,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never
   const policies = openPolicies(deps)
-  const agents =
-    parts &&
-    openAgents(deps, {
-      imageFolder: parts.imageFolder,
-      policies,
-      tools: desk,
-      toolNames: new Set(catalog.names),
-      activity: activityOf(parts.engine),
-      health: async () => {
-        const { version, status } = await server.health({ nowMs: clock.nowMs() })
-        return { version, isHealthy: status === 'ok' }
-      },
-      capabilities: capabilitiesOf(catalog),
-    })
-  const executions =
-    parts &&
-    openExecutions(deps, {
-      engine: parts.engine,
-      database: parts.database,
-      agents: agents!.registry,
-      imageOf: agents!.runtimes.resolve,
-      desk,
-      policies,
-    })
+  const agentParts = parts && openAgentParts(deps, { parts, catalog, desk, policies, server })
   const callTool = createCallTool({
     stages: chooseStages(deps, catalog, policies),
     database: parts?.database,
@@ -313,9 +295,10 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       teams: parts?.teams ?? unavailable,
       seal: parts?.seal ?? unavailable,
       git: git ?? unavailable,
-      executions: executions?.service ?? unavailable,
-      agents: agents?.registry ?? unavailable,
-      platform: agents?.platform ?? unavailable,
+      executions: agentParts?.executions.service ?? unavailable,
+      agents: agentParts?.agents.registry ?? unavailable,
+      platform: agentParts?.agents.platform ?? unavailable,
+      workflows: agentParts?.workflows ?? unavailable,
       files: agentTools?.files ?? unavailable,
       commands: agentTools?.commands ?? unavailable,
       web: agentTools?.web ?? unavailable,
@@ -331,7 +314,46 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
     strictReadRecords: config.audit.read_records === 'strict',
   })
   desk.connect(callTool)
-  return { callTool, closeAgents: async () => agents?.close(), health: () => server.health({ nowMs: clock.nowMs() }) }
+  return {
+    callTool,
+    closeAgents: async () => agentParts?.agents.close(),
+    health: () => server.health({ nowMs: clock.nowMs() }),
+  }
+}
+
+type AgentGround = Readonly<{
+  parts: OpenParts
+  catalog: Catalog
+  desk: ToolDesk
+  policies: OpenedPolicies
+  server: ServerService
+}>
+
+function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server }: AgentGround) {
+  const { engine, database, imageFolder } = parts
+  const agents = openAgents(deps, {
+    imageFolder,
+    policies,
+    tools: desk,
+    toolNames: new Set(catalog.names),
+    activity: activityOf(engine),
+    health: async () => {
+      const { version, status } = await server.health({ nowMs: deps.clock.nowMs() })
+      return { version, isHealthy: status === 'ok' }
+    },
+    capabilities: capabilitiesOf(catalog),
+  })
+  const imageOf = agents.runtimes.resolve
+  const executions = openExecutions(deps, { engine, database, agents: agents.registry, imageOf, desk, policies })
+  const workflows = openWorkflows(deps, {
+    engine,
+    database,
+    agents: agents.registry,
+    search: agents.search,
+    desk,
+    images: parts.images,
+  })
+  return { agents, executions, workflows }
 }
 
 /** What the installation can do, by the tools there are. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { executionsSection, judgingSection, modelsSection } from './config-executions.ts'
+import { executionsSection, judgingSection, modelsSection, workflowsSection } from './config-executions.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
 import { searchSection } from './config-search.ts'
 import { commandsSection, securityContextsSection, webSection } from './config-tools.ts'
@@ -209,6 +209,7 @@ export const configSchema = z
       ),
       models: modelsSection,
       executions: executionsSection,
+      workflows: workflowsSection,
       judging: judgingSection,
       commands: commandsSection,
       web: webSection,

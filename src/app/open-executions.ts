@@ -4,16 +4,17 @@ import { limits } from '../contract/limits.ts'
 import { identityOf } from '../contract/principal.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import type { ActivityEvent, ActivityLog } from '../domains/agents/ports.ts'
-import type { AgentDesk, ExecutionDeps, ValueDesk } from '../domains/executions/ports.ts'
+import type { AgentDesk, ExecutionDeps, HttpSender, ValueDesk } from '../domains/executions/ports.ts'
 import { createExecutionService, type ExecutionService, toLogRow } from '../domains/executions/service.ts'
+import type { WebClient } from '../domains/web/ports.ts'
 import { createEngine } from '../engine/engine.ts'
 import type { Engine } from '../engine/ports.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import { uuidOf } from '../kernel/uuid.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlRunStore } from '../stores/sql/run-store.ts'
+import { createHttpClient } from '../web-client/http-client.ts'
 import type { AppDeps } from './build-app.ts'
-import { createHttpSender } from './http-sender.ts'
 import { openModels } from './open-models.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
@@ -59,7 +60,7 @@ export function openExecutions(
       agents,
       desk,
       models: openModels(deps),
-      http: createHttpSender({ allowed: config.web.allow_private_addresses }),
+      http: senderOver(createHttpClient({ allowedNetworks: config.web.allow_private_addresses })),
       values: valuesOf(config.executions),
       contexts: policies.contexts,
       imageOf: parts.imageOf,
@@ -78,6 +79,29 @@ export function openExecutions(
   )
   return { engine, service: createExecutionService({ engine, agents, clock }) }
 }
+
+const ANSWER_BYTES_MAX = 1024 * 1024
+
+/** Addresses of a manifest are as good as those of anybody: none of this machine's network unless configured. */
+const senderOver = (client: WebClient): HttpSender => ({
+  async send({ url, method, headers, body, timeoutMs, signal }) {
+    const target = URL.parse(url)
+    if (target === null || !/^https?:$/.test(target.protocol)) {
+      throw new AppError('ERR_INVALID_INPUT', 'url: it must be an http:// or https:// URL', { field: 'url' })
+    }
+    const late = AbortSignal.timeout(Math.max(1, Math.min(timeoutMs, 2 ** 31 - 1)))
+    const answer = await client.send({
+      url: target,
+      method: method as 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body,
+      bytesMax: ANSWER_BYTES_MAX,
+      signal: AbortSignal.any([signal, late]),
+      trusted: false,
+    })
+    return { status: answer.status, body: Buffer.from(answer.body).toString('utf8') }
+  },
+})
 
 const once = <T>(make: () => Promise<T>): (() => Promise<T>) => {
   let made: Promise<T> | undefined

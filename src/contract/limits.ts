@@ -253,6 +253,19 @@ export const limits = {
   iterationOutputBytesMax: 1024 * 1024,
   /** States in one workflow. */
   workflowStatesMax: 100,
+  /** What the states of one run leave to each other, as JSON. */
+  workflowBlackboardCharsMax: 4 * 1024 * 1024,
+  /** The time of a command of a workflow that names none, and what is kept of each of its streams. */
+  workflowCommandTimeoutMs: 600_000,
+  workflowOutputBytes: 1024 * 1024,
+  /** How long a person is waited for where the workflow does not say. */
+  workflowHumanTimeoutMs: 3_600_000,
+  /** How often a run tries a tool that is busy. */
+  workflowCallAttemptsMax: 6,
+  /** Volumes that are copied to the workspace of another image, packed. */
+  workflowVolumeBytesMax: 64 * 1024 * 1024,
+  /** Runs that start each other without waiting. */
+  workflowGenerationsMax: 10,
   /** What one template may do, and the text that it may make. */
   templateStepsMax: 100_000,
   templateCharsMax: 2 * 1024 * 1024,

@@ -6,7 +6,6 @@ import { type Attempt, createAttempt, RunStopped, toRunError } from './attempt.t
 import { type EngineDeps, newRunOf } from './core.ts'
 import { appendToRun, toEvent } from './journal.ts'
 import {
-  type ChangingCall,
   type Ending,
   type EndStatus,
   type Engine,
@@ -17,6 +16,7 @@ import {
   type Run,
   type RunKind,
 } from './ports.ts'
+import { createRequests } from './requests.ts'
 import { createSchedule } from './schedule.ts'
 import { createWatchers } from './watchers.ts'
 
@@ -50,6 +50,7 @@ export function createEngine(deps: EngineDeps): Engine {
     changed: watchers.changed,
   }
 
+  const requests = createRequests(deps, lookSoon)
   const schedule = createSchedule({ clock, concurrentMax: deps.concurrentMax, begin: execute, due: endWait })
 
   async function insert(unit: WriteUnit, run: Run, payload: Json = {}): Promise<Run> {
@@ -185,52 +186,6 @@ export function createEngine(deps: EngineDeps): Engine {
     })
   }
 
-  async function cancel(call: ChangingCall, id: string): Promise<boolean> {
-    const { tenant } = call.principal
-    const run = await store.findRun(call.write, tenant, id)
-    if (run === undefined || isEnded(run)) return false
-    for (const one of await descendants(call.write, run)) {
-      if (isEnded(one) || one.cancelRequested) continue
-      const row = { type: 'cancel_requested', payload: { by: call.principal.actor } }
-      await appendToRun(deps, call.write, one, call.nowMs, [row], { cancelRequested: true })
-      lookSoon(tenant, one.id)
-    }
-    call.record({ kind: 'run_cancel_requested', body: { run_id: id } })
-    return true
-  }
-
-  /** The run and all below it. */
-  async function descendants(unit: WriteUnit, run: Run): Promise<Run[]> {
-    const all = await store.runsUnder(unit, run.tenant, run.rootId)
-    const found = all.filter(({ id }) => id === run.id)
-    for (const one of found) found.push(...all.filter(({ parentId }) => parentId === one.id))
-    return found
-  }
-
-  async function signal(call: ChangingCall, id: string, payload: Json): Promise<boolean> {
-    const { tenant } = call.principal
-    const run = await store.findRun(call.write, tenant, id)
-    if (run === undefined || isEnded(run) || run.waitingFor === null) return false
-    const row = { type: 'signal_received', key: run.waitingFor, payload: { kind: 'signal', payload } }
-    await appendToRun(deps, call.write, run, call.nowMs, [row], { waitingFor: null, wakeAtMs: null })
-    call.record({ kind: 'run_signalled', body: { run_id: id } })
-    lookSoon(tenant, id)
-    return true
-  }
-
-  async function remove(call: ChangingCall, id: string): Promise<boolean> {
-    const { tenant } = call.principal
-    const run = await store.findRun(call.write, tenant, id)
-    if (run === undefined || !isEnded(run)) return false
-    const all = await descendants(call.write, run)
-    if (!all.every(isEnded)) return false
-    for (const one of all) {
-      await store.deleteRun(call.write, tenant, one.id)
-      call.record({ kind: 'run_removed', body: { run_id: one.id } })
-    }
-    return true
-  }
-
   let looking: NodeJS.Timeout | undefined
 
   /** All that has not ended here. In a store that others write to as well, again and again. */
@@ -249,9 +204,7 @@ export function createEngine(deps: EngineDeps): Engine {
     register: (kind, program, ending) => void programs.set(kind, { program, ending }),
     start: (call, start) =>
       insert(call.write, newRunOf(deps, start, call.principal, call.nowMs, undefined), start.payload),
-    cancel,
-    signal,
-    remove,
+    ...requests,
     find: (unit, tenant, id) => store.findRun(unit, tenant, id),
     list: (unit, tenant, filter) => store.listRuns(unit, tenant, filter),
     count: (unit, tenant, filter) => store.countRuns(unit, tenant, filter),

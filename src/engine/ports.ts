@@ -1,12 +1,12 @@
 import type { Call } from '../contract/call.ts'
 import type { ErrorCode } from '../contract/error-codes.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
+import type { RunStatus } from '../contract/run-status.ts'
 import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 
 export type RunKind = 'execution' | 'workflow'
-export const runStatuses = ['pending', 'running', 'completed', 'failed', 'cancelled'] as const
-export type RunStatus = (typeof runStatuses)[number]
+export type { RunStatus } from '../contract/run-status.ts'
 export type EndStatus = 'completed' | 'failed' | 'cancelled'
 export type RunError = Readonly<{
   code: ErrorCode

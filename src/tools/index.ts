@@ -12,6 +12,7 @@ import { serverTools } from './server/index.ts'
 import { teamTools } from './teams/index.ts'
 import { vaultTools } from './vault/index.ts'
 import { webTools } from './web/index.ts'
+import { workflowTools } from './workflows/index.ts'
 import { workspaceTools } from './workspaces/index.ts'
 
 /** Every tool of the product. */
@@ -32,5 +33,5 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   modes: [],
   platform: platformTools,
   web: webTools,
-  workflows: [],
+  workflows: workflowTools,
 }

@@ -227,8 +227,8 @@ const effects: Readonly<Record<string, Effect>> = {
   },
   ...workspaceEffects({ serve, call, send }),
   ...teamEffects({ serve, call }),
-  ...searchEffects,
   ...agentToolEffects({ serve, call, send, newHome }),
+  ...searchEffects,
   async allowed_hosts() {
     const headers = { host: 'castle.example' }
     const [plain, open] = [await serve(), await serve({ CASTELLAN_ALLOWED_HOSTS: 'castle.example' })]

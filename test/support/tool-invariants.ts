@@ -36,6 +36,8 @@ const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
   // What only looks may still have to run a program of the workspace.
   exec: ['external', 'read'],
   finalize: ['update'],
+  execute: ['create'],
+  cancel: ['update'],
 }
 
 const DESCRIPTION_CHARACTERS = { min: 20, max: 400 } as const

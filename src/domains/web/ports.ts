@@ -1,7 +1,7 @@
 /** One request and its answer: no redirect is followed, so that each can be judged. */
 export type WebRequest = Readonly<{
   url: URL
-  method: 'GET' | 'POST'
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH'
   headers: Readonly<Record<string, string>>
   body?: string
   bytesMax: number

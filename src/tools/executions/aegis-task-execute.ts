@@ -21,7 +21,7 @@ export default defineTool({
     input: z
       .record(z.string().max(256), z.unknown())
       .optional()
-      .describe("Data for the agent, checked against its input_schema; 'prompt' holds the task's text."),
+      .describe("Data for the agent, checked against the schema that it declares; prompt holds the task's text."),
     version: z.string().min(1).max(64).optional().describe('Version of the agent; the latest when left out.'),
   }),
   output: z.strictObject({ execution_id: z.string(), status: z.literal('started') }),

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { runStatuses } from '../../engine/ports.ts'
+import { runStatuses } from '../../contract/run-status.ts'
 import { fields } from '../params.ts'
 
 export const executionParams = {

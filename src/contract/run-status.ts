@@ -1,0 +1,3 @@
+/** How far a run of an agent or a workflow is. */
+export const runStatuses = ['pending', 'running', 'completed', 'failed', 'cancelled'] as const
+export type RunStatus = (typeof runStatuses)[number]
