@@ -348,7 +348,8 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
     },
     capabilities: capabilitiesOf(catalog),
   })
-  const executions = openExecutions(deps, { engine, database, agents: agents.registry, desk, policies })
+  const imageOf = agents.runtimes.resolve
+  const executions = openExecutions(deps, { engine, database, agents: agents.registry, imageOf, desk, policies })
   const workflows = openWorkflows(deps, {
     engine,
     database,

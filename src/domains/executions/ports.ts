@@ -45,8 +45,8 @@ export type ExecutionDeps = Readonly<{
   http: HttpSender
   values: ValueDesk
   contexts: Readonly<{ find(name: string): SecurityContext | undefined }>
-  /** The image of a workspace for a runtime; undefined for the configured default. */
-  imageOf(runtime: AgentManifest['runtime']): string | undefined
+  /** The image of a workspace for a runtime; refuses what cannot be run here. */
+  imageOf(runtime: Pick<AgentManifest['runtime'], 'language' | 'version' | 'image'>): Promise<string>
   judging: JudgingSettings
   read: ReadUnit
   clock: Clock

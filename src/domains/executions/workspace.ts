@@ -35,11 +35,11 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
   }
 
   /** A workspace of that name, made if it is not there: a crash may have come between the making and the record. */
-  async function make(manifest: AgentManifest, name: string, image: string | undefined, signal: AbortSignal) {
+  async function make(manifest: AgentManifest, name: string, image: string, signal: AbortSignal) {
     const { resources, network } = manifest
     const args: Json = {
       name,
-      ...(image !== undefined && { base_image: image }),
+      base_image: image,
       vcpus: Math.max(1, Math.ceil(resources.cpuMillicores / 1000)),
       memory_mb: Math.max(16, Math.ceil(resources.memoryBytes / MIB)),
       disk_gb: Math.max(1, Math.ceil(resources.diskBytes / GIB)),
@@ -60,7 +60,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
     const { manifest } = input
     const volume = manifest.volumes.find(({ storageClass }) => storageClass === 'persistent')
     const name = volume === undefined ? `execution-${run.id}` : volumeName(run, input, volume.name)
-    const id = await make(manifest, name, imageOf(manifest.runtime), signal)
+    const id = await make(manifest, name, await imageOf(manifest.runtime), signal)
     if (manifest.network?.mode === 'allow') {
       await ask('network_policy', { workspace_id: id, allowed_domains: [...manifest.network.allowlist] }, signal)
     }
@@ -70,6 +70,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
   return {
     ask,
     make,
+    imageOf,
     create,
     /** Folders of the volumes, then the start-up script. */
     async prepare({ manifest }: ExecutionInput, id: string, env: Record<string, string>, signal: AbortSignal) {
