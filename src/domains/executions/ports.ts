@@ -59,7 +59,7 @@ export type ExecutionInput = Readonly<{
   intent: string | null
   input: Json
   contextOverrides: Readonly<Record<string, Json>>
-  /** A judge looks into the workspace of whom it judges, and changes nothing there. */
+  /** A judge looks into the workspace of whom it judges, and changes nothing there; a worker works in the one it is given. */
   role: 'worker' | 'judge'
   workspaceId: string | null
   /** Keeps the workspace although nothing in the manifest asks for it. */

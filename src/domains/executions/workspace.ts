@@ -14,9 +14,13 @@ const RATE_TRIES = 20
 
 export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean }>
 
-/** Whether anything of the agent happens in a workspace. One without tools only answers: its answer is its output. */
-export const needsWorkspace = ({ role, manifest }: ExecutionInput): boolean =>
+/**
+ * Whether the agent needs a workspace of its own. One without tools only answers: its answer is its output. One that works
+ * in the workspace of somebody else finds it ready.
+ */
+export const needsWorkspace = ({ role, workspaceId, manifest }: ExecutionInput): boolean =>
   role === 'worker' &&
+  workspaceId === null &&
   (manifest.tools.length > 0 ||
     manifest.startupScript !== null ||
     manifest.bootstrapPath !== null ||
