@@ -1,12 +1,10 @@
 import { join } from 'node:path'
 import type { Checkpointer } from '../audit/checkpointer.ts'
-import { createCheckpointer } from '../audit/checkpointer.ts'
 import type { Database } from '../contract/database.ts'
-import { LOCAL_TENANT } from '../contract/principal.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import { createGitService } from '../domains/git/service.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
-import { createLogService } from '../domains/log/log-service.ts'
+import type { createLogService } from '../domains/log/log-service.ts'
 import { createSealGate, type SealGate } from '../domains/seal/gate.ts'
 import type { SealService } from '../domains/seal/service.ts'
 import { createServerService, type ServerService } from '../domains/server/server-service.ts'
@@ -15,11 +13,8 @@ import { createSwarmService } from '../domains/swarm/service.ts'
 import { createTaskService } from '../domains/tasks/task-service.ts'
 import { visibleTeamNames } from '../domains/teams/core.ts'
 import type { TeamService } from '../domains/teams/service.ts'
-import { createTrailService, type TrailService } from '../domains/trail/trail-service.ts'
-import { createChainVerifier } from '../domains/trail/verify-chain.ts'
-import { tenantFolderName } from '../domains/vault/rules.ts'
-import { createVaultService, type VaultService } from '../domains/vault/service.ts'
-import type { VisibleTeams } from '../domains/vault/team-folders.ts'
+import type { TrailService } from '../domains/trail/trail-service.ts'
+import type { VaultService } from '../domains/vault/service.ts'
 import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
 import type { Workspace } from '../domains/workspaces/ports.ts'
 import type { WorkspaceService } from '../domains/workspaces/service.ts'
@@ -28,16 +23,11 @@ import type { RunFeed } from '../http/rest-routes.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
-import { removeAbandonedFiles } from '../stores/files/atomic-file.ts'
-import { createCheckpointStore } from '../stores/files/checkpoint-store.ts'
 import { createSkillSource } from '../stores/files/skill-source.ts'
-import { createVaultStore } from '../stores/files/vault-store.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlTaskStore } from '../stores/sql/task-store.ts'
 import { sqlTeamStore } from '../stores/sql/team-store.ts'
-import { sqlTrailStore } from '../stores/sql/trail-store.ts'
-import { openFileLock } from '../stores/sqlite/file-lock.ts'
 import { allTools } from '../tools/index.ts'
 import { type CallTool, createCallTool } from '../tools/runtime/call-tool.ts'
 import { type Catalog, createCatalog } from '../tools/runtime/catalog.ts'
@@ -51,12 +41,13 @@ import { openAgentTools } from './open-agent-tools.ts'
 import { openAgents } from './open-agents.ts'
 import { openDatabase } from './open-database.ts'
 import { activityOf, openEngine, openExecutions } from './open-executions.ts'
-import { openLogIdentity } from './open-log-identity.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
+import { openRecord } from './open-record.ts'
 import { openRunFeed } from './open-run-feed.ts'
 import { openSeal } from './open-seal.ts'
 import { openTeams } from './open-teams.ts'
 import { createToolDesk } from './open-tool-desk.ts'
+import { openVault } from './open-vault.ts'
 import { openWorkflows } from './open-workflows.ts'
 import { openWorkspaces } from './open-workspaces.ts'
 import { workspacesDirectory } from './state-directory.ts'
@@ -148,23 +139,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     noteUse: (tenant, keyId, atMs) =>
       void database.writeSoon(tenant, (unit) => sqlApiKeyStore.touchKey(unit, tenant, keyId, atMs)),
   })
-  const keyPath = join(opened.directory, 'log-key.json')
-  const logIdentity = await openLogIdentity({ database, path: keyPath, random: deps.random })
-  const checkpointFolder = join(opened.directory, 'checkpoints')
-  for (const folder of [opened.directory, checkpointFolder]) await removeAbandonedFiles(folder)
-  const checkpoints = createCheckpointStore(checkpointFolder)
-  const logService = createLogService({ log: sqlLogStore, identity: logIdentity })
-  const trail = createTrailService({
-    trail: sqlTrailStore,
-    tasks: sqlTaskStore,
-    log: sqlLogStore,
-    verify: createChainVerifier({
-      log: sqlLogStore,
-      trail: sqlTrailStore,
-      checkpoints,
-      verifierKey: logIdentity.signer.verifierKey,
-    }),
-  })
+  const { logIdentity, logService, trail, checkpointer } = await openRecord(deps, opened)
   const workspaces = openWorkspaces(deps, opened)
   const seal = await openSeal(deps, opened, { identity, contexts: openPolicies(deps).contexts })
   const { owners } = workspaces.ground
@@ -173,16 +148,6 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
   )
   const teams = openTeams(deps, { database, workspaces, vault })
   const engine = openEngine(deps, { database, workspaces })
-  const checkpointer = createCheckpointer({
-    read: database.read,
-    log: sqlLogStore,
-    rootAt: logService.rootAt,
-    checkpoints,
-    logId: logIdentity.logId,
-    signer: logIdentity.signer,
-    intervalMs: config.audit.checkpoint_interval_ms,
-    logger,
-  })
   const pipeline = createPipeline(deps, catalog, skills, {
     database,
     identity,
@@ -220,24 +185,6 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       await opened.cleanUp()
     },
   }
-}
-
-/** The vault of the tenant `local` is where the configuration says; mode TEST keeps away from it as from the rest. */
-function openVault({ config, clock }: AppDeps, directory: string, visibleTeams: VisibleTeams): VaultService {
-  const isTest = config.mode === 'TEST'
-  const localPath = isTest ? join(directory, 'vault') : config.vault.path
-  const others = join(isTest ? directory : config.data_dir, 'vaults')
-  return createVaultService({
-    store: createVaultStore({
-      rootOf: (tenant) => (tenant === LOCAL_TENANT ? localPath : join(others, tenantFolderName(tenant))),
-      openFileLock,
-    }),
-    clock,
-    isEnabled: config.vault.enabled,
-    extensions: config.vault.extensions,
-    excludedFolders: config.vault.exclude_dirs,
-    visibleTeams,
-  })
 }
 
 /** Git runs inside a workspace, as everything else does. */

@@ -1,0 +1,47 @@
+import { join } from 'node:path'
+import { createCheckpointer } from '../audit/checkpointer.ts'
+import { createLogService } from '../domains/log/log-service.ts'
+import { createTrailService } from '../domains/trail/trail-service.ts'
+import { createChainVerifier } from '../domains/trail/verify-chain.ts'
+import { removeAbandonedFiles } from '../stores/files/atomic-file.ts'
+import { createCheckpointStore } from '../stores/files/checkpoint-store.ts'
+import { sqlLogStore } from '../stores/sql/log-store.ts'
+import { sqlTaskStore } from '../stores/sql/task-store.ts'
+import { sqlTrailStore } from '../stores/sql/trail-store.ts'
+import type { AppDeps } from './build-app.ts'
+import type { OpenedDatabase } from './open-database.ts'
+import { openLogIdentity } from './open-log-identity.ts'
+
+/** The log with its key, its checkpoints and its proofs, and the trail that is made of its entries. */
+export async function openRecord(
+  { config, random, logger }: Pick<AppDeps, 'config' | 'random' | 'logger'>,
+  { database, directory }: Pick<OpenedDatabase, 'database' | 'directory'>,
+) {
+  const logIdentity = await openLogIdentity({ database, path: join(directory, 'log-key.json'), random })
+  const checkpointFolder = join(directory, 'checkpoints')
+  for (const folder of [directory, checkpointFolder]) await removeAbandonedFiles(folder)
+  const checkpoints = createCheckpointStore(checkpointFolder)
+  const logService = createLogService({ log: sqlLogStore, identity: logIdentity })
+  const trail = createTrailService({
+    trail: sqlTrailStore,
+    tasks: sqlTaskStore,
+    log: sqlLogStore,
+    verify: createChainVerifier({
+      log: sqlLogStore,
+      trail: sqlTrailStore,
+      checkpoints,
+      verifierKey: logIdentity.signer.verifierKey,
+    }),
+  })
+  const checkpointer = createCheckpointer({
+    read: database.read,
+    log: sqlLogStore,
+    rootAt: logService.rootAt,
+    checkpoints,
+    logId: logIdentity.logId,
+    signer: logIdentity.signer,
+    intervalMs: config.audit.checkpoint_interval_ms,
+    logger,
+  })
+  return { logIdentity, logService, trail, checkpointer }
+}

@@ -1,0 +1,208 @@
+export type LayerRow = Readonly<{
+  folder: string
+  /** Folders of other rows; `domains/*` means any of them. */
+  folders: readonly string[]
+  /** npm packages with all their entry points, and Node built-ins. */
+  packages: readonly string[]
+  reason: string
+}>
+
+/** Adapters, doors and the composition root: what is around the core. */
+export const outerLayerRows: readonly LayerRow[] = [
+  {
+    folder: 'stores/sql',
+    folders: ['kernel', 'contract', 'audit', 'audit/fsck', 'engine', 'domains/*'],
+    packages: ['kysely', 'node:module'],
+    reason:
+      'The stores that SQLite and PostgreSQL share. They implement the ports of the core and know no driver. Kysely is required late, by node:module.',
+  },
+  {
+    folder: 'stores/sqlite',
+    folders: ['kernel', 'contract', 'stores/sql'],
+    packages: ['node:sqlite', 'node:fs', 'node:path'],
+    reason: 'One driver under the shared stores, with the directory its file is in.',
+  },
+  {
+    folder: 'stores/postgres',
+    folders: ['kernel', 'contract', 'stores/sql'],
+    packages: ['pg'],
+    reason: 'One driver under the shared stores.',
+  },
+  {
+    folder: 'stores/files',
+    folders: ['kernel', 'contract', 'audit', 'domains/*'],
+    packages: ['node:fs', 'node:path', 'node:crypto', 'node:timers', 'node:stream'],
+    reason: 'The ports of the core that are plain files. Nothing else touches the file system on behalf of the core.',
+  },
+  {
+    folder: 'supervisor',
+    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor/*'],
+    packages: [
+      'node:child_process',
+      'node:events',
+      'node:fs',
+      'node:net',
+      'node:os',
+      'node:path',
+      'node:stream',
+      'node:url',
+      'node:util',
+    ],
+    reason:
+      'A program of its own that outlives the server: it does for workspaces what their port says, and decides nothing.',
+  },
+  {
+    folder: 'supervisor/rooted-files',
+    folders: ['kernel', 'contract', 'domains/workspaces'],
+    packages: ['node:fs', 'node:stream'],
+    reason: 'Files below one root, whatever changes meanwhile.',
+  },
+  {
+    folder: 'supervisor/seccomp',
+    folders: [],
+    packages: [],
+    reason: 'Assembles a filter from tables; it runs nothing.',
+  },
+  {
+    folder: 'supervisor/network',
+    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor'],
+    packages: ['node:events', 'node:fs', 'node:net', 'node:os', 'node:path', 'node:timers'],
+    reason: 'Links and rules between workspaces, by the programs ip, nft and slirp4netns.',
+  },
+  {
+    folder: 'supervisor/egress',
+    folders: ['kernel', 'contract'],
+    packages: [
+      'node:child_process',
+      'node:crypto',
+      'node:dns',
+      'node:fs',
+      'node:http',
+      'node:net',
+      'node:path',
+      'node:stream',
+      'node:tls',
+      'node:util',
+    ],
+    reason: 'A proxy by itself: it asks by address what is allowed, and knows nothing of workspaces.',
+  },
+  {
+    folder: 'supervisor/images',
+    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor'],
+    packages: [
+      'node:child_process',
+      'node:crypto',
+      'node:events',
+      'node:fs',
+      'node:path',
+      'node:readline',
+      'node:stream',
+      'node:util',
+      'node:zlib',
+    ],
+    reason: 'Root file systems to start from, made from the host, archives or packages.',
+  },
+  {
+    folder: 'backends/namespaces',
+    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor', 'supervisor/*'],
+    packages: [
+      '@vscode/ripgrep',
+      'node:child_process',
+      'node:events',
+      'node:fs',
+      'node:net',
+      'node:os',
+      'node:path',
+      'node:stream',
+      'node:url',
+    ],
+    reason: "The supervisor's client: it starts it with the programs it needs, and speaks its protocol.",
+  },
+  {
+    folder: 'tools',
+    folders: ['contract', 'domains/*', 'tools/*', 'tools/runtime'],
+    packages: ['zod'],
+    reason: 'The list of all tools and the parameters that recur; enumerations come from the rules of a domain.',
+  },
+  {
+    folder: 'tools/*',
+    folders: ['contract', 'tools', 'tools/runtime'],
+    packages: ['zod'],
+    reason: 'A tool is a static definition: it reaches services through its context, never by importing them.',
+  },
+  {
+    folder: 'tools/runtime',
+    folders: ['kernel', 'contract', 'audit', 'engine', 'domains/*'],
+    packages: ['zod', 're2js'],
+    reason: 'The one pipeline and the catalogue. It knows the services by their interfaces, and no protocol.',
+  },
+  {
+    folder: 'mcp',
+    folders: ['kernel', 'contract', 'tools/runtime'],
+    packages: ['@modelcontextprotocol/server', 'zod', 'node:http', 'node:stream'],
+    reason: 'Protocol only: it lists and calls tools through the host and knows no domain and no single tool.',
+  },
+  {
+    folder: 'http',
+    folders: ['kernel', 'contract', 'tools/runtime'],
+    packages: ['node:http', 'node:net', 'node:events'],
+    reason: 'Routes and their checks: it lists and calls tools through the host; app hands it the other doors.',
+  },
+  {
+    folder: 'cli',
+    folders: ['kernel', 'contract', 'audit'],
+    packages: ['node:fs', 'node:util'],
+    reason: 'Words on a terminal. What a command does it is handed by app; proofs it can check by itself, offline.',
+  },
+  {
+    folder: 'app',
+    folders: [
+      'kernel',
+      'contract',
+      'audit',
+      'audit/fsck',
+      'domains/*',
+      'engine',
+      'models',
+      'search',
+      'web-client',
+      'stores/*',
+      'backends/*',
+      'supervisor',
+      'supervisor/*',
+      'tools',
+      'tools/runtime',
+      'mcp',
+      'http',
+      'cli',
+      'app/*',
+    ],
+    packages: ['zod', 'yaml', 'node:crypto', 'node:fs', 'node:os', 'node:path', 'node:util'],
+    reason: 'The composition root: the only place that constructs and that reads the environment.',
+  },
+  {
+    folder: 'app/commands',
+    folders: [
+      'kernel',
+      'contract',
+      'audit',
+      'audit/fsck',
+      'tools',
+      'tools/runtime',
+      'mcp',
+      'http',
+      'cli',
+      'app',
+      'app/*',
+    ],
+    packages: ['node:fs', 'node:path', 'node:net', 'node:os', 'node:stream'],
+    reason:
+      'Each command puts together what it needs from app and speaks through cli; it reaches no store by itself. serve says the names of the machine, which is what it needs node:os for.',
+  },
+  {
+    folder: 'app/ownership',
+    folders: ['kernel', 'contract', 'mcp', 'tools/runtime'],
+    packages: ['node:fs', 'node:net', 'node:os', 'node:path', 'node:timers', 'node:sqlite'],
+    reason: 'Several processes on one data directory: a lock, and a socket that carries the lines of the MCP door.',
+  },
+]
