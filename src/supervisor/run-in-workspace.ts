@@ -63,7 +63,7 @@ export async function runInWorkspace(
     stdout.stream.destroy()
     stderr.stream.destroy()
     await Promise.all([stdout.opened(), stderr.opened(), stdin?.abandon()])
-    throw refusedWorkdir(error, command.workdir) ?? error
+    throw refusedWorkdir(error, command.workdir) ?? refusedProgram(error) ?? error
   }
   await Promise.all([stdout.opened(), stderr.opened()])
   if (stdin !== undefined) feed(await stdin.opened(), command.stdin!)
@@ -86,6 +86,17 @@ function refusedWorkdir(error: unknown, workdir: string): AppError | undefined {
       workdir,
     },
   )
+}
+
+/** A program that is not there, or cannot be one, with the exit code that a shell gives for it. */
+function refusedProgram(error: unknown): AppError | undefined {
+  if (!(error instanceof Error) || !error.message.startsWith('run ')) return undefined
+  const isMissing = error.message.endsWith('No such file or directory')
+  const reason = isMissing ? 'not found' : 'cannot be run'
+  return new AppError('ERR_COMMAND_FAILED', `The program was ${reason} in the workspace. Name one that is there.`, {
+    reason,
+    exit_code: isMissing ? 127 : 126,
+  })
 }
 
 async function drain(

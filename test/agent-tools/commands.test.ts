@@ -40,8 +40,12 @@ describe('cmd.run', () => {
     const args = ['$HOME', '; rm -rf /', '`id`', '$(id)', '*', '', 'a b']
     expect((await run({ command: 'printf', args: ['%s\\n', ...args] })).stdout).toBe(`${args.join('\n')}\n`)
     expect((await run({ command: 'echo', args: [] })).stdout).toBe('\n')
-    const missing = await app.call('cmd.run', { command: 'echo hello', args: [] })
-    expect(missing.json).not.toContain('hello\\n')
+    expect(await run({ command: 'echo hello', args: [] })).toEqual({
+      stdout: '',
+      stderr: 'echo hello: not found\n',
+      exit_code: 127,
+    })
+    expect((await run({ command: '/etc/passwd', args: [] })).exit_code).toBe(126)
   })
 
   it('refuses a command that is empty or missing', async () => {

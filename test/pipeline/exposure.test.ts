@@ -63,7 +63,7 @@ describe('search_tools', () => {
     for (const caller of callers) {
       const usable = app.app.host.list(caller).map((tool) => tool.name)
       for (const name of catalog.names.filter((one) => one !== 'search_tools' && one !== 'run_tool')) {
-        const query = { query: `^${name}$`, mode: 'regex' }
+        const query = { query: `^${name.replaceAll('.', '\\.')}$`, mode: 'regex' }
         const { tools } = await app.ask<Found>('search_tools', query, caller)
         expect(tools.map(({ toolName }) => toolName)).toEqual(usable.includes(name) ? [name] : [])
       }

@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { requireWorkspacePath, WORKSPACE_FOLDER } from '../../contract/workspace-path.ts'
 import type { Workplaces } from '../workspaces/personal.ts'
+import type { RunResult } from '../workspaces/run.ts'
 import type { WorkspaceService } from '../workspaces/service.ts'
 import { scrubbed } from './scrub.ts'
 
@@ -48,7 +49,8 @@ export function createCommandService({ workspaces, workplaces, settings }: Comma
         },
       )
       .catch((error: unknown) => {
-        throw tooMuch.signal.aborted && !call.signal.aborted ? tooMuchOutput(outputBytesMax) : error
+        if (tooMuch.signal.aborted && !call.signal.aborted) throw tooMuchOutput(outputBytesMax)
+        return notRun(command, error)
       })
     if (outcome.stdout.totalBytes + outcome.stderr.totalBytes > outputBytesMax) throw tooMuchOutput(outputBytesMax)
     if (outcome.timedOut) throw ranTooLong(timeoutSecs, timeoutCeilingSecs)
@@ -58,6 +60,16 @@ export function createCommandService({ workspaces, workplaces, settings }: Comma
   }
 
   return { run }
+}
+
+/** As a shell answers for a program that is not there: the agent's to interpret, as any other exit code. */
+function notRun(command: string, error: unknown): RunResult {
+  const { exit_code: exitCode, reason } = error instanceof AppError ? error.details : {}
+  if (typeof exitCode !== 'number') throw error
+  const text = `${command}: ${String(reason)}\n`
+  const stderr = { text, totalBytes: Buffer.byteLength(text), truncated: false }
+  const stdout = { text: '', totalBytes: 0, truncated: false }
+  return { exitCode, signal: null, timedOut: false, durationMs: 0, stdout, stderr }
 }
 
 const emptyCommand = (): AppError =>

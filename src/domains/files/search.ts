@@ -99,7 +99,7 @@ async function search(request: SearchRequest, argv: readonly string[], read: Rea
   })
   const result = await running.catch((error: unknown) => {
     if (enough.signal.aborted && !request.signal.aborted) return undefined
-    throw error
+    throw error instanceof AppError && error.code === 'ERR_COMMAND_FAILED' ? notSearched() : error
   })
   const truncated = result === undefined || result.ended === 'timeout' || enough.signal.aborted
   if (!truncated) requireDone(result)
@@ -107,21 +107,22 @@ async function search(request: SearchRequest, argv: readonly string[], read: Rea
 }
 
 const PATTERN_REFUSED = 2
-const NOT_EXECUTED = [126, 127]
 
 /** Files that went away meanwhile end it with the same number as a pattern that it does not take, but in silence. */
 function requireDone({ ended, exitCode, stderr }: ExecResult): void {
   if (ended === 'cancelled') throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
   const said = decodeText(stderr.head)
   if (exitCode === PATTERN_REFUSED && said.trim() !== '') throw invalidPattern(said)
-  if (exitCode === null || NOT_EXECUTED.includes(exitCode)) {
-    throw new AppError(
-      'ERR_CAPABILITY_MISSING',
-      'The search did not run in this workspace. Stop and start the workspace, or search with cmd.run.',
-      { capability: 'search' },
-    )
-  }
+  // A signal ended it: the workspace has not the memory, or somebody inside does not want it.
+  if (exitCode === null) throw notSearched()
 }
+
+const notSearched = (): AppError =>
+  new AppError(
+    'ERR_CAPABILITY_MISSING',
+    'The search did not run in this workspace. Stop and start the workspace, or search with cmd.run.',
+    { capability: 'search' },
+  )
 
 function invalidPattern(said: string): AppError {
   const constraint = said.includes('size limit')

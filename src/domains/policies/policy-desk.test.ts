@@ -216,8 +216,8 @@ describe('limits', () => {
     const ask = () => desk.admit({ principal: one, tool: 'cmd.run', governed: undefined, input: {} })
     const release = ask()
     expect(ask).toThrow(/ConcurrentExecLimitExceeded/)
-    release()
-    ask()()
+    release!()
+    ask()!()
   })
 
   it('of an answer are the least of what the contexts say', () => {

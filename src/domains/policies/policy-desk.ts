@@ -20,10 +20,10 @@ export type PolicyDesk = ReturnType<typeof createPolicyDesk>
 export function createPolicyDesk(deps: Readonly<{ clock: Clock }>) {
   const book = createUsageBook(deps)
   return {
-    /** Throws the refusal. What it answers is to be called when the call has ended. */
-    admit({ principal, tool, governed, input }: AskedCall): () => void {
+    /** Throws the refusal. What it answers, if anything, is to be called when the call has ended. */
+    admit({ principal, tool, governed, input }: AskedCall): (() => void) | undefined {
       const contexts = principal.securityContexts ?? []
-      if (contexts.length === 0) return nothingToDo
+      if (contexts.length === 0) return undefined
       const wish = readWish(tool, governed, input)
       const keyOf = (context: SecurityContext, index: number): string =>
         `${callerKey(principal)}/${context.name}/${index}`
@@ -42,8 +42,6 @@ export function createPolicyDesk(deps: Readonly<{ clock: Clock }>) {
     },
   }
 }
-
-const nothingToDo = (): void => {}
 
 /** Throws the refusal that a call would meet whatever has been used so far; nothing is counted. */
 export function requireAllowed({ principal, tool, governed, input }: AskedCall): void {
