@@ -203,6 +203,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     async close() {
       await begun
       await engine.close()
+      await pipeline.closeAgents()
       await teams.close()
       await workspaces.close()
       await database.flush()
@@ -308,7 +309,11 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
     strictReadRecords: config.audit.read_records === 'strict',
   })
   desk.connect(callTool)
-  return { callTool, health: () => server.health({ nowMs: clock.nowMs() }) }
+  return {
+    callTool,
+    closeAgents: async () => agentParts?.agents.close(),
+    health: () => server.health({ nowMs: clock.nowMs() }),
+  }
 }
 
 type AgentGround = Readonly<{

@@ -1,10 +1,14 @@
 import { z } from 'zod'
-import { group, rule, secret, wholeNumber } from './config-parts.ts'
+import { flag, group, rule, secret, wholeNumber } from './config-parts.ts'
 
 const urlRule = rule('an http:// or https:// URL')
 
 export const searchSection = group(
   {
+    local_model: flag(
+      true,
+      'Whether agents and workflows are found by meaning with the model that comes with the program, where no service is configured. Its thread takes some 200 MB while it is used.',
+    ),
     embeddings: group(
       {
         url: z
@@ -12,7 +16,7 @@ export const searchSection = group(
           .regex(/^https?:\/\/./, urlRule)
           .optional()
           .describe(
-            "Base URL of a service that speaks OpenAI's embeddings, such as `http://127.0.0.1:11434/v1`. Agents and workflows are then found by meaning; without it, by words.",
+            "Base URL of a service that speaks OpenAI's embeddings, such as `http://127.0.0.1:11434/v1`. It is asked instead of the model that comes with the program.",
           ),
         model: z
           .string(rule('the name of a model'))

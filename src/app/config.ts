@@ -18,6 +18,7 @@ export type Config = Readonly<Omit<Parsed, 'data_dir' | 'database_url' | 'search
     data_dir: string
     database_url?: Secret
     search: Readonly<{
+      local_model: boolean
       embeddings: Omit<Parsed['search']['embeddings'], 'api_key'> & Readonly<{ api_key?: Secret }>
     }>
     vault: Parsed['vault'] & Readonly<{ path: string }>
@@ -290,7 +291,10 @@ function finish(
     ...rest,
     data_dir: dataDir,
     ...(database_url === undefined ? {} : { database_url: new Secret(database_url) }),
-    search: { embeddings: { ...embeddings, ...(api_key === undefined ? {} : { api_key: new Secret(api_key) }) } },
+    search: {
+      ...rest.search,
+      embeddings: { ...embeddings, ...(api_key === undefined ? {} : { api_key: new Secret(api_key) }) },
+    },
     vault: { ...rest.vault, path: vaultPath },
     web: { ...web, ...(search_key === undefined ? {} : { search_key: new Secret(search_key) }) },
     workspaces: {

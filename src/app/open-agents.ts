@@ -1,25 +1,33 @@
 import { readdir, readFile } from 'node:fs/promises'
-import { basename, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { basename } from 'node:path'
+import { installedLanguages } from '../backends/namespaces/installed-languages.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import type { ActivityLog, AgentTemplate } from '../domains/agents/ports.ts'
 import { type AgentRegistry, createAgentRegistry } from '../domains/agents/registry.ts'
-import { createAgentSearch, type Embedder } from '../domains/agents/search.ts'
+import { type AgentSearch, createAgentSearch, type Embedder } from '../domains/agents/search.ts'
 import { createTemplates } from '../domains/agents/templates.ts'
-import { createRuntimeRegistry } from '../domains/platform/runtimes.ts'
+import { createRuntimeRegistry, type RuntimeRegistry } from '../domains/platform/runtimes.ts'
 import { createPlatformService, type PlatformDeps, type PlatformService } from '../domains/platform/service.ts'
 import { createHttpEmbedder } from '../search/http-embedder.ts'
+import { createLocalEmbedder, hasLocalModel } from '../search/local-embedder.ts'
 import { sqlAgentStore } from '../stores/sql/agent-store.ts'
 import { listImages } from '../supervisor/images/image-folder.ts'
 import type { AppDeps } from './build-app.ts'
 import type { Config } from './config.ts'
-import { installedLanguages } from './installed-languages.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import { shownConfig } from './shown-config.ts'
 
-const templateFolder = fileURLToPath(new URL('../../templates/agents', import.meta.url))
+const templateFolder = new URL('../../templates/agents/', import.meta.url)
 
-export type OpenedAgents = Readonly<{ registry: AgentRegistry; platform: PlatformService; isSemantic: boolean }>
+export type OpenedAgents = Readonly<{
+  registry: AgentRegistry
+  platform: PlatformService
+  /** Which image of the workspaces stands for `spec.runtime`. */
+  runtimes: RuntimeRegistry
+  /** For whatever else is described by a name, a description and labels. */
+  search: AgentSearch
+  close(): Promise<void>
+}>
 
 export type AgentParts = Readonly<{
   /** Where the workspaces of this state have their images. */
@@ -46,6 +54,10 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     toolNames: () => parts.toolNames,
     hasSecurityContext: (name) => parts.policies.contexts.find(name) !== undefined,
   })
+  const runtimes = createRuntimeRegistry({
+    hostVersions: installedLanguages(),
+    images: async () => ['host', ...(await listImages(parts.imageFolder)).map(({ name }) => name)],
+  })
   const platform = createPlatformService({
     languages: {
       agent: async () => {
@@ -62,16 +74,13 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
         }
       },
     },
-    runtimes: createRuntimeRegistry({
-      hostVersions: installedLanguages(),
-      images: async () => ['host', ...(await listImages(parts.imageFolder)).map(({ name }) => name)],
-    }),
+    runtimes,
     tools: parts.tools,
     health: parts.health,
     capabilities: () => [...parts.capabilities, embedder === undefined ? 'keyword_search' : 'semantic_search'],
     configuration: async () => shownConfig(config, deps.configPath),
   })
-  return { registry, platform, isSemantic: embedder !== undefined }
+  return { registry, platform, runtimes, search, close: async () => embedder?.close?.() }
 }
 
 const errorsOf = (checked: { errors?: readonly string[]; warnings: readonly string[] }) => ({
@@ -84,13 +93,16 @@ async function readTemplates(): Promise<AgentTemplate[]> {
   return Promise.all(
     files.map(async (file) => ({
       name: basename(file, '.yaml'),
-      manifestYaml: await readFile(join(templateFolder, file), 'utf8'),
+      manifestYaml: await readFile(new URL(file, templateFolder), 'utf8'),
     })),
   )
 }
 
-function embedderOf({ search }: Config): Embedder | undefined {
+type ClosableEmbedder = Embedder & Readonly<{ close?(): Promise<void> }>
+
+/** A service that the operator named, else the model that comes with the program, else none: then words count. */
+function embedderOf({ search }: Config): ClosableEmbedder | undefined {
   const { url, model, api_key: key, timeout_ms: timeoutMs } = search.embeddings
-  if (url === undefined) return undefined
-  return createHttpEmbedder({ url, model, apiKey: key && (() => key.reveal()), timeoutMs })
+  if (url !== undefined) return createHttpEmbedder({ url, model, apiKey: key && (() => key.reveal()), timeoutMs })
+  return search.local_model && hasLocalModel() ? createLocalEmbedder() : undefined
 }

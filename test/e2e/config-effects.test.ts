@@ -7,8 +7,10 @@ import { json } from 'node:stream/consumers'
 import { afterEach, expect, test } from 'vitest'
 import { configFields } from '../../src/app/config-schema.ts'
 import { allTools } from '../../src/tools/index.ts'
+import { agentToolEffects } from '../support/agent-tool-effects.ts'
 import { type RealServer, startRealServer, writeSkills } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
+import { searchEffects } from '../support/search-effects.ts'
 import { teamEffects } from '../support/team-effects.ts'
 import { workspaceEffects } from '../support/workspace-effects.ts'
 
@@ -225,6 +227,8 @@ const effects: Readonly<Record<string, Effect>> = {
   },
   ...workspaceEffects({ serve, call, send }),
   ...teamEffects({ serve, call }),
+  ...agentToolEffects({ serve, call, send, newHome }),
+  ...searchEffects,
   async allowed_hosts() {
     const headers = { host: 'castle.example' }
     const [plain, open] = [await serve(), await serve({ CASTELLAN_ALLOWED_HOSTS: 'castle.example' })]

@@ -56,7 +56,7 @@ describe('the error register', () => {
       'not-found': [404],
       denied: [401, 403],
       conflict: [409],
-      unavailable: [429, 503],
+      unavailable: [429, 502, 503, 504],
       cancelled: [499],
       internal: [500],
     }

@@ -204,8 +204,8 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'search',
     folders: ['kernel', 'contract', 'domains/agents'],
-    packages: ['node:worker_threads', 'node:url', 'node:path', 'node:fs', 'node:module'],
-    reason: 'Texts as vectors, by a model in a worker.',
+    packages: ['node:worker_threads', 'node:module'],
+    reason: 'Texts as vectors, by a service that the operator names or by a model in a thread, loaded late.',
   },
   {
     folder: 'stores/sql',

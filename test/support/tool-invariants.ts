@@ -94,10 +94,12 @@ const mentions: ToolCheck = (tool, all) => {
   const answers = new Set([...everySchema(tool.listed.outputSchema ?? {}, '')].flatMap(([, part]) => namesIn(part)))
   const texts = [tool.definition.description, ...parametersOf(tool).map(([, schema]) => schema['description'] ?? '')]
   return texts
-    .flatMap((text) => String(text).match(/\b[a-z]+(?:_[a-z]+)+\b/g) ?? [])
+    .flatMap((text) => String(text).match(MENTIONED) ?? [])
     .filter((word) => !all.has(word) && !parameters.has(word) && !answers.has(word))
     .map((word) => `it mentions ${word}, which is no tool, parameter, value or field of the answer`)
 }
+/** Words joined by `_`, with those before that dots join them to; and names of the families whose words dots alone join. */
+const MENTIONED = /\b(?:(?:[a-z]+\.)*[a-z]+(?:_[a-z]+)+|(?:aegis|cmd|fs|web|zaru)(?:\.[a-z]+)+)\b/g
 const namesIn = (schema: Schema): string[] => [
   ...Object.keys((schema['properties'] ?? {}) as object),
   ...((schema['enum'] ?? []) as unknown[]).map(String),

@@ -96,7 +96,7 @@ const sentence = ({ instancePath, message, params }: ErrorObject): string => {
 
 function reasonOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown }
-  if (code === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return `it takes longer than ${limits.jsonSchemaCheckMs} ms`
+  if (String(code).endsWith('SCRIPT_EXECUTION_TIMEOUT')) return `it takes longer than ${limits.jsonSchemaCheckMs} ms`
   if (error instanceof RangeError) return 'it refers to itself without end'
   if (!(error instanceof Error)) return 'it cannot be compiled'
   return error.message.replaceAll(/\s+/g, ' ').slice(0, 200)

@@ -131,84 +131,77 @@ describe('loose spellings', () => {
   })
 })
 
+const refused: readonly [string, string, RegExp][] = [
+  ['no name', withSpec().replace('name: a, ', ''), /^metadata\.name is required/],
+  ['a name in capitals', withSpec().replace('name: a', 'name: My_Agent'), /^metadata\.name must be 1 to 63/],
+  ['a version that is none', withSpec().replace('"1.0.0"', 'latest'), /^metadata\.version must be a semantic version/],
+  ['another apiVersion', withSpec().replace('100monkeys.ai/v1', 'v9'), /^apiVersion must be 100monkeys\.ai\/v1/],
+  ['a blank instruction', withSpec().replace('Do it.', '" "'), /^spec\.task\.instruction must not be blank/],
+  ['no task', withSpec().replace(`  ${task}\n`, ''), /^spec\.task is required/],
+  ['half a runtime', withSpec().replace(', version: "3.11"', ''), /^spec\.runtime\.version is required/],
+  [
+    'pair and image',
+    withSpec().replace('version: "3.11"', 'version: "3.11", image: a/b'),
+    /^spec\.runtime must have either/,
+  ],
+  [
+    'an image without a slash',
+    withSpec().replace('language: python, version: "3.11"', 'image: python'),
+    /must contain a slash/,
+  ],
+  ['firecracker', withSpec().replace('"3.11"', '"3.11", isolation: firecracker'), /isolation cannot be firecracker/],
+  [
+    'a pattern with look-ahead',
+    withSpec('execution: {validation: [{type: regex, pattern: "(?=a)"}]}'),
+    /validation\[0\]\.pattern cannot be used/,
+  ],
+  [
+    'an unknown validator',
+    withSpec('execution: {validation: [{type: vibes}]}'),
+    /validation\[0\]\.type must have a type: one of/,
+  ],
+  [
+    'a script of the object form',
+    withSpec('execution: {validation: {script: ./x.sh}}'),
+    /validation\[0\]\.type must have a type/,
+  ],
+  ['a schema that is none', withSpec('input_schema: {type: nonsense}'), /^spec\.input_schema cannot be used/],
+  ['a cron that is none', withSpec('schedule: {type: cron, cron: "61 * * * *"}'), /^spec\.schedule\.cron must be/],
+  [
+    'a time zone that is none',
+    withSpec('schedule: {type: cron, cron: "* * * * *", timezone: Mars}'),
+    /timezone must be/,
+  ],
+  [
+    'a template that is none',
+    withSpec().replace('Do it.', 'Do it., prompt_template: "{{#if x}}"'),
+    /prompt_template is not a valid/,
+  ],
+  ['a volume elsewhere', withSpec('volumes: [{name: v, mount_path: /etc}]'), /mount_path must be \/workspace/],
+  [
+    'a volume that climbs',
+    withSpec('volumes: [{name: v, mount_path: /workspace/../etc}]'),
+    /mount_path must be \/workspace/,
+  ],
+  [
+    'volumes inside each other',
+    withSpec('volumes: [{name: v, mount_path: /workspace}, {name: w, mount_path: /workspace/x}]'),
+    /inside or around/,
+  ],
+  ['a host path', withSpec('volumes: [{name: v, mount_path: /workspace, type: hostPath}]'), /type cannot be hostPath/],
+  [
+    'mail',
+    withSpec('execution: {delivery: {destinations: [{name: d, type: email, email: {}}]}}'),
+    /type cannot be email/,
+  ],
+  ['a warm pool', withSpec('advanced: {warm_pool_size: 2}'), /warm_pool_size must be 0/],
+  ['no YAML', 'a: [', /not valid YAML/],
+  ['a merge key', withSpec('<<: {a: 1}'), /merge keys are not read/],
+  ['two documents', `${withSpec()}---\na: 1\n`, /several documents/],
+]
+
 describe('what is refused', () => {
-  const cases: readonly [string, string, RegExp][] = [
-    ['no name', withSpec().replace('name: a, ', ''), /^metadata\.name is required/],
-    ['a name in capitals', withSpec().replace('name: a', 'name: My_Agent'), /^metadata\.name must be 1 to 63/],
-    [
-      'a version that is none',
-      withSpec().replace('"1.0.0"', 'latest'),
-      /^metadata\.version must be a semantic version/,
-    ],
-    ['another apiVersion', withSpec().replace('100monkeys.ai/v1', 'v9'), /^apiVersion must be 100monkeys\.ai\/v1/],
-    ['a blank instruction', withSpec().replace('Do it.', '" "'), /^spec\.task\.instruction must not be blank/],
-    ['no task', withSpec().replace(`  ${task}\n`, ''), /^spec\.task is required/],
-    ['half a runtime', withSpec().replace(', version: "3.11"', ''), /^spec\.runtime\.version is required/],
-    [
-      'pair and image',
-      withSpec().replace('version: "3.11"', 'version: "3.11", image: a/b'),
-      /^spec\.runtime must have either/,
-    ],
-    [
-      'an image without a slash',
-      withSpec().replace('language: python, version: "3.11"', 'image: python'),
-      /must contain a slash/,
-    ],
-    ['firecracker', withSpec().replace('"3.11"', '"3.11", isolation: firecracker'), /isolation cannot be firecracker/],
-    [
-      'a pattern with look-ahead',
-      withSpec('execution: {validation: [{type: regex, pattern: "(?=a)"}]}'),
-      /validation\[0\]\.pattern cannot be used/,
-    ],
-    [
-      'an unknown validator',
-      withSpec('execution: {validation: [{type: vibes}]}'),
-      /validation\[0\]\.type must have a type: one of/,
-    ],
-    [
-      'a script of the object form',
-      withSpec('execution: {validation: {script: ./x.sh}}'),
-      /validation\[0\]\.type must have a type/,
-    ],
-    ['a schema that is none', withSpec('input_schema: {type: nonsense}'), /^spec\.input_schema cannot be used/],
-    ['a cron that is none', withSpec('schedule: {type: cron, cron: "61 * * * *"}'), /^spec\.schedule\.cron must be/],
-    [
-      'a time zone that is none',
-      withSpec('schedule: {type: cron, cron: "* * * * *", timezone: Mars}'),
-      /timezone must be/,
-    ],
-    [
-      'a template that is none',
-      withSpec().replace('Do it.', 'Do it., prompt_template: "{{#if x}}"'),
-      /prompt_template is not a valid/,
-    ],
-    ['a volume elsewhere', withSpec('volumes: [{name: v, mount_path: /etc}]'), /mount_path must be \/workspace/],
-    [
-      'a volume that climbs',
-      withSpec('volumes: [{name: v, mount_path: /workspace/../etc}]'),
-      /mount_path must be \/workspace/,
-    ],
-    [
-      'volumes inside each other',
-      withSpec('volumes: [{name: v, mount_path: /workspace}, {name: w, mount_path: /workspace/x}]'),
-      /inside or around/,
-    ],
-    [
-      'a host path',
-      withSpec('volumes: [{name: v, mount_path: /workspace, type: hostPath}]'),
-      /type cannot be hostPath/,
-    ],
-    [
-      'mail',
-      withSpec('execution: {delivery: {destinations: [{name: d, type: email, email: {}}]}}'),
-      /type cannot be email/,
-    ],
-    ['a warm pool', withSpec('advanced: {warm_pool_size: 2}'), /warm_pool_size must be 0/],
-    ['no YAML', 'a: [', /not valid YAML/],
-    ['a merge key', withSpec('<<: {a: 1}'), /merge keys are not read/],
-    ['two documents', `${withSpec()}---\na: 1\n`, /several documents/],
-  ]
-  it.each(cases)('%s, by name', (_name, yaml, message) => {
+  it.each(refused)('%s, by name', (_name, yaml, message) => {
     expect(errorsOf(yaml).join('\n')).toMatch(new RegExp(message.source, 'm'))
   })
 

@@ -2,8 +2,7 @@ import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 
-export const agentStatuses = ['active', 'paused', 'archived', 'failed'] as const
-export type AgentStatus = (typeof agentStatuses)[number]
+export type AgentStatus = 'active' | 'paused' | 'archived' | 'failed'
 /** `global` agents are kept in the tenant of the system and seen by all. */
 export type AgentScope = 'tenant' | 'global'
 

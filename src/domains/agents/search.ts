@@ -63,7 +63,8 @@ export const matchesLabels = (
 
 type Ranked = Readonly<{ scores: readonly number[]; mode: SearchMode; remark?: string }>
 
-const noModel = 'No model for semantic search is configured (search.embeddings): these are matches of words.'
+const noModel =
+  'There is no model for semantic search (search.local_model, search.embeddings): these are matches of words.'
 const noAnswer = 'The model for semantic search did not answer: these are matches of words.'
 
 /** Vectors are kept as long as there is room: a description is embedded once. */
@@ -100,7 +101,7 @@ function createRanking({ embedder, logger }: Readonly<{ embedder: Embedder | und
       const asName = plainName(query)
       for (const [position, index] of chosen.entries()) {
         const isNamed = plainName(documents[index]!.name) === asName
-        scores[index] = isNamed ? 1 : similarity(asked!, made[position]!)
+        scores[index] = isNamed ? 1 : blended(similarity(asked!, made[position]!), byWords[index]!)
       }
       return { scores, mode: 'semantic' }
     } catch (error) {
@@ -118,10 +119,10 @@ const mostPromising = (scores: readonly number[], count: number): number[] =>
     .slice(0, count)
     .map(({ index }) => index)
 
-function documentText({ name, description, labels }: SearchDocument): string {
-  const tags = Object.entries(labels).map(([key, value]) => `${key}: ${value}`)
-  return [name.replaceAll('-', ' '), description, ...tags].filter((part) => part !== '').join('. ')
-}
+const documentText = ({ name, description }: SearchDocument): string => `${name.replaceAll('-', ' ')}. ${description}`
+
+/** Words that are shared raise a likeness of meaning, by at most a third of what is missing. */
+const blended = (meaning: number, words: number): number => meaning + ((1 - meaning) * words) / 3
 
 /** The cosine, where opposite is as far as unrelated. */
 function similarity(left: Float32Array, right: Float32Array): number {

@@ -6,7 +6,7 @@ import type { AgentTemplate } from './ports.ts'
 export type ReadTemplate = Readonly<{ id: string; manifest: AgentManifest; manifestYaml: string }>
 
 /** Templates have no row, so their ids are made of their names: the same on every machine. */
-export const templateId = (name: string): string => uuidOf(sha256Bytes(`castellan template of an agent: ${name}`))
+export const templateId = (name: string): string => uuidOf(sha256Bytes(`agent template ${name}`))
 
 /** The templates that come with the program, read when they are first needed. */
 export function createTemplates(load: () => Promise<readonly AgentTemplate[]>) {

@@ -1,14 +1,11 @@
-import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { DescribedTool, ToolDesk } from '../../contract/tool-desk.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { findTools } from './find-tools.ts'
 import type { RuntimeRegistry } from './runtimes.ts'
 
-export const manifestKinds = ['agent', 'workflow'] as const
-export type ManifestKind = (typeof manifestKinds)[number]
-export const schemaKeys = ['agent/manifest/v1', 'workflow/manifest/v1'] as const
-export type SchemaKey = (typeof schemaKeys)[number]
+export type ManifestKind = 'agent' | 'workflow'
+export type SchemaKey = `${ManifestKind}/manifest/v1`
 
 /** How the manifests of one kind are described and checked; loaded when first asked for. */
 export type ManifestLanguage = Readonly<{
@@ -94,9 +91,3 @@ const toolRow = ({ name, description, skipJudge }: DescribedTool) => ({
   source: 'builtin' as const,
   skip_judge: skipJudge,
 })
-
-/** For a kind of manifest that this program cannot read. */
-export const noSuchLanguage = (kind: ManifestKind): AppError =>
-  new AppError('ERR_CAPABILITY_MISSING', `kind: manifests of the kind ${kind} are not available here`, {
-    field: 'kind',
-  })

@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { agentStatuses } from '../../domains/agents/ports.ts'
 import { params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { agentFields, agentParams } from './agent-params.ts'
@@ -20,7 +19,7 @@ export default defineTool({
   arguments: 'aegis',
   input: z.strictObject({
     labels: agentParams.labels,
-    status: z.enum(agentStatuses).optional().describe('Only those with this status.'),
+    status: agentFields.status.optional().describe('Only those with this status.'),
     limit: params.limit(1000, 1000),
     offset: params.offset,
     include_platform_templates: z
@@ -29,7 +28,7 @@ export default defineTool({
       .describe('Whether the templates that come with the program are listed too.'),
   }),
   output: z.strictObject({
-    agents: z.array(z.strictObject({ ...agentFields.row, status: z.enum(agentStatuses), scope: agentFields.scope })),
+    agents: z.array(z.strictObject({ ...agentFields.row, status: agentFields.status, scope: agentFields.scope })),
     total: z.int().describe('How many there are, whatever the limit.'),
     limit: z.int(),
     offset: z.int(),

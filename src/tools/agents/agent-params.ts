@@ -27,6 +27,7 @@ export const agentFields = {
     labels: z.record(z.string(), z.string()),
   },
   scope: z.enum(['tenant', 'global']),
+  status: z.enum(['active', 'paused', 'archived', 'failed']),
   deployed: z.strictObject({
     agent_id: z.string(),
     deployed: z.boolean(),

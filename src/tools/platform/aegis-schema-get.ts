@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { schemaKeys } from '../../domains/platform/service.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 
 export default defineTool({
@@ -16,7 +15,7 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   arguments: 'aegis',
-  input: z.strictObject({ key: z.enum(schemaKeys).describe('Which schema.') }),
+  input: z.strictObject({ key: z.enum(['agent/manifest/v1', 'workflow/manifest/v1']).describe('Which schema.') }),
   output: z.looseObject({}),
   run: (input, { platform }) => platform.getSchema(input),
 })

@@ -1,6 +1,5 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
-import { manifestKinds } from '../../domains/platform/service.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 
 export default defineTool({
@@ -18,7 +17,7 @@ export default defineTool({
   audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject({
-    kind: z.enum(manifestKinds).describe('What the manifest describes.'),
+    kind: z.enum(['agent', 'workflow']).describe('What the manifest describes.'),
     manifest_yaml: z.string().min(1).max(limits.manifestCharsMax).describe('The whole manifest, in YAML.'),
   }),
   output: z.strictObject({ valid: z.boolean(), errors: z.array(z.string()).nullable(), warnings: z.array(z.string()) }),

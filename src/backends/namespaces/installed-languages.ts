@@ -1,7 +1,4 @@
 import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
-
-const run = promisify(execFile)
 
 /** Where the image `host` finds programs: it has this machine's /usr. */
 const SEARCH_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
@@ -29,14 +26,10 @@ async function look(): Promise<Readonly<Record<string, string>>> {
   return Object.fromEntries(found.filter(([, version]) => version !== undefined))
 }
 
-async function versionOf(program: string, args: readonly string[]): Promise<string | undefined> {
-  try {
-    const { stdout } = await run('/usr/bin/env', ['-i', `PATH=${SEARCH_PATH}`, program, ...args], {
-      timeout: 10_000,
-      maxBuffer: 64 * 1024,
-    })
-    return /\d+(?:\.\d+)+/.exec(stdout)?.[0]
-  } catch {
-    return undefined
-  }
-}
+const versionOf = (program: string, args: readonly string[]): Promise<string | undefined> =>
+  new Promise((resolve) => {
+    const words = ['-i', `PATH=${SEARCH_PATH}`, program, ...args]
+    execFile('/usr/bin/env', words, { timeout: 10_000, maxBuffer: 64 * 1024 }, (error, stdout) =>
+      resolve(error === null ? /\d+(?:\.\d+)+/.exec(stdout)?.[0] : undefined),
+    )
+  })

