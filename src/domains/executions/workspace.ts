@@ -14,10 +14,13 @@ const RATE_TRIES = 20
 
 export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean }>
 
-/** Whether anything of the agent happens in a workspace. One without tools only answers: its answer is its output. */
+/** Tools that work on the files and processes of the agent. */
+const isLocal = (tool: string): boolean => tool === '*' || tool.startsWith('fs.') || tool.startsWith('cmd.')
+
+/** Whether anything of the agent happens in a workspace. Without one, what the model answers is the output. */
 export const needsWorkspace = ({ role, manifest }: ExecutionInput): boolean =>
   role === 'worker' &&
-  (manifest.tools.length > 0 ||
+  (manifest.tools.some(isLocal) ||
     manifest.startupScript !== null ||
     manifest.bootstrapPath !== null ||
     manifest.volumes.length > 0 ||
