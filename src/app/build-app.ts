@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { Checkpointer } from '../audit/checkpointer.ts'
 import { createCheckpointer } from '../audit/checkpointer.ts'
+import type { CheckpointStore } from '../audit/ports.ts'
 import type { Database } from '../contract/database.ts'
 import { LOCAL_TENANT } from '../contract/principal.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
@@ -148,17 +149,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
   for (const folder of [opened.directory, checkpointFolder]) await removeAbandonedFiles(folder)
   const checkpoints = createCheckpointStore(checkpointFolder)
   const logService = createLogService({ log: sqlLogStore, identity: logIdentity })
-  const trail = createTrailService({
-    trail: sqlTrailStore,
-    tasks: sqlTaskStore,
-    log: sqlLogStore,
-    verify: createChainVerifier({
-      log: sqlLogStore,
-      trail: sqlTrailStore,
-      checkpoints,
-      verifierKey: logIdentity.signer.verifierKey,
-    }),
-  })
+  const trail = openTrail(checkpoints, logIdentity.signer.verifierKey)
   const workspaces = openWorkspaces(deps, opened)
   const seal = await openSeal(deps, opened, { identity, contexts: openPolicies(deps).contexts })
   const { owners } = workspaces.ground
@@ -213,6 +204,14 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     },
   }
 }
+
+const openTrail = (checkpoints: CheckpointStore, verifierKey: string): TrailService =>
+  createTrailService({
+    trail: sqlTrailStore,
+    tasks: sqlTaskStore,
+    log: sqlLogStore,
+    verify: createChainVerifier({ log: sqlLogStore, trail: sqlTrailStore, checkpoints, verifierKey }),
+  })
 
 /** The vault of the tenant `local` is where the configuration says; mode TEST keeps away from it as from the rest. */
 function openVault({ config, clock }: AppDeps, directory: string, visibleTeams: VisibleTeams): VaultService {
