@@ -181,6 +181,15 @@ CREATE TABLE agent_versions (
   tenant TEXT NOT NULL, agent_id TEXT NOT NULL, version TEXT NOT NULL, manifest_yaml TEXT NOT NULL,
   created_at INTEGER NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version));
 
+-- 13 workflows
+CREATE TABLE workflows (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, version TEXT NOT NULL, scope TEXT NOT NULL, owner TEXT NOT NULL,
+  name TEXT NOT NULL, description TEXT NOT NULL, labels TEXT NOT NULL, initial_state TEXT NOT NULL,
+  manifest TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL, changed_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, id, version), UNIQUE (tenant, scope, owner, name, version));
+CREATE INDEX workflows_by_name ON workflows (tenant, name);
+CREATE UNIQUE INDEX workflows_global ON workflows (name, version) WHERE scope = 'global';
+
 -- postgres
 
 -- 1 log
@@ -323,3 +332,12 @@ CREATE TABLE agents (
 CREATE TABLE agent_versions (
   tenant TEXT NOT NULL, agent_id TEXT NOT NULL, version TEXT NOT NULL, manifest_yaml TEXT NOT NULL,
   created_at BIGINT NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version));
+
+-- 13 workflows
+CREATE TABLE workflows (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, version TEXT NOT NULL, scope TEXT NOT NULL, owner TEXT NOT NULL,
+  name TEXT NOT NULL, description TEXT NOT NULL, labels TEXT NOT NULL, initial_state TEXT NOT NULL,
+  manifest TEXT NOT NULL, created_at BIGINT NOT NULL, created_by TEXT NOT NULL, changed_at BIGINT NOT NULL,
+  PRIMARY KEY (tenant, id, version), UNIQUE (tenant, scope, owner, name, version));
+CREATE INDEX workflows_by_name ON workflows (tenant, name);
+CREATE UNIQUE INDEX workflows_global ON workflows (name, version) WHERE scope = 'global';

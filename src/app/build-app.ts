@@ -21,9 +21,11 @@ import { createChainVerifier } from '../domains/trail/verify-chain.ts'
 import { tenantFolderName } from '../domains/vault/rules.ts'
 import { createVaultService, type VaultService } from '../domains/vault/service.ts'
 import type { VisibleTeams } from '../domains/vault/team-folders.ts'
+import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
 import type { Workspace } from '../domains/workspaces/ports.ts'
 import type { WorkspaceService } from '../domains/workspaces/service.ts'
 import type { Engine } from '../engine/ports.ts'
+import type { RunFeed } from '../http/rest-routes.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
@@ -52,9 +54,11 @@ import { openDatabase } from './open-database.ts'
 import { activityOf, openEngine, openExecutions } from './open-executions.ts'
 import { openLogIdentity } from './open-log-identity.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
+import { openRunFeed } from './open-run-feed.ts'
 import { openSeal } from './open-seal.ts'
 import { openTeams } from './open-teams.ts'
 import { createToolDesk } from './open-tool-desk.ts'
+import { openWorkflows } from './open-workflows.ts'
 import { openWorkspaces } from './open-workspaces.ts'
 import { workspacesDirectory } from './state-directory.ts'
 
@@ -73,6 +77,7 @@ export type ReadyApp = Readonly<{
   database: Database | undefined
   identity: IdentityService | undefined
   seal: SealGate | undefined
+  runs: RunFeed | undefined
   verifierKey: string | undefined
   /** What server_health answers, for probes that are not calls. */
   health(): ReturnType<ServerService['health']>
@@ -130,6 +135,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       database: undefined,
       identity: undefined,
       seal: undefined,
+      runs: undefined,
       verifierKey: undefined,
       close: async () => {},
     }
@@ -180,6 +186,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     seal,
     engine,
     imageFolder: join(workspacesDirectory(opened.directory), 'images'),
+    images: workspaces.ground.backend.images,
   })
   // Runs go on from where they were, once everything that they call is there.
   const begun = workspaces.begun
@@ -190,6 +197,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     database,
     identity,
     seal: createSealGate(seal),
+    runs: openRunFeed(engine, database),
     verifierKey: logIdentity.signer.verifierKey,
     async close() {
       await begun
@@ -253,6 +261,7 @@ type OpenParts = Readonly<{
   seal: SealService
   engine: Engine
   imageFolder: string
+  images: WorkspaceBackend['images']
 }>
 
 function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
@@ -293,6 +302,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       executions: agentParts?.executions.service ?? unavailable,
       agents: agentParts?.agents.registry ?? unavailable,
       platform: agentParts?.agents.platform ?? unavailable,
+      workflows: agentParts?.workflows ?? unavailable,
       files: agentTools?.files ?? unavailable,
       commands: agentTools?.commands ?? unavailable,
       web: agentTools?.web ?? unavailable,
@@ -337,8 +347,17 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
     },
     capabilities: capabilitiesOf(catalog),
   })
-  const executions = openExecutions(deps, { engine, database, agents: agents.registry, desk, policies })
-  return { agents, executions }
+  const imageOf = agents.runtimes.resolve
+  const executions = openExecutions(deps, { engine, database, agents: agents.registry, imageOf, desk, policies })
+  const workflows = openWorkflows(deps, {
+    engine,
+    database,
+    agents: agents.registry,
+    search: agents.search,
+    desk,
+    images: parts.images,
+  })
+  return { agents, executions, workflows }
 }
 
 /** What the installation can do, by the tools there are. */

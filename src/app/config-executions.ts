@@ -88,3 +88,12 @@ export const judgingSection = group(
   },
   'Judges of tool calls, for agents whose manifest has tool_validation.',
 )
+
+export const workflowsSection = group(
+  {
+    judge_agents: listOf('the name of an agent')
+      .default([])
+      .describe('Agents that judge every workflow before it is registered; without their approval it is refused.'),
+  },
+  'Workflows.',
+)

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { executionsSection, judgingSection, modelsSection } from './config-executions.ts'
+import { zaruModes } from '../tools/runtime/zaru-modes.ts'
+import { executionsSection, judgingSection, modelsSection, workflowsSection } from './config-executions.ts'
 import { bucket, flag, group, listOf, rule, secret, wholeNumber } from './config-parts.ts'
 import { searchSection } from './config-search.ts'
 import { commandsSection, securityContextsSection, webSection } from './config-tools.ts'
@@ -55,6 +56,12 @@ export const configSchema = z
         .default('default')
         .describe(
           '`default` shows a curated set with search_tools and run_tool, `full` every tool, a list the named toolsets and tools.',
+        ),
+      zaru_mode: z
+        .enum(zaruModes, rule(`one of ${zaruModes.join(', ')}`))
+        .optional()
+        .describe(
+          'Mode of conversation for connections that choose none: only its tools are shown and can be called. Over HTTP an address chooses with `?mode=`.',
         ),
       log_level: z
         .enum(logLevels, rule(`one of ${logLevels.join(', ')}`))
@@ -209,6 +216,7 @@ export const configSchema = z
       ),
       models: modelsSection,
       executions: executionsSection,
+      workflows: workflowsSection,
       judging: judgingSection,
       commands: commandsSection,
       web: webSection,

@@ -4,6 +4,7 @@ import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import type { z } from 'zod'
 import { AppError } from '../contract/app-error.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
+import type { Exposure } from '../tools/runtime/tool-host.ts'
 import { type ConfigFile, type ConfigProblem, readConfigFile } from './config-file.ts'
 import { acceptedKeys, type ConfigField, configFields, configSchema } from './config-schema.ts'
 import { redactUrl, Secret } from './secret.ts'
@@ -103,6 +104,10 @@ export function showConfig(loaded: LoadedConfig): readonly ConfigRow[] {
 /** Of an address, where it is may be seen; a key that happens to look like one may not. */
 const shownSecret = ({ path }: ConfigField, value: Secret): string =>
   path === 'database_url' ? redactUrl(value.reveal()) : String(value)
+
+/** What a connection sees that does not choose. */
+export const exposureOfConfig = ({ tools, zaru_mode }: Config): Exposure =>
+  zaru_mode === undefined ? tools : { zaruMode: zaru_mode, ...(tools === 'default' ? {} : { tools }) }
 
 /** `~/.local/share/castellan`, or where the XDG variables say. */
 function defaultDataDir(env: Environment): string {

@@ -26,6 +26,7 @@ export type OpenedAgents = Readonly<{
   runtimes: RuntimeRegistry
   /** For whatever else is described by a name, a description and labels. */
   search: AgentSearch
+  isSemantic: boolean
   close(): Promise<void>
 }>
 
@@ -80,7 +81,8 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     capabilities: () => [...parts.capabilities, embedder === undefined ? 'keyword_search' : 'semantic_search'],
     configuration: async () => shownConfig(config, deps.configPath),
   })
-  return { registry, platform, runtimes, search, close: async () => embedder?.close?.() }
+  const isSemantic = embedder !== undefined
+  return { registry, platform, runtimes, search, isSemantic, close: async () => embedder?.close?.() }
 }
 
 const errorsOf = (checked: { errors?: readonly string[]; warnings: readonly string[] }) => ({

@@ -48,7 +48,7 @@ export function openExecutions(
     agents: AgentDesk
     desk: ToolDesk
     policies: OpenedPolicies
-    imageOf?: ExecutionDeps['imageOf']
+    imageOf: ExecutionDeps['imageOf']
   }>,
 ): OpenedExecutions {
   const { config, clock } = deps
@@ -63,7 +63,7 @@ export function openExecutions(
       http: senderOver(createHttpClient({ allowedNetworks: config.web.allow_private_addresses })),
       values: valuesOf(config.executions),
       contexts: policies.contexts,
-      imageOf: parts.imageOf ?? (({ image }) => image ?? undefined),
+      imageOf: parts.imageOf,
       judging: config.judging,
       read: database.read,
       clock,

@@ -5,6 +5,7 @@ import { stdioLines } from '../mcp/line-transport.ts'
 import { allTools } from '../tools/index.ts'
 import { rulesFor } from '../tools/runtime/call-rules.ts'
 import { type CommandContext, openCommandState } from './commands/context.ts'
+import { exposureOfConfig } from './config.ts'
 import { bridgeSession } from './ownership/bridge-session.ts'
 
 /** Serves the client on the standard streams until it leaves. `answered` is the handshake that it has had already. */
@@ -13,13 +14,13 @@ export async function serveClient(context: CommandContext, answered: string | nu
   const { loaded, logger, state, failed } = await openCommandState(context)
   const { config } = loaded
   const local = state.local()
-  const hello = { door: 'stdio', tools: config.tools, ...spelling } as const
+  const hello = { door: 'stdio', tools: exposureOfConfig(config), ...spelling } as const
   const client = withoutAnswer(stdioLines(context.stdin, context.stdout), answered)
   // The owner cannot lose itself, so its own client needs no bridge. It answers its calls before it lets the state go.
   if (local !== undefined) {
     const session = local.mcp.serveLines(client, {
       principal: localOwner,
-      exposure: config.tools,
+      exposure: exposureOfConfig(config),
       door: 'stdio',
       ...spelling,
     })

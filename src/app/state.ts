@@ -8,7 +8,7 @@ import { createMcpDoor, type McpDoor } from '../mcp/create-mcp-door.ts'
 import type { DoorExtension } from '../mcp/door-extension.ts'
 import { exposureOfUrl } from '../mcp/exposure.ts'
 import { type App, buildApp } from './build-app.ts'
-import type { Config, Environment } from './config.ts'
+import { type Config, type Environment, exposureOfConfig } from './config.ts'
 import { type Attachment, attach } from './ownership/attach.ts'
 import { createLinePair } from './ownership/line-pair.ts'
 import type { Owner } from './ownership/owner-server.ts'
@@ -100,9 +100,10 @@ function buildOwner(
         catalog: app.catalog,
         identity: async () => (await app.ready).identity,
         seal: async () => (await app.ready).seal,
+        runs: async () => (await app.ready).runs,
         health: async () => (await app.ready).health(),
         exposureOfUrl,
-        exposureDefault: config.tools,
+        exposureDefault: exposureOfConfig(config),
         allowedHosts: config.allowed_hosts,
         allowedOrigins: config.allowed_origins,
         requireKeys: config.require_keys,
@@ -120,13 +121,18 @@ function buildOwner(
     serveLines(transport, hello) {
       const door = hello.door === 'cli' ? 'cli' : 'stdio'
       const spelling = hello.safeNames === undefined ? {} : { safeNames: hello.safeNames }
-      mcp.serveLines(transport, { principal: localOwner, exposure: hello.tools ?? config.tools, door, ...spelling })
+      mcp.serveLines(transport, {
+        principal: localOwner,
+        exposure: hello.tools ?? exposureOfConfig(config),
+        door,
+        ...spelling,
+      })
     },
     serveHttp(socket, hello) {
       const peer = {
         remoteAddress: hello.remote?.address ?? '',
         requireKeys: hello.requireKeys ?? true,
-        exposure: hello.tools ?? config.tools,
+        exposure: hello.tools ?? exposureOfConfig(config),
       }
       void openHttp().then((door) => door.accept(socket, peer))
     },

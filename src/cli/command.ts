@@ -33,6 +33,13 @@ export const commonFlags: Readonly<Record<string, Flag>> = {
   help: { type: 'boolean', short: 'h', description: 'Show this help.' },
 }
 
+/** For commands that serve clients. There, `--mode` takes these values too. */
+export const zaruModeFlag: Flag = {
+  type: 'string',
+  value: 'MODE',
+  description: 'Only the tools of chat, agentic, execute, architect or operator; --mode takes these too.',
+}
+
 export function parseCommand(spec: CommandSpec, args: readonly string[]): ParsedCommand {
   const options = Object.fromEntries(
     Object.entries(spec.flags).map(([name, flag]) => [

@@ -25,6 +25,18 @@ export const errorCodes = {
   ERR_SESSION_NOT_FOUND: entry('not-found', 404, 'after-fix', 'Start one with audit_session_start.'),
   ERR_SKILL_NOT_FOUND: entry('not-found', 404, 'after-fix', 'Use skill_list to find the skill.'),
   ERR_NOTE_NOT_FOUND: entry('not-found', 404, 'after-fix', 'Use vault with action list to find the note.'),
+  ERR_WORKFLOW_FAILED: entry(
+    'conflict',
+    409,
+    'after-fix',
+    'Read aegis.workflow.logs, correct the workflow and run it.',
+  ),
+  ERR_WORKFLOW_REJECTED: entry(
+    'conflict',
+    409,
+    'after-fix',
+    'Read the reasons, correct the manifest and send it again.',
+  ),
   ERR_WORKFLOW_NOT_FOUND: entry('not-found', 404, 'after-fix', 'Use aegis.workflow.list to find the workflow.'),
   ERR_AGENT_NOT_FOUND: entry('not-found', 404, 'after-fix', 'List the agents and use one of those ids.'),
   ERR_MANIFEST_INVALID: entry('input', 400, 'after-fix', 'Correct the named field; aegis.schema.get has the schema.'),

@@ -63,6 +63,16 @@ export const limits = {
   apiKeyTouchMs: 60_000,
   apiKeyLifetimeMsMax: 3_660 * 24 * 3_600_000,
   apiKeyListMax: 1_000,
+  /** Calls that are answered later: over all callers, of one, how long each is kept, and how often to look. */
+  mcpTasksMax: 2_000,
+  mcpTasksPerIdentityMax: 200,
+  mcpTaskTtlMs: 60 * 60_000,
+  mcpTaskPollMs: 1_000,
+  /** What a waiting tool waits that is told nothing. */
+  waitSecondsDefault: 300,
+  /** How often an open stream of events says that it is there, and how long a reader may take nothing. */
+  eventStreamKeepAliveMs: 15_000,
+  eventStreamStallMs: 60_000,
   /** How long a SEAL session lasts, and how far the time in a signed call may be from ours. */
   sealSessionMs: 60 * 60_000,
   sealClockSkewMs: 30_000,
@@ -253,6 +263,19 @@ export const limits = {
   iterationOutputBytesMax: 1024 * 1024,
   /** States in one workflow. */
   workflowStatesMax: 100,
+  /** What the states of one run leave to each other, as JSON. */
+  workflowBlackboardCharsMax: 4 * 1024 * 1024,
+  /** The time of a command of a workflow that names none, and what is kept of each of its streams. */
+  workflowCommandTimeoutMs: 600_000,
+  workflowOutputBytes: 1024 * 1024,
+  /** How long a person is waited for where the workflow does not say. */
+  workflowHumanTimeoutMs: 3_600_000,
+  /** How often a run tries a tool that is busy. */
+  workflowCallAttemptsMax: 6,
+  /** Volumes that are copied to the workspace of another image, packed. */
+  workflowVolumeBytesMax: 64 * 1024 * 1024,
+  /** Runs that start each other without waiting. */
+  workflowGenerationsMax: 10,
   /** What one template may do, and the text that it may make. */
   templateStepsMax: 100_000,
   templateCharsMax: 2 * 1024 * 1024,

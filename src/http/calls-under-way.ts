@@ -20,7 +20,10 @@ export type CallsUnderWay = Readonly<{
     exchange: Readonly<{ req: IncomingMessage; res: ServerResponse }>,
     work: (signal: AbortSignal, admit: (principal: Principal) => void) => Promise<void>,
     render?: (error: unknown) => HttpError,
+    kind?: 'call' | 'stream',
   ): Promise<void>
+  /** Streams never end by themselves: they are ended first of all when the door closes. */
+  endStreams(): void
   /** Cancels the calls under way and answers each with the error. */
   failAll(error: AppError): void
 }>
@@ -28,6 +31,7 @@ export type CallsUnderWay = Readonly<{
 export function createCallsUnderWay(deps: Readonly<{ logger: Logger; random: Random }>): CallsUnderWay {
   const failures = new Set<(error: AppError) => void>()
   const inFlight = new Map<string, number>()
+  const streams = new Set<AbortController>()
 
   function enter(principal: Principal): () => void {
     const who = `${principal.tenant}/${principal.keyId ?? principal.actor}`
@@ -44,7 +48,7 @@ export function createCallsUnderWay(deps: Readonly<{ logger: Logger; random: Ran
   }
 
   return {
-    async serve({ req, res }, work, render = (error) => toHttpError(error, deps)) {
+    async serve({ req, res }, work, render = (error) => toHttpError(error, deps), kind = 'call') {
       const cancel = new AbortController()
       const fail = (error: AppError): void => {
         sendError(req, res, render(error))
@@ -56,6 +60,7 @@ export function createCallsUnderWay(deps: Readonly<{ logger: Logger; random: Ran
       let leave = (): void => {}
       res.once('close', onClose)
       failures.add(fail)
+      if (kind === 'stream') streams.add(cancel)
       try {
         await work(cancel.signal, (principal) => {
           leave = enter(principal)
@@ -64,8 +69,12 @@ export function createCallsUnderWay(deps: Readonly<{ logger: Logger; random: Ran
         sendError(req, res, render(error))
       } finally {
         failures.delete(fail)
+        streams.delete(cancel)
         leave()
       }
+    },
+    endStreams() {
+      for (const stream of streams) stream.abort()
     },
     failAll(error) {
       for (const fail of failures) fail(error)

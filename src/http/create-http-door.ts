@@ -16,6 +16,7 @@ import { createRequestCheck } from './host-check.ts'
 import { isLoopbackHost, markRelayed, type RelayedPeer, relayExposure, relayRequiresKeys } from './peer-address.ts'
 import { requireBodyLength } from './read-json-body.ts'
 import { createViewOfUrl, type RequestView } from './request-view.ts'
+import { createRestRoutes, type RunFeed } from './rest-routes.ts'
 import { createRoutes, type HealthFacts } from './routes.ts'
 import { createSealRoutes, type SealGate } from './seal-routes.ts'
 import { sendError } from './send.ts'
@@ -32,6 +33,7 @@ export type HttpDoorDeps = Readonly<{
   catalog: Catalog
   identity(): Promise<Authenticator | undefined>
   seal(): Promise<SealGate | undefined>
+  runs(): Promise<RunFeed | undefined>
   health(): Promise<HealthFacts>
   /** What `?tools=` means; the MCP door has the same rule for its own address. */
   exposureOfUrl(url: string): Exposure
@@ -80,7 +82,10 @@ export function createHttpDoor(given: HttpDoorDeps): HttpDoor {
   const viewOfUrl = createViewOfUrl(deps)
   const calls = createCallsUnderWay(deps)
   const tools = createToolRoutes({ ...deps, calls })
-  const patterns = createSealRoutes({ ...deps, calls, authenticate })
+  const patterns = [
+    ...createSealRoutes({ ...deps, calls, authenticate }),
+    ...createRestRoutes({ ...deps, calls, authenticate }),
+  ]
   const routes = createRoutes({ ...deps, tools, patterns, authenticate, viewOfUrl })
   const plainView = viewOfUrl('/mcp')
   const ownerOfPlainUrl = { principal: localOwner, ...plainView }
@@ -123,7 +128,11 @@ export function createHttpDoor(given: HttpDoorDeps): HttpDoor {
     sendError(req, res, toHttpError(error, deps))
   }
 
-  const close = (graceMs: number): Promise<void> => connections.close(graceMs, () => calls.failAll(shuttingDown()))
+  function close(graceMs: number): Promise<void> {
+    const closed = connections.close(graceMs, () => calls.failAll(shuttingDown()))
+    calls.endStreams()
+    return closed
+  }
 
   return {
     handle,

@@ -13,7 +13,8 @@ const json = (schema: Json) => ({ 'application/json': { schema } })
 const schemaRef = (name: string) => ({ $ref: `#/components/schemas/${name}` })
 
 export function buildOpenApi(catalog: Catalog, version: string): OpenApiDocument {
-  const toolsets = [...new Set(catalog.tools.map((tool) => tool.definition.toolset))]
+  const tools = catalog.tools.filter(({ definition: { doors } }) => doors === undefined || doors.includes('rest'))
+  const toolsets = [...new Set(tools.map((tool) => tool.definition.toolset))]
   return {
     openapi: '3.1.0',
     info: {
@@ -33,10 +34,10 @@ export function buildOpenApi(catalog: Catalog, version: string): OpenApiDocument
     ],
     paths: {
       ...factPaths(),
-      ...Object.fromEntries(catalog.tools.map((tool) => [`/v1/tools/${tool.name}`, { post: operation(tool) }])),
+      ...Object.fromEntries(tools.map((tool) => [`/v1/tools/${tool.name}`, { post: operation(tool) }])),
     },
     components: {
-      schemas: { ...sharedSchemas(), ...Object.assign({}, ...catalog.tools.map(toolSchemas)) },
+      schemas: { ...sharedSchemas(), ...Object.assign({}, ...tools.map(toolSchemas)) },
       responses: Object.fromEntries(errorStatuses().map((status) => [`Error${status}`, errorResponse(status)])),
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer', description: 'An API key, cst_…' },

@@ -4,7 +4,7 @@ import type { Catalog } from '../tools/runtime/catalog.ts'
 import { unknownExposureNames } from '../tools/runtime/exposure.ts'
 import type { Exposure } from '../tools/runtime/tool-host.ts'
 
-/** What an address asks to see: `?tools=` chooses the tools, `?names=safe|documented` their spelling. */
+/** What an address asks to see: `?tools=` and `?mode=` choose the tools, `?names=safe|documented` their spelling. */
 export type RequestView = Readonly<{ exposure: Exposure; safeNames?: boolean }>
 
 const VIEWS_MAX = 256
@@ -25,7 +25,8 @@ export function createViewOfUrl(
 
   function parse(url: string, query: string, shown: Exposure): RequestView {
     const parameters = new URLSearchParams(query)
-    const exposure = parameters.get('tools') ? deps.exposureOfUrl(url) : shown
+    const chooses = parameters.get('tools') || parameters.has('mode')
+    const exposure = chooses ? deps.exposureOfUrl(url) : shown
     requireKnown(exposure, deps.catalog)
     const names = parameters.get('names')
     if (names === null) return { exposure }
@@ -40,7 +41,7 @@ export function createViewOfUrl(
     const isOwn = shown === deps.exposureDefault
     if (start === -1 && isOwn) return plain
     const query = start === -1 ? '' : url.slice(start + 1)
-    const key = isOwn ? query : `${String(shown)}?${query}`
+    const key = isOwn ? query : `${JSON.stringify(shown)}?${query}`
     let view = views.get(key)
     if (view === undefined) {
       view = parse(url, query, shown)

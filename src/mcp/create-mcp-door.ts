@@ -13,6 +13,7 @@ import type { ProtocolDeps } from './protocol-server.ts'
 import { SERVER_NAME, serverInstructions } from './server-facts.ts'
 import { createSkillCatalog } from './skill-catalog.ts'
 import type { SkillSource } from './skill-source.ts'
+import { createTaskBook } from './task-book.ts'
 import { createToolLists } from './tool-list.ts'
 import { createWire } from './wire.ts'
 
@@ -48,6 +49,9 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
   const skills = deps.skills === undefined ? undefined : createSkillCatalog({ source: deps.skills, logger })
   const connections = new Set<LineConnection>()
   const desk = createCallDesk({ host, logger })
+  const clock = deps.clock ?? systemClock
+  const random = deps.random ?? systemRandom
+  const tasks = createTaskBook({ clock, random })
   const shared = {
     identity,
     instructions: serverInstructions,
@@ -60,8 +64,10 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
     changed,
     wire: createWire(identity),
     isModernEnvelope: createEnvelopeCheck(),
-    clock: deps.clock ?? systemClock,
-    random: deps.random ?? systemRandom,
+    tasks,
+    waits: (tool) => host.waits?.(tool) ?? false,
+    clock,
+    random,
   } satisfies ProtocolDeps & Record<string, unknown>
   const http = new HttpDoor(shared)
 
@@ -90,6 +96,7 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
     async close(graceMs) {
       stopTools()
       stopSkills?.()
+      tasks.close()
       await desk.drain(graceMs)
       await Promise.all([...connections].map((connection) => connection.close()))
       await http.close()

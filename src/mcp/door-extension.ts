@@ -10,6 +10,7 @@ import type {
   ServerOptions,
 } from '@modelcontextprotocol/server'
 import type { ListedTool, ToolCaller } from '../tools/runtime/tool-host.ts'
+import type { TaskWork } from './task-book.ts'
 
 /**
  * A narrow way to add what a tool host cannot say: prompts, resources, and tools that talk to the client while they run.
@@ -31,6 +32,8 @@ export type ExtensionCall = Readonly<{
   caller: ToolCaller
   /** Tells every connected client that a list changed. */
   changed(kind: ListKind): void
+  /** Answers the call by a task; what it answers is the result of the call. Undefined when there is no room. */
+  createTask(work: TaskWork): Readonly<Record<string, unknown>> | undefined
 }>
 
 export type DoorExtension = Readonly<{

@@ -1,10 +1,11 @@
 import { AppError } from '../contract/app-error.ts'
-import type { Exposure } from '../tools/runtime/tool-host.ts'
+import type { ChosenTools, Exposure } from '../tools/runtime/tool-host.ts'
+import { isZaruMode, zaruModes } from '../tools/runtime/zaru-modes.ts'
 
 const NAMES_MAX = 256
 
 /** What `?tools=` or `--tools` asks to see: `full`, `default`, or names and toolsets separated by commas. */
-export function parseExposure(value: string | null | undefined): Exposure {
+export function parseExposure(value: string | null | undefined): ChosenTools {
   if (value === null || value === undefined || value === '' || value === 'default') return 'default'
   if (value === 'full') return 'full'
   const names = value
@@ -19,7 +20,16 @@ export function parseExposure(value: string | null | undefined): Exposure {
   return names.length === 0 ? 'default' : names
 }
 
+/** `?tools=` chooses what is seen, `?mode=` what can be seen and called at all. */
 export function exposureOfUrl(url: string | undefined): Exposure {
   const query = url?.indexOf('?') ?? -1
-  return query === -1 ? 'default' : parseExposure(new URLSearchParams(url!.slice(query + 1)).get('tools'))
+  if (query === -1) return 'default'
+  const parameters = new URLSearchParams(url!.slice(query + 1))
+  const tools = parameters.get('tools')
+  const mode = parameters.get('mode')
+  if (mode === null) return parseExposure(tools)
+  if (!isZaruMode(mode)) {
+    throw new AppError('ERR_INVALID_INPUT', `mode: must be one of ${zaruModes.join(', ')}.`, { field: 'mode' })
+  }
+  return { zaruMode: mode, ...(tools ? { tools: parseExposure(tools) } : {}) }
 }

@@ -31,6 +31,7 @@ import { sendJson, serveHttpCall } from './http-call.ts'
 import { createHttpSessions, type HttpSession, type HttpSessions, identityOf } from './http-sessions.ts'
 import { initializeProblem } from './initialize-problem.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
+import { declaresTasks } from './task-book.ts'
 import { readBody, sendWebResponse, webRequestOf } from './web-bridge.ts'
 import { jsonRpcCodes, MODERN_REVISION, type RequestId, type Wire } from './wire.ts'
 
@@ -210,6 +211,7 @@ export class HttpDoor {
     if (headers['mcp-protocol-version'] !== MODERN_REVISION || headers['mcp-method'] !== 'tools/call') return false
     if (headers['mcp-name'] !== call.name || call.name.startsWith('=?base64?')) return false
     if (!this.#deps.isModernEnvelope(body, call.meta)) return false
+    if (declaresTasks(call.meta) && this.#deps.waits(call.name)) return false
     const request = {
       call,
       caller: this.#statelessCaller(caller, envelopeClientName(call.meta)),

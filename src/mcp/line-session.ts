@@ -29,6 +29,7 @@ import { initializeProblem } from './initialize-problem.ts'
 import type { OversizedLine } from './line-splitter.ts'
 import type { LineTransport } from './line-transport.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
+import { declaresTasks } from './task-book.ts'
 import { type Era, jsonRpcCodes, MODERN_REVISION, type RequestId, type Wire } from './wire.ts'
 
 /**
@@ -159,6 +160,7 @@ export class LineConnection {
 
   #isHot(message: unknown, call: PlainToolCall, era: Era): boolean {
     if (this.#deps.extensionToolNames.has(call.name)) return false
+    if (declaresTasks(call.meta) && this.#deps.waits(call.name)) return false
     return era === 'modern' ? this.#deps.isModernEnvelope(message, call.meta) : isLegacyCall(call)
   }
 

@@ -1,6 +1,5 @@
 import {
   type CallToolResult,
-  type ContentBlock,
   type jsonSchemaValidator,
   mergeCapabilities,
   ProtocolError,
@@ -13,16 +12,21 @@ import {
 } from '@modelcontextprotocol/server'
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv'
 import type { Progress } from '../contract/call.ts'
+import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 import type { CallDesk, ConnectionCalls } from './call-desk.ts'
 import { callOutcome } from './call-outcome.ts'
 import { isRequestId } from './call-request.ts'
 import type { DoorExtension, ListKind, ResourceProvider } from './door-extension.ts'
+import { identityOf } from './http-sessions.ts'
 import { skillCapabilities, toolCapabilities } from './server-facts.ts'
 import type { SkillCatalog } from './skill-catalog.ts'
 import { installSkills, skillResources } from './skill-methods.ts'
+import { declaresTasks, type TaskBook, type TaskWork } from './task-book.ts'
+import { installTasks } from './task-methods.ts'
 import type { ToolLists } from './tool-list.ts'
+import { resultObject, waitInTask } from './waiting-calls.ts'
 import type { ServerIdentity } from './wire.ts'
 
 /**
@@ -38,6 +42,10 @@ export type ProtocolDeps = Readonly<{
   skills: SkillCatalog | undefined
   extension: DoorExtension | undefined
   extensionToolNames: ReadonlySet<string>
+  tasks: TaskBook
+  /** Whether a tool waits for something, and may so be answered as a task. */
+  waits(tool: string): boolean
+  clock: Clock
   changed(kind: ListKind): void
 }>
 
@@ -66,6 +74,7 @@ export function createProtocolServer(deps: ProtocolDeps, connection: ProtocolCon
   })
   server.onerror = (error) => deps.logger.debug('MCP connection reported an error', { error: error.message })
   installTools(server, deps, connection)
+  installTasks(server, deps.tasks, connection.caller)
   if (skills !== undefined) installSkills(server, skills, () => connection.caller().principal)
   const providers: ResourceProvider[] = []
   if (extension?.resources !== undefined) providers.push(extension.resources)
@@ -93,8 +102,16 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
   server.setRequestHandler('tools/call', async ({ params }, context) => {
     const caller = connection.caller()
     if (extension !== undefined && deps.extensionToolNames.has(params.name)) {
-      const call = { server, context, caller, changed: deps.changed }
+      const createTask = (work: TaskWork) => deps.tasks.create(identityOf(caller.principal), work)
+      const call = { server, context, caller, changed: deps.changed, createTask }
       return (await extension.callTool(params.name, params.arguments ?? {}, call)) as CallToolResult
+    }
+    if (deps.waits(params.name) && declaresTasks(context.mcpReq.envelope)) {
+      const request = { name: params.name, args: params.arguments ?? {} }
+      const created = deps.tasks.create(identityOf(caller.principal), (handle) =>
+        waitInTask(deps, connection.calls, caller, request, handle),
+      )
+      if (created !== undefined) return created as unknown as CallToolResult
     }
     const answer = await callThroughDesk(deps.desk, connection, caller, params, context)
     const outcome = callOutcome(deps.lists, caller, params.name, answer)
@@ -122,14 +139,6 @@ function callThroughDesk(
     const { signal } = context.mcpReq
     if (call !== undefined) signal.addEventListener('abort', () => call.cancel(signal.reason), { once: true })
   })
-}
-
-function resultObject(answer: ToolAnswer, structured: boolean): CallToolResult {
-  return {
-    content: (answer.content as ContentBlock[] | undefined) ?? [{ type: 'text', text: answer.json }],
-    ...(structured ? { structuredContent: JSON.parse(answer.json) as Record<string, unknown> } : {}),
-    ...(answer.isError ? { isError: true } : {}),
-  }
 }
 
 function installResources(

@@ -5,9 +5,12 @@ export const serverInstructions =
   'search_tools finds any tool by what it does and says how to call it; run_tool calls it, whether or not it is listed here. ' +
   'A failed call answers with a code, a message and what to do next.'
 
-export const toolCapabilities = { tools: { listChanged: true } }
+export const toolCapabilities = {
+  tools: { listChanged: true },
+  extensions: { 'io.modelcontextprotocol/tasks': {} },
+}
 
 export const skillCapabilities = {
   resources: { listChanged: true },
-  extensions: { 'io.modelcontextprotocol/skills': { directoryRead: true } },
+  extensions: { ...toolCapabilities.extensions, 'io.modelcontextprotocol/skills': { directoryRead: true } },
 }

@@ -69,7 +69,7 @@ describe('skills', () => {
   it('do not exist without a source', async () => {
     const peer = createLinePeer()
     const { result } = await peer.initialize()
-    expect(result).not.toHaveProperty('capabilities.extensions')
+    expect(result).not.toHaveProperty(['capabilities', 'extensions', 'io.modelcontextprotocol/skills'])
     expect((await peer.request('skills/list')).error?.code).toBe(-32601)
   })
 })

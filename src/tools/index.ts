@@ -6,12 +6,14 @@ import { identityTools } from './identity/index.ts'
 import { ledgerTools } from './ledger/index.ts'
 import { logTools } from './log/index.ts'
 import { metaTools } from './meta/index.ts'
+import { modeTools } from './modes/index.ts'
 import { platformTools } from './platform/index.ts'
 import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
 import { serverTools } from './server/index.ts'
 import { teamTools } from './teams/index.ts'
 import { vaultTools } from './vault/index.ts'
 import { webTools } from './web/index.ts'
+import { workflowTools } from './workflows/index.ts'
 import { workspaceTools } from './workspaces/index.ts'
 
 /** Every tool of the product. */
@@ -29,8 +31,8 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   executions: executionTools,
   fs: fsTools,
   intents: [],
-  modes: [],
+  modes: modeTools,
   platform: platformTools,
   web: webTools,
-  workflows: [],
+  workflows: workflowTools,
 }

@@ -165,3 +165,17 @@ describe('templates that come with the program', () => {
     expect(checked.ok && `${checked.manifest.name}.yaml`).toBe(file)
   })
 })
+
+describe('an execution', () => {
+  it('of a runtime that cannot be run here is refused by name', async () => {
+    const yaml = minimal.replace('Go.}', 'Go.}, tools: [fs.read]')
+    await app.ask('aegis.agent.create', { manifest_yaml: yaml })
+    const { execution_id } = await app.ask<{ execution_id: string }>('aegis.task.execute', {
+      agent_id: 'a',
+      intent: 'x',
+    })
+    const ended = await app.ask<{ status: string; last_error: unknown }>('aegis.task.wait', { execution_id })
+    expect(ended.status).toBe('failed')
+    expect(JSON.stringify(ended.last_error)).toContain('aegis.runtime.list')
+  })
+})

@@ -144,6 +144,11 @@ const effects: Readonly<Record<string, Effect>> = {
     const { body } = await send(await serve({ CASTELLAN_TOOLS: 'server' }), '/v1/tools')
     expect((body['tools'] as { name: string }[]).map(({ name }) => name)).toEqual(['server_health', 'server_ping'])
   },
+  async zaru_mode() {
+    const server = await serve({ CASTELLAN_ZARU_MODE: 'chat' })
+    expect((await send(server, '/v1/tools')).body['tools']).toEqual([])
+    expect(codeOf(await call(server, 'task_list'))).toBe('ERR_MODE_REFUSED')
+  },
   async log_level() {
     const options = { home: newHome(), environment: { CASTELLAN_LOG_LEVEL: 'debug' } }
     expect((await runCastellan(['mcp'], options)).stderr).toContain('castellan debug: ')

@@ -9,7 +9,8 @@ import type { Exposure } from '../../src/tools/runtime/tool-host.ts'
 import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
 import { newTask } from '../support/ledger.ts'
 
-const catalog = createCatalog(allTools)
+/** As on standard input, where there is no switching of modes. */
+const catalog = createCatalog({ ...allTools, modes: [] })
 let app: TestApp
 beforeAll(async () => {
   app = await openTestApp({ config: { 'rate_limits.enabled': false } })

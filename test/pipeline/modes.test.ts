@@ -6,7 +6,8 @@ import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
 import { newTask } from '../support/ledger.ts'
 
-const catalog = createCatalog(allTools)
+/** As on standard input, where there is no switching of modes. */
+const catalog = createCatalog({ ...allTools, modes: [] })
 const namesIn = (app: TestApp): string[] => app.app.host.list(ownerCaller).map((tool) => tool.name)
 const inMode = (mode: string, dataDir?: string) =>
   openTestApp({ config: { mode }, ...(dataDir === undefined ? {} : { dataDir }) })

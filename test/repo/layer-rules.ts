@@ -173,9 +173,15 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/seal',
-    folders: ['kernel', 'contract', 'domains/identity', 'domains/policies'],
+    folders: ['kernel', 'contract'],
     packages: ['node:crypto'],
     reason: 'Sessions and signed envelopes of outside callers; signatures need node:crypto.',
+  },
+  {
+    folder: 'seal-client',
+    folders: ['kernel'],
+    packages: ['node:crypto'],
+    reason: 'What a program elsewhere uses to call a server; nothing of the server comes with it.',
   },
   {
     folder: 'models',
@@ -343,7 +349,7 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'http',
     folders: ['kernel', 'contract', 'tools/runtime'],
-    packages: ['node:http', 'node:net'],
+    packages: ['node:http', 'node:net', 'node:events'],
     reason: 'Routes and their checks: it lists and calls tools through the host; app hands it the other doors.',
   },
   {
@@ -399,7 +405,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'app/ownership',
-    folders: ['kernel', 'contract', 'mcp'],
+    folders: ['kernel', 'contract', 'mcp', 'tools/runtime'],
     packages: ['node:fs', 'node:net', 'node:os', 'node:path', 'node:timers', 'node:sqlite'],
     reason: 'Several processes on one data directory: a lock, and a socket that carries the lines of the MCP door.',
   },

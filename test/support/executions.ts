@@ -71,7 +71,7 @@ export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
     },
     values: { secret: (name) => (name === 'token' ? 's3cret' : undefined), config: () => undefined },
     contexts: createContextRegistry([]),
-    imageOf: () => undefined,
+    imageOf: async () => 'host',
     judging: { skip: [], always: [] },
     read: database.read,
     clock: systemClock,

@@ -50,6 +50,7 @@ export async function openHttpDoorApp(flags: Readonly<Record<string, string>> = 
       catalog: app.catalog,
       identity: async () => (await app.ready).identity,
       seal: async () => (await app.ready).seal,
+      runs: async () => (await app.ready).runs,
       health: async () => (await app.ready).health(),
       exposureOfUrl,
       exposureDefault: 'default',

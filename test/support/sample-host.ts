@@ -137,7 +137,7 @@ export function createSampleHost(extraTools = 0): SampleHost {
       computed++
       const { exposure } = caller
       const all = [...tools.values()].map((tool) => tool.listed)
-      const seen = typeof exposure === 'string' ? all : all.filter((tool) => exposure.includes(tool.name))
+      const seen = Array.isArray(exposure) ? all.filter((tool) => exposure.includes(tool.name)) : all
       return caller.safeNames ? seen.map((tool) => ({ ...tool, name: tool.name.replaceAll('.', '_') })) : seen
     },
     async call(caller, name, args, options) {

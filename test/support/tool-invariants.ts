@@ -18,7 +18,16 @@ const answerWithoutStore: readonly string[] = ['server_ping', 'server_health']
 const logTheirContent: readonly string[] = []
 
 /** These change something and are still not judged: the registry checks what they are given, and a judge takes it for calls. */
-const registryWrites: readonly string[] = ['aegis.agent.create', 'aegis.agent.update', 'aegis.agent.delete']
+const registryWrites: readonly string[] = [
+  'aegis.agent.create',
+  'aegis.agent.update',
+  'aegis.agent.delete',
+  'aegis.workflow.create',
+  'aegis.workflow.update',
+  'aegis.workflow.cancel',
+  'aegis.workflow.signal',
+  'aegis.workflow.remove',
+]
 
 /** Parameters whose JSON Schema has alternatives, which some clients flatten or refuse; nested only, never at the root. */
 const parametersWithAlternatives: readonly string[] = [
@@ -38,6 +47,9 @@ const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
   finalize: ['update'],
   execute: ['create'],
   cancel: ['update'],
+  run: ['create'],
+  signal: ['update'],
+  promote: ['update'],
 }
 
 const DESCRIPTION_CHARACTERS = { min: 20, max: 400 } as const

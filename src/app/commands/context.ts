@@ -5,6 +5,7 @@ import type { Terminal } from '../../cli/terminal.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { systemRandom } from '../../kernel/random.ts'
+import { isZaruMode } from '../../tools/runtime/zaru-modes.ts'
 import { type Environment, type LoadedConfig, loadConfig } from '../config.ts'
 import type { LogLevel } from '../config-schema.ts'
 import { requireKnownTools } from '../require-known-tools.ts'
@@ -38,15 +39,21 @@ const flagFields: Readonly<Record<string, string>> = {
   host: 'host',
   port: 'port',
   tools: 'tools',
+  'zaru-mode': 'zaru_mode',
 }
 
 export async function loadCommandConfig(context: CommandContext): Promise<LoadedConfig> {
   const { parsed } = context
-  const flags = Object.fromEntries(
+  const flags: Record<string, string | undefined> = Object.fromEntries(
     Object.entries(flagFields)
       .filter(([flag]) => context.spec.flags[flag] !== undefined && parsed.text(flag) !== undefined)
       .map(([flag, field]) => [field, parsed.text(flag)]),
   )
+  const { mode } = flags
+  if (mode !== undefined && isZaruMode(mode) && context.spec.flags['zaru-mode'] !== undefined) {
+    delete flags['mode']
+    flags['zaru_mode'] ??= mode
+  }
   const configFile = parsed.text('config')
   return await loadConfig({
     env: context.env,

@@ -1,4 +1,4 @@
-import { commonFlags } from '../../cli/command.ts'
+import { commonFlags, zaruModeFlag } from '../../cli/command.ts'
 import { answerEarly } from '../../mcp/early-answer.ts'
 import type { Command, CommandContext } from './context.ts'
 
@@ -10,6 +10,7 @@ export const command: Command = {
       'Serve one MCP client over standard input and output. Several of these, and a `serve`, may share one data directory: one owns the state and the others go through it.',
     flags: {
       tools: { type: 'string', value: 'WHICH', description: 'default, full, or names of toolsets and tools.' },
+      'zaru-mode': zaruModeFlag,
       names: {
         type: 'string',
         value: 'SPELLING',

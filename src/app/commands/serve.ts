@@ -2,10 +2,10 @@ import { createServer, isIPv6 } from 'node:net'
 import { hostname, networkInterfaces } from 'node:os'
 import { resolve } from 'node:path'
 import { announcementText, shellQuoted } from '../../cli/announcement.ts'
-import { commonFlags } from '../../cli/command.ts'
+import { commonFlags, zaruModeFlag } from '../../cli/command.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { isLoopbackHost } from '../../http/peer-address.ts'
-import type { Config, LoadedConfig } from '../config.ts'
+import { type Config, exposureOfConfig, type LoadedConfig } from '../config.ts'
 import { createHttpRelay } from '../ownership/http-relay.ts'
 import {
   type Command,
@@ -23,6 +23,7 @@ export const command: Command = {
       host: { type: 'string', value: 'HOST', description: 'Address to listen on (127.0.0.1).' },
       port: { type: 'string', value: 'PORT', description: 'Port to listen on (7433); 0 takes a free one.' },
       tools: { type: 'string', value: 'WHICH', description: 'default, full, or names of toolsets and tools.' },
+      'zaru-mode': zaruModeFlag,
       ...commonFlags,
     },
     examples: ['castellan serve', 'castellan serve --port 8080 --data-dir ~/castellan'],
@@ -40,7 +41,7 @@ async function run(context: CommandContext): Promise<number> {
     if (requireKeys) await requireIdentity(context, opened)
     const listener = createServer(
       { allowHalfOpen: true, pauseOnConnect: true, noDelay: true },
-      createHttpRelay({ attachment: state.attachment, logger, requireKeys, tools: config.tools }),
+      createHttpRelay({ attachment: state.attachment, logger, requireKeys, tools: exposureOfConfig(config) }),
     )
     const port = await listen(listener, config)
     announce(context, opened, port, requireKeys)

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import type { Exposure } from '../../tools/runtime/tool-host.ts'
 
 /** Raised when the two sides could no longer understand each other; not the program's version. */
 export const PROTOCOL = 1
@@ -13,7 +14,7 @@ export type RemotePeer = Readonly<{ address: string; port: number; localAddress:
 export type Hello = Readonly<{
   door: 'stdio' | 'cli' | 'http' | 'watch'
   /** The exposure that the connection asks for; over HTTP, what callers see that do not choose. */
-  tools?: 'default' | 'full' | readonly string[]
+  tools?: Exposure
   /** The spelling of tool names, when the client does not decide it. */
   safeNames?: boolean
   remote?: RemotePeer

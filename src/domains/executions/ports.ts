@@ -45,8 +45,8 @@ export type ExecutionDeps = Readonly<{
   http: HttpSender
   values: ValueDesk
   contexts: Readonly<{ find(name: string): SecurityContext | undefined }>
-  /** The image of a workspace for a runtime; undefined for the configured default. */
-  imageOf(runtime: AgentManifest['runtime']): string | undefined
+  /** The image of a workspace for a runtime; refuses what cannot be run here. */
+  imageOf(runtime: Pick<AgentManifest['runtime'], 'language' | 'version' | 'image'>): Promise<string>
   judging: JudgingSettings
   read: ReadUnit
   clock: Clock
@@ -59,7 +59,7 @@ export type ExecutionInput = Readonly<{
   intent: string | null
   input: Json
   contextOverrides: Readonly<Record<string, Json>>
-  /** A judge looks into the workspace of whom it judges, and changes nothing there. */
+  /** A judge looks into the workspace of whom it judges, and changes nothing there; a worker works in the one it is given. */
   role: 'worker' | 'judge'
   workspaceId: string | null
   /** Keeps the workspace although nothing in the manifest asks for it. */

@@ -17,9 +17,13 @@ export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean }>
 /** Tools that work on the files and processes of the agent. */
 const isLocal = (tool: string): boolean => tool === '*' || tool.startsWith('fs.') || tool.startsWith('cmd.')
 
-/** Whether anything of the agent happens in a workspace. Without one, what the model answers is the output. */
-export const needsWorkspace = ({ role, manifest }: ExecutionInput): boolean =>
+/**
+ * Whether the agent needs a workspace of its own. Without one, what the model answers is the output. One that works in the
+ * workspace of somebody else finds it ready.
+ */
+export const needsWorkspace = ({ role, workspaceId, manifest }: ExecutionInput): boolean =>
   role === 'worker' &&
+  workspaceId === null &&
   (manifest.tools.some(isLocal) ||
     manifest.startupScript !== null ||
     manifest.bootstrapPath !== null ||
@@ -38,11 +42,11 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
   }
 
   /** A workspace of that name, made if it is not there: a crash may have come between the making and the record. */
-  async function make(manifest: AgentManifest, name: string, image: string | undefined, signal: AbortSignal) {
+  async function make(manifest: AgentManifest, name: string, image: string, signal: AbortSignal) {
     const { resources, network } = manifest
     const args: Json = {
       name,
-      ...(image !== undefined && { base_image: image }),
+      base_image: image,
       vcpus: Math.max(1, Math.ceil(resources.cpuMillicores / 1000)),
       memory_mb: Math.max(16, Math.ceil(resources.memoryBytes / MIB)),
       disk_gb: Math.max(1, Math.ceil(resources.diskBytes / GIB)),
@@ -63,7 +67,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
     const { manifest } = input
     const volume = manifest.volumes.find(({ storageClass }) => storageClass === 'persistent')
     const name = volume === undefined ? `execution-${run.id}` : volumeName(run, input, volume.name)
-    const id = await make(manifest, name, imageOf(manifest.runtime), signal)
+    const id = await make(manifest, name, await imageOf(manifest.runtime), signal)
     if (manifest.network?.mode === 'allow') {
       await ask('network_policy', { workspace_id: id, allowed_domains: [...manifest.network.allowlist] }, signal)
     }
@@ -73,6 +77,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
   return {
     ask,
     make,
+    imageOf,
     create,
     /** Folders of the volumes, then the start-up script. */
     async prepare({ manifest }: ExecutionInput, id: string, env: Record<string, string>, signal: AbortSignal) {

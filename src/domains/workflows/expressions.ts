@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import { compilePattern } from '../agents/json-schema.ts'
-import { isTruthy, templateHelpers } from './template-helpers.ts'
+import { isTruthy, templateHelpers } from './template-values.ts'
 import { type Context, type Expression, evaluateArguments, parseText, problemOfArguments } from './templates.ts'
 
 /**

@@ -25,6 +25,8 @@ export type WorkflowManifest = Readonly<{
 
 export type StorageClass = 'ephemeral' | 'persistent'
 export type Storage = Readonly<{
+  /** Whether the manifest speaks of storage at all; agents then work in the workspace of the run. */
+  isDeclared: boolean
   workspace: Readonly<{
     storageClass: StorageClass
     /** Null: for as long as the run lasts. */

@@ -6,6 +6,7 @@ import { schemaProblem } from './json-schema.ts'
 import type { JsonObject, State, Storage, StorageClass, WorkflowManifest } from './manifest-types.ts'
 import { createFindings, type Fields, type Findings, openFields, quoted } from './read-fields.ts'
 import { readState, reservedKeys } from './read-states.ts'
+import { readTransitions } from './read-transitions.ts'
 import { readVersion } from './versions.ts'
 import { parseYaml } from './yaml-text.ts'
 
@@ -84,6 +85,7 @@ function readManifest(findings: Findings, text: string): WorkflowManifest | unde
     defaultSchedule: readSchedule(spec),
   }
   checkVolumes(findings, body.storage, states)
+  checkWrites(findings, states)
   return head === undefined ? undefined : { ...head, ...body }
 }
 
@@ -149,10 +151,23 @@ function readStates(spec: Fields): ReadonlyMap<string, State> {
   }
   const states = new Map<string, State>()
   for (const [name, value] of entries) {
-    const state = readState(spec.findings, name, value)
-    if (state !== undefined) states.set(name, state)
+    states.set(name, readState(spec.findings, name, value) ?? standIn(value))
   }
   return states
+}
+
+/** For a state that is refused: its name and its transitions are still checked, and the manifest goes no further. */
+function standIn(value: unknown): State {
+  const { transitions } = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>
+  return {
+    kind: 'System',
+    command: '',
+    env: {},
+    workdir: null,
+    timeoutMs: null,
+    maxVisits: 1,
+    transitions: readTransitions(createFindings(), '', transitions),
+  }
 }
 
 function stateEntries(spec: Fields, given: unknown): readonly (readonly [string, unknown])[] {
@@ -193,6 +208,7 @@ function readStorage(spec: Fields): Storage {
     shared.push({ name, storage_class: persistent === true ? 'persistent' : 'ephemeral' })
   }
   return {
+    isDeclared: spec.raw('storage') !== undefined,
     workspace: {
       storageClass: workspace?.choice('storage_class', storageClasses) ?? 'ephemeral',
       ttlHours: workspace?.number('ttl_hours', { min: 0.01, max: 8784 }) ?? null,
@@ -249,6 +265,21 @@ function checkVolumes(findings: Findings, storage: Storage, states: ReadonlyMap<
           )
         }
       }
+    }
+  }
+}
+
+/** The result of a state is its own; nothing else writes it. */
+function checkWrites(findings: Findings, states: ReadonlyMap<string, State>): void {
+  for (const [name, state] of states) {
+    if (state.kind === 'System' && state.command.trim() === 'update_blackboard') {
+      for (const key of Object.keys(state.env)) {
+        if (states.has(key))
+          findings.error(`spec.states.${name}.env.${key}`, 'is the name of a state and cannot be written')
+      }
+    }
+    if (state.kind === 'Subworkflow' && state.resultKey !== null && states.has(state.resultKey)) {
+      findings.error(`spec.states.${name}.result_key`, 'is the name of a state; choose another')
     }
   }
 }

@@ -3,7 +3,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { separateBraces, showBraces, standsInFor } from './template-braces.ts'
-import { isTruthy, memberOf, shown, templateHelpers, type Value } from './template-helpers.ts'
+import { isTruthy, memberOf, shown, templateHelpers, type Value } from './template-values.ts'
 
 /**
  * Handlebars texts, without escaping: `{{x}}` and `{{{x}}}` are the same, so that JSON stays JSON. The library parses; what

@@ -285,6 +285,18 @@ export const migrations: readonly Migration[] = [
         created_at $integer NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version))`,
     ],
   },
+  {
+    name: 'workflows',
+    statements: [
+      `CREATE TABLE workflows (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, version TEXT NOT NULL, scope TEXT NOT NULL, owner TEXT NOT NULL,
+        name TEXT NOT NULL, description TEXT NOT NULL, labels TEXT NOT NULL, initial_state TEXT NOT NULL,
+        manifest TEXT NOT NULL, created_at $integer NOT NULL, created_by TEXT NOT NULL, changed_at $integer NOT NULL,
+        PRIMARY KEY (tenant, id, version), UNIQUE (tenant, scope, owner, name, version))`,
+      'CREATE INDEX workflows_by_name ON workflows (tenant, name)',
+      "CREATE UNIQUE INDEX workflows_global ON workflows (name, version) WHERE scope = 'global'",
+    ],
+  },
 ]
 
 const types: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {

@@ -25,6 +25,7 @@ export type Schema = {
   seal_messages: SealMessageTable
   agents: AgentTable
   agent_versions: AgentVersionTable
+  workflows: WorkflowTable
 }
 
 /** One row per tenant. Every writer of a tenant holds it, which is what makes numbers and log positions gapless. */
@@ -328,4 +329,21 @@ export type AgentVersionTable = {
   manifest_yaml: string
   created_at: number
   created_by: string
+}
+
+/** One row for each version of a workflow. */
+export type WorkflowTable = {
+  tenant: string
+  id: string
+  version: string
+  scope: string
+  owner: string
+  name: string
+  description: string
+  labels: string
+  initial_state: string
+  manifest: string
+  created_at: number
+  created_by: string
+  changed_at: number
 }

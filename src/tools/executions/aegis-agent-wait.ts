@@ -15,6 +15,7 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   arguments: 'aegis',
+  waits: true,
   input: waitInput,
   output: waitOutput,
   run: (input, { executions, call }) => executions.wait(call, input),

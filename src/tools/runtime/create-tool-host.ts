@@ -43,6 +43,7 @@ export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: P
       if (ready !== undefined) return ready(caller, name, args, options)
       return deps.callTool.then((callTool) => callTool(caller, name, args, options), failedStart)
     },
+    waits: (name) => catalog.find(name)?.definition.waits === true,
     // The catalogue is fixed for the life of the process; lists that change come with tools of others.
     onListChanged: () => () => {},
   }
@@ -58,9 +59,9 @@ function failedStart(error: unknown): ToolAnswer {
 /** Callers choose their own exposure names, so the number of distinct lists is theirs to inflate. */
 const LISTS_MAX = 256
 
-function listKey({ principal, exposure, safeNames }: ToolCaller): string {
+function listKey({ principal, door, exposure, safeNames }: ToolCaller): string {
   const shown = typeof exposure === 'string' ? exposure : JSON.stringify(exposure)
-  return `${principal.role}|${principal.tier}|${principal.scopes?.join() ?? '*'}|${safeNames}|${shown}`
+  return `${door}|${principal.role}|${principal.tier}|${principal.scopes?.join() ?? '*'}|${safeNames}|${shown}`
 }
 
 /** Search over the catalogue as one principal may use it; the index is built on first use. */

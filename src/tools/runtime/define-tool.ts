@@ -4,6 +4,7 @@ import type { Permission } from '../../contract/permissions.ts'
 import type { Principal, Tier } from '../../contract/principal.ts'
 import type { Governed } from '../../domains/policies/read-wish.ts'
 import type { Services } from './services.ts'
+import type { ToolCaller } from './tool-host.ts'
 
 /**
  * What a tool does to the world. MCP hints are derived from it, so they cannot contradict each other.
@@ -95,6 +96,10 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     text?(output: z.output<Output>): string
     /** The largest answer as JSON, where the usual bound is too small. */
     answerBytesMax?: number
+    /** It waits, for `timeout_seconds` if given; an answer with `timed_out` before that says to call again. */
+    waits?: true
+    /** The only doors it is behind; through all others there is no such tool. */
+    doors?: readonly ToolCaller['door'][]
     /** Also answers in mode MINIMAL, when no store is open. */
     minimal?: true
     /**

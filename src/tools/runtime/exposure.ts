@@ -1,5 +1,13 @@
 import type { CatalogTool } from './catalog.ts'
-import type { Exposure } from './tool-host.ts'
+import type { Exposure, ZaruExposure } from './tool-host.ts'
+import { hasTool } from './zaru-modes.ts'
+
+export const isZaru = (exposure: Exposure): exposure is ZaruExposure =>
+  typeof exposure === 'object' && 'zaruMode' in exposure
+
+/** Whether the mode of a connection, if it has one, has the tool; otherwise it can be neither seen nor called. */
+export const isInZaruMode = (tool: CatalogTool, exposure: Exposure): boolean =>
+  !isZaru(exposure) || hasTool(exposure.zaruMode, tool.name)
 
 /**
  * Which tools a client sees in its list: one policy, in one place. It hides nothing from search_tools and forbids
@@ -21,6 +29,7 @@ export const defaultTools: readonly string[] = [
 ]
 
 export function isExposed(tool: CatalogTool, exposure: Exposure): boolean {
+  if (isZaru(exposure)) return isInZaruMode(tool, exposure) && isExposed(tool, exposure.tools ?? 'full')
   if (exposure === 'full') return true
   if (exposure === 'default') return defaultTools.includes(tool.name)
   return exposure.some((name) => name === tool.definition.toolset || name === tool.name || name === tool.safeName)
@@ -28,6 +37,7 @@ export function isExposed(tool: CatalogTool, exposure: Exposure): boolean {
 
 /** Names in an exposure that are neither a toolset nor a tool. */
 export function unknownExposureNames(exposure: Exposure, tools: readonly CatalogTool[]): string[] {
+  if (isZaru(exposure)) return unknownExposureNames(exposure.tools ?? 'full', tools)
   if (typeof exposure === 'string') return []
   return exposure.filter((name) => !tools.some((tool) => isExposed(tool, [name])))
 }

@@ -16,6 +16,7 @@ import type { TeamService } from '../../domains/teams/service.ts'
 import type { TrailService } from '../../domains/trail/trail-service.ts'
 import type { VaultService } from '../../domains/vault/service.ts'
 import type { WebService } from '../../domains/web/service.ts'
+import type { WorkflowService } from '../../domains/workflows/service.ts'
 import type { WorkspaceService } from '../../domains/workspaces/service.ts'
 import type { ToolSearchAnswer, ToolSearchRequest } from './search/tool-index.ts'
 
@@ -40,6 +41,7 @@ export type Services = Readonly<{
   swarms: SwarmService
   vault: Pick<VaultService, 'act'>
   web: WebService
+  workflows: WorkflowService
   workspaces: WorkspaceService
   teams: Pick<TeamService, 'act'>
   searchTools: ToolSearch

@@ -8,9 +8,11 @@ import { nearestNames } from '../../kernel/nearest-name.ts'
 import { allRulesOf, missingPermission, rulesFor } from './call-rules.ts'
 import type { Catalog, CatalogTool } from './catalog.ts'
 import type { CallRules, ToolDefinition } from './define-tool.ts'
+import { isInZaruMode } from './exposure.ts'
 import type { RateLimiter } from './rate-limiter.ts'
 import type { CallOptions, ToolAnswer, ToolCaller } from './tool-host.ts'
 import { requirePlainJson, shown, validateArguments } from './validate-arguments.ts'
+import { hasTool, zaruModes } from './zaru-modes.ts'
 
 /**
  * The steps of the one pipeline, in order. Every call from every door passes all of them; a step that refuses throws, and
@@ -69,6 +71,8 @@ export type Mode = 'FULL' | 'READONLY' | 'TEST' | 'MINIMAL'
 export function isVisible(tool: CatalogTool, caller: ToolCaller, mode: Mode): boolean {
   const { definition } = tool
   return (
+    isBehind(tool, caller) &&
+    isInZaruMode(tool, caller.exposure) &&
     tierAllows(caller.principal.tier, definition.tier) &&
     canEverAllow(caller.principal, tool.name, governedOf(definition, definition)) &&
     allRulesOf(definition).some(
@@ -76,6 +80,9 @@ export function isVisible(tool: CatalogTool, caller: ToolCaller, mode: Mode): bo
     )
   )
 }
+
+const isBehind = ({ definition: { doors } }: CatalogTool, { door }: ToolCaller): boolean =>
+  doors === undefined || doors.includes(door)
 
 function allowedInMode({ definition }: CatalogTool, rules: CallRules, mode: Mode): boolean {
   if (mode === 'MINIMAL') return definition.minimal === true
@@ -115,14 +122,15 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
     {
       name: 'find-tool',
       run(invocation) {
-        let tool = requireTool(catalog, invocation.requestedName)
+        const { caller } = invocation
+        let tool = requireTool(catalog, invocation.requestedName, caller)
         if (tool.definition.redirect !== undefined) {
           requirePlainJson(invocation.args, 1)
           const target = tool.definition.redirect(invocation.args, redirectContext)
           invocation.via = tool.name
           invocation.args = target.args
           invocation.warnings.push(...target.warnings)
-          tool = requireTool(catalog, target.name)
+          tool = requireTool(catalog, target.name, caller)
         }
         invocation.tool = tool
         invocation.rules = rulesFor(tool.definition, invocation.args)
@@ -131,7 +139,9 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
     {
       name: 'mode',
       run(invocation) {
-        if (allowedInMode(invocation.tool!, invocation.rules!, mode)) return
+        const tool = invocation.tool!
+        if (!isInZaruMode(tool, invocation.caller.exposure)) throw notInZaruMode(tool)
+        if (allowedInMode(tool, invocation.rules!, mode)) return
         throw new AppError(
           'ERR_MODE_REFUSED',
           `${namedCall(invocation)} is not available while the server runs in mode ${mode}.`,
@@ -270,10 +280,19 @@ export function digestOfRefused(args: unknown): string | undefined {
   }
 }
 
-function requireTool(catalog: Catalog, name: string): CatalogTool {
+const notInZaruMode = ({ name }: CatalogTool): AppError => {
+  const modes = zaruModes.filter((mode) => hasTool(mode, name))
+  return new AppError(
+    'ERR_MODE_REFUSED',
+    `'${name}' is not in the mode that this connection chose; it is in ${modes.join(', ')}. Suggest one with zaru.switch_mode.`,
+    { modes },
+  )
+}
+
+function requireTool(catalog: Catalog, name: string, caller: ToolCaller): CatalogTool {
   const tool = catalog.find(name)
-  if (tool !== undefined) return tool
-  const nearest = nearestNames(name, catalog.names, 3)
+  if (tool !== undefined && isBehind(tool, caller)) return tool
+  const nearest = nearestNames(name, catalog.names, 3).filter((near) => isBehind(catalog.find(near)!, caller))
   const hint = nearest.length === 0 ? '' : ` Did you mean ${nearest.map((other) => `'${other}'`).join(' or ')}?`
   throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${shown(name)}'.${hint} Use search_tools to find one.`, {
     nearest,

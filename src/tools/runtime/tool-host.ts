@@ -2,11 +2,15 @@ import type { ErrorDetails } from '../../contract/app-error.ts'
 import type { Progress } from '../../contract/call.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { Principal } from '../../contract/principal.ts'
+import type { ZaruMode } from './zaru-modes.ts'
 
 /**
  * What a door (stdio, HTTP, CLI, agent loop) sees of the tools: a list for a caller, and calls. Nothing else.
  */
-export type Exposure = 'default' | 'full' | readonly string[]
+export type Exposure = ChosenTools | ZaruExposure
+export type ChosenTools = 'default' | 'full' | readonly string[]
+/** A mode shows its tools, of those that are named if some are, and refuses the others. */
+export type ZaruExposure = Readonly<{ zaruMode: ZaruMode; tools?: ChosenTools }>
 
 /** Who asks, through which door, and what the connection chose to see. Made once for a connection. */
 export type ToolCaller = Readonly<{
@@ -56,6 +60,8 @@ export type ToolHost = Readonly<{
   list(caller: ToolCaller): readonly ListedTool[]
   /** Never rejects: every failure is an answer. An unknown name is an answer with ERR_UNKNOWN_TOOL. */
   call(caller: ToolCaller, name: string, args: unknown, options?: CallOptions): Promise<ToolAnswer>
+  /** Whether a call of the tool waits for something that may take long. */
+  waits?(name: string): boolean
   /** Called when the list that callers see may have changed. Returns an unsubscribe function. */
   onListChanged(listener: () => void): () => void
 }>

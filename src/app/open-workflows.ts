@@ -1,0 +1,93 @@
+import { AppError } from '../contract/app-error.ts'
+import type { Database } from '../contract/database.ts'
+import type { ToolDesk } from '../contract/tool-desk.ts'
+import type { AgentSearch } from '../domains/agents/search.ts'
+import { childOf } from '../domains/executions/judges.ts'
+import type { AgentDesk } from '../domains/executions/ports.ts'
+import { createRegistry } from '../domains/workflows/registry.ts'
+import type { RunDeps } from '../domains/workflows/run-ports.ts'
+import { createWorkflowService, type WorkflowService } from '../domains/workflows/service.ts'
+import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
+import type { Ending, Engine, Program } from '../engine/ports.ts'
+import { uuidOf } from '../kernel/uuid.ts'
+import { sqlWorkflowStore } from '../stores/sql/workflow-store.ts'
+import type { AppDeps } from './build-app.ts'
+
+type Parts = Readonly<{
+  engine: Engine
+  database: Database
+  agents: AgentDesk
+  search: AgentSearch
+  desk: ToolDesk
+  images: WorkspaceBackend['images']
+}>
+
+/** Workflows on the engine. What runs them is loaded with the first run. */
+export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts): WorkflowService {
+  const { engine, database, desk, images } = parts
+  const newId = (): string => uuidOf(random.bytes(16))
+  const registry = createRegistry({ store: sqlWorkflowStore, newId })
+  const agents = agentsFor(parts, clock)
+  const deps: RunDeps = {
+    desk,
+    registry,
+    clock,
+    read: database.read,
+    newId,
+    agents,
+    images: {
+      names: async () => (await images()).map(({ name }) => name),
+      defaultImage: config.workspaces.default_image,
+    },
+    startRun: (principal, run) =>
+      database.write(principal.tenant, async (write) => {
+        if ((await engine.find(database.read, principal.tenant, run.id)) !== undefined) return
+        await engine.start({ write, principal, nowMs: clock.nowMs() }, run)
+      }),
+    cancelRun: (tenant, principal, id) =>
+      database.write(tenant, async (write) => {
+        await engine.cancel({ write, principal, nowMs: clock.nowMs(), record() {} }, id)
+      }),
+  }
+  let loaded: Promise<Readonly<{ program: Program; ending: Ending }>> | undefined
+  const load = () => {
+    loaded ??= import('../domains/workflows/program.ts').then(({ createWorkflowProgram }) =>
+      createWorkflowProgram(deps),
+    )
+    return loaded
+  }
+  engine.register(
+    'workflow',
+    async (run, steps) => (await load()).program(run, steps),
+    async (run, steps, status) => (await load()).ending(run, steps, status),
+  )
+  return createWorkflowService({
+    engine,
+    registry,
+    clock,
+    agents,
+    search: parts.search,
+    judgesAlways: config.workflows.judge_agents,
+  })
+}
+
+/** Agents as workflows use them: each is an execution below the run. */
+const agentsFor = ({ agents, database }: Parts, clock: AppDeps['clock']) => ({
+  prepare: (async (principal, { agent, input, intent, workspaceId, isJudge, timeoutMs }) =>
+    childOf(await agents.resolve(database.read, principal, agent), {
+      role: isJudge ? 'judge' : 'worker',
+      input,
+      intent,
+      workspaceId,
+      untilMs: timeoutMs === null ? null : clock.nowMs() + timeoutMs,
+    })) satisfies RunDeps['agents']['prepare'],
+  async exists(principal: Parameters<RunDeps['agents']['prepare']>[0], agent: string): Promise<boolean> {
+    try {
+      await agents.resolve(database.read, principal, agent)
+      return true
+    } catch (error) {
+      if (error instanceof AppError && error.code === 'ERR_AGENT_NOT_FOUND') return false
+      throw error
+    }
+  },
+})

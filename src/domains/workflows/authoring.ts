@@ -1,0 +1,156 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { WriteUnit } from '../../contract/unit.ts'
+import { type ChangingCall, type Engine, isEnded, type NewRun, type Run } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
+import { readVerdict } from '../executions/validators.ts'
+import { checkWorkflowManifest, parseWorkflowManifest, type WorkflowManifest } from './manifest.ts'
+import type { WorkflowVersion } from './ports.ts'
+import { quoted } from './read-fields.ts'
+import type { WorkflowRegistry } from './registry.ts'
+import type { AgentRequest } from './run-ports.ts'
+import { memberOf, shown } from './template-values.ts'
+
+export type AuthoringDeps = Readonly<{
+  registry: Pick<WorkflowRegistry, 'register' | 'update'>
+  engine: Pick<Engine, 'start' | 'waitForEnd'>
+  clock: Clock
+  agents: Readonly<{
+    prepare(principal: Principal, request: AgentRequest): Promise<NewRun>
+    exists(principal: Principal, agent: string): Promise<boolean>
+  }>
+  /** Judges that look at every workflow, whatever its author says. */
+  judgesAlways: readonly string[]
+}>
+
+export type CreateInput = Readonly<{
+  manifest_yaml: string
+  force: boolean
+  task_context?: string | undefined
+  judge_agents?: readonly string[] | undefined
+  min_score?: number | undefined
+  min_confidence?: number | undefined
+}>
+
+const SCORE_MIN = 0.8
+const CONFIDENCE_MIN = 0.7
+const JUDGE_MS = 90_000
+
+/** From a text to a registered workflow: checked by rules always, by judges where somebody asks for them. */
+export function createAuthoring({ registry, engine, clock, agents, judgesAlways }: AuthoringDeps) {
+  function validate({ manifest_yaml: text }: Readonly<{ manifest_yaml: string }>) {
+    const { errors, warnings } = checkWorkflowManifest(text)
+    return { valid: errors.length === 0, errors: errors.length === 0 ? null : errors, warnings }
+  }
+
+  async function create(call: Call, input: CreateInput) {
+    const manifest = await read(call, input.manifest_yaml)
+    const judges = [...new Set([...judgesAlways, ...(input.judge_agents ?? [])])]
+    if (judges.length === 0)
+      call.warn('No judge looked at this workflow: it was checked by rules alone. Give judge_agents to have it judged.')
+    else await requireApproval(call, judges, input)
+    return deployed(
+      await call.transact((unit) => registry.register(within(call, unit), input.manifest_yaml, manifest, input.force)),
+    )
+  }
+
+  async function update(
+    call: Call,
+    { manifest_yaml: text, force }: Readonly<{ manifest_yaml: string; force: boolean }>,
+  ) {
+    const manifest = await read(call, text)
+    if (judgesAlways.length > 0) await requireApproval(call, judgesAlways, { manifest_yaml: text, force })
+    return deployed(await call.transact((unit) => registry.update(within(call, unit), text, manifest, force)))
+  }
+
+  async function read(call: Call, text: string): Promise<WorkflowManifest> {
+    const { manifest, warnings } = parseWorkflowManifest(text)
+    for (const warning of warnings) call.warn(warning)
+    for (const agent of agentsIn(manifest)) {
+      if (!(await agents.exists(call.principal, agent)))
+        call.warn(`There is no agent ${quoted(agent)} yet; runs that come to it will fail.`)
+    }
+    return manifest
+  }
+
+  /** No model, no verdict and a bad verdict are the same: the workflow is not registered. */
+  async function requireApproval(call: Call, judges: readonly string[], input: CreateInput): Promise<void> {
+    const verdicts = await Promise.all(judges.map((judge) => ask(call, judge, input)))
+    const { score, confidence, reasoning } = consensusOf('weighted_average', verdicts)
+    const [scoreMin, confidenceMin] = [input.min_score ?? SCORE_MIN, input.min_confidence ?? CONFIDENCE_MIN]
+    if (score >= scoreMin && confidence >= confidenceMin) return
+    throw rejected(
+      `The judges gave the workflow a score of ${round(score)} with a confidence of ${round(confidence)}; ${scoreMin} and ${confidenceMin} are needed.`,
+      { score, confidence, reasoning },
+    )
+  }
+
+  async function ask(call: Call, judge: string, input: CreateInput): Promise<WeighedVerdict> {
+    const { principal } = call
+    const request: AgentRequest = {
+      agent: judge,
+      input: {
+        task: input.task_context ?? 'Judge this workflow before it is registered.',
+        output: input.manifest_yaml,
+        criteria:
+          'The workflow does what its description says, each state has a way on for success and for failure, and nothing in it is unsafe.',
+        validation_context: 'workflow_registration',
+      },
+      intent: null,
+      workspaceId: null,
+      isJudge: true,
+      timeoutMs: JUDGE_MS,
+    }
+    const start = await agents.prepare(principal, request).catch((error: unknown) => {
+      if (!(error instanceof AppError)) throw error
+      throw rejected(`The judge ${quoted(judge)} cannot be asked: ${error.message}`, { judge })
+    })
+    const run = await call.transact((unit) => engine.start({ write: unit, principal, nowMs: clock.nowMs() }, start))
+    const ended = await engine.waitForEnd(principal.tenant, run.id, {
+      untilMs: clock.nowMs() + JUDGE_MS,
+      signal: call.signal,
+    })
+    return { ...verdictOf(judge, ended), judge, weight: 1 }
+  }
+
+  return { validate, create, update }
+}
+
+function verdictOf(judge: string, run: Run | undefined) {
+  const isDone = run !== undefined && isEnded(run) && run.status === 'completed'
+  const verdict = isDone ? readVerdict(shown(memberOf(run.output, 'text') ?? run.output)) : undefined
+  if (verdict !== undefined) return verdict
+  const reason = isDone ? 'its answer is no verdict' : (run?.error?.message ?? 'it did not answer in time')
+  throw rejected(`The judge ${quoted(judge)} gave no verdict: ${reason}`, {
+    judge,
+    ...(run && { execution_id: run.id }),
+  })
+}
+
+const rejected = (message: string, details: Readonly<Record<string, Json | undefined>>): AppError =>
+  new AppError('ERR_WORKFLOW_REJECTED', `${message} The workflow was not registered.`, details)
+
+/** The call, writing in a transaction of its own. */
+const within = (call: Call, write: WriteUnit): ChangingCall => ({
+  principal: call.principal,
+  nowMs: call.nowMs,
+  record: (effect) => call.record(effect),
+  write,
+})
+
+const round = (value: number): number => Math.round(value * 1000) / 1000
+
+/** Agents that the text names; those that a template chooses are not known yet. */
+function agentsIn({ states }: WorkflowManifest): readonly string[] {
+  const found = [...states.values()].flatMap((state) => {
+    if (state.kind === 'Agent') return [state.agent, ...state.judges.map(({ agent }) => agent)]
+    if (state.kind === 'ParallelAgents') return [...state.agents, ...state.judges].map(({ agent }) => agent)
+    return []
+  })
+  return [...new Set(found)].filter((agent) => !agent.includes('{{'))
+}
+
+const deployed = ({ id, name, version }: WorkflowVersion) => ({ workflow_id: id, deployed: true, name, version })

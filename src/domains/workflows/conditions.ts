@@ -1,0 +1,103 @@
+import type { Json } from '../../kernel/canonical-json.ts'
+import { parseExpression } from './expressions.ts'
+import type { Condition, JsonObject } from './manifest-types.ts'
+import { memberOf, type Value } from './template-values.ts'
+import type { Context } from './templates.ts'
+
+/** What a state left behind; it stands on the blackboard under the state's name. */
+export type StateResult = JsonObject
+
+export type Verdict = Readonly<{ holds: boolean; problem: string | null }>
+
+/**
+ * `above` means at least: a score that is exactly the threshold goes up, so that a pair of score_above and score_below at
+ * one threshold leaves nothing out. Without a score no condition on scores holds.
+ */
+export function judgeCondition(condition: Condition, result: StateResult, context: Context): Verdict {
+  if (condition.type === 'custom') return parseExpression(condition.expression).holds(context)
+  return { holds: conditionHolds(condition, result), problem: null }
+}
+
+function conditionHolds(condition: Exclude<Condition, { type: 'custom' }>, result: StateResult): boolean {
+  const [score, confidence] = [scoreOf(result), confidenceOf(result)]
+  switch (condition.type) {
+    case 'always':
+      return true
+    case 'on_success':
+      return !hasFailed(result)
+    case 'on_failure':
+      return hasFailed(result)
+    case 'timeout':
+      return result['timeout'] === true
+    case 'exit_code_zero':
+      return exitCodeOf(result) === 0
+    case 'exit_code_non_zero':
+      return (exitCodeOf(result) ?? 0) !== 0
+    case 'exit_code':
+      return exitCodeOf(result) === condition.value
+    case 'score_above':
+      return score !== undefined && score >= condition.threshold
+    case 'score_below':
+      return score !== undefined && score < condition.threshold
+    case 'score_between':
+      return score !== undefined && score >= condition.min && score <= condition.max
+    case 'confidence_above':
+      return confidence !== undefined && confidence >= condition.threshold
+    case 'score_and_confidence_above':
+      return isAtLeast(score, condition.threshold) && isAtLeast(confidence, condition.threshold)
+    case 'consensus':
+      return isAtLeast(score, condition.threshold) && isAtLeast(confidence ?? 0, condition.agreement)
+    case 'all_approved':
+    case 'any_rejected': {
+      const scores = individualScores(result)
+      if (condition.type === 'any_rejected') return scores.some((one) => one < condition.threshold)
+      return scores.length > 0 && scores.every((one) => one >= condition.threshold)
+    }
+    case 'input_equals':
+      return responseOf(result) === condition.value.trim()
+    case 'input_equals_yes':
+      return yes.has(responseOf(result)?.toLowerCase() ?? '')
+    case 'input_equals_no':
+      return no.has(responseOf(result)?.toLowerCase() ?? '')
+  }
+}
+
+const yes = new Set(['yes', 'y', '1', 'approve', 'approved', 'true'])
+const no = new Set(['no', 'n', '0', 'reject', 'rejected', 'false'])
+
+const isAtLeast = (value: number | undefined, least: number): boolean => value !== undefined && value >= least
+
+export function hasFailed(result: StateResult): boolean {
+  const { status } = result
+  if (status === 'failed' || status === 'error' || result['overall_success'] === false) return true
+  return status === undefined && (exitCodeOf(result) ?? 0) !== 0
+}
+
+const numberAt = (value: Value, ...path: readonly string[]): number | undefined => {
+  const found = path.reduce<Value>((at, key) => memberOf(at, key), value)
+  return typeof found === 'number' ? found : undefined
+}
+
+export const exitCodeOf = (result: StateResult): number | undefined =>
+  numberAt(result, 'exit_code') ?? numberAt(result, 'output', 'exit_code')
+
+export const scoreOf = (result: StateResult): number | undefined =>
+  numberAt(result, 'output', 'score') ??
+  numberAt(result, 'final_score') ??
+  numberAt(result, 'score') ??
+  numberAt(result, 'consensus', 'score')
+
+export const confidenceOf = (result: StateResult): number | undefined =>
+  numberAt(result, 'output', 'confidence') ??
+  numberAt(result, 'confidence') ??
+  numberAt(result, 'consensus', 'confidence')
+
+function individualScores(result: StateResult): readonly number[] {
+  const found = result['individual_scores'] ?? memberOf(result['consensus'], 'individual_scores')
+  if (!Array.isArray(found)) return []
+  return found.flatMap((one: Json) => (typeof one === 'number' ? one : (numberAt(one, 'score') ?? [])))
+}
+
+/** White space around an answer is nobody's intention. */
+const responseOf = (result: StateResult): string | undefined =>
+  typeof result['response'] === 'string' ? result['response'].trim() : undefined

@@ -1,0 +1,50 @@
+import { AppError } from '../../contract/app-error.ts'
+import { type ErrorCode, errorCodes } from '../../contract/error-codes.ts'
+import { limits } from '../../contract/limits.ts'
+import type { DeskAnswer } from '../../contract/tool-desk.ts'
+import type { JsonObject } from './manifest-types.ts'
+import type { Visit } from './run-ports.ts'
+
+type Calling = Pick<Visit, 'run' | 'deps' | 'steps'>
+
+/** A tool in the name of whoever started the run. What is only unavailable for the moment is tried again for a while. */
+export async function callTool({ run, deps, steps }: Calling, name: string, args: JsonObject): Promise<DeskAnswer> {
+  for (let attempt = 1; ; attempt++) {
+    const answer = await deps.desk.call(run.principal, name, args, { signal: steps.signal, door: 'engine' })
+    const isBusy =
+      answer.code !== undefined && ['ERR_BUSY', 'ERR_RATE_LIMITED', 'ERR_STORE_UNAVAILABLE'].includes(answer.code)
+    if (!isBusy || attempt >= limits.workflowCallAttemptsMax) return answer
+    await pause(Math.min(5_000, 100 * 2 ** attempt), steps.signal)
+  }
+}
+
+/** The answer of a call that must succeed. */
+export async function askTool(calling: Calling, name: string, args: JsonObject): Promise<JsonObject> {
+  const answer = await callTool(calling, name, args)
+  if (!answer.isError) return answer.value as JsonObject
+  throw toError(name, answer)
+}
+
+export const toError = (name: string, { code, text }: DeskAnswer): AppError =>
+  new AppError(knownCode(code), `${name}: ${text}`, { tool: name })
+
+const knownCode = (code: string | undefined): ErrorCode =>
+  code !== undefined && Object.hasOwn(errorCodes, code) ? (code as ErrorCode) : 'ERR_COMMAND_FAILED'
+
+/** Resolves after the time; rejects when told to stop. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const stop = (): void => reject(new AppError('ERR_CANCELLED', 'The run was stopped.'))
+  if (signal.aborted) stop()
+  signal.addEventListener('abort', stop, { once: true })
+  const timer = setTimeout(resolve, ms)
+  try {
+    await promise
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+/** A word that a shell leaves as it is. */
+export const quotedWord = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`

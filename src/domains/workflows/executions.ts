@@ -1,0 +1,187 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { requireOwnTenant } from '../../contract/own-tenant.ts'
+import { identityOf } from '../../contract/principal.ts'
+import { type Engine, isEnded, type Run, type RunEvent } from '../../engine/ports.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { JsonObject } from './manifest-types.ts'
+import { newWorkflowRun } from './new-run.ts'
+import { quoted } from './read-fields.ts'
+import type { WorkflowRegistry } from './registry.ts'
+import { parsedJson } from './render-output.ts'
+import { type Exit, openRun } from './run-record.ts'
+import { bounded, eventView, listView, replayRun, statusView } from './views.ts'
+
+export type ExecutionDeps = Readonly<{
+  engine: Engine
+  registry: Pick<WorkflowRegistry, 'resolve' | 'versionsFor'>
+  clock: Clock
+}>
+type Reference = Readonly<{ execution_id: string; tenant_id?: string | undefined }>
+
+const EXIT_KEY = /^\d+\/exit$/
+
+/** Runs of workflows, for whoever started them and for the admins of the tenant. */
+export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
+  async function find(call: Call, { execution_id: id, tenant_id: tenant }: Reference): Promise<Run> {
+    const { principal } = call
+    requireOwnTenant(principal, tenant)
+    const run = await engine.find(call.read, principal.tenant, id.toLowerCase())
+    const isVisible = principal.role === 'admin' || run?.owner === (await ownerFor(call))
+    if (run !== undefined && isVisible && run.kind === 'workflow') return run
+    throw new AppError(
+      'ERR_EXECUTION_NOT_FOUND',
+      `execution_id: there is no execution ${quoted(id)}; use aegis.workflow.executions.list to find it.`,
+      { field: 'execution_id' },
+    )
+  }
+
+  /** What an agent starts belongs to whoever its own execution belongs to. */
+  async function ownerFor({ read, principal }: Pick<Call, 'read' | 'principal'>): Promise<string> {
+    if (principal.executionId === undefined) return identityOf(principal)
+    return (await engine.find(read, principal.tenant, principal.executionId))?.owner ?? identityOf(principal)
+  }
+
+  async function exitsOf(call: Call, run: Run): Promise<readonly Exit[]> {
+    const exits: Exit[] = []
+    for (let offset = 0; ; ) {
+      const { events, total } = await engine.events(call.read, run, { limit: limits.runEventsPageMax, offset })
+      exits.push(...events.filter(isExit).map(({ payload }) => payload as unknown as Exit))
+      offset += events.length
+      if (events.length === 0 || offset >= total) return exits
+    }
+  }
+
+  async function run(
+    call: Call,
+    input: Readonly<{
+      name: string
+      intent?: string | undefined
+      input?: Readonly<Record<string, unknown>> | undefined
+      blackboard?: Readonly<Record<string, unknown>> | undefined
+      version?: string | undefined
+      tenant_id?: string | undefined
+    }>,
+  ) {
+    requireOwnTenant(call.principal, input.tenant_id)
+    const found = await registry.resolve(call.read, call.principal, input.name, input.version)
+    const start = newWorkflowRun(found, {
+      intent: input.intent ?? null,
+      input: (input.input ?? {}) as JsonObject,
+      overrides: (input.blackboard ?? {}) as JsonObject,
+      generation: 0,
+    })
+    const started = await engine.start(call, { ...start, owner: await ownerFor(call) })
+    return { execution_id: started.id, status: 'started' as const }
+  }
+
+  async function wait(call: Call, input: Reference & Readonly<{ timeout_seconds: number }>) {
+    const { id, tenant } = await find(call, input)
+    const wantedMs = input.timeout_seconds * 1000
+    const untilMs = clock.nowMs() + Math.min(wantedMs, limits.runWaitMsMax)
+    let told = 0
+    const ended = await engine.waitForEnd(tenant, id, {
+      untilMs,
+      signal: call.signal,
+      onProgress: ({ state, lastSequence }) => {
+        if (lastSequence > told) call.progress({ progress: lastSequence, message: `in state ${state ?? 'none yet'}` })
+        told = lastSequence
+      },
+    })
+    if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The wait was cancelled; the execution goes on.')
+    const run = ended ?? (await find(call, input))
+    if (!isEnded(run)) {
+      const message = `It still runs. Call aegis.workflow.wait again to go on waiting; one call waits ${limits.runWaitMsMax / 1000} s at most.`
+      return { execution_id: run.id, status: run.status, current_state: run.state, timed_out: true, message }
+    }
+    const { blackboard } = replayRun(run, await exitsOf(call, run))
+    return { ...statusView(run), blackboard: bounded(blackboard), output: run.output, error: run.error }
+  }
+
+  async function get(call: Call, input: Reference) {
+    const found = await find(call, input)
+    const { blackboard, stateOutputs } = replayRun(found, await exitsOf(call, found))
+    return {
+      ...listView(found),
+      input: bounded((openRun(found).input.start.input ?? {}) as JsonObject),
+      blackboard: bounded(blackboard),
+      state_outputs: bounded(stateOutputs),
+      output: found.output,
+      error: found.error,
+    }
+  }
+
+  async function list(
+    call: Call,
+    input: Readonly<{
+      limit: number
+      offset: number
+      workflow_id?: string | undefined
+      tenant_id?: string | undefined
+    }>,
+  ) {
+    const { principal, read } = call
+    requireOwnTenant(principal, input.tenant_id)
+    const page = { limit: input.limit, offset: input.offset }
+    const subject = input.workflow_id === undefined ? undefined : await subjectOf(call, input.workflow_id)
+    if (input.workflow_id !== undefined && subject === undefined) return { executions: [], total: 0, ...page }
+    const filter = {
+      kind: 'workflow' as const,
+      ...(principal.role !== 'admin' && { owner: await ownerFor(call) }),
+      ...(subject !== undefined && { subjectId: subject }),
+    }
+    const executions = (await engine.list(read, principal.tenant, { ...filter, ...page })).map(listView)
+    return { executions, total: await engine.count(read, principal.tenant, filter), ...page }
+  }
+
+  /** Runs outlive their workflow, so an id is taken as it is. */
+  async function subjectOf(call: Call, reference: string): Promise<string | undefined> {
+    if (/^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(reference)) return reference.toLowerCase()
+    return (await registry.versionsFor(call.read, call.principal, reference))[0]?.id
+  }
+
+  async function logs(call: Call, input: Reference & Readonly<{ limit: number; offset: number }>) {
+    const found = await find(call, input)
+    const { events, total } = await engine.events(call.read, found, { limit: input.limit, offset: input.offset })
+    return {
+      tool: 'aegis.workflow.logs' as const,
+      execution_id: found.id,
+      status: found.status,
+      events: events.map(eventView),
+      total,
+      limit: input.limit,
+      offset: input.offset,
+    }
+  }
+
+  async function cancel(call: Call, input: Reference) {
+    const { id } = await find(call, input)
+    const cancelled = await engine.cancel(call, id)
+    const error = cancelled ? {} : { error: 'execution already in terminal state' }
+    return { tool: 'aegis.workflow.cancel' as const, cancelled, execution_id: id, ...error }
+  }
+
+  /** Bare text, or the JSON of `{response, feedback}`. */
+  async function signal(call: Call, input: Reference & Readonly<{ response: string }>) {
+    const { id } = await find(call, input)
+    const parsed = input.response.trimStart().startsWith('{') ? parsedJson(input.response) : undefined
+    const isPair = typeof parsed === 'object' && parsed !== null && 'response' in parsed
+    const signalled = await engine.signal(call, id, isPair ? parsed : { response: input.response })
+    const error = signalled ? {} : { error: 'execution is not in a waiting state' }
+    return { tool: 'aegis.workflow.signal' as const, signalled, execution_id: id, ...error }
+  }
+
+  async function remove(call: Call, input: Reference) {
+    const { id } = await find(call, input)
+    const removed = await engine.remove(call, id)
+    const error = removed ? {} : { error: 'execution is not in a terminal state' }
+    return { tool: 'aegis.workflow.remove' as const, removed, execution_id: id, ...error }
+  }
+
+  const status = async (call: Call, input: Reference) => statusView(await find(call, input))
+
+  return { run, wait, get, list, logs, cancel, signal, remove, status }
+}
+
+const isExit = ({ type, key }: RunEvent): boolean => type === 'workflow_state_exited' && EXIT_KEY.test(key ?? '')

@@ -1,0 +1,67 @@
+import type { Json } from '../../kernel/canonical-json.ts'
+import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
+import { readVerdict } from '../executions/validators.ts'
+import type { JsonObject, JudgeRef } from './manifest-types.ts'
+import { type ChildEnd, endOf, reasonOf, runAgentBelow } from './run-children.ts'
+import type { Visit } from './run-ports.ts'
+import { memberOf, shown } from './template-values.ts'
+import { renderTemplate } from './templates.ts'
+
+export type Judgement = Readonly<{
+  score: number
+  confidence: number
+  reasoning: string
+  verdicts: readonly JsonObject[]
+}>
+
+const JUDGE_TIMEOUT_MS = 300_000
+
+/** The judges of a state, all at once. One that gives no verdict counts as not satisfied, and its reason is passed on. */
+export async function askJudges(
+  visit: Visit,
+  step: string,
+  judges: readonly JudgeRef[],
+  work: Readonly<{ task: string; output: Json; workspaceId: string | null }>,
+): Promise<Judgement> {
+  const verdicts = await Promise.all(
+    judges.map(async (judge, index): Promise<WeighedVerdict> => {
+      const end = await endOf(
+        runAgentBelow(visit, `${step}-${index + 1}`, {
+          agent: judge.agent,
+          input: inputFor(visit, judge, work),
+          intent: null,
+          workspaceId: work.workspaceId,
+          isJudge: true,
+          timeoutMs: JUDGE_TIMEOUT_MS,
+        }),
+      )
+      return { ...verdictOf(end), judge: judge.agent, weight: judge.weight }
+    }),
+  )
+  const { score, confidence, reasoning } = consensusOf('weighted_average', verdicts)
+  const shownVerdicts = verdicts.map(({ judge, weight, score: one, confidence: sure, reasoning: why }) => ({
+    judge,
+    weight,
+    score: one,
+    confidence: sure,
+    reasoning: why,
+  }))
+  return { score, confidence, reasoning, verdicts: shownVerdicts }
+}
+
+function inputFor(
+  { context }: Visit,
+  { inputTemplate }: JudgeRef,
+  { task, output }: Readonly<{ task: string; output: Json }>,
+): Json {
+  if (inputTemplate === null) return { task, output, validation_context: 'workflow_state' }
+  return renderTemplate(inputTemplate, { ...context, task, output })
+}
+
+function verdictOf(end: ChildEnd): Pick<WeighedVerdict, 'score' | 'confidence' | 'reasoning' | 'signals'> {
+  const verdict =
+    end.status === 'completed' ? readVerdict(shown(memberOf(end.output, 'text') ?? end.output)) : undefined
+  if (verdict !== undefined) return verdict
+  const reason = end.status === 'completed' ? 'its answer is no verdict' : reasonOf(end)
+  return { score: 0, confidence: 0, reasoning: `no verdict: ${reason}`, signals: [] }
+}

@@ -1,0 +1,78 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { callTool, toError } from './desk-calls.ts'
+import type { JsonObject, OutputHandler } from './manifest-types.ts'
+import { endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
+import type { Visit } from './run-ports.ts'
+import { memberOf, shown } from './template-values.ts'
+import { type Context, renderTemplate } from './templates.ts'
+
+/** What a handler makes of an output takes its place. A required one that fails makes the state fail. */
+export async function handleOutput(
+  visit: Visit,
+  handler: OutputHandler | null,
+  result: JsonObject,
+): Promise<JsonObject> {
+  if (handler === null) return result
+  const context: Context = { ...visit.context, output: result['output'] ?? null, result }
+  const handled =
+    handler.type === 'agent' ? await byAgent(visit, handler, context) : await byTool(visit, handler, context)
+  if ('output' in handled) return { ...result, output: handled.output ?? null, handled: true }
+  if (!handler.required) return { ...result, output_handler_error: handled.error }
+  return { ...result, status: 'failed', error: `the output handler failed: ${handled.error}` }
+}
+
+type Handled = Readonly<{ output: Json }> | Readonly<{ error: string }>
+
+async function byAgent(
+  visit: Visit,
+  handler: Extract<OutputHandler, { type: 'agent' }>,
+  context: Context,
+): Promise<Handled> {
+  const input =
+    handler.inputTemplate === null ? shown(context['output']) : renderTemplate(handler.inputTemplate, context)
+  const { intent } = context
+  const end = await endOf(
+    runAgentBelow(visit, 'output-handler', {
+      agent: handler.agent,
+      input,
+      intent: typeof intent === 'string' ? intent : null,
+      workspaceId: null,
+      isJudge: false,
+      timeoutMs: handler.timeoutMs,
+    }),
+  )
+  if (end.status !== 'completed') return { error: reasonOf(end) }
+  return { output: readOutput(memberOf(end.output, 'text') ?? end.output) }
+}
+
+async function byTool(
+  visit: Visit,
+  handler: Extract<OutputHandler, { type: 'mcp_tool' }>,
+  context: Context,
+): Promise<Handled> {
+  try {
+    const output = await visit.steps.once<Json>(
+      visit.key('output-handler'),
+      async () => {
+        const answer = await callTool(visit, handler.tool, rendered(handler.arguments, context) as JsonObject)
+        if (answer.isError) throw toError(handler.tool, answer)
+        return { result: answer.value }
+      },
+      { type: 'output_handler_completed', intent: true },
+    )
+    return { output }
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
+    return { error: error.message }
+  }
+}
+
+function rendered(value: Json, context: Context): Json {
+  if (typeof value === 'string') return renderTemplate(value, context)
+  if (Array.isArray(value)) return value.map((item) => rendered(item as Json, context))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value as JsonObject).map(([key, member]) => [key, rendered(member ?? null, context)]),
+  )
+}

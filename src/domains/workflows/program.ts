@@ -1,0 +1,124 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Ending, NewEvent, Program, ProgramEnd, Run, Steps } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { applyResult, contextOf, type Failure, type Move, type Position } from './interpreter.ts'
+import type { WorkflowManifest } from './manifest.ts'
+import type {
+  AgentState,
+  ContainerRunState,
+  HumanState,
+  ParallelAgentsState,
+  ParallelContainerRunState,
+  State,
+  SubworkflowState,
+  SystemState,
+} from './manifest-types.ts'
+import { runAgent, runAgents } from './run-agents.ts'
+import { runContainer, runContainers } from './run-container.ts'
+import { runHuman } from './run-human.ts'
+import type { Outcome, RunDeps, Visit } from './run-ports.ts'
+import { type Exit, exitKey, openRun } from './run-record.ts'
+import { runSubworkflow } from './run-subworkflow.ts'
+import { runSystem } from './run-system.ts'
+import { endWorkspace } from './run-workspace.ts'
+
+/** A workflow as a program of the engine: the interpreter decides, the states do, the journal has what became of them. */
+export function createWorkflowProgram(deps: RunDeps): Readonly<{ program: Program; ending: Ending }> {
+  return {
+    async program(run, steps) {
+      const { manifest, position: start } = openRun(run)
+      let position = start
+      for (;;) {
+        steps.place({ state: position.state, iteration: position.entered })
+        const exit = await visitState({ deps, run, steps, manifest }, position)
+        const move = applyResult(manifest, position, exit)
+        if (move.kind === 'end') return endOfRun(move)
+        position = move.position
+      }
+    },
+    async ending(run, steps) {
+      await endWorkspace(run, steps, deps, openRun(run).manifest)
+    },
+  }
+}
+
+type Scene = Readonly<{ deps: RunDeps; run: Run; steps: Steps; manifest: WorkflowManifest }>
+
+/** One visit, recorded when it is over; of a visit that is recorded nothing is done again. */
+async function visitState(scene: Scene, position: Position): Promise<Exit> {
+  const { steps, manifest } = scene
+  const state = manifest.states.get(position.state)!
+  const key = exitKey(position.entered)
+  const entered: NewEvent = {
+    type: 'workflow_state_entered',
+    payload: {
+      state: position.state,
+      kind: state.kind,
+      visit: position.visits.get(position.state) ?? 1,
+      feedback: position.feedback,
+    },
+  }
+  steps.note(entered)
+  const outcome = steps.recorded(key) === undefined ? await runState(scene, position, state) : undefined
+  return await steps.once<Exit & Json>(
+    key,
+    async () => ({
+      result: {
+        state: position.state,
+        kind: state.kind,
+        result: outcome?.result ?? {},
+        writes: outcome?.writes ?? {},
+      },
+      events: outcome?.events ?? [],
+    }),
+    { type: 'workflow_state_exited' },
+  )
+}
+
+async function runState(scene: Scene, position: Position, state: State): Promise<Outcome> {
+  const visit: Visit = {
+    ...scene,
+    position,
+    state,
+    context: contextOf(position),
+    key: (name) => `${position.entered}/${name}`,
+  }
+  try {
+    return await runKind(visit)
+  } catch (error) {
+    // A text of the manifest that cannot be rendered is a failure of its state.
+    if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
+    return { result: { status: 'failed', error: error.message, error_code: error.code } }
+  }
+}
+
+function runKind(visit: Visit): Promise<Outcome> {
+  switch (visit.state.kind) {
+    case 'System':
+      return runSystem(visit as Visit<SystemState>)
+    case 'Human':
+      return runHuman(visit as Visit<HumanState>)
+    case 'ContainerRun':
+      return runContainer(visit as Visit<ContainerRunState>)
+    case 'ParallelContainerRun':
+      return runContainers(visit as Visit<ParallelContainerRunState>)
+    case 'Agent':
+      return runAgent(visit as Visit<AgentState>)
+    case 'ParallelAgents':
+      return runAgents(visit as Visit<ParallelAgentsState>)
+    case 'Subworkflow':
+      return runSubworkflow(visit as Visit<SubworkflowState>)
+  }
+}
+
+function endOfRun({ output, failure, violations }: Extract<Move, { kind: 'end' }>): ProgramEnd {
+  if (failure !== undefined) return { status: 'failed', output: null, error: errorOf(failure) }
+  const told = violations.length === 0 ? {} : { output_violations: violations.slice(0, 20) }
+  return { status: 'completed', output, event: { type: 'workflow_execution_completed', payload: told } }
+}
+
+const errorOf = ({ message, violation, details }: Failure) => ({
+  code: 'ERR_WORKFLOW_FAILED' as const,
+  message,
+  details: { violation, ...details },
+})

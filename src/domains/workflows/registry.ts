@@ -1,0 +1,259 @@
+import { AppError } from '../../contract/app-error.ts'
+import { identityOf, type Principal, tierAllows } from '../../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ChangingCall } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { parseWorkflowManifest, type WorkflowManifest } from './manifest.ts'
+import { platformWorkflows } from './platform-workflows.ts'
+import type { WorkflowScope, WorkflowStore, WorkflowVersion } from './ports.ts'
+import { quoted } from './read-fields.ts'
+import { compareVersions, latestOf, nextVersion, sameVersion } from './versions.ts'
+
+/** A workflow as one caller finds it: one version chosen, with what its text says. */
+export type ResolvedWorkflow = Readonly<{ version: WorkflowVersion; manifest: WorkflowManifest }>
+export type WorkflowRegistry = ReturnType<typeof createRegistry>
+
+type Unit = ReadUnit | WriteUnit
+const width: Readonly<Record<WorkflowScope, number>> = { user: 0, tenant: 1, global: 2 }
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+export const notFound = (reference: string, more = ''): AppError =>
+  new AppError(
+    'ERR_WORKFLOW_NOT_FOUND',
+    `There is no workflow ${quoted(reference)}${more}; use aegis.workflow.list to see what there is.`,
+    { workflow: reference.slice(0, 128) },
+  )
+
+/** What is kept, who sees it, and which one a name means. */
+export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore; newId(): string }>) {
+  const isVisible = (principal: Principal, { scope, owner, tenant }: WorkflowVersion): boolean =>
+    scope === 'global' ||
+    (tenant === principal.tenant &&
+      (scope === 'tenant' || owner === identityOf(principal) || principal.role === 'admin'))
+
+  /** Every version that the reference means: of a name, those in the narrowest scope, one's own before others'. */
+  async function versionsFor(unit: Unit, principal: Principal, reference: string): Promise<readonly WorkflowVersion[]> {
+    const { tenant } = principal
+    const isId = UUID.test(reference)
+    const found = isId
+      ? [
+          ...(await store.versionsOf(unit, tenant, reference.toLowerCase())),
+          ...(await store.globalVersionsOf(unit, reference.toLowerCase())),
+        ]
+      : [...(await store.versionsNamed(unit, tenant, reference)), ...(await store.globalVersionsNamed(unit, reference))]
+    const shipped = platformWorkflows().filter(({ id, name }) =>
+      isId ? id === reference.toLowerCase() : name === reference,
+    )
+    const visible = [...found, ...shipped].filter((version) => isVisible(principal, version))
+    // An admin sees what is private to others, but a name never means that before what all share.
+    const distance = ({ scope, owner }: WorkflowVersion): number =>
+      scope === 'user' && owner !== identityOf(principal) ? 3 : width[scope]
+    const first = visible.toSorted((a, b) => distance(a) - distance(b))[0]
+    if (first === undefined) return []
+    return [
+      ...new Map(visible.filter(({ id }) => id === first.id).map((version) => [version.version, version])).values(),
+    ]
+  }
+
+  async function resolve(
+    unit: Unit,
+    principal: Principal,
+    reference: string,
+    wanted?: string,
+  ): Promise<ResolvedWorkflow> {
+    const versions = await versionsFor(unit, principal, reference)
+    if (versions.length === 0) throw notFound(reference)
+    const isLatest = wanted === undefined || wanted === 'latest'
+    const version = isLatest ? latestOf(versions) : versions.find((one) => sameVersion(wanted, one.version))
+    if (version === undefined) {
+      const there = versions
+        .map((one) => one.version)
+        .sort(compareVersions)
+        .slice(-10)
+        .join(', ')
+      throw notFound(reference, ` in version ${quoted(wanted)}; it has ${there}`)
+    }
+    return { version, manifest: parseWorkflowManifest(version.manifestText).manifest }
+  }
+
+  /** Adds a version, or with `force` puts it in place of the same one. */
+  async function register(
+    call: ChangingCall,
+    text: string,
+    manifest: WorkflowManifest,
+    force: boolean,
+  ): Promise<WorkflowVersion> {
+    const { tenant } = call.principal
+    const named = await store.versionsNamed(call.write, tenant, manifest.name)
+    return await keep(
+      call,
+      text,
+      manifest,
+      force,
+      named.filter(({ scope }) => scope === 'tenant'),
+      'tenant',
+      '',
+    )
+  }
+
+  /** The same for a workflow that exists: it stays what it is, in its scope. */
+  async function update(
+    call: ChangingCall,
+    text: string,
+    manifest: WorkflowManifest,
+    force: boolean,
+  ): Promise<WorkflowVersion> {
+    const own = await ownVersions(call, manifest.name)
+    const [first] = own
+    if (first === undefined) throw notFound(manifest.name, '; make it with aegis.workflow.create')
+    return await keep(call, text, manifest, force, own, first.scope, first.owner)
+  }
+
+  async function keep(
+    call: ChangingCall,
+    text: string,
+    manifest: WorkflowManifest,
+    force: boolean,
+    there: readonly WorkflowVersion[],
+    scope: WorkflowScope,
+    owner: string,
+  ): Promise<WorkflowVersion> {
+    const { principal, nowMs, write } = call
+    const same = there.find((one) => one.version === manifest.version)
+    if (same !== undefined && !force) throw alreadyThere(manifest, there)
+    const kept: WorkflowVersion = {
+      tenant: principal.tenant,
+      id: there[0]?.id ?? newId(),
+      scope,
+      owner,
+      name: manifest.name,
+      version: manifest.version,
+      description: manifest.description,
+      labels: manifest.labels,
+      initialState: manifest.initialState,
+      manifestText: text,
+      createdAtMs: same?.createdAtMs ?? nowMs,
+      createdBy: same?.createdBy ?? principal.actor,
+      changedAtMs: nowMs,
+    }
+    if (same === undefined) await store.insertVersion(write, principal.tenant, kept)
+    else await store.replaceVersion(write, principal.tenant, kept)
+    call.record({
+      kind: 'workflow_registered',
+      body: { ...effectOf(kept), replaced: same !== undefined, manifest: text },
+    })
+    return kept
+  }
+
+  /** What of that name the caller's tenant has and the caller may change, the narrowest first. */
+  async function ownVersions(call: ChangingCall, reference: string): Promise<readonly WorkflowVersion[]> {
+    const versions = await versionsFor(call.write, call.principal, reference)
+    const own = versions.filter(({ tenant }) => tenant === call.principal.tenant)
+    if (own.some(({ scope }) => scope === 'global')) requireOperator(call.principal)
+    return own
+  }
+
+  async function remove(call: ChangingCall, reference: string): Promise<WorkflowVersion> {
+    const [first] = await ownVersions(call, reference)
+    if (first === undefined) throw notFound(reference)
+    await store.deleteWorkflow(call.write, first.tenant, first.id)
+    call.record({ kind: 'workflow_removed', body: effectOf(first) })
+    return first
+  }
+
+  async function changeScope(
+    call: ChangingCall,
+    reference: string,
+    target: WorkflowScope,
+    direction: 'promote' | 'demote',
+    owner: string,
+  ): Promise<WorkflowVersion> {
+    if (target === 'global') requireOperator(call.principal)
+    const own = await ownVersions(call, reference)
+    const [first] = own
+    if (first === undefined) throw notFound(reference)
+    const isWider = width[target] - width[first.scope]
+    if (direction === 'promote' ? isWider <= 0 : isWider >= 0) {
+      throw new AppError(
+        'ERR_INVALID_TRANSITION',
+        `target_scope: ${quoted(first.name)} has the scope ${first.scope} and cannot be ${direction}d to ${target}.`,
+        { field: 'target_scope', scope: first.scope },
+      )
+    }
+    await requireRoom(call, first, target, owner)
+    await store.setScope(call.write, first.tenant, first.id, { scope: target, owner, atMs: call.nowMs })
+    call.record({
+      kind: 'workflow_scope_changed',
+      body: { ...effectOf(first), previous_scope: first.scope, scope: target, owner },
+    })
+    return first
+  }
+
+  async function requireRoom(
+    call: ChangingCall,
+    { id, name, tenant }: WorkflowVersion,
+    target: WorkflowScope,
+    owner: string,
+  ): Promise<void> {
+    const there =
+      target === 'global'
+        ? [
+            ...(await store.globalVersionsNamed(call.write, name)),
+            ...platformWorkflows().filter((one) => one.name === name),
+          ]
+        : (await store.versionsNamed(call.write, tenant, name)).filter(
+            (one) => one.scope === target && one.owner === owner,
+          )
+    if (there.every((one) => one.id === id)) return
+    throw new AppError(
+      'ERR_ALREADY_EXISTS',
+      `name: there is another workflow ${quoted(name)} in the scope ${target}; register this one under another name.`,
+      { field: 'name', scope: target },
+    )
+  }
+
+  /** The newest version of each workflow that the caller sees, of the scopes that are asked for. */
+  async function list(unit: ReadUnit, principal: Principal, filter: 'all' | 'visible' | 'global', owner: string) {
+    const tenants = filter === 'global' ? [] : await store.listVersions(unit, principal.tenant)
+    const globals = filter === 'all' ? [] : [...(await store.listGlobalVersions(unit)), ...platformWorkflows()]
+    const mine = tenants.filter(
+      (version) =>
+        isVisible(principal, version) &&
+        (filter === 'all' || (version.scope !== 'user' ? true : version.owner === owner)),
+    )
+    const byId = Map.groupBy([...mine, ...globals], ({ id }) => id)
+    return [...byId.values()].map((versions) => latestOf(versions)!)
+  }
+
+  return { resolve, register, update, remove, changeScope, list, versionsFor }
+}
+
+function requireOperator({ tier }: Principal): void {
+  if (tierAllows(tier, 'operator')) return
+  throw new AppError(
+    'ERR_PERMISSION_DENIED',
+    'Global workflows are changed by callers of the operator tier alone; ask the operator of the platform.',
+    { tier },
+  )
+}
+
+function alreadyThere({ name, version }: WorkflowManifest, there: readonly WorkflowVersion[]): AppError {
+  const newest =
+    there
+      .map((one) => one.version)
+      .sort(compareVersions)
+      .at(-1) ?? version
+  return new AppError(
+    'ERR_ALREADY_EXISTS',
+    `metadata.version: ${quoted(name)} has a version ${version}. Raise the version, to ${nextVersion(newest)} for example, or give force: true to replace it.`,
+    { field: 'metadata.version', version, suggested_version: nextVersion(newest) },
+  )
+}
+
+const effectOf = ({ id, name, version, scope, owner }: WorkflowVersion): Record<string, Json> => ({
+  workflow_id: id,
+  name,
+  version,
+  scope,
+  owner,
+})

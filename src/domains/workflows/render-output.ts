@@ -1,0 +1,74 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { StateResult } from './conditions.ts'
+import { violationsOf } from './json-schema.ts'
+import type { JsonObject, WorkflowManifest } from './manifest-types.ts'
+import { memberOf } from './template-values.ts'
+import { type Context, renderTemplate } from './templates.ts'
+
+/** The output of a run: the rendered template, with the types of the schema where a text can become one; else what the last state left. */
+export function renderOutput(
+  { outputTemplate, outputSchema }: WorkflowManifest,
+  result: StateResult,
+  context: Context,
+): Readonly<{ output: Json; violations: readonly string[] }> {
+  const problems: string[] = []
+  const output =
+    outputTemplate === null
+      ? (result['output'] ?? result['response'] ?? result)
+      : renderLeaves(outputTemplate, outputSchema, context, problems)
+  const violations = outputSchema === null ? [] : violationsOf(outputSchema, output)
+  return { output, violations: [...problems, ...violations] }
+}
+
+function renderLeaves(value: Json, schema: Json | undefined | null, context: Context, problems: string[]): Json {
+  if (typeof value === 'string') return coerce(rendered(value, context, problems), schema)
+  if (Array.isArray(value)) {
+    const items = memberOf(schema ?? undefined, 'items')
+    return value.map((item) => renderLeaves(item as Json, items, context, problems))
+  }
+  if (typeof value !== 'object' || value === null) return value
+  const properties = memberOf(schema ?? undefined, 'properties')
+  return Object.fromEntries(
+    Object.entries(value as JsonObject).map(([key, member]) => [
+      key,
+      renderLeaves(member ?? null, memberOf(properties, key), context, problems),
+    ]),
+  )
+}
+
+/** A text that cannot be rendered is said, and does not undo the work of a whole run. */
+function rendered(text: string, context: Context, problems: string[]): string {
+  try {
+    return renderTemplate(text, context)
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    problems.push(error.message)
+    return ''
+  }
+}
+
+function coerce(text: string, schema: Json | undefined | null): Json {
+  const type = memberOf(schema ?? undefined, 'type')
+  const types = Array.isArray(type) ? type : [type]
+  if (types.includes('string') || type === undefined) return text
+  const trimmed = text.trim()
+  if (types.includes('null') && trimmed === '') return null
+  if (types.includes('boolean') && /^(true|false)$/i.test(trimmed)) return trimmed.toLowerCase() === 'true'
+  const number = trimmed === '' ? Number.NaN : Number(trimmed)
+  if (types.includes('integer') && Number.isInteger(number)) return number
+  if (types.includes('number') && Number.isFinite(number)) return number
+  const parsed = types.includes('object') || types.includes('array') ? parsedJson(trimmed) : undefined
+  if (typeof parsed === 'object' && parsed !== null) {
+    if (types.includes(Array.isArray(parsed) ? 'array' : 'object')) return parsed
+  }
+  return text
+}
+
+export function parsedJson(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,194 @@
+import type { Json } from '../../kernel/canonical-json.ts'
+import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
+import { askJudges, type Judgement } from './judging.ts'
+import type { AgentState, JsonObject, ParallelAgent, ParallelAgentsState } from './manifest-types.ts'
+import { handleOutput } from './output-handlers.ts'
+import { type ChildEnd, endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
+import type { Outcome, Visit } from './run-ports.ts'
+import { failedBy, workspaceOf, workspaceWrites } from './run-workspace.ts'
+import { memberOf, shown } from './template-values.ts'
+import { renderTemplate } from './templates.ts'
+
+/** From this score on the judges of a state are satisfied. */
+const SATISFIED = 0.8
+
+/** The workspace in which agents of the run meet, if the workflow speaks of one; else each works in its own. */
+async function sharedWorkspace(visit: Visit): Promise<Readonly<{ id: string | null; writes: JsonObject }>> {
+  if (!needsSharedWorkspace(visit)) return { id: null, writes: {} }
+  const workspace = await workspaceOf(visit)
+  return { id: workspace.id, writes: workspaceWrites(visit, workspace) }
+}
+
+const needsSharedWorkspace = ({ manifest }: Visit): boolean =>
+  manifest.storage.isDeclared ||
+  [...manifest.states.values()].some(
+    ({ kind, ...state }) =>
+      kind === 'ContainerRun' ||
+      kind === 'ParallelContainerRun' ||
+      (kind === 'System' && (state as { command?: string }).command?.trim() !== 'update_blackboard'),
+  )
+
+/** An execution of an agent; with judges, again and again with their reasons until they are satisfied. */
+export async function runAgent(visit: Visit<AgentState>): Promise<Outcome> {
+  const { state, context, steps } = visit
+  try {
+    const agent = renderTemplate(state.agent, context)
+    const text = state.input === null ? shown(context['input']) : renderTemplate(state.input, context)
+    const intent = state.intent === null ? wish(context['intent']) : renderTemplate(state.intent, context)
+    const { id: workspaceId, writes } = await sharedWorkspace(visit)
+    let input = text
+    for (let iteration = 1; ; iteration++) {
+      const request = { agent, input: asInput(input), intent, workspaceId, isJudge: false, timeoutMs: state.timeoutMs }
+      const end = await endOf(runAgentBelow(visit, `agent-${iteration}`, request))
+      const result = resultOf(end, iteration)
+      if (end.status !== 'completed') return { result, writes }
+      if (state.judges.length === 0) return { result: await handleOutput(visit, state.outputHandler, result), writes }
+      const judged = await askJudges(visit, `judge-${iteration}`, state.judges, {
+        task: text,
+        output: result['output'] ?? null,
+        workspaceId,
+      })
+      const isOver = judged.score >= SATISFIED || iteration >= state.maxIterations
+      if (isOver) return { result: await finish(visit, result, judged), writes }
+      steps.note({
+        type: 'refinement_applied',
+        payload: { iteration, score: judged.score, reasoning: judged.reasoning },
+      })
+      input = `${text}\n\nAn earlier attempt was not good enough (score ${judged.score}). What the judges said:\n${judged.reasoning}\n\nThat attempt was:\n${shown(result['output'])}`
+    }
+  } catch (error) {
+    return { result: { output: null, ...failedBy(error) } }
+  }
+}
+
+const wish = (intent: Json | undefined): string | null => (typeof intent === 'string' && intent !== '' ? intent : null)
+
+/** Texts stay texts; JSON that a template made is data. */
+function asInput(text: string): Json {
+  const trimmed = text.trim()
+  if (!trimmed.startsWith('{') || !trimmed.endsWith('}')) return text
+  const read = readOutput(trimmed)
+  return typeof read === 'object' && read !== null ? read : text
+}
+
+function resultOf(end: ChildEnd, iterations: number): JsonObject {
+  const facts = { execution_id: end.id, iterations: iterationsOf(end) ?? iterations }
+  if (end.status !== 'completed') {
+    return { status: 'failed', output: null, ...facts, error: reasonOf(end), ...(end.timedOut && { timeout: true }) }
+  }
+  const output = readOutput(textOf(end))
+  const score = memberOf(output, 'score')
+  return { status: 'completed', output, ...facts, ...(typeof score === 'number' && { score }) }
+}
+
+const textOf = ({ output }: ChildEnd): Json => memberOf(output, 'text') ?? output
+const iterationsOf = ({ output }: ChildEnd): Json | undefined => memberOf(output, 'iterations')
+
+/** Unsatisfied judges make the state fail; their score is there all the same, for transitions that go by it. */
+async function finish(visit: Visit<AgentState>, result: JsonObject, judged: Judgement): Promise<JsonObject> {
+  const graded = { ...result, score: judged.score, confidence: judged.confidence, judges: judged.verdicts }
+  if (judged.score >= SATISFIED) return await handleOutput(visit, visit.state.outputHandler, graded)
+  return { ...graded, status: 'failed', error: `the judges were not satisfied: ${judged.reasoning}` }
+}
+
+type Voice = Readonly<{ agent: string; end: ChildEnd; output: Json; verdict: WeighedVerdict | undefined }>
+
+/** Several agents at once, and what they have in common. */
+export async function runAgents(visit: Visit<ParallelAgentsState>): Promise<Outcome> {
+  try {
+    const { id: workspaceId, writes } = await sharedWorkspace(visit)
+    const voices = await Promise.all(visit.state.agents.map((agent, index) => askOne(visit, agent, index, workspaceId)))
+    const result = consensusResult(visit.state, voices)
+    return {
+      result: result['status'] === 'failed' ? result : await handleOutput(visit, visit.state.outputHandler, result),
+      writes,
+    }
+  } catch (error) {
+    return { result: { output: null, ...failedBy(error) } }
+  }
+}
+
+async function askOne(
+  visit: Visit<ParallelAgentsState>,
+  one: ParallelAgent,
+  index: number,
+  workspaceId: string | null,
+): Promise<Voice> {
+  const { context, state } = visit
+  const agent = renderTemplate(one.agent, context)
+  const text = renderTemplate(one.input, context)
+  const end = await endOf(
+    runAgentBelow(visit, `agent-${index + 1}`, {
+      agent,
+      input: asInput(text),
+      intent: wish(context['intent']),
+      workspaceId,
+      isJudge: false,
+      timeoutMs: Math.min(one.timeoutMs, state.timeoutMs ?? one.timeoutMs),
+    }),
+  )
+  if (end.status !== 'completed') return { agent, end, output: null, verdict: undefined }
+  const output = readOutput(textOf(end))
+  const judged =
+    state.judges.length === 0
+      ? ownVerdict(output)
+      : await askJudges(visit, `judge-${index + 1}`, state.judges, { task: text, output, workspaceId })
+  const verdict = judged && {
+    score: judged.score,
+    confidence: judged.confidence,
+    reasoning: judged.reasoning,
+    signals: [],
+    judge: agent,
+    weight: one.weight,
+  }
+  return { agent, end, output, verdict }
+}
+
+function ownVerdict(output: Json): Pick<WeighedVerdict, 'score' | 'confidence' | 'reasoning'> | undefined {
+  const [score, confidence] = [memberOf(output, 'score'), memberOf(output, 'confidence')]
+  if (typeof score !== 'number' || score < 0 || score > 1) return undefined
+  return {
+    score,
+    confidence: typeof confidence === 'number' ? Math.min(1, Math.max(0, confidence)) : 1,
+    reasoning: shown(memberOf(output, 'reasoning')),
+  }
+}
+
+function consensusResult({ consensus }: ParallelAgentsState, voices: readonly Voice[]): JsonObject {
+  const agents = voices.map(({ agent, end, output, verdict }) => ({
+    agent,
+    execution_id: end.id,
+    status: end.status,
+    output,
+    ...(end.status !== 'completed' && { error: reasonOf(end) }),
+    ...(verdict && { score: verdict.score, confidence: verdict.confidence, reasoning: verdict.reasoning }),
+  }))
+  const verdicts = voices.flatMap(({ verdict }) => verdict ?? [])
+  const best = voices.toSorted((a, b) => (b.verdict?.score ?? -1) - (a.verdict?.score ?? -1))[0]
+  const facts: JsonObject = {
+    agents,
+    individual_scores: verdicts.map(({ score }) => score),
+    output: best?.output ?? null,
+  }
+  if (verdicts.length < consensus.minJudgesRequired) {
+    const error = `${verdicts.length} of ${voices.length} agents answered with a score, and ${consensus.minJudgesRequired} are needed`
+    return { status: 'failed', ...facts, error }
+  }
+  const { agreementFactor, selfConfidenceFactor } = consensus.confidenceWeighting
+  const grade = consensusOf(consensus.strategy, verdicts, {
+    ...(consensus.threshold !== null && { threshold: consensus.threshold }),
+    ...(consensus.n !== null && { n: consensus.n }),
+    agreementFactor,
+    confidenceFactor: selfConfidenceFactor,
+  })
+  const found = {
+    score: grade.score,
+    confidence: grade.confidence,
+    strategy: consensus.strategy,
+    metadata: grade.metadata as Json,
+  }
+  const isAgreed = consensus.agreement === null || grade.confidence >= consensus.agreement
+  if (isAgreed) return { status: 'completed', consensus: found, ...facts }
+  const error = `the agents agree with a confidence of ${grade.confidence}, and ${consensus.agreement} is needed`
+  return { status: 'failed', consensus: found, ...facts, error }
+}

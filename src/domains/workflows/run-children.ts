@@ -1,0 +1,77 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { NewRun, RunOutcome } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { parsedJson } from './render-output.ts'
+import type { AgentRequest, Visit } from './run-ports.ts'
+
+export type ChildEnd = RunOutcome & Readonly<{ timedOut: boolean }>
+
+const nothing: NewRun = { kind: 'execution', subjectId: '', subjectName: '', subjectVersion: '', input: null }
+
+/**
+ * A run below this one, with a time limit if there is one. What starts it is made only if it has not been started: after a
+ * restart an agent that is gone by then does not matter.
+ */
+export async function runBelow(
+  visit: Visit,
+  step: string,
+  prepare: () => Promise<NewRun>,
+  timeoutMs: number | null,
+): Promise<ChildEnd> {
+  const { steps, deps, run } = visit
+  const key = visit.key(step)
+  const isStarted = steps.recorded(key) !== undefined || steps.recorded(`${key}~child`) !== undefined
+  const start = isStarted ? nothing : await prepare()
+  if (timeoutMs === null) return { ...(await steps.child(key, start)), timedOut: false }
+  const opened = await steps.once<{ until_ms: number } & Json>(`${key}~limit`, async () => ({
+    result: { until_ms: deps.clock.nowMs() + timeoutMs },
+  }))
+  const id = childId(steps.recorded(`${key}~child`)) ?? start.id ?? deps.newId()
+  const timer = setTimeout(
+    () => void deps.cancelRun(run.tenant, run.principal, childId(steps.recorded(`${key}~child`)) ?? id).catch(() => {}),
+    Math.max(0, opened.until_ms - deps.clock.nowMs()),
+  )
+  try {
+    const outcome = await steps.child(key, { ...start, id })
+    return { ...outcome, timedOut: outcome.status === 'cancelled' && steps.nowMs() >= opened.until_ms }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const childId = (link: Json | undefined): string | undefined =>
+  link === undefined ? undefined : String((link as { run_id: Json }).run_id)
+
+/** An execution of an agent; its own program keeps to the time limit. */
+export async function runAgentBelow(visit: Visit, step: string, request: AgentRequest): Promise<ChildEnd> {
+  const end = await runBelow(visit, step, () => visit.deps.agents.prepare(visit.run.principal, request), null)
+  return { ...end, timedOut: end.error?.code === 'ERR_EXECUTION_TIMEOUT' }
+}
+
+/** Why a run below did not bring what was wanted. */
+export function reasonOf({ status, error, timedOut }: ChildEnd): string {
+  if (error === null) return timedOut ? 'its time ran out' : `it was ${status}`
+  return `${error.code}: ${error.message}`
+}
+
+/** Refusals before a start are ends like any other; what is no refusal ends the run. */
+export async function endOf(work: Promise<ChildEnd>): Promise<ChildEnd> {
+  try {
+    return await work
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
+    const { code, message, details } = error
+    const told = JSON.parse(JSON.stringify(details)) as { readonly [key: string]: Json | undefined }
+    return { id: '', status: 'failed', output: null, error: { code, message, details: told }, timedOut: false }
+  }
+}
+
+/** What an agent said: without the fence that models put around JSON, and as data where it is data. */
+export function readOutput(output: Json): Json {
+  const text = typeof output === 'string' ? output.trim() : undefined
+  if (text === undefined) return output
+  const fenced = /^```[\w-]*\s*\n([\s\S]*?)\n?```$/.exec(text)
+  const bare = (fenced?.[1] ?? text).trim()
+  const parsed = /^[[{"\d-]|^(true|false|null)$/.test(bare) ? parsedJson(bare) : undefined
+  return parsed === undefined ? (fenced === null ? (output as string) : bare) : parsed
+}

@@ -1,0 +1,227 @@
+import { limits } from '../../contract/limits.ts'
+import type { NewEvent } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { chooseImage } from './container-images.ts'
+import { copyVolume, mountScript } from './container-volumes.ts'
+import { askTool, callTool, pause, quotedWord, toError } from './desk-calls.ts'
+import type { ContainerRunState, ContainerStep, JsonObject, ParallelContainerRunState } from './manifest-types.ts'
+import { handleOutput } from './output-handlers.ts'
+import type { Outcome, Visit } from './run-ports.ts'
+import { execNow } from './run-system.ts'
+import { destroy, failedBy, type RunWorkspace, workspaceOf, workspaceWrites } from './run-workspace.ts'
+import { renderTemplate } from './templates.ts'
+
+/**
+ * A step of a container on the back end of the workspaces. It runs in the workspace of the run where it may leave what it
+ * writes there. A step with another image, a read-only root or read-only volumes gets a workspace of its own: its volumes are
+ * copied in, those that it may write are copied back, and the rest is thrown away with it.
+ */
+export async function runContainer(visit: Visit<ContainerRunState>): Promise<Outcome> {
+  const { state, steps } = visit
+  const attemptsMax = Math.max(1, state.retry.maxAttempts)
+  try {
+    const workspace = await workspaceOf(visit)
+    for (let attempt = 1; ; attempt++) {
+      const delayMs = attempt === 1 ? 0 : state.retry.backoffMs
+      const output = await runStep(visit, workspace, state.step, `run-${attempt}`, { delayMs, attempt })
+      if (output['exit_code'] === 0 || attempt >= attemptsMax || steps.signal.aborted) {
+        const shown = shownOutput(output, attempt)
+        const status = output['exit_code'] === 0 ? 'success' : 'failed'
+        const result = { status, ...shown, output: shown }
+        const handler = status === 'success' ? state.outputHandler : null
+        return { result: await handleOutput(visit, handler, result), writes: workspaceWrites(visit, workspace) }
+      }
+    }
+  } catch (error) {
+    const failed = failedBy(error)
+    const shown = { exit_code: null, stdout: '', stderr: '', duration_ms: 0, attempts: 0 }
+    return { result: { ...shown, output: shown, ...failed } }
+  }
+}
+
+const shownOutput = ({ status: _, ...output }: JsonObject, attempts: number): JsonObject => ({ ...output, attempts })
+
+export async function runContainers(visit: Visit<ParallelContainerRunState>): Promise<Outcome> {
+  const { state } = visit
+  try {
+    const workspace = await workspaceOf(visit)
+    const outputs = await Promise.all(
+      state.steps.map(async (step, index): Promise<readonly [string, JsonObject]> => {
+        try {
+          return [step.name, await runStep(visit, workspace, step, `step-${index + 1}`, { delayMs: 0, attempt: 1 })]
+        } catch (error) {
+          return [step.name, { exit_code: null, stdout: '', stderr: '', ...failedBy(error) }]
+        }
+      }),
+    )
+    const results = outputs.map(([name, output]) => ({
+      name,
+      ...output,
+      status: output['exit_code'] === 0 ? 'success' : 'failed',
+    }))
+    const succeeded = results.filter(({ status }) => status === 'success').length
+    const failed = results.length - succeeded
+    const overall = isOverallSuccess(state.completion, succeeded, failed)
+    return {
+      result: {
+        status: overall ? 'success' : 'failed',
+        overall_success: overall,
+        succeeded,
+        failed,
+        output: Object.fromEntries(results.map(({ name, ...output }) => [name, output as Json])),
+        results,
+      },
+      writes: workspaceWrites(visit, workspace),
+    }
+  } catch (error) {
+    return {
+      result: {
+        overall_success: false,
+        succeeded: 0,
+        failed: state.steps.length,
+        output: {},
+        results: [],
+        ...failedBy(error),
+      },
+    }
+  }
+}
+
+function isOverallSuccess(
+  completion: ParallelContainerRunState['completion'],
+  succeeded: number,
+  failed: number,
+): boolean {
+  if (completion === 'best_effort') return true
+  return completion === 'any_succeed' ? succeeded > 0 : failed === 0
+}
+
+type Attempt = Readonly<{ delayMs: number; attempt: number }>
+
+async function runStep(
+  visit: Visit,
+  workspace: RunWorkspace,
+  step: ContainerStep,
+  key: string,
+  { delayMs, attempt }: Attempt,
+): Promise<JsonObject> {
+  const command = commandOf(visit, step)
+  return await visit.steps.once<JsonObject & Json>(
+    visit.key(key),
+    async ({ interrupted }) => {
+      if (delayMs > 0) await pause(delayMs, visit.steps.signal)
+      const chosen = chooseImage(step.image, {
+        names: await visit.deps.images.names(),
+        fallback: visit.deps.images.defaultImage,
+      })
+      const isApart =
+        step.readOnlyRoot || step.volumes.some(({ readOnly }) => readOnly) || chosen.image !== workspace.image
+      const result = isApart
+        ? await runApart(visit, workspace, step, { ...command, image: chosen.image, key })
+        : await runShared(visit, workspace, step, command)
+      const events: NewEvent[] = [
+        ...(chosen.substituted ? [substituted(step, chosen.image)] : []),
+        ...(interrupted
+          ? [{ type: 'step_repeated', payload: { step: step.name, reason: 'the server ended while it ran' } }]
+          : []),
+        {
+          type: 'container_run_completed',
+          payload: { step: step.name, image: chosen.image, attempt, exit_code: result['exit_code'] ?? null },
+        },
+      ]
+      return { result, events }
+    },
+    { intent: true },
+  )
+}
+
+const substituted = ({ name, image }: ContainerStep, used: string): NewEvent => ({
+  type: 'container_image_substituted',
+  payload: { step: name, image, used, reason: 'there is no such image here; build it with castellan image' },
+})
+
+type StepCommand = Readonly<{ line: string; env: Record<string, string>; workdir: string; timeoutMs: number }>
+
+function commandOf({ context, state }: Visit, step: ContainerStep): StepCommand {
+  const words = step.command.map((word) => renderTemplate(word, context)).filter((word) => word !== '')
+  const env = Object.fromEntries(
+    Object.entries(step.env).map(([name, text]) => [name, renderTemplate(text, context)] as const),
+  )
+  const inputs = context['INTENT_INPUTS']
+  if (inputs !== undefined && !Object.hasOwn(env, 'INTENT_INPUTS')) {
+    env['INTENT_INPUTS'] = typeof inputs === 'string' ? inputs : JSON.stringify(inputs)
+  }
+  return {
+    line: step.shell ? words.join(' ') : `exec ${words.map(quotedWord).join(' ')}`,
+    env,
+    workdir: renderTemplate(step.workdir ?? '/workspace', context),
+    timeoutMs: step.resources.timeoutMs ?? state.timeoutMs ?? limits.workflowCommandTimeoutMs,
+  }
+}
+
+const withMounts = (step: ContainerStep, { line, workdir }: StepCommand): string =>
+  [mountScript(step.volumes), `cd ${quotedWord(workdir)} || exit 125`, line].filter((part) => part !== '').join('\n')
+
+async function runShared(
+  visit: Visit,
+  workspace: RunWorkspace,
+  step: ContainerStep,
+  command: StepCommand,
+): Promise<JsonObject> {
+  const before = await setNetwork(visit, workspace.id, step)
+  try {
+    return await run(visit, workspace.id, step, command)
+  } finally {
+    if (before !== undefined)
+      await callTool(visit, 'network_policy', { workspace_id: workspace.id, allow_internet: before })
+  }
+}
+
+const run = (visit: Visit, workspace: string, step: ContainerStep, command: StepCommand): Promise<JsonObject> =>
+  execNow(visit, {
+    workspace_id: workspace,
+    command: withMounts(step, command),
+    workdir: '/',
+    env: command.env,
+    timeoutMs: command.timeoutMs,
+  })
+
+/** Answers what to go back to, if anything was changed. */
+async function setNetwork(visit: Visit, workspace: string, { network }: ContainerStep): Promise<boolean | undefined> {
+  if (network === 'default') return undefined
+  const info = await askTool(visit, 'workspace_info', { workspace_id: workspace })
+  const before = (info['network'] as JsonObject)['allow_internet'] === true
+  const wanted = network === 'bridge'
+  if (before === wanted) return undefined
+  await askTool(visit, 'network_policy', { workspace_id: workspace, allow_internet: wanted })
+  return before
+}
+
+async function runApart(
+  visit: Visit,
+  shared: RunWorkspace,
+  step: ContainerStep,
+  command: StepCommand & Readonly<{ image: string; key: string }>,
+): Promise<JsonObject> {
+  const name = `wf-${visit.run.id}-${visit.position.entered}-${command.key}`
+  const { cpuMillis, memoryMb } = step.resources
+  // One that a crash left behind holds half a step.
+  await destroy(visit, name)
+  const made = await callTool(visit, 'workspace_create', {
+    name,
+    base_image: command.image,
+    ...(cpuMillis !== null && { vcpus: Math.ceil(cpuMillis / 1000) }),
+    ...(memoryMb !== null && { memory_mb: memoryMb }),
+    ...(step.network !== 'default' && { allow_internet: step.network === 'bridge' }),
+  })
+  if (made.isError) throw toError('workspace_create', made)
+  try {
+    for (const volume of step.volumes) await copyVolume(visit, volume.name, shared.id, name)
+    const result = await run(visit, name, step, command)
+    for (const { name: volume, readOnly } of step.volumes)
+      if (!readOnly) await copyVolume(visit, volume, name, shared.id)
+    return result
+  } finally {
+    await callTool(visit, 'workspace_destroy', { workspace_id: name })
+  }
+}

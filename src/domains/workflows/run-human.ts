@@ -1,0 +1,47 @@
+import { limits } from '../../contract/limits.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { HumanState, JsonObject } from './manifest-types.ts'
+import type { Outcome, Visit } from './run-ports.ts'
+import { renderTemplate } from './templates.ts'
+
+/** Waits for a person, for days if need be: meanwhile the run is in the store and nowhere else. */
+export async function runHuman(visit: Visit<HumanState>): Promise<Outcome> {
+  const { state, steps, context, key, position, deps } = visit
+  const prompt = renderTemplate(state.prompt, context)
+  const timeoutMs = state.timeoutMs ?? limits.workflowHumanTimeoutMs
+  const asked = await steps.once<{ prompt: string; until_ms: number } & JsonObject & Json>(
+    key('asked'),
+    async () => ({ result: { state: position.state, prompt, until_ms: deps.clock.nowMs() + timeoutMs } }),
+    { type: 'human_input_requested' },
+  )
+  const answer = await steps.wait(key('answer'), {
+    untilMs: asked.until_ms,
+    details: { state: position.state, prompt: asked.prompt, default_response: state.defaultResponse },
+  })
+  if (answer.kind === 'signal')
+    return { result: { status: 'completed', ...readSignal(answer.payload), timeout: false } }
+  if (state.defaultResponse !== null) {
+    return { result: { status: 'completed', response: state.defaultResponse, timeout: true } }
+  }
+  const seconds = Math.round(timeoutMs / 1000)
+  return {
+    result: {
+      status: 'failed',
+      response: null,
+      timeout: true,
+      error: `nobody answered within ${seconds} s, and there is no default_response`,
+    },
+  }
+}
+
+/** A bare text, or `{response, feedback}`. */
+export function readSignal(payload: Json): JsonObject {
+  if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
+    return { response: typeof payload === 'string' ? payload : JSON.stringify(payload) }
+  }
+  const { response, feedback } = payload as JsonObject
+  return {
+    response: typeof response === 'string' ? response : JSON.stringify(response ?? payload),
+    ...(feedback !== undefined && feedback !== null && { feedback }),
+  }
+}

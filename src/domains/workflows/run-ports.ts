@@ -1,0 +1,62 @@
+import type { Principal, TenantId } from '../../contract/principal.ts'
+import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import type { NewEvent, NewRun, Run, Steps } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Position, Start } from './interpreter.ts'
+import type { JsonObject, State, WorkflowManifest } from './manifest-types.ts'
+import type { WorkflowRegistry } from './registry.ts'
+import type { Context } from './templates.ts'
+
+export type AgentRequest = Readonly<{
+  /** Name or id. */
+  agent: string
+  input: Json
+  intent: string | null
+  /** The workspace that the agent works in; its own when null. */
+  workspaceId: string | null
+  /** Judges look and do not touch. */
+  isJudge: boolean
+  timeoutMs: number | null
+}>
+
+/** What running workflows is built on. */
+export type RunDeps = Readonly<{
+  desk: ToolDesk
+  registry: Pick<WorkflowRegistry, 'resolve'>
+  clock: Clock
+  read: ReadUnit
+  newId(): string
+  agents: Readonly<{
+    /** An execution of the agent, ready to be started below a run. Refuses what does not exist. */
+    prepare(principal: Principal, request: AgentRequest): Promise<NewRun>
+  }>
+  images: Readonly<{ names(): Promise<readonly string[]>; defaultImage: string }>
+  /** Starts a run of its own; one that exists already is left as it is. */
+  startRun(principal: Principal, run: NewRun & Readonly<{ id: string }>): Promise<void>
+  cancelRun(tenant: TenantId, principal: Principal, id: string): Promise<void>
+}>
+
+/** What a run of a workflow is started with, pinned: neither a new version nor a removal changes a run. */
+export type WorkflowInput = Readonly<{
+  manifest: string
+  start: Omit<Start, 'tenant'>
+  /** How many runs started each other without waiting, up to this one. */
+  generation: number
+}>
+
+/** One visit to one state. */
+export type Visit<Kind extends State = State> = Readonly<{
+  run: Run
+  steps: Steps
+  deps: RunDeps
+  manifest: WorkflowManifest
+  position: Position
+  state: Kind
+  context: Context
+  /** Names a step of this visit. */
+  key(name: string): string
+}>
+
+export type Outcome = Readonly<{ result: JsonObject; writes?: JsonObject; events?: readonly NewEvent[] }>

@@ -1,0 +1,16 @@
+import type { Run } from '../../engine/ports.ts'
+import { type Position, startOf } from './interpreter.ts'
+import { parseWorkflowManifest, type WorkflowManifest } from './manifest.ts'
+import type { JsonObject } from './manifest-types.ts'
+import type { WorkflowInput } from './run-ports.ts'
+
+/** What is recorded when a state is left: all that the interpreter needs to go on. */
+export type Exit = Readonly<{ state: string; kind: string; result: JsonObject; writes: JsonObject }>
+export const exitKey = (entered: number): string => `${entered}/exit`
+
+/** What a run was started with, as the interpreter takes it. */
+export function openRun(run: Run): Readonly<{ manifest: WorkflowManifest; position: Position; input: WorkflowInput }> {
+  const input = run.input as unknown as WorkflowInput
+  const { manifest } = parseWorkflowManifest(input.manifest)
+  return { manifest, position: startOf(manifest, { tenant: run.tenant, ...input.start }), input }
+}

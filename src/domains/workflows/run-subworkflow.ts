@@ -1,0 +1,73 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { NewRun } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { JsonObject, SubworkflowState } from './manifest-types.ts'
+import { newWorkflowRun } from './new-run.ts'
+import { parsedJson } from './render-output.ts'
+import { endOf, reasonOf, runBelow } from './run-children.ts'
+import type { Outcome, Visit, WorkflowInput } from './run-ports.ts'
+import { failedBy } from './run-workspace.ts'
+import { renderTemplate } from './templates.ts'
+
+export async function runSubworkflow(visit: Visit<SubworkflowState>): Promise<Outcome> {
+  try {
+    return visit.state.mode === 'blocking' ? await runBlocking(visit) : await runApart(visit)
+  } catch (error) {
+    return { result: { output: null, ...failedBy(error) } }
+  }
+}
+
+async function runBlocking(visit: Visit<SubworkflowState>): Promise<Outcome> {
+  const { state } = visit
+  const end = await endOf(runBelow(visit, 'workflow', () => prepare(visit), state.timeoutMs))
+  if (end.status !== 'completed') {
+    const error = reasonOf(end)
+    return {
+      result: { status: 'failed', output: null, execution_id: end.id, error, ...(end.timedOut && { timeout: true }) },
+    }
+  }
+  return {
+    result: { status: 'completed', output: end.output, execution_id: end.id },
+    writes: state.resultKey === null ? {} : { [state.resultKey]: end.output },
+  }
+}
+
+/** A run of its own, which nobody waits for and which outlives this one. */
+async function runApart(visit: Visit<SubworkflowState>): Promise<Outcome> {
+  const { steps, key, deps, run } = visit
+  const { generation } = run.input as unknown as WorkflowInput
+  if (generation >= limits.workflowGenerationsMax) {
+    throw new AppError(
+      'ERR_DEPTH_EXCEEDED',
+      `Workflows may start each other ${limits.workflowGenerationsMax} times without waiting; this would be one more.`,
+      { generations_max: limits.workflowGenerationsMax },
+    )
+  }
+  const { id } = await steps.once<{ id: string } & Json>(key('id'), async () => ({ result: { id: deps.newId() } }))
+  const started = await steps.once<JsonObject & Json>(
+    key('workflow'),
+    async () => {
+      const start = await prepare(visit)
+      await deps.startRun(run.principal, { ...start, id })
+      return { result: { execution_id: id, workflow_id: start.subjectId, workflow_name: start.subjectName } }
+    },
+    { type: 'subworkflow_triggered' },
+  )
+  return { result: { status: 'completed', output: null, mode: 'fire_and_forget', ...(started as JsonObject) } }
+}
+
+async function prepare({ state, context, deps, run }: Visit<SubworkflowState>): Promise<NewRun> {
+  const found = await deps.registry.resolve(deps.read, run.principal, renderTemplate(state.workflow, context))
+  const text = state.input === null ? undefined : renderTemplate(state.input, context)
+  const parsed = text === undefined ? (context['input'] ?? {}) : parsedJson(text)
+  const isObject = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
+  const { intent } = context
+  const { generation } = run.input as unknown as WorkflowInput
+  return newWorkflowRun(found, {
+    intent: typeof intent === 'string' ? intent : null,
+    input: isObject ? (parsed as JsonObject) : { input: text ?? '' },
+    overrides: {},
+    generation: state.mode === 'blocking' ? generation : generation + 1,
+  })
+}

@@ -1,0 +1,75 @@
+import { limits } from '../../contract/limits.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { askTool } from './desk-calls.ts'
+import type { JsonObject, SystemState } from './manifest-types.ts'
+import type { Outcome, Visit } from './run-ports.ts'
+import { failedBy, workspaceOf, workspaceWrites } from './run-workspace.ts'
+import { renderTemplate } from './templates.ts'
+
+/** A command in the workspace of the run, never on the machine of the server; or values for the blackboard. */
+export async function runSystem(visit: Visit<SystemState>): Promise<Outcome> {
+  const { state, context } = visit
+  const env = Object.fromEntries(
+    Object.entries(state.env).map(([name, text]) => [name, renderTemplate(text, context)] as const),
+  )
+  if (state.command.trim() === 'update_blackboard') {
+    return {
+      result: { status: 'success', exit_code: 0, stdout: '', stderr: '', written: Object.keys(env) },
+      writes: env,
+    }
+  }
+  try {
+    const workspace = await workspaceOf(visit)
+    const result = await exec(visit, 'exec', {
+      workspace_id: workspace.id,
+      command: renderTemplate(state.command, context),
+      workdir: renderTemplate(state.workdir ?? '/workspace', context),
+      env,
+      timeoutMs: state.timeoutMs ?? limits.workflowCommandTimeoutMs,
+    })
+    return { result, writes: workspaceWrites(visit, workspace) }
+  } catch (error) {
+    return { result: { exit_code: null, stdout: '', stderr: '', ...failedBy(error) } }
+  }
+}
+
+export type Command = Readonly<{
+  workspace_id: string
+  command: string
+  workdir: string
+  env: Readonly<Record<string, string>>
+  timeoutMs: number
+}>
+
+/** One command, once: after a crash in the middle it is run again, and the journal says so. */
+export async function exec(visit: Visit, step: string, command: Command, shown: JsonObject = {}): Promise<JsonObject> {
+  return await visit.steps.once<JsonObject & Json>(
+    visit.key(step),
+    async ({ interrupted }) => {
+      const result = await execNow(visit, command)
+      const again = interrupted
+        ? [{ type: 'step_repeated', payload: { ...shown, reason: 'the server ended while it ran' } }]
+        : []
+      return { result, events: again }
+    },
+    { intent: true },
+  )
+}
+
+export async function execNow(visit: Visit, { timeoutMs, ...args }: Command): Promise<JsonObject> {
+  const answer = await askTool(visit, 'exec', {
+    ...args,
+    timeout_secs: Math.min(limits.execTimeoutSecsMax, Math.max(1, Math.ceil(timeoutMs / 1000))),
+    max_output_bytes: limits.workflowOutputBytes,
+  })
+  const isTimeout = answer['timed_out'] === true
+  return {
+    status: answer['exit_code'] === 0 ? 'success' : 'failed',
+    exit_code: answer['exit_code'] ?? null,
+    stdout: answer['stdout'] ?? '',
+    stderr: answer['stderr'] ?? '',
+    duration_ms: answer['duration_ms'] ?? 0,
+    ...(answer['truncated'] === true && { truncated: true }),
+    ...(isTimeout && { timeout: true, error: `the command was ended after ${Math.ceil(timeoutMs / 1000)} s` }),
+  }
+}

@@ -1,0 +1,121 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Run, Steps } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { askTool, callTool, toError } from './desk-calls.ts'
+import type { ContainerStep, JsonObject, WorkflowManifest } from './manifest-types.ts'
+import type { RunDeps, Visit } from './run-ports.ts'
+
+/** The workspace of a run, as its journal has it. */
+export type RunWorkspace = Readonly<{ id: string; image: string; madeAtMs: number; owned: boolean; turn: number }>
+
+const HOUR_MS = 3_600_000
+const keyOf = (turn: number): string => `workspace-${turn}`
+const nameOf = (run: Run, turn: number): string => `wf-${run.id}${turn === 0 ? '' : `-${turn}`}`
+
+/** Which workspace it is by now: a new one is made after the time to live of the last. */
+function latestTurn(steps: Steps): number {
+  let turn = 0
+  while (steps.recorded(keyOf(turn + 1)) !== undefined) turn++
+  return turn
+}
+
+/**
+ * The one workspace that all states of a run share. It is made when the first state needs it, in one step of the journal;
+ * its name follows from the run, so that one that a crash left without a record is found again.
+ */
+export async function workspaceOf(visit: Visit): Promise<RunWorkspace> {
+  const { steps, manifest } = visit
+  const turn = latestTurn(steps)
+  const current = await openTurn(visit, turn)
+  const { ttlHours } = manifest.storage.workspace
+  if (ttlHours === null || !current.owned || steps.nowMs() < current.madeAtMs + ttlHours * HOUR_MS) return current
+  return await openTurn(visit, turn + 1)
+}
+
+async function openTurn(visit: Visit, turn: number): Promise<RunWorkspace> {
+  const { steps, run, manifest, deps } = visit
+  const { volumeId } = manifest.storage.workspace
+  return await steps.once<RunWorkspace & Json>(
+    keyOf(turn),
+    async ({ interrupted }) => {
+      const found =
+        volumeId === null
+          ? await makeWorkspace(visit, turn, interrupted)
+          : await askTool(visit, 'workspace_info', { workspace_id: volumeId })
+      const id = String(found['workspace_id'])
+      if (turn > 0) await destroy({ run, steps, deps }, nameOf(run, turn - 1))
+      const result = {
+        id,
+        image: String(found['base_image']),
+        madeAtMs: deps.clock.nowMs(),
+        owned: volumeId === null,
+        turn,
+      }
+      const events = turn === 0 ? [] : [{ type: 'workspace_expired', payload: { replaced_by: id } }]
+      return { result, events: [{ type: 'workspace_ready', payload: { workspace_id: id } }, ...events] }
+    },
+    { type: 'step_completed', intent: true },
+  )
+}
+
+async function makeWorkspace(visit: Visit, turn: number, interrupted: boolean): Promise<JsonObject> {
+  const { run, manifest } = visit
+  const name = nameOf(run, turn)
+  if (interrupted) {
+    const left = await callTool(visit, 'workspace_info', { workspace_id: name })
+    if (!left.isError) return left.value as JsonObject
+  }
+  const answer = await callTool(visit, 'workspace_create', { name, ...sizeFor(manifest) })
+  if (!answer.isError) return answer.value as JsonObject
+  if (answer.code === 'ERR_ALREADY_EXISTS') return await askTool(visit, 'workspace_info', { workspace_id: name })
+  throw toError('workspace_create', answer)
+}
+
+/** As much as the most demanding of its states asks for; steps that run beside each other add up. */
+function sizeFor({ states, storage }: WorkflowManifest): JsonObject {
+  const groups = [...states.values()].map((state): readonly ContainerStep[] =>
+    state.kind === 'ContainerRun' ? [state.step] : state.kind === 'ParallelContainerRun' ? state.steps : [],
+  )
+  const most = (pick: (step: ContainerStep) => number | null): number =>
+    Math.max(0, ...groups.map((steps) => steps.reduce((sum, step) => sum + (pick(step) ?? 0), 0)))
+  const [cpu, memory] = [most(({ resources }) => resources.cpuMillis), most(({ resources }) => resources.memoryMb)]
+  const { sizeLimitMb } = storage.workspace
+  return {
+    ...(cpu > 0 && { vcpus: Math.ceil(cpu / 1000) }),
+    ...(memory > 0 && { memory_mb: Math.max(256, memory) }),
+    ...(sizeLimitMb !== null && { disk_gb: Math.max(1, Math.ceil(sizeLimitMb / 1024)) }),
+  }
+}
+
+/** What is left of a run's workspaces goes when the run ends, however it ends; a persistent one stays. */
+export async function endWorkspace(run: Run, steps: Steps, deps: RunDeps, manifest: WorkflowManifest): Promise<void> {
+  const { storageClass, volumeId } = manifest.storage.workspace
+  if (volumeId !== null || storageClass === 'persistent') return
+  const turn = latestTurn(steps)
+  const isBegun = steps.recorded(keyOf(turn)) !== undefined || steps.recorded(`${keyOf(turn)}~began`) !== undefined
+  if (!isBegun) return
+  await steps.once('workspace-gone', async () => {
+    await destroy({ run, steps, deps }, nameOf(run, turn))
+    return { result: {} }
+  })
+}
+
+type Place = Pick<Visit, 'run' | 'steps' | 'deps'>
+
+/** A workspace that is gone already is as good as destroyed. */
+export async function destroy(place: Place, workspace: string): Promise<void> {
+  const answer = await callTool(place, 'workspace_destroy', { workspace_id: workspace })
+  if (!answer.isError || answer.code === 'ERR_WORKSPACE_NOT_FOUND') return
+  throw toError('workspace_destroy', answer)
+}
+
+/** The blackboard shows where the files are. */
+export const workspaceWrites = ({ manifest }: Visit, { id }: RunWorkspace): JsonObject => ({
+  [manifest.storage.workspace.blackboardKey]: id,
+})
+
+/** A state that cannot have its workspace has failed; the run goes on by its transitions. */
+export const failedBy = (error: unknown): JsonObject => {
+  if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
+  return { status: 'failed', error: error.message, error_code: error.code }
+}

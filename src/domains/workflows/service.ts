@@ -1,0 +1,97 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { requireOwnTenant } from '../../contract/own-tenant.ts'
+import { identityOf, type Principal } from '../../contract/principal.ts'
+import type { AgentSearch, SearchInput } from '../agents/search.ts'
+import { type AuthoringDeps, createAuthoring } from './authoring.ts'
+import { createExecutions, type ExecutionDeps } from './executions.ts'
+import { isPlatform } from './platform-workflows.ts'
+import type { WorkflowRegistry } from './registry.ts'
+import { workflowView } from './views.ts'
+
+export type WorkflowDeps = Omit<ExecutionDeps, 'registry'> &
+  Omit<AuthoringDeps, 'registry'> &
+  Readonly<{ registry: WorkflowRegistry; search: AgentSearch }>
+
+export type WorkflowService = ReturnType<typeof createWorkflowService>
+
+export function createWorkflowService(deps: WorkflowDeps) {
+  const { registry, search } = deps
+
+  async function list(
+    call: Call,
+    input: Readonly<{
+      tenant_id?: string | undefined
+      scope?: 'global' | 'visible' | undefined
+      user_id?: string | undefined
+    }>,
+  ) {
+    requireOwnTenant(call.principal, input.tenant_id)
+    const owner = ownerFor(call.principal, input.user_id)
+    const found = await registry.list(call.read, call.principal, input.scope ?? 'all', owner)
+    return { workflows: found.map(workflowView) }
+  }
+
+  async function exportManifest(call: Call, input: Readonly<{ name: string; version?: string | undefined }>) {
+    const { version } = await registry.resolve(call.read, call.principal, input.name, input.version)
+    return { manifest_yaml: version.manifestText, id: version.id, name: version.name, version: version.version }
+  }
+
+  async function remove(call: Call, input: Readonly<{ name: string }>) {
+    const { id } = await registry.remove(call, input.name)
+    return { workflow_id: id, deleted: true }
+  }
+
+  type ScopeInput<Scope> = Readonly<{
+    name: string
+    target_scope: Scope
+    tenant_id?: string | undefined
+    user_id?: string | undefined
+  }>
+
+  async function promote(call: Call, input: ScopeInput<'tenant' | 'global'>) {
+    requireOwnTenant(call.principal, input.tenant_id)
+    const { id, name } = await registry.changeScope(call, input.name, input.target_scope, 'promote', '')
+    return { workflow_id: id, name, promoted: true, target_scope: input.target_scope }
+  }
+
+  async function demote(call: Call, input: ScopeInput<'tenant' | 'user'>) {
+    requireOwnTenant(call.principal, input.tenant_id)
+    const owner = input.target_scope === 'user' ? ownerFor(call.principal, input.user_id) : ''
+    const { id, name } = await registry.changeScope(call, input.name, input.target_scope, 'demote', owner)
+    return { workflow_id: id, name, demoted: true, target_scope: input.target_scope }
+  }
+
+  async function find(call: Call, input: Omit<SearchInput, 'status'>) {
+    const seen = await registry.list(call.read, call.principal, 'visible', identityOf(call.principal))
+    const rows = seen.filter((one) => input.include_platform_templates || !isPlatform(one))
+    const { mode: _, ...found } = await search.search(call, rows, input)
+    return { tool: 'aegis.workflow.search' as const, ...found }
+  }
+
+  return {
+    ...createAuthoring(deps),
+    executions: createExecutions(deps),
+    list,
+    export: exportManifest,
+    remove,
+    promote,
+    demote,
+    search: find,
+  }
+}
+
+/** Whose workflows are meant; a bare name is a user's. Admins may name others. */
+function ownerFor(principal: Principal, given: string | undefined): string {
+  const own = identityOf(principal)
+  if (given === undefined) return own
+  const owner = given === own || given.includes(':') ? given : `user:${given}`
+  if (owner === own || given === own || principal.role === 'admin') return owner
+  throw new AppError(
+    'ERR_PERMISSION_DENIED',
+    'user_id: only admins may name somebody else; leave it out for yourself.',
+    {
+      field: 'user_id',
+    },
+  )
+}

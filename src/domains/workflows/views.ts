@@ -1,0 +1,93 @@
+import { limits } from '../../contract/limits.ts'
+import type { Run, RunEvent } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import { applyResult } from './interpreter.ts'
+import type { JsonObject } from './manifest-types.ts'
+import type { WorkflowVersion } from './ports.ts'
+import { type Exit, openRun } from './run-record.ts'
+
+export const statusView = (run: Run) => ({
+  execution_id: run.id,
+  workflow_id: run.subjectId,
+  status: run.status,
+  current_state: run.state,
+  started_at: isoTime(run.startedAtMs),
+  last_transition_at: isoTime(run.changedAtMs),
+})
+
+export const listView = (run: Run) => ({
+  ...statusView(run),
+  workflow_name: run.subjectName,
+  version: run.subjectVersion,
+})
+
+export const workflowView = ({ id, name, version, initialState, scope, description, labels }: WorkflowVersion) => ({
+  id,
+  name,
+  version,
+  initial_state: initialState,
+  scope,
+  description,
+  labels,
+})
+
+export const eventView = ({ sequence, type, state, iteration, payload, atMs }: RunEvent) => ({
+  sequence,
+  event_type: type,
+  state_name: state,
+  iteration_number: iteration,
+  payload: shownPayload(payload),
+  recorded_at: isoTime(atMs),
+})
+
+/** Whole if it is small, else its beginning. */
+function shownPayload(payload: Json): JsonObject {
+  const text = JSON.stringify(payload)
+  if (text.length > limits.runEventBytesMax) {
+    return { shortened: text.slice(0, limits.runEventBytesMax).toWellFormed(), characters: text.length }
+  }
+  return typeof payload === 'object' && payload !== null && !Array.isArray(payload)
+    ? (payload as JsonObject)
+    : { value: payload }
+}
+
+/** What the states of a run left, from its journal: nothing else has it. */
+export function replayRun(
+  run: Run,
+  exits: readonly Exit[],
+): Readonly<{ blackboard: JsonObject; stateOutputs: JsonObject }> {
+  const opened = openRun(run)
+  let { position } = opened
+  let { blackboard } = position
+  const stateOutputs: Record<string, Json> = {}
+  for (const exit of exits) {
+    stateOutputs[exit.state] = exit.result
+    const move = applyResult(opened.manifest, position, exit)
+    blackboard = move.kind === 'end' ? move.blackboard : move.position.blackboard
+    if (move.kind === 'end') break
+    position = move.position
+  }
+  return { blackboard, stateOutputs }
+}
+
+/** An answer has a bound: what is too much is shown by the beginnings of its long texts. */
+export function bounded(value: JsonObject, charsMax = 2_000_000): JsonObject {
+  if (JSON.stringify(value).length <= charsMax) return value
+  for (const textMax of [100_000, 10_000, 1_000]) {
+    const cut = shorten(value, textMax) as JsonObject
+    if (JSON.stringify(cut).length <= charsMax) return cut
+  }
+  return { shortened: JSON.stringify(value).slice(0, charsMax).toWellFormed() }
+}
+
+function shorten(value: Json, textMax: number): Json {
+  if (typeof value === 'string') {
+    return value.length <= textMax ? value : `${value.slice(0, textMax).toWellFormed()}… (${value.length} characters)`
+  }
+  if (Array.isArray(value)) return value.map((item) => shorten(item as Json, textMax))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value as JsonObject).map(([key, member]) => [key, shorten(member ?? null, textMax)]),
+  )
+}

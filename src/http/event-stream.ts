@@ -1,0 +1,73 @@
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+
+/**
+ * Server-sent events. Each has its number as its id, so that a client that comes back says where it was and misses
+ * nothing. What a slow reader has not taken is not read from the source either; one that takes nothing for long is let go.
+ */
+export type StreamedEvent = Readonly<{ id: number; data: unknown }>
+
+/** From the header that browsers send by themselves, or from the address. */
+export function lastEventId(req: IncomingMessage, query: URLSearchParams): number {
+  const header = req.headers['last-event-id']
+  const written = (typeof header === 'string' ? header : query.get('last_event_id')) ?? '0'
+  if (!/^(0|[1-9][0-9]{0,14})$/.test(written)) {
+    throw new AppError('ERR_INVALID_INPUT', 'Last-Event-ID: must be the number of an event of this stream.', {
+      field: 'last_event_id',
+    })
+  }
+  return Number(written)
+}
+
+export type StreamOptions = Readonly<{
+  signal: AbortSignal
+  /** Asked again and again while the stream is open; a throw ends it. */
+  isStillWelcome(): Promise<void>
+}>
+
+export async function streamEvents(
+  res: ServerResponse,
+  events: AsyncIterable<StreamedEvent>,
+  { signal, isStillWelcome }: StreamOptions,
+): Promise<void> {
+  res.writeHead(200, {
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-store',
+    'x-accel-buffering': 'no',
+    'x-content-type-options': 'nosniff',
+  })
+  res.flushHeaders()
+  const over = new AbortController()
+  const ended = AbortSignal.any([signal, over.signal])
+  const beat = setInterval(() => {
+    isStillWelcome().then(
+      () => {
+        if (!res.writableNeedDrain) res.write(': keep-alive\n\n')
+      },
+      () => over.abort(),
+    )
+  }, limits.eventStreamKeepAliveMs)
+  const stop = (): void => void res.end()
+  ended.addEventListener('abort', stop, { once: true })
+  try {
+    for await (const { id, data } of events) {
+      if (ended.aborted) return
+      if (!res.write(`id: ${id}\ndata: ${JSON.stringify(data)}\n\n`)) await drained(res, ended)
+    }
+  } finally {
+    clearInterval(beat)
+    ended.removeEventListener('abort', stop)
+    res.end()
+  }
+}
+
+async function drained(res: ServerResponse, signal: AbortSignal): Promise<void> {
+  const patience = AbortSignal.timeout(limits.eventStreamStallMs)
+  try {
+    await once(res, 'drain', { signal: AbortSignal.any([signal, patience]) })
+  } catch {
+    if (patience.aborted) res.destroy()
+  }
+}

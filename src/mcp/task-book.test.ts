@@ -1,0 +1,142 @@
+import { describe, expect, it } from 'vitest'
+import { movableClock, ownerCaller } from '../../test/support/app.ts'
+import { limits } from '../contract/limits.ts'
+import { silentLogger } from '../kernel/logger.ts'
+import { systemRandom } from '../kernel/random.ts'
+import type { ToolAnswer, ToolHost } from '../tools/runtime/tool-host.ts'
+import { createCallDesk } from './call-desk.ts'
+import { createTaskBook, declaresTasks, type TaskHandle } from './task-book.ts'
+import { waitInTask } from './waiting-calls.ts'
+
+const done = { content: [{ type: 'text' as const, text: 'done' }] }
+const open = () => {
+  const clock = movableClock()
+  return { clock, book: createTaskBook({ clock, random: systemRandom }) }
+}
+const settled = () => new Promise((resolve) => setImmediate(resolve))
+
+describe('the book of tasks', () => {
+  it('keeps a task for whoever made it, and shows it to nobody else', async () => {
+    const { book } = open()
+    const created = book.create('ann', async () => done)!
+    const id = created['taskId'] as string
+    expect(created).toMatchObject({ resultType: 'task', status: 'working', ttlMs: limits.mcpTaskTtlMs })
+    await settled()
+    expect(book.get('ann', id)).toMatchObject({ taskId: id, status: 'completed', result: done })
+    expect([book.get('bob', id), book.cancel('bob', id), book.answer('bob', id, {})]).toEqual([undefined, false, false])
+  })
+
+  it('ends a task when it is cancelled, whatever its work answers then', async () => {
+    const { book } = open()
+    let handle: TaskHandle | undefined
+    const id = book.create('ann', (given) => {
+      handle = given
+      return new Promise((resolve) => given.signal.addEventListener('abort', () => resolve(done)))
+    })!['taskId'] as string
+    await settled()
+    expect(book.cancel('ann', id)).toBe(true)
+    await settled()
+    expect(handle?.signal.aborted).toBe(true)
+    expect(book.get('ann', id)).toMatchObject({ status: 'cancelled' })
+    expect(book.get('ann', id)).not.toHaveProperty('result')
+  })
+
+  it('asks for input and goes on when all of it is there', async () => {
+    const { book } = open()
+    const request = { method: 'roots/list' as const, params: {} }
+    const id = book.create('ann', async ({ ask }) => {
+      const answers = await ask({ one: request, two: request })
+      return { content: [{ type: 'text', text: JSON.stringify(answers) }] }
+    })!['taskId'] as string
+    await settled()
+    expect(book.get('ann', id)).toMatchObject({
+      status: 'input_required',
+      inputRequests: { one: request, two: request },
+    })
+    book.answer('ann', id, { one: 1, three: 3, __proto__: 4 })
+    expect(book.get('ann', id)?.['inputRequests']).toEqual({ two: request })
+    book.answer('ann', id, { two: 2 })
+    await settled()
+    expect(book.get('ann', id)).toMatchObject({
+      status: 'completed',
+      result: { content: [{ text: '{"one":1,"two":2}' }] },
+    })
+  })
+
+  it('tells no more of an unexpected failure than that there was one', async () => {
+    const { book } = open()
+    const id = book.create('ann', () => Promise.reject(new Error('secret path')))!['taskId'] as string
+    await settled()
+    expect(JSON.stringify(book.get('ann', id))).not.toContain('secret')
+    expect(book.get('ann', id)).toMatchObject({ status: 'failed', error: { code: -32603 } })
+  })
+
+  it('has room for so many of one caller, and forgets ended ones after their time', async () => {
+    const { book, clock } = open()
+    const create = () => book.create('ann', async () => done)
+    const first = create()!['taskId'] as string
+    for (let count = 1; count < limits.mcpTasksPerIdentityMax; count++) create()
+    expect(create()).toBeUndefined()
+    expect(book.create('bob', async () => done)).toBeDefined()
+    await settled()
+    clock.advance(limits.mcpTaskTtlMs)
+    expect(book.get('ann', first)).toBeDefined()
+    clock.advance(1)
+    expect(create()).toBeDefined()
+    expect(book.get('ann', first)).toBeUndefined()
+  })
+
+  it('is for clients that declare it in the request', () => {
+    const key = 'io.modelcontextprotocol/clientCapabilities'
+    const extension = 'io.modelcontextprotocol/tasks'
+    expect(declaresTasks({ [key]: { extensions: { [extension]: {} } } })).toBe(true)
+    for (const meta of [undefined, {}, { [key]: {} }, { [key]: { extensions: [] } }, { [key]: 5 }]) {
+      expect(declaresTasks(meta)).toBe(false)
+    }
+  })
+})
+
+describe('a waiting call in a task', () => {
+  const answerOf = (value: object): ToolAnswer => ({ json: JSON.stringify(value), isError: false, structured: true })
+
+  function hostOf(answers: readonly object[], onCall: (args: unknown) => void = () => {}): ToolHost {
+    let at = 0
+    return {
+      list: () => [],
+      onListChanged: () => () => {},
+      async call(_caller, _name, args, options) {
+        onCall(args)
+        options?.progress?.({ progress: at, message: `step ${at}` })
+        return answerOf(answers[Math.min(at++, answers.length - 1)]!)
+      },
+    }
+  }
+
+  async function wait(host: ToolHost, clock: ReturnType<typeof movableClock>, args: Record<string, unknown> = {}) {
+    const said: string[] = []
+    const deps = { desk: createCallDesk({ host, logger: silentLogger }), clock }
+    const { signal } = new AbortController()
+    const handle = { signal, say: (text: string) => said.push(text), ask: () => Promise.reject(new Error('no')) }
+    const result = await waitInTask(deps, { inFlight: 0 }, ownerCaller, { name: 'x.wait', args }, handle)
+    return { result, said }
+  }
+
+  it('is made again until what it waits for is there', async () => {
+    const again = { status: 'running', timed_out: true }
+    const { result, said } = await wait(hostOf([again, again, { status: 'completed' }]), movableClock())
+    expect(result.structuredContent).toEqual({ status: 'completed' })
+    expect(said).toEqual(['step 0', 'step 1', 'step 2'])
+  })
+
+  it('ends with the time that was asked for', async () => {
+    const clock = movableClock()
+    const asked: unknown[] = []
+    const host = hostOf([{ status: 'running', timed_out: true }], (args) => {
+      asked.push(args)
+      clock.advance(45_000)
+    })
+    const { result } = await wait(host, clock, { execution_id: 'e', timeout_seconds: 100 })
+    expect(result.structuredContent).toEqual({ status: 'running', timed_out: true })
+    expect(asked).toEqual([100, 55, 10].map((timeout_seconds) => ({ execution_id: 'e', timeout_seconds })))
+  })
+})

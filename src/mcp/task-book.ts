@@ -1,0 +1,192 @@
+import {
+  type CallToolResult,
+  CLIENT_CAPABILITIES_META_KEY,
+  INTERNAL_ERROR,
+  type InputRequests,
+  type InputResponses,
+  MissingRequiredClientCapabilityError,
+  ProtocolError,
+} from '@modelcontextprotocol/server'
+import { limits } from '../contract/limits.ts'
+import { type Clock, isoTime } from '../kernel/clock.ts'
+import { type Random, randomId } from '../kernel/random.ts'
+import { isRecord } from './call-request.ts'
+
+export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
+
+type TaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
+
+/** What the work of a task can do beside its work. */
+export type TaskHandle = Readonly<{
+  /** Aborted when the task is cancelled, and when the door closes. */
+  signal: AbortSignal
+  say(message: string): void
+  /** Resolves when the client has answered all of them, one by one or together. */
+  ask(requests: InputRequests): Promise<InputResponses>
+}>
+export type TaskWork = (handle: TaskHandle) => Promise<CallToolResult>
+
+type TaskError = Readonly<{ code: number; message: string; data?: unknown }>
+
+type Task = {
+  readonly id: string
+  readonly identity: string
+  readonly createdAtMs: number
+  readonly controller: AbortController
+  status: TaskStatus
+  changedAtMs: number
+  message: string | undefined
+  result: CallToolResult | undefined
+  error: TaskError | undefined
+  pending: Record<string, unknown>
+  answers: Record<string, unknown>
+  onAnswered: ((answers: InputResponses) => void) | undefined
+}
+
+/**
+ * Calls that are answered later (the MCP extension for tasks). A task belongs to whoever made the call: for others there is
+ * none of that id. It is kept for its time to live after its last change, and lost with the process; what it waits for is not.
+ */
+export type TaskBook = Readonly<{
+  /** The answer to the call; undefined when too many are kept, so that the call has to be answered otherwise. */
+  create(identity: string, work: TaskWork): Readonly<Record<string, unknown>> | undefined
+  get(identity: string, id: string): Readonly<Record<string, unknown>> | undefined
+  /** Answers for keys that nobody asked for are ignored. False when there is no such task. */
+  answer(identity: string, id: string, responses: Readonly<Record<string, unknown>>): boolean
+  /** A task that ended stays as it is. False when there is no such task. */
+  cancel(identity: string, id: string): boolean
+  close(): void
+}>
+
+export function createTaskBook({ clock, random }: Readonly<{ clock: Clock; random: Random }>): TaskBook {
+  const tasks = new Map<string, Task>()
+
+  function change(task: Task, next: Partial<Pick<Task, 'status' | 'message' | 'result' | 'error'>>): void {
+    if (hasEnded(task)) return
+    Object.assign(task, next)
+    task.changedAtMs = clock.nowMs()
+  }
+
+  function forgetOld(): void {
+    const before = clock.nowMs() - limits.mcpTaskTtlMs
+    for (const [id, task] of tasks) if (hasEnded(task) && task.changedAtMs < before) tasks.delete(id)
+  }
+
+  function hasRoom(identity: string): boolean {
+    if (tasks.size >= limits.mcpTasksMax) return false
+    let own = 0
+    for (const task of tasks.values()) if (task.identity === identity) own++
+    return own < limits.mcpTasksPerIdentityMax
+  }
+
+  const handleOf = (task: Task): TaskHandle => ({
+    signal: task.controller.signal,
+    say: (message) => change(task, { message }),
+    ask(requests) {
+      const { promise, resolve } = Promise.withResolvers<InputResponses>()
+      task.pending = { ...requests }
+      task.answers = {}
+      task.onAnswered = resolve
+      change(task, { status: 'input_required' })
+      return promise
+    },
+  })
+
+  const find = (identity: string, id: string): Task | undefined => {
+    const task = tasks.get(id)
+    return task?.identity === identity ? task : undefined
+  }
+
+  return {
+    create(identity, work) {
+      forgetOld()
+      if (!hasRoom(identity)) return undefined
+      const nowMs = clock.nowMs()
+      const task: Task = {
+        id: randomId(random, 'task'),
+        identity,
+        createdAtMs: nowMs,
+        controller: new AbortController(),
+        status: 'working',
+        changedAtMs: nowMs,
+        message: undefined,
+        result: undefined,
+        error: undefined,
+        pending: {},
+        answers: {},
+        onAnswered: undefined,
+      }
+      tasks.set(task.id, task)
+      const created = { resultType: 'task', ...viewOf(task) }
+      Promise.resolve()
+        .then(() => work(handleOf(task)))
+        .then(
+          (result) => change(task, { status: 'completed', result }),
+          (error: unknown) => change(task, { status: 'failed', error: errorOf(error) }),
+        )
+      return created
+    },
+    get(identity, id) {
+      const task = find(identity, id)
+      return task === undefined ? undefined : { ...viewOf(task), ...outcomeOf(task) }
+    },
+    answer(identity, id, responses) {
+      const task = find(identity, id)
+      if (task === undefined) return false
+      for (const [key, response] of Object.entries(responses)) {
+        if (!Object.hasOwn(task.pending, key)) continue
+        delete task.pending[key]
+        task.answers[key] = response
+      }
+      if (task.status === 'input_required' && Object.keys(task.pending).length === 0) {
+        change(task, { status: 'working' })
+        task.onAnswered?.(task.answers as InputResponses)
+      }
+      return true
+    },
+    cancel(identity, id) {
+      const task = find(identity, id)
+      if (task === undefined) return false
+      change(task, { status: 'cancelled' })
+      task.controller.abort()
+      return true
+    },
+    close() {
+      for (const task of tasks.values()) task.controller.abort()
+      tasks.clear()
+    },
+  }
+}
+
+const hasEnded = ({ status }: Task): boolean => status === 'completed' || status === 'failed' || status === 'cancelled'
+
+const viewOf = (task: Task) => ({
+  taskId: task.id,
+  status: task.status,
+  ...(task.message === undefined ? {} : { statusMessage: task.message }),
+  createdAt: isoTime(task.createdAtMs),
+  lastUpdatedAt: isoTime(task.changedAtMs),
+  ttlMs: limits.mcpTaskTtlMs,
+  pollIntervalMs: limits.mcpTaskPollMs,
+})
+
+function outcomeOf({ status, result, error, pending }: Task): Readonly<Record<string, unknown>> {
+  if (status === 'completed') return { result }
+  if (status === 'failed') return { error }
+  return status === 'input_required' ? { inputRequests: pending } : {}
+}
+
+const errorOf = (error: unknown): TaskError =>
+  error instanceof ProtocolError
+    ? { code: error.code, message: error.message, ...(error.data === undefined ? {} : { data: error.data }) }
+    : { code: INTERNAL_ERROR, message: 'Something failed inside the server.' }
+
+/** Whether the request that a context is of, or a message's `_meta`, says that the client knows tasks. */
+export function declaresTasks(envelope: Readonly<Record<string, unknown>> | undefined): boolean {
+  const capabilities = envelope?.[CLIENT_CAPABILITIES_META_KEY]
+  const extensions = isRecord(capabilities) ? capabilities['extensions'] : undefined
+  return isRecord(extensions) && extensions[TASKS_EXTENSION] !== undefined
+}
+
+export const tasksNeeded = (): MissingRequiredClientCapabilityError =>
+  new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } })

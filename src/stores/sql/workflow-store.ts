@@ -1,0 +1,169 @@
+import type { Selectable } from 'kysely'
+import { tenantId } from '../../contract/principal.ts'
+import type { WorkflowScope, WorkflowStore, WorkflowVersion } from '../../domains/workflows/ports.ts'
+import type { WorkflowTable } from './schema.ts'
+import { statement } from './statements.ts'
+import { sessionOf, writerOf } from './units.ts'
+
+type Row = Selectable<WorkflowTable>
+
+const insertVersion = statement<Row>('workflow-store.insertVersion')((db, arg) =>
+  db.insertInto('workflows').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    version: arg('version'),
+    scope: arg('scope'),
+    owner: arg('owner'),
+    name: arg('name'),
+    description: arg('description'),
+    labels: arg('labels'),
+    initial_state: arg('initial_state'),
+    manifest: arg('manifest'),
+    created_at: arg('created_at'),
+    created_by: arg('created_by'),
+    changed_at: arg('changed_at'),
+  }),
+)
+const replaceVersion = statement<Row>('workflow-store.replaceVersion')((db, arg) =>
+  db
+    .updateTable('workflows')
+    .set({
+      description: arg('description'),
+      labels: arg('labels'),
+      initial_state: arg('initial_state'),
+      manifest: arg('manifest'),
+      changed_at: arg('changed_at'),
+    })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id'))
+    .where('version', '=', arg('version')),
+)
+const versionsNamed = statement<{ tenant: string; name: string }>('workflow-store.versionsNamed')((db, arg) =>
+  db
+    .selectFrom('workflows')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('name', '=', arg('name'))
+    .orderBy('created_at')
+    .orderBy('id'),
+)
+const versionsOf = statement<{ tenant: string; id: string }>('workflow-store.versionsOf')((db, arg) =>
+  db
+    .selectFrom('workflows')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id'))
+    .orderBy('created_at'),
+)
+const globalVersionsNamed = statement<{ name: string }>('workflow-store.globalVersionsNamed')((db, arg) =>
+  db
+    .selectFrom('workflows')
+    .selectAll()
+    .where('scope', '=', 'global')
+    .where('name', '=', arg('name'))
+    .orderBy('created_at')
+    .orderBy('id'),
+)
+const globalVersionsOf = statement<{ id: string }>('workflow-store.globalVersionsOf')((db, arg) =>
+  db
+    .selectFrom('workflows')
+    .selectAll()
+    .where('scope', '=', 'global')
+    .where('id', '=', arg('id'))
+    .orderBy('created_at'),
+)
+const listVersions = statement<{ tenant: string }>('workflow-store.listVersions')((db, arg) =>
+  db
+    .selectFrom('workflows')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .orderBy('name')
+    .orderBy('id')
+    .orderBy('created_at'),
+)
+const listGlobalVersions = statement<Record<string, never>>('workflow-store.listGlobalVersions')((db) =>
+  db
+    .selectFrom('workflows')
+    .selectAll()
+    .where('scope', '=', 'global')
+    .orderBy('name')
+    .orderBy('id')
+    .orderBy('created_at'),
+)
+const setScope = statement<{ tenant: string; id: string; scope: string; owner: string; changed_at: number }>(
+  'workflow-store.setScope',
+)((db, arg) =>
+  db
+    .updateTable('workflows')
+    .set({ scope: arg('scope'), owner: arg('owner'), changed_at: arg('changed_at') })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id')),
+)
+const deleteWorkflow = statement<{ tenant: string; id: string }>('workflow-store.deleteWorkflow')((db, arg) =>
+  db.deleteFrom('workflows').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+
+export const sqlWorkflowStore: WorkflowStore = {
+  async insertVersion(unit, tenant, version) {
+    await writerOf(unit, tenant).run(insertVersion, toRow(tenant, version))
+  },
+  async replaceVersion(unit, tenant, version) {
+    await writerOf(unit, tenant).run(replaceVersion, toRow(tenant, version))
+  },
+  async versionsNamed(unit, tenant, name) {
+    return (await sessionOf(unit).all(versionsNamed, { tenant, name })).map(fromRow)
+  },
+  async versionsOf(unit, tenant, id) {
+    return (await sessionOf(unit).all(versionsOf, { tenant, id })).map(fromRow)
+  },
+  async globalVersionsNamed(unit, name) {
+    return (await sessionOf(unit).all(globalVersionsNamed, { name })).map(fromRow)
+  },
+  async globalVersionsOf(unit, id) {
+    return (await sessionOf(unit).all(globalVersionsOf, { id })).map(fromRow)
+  },
+  async listVersions(unit, tenant) {
+    return (await sessionOf(unit).all(listVersions, { tenant })).map(fromRow)
+  },
+  async listGlobalVersions(unit) {
+    return (await sessionOf(unit).all(listGlobalVersions, {})).map(fromRow)
+  },
+  async setScope(unit, tenant, id, { scope, owner, atMs }) {
+    await writerOf(unit, tenant).run(setScope, { tenant, id, scope, owner, changed_at: atMs })
+  },
+  async deleteWorkflow(unit, tenant, id) {
+    await writerOf(unit, tenant).run(deleteWorkflow, { tenant, id })
+  },
+}
+
+const toRow = (tenant: string, version: WorkflowVersion): Row => ({
+  tenant,
+  id: version.id,
+  version: version.version,
+  scope: version.scope,
+  owner: version.owner,
+  name: version.name,
+  description: version.description,
+  labels: JSON.stringify(version.labels),
+  initial_state: version.initialState,
+  manifest: version.manifestText,
+  created_at: version.createdAtMs,
+  created_by: version.createdBy,
+  changed_at: version.changedAtMs,
+})
+
+const fromRow = (row: Row): WorkflowVersion => ({
+  tenant: tenantId(row.tenant),
+  id: row.id,
+  scope: row.scope as WorkflowScope,
+  owner: row.owner,
+  name: row.name,
+  version: row.version,
+  description: row.description,
+  labels: JSON.parse(row.labels) as WorkflowVersion['labels'],
+  initialState: row.initial_state,
+  manifestText: row.manifest,
+  createdAtMs: row.created_at,
+  createdBy: row.created_by,
+  changedAtMs: row.changed_at,
+})

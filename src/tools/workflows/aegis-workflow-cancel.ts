@@ -1,0 +1,27 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { workflowParams } from './workflow-params.ts'
+
+export default defineTool({
+  name: 'aegis.workflow.cancel',
+  toolset: 'workflows',
+  title: 'Cancel an execution',
+  description:
+    'Cancel a workflow execution with all that runs below it. Use aegis.workflow.remove to remove the record of one that has ended.',
+  permission: 'execution:cancel',
+  tier: 'user',
+  effect: 'update',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({ execution_id: workflowParams.execution }),
+  output: z.strictObject({
+    tool: z.literal('aegis.workflow.cancel'),
+    cancelled: z.boolean(),
+    execution_id: z.string(),
+    error: z.string().optional().describe('Why not.'),
+  }),
+  run: (input, { workflows, call }) => workflows.executions.cancel(call, input),
+})

@@ -1,0 +1,44 @@
+import { z } from 'zod'
+import { fields, params } from '../params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { workflowFields, workflowParams } from './workflow-params.ts'
+
+export default defineTool({
+  name: 'aegis.workflow.logs',
+  toolset: 'workflows',
+  title: 'Read the events of an execution',
+  description:
+    'Read what happened in a workflow execution, oldest first, page by page; total counts all events. Use aegis.workflow.status for how it stands.',
+  permission: 'execution:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({
+    execution_id: workflowParams.execution,
+    limit: params.limit(50, 200),
+    offset: params.offset,
+  }),
+  output: z.strictObject({
+    tool: z.literal('aegis.workflow.logs'),
+    execution_id: z.string(),
+    status: workflowFields.status,
+    events: z.array(
+      z.strictObject({
+        sequence: z.int(),
+        event_type: z.string(),
+        state_name: z.string().nullable(),
+        iteration_number: z.int().nullable(),
+        payload: workflowFields.data,
+        recorded_at: fields.time,
+      }),
+    ),
+    total: z.int(),
+    limit: z.int(),
+    offset: z.int(),
+  }),
+  run: (input, { workflows, call }) => workflows.executions.logs(call, input),
+})

@@ -1,0 +1,22 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { workflowParams } from './workflow-params.ts'
+
+export default defineTool({
+  name: 'aegis.workflow.update',
+  toolset: 'workflows',
+  title: 'Update a workflow',
+  description:
+    'Register another version of a workflow that exists; earlier versions stay. With force the same version is replaced. Use aegis.workflow.create for a new one.',
+  permission: 'workflow:update',
+  tier: 'system',
+  effect: 'external',
+  idempotent: false,
+  rate: 'create',
+  skipJudge: true,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({ manifest_yaml: workflowParams.manifest, force: workflowParams.force }),
+  output: z.strictObject({ workflow_id: z.string(), deployed: z.boolean(), name: z.string(), version: z.string() }),
+  run: (input, { workflows, call }) => workflows.update(call, input),
+})

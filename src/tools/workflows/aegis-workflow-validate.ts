@@ -1,0 +1,22 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { workflowParams } from './workflow-params.ts'
+
+export default defineTool({
+  name: 'aegis.workflow.validate',
+  toolset: 'workflows',
+  title: 'Check a workflow manifest',
+  description:
+    'Check a workflow manifest by rules and say all that is wrong with it, without registering anything. Warnings name old spellings, states that nothing reaches and circles without a way out.',
+  permission: 'workflow:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({ manifest_yaml: workflowParams.manifest }),
+  output: z.strictObject({ valid: z.boolean(), errors: z.array(z.string()).nullable(), warnings: z.array(z.string()) }),
+  run: (input, { workflows }) => workflows.validate(input),
+})

@@ -1,0 +1,205 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from 'vitest'
+import { type CastellanClient, startClient } from '../support/castellan-client.ts'
+import { endSupervisor } from '../support/end-supervisor.ts'
+import { agentYaml } from '../support/executions.ts'
+import { type Line, type SeenRequest, startScriptedModel } from '../support/scripted-model.ts'
+import { type Ended, type LoggedEvent, workflowYaml } from '../support/workflows.ts'
+
+/** Workflows in the real program, with a scripted model over HTTP where one is needed. */
+let cleanups: (() => Promise<unknown> | unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.toReversed()) await cleanup()
+  cleanups = []
+})
+
+type Stage = Readonly<{ requests: readonly SeenRequest[]; start(): Promise<CastellanClient> }>
+
+async function setStage(
+  answer?: (request: SeenRequest, position: number) => Line | Promise<Line>,
+  settings: object = {},
+): Promise<Stage> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'castellan-workflows-'))
+  const model = answer && (await startScriptedModel(answer))
+  const provider = model && {
+    name: 'scripted',
+    type: 'openai',
+    endpoint: `${model.url}/v1`,
+    api_key: 'env:MODEL_KEY',
+    models: [{ alias: 'default', model: 'm' }],
+  }
+  const config = { ...settings, ...(provider && { models: { providers: [provider] } }) }
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify(config))
+  cleanups.push(async () => {
+    await model?.stop()
+    await endSupervisor(dataDir)
+    rmSync(dataDir, { recursive: true, force: true })
+  })
+  return {
+    requests: model?.requests ?? [],
+    async start() {
+      const client = await startClient({ dataDir, environment: { MODEL_KEY: 'k' } })
+      cleanups.push(async () => {
+        client.kill('SIGKILL')
+        await client.ended
+      })
+      return client
+    },
+  }
+}
+
+async function ask<T = Record<string, unknown>>(client: CastellanClient, tool: string, args: object = {}): Promise<T> {
+  const outcome = await client.call(tool, args)
+  if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)} ${client.stderr()}`)
+  return outcome.answer as T
+}
+const deploy = (client: CastellanClient, name: string, spec: string) =>
+  ask(client, 'aegis.agent.create', { manifest_yaml: agentYaml(name, spec) })
+async function start(client: CastellanClient, yaml: string, more: object = {}): Promise<string> {
+  const { name } = await ask<{ name: string }>(client, 'aegis.workflow.create', { manifest_yaml: yaml })
+  return (await ask<{ execution_id: string }>(client, 'aegis.workflow.run', { name, ...more })).execution_id
+}
+const ended = async (client: CastellanClient, execution_id: string): Promise<Ended> => {
+  for (;;) {
+    const answer = await ask<Ended>(client, 'aegis.workflow.wait', { execution_id })
+    if (answer.timed_out !== true) return answer
+  }
+}
+const eventsOf = async (client: CastellanClient, execution_id: string) =>
+  (await ask<{ events: LoggedEvent[] }>(client, 'aegis.workflow.logs', { execution_id, limit: 200 })).events
+const until = async (client: CastellanClient, id: string, type: string, count = 1): Promise<void> => {
+  for (;;) {
+    if ((await eventsOf(client, id)).filter(({ event_type }) => event_type === type).length >= count) return
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}
+const task = (text: string, more = '') => `  task: { instruction: "${text}" }\n${more}`
+const verdict = (score: number, reasoning = 'because') => JSON.stringify({ score, confidence: 0.9, reasoning })
+
+describe('agents in workflows', { timeout: 90_000 }, () => {
+  test('work in the workspace of the run, and are tried again with the reasons of their judges', async () => {
+    const stage = await setStage(({ text, messages }) => {
+      if (text.includes('Judge.')) return { text: text.includes('better') ? verdict(0.9) : verdict(0.4, 'too short') }
+      const isDone = messages.some(({ role }) => role === 'tool')
+      if (!isDone)
+        return { toolCalls: [{ name: 'fs_write', arguments: { path: '/workspace/notes', content: 'from the agent' } }] }
+      return { text: text.includes('too short') ? 'better' : 'first' }
+    })
+    const client = await stage.start()
+    await deploy(client, 'worker', task('Work.', '  tools: [fs.write]\n'))
+    await deploy(client, 'judge', task('Judge.'))
+    const id = await start(
+      client,
+      workflowYaml(
+        'refined',
+        `A: { kind: Agent, agent: worker, input: "Write {{input.what}}", judges: [{ agent_id: judge }], transitions: [{ condition: score_above, threshold: 0.8, target: B }, { condition: score_below, threshold: 0.8, target: C }] }
+B: { kind: System, command: "cat notes", transitions: [] }
+C: { kind: System, command: "exit 1", transitions: [] }`,
+      ),
+      { input: { what: 'notes' } },
+    )
+    const run = await ended(client, id)
+    expect(run).toMatchObject({
+      status: 'completed',
+      current_state: 'B',
+      blackboard: { B: { stdout: 'from the agent' } },
+    })
+    expect(run.blackboard['A']).toMatchObject({ status: 'completed', output: 'better', score: 0.9 })
+    expect((await eventsOf(client, id)).map(({ event_type }) => event_type)).toContain('refinement_applied')
+    expect((await ask<{ workspaces: unknown[] }>(client, 'workspace_list')).workspaces).toEqual([])
+  })
+
+  test('agree by weight, and one that fails goes to on_failure', async () => {
+    const stage = await setStage(({ text }) => ({ text: text.includes('one') ? verdict(0.9) : verdict(0.6) }))
+    const client = await stage.start()
+    await deploy(client, 'voice', task('Say.'))
+    const id = await start(
+      client,
+      workflowYaml(
+        'voices',
+        `A: { kind: ParallelAgents, agents: [{ agent: voice, input: one, weight: 2 }, { agent: voice, input: two }], consensus: { strategy: weighted_average, min_judges_required: 2 }, transitions: [{ condition: score_above, threshold: 0.8, target: B }] }
+B: { kind: Agent, agent: nobody, input: x, transitions: [{ condition: on_success, target: A }, { condition: on_failure, target: C }] }
+C: { kind: System, command: update_blackboard, transitions: [] }`,
+      ),
+    )
+    const run = await ended(client, id)
+    expect(run).toMatchObject({ status: 'completed', current_state: 'C' })
+    expect(run.blackboard['A']).toMatchObject({
+      status: 'completed',
+      consensus: { score: expect.closeTo(0.8, 5), strategy: 'weighted_average' },
+      individual_scores: [0.9, 0.6],
+    })
+    expect(run.blackboard['B']).toMatchObject({
+      status: 'failed',
+      error: expect.stringContaining('ERR_AGENT_NOT_FOUND'),
+    })
+  })
+
+  test('judge a workflow before it is registered when that is asked for, and no verdict is a refusal', async () => {
+    const stage = await setStage(({ text }) => ({
+      text: text.includes('good-one') ? verdict(0.95) : verdict(0.3, 'unsafe'),
+    }))
+    const client = await stage.start()
+    await deploy(client, 'judge', task('Judge.'))
+    const states = 'A: { kind: System, command: update_blackboard, transitions: [] }'
+    const create = (name: string, judge_agents: string[]) =>
+      client.call('aegis.workflow.create', { manifest_yaml: workflowYaml(name, states), judge_agents })
+    expect(await create('good-one', ['judge'])).toMatchObject({ kind: 'done', answer: { deployed: true } })
+    expect(await create('bad-one', ['judge'])).toMatchObject({ kind: 'failed', code: 'ERR_WORKFLOW_REJECTED' })
+    expect(await create('good-one-2', ['nobody'])).toMatchObject({ kind: 'failed', code: 'ERR_WORKFLOW_REJECTED' })
+    const { workflows } = await ask<{ workflows: { name: string }[] }>(client, 'aegis.workflow.list')
+    expect(workflows.map(({ name }) => name)).toEqual(['good-one'])
+  })
+})
+
+describe('a server that is killed', { timeout: 90_000 }, () => {
+  test('goes on with each run from its last recorded point, and does nothing twice that is recorded', async () => {
+    const stage = await setStage()
+    let client = await stage.start()
+    const id = await start(
+      client,
+      workflowYaml(
+        'survivor',
+        `A: { kind: System, command: "echo a >> log", transitions: [{ condition: on_success, target: B }] }
+B: { kind: System, command: "echo b >> log; test -e go || sleep 600", transitions: [{ condition: on_success, target: ASK }] }
+ASK: { kind: Human, prompt: "{{B.exit_code}}?", transitions: [{ condition: always, target: END }] }
+END: { kind: System, command: "cat log", transitions: [] }`,
+      ),
+    )
+    await until(client, id, 'workflow_state_exited')
+    await until(client, id, 'step_began', 3)
+    const { workspaces } = await ask<{ workspaces: { workspace_id: string }[] }>(client, 'workspace_list')
+    await ask(client, 'exec', { workspace_id: workspaces[0]!.workspace_id, command: 'touch /workspace/go' })
+    client.kill('SIGKILL')
+    await client.ended
+    client = await stage.start()
+    await until(client, id, 'wait_began')
+    client.kill('SIGKILL')
+    await client.ended
+    client = await stage.start()
+    await ask(client, 'aegis.workflow.signal', { execution_id: id, response: 'go on' })
+    const run = await ended(client, id)
+    expect(run).toMatchObject({ status: 'completed', current_state: 'END' })
+    // The second command was under way when the server died: it is done again, and the journal says so.
+    expect(run.blackboard['END']?.['stdout']).toBe('a\nb\nb\n')
+    const events = await eventsOf(client, id)
+    expect(events.filter(({ event_type }) => event_type === 'step_repeated')).toHaveLength(1)
+    expect(events.filter(({ event_type }) => event_type === 'workflow_state_entered')).toHaveLength(4)
+    expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1))
+    expect((await ask<{ workspaces: unknown[] }>(client, 'workspace_list')).workspaces).toEqual([])
+  })
+})
+
+describe('the setting workflows.judge_agents', { timeout: 60_000 }, () => {
+  test('has every workflow judged, so that without a model none is registered', async () => {
+    const stage = await setStage(undefined, { workflows: { judge_agents: ['output-judge'] } })
+    const client = await stage.start()
+    const states = 'A: { kind: System, command: update_blackboard, transitions: [] }'
+    expect(await client.call('aegis.workflow.create', { manifest_yaml: workflowYaml('w', states) })).toMatchObject({
+      kind: 'failed',
+      code: 'ERR_WORKFLOW_REJECTED',
+    })
+  })
+})

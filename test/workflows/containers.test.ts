@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { TestApp } from '../support/app.ts'
+import { eventsOf, runStates } from '../support/workflows.ts'
+import { destroyAll, openWorkspaceApp, rowsFor } from '../support/workspaces.ts'
+
+let app: TestApp
+beforeAll(async () => {
+  app = await openWorkspaceApp()
+})
+afterAll(async () => {
+  await destroyAll(app)
+  await app[Symbol.asyncDispose]()
+})
+
+describe('ContainerRun', () => {
+  it('runs its words without a shell, and says that the image was another', async () => {
+    const run = await runStates(
+      app,
+      'words',
+      `A: { kind: ContainerRun, name: c, image: "docker.io/library/alpine:3.20", command: ["printf", "%s|", "$HOME; {{input.evil}}", "{{missing}}", "b"], env: { X: "{{input.evil}}" }, transitions: [{ condition: exit_code_zero, target: B }] }
+B: { kind: ContainerRun, name: d, image: host, shell: true, command: ["echo", "$X |", "cat"], env: { X: "by a shell" }, transitions: [] }`,
+      { run: { input: { evil: "'; touch /tmp/owned; '" } } },
+    )
+    expect(run.blackboard['A']).toMatchObject({
+      status: 'success',
+      exit_code: 0,
+      stdout: "$HOME; '; touch /tmp/owned; '|b|",
+      output: { exit_code: 0, attempts: 1 },
+    })
+    expect(run.blackboard['B']).toMatchObject({ stdout: 'by a shell\n' })
+    const substituted = (await eventsOf(app, run.execution_id)).filter(
+      ({ event_type }) => event_type === 'container_image_substituted',
+    )
+    expect(substituted).toMatchObject([{ payload: { image: 'docker.io/library/alpine:3.20', used: 'host' } }])
+  })
+
+  it('tries again as often as it may, and reports the last attempt', async () => {
+    const run = await runStates(
+      app,
+      'again',
+      `A: { kind: ContainerRun, name: c, image: host, command: ["sh", "-c", "echo x >> tries; echo $(wc -l < tries); test $(wc -l < tries) -ge 3"], retry: { max_attempts: 4, backoff: 10ms }, transitions: [{ condition: on_success, target: B }] }
+B: { kind: ContainerRun, name: d, image: host, command: ["false"], retry: { max_attempts: 2 }, transitions: [] }`,
+    )
+    expect(run.blackboard['A']).toMatchObject({ stdout: '3\n', attempts: 3 })
+    expect(run).toMatchObject({ status: 'failed', blackboard: { B: { attempts: 2, exit_code: 1 } } })
+  })
+
+  it('shows volumes where they are wanted, and keeps what a step may write', async () => {
+    const run = await runStates(
+      app,
+      'volumes',
+      `WRITE: { kind: ContainerRun, name: w, image: host, command: ["sh", "-c", "echo one > /data/file; ln -s file /data/link; echo two > note"], volumes: [{ name: data, mount_path: /data }], transitions: [{ condition: on_success, target: LOOK }] }
+LOOK: { kind: ContainerRun, name: l, image: host, command: ["sh", "-c", "cat /mnt/in/link /workspace/note; echo changed > /mnt/in/file; echo leak > /opt/leak; echo three > /workspace/note"], volumes: [{ name: data, mount_path: /mnt/in, read_only: true }, { name: workspace, mount_path: /workspace }], read_only_root_filesystem: true, network_mode: none, transitions: [{ condition: on_success, target: AFTER }] }
+AFTER: { kind: System, command: "cat /volumes/data/file /workspace/note; ls /opt/leak", transitions: [{ condition: always, target: END }] }
+END: { kind: System, command: update_blackboard, transitions: [] }`,
+      { spec: 'storage: { shared_volumes: [{ name: data }] }' },
+    )
+    expect(run.blackboard['LOOK']).toMatchObject({ exit_code: 0, stdout: 'one\ntwo\n' })
+    expect(run.blackboard['AFTER']).toMatchObject({ exit_code: 2, stdout: 'one\nthree\n' })
+    expect(await rowsFor(app)).toEqual([])
+  })
+
+  it('gives a step the network that it asks for, and takes it away again', async () => {
+    const probe = 'ip route 2>/dev/null | grep -c default || true'
+    const run = await runStates(
+      app,
+      'net',
+      `A: { kind: ContainerRun, name: a, image: host, network_mode: bridge, command: ["true"], transitions: [{ condition: on_success, target: B }] }
+B: { kind: System, command: "${probe}", transitions: [] }`,
+    )
+    expect(run.status).toBe('completed')
+    const policies = (await app.log()).filter(({ tool }) => tool === 'network_policy')
+    expect(policies.map(({ outcome }) => outcome)).toEqual(['ok', 'ok'])
+  })
+
+  it('is ended when its time is over', async () => {
+    const run = await runStates(
+      app,
+      'slow-container',
+      `A: { kind: ContainerRun, name: c, image: host, command: ["sleep", "60"], resources: { timeout: 1s }, transitions: [{ condition: on_failure, target: B }] }
+B: { kind: System, command: update_blackboard, transitions: [] }`,
+    )
+    expect(run).toMatchObject({ status: 'completed', blackboard: { A: { timeout: true, status: 'failed' } } })
+  })
+})
+
+describe('ParallelContainerRun', () => {
+  const steps = `[{ name: good, image: host, command: ["echo", "fine"] }, { name: bad, image: host, command: ["sh", "-c", "exit 4"] }]`
+  it.each([
+    ['all_succeed', false],
+    ['any_succeed', true],
+    ['best_effort', true],
+  ])('counts by %s', async (completion, isSuccess) => {
+    const run = await runStates(
+      app,
+      `parallel-${completion.replace('_', '-')}`,
+      `A: { kind: ParallelContainerRun, completion: ${completion}, steps: ${steps}, transitions: [{ condition: on_success, target: GOOD }, { condition: on_failure, target: BAD }] }
+GOOD: { kind: System, command: update_blackboard, transitions: [] }
+BAD: { kind: System, command: update_blackboard, env: { code: "{{A.output.bad.exit_code}} {{A.output.good.stdout}}" }, transitions: [] }`,
+    )
+    expect(run).toMatchObject({
+      status: 'completed',
+      current_state: isSuccess ? 'GOOD' : 'BAD',
+      blackboard: { A: { overall_success: isSuccess, succeeded: 1, failed: 1 } },
+    })
+  })
+})
