@@ -67,7 +67,10 @@ export function createEngine(deps: EngineDeps): Engine {
       .flush()
       .then(() => store.findRun(database.read, tenant, id))
       .then((run) => (run === undefined ? undefined : look(run)))
-      .catch((error) => logger.warn('a run was not looked at', { run_id: id, cause: String(error) }))
+      .catch((error) => {
+        logger.warn('a run was not looked at', { run_id: id, cause: String(error) })
+        setTimeout(() => lookSoon(tenant, id), LOOK_AGAIN_MS).unref()
+      })
       .finally(() => settling.delete(looking))
     settling.add(looking)
   }
@@ -227,5 +230,8 @@ export function createEngine(deps: EngineDeps): Engine {
     },
   }
 }
+
+/** How soon a run is looked at again when the store did not answer. */
+const LOOK_AGAIN_MS = 200
 
 const eventPrefix = { execution: 'execution', workflow: 'workflow_execution' } as const

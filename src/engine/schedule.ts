@@ -12,7 +12,7 @@ export type ScheduleDeps = Readonly<{
 }>
 
 const TIMER_MS_MAX = 2 ** 31 - 1
-const RETRY_MS = 1_000
+const RETRY_MS = 200
 
 /** Which runs are at work, which wait for a place, and which for a time. One timer serves all that wait for one. */
 export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDeps) {
@@ -90,7 +90,10 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
     for (const { run, wakeAtMs } of sleepers.values()) {
       if (wakeAtMs > nowMs) continue
       sleepers.delete(run.id)
-      due(run).catch(() => sleepers.set(run.id, { run, wakeAtMs: nowMs + RETRY_MS }))
+      due(run).catch(() => {
+        sleepers.set(run.id, { run, wakeAtMs: clock.nowMs() + RETRY_MS })
+        setTimer()
+      })
     }
     setTimer()
   }

@@ -8,6 +8,7 @@ import { afterEach, expect, test } from 'vitest'
 import { configFields } from '../../src/app/config-schema.ts'
 import { allTools } from '../../src/tools/index.ts'
 import { agentToolEffects } from '../support/agent-tool-effects.ts'
+import { executionEffects } from '../support/execution-effects.ts'
 import { type RealServer, startRealServer, writeSkills } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
 import { searchEffects } from '../support/search-effects.ts'
@@ -234,6 +235,7 @@ const effects: Readonly<Record<string, Effect>> = {
   ...teamEffects({ serve, call }),
   ...agentToolEffects({ serve, call, send, newHome }),
   ...searchEffects,
+  ...executionEffects,
   async allowed_hosts() {
     const headers = { host: 'castle.example' }
     const [plain, open] = [await serve(), await serve({ CASTELLAN_ALLOWED_HOSTS: 'castle.example' })]

@@ -14,14 +14,17 @@ const RATE_TRIES = 20
 
 export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean }>
 
+/** Tools that work on the files and processes of the agent. */
+const isLocal = (tool: string): boolean => tool === '*' || tool.startsWith('fs.') || tool.startsWith('cmd.')
+
 /**
- * Whether the agent needs a workspace of its own. One without tools only answers: its answer is its output. One that works
- * in the workspace of somebody else finds it ready.
+ * Whether the agent needs a workspace of its own. Without one, what the model answers is the output. One that works in the
+ * workspace of somebody else finds it ready.
  */
 export const needsWorkspace = ({ role, workspaceId, manifest }: ExecutionInput): boolean =>
   role === 'worker' &&
   workspaceId === null &&
-  (manifest.tools.length > 0 ||
+  (manifest.tools.some(isLocal) ||
     manifest.startupScript !== null ||
     manifest.bootstrapPath !== null ||
     manifest.volumes.length > 0 ||

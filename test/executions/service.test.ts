@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
+import { openTestApp, type TestApp } from '../support/app.ts'
+import { agentYaml } from '../support/executions.ts'
+import { findingsOf } from '../support/stored-state.ts'
+
+/** The tools for executions, as callers with keys see them. No model is configured: every execution fails, and says why. */
+let app: TestApp
+let ann: ToolCaller
+let ben: ToolCaller
+let stranger: ToolCaller
+beforeAll(async () => {
+  app = await openTestApp({ config: { 'rate_limits.enabled': false } })
+  ann = await app.keyCaller({ role: 'member' })
+  ben = await app.keyCaller({ role: 'member' })
+  stranger = await app.keyCaller({ role: 'admin', tenant: 'elsewhere' })
+  await app.ask('aegis.agent.create', { manifest_yaml: agentYaml('plain', '  task: { instruction: "Answer." }\n') })
+})
+afterAll(() => app[Symbol.asyncDispose]())
+
+const execute = async (caller?: ToolCaller): Promise<string> =>
+  (await app.ask<{ execution_id: string }>('aegis.task.execute', { agent_id: 'plain' }, caller)).execution_id
+const wait = (execution_id: string, caller?: ToolCaller) =>
+  app.ask<{ status: string; last_error: string }>('aegis.task.wait', { execution_id, timeout_seconds: 30 }, caller)
+
+describe('an execution', () => {
+  test('fails without a model, and says what to set', async () => {
+    const end = await wait(await execute())
+    expect(end.status).toBe('failed')
+    expect(end.last_error).toContain('ERR_MODEL_UNAVAILABLE')
+    expect(end.last_error).toContain('models.providers')
+  })
+
+  test('is seen by whoever started it and by admins, and is not there for others', async () => {
+    const id = await execute(ann)
+    await wait(id, ann)
+    expect(await app.ask('aegis.task.status', { execution_id: id })).toMatchObject({ execution_id: id })
+    const args = { execution_id: id }
+    const unseen = await app.refusal('aegis.task.status', { execution_id: '00000000-0000-4000-8000-000000000000' }, ben)
+    for (const caller of [ben, stranger]) {
+      for (const tool of [
+        'aegis.task.status',
+        'aegis.task.logs',
+        'aegis.task.wait',
+        'aegis.agent.wait',
+        'aegis.task.cancel',
+      ]) {
+        const refused = await app.refusal(tool, args, caller)
+        expect(refused.code, tool).toBe('ERR_EXECUTION_NOT_FOUND')
+        expect(refused.message.replace(id, 'ID')).toBe(unseen.message.replace(/'0{8}.*?'/, "'ID'"))
+      }
+      const { executions } = await app.ask<{ executions: { id: string }[] }>('aegis.task.list', {}, caller)
+      expect(executions.map((one) => one.id)).not.toContain(id)
+    }
+  })
+
+  test('that has ended is not cancelled, and is removed by operators only', async () => {
+    const id = await execute()
+    await wait(id)
+    expect(await app.refusal('aegis.task.cancel', { execution_id: id })).toMatchObject({ code: 'ERR_EXECUTION_STATE' })
+    expect(await app.refusal('aegis.task.remove', { execution_id: id }, ann)).toMatchObject({
+      code: 'ERR_PERMISSION_DENIED',
+    })
+    expect(await app.ask('aegis.task.remove', { execution_id: id })).toEqual({ execution_id: id, removed: true })
+    expect(await findingsOf(app)).toEqual([])
+  })
+
+  test('has a log with true totals, in pages of 200 at most', async () => {
+    const id = await execute()
+    await wait(id)
+    const page = { execution_id: id, limit: 2, offset: 1 }
+    const logs = await app.ask<{ events: { sequence: number; event_type: string }[]; total: number }>(
+      'aegis.task.logs',
+      page,
+    )
+    expect(logs.events.map(({ sequence }) => sequence)).toEqual([2, 3])
+    expect(logs.total).toBeGreaterThan(3)
+    const all = await app.ask<{ limit: number }>('aegis.task.logs', { execution_id: id, limit: 5_000 })
+    expect(all.limit).toBe(200)
+    const activity = await app.ask<{ total: number; events: object[] }>('aegis.agent.logs', {
+      agent_id: (await app.ask<{ agent_id: string }>('aegis.task.status', { execution_id: id })).agent_id,
+      limit: 3,
+    })
+    expect(activity.events).toHaveLength(3)
+    expect(activity.total).toBeGreaterThanOrEqual(logs.total)
+  })
+
+  test('of an agent that is not there is refused', async () => {
+    const refused = await app.refusal('aegis.task.execute', { agent_id: 'nobody' })
+    expect(refused.code, JSON.stringify(refused)).toBe('ERR_AGENT_NOT_FOUND')
+  })
+})
