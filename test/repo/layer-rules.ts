@@ -1,3 +1,5 @@
+import { supervisorRows } from './supervisor-layers.ts'
+
 /**
  * Who may import what, as data. One sentence: imports point inward — `kernel` ← `contract` ← core (`domains`, `audit`) ←
  * adapters (`stores`) and doors (`tools`, `mcp`, `http`, `cli`) ← `app` — adapters and doors never import each other,
@@ -238,90 +240,7 @@ export const layerRows: readonly LayerRow[] = [
     packages: ['node:fs', 'node:path', 'node:crypto', 'node:timers', 'node:stream'],
     reason: 'The ports of the core that are plain files. Nothing else touches the file system on behalf of the core.',
   },
-  {
-    folder: 'supervisor',
-    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor/*'],
-    packages: [
-      'node:child_process',
-      'node:events',
-      'node:fs',
-      'node:net',
-      'node:os',
-      'node:path',
-      'node:stream',
-      'node:url',
-      'node:util',
-    ],
-    reason:
-      'A program of its own that outlives the server: it does for workspaces what their port says, and decides nothing.',
-  },
-  {
-    folder: 'supervisor/rooted-files',
-    folders: ['kernel', 'contract', 'domains/workspaces'],
-    packages: ['node:fs', 'node:stream'],
-    reason: 'Files below one root, whatever changes meanwhile.',
-  },
-  {
-    folder: 'supervisor/seccomp',
-    folders: [],
-    packages: [],
-    reason: 'Assembles a filter from tables; it runs nothing.',
-  },
-  {
-    folder: 'supervisor/network',
-    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor'],
-    packages: ['node:events', 'node:fs', 'node:net', 'node:os', 'node:path', 'node:timers'],
-    reason: 'Links and rules between workspaces, by the programs ip, nft and slirp4netns.',
-  },
-  {
-    folder: 'supervisor/egress',
-    folders: ['kernel', 'contract'],
-    packages: [
-      'node:child_process',
-      'node:crypto',
-      'node:dns',
-      'node:fs',
-      'node:http',
-      'node:net',
-      'node:path',
-      'node:stream',
-      'node:tls',
-      'node:util',
-    ],
-    reason: 'A proxy by itself: it asks by address what is allowed, and knows nothing of workspaces.',
-  },
-  {
-    folder: 'supervisor/images',
-    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor'],
-    packages: [
-      'node:child_process',
-      'node:crypto',
-      'node:events',
-      'node:fs',
-      'node:path',
-      'node:readline',
-      'node:stream',
-      'node:util',
-      'node:zlib',
-    ],
-    reason: 'Root file systems to start from, made from the host, archives or packages.',
-  },
-  {
-    folder: 'backends/namespaces',
-    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor', 'supervisor/*'],
-    packages: [
-      '@vscode/ripgrep',
-      'node:child_process',
-      'node:events',
-      'node:fs',
-      'node:net',
-      'node:os',
-      'node:path',
-      'node:stream',
-      'node:url',
-    ],
-    reason: "The supervisor's client: it starts it with the programs it needs, and speaks its protocol.",
-  },
+  ...supervisorRows,
   {
     folder: 'tools',
     folders: ['contract', 'domains/*', 'tools/*', 'tools/runtime'],
