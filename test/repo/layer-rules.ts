@@ -160,6 +160,13 @@ export const layerRows: readonly LayerRow[] = [
     reason: 'The loop of one agent, as a program of the engine; models and tools are behind ports.',
   },
   {
+    folder: 'domains/schedules',
+    folders: ['kernel', 'contract', 'engine', 'domains/agents'],
+    packages: ['croner', 'node:util'],
+    reason:
+      'Executions by the calendar and by the clock. Cron expressions and time zones need a library that knows them.',
+  },
+  {
     folder: 'domains/workflows',
     folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/executions'],
     packages: ['semver', 'handlebars', '@marcbachmann/cel-js', 'node:module'],

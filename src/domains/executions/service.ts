@@ -3,7 +3,7 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
-import { type Engine, isEnded, type Run, type RunEvent } from '../../engine/ports.ts'
+import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import type { AgentDesk, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
@@ -21,17 +21,19 @@ export type ExecutionServiceDeps = Readonly<{ engine: Engine; agents: AgentDesk;
 export type ExecutionService = ReturnType<typeof createExecutionService>
 type ById = Readonly<{ execution_id: string }>
 
+/** An agent's executions belong to whoever its own execution belongs to. */
+export async function runOwnerOf(engine: Pick<Engine, 'find'>, unit: ReadUnit, principal: Principal): Promise<string> {
+  if (principal.executionId === undefined) return identityOf(principal)
+  const run = await engine.find(unit, principal.tenant, principal.executionId)
+  return run?.owner ?? identityOf(principal)
+}
+
 /** Whoever sees all runs of a tenant. */
 const seesAll = ({ role }: Principal): boolean => role === 'admin'
 
 /** Executions of agents as callers see them. What is not theirs is not there. */
 export function createExecutionService({ engine, agents, clock }: ExecutionServiceDeps) {
-  /** An agent's executions belong to whoever its own execution belongs to. */
-  async function ownerOf(unit: ReadUnit, principal: Principal): Promise<string> {
-    if (principal.executionId === undefined) return identityOf(principal)
-    const run = await engine.find(unit, principal.tenant, principal.executionId)
-    return run?.owner ?? identityOf(principal)
-  }
+  const ownerOf = (unit: ReadUnit, principal: Principal): Promise<string> => runOwnerOf(engine, unit, principal)
 
   async function visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run> {
     const run = await engine.find(unit, call.principal.tenant, id)
@@ -41,7 +43,13 @@ export function createExecutionService({ engine, agents, clock }: ExecutionServi
     return run
   }
 
-  async function begin(call: Call, agent: ResolvedAgent, request: ExecuteRequest): Promise<Run> {
+  /** `told` is for whoever starts an execution for somebody else: whose it is, and why it is there. */
+  async function begin(
+    call: StartingCall & Partial<Pick<Call, 'record'>>,
+    agent: ResolvedAgent,
+    request: ExecuteRequest,
+    told: Readonly<{ owner?: string; payload?: Readonly<Record<string, Json>> }> = {},
+  ): Promise<Run> {
     const input = (request.input ?? null) as Json
     const contextOverrides = (request.context_overrides ?? {}) as Readonly<Record<string, Json>>
     requireNoReserved(contextOverrides)
@@ -58,7 +66,7 @@ export function createExecutionService({ engine, agents, clock }: ExecutionServi
       keepWorkspace: false,
       untilMs: null,
     }
-    const owner = await ownerOf(call.write as unknown as ReadUnit, call.principal)
+    const owner = told.owner ?? (await ownerOf(call.write as unknown as ReadUnit, call.principal))
     const run = await engine.start(call, {
       kind: 'execution',
       subjectId: id,
@@ -66,9 +74,9 @@ export function createExecutionService({ engine, agents, clock }: ExecutionServi
       subjectVersion: version,
       owner,
       input: asked as unknown as Json,
-      payload: { agent_id: id, agent: name, version, intent: asked.intent, by: call.principal.actor },
+      payload: { agent_id: id, agent: name, version, intent: asked.intent, by: call.principal.actor, ...told.payload },
     })
-    call.record({ kind: 'execution_started', body: { run_id: run.id, agent_id: id, version, owner } })
+    call.record?.({ kind: 'execution_started', body: { run_id: run.id, agent_id: id, version, owner } })
     return run
   }
 
