@@ -1,53 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, describe, expect, test } from 'vitest'
-import { type CastellanClient, startClient } from '../support/castellan-client.ts'
-import { endSupervisor } from '../support/end-supervisor.ts'
+import { describe, expect, test } from 'vitest'
+import type { CastellanClient } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
-import { startScriptedModel } from '../support/scripted-model.ts'
+import { ask, setModelStage } from '../support/model-stage.ts'
 
 /** Schedules in the real program, with a scripted model over HTTP. */
-let cleanups: (() => Promise<unknown> | unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.toReversed()) await cleanup()
-  cleanups = []
-})
-
-async function setStage() {
-  const dataDir = mkdtempSync(join(tmpdir(), 'castellan-schedules-'))
-  const model = await startScriptedModel(() => ({ text: 'done' }))
-  const provider = {
-    name: 'scripted',
-    type: 'openai',
-    endpoint: `${model.url}/v1`,
-    api_key: 'env:MODEL_KEY',
-    models: [{ alias: 'default', model: 'm' }],
-  }
-  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers: [provider] } }))
-  cleanups.push(async () => {
-    await model.stop()
-    await endSupervisor(dataDir)
-    rmSync(dataDir, { recursive: true, force: true })
-  })
-  return {
-    requests: model.requests,
-    async start(environment: Record<string, string> = {}): Promise<CastellanClient> {
-      const client = await startClient({ dataDir, environment: { MODEL_KEY: 'k', ...environment } })
-      cleanups.push(async () => {
-        client.kill('SIGKILL')
-        await client.ended
-      })
-      return client
-    },
-  }
-}
-
-async function ask<T = Record<string, unknown>>(client: CastellanClient, tool: string, args: object = {}): Promise<T> {
-  const outcome = await client.call(tool, args)
-  if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)} ${client.stderr()}`)
-  return outcome.answer as T
-}
+const setStage = () => setModelStage(() => ({ text: 'done' }))
 
 const yaml = (schedule: string, version = '1.0.0'): string =>
   agentYaml('ticker', `  task: { instruction: "Tick." }\n  schedule: ${schedule}\n`).replace('"1.0.0"', `"${version}"`)

@@ -112,7 +112,7 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'engine',
     folders: ['kernel', 'contract', 'audit'],
-    packages: [],
+    packages: ['node:util'],
     reason: 'Durable runs of programs that it is handed: it knows journals, not what is in them.',
   },
   {

@@ -6,8 +6,10 @@ import type { ReadUnit } from '../../contract/unit.ts'
 import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
+import { createForks, type ForkDeps } from './forks.ts'
 import type { AgentDesk, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
-import { chosenInput, requireNoReserved, shortened } from './prompt.ts'
+import { requireNoReserved, shortened } from './prompt.ts'
+import { requireSchema } from './schema.ts'
 
 export type ExecuteRequest = Readonly<{
   agent_id: string
@@ -17,7 +19,12 @@ export type ExecuteRequest = Readonly<{
   context_overrides?: Readonly<Record<string, unknown>> | undefined
 }>
 
-export type ExecutionServiceDeps = Readonly<{ engine: Engine; agents: AgentDesk; clock: Clock }>
+export type ExecutionServiceDeps = Readonly<{
+  engine: Engine
+  agents: AgentDesk
+  clock: Clock
+  replay: ForkDeps['replay']
+}>
 export type ExecutionService = ReturnType<typeof createExecutionService>
 type ById = Readonly<{ execution_id: string }>
 
@@ -32,7 +39,7 @@ export async function runOwnerOf(engine: Pick<Engine, 'find'>, unit: ReadUnit, p
 const seesAll = ({ role }: Principal): boolean => role === 'admin'
 
 /** Executions of agents as callers see them. What is not theirs is not there. */
-export function createExecutionService({ engine, agents, clock }: ExecutionServiceDeps) {
+export function createExecutionService({ engine, agents, clock, replay }: ExecutionServiceDeps) {
   const ownerOf = (unit: ReadUnit, principal: Principal): Promise<string> => runOwnerOf(engine, unit, principal)
 
   async function visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run> {
@@ -53,7 +60,7 @@ export function createExecutionService({ engine, agents, clock }: ExecutionServi
     const input = (request.input ?? null) as Json
     const contextOverrides = (request.context_overrides ?? {}) as Readonly<Record<string, Json>>
     requireNoReserved(contextOverrides)
-    await requireSchema(agent, input)
+    await requireSchema(agent.manifest, input)
     const { id, name, version, manifest } = agent
     const asked: ExecutionInput = {
       agent: { id, name, version },
@@ -195,7 +202,18 @@ export function createExecutionService({ engine, agents, clock }: ExecutionServi
     return latest === null ? null : shortened(latest, limits.iterationOutputBytesMax)
   }
 
-  return { begin, execute, status, list, cancel, remove, logs, wait, visible }
+  return {
+    ...createForks({ engine, agents, visible, ownerOf, replay }),
+    begin,
+    execute,
+    status,
+    list,
+    cancel,
+    remove,
+    logs,
+    wait,
+    visible,
+  }
 }
 
 /** In the same words whether it is another's or nobody's. */
@@ -214,21 +232,6 @@ const wrongState = ({ id, status }: Run, reason: string): AppError =>
 
 const endOutput = ({ output }: Run): string | null =>
   output === null ? null : (output as unknown as ExecutionOutput).text
-
-/** Everything that an agent is asked must fit the schema it declares. */
-async function requireSchema({ manifest }: ResolvedAgent, input: Json): Promise<void> {
-  if (manifest.inputSchema === null) return
-  // Loaded late: most starts of the program check no schema.
-  const { compileJsonSchema } = await import('../agents/json-schema.ts')
-  const compiled = compileJsonSchema(manifest.inputSchema)
-  const errors = compiled.ok ? compiled.check(chosenInput(input) ?? {}) : [compiled.reason]
-  if (errors.length === 0) return
-  throw new AppError(
-    'ERR_INVALID_INPUT',
-    `input: it does not fit spec.input_schema of the agent: ${errors.slice(0, 3).join('; ')}. Correct it and call again`,
-    { field: 'input', errors: errors.slice(0, 20) },
-  )
-}
 
 /** Payloads can be whole answers of models and tools; a page of them must fit into an answer. */
 export function toLogRow({ sequence, type, payload, atMs }: RunEvent) {
