@@ -190,6 +190,13 @@ CREATE TABLE workflows (
 CREATE INDEX workflows_by_name ON workflows (tenant, name);
 CREATE UNIQUE INDEX workflows_global ON workflows (name, version) WHERE scope = 'global';
 
+-- 14 schedules
+CREATE TABLE schedules (
+  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, timing TEXT NOT NULL, principal TEXT NOT NULL,
+  owner TEXT NOT NULL, next_at INTEGER NOT NULL, last_run_id TEXT, missed INTEGER NOT NULL,
+  skipped INTEGER NOT NULL, PRIMARY KEY (tenant, agent_id));
+CREATE INDEX schedules_by_time ON schedules (next_at);
+
 -- postgres
 
 -- 1 log
@@ -341,3 +348,10 @@ CREATE TABLE workflows (
   PRIMARY KEY (tenant, id, version), UNIQUE (tenant, scope, owner, name, version));
 CREATE INDEX workflows_by_name ON workflows (tenant, name);
 CREATE UNIQUE INDEX workflows_global ON workflows (name, version) WHERE scope = 'global';
+
+-- 14 schedules
+CREATE TABLE schedules (
+  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, timing TEXT NOT NULL, principal TEXT NOT NULL,
+  owner TEXT NOT NULL, next_at BIGINT NOT NULL, last_run_id TEXT, missed BIGINT NOT NULL,
+  skipped BIGINT NOT NULL, PRIMARY KEY (tenant, agent_id));
+CREATE INDEX schedules_by_time ON schedules (next_at);

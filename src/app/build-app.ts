@@ -44,12 +44,13 @@ import { activityOf, openEngine, openExecutions } from './open-executions.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
 import { openRecord } from './open-record.ts'
 import { openRunFeed } from './open-run-feed.ts'
+import { openSchedules } from './open-schedules.ts'
 import { openSeal } from './open-seal.ts'
 import { openTeams } from './open-teams.ts'
 import { createToolDesk } from './open-tool-desk.ts'
 import { openVault } from './open-vault.ts'
 import { openWorkflows } from './open-workflows.ts'
-import { openWorkspaces } from './open-workspaces.ts'
+import { type OpenedWorkspaces, openWorkspaces } from './open-workspaces.ts'
 import { workspacesDirectory } from './state-directory.ts'
 
 /** The core, put together: everything behind the doors. Only this file and its neighbours construct. */
@@ -159,12 +160,14 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     teams: teams.service,
     seal,
     engine,
+    ground: workspaces.ground,
     imageFolder: join(workspacesDirectory(opened.directory), 'images'),
     images: workspaces.ground.backend.images,
   })
   // Runs go on from where they were, once everything that they call is there.
   const begun = workspaces.begun
     .then(() => engine.begin())
+    .then(() => pipeline.scheduler?.begin())
     .catch((error) => logger.warn('the runs were not taken up', { cause: String(error) }))
   return {
     ...pipeline,
@@ -175,6 +178,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     verifierKey: logIdentity.signer.verifierKey,
     async close() {
       await begun
+      await pipeline.scheduler?.close()
       await engine.close()
       await pipeline.closeAgents()
       await teams.close()
@@ -208,6 +212,7 @@ type OpenParts = Readonly<{
   teams: TeamService
   seal: SealService
   engine: Engine
+  ground: OpenedWorkspaces['ground']
   imageFolder: string
   images: WorkspaceBackend['images']
 }>
@@ -268,6 +273,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   desk.connect(callTool)
   return {
     callTool,
+    scheduler: agentParts?.schedules.scheduler,
     closeAgents: async () => agentParts?.agents.close(),
     health: () => server.health({ nowMs: clock.nowMs() }),
   }
@@ -283,7 +289,9 @@ type AgentGround = Readonly<{
 
 function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server }: AgentGround) {
   const { engine, database, imageFolder } = parts
+  const schedules = openSchedules(deps, { ...parts, tools: desk })
   const agents = openAgents(deps, {
+    schedules: schedules.desk,
     imageFolder,
     policies,
     tools: desk,
@@ -297,6 +305,7 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
   })
   const imageOf = agents.runtimes.resolve
   const executions = openExecutions(deps, { engine, database, agents: agents.registry, imageOf, desk, policies })
+  schedules.connect({ agents: agents.registry, executions: executions.service })
   const workflows = openWorkflows(deps, {
     engine,
     database,
@@ -305,7 +314,7 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
     desk,
     images: parts.images,
   })
-  return { agents, executions, workflows }
+  return { agents, executions, workflows, schedules }
 }
 
 /** What the installation can do, by the tools there are. */

@@ -64,6 +64,10 @@ const valueRule = 'NAME=VALUE'
 export const executionsSection = group(
   {
     max_concurrent: wholeNumber(8, 1, 10_000, 'Executions and workflows at work at once; others are pending.'),
+    snapshots: flag(
+      false,
+      'Keeps the workspace of an agent as it was at the end of each iteration that is not accepted, for execution_fork. The workspace then stays, stopped, when the execution is over; remove it with workspace_destroy.',
+    ),
     secrets: listOf(secretRule)
       .refine(
         (entries) => entries.every((entry) => /^[A-Za-z0-9._/-]+ env:[A-Za-z_][A-Za-z0-9_]*$/.test(entry)),

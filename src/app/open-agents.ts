@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { installedLanguages } from '../backends/namespaces/installed-languages.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
-import type { ActivityLog, AgentTemplate } from '../domains/agents/ports.ts'
+import type { ActivityLog, AgentTemplate, ScheduleSetter } from '../domains/agents/ports.ts'
 import { type AgentRegistry, createAgentRegistry } from '../domains/agents/registry.ts'
 import { type AgentSearch, createAgentSearch, type Embedder } from '../domains/agents/search.ts'
 import { createTemplates } from '../domains/agents/templates.ts'
@@ -37,6 +37,7 @@ export type AgentParts = Readonly<{
   tools: ToolDesk
   toolNames: ReadonlySet<string>
   activity: ActivityLog
+  schedules: ScheduleSetter
   health: PlatformDeps['health']
   capabilities: readonly string[]
 }>
@@ -53,6 +54,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     search,
     random,
     toolNames: () => parts.toolNames,
+    schedules: parts.schedules,
     hasSecurityContext: (name) => parts.policies.contexts.find(name) !== undefined,
   })
   const runtimes = createRuntimeRegistry({

@@ -8,7 +8,7 @@ import type { AgentDesk, ExecutionDeps, HttpSender, ValueDesk } from '../domains
 import { createExecutionService, type ExecutionService, toLogRow } from '../domains/executions/service.ts'
 import type { WebClient } from '../domains/web/ports.ts'
 import { createEngine } from '../engine/engine.ts'
-import type { Engine } from '../engine/ports.ts'
+import type { Engine, Run, RunEvent } from '../engine/ports.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import { uuidOf } from '../kernel/uuid.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
@@ -53,22 +53,26 @@ export function openExecutions(
 ): OpenedExecutions {
   const { config, clock } = deps
   const { engine, database, agents, desk, policies } = parts
-  const loop = once(async () => {
+  const loopWith = async (reach: Pick<ExecutionDeps, 'desk' | 'models' | 'http'>) => {
     const { createExecutionProgram } = await import('../domains/executions/program.ts')
     return createExecutionProgram({
+      ...reach,
       engine,
       agents,
-      desk,
-      models: openModels(deps),
-      http: senderOver(createHttpClient({ allowedNetworks: config.web.allow_private_addresses })),
       values: valuesOf(config.executions),
       contexts: policies.contexts,
       imageOf: parts.imageOf,
       judging: config.judging,
+      snapshots: config.executions.snapshots,
       read: database.read,
       clock,
     })
+  }
+  const loop = once(() => {
+    const http = senderOver(createHttpClient({ allowedNetworks: config.web.allow_private_addresses }))
+    return loopWith({ desk, models: openModels(deps), http })
   })
+  const idleLoop = once(() => loopWith(withoutEffects(desk)))
   // A wrong setting is told at the start, not at the first execution.
   openModels(deps)
   valuesOf(config.executions)
@@ -77,7 +81,19 @@ export function openExecutions(
     async (run, steps) => (await loop()).program(run, steps),
     async (run, steps, status) => (await loop()).ending(run, steps, status),
   )
-  return { engine, service: createExecutionService({ engine, agents, clock }) }
+  const replayRun = async (run: Run, events: readonly RunEvent[]) => {
+    const { replay } = await import('../engine/replay.ts')
+    return await replay(await idleLoop(), run, events)
+  }
+  return { engine, service: createExecutionService({ engine, agents, clock, replay: replayRun }) }
+}
+
+/** A program that is only replayed reaches nothing: what it would do is answered by the record. */
+function withoutEffects(desk: ToolDesk): Pick<ExecutionDeps, 'desk' | 'models' | 'http'> {
+  const refuse = async (): Promise<never> => {
+    throw new Error('a replay does nothing')
+  }
+  return { desk: { ...desk, call: refuse }, models: { aliases: () => [], generate: refuse }, http: { send: refuse } }
 }
 
 const ANSWER_BYTES_MAX = 1024 * 1024

@@ -1,7 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import type { TenantId } from '../contract/principal.ts'
 import type { WriteUnit } from '../contract/unit.ts'
-import type { Json } from '../kernel/canonical-json.ts'
 import { type Attempt, createAttempt, RunStopped, toRunError } from './attempt.ts'
 import { type EngineDeps, newRunOf } from './core.ts'
 import { appendToRun, toEvent } from './journal.ts'
@@ -43,7 +42,7 @@ export function createEngine(deps: EngineDeps): Engine {
   const attemptDeps = {
     ...deps,
     insertChild: async (unit: WriteUnit, parent: Run, id: string, start: NewRun) => {
-      await insert(unit, newRunOf(deps, { ...start, id }, parent.principal, clock.nowMs(), parent), start.payload)
+      await insert(unit, newRunOf(deps, { ...start, id }, parent.principal, clock.nowMs(), parent), start)
     },
     newId: deps.newId,
     outcomeOf: watchers.outcomeOf,
@@ -53,9 +52,10 @@ export function createEngine(deps: EngineDeps): Engine {
   const requests = createRequests(deps, lookSoon)
   const schedule = createSchedule({ clock, concurrentMax: deps.concurrentMax, begin: execute, due: endWait })
 
-  async function insert(unit: WriteUnit, run: Run, payload: Json = {}): Promise<Run> {
-    const row = { type: `${eventPrefix[run.kind]}_started`, payload }
-    const started = await appendToRun(deps, unit, run, run.startedAtMs, [row])
+  async function insert(unit: WriteUnit, run: Run, { payload = {}, journal = [] }: NewRun): Promise<Run> {
+    const row = { type: `${eventPrefix[run.kind]}_started`, payload, iteration: 0 }
+    const iteration = journal.at(-1)?.iteration ?? run.iteration
+    const started = await appendToRun(deps, unit, run, run.startedAtMs, [row, ...journal], { iteration })
     lookSoon(run.tenant, run.id)
     return started
   }
@@ -205,8 +205,7 @@ export function createEngine(deps: EngineDeps): Engine {
 
   return {
     register: (kind, program, ending) => void programs.set(kind, { program, ending }),
-    start: (call, start) =>
-      insert(call.write, newRunOf(deps, start, call.principal, call.nowMs, undefined), start.payload),
+    start: (call, start) => insert(call.write, newRunOf(deps, start, call.principal, call.nowMs, undefined), start),
     ...requests,
     find: (unit, tenant, id) => store.findRun(unit, tenant, id),
     list: (unit, tenant, filter) => store.listRuns(unit, tenant, filter),

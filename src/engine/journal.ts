@@ -6,7 +6,8 @@ import type { Json } from '../kernel/canonical-json.ts'
 import type { Run, RunEvent, RunStore, StoredEvent } from './ports.ts'
 
 export type JournalDeps = Readonly<{ store: RunStore; log: LogStore }>
-export type NewRow = Readonly<{ type: string; key?: string | null; payload?: Json }>
+/** `iteration` is that of the run where it is left out. */
+export type NewRow = Readonly<{ type: string; key?: string | null; payload?: Json; iteration?: number | null }>
 export type RunChange = Partial<
   Pick<
     Run,
@@ -37,13 +38,13 @@ export async function appendToRun(
 ): Promise<Run> {
   const changed: Run = { ...run, ...change, changedAtMs: atMs, lastSequence: run.lastSequence + rows.length }
   const stored = rows.map(
-    ({ type, key = null, payload = {} }, index): StoredEvent => ({
+    ({ type, key = null, payload = {}, iteration = changed.iteration }, index): StoredEvent => ({
       sequence: run.lastSequence + index + 1,
       type,
       key,
       payloadText: JSON.stringify(payload),
       state: changed.state,
-      iteration: changed.iteration,
+      iteration,
       atMs,
     }),
   )

@@ -76,6 +76,8 @@ export type NewRun = Readonly<{
   principal?: Principal
   owner?: string
   payload?: Json
+  /** Rows that it begins with, as if it had done their steps itself. */
+  journal?: readonly Pick<RunEvent, 'type' | 'key' | 'payload' | 'iteration'>[]
 }>
 
 export type RunOutcome = Readonly<{ id: string; status: EndStatus; output: Json; error: RunError | null }>

@@ -23,6 +23,8 @@ export const faultPoints = [
   'run.step.before',
   /** It is done, and nothing of that is recorded. */
   'run.step.after',
+  /** A schedule is due, and nothing has come of that. */
+  'schedule.due',
 ] as const
 export type FaultPoint = (typeof faultPoints)[number]
 

@@ -105,7 +105,7 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'engine',
     folders: ['kernel', 'contract', 'audit'],
-    packages: [],
+    packages: ['node:util'],
     reason: 'Durable runs of programs that it is handed: it knows journals, not what is in them.',
   },
   {
@@ -151,6 +151,13 @@ export const layerRows: readonly LayerRow[] = [
     folders: ['kernel', 'contract', 'engine', 'domains/agents'],
     packages: ['handlebars', 'node:module'],
     reason: 'The loop of one agent, as a program of the engine; models and tools are behind ports.',
+  },
+  {
+    folder: 'domains/schedules',
+    folders: ['kernel', 'contract', 'engine', 'domains/agents'],
+    packages: ['croner', 'node:util'],
+    reason:
+      'Executions by the calendar and by the clock. Cron expressions and time zones need a library that knows them.',
   },
   {
     folder: 'domains/workflows',

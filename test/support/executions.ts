@@ -73,6 +73,7 @@ export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
     contexts: createContextRegistry([]),
     imageOf: async () => 'host',
     judging: { skip: [], always: [] },
+    snapshots: false,
     read: database.read,
     clock: systemClock,
     ...wish.deps,

@@ -9,7 +9,7 @@ import { nearestName } from '../../kernel/nearest-name.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import type { AgentManifest } from './manifest.ts'
-import type { ActivityLog, Agent, AgentScope, AgentStatus, AgentStore } from './ports.ts'
+import type { ActivityLog, Agent, AgentScope, AgentStatus, AgentStore, ScheduleSetter } from './ports.ts'
 import { type AgentSearch, matchesLabels } from './search.ts'
 import type { Templates } from './templates.ts'
 import { findVersion, latestOf, newestFirst, nextVersion } from './versions.ts'
@@ -32,6 +32,7 @@ export type RegistryDeps = Readonly<{
   /** The names that a manifest may have in `spec.tools`. */
   toolNames(): ReadonlySet<string>
   hasSecurityContext(name: string): boolean
+  schedules: ScheduleSetter
 }>
 
 export type AgentRegistry = ReturnType<typeof createAgentRegistry>
@@ -175,6 +176,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
       createdAtMs: call.nowMs,
       createdBy: call.principal.actor,
     })
+    if (latestVersion === manifest.version) await deps.schedules.set(call, agent, manifest.schedule)
     return agent
   }
 
@@ -230,6 +232,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
         throw agentNotFound()
       }
       await store.deleteAgent(call.write, agent.tenant, agent.id)
+      await deps.schedules.remove(call, agent)
       call.record({
         kind: 'agent_deleted',
         body: { agent_id: agent.id, name: agent.name, scope: scopeOf(agent), deleted_by: call.principal.actor },

@@ -48,6 +48,8 @@ export type ExecutionDeps = Readonly<{
   /** The image of a workspace for a runtime; refuses what cannot be run here. */
   imageOf(runtime: Pick<AgentManifest['runtime'], 'language' | 'version' | 'image'>): Promise<string>
   judging: JudgingSettings
+  /** Whether the workspace is kept as it was at the end of each iteration, for forks. */
+  snapshots: boolean
   read: ReadUnit
   clock: Clock
 }>
@@ -66,6 +68,8 @@ export type ExecutionInput = Readonly<{
   keepWorkspace: boolean
   /** An end that comes earlier than the manifest's own. */
   untilMs: number | null
+  /** The workspace is made from there, as it was at the end of an iteration of another execution. */
+  fork?: Readonly<{ workspaceId: string; snapshot: string }>
 }>
 
 export type ExecutionOutput = Readonly<{

@@ -14,7 +14,15 @@ import { iterationEnv, loadContext } from './surroundings.ts'
 import { createToolCaller } from './tool-calls.ts'
 import { createValidation } from './validation.ts'
 import { type IterationOutput, withoutBootstrapLines } from './validators.ts'
-import { createWorkspaceDesk, type MadeWorkspace, needsWorkspace, recordedWorkspace } from './workspace.ts'
+import {
+  createWorkspaceDesk,
+  type MadeWorkspace,
+  needsWorkspace,
+  recordedWorkspace,
+  type TakenSnapshot,
+} from './workspace.ts'
+
+const refinedKey = (iteration: number): string => `iteration-${iteration}/refined`
 
 /** Failures that another iteration would meet again. */
 const hopeless: ReadonlySet<ErrorCode> = new Set(['ERR_MODEL_UNAVAILABLE', 'ERR_MODEL_REFUSED'])
@@ -36,6 +44,15 @@ export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program:
       const made = recordedWorkspace(steps)
       if (made === undefined || made.kept) return
       const workspaces = createWorkspaceDesk(deps, run)
+      if (hasSnapshots(steps)) {
+        // Its snapshots are what forks begin with, and they go with it.
+        const stop = async () => {
+          await workspaces.stop(made.workspace_id, steps.signal)
+          return { result: { workspace_id: made.workspace_id } }
+        }
+        await steps.once('workspace-stopped', stop, { type: 'instance_stopped' })
+        return
+      }
       await steps.once(
         'workspace-ended',
         async () => {
@@ -47,6 +64,18 @@ export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program:
     },
   }
 }
+
+/** Whether one was taken of the run's own workspace; a fork has those of the execution it was made from as well. */
+function hasSnapshots(steps: Steps): boolean {
+  const own = recordedWorkspace(steps)?.workspace_id
+  for (let iteration = 1; ; iteration++) {
+    const taken = steps.recorded(snapshotKey(iteration)) as TakenSnapshot | undefined
+    if (taken === undefined) return false
+    if (taken.name !== null && taken.workspace_id === own) return true
+  }
+}
+
+const snapshotKey = (iteration: number): string => `iteration-${iteration}/snapshot`
 
 type Tried = Readonly<{ output: IterationOutput; text: string }>
 
@@ -71,7 +100,9 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     const made = await steps.once<MadeWorkspace & Json>(
       'workspace',
       async () => ({
-        result: await within(deps.clock, steps, [deadline], (signal) => workspaces.create(input, signal)),
+        result: await within(deps.clock, steps, [deadline], (signal) =>
+          input.fork === undefined ? workspaces.create(input, signal) : workspaces.fork(input.fork, signal),
+        ),
       }),
       { type: 'instance_spawned' },
     )
@@ -210,12 +241,24 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       type: 'iteration_failed',
       payload: { iteration, reason: why, exit_code, output: output.slice(0, 4_096) },
     })
+    await keepWorkspace(iteration)
     if (iteration === execution.maxIterations) return
     steps.place({ state: 'refining' })
-    await steps.once(`iteration-${iteration}/refined`, async () => ({ result: { iteration, feedback: why } }), {
+    await steps.once(refinedKey(iteration), async () => ({ result: { iteration, feedback: why } }), {
       type: 'refinement_applied',
     })
     steps.place({ state: null })
+  }
+
+  /** Never of a later state: a run that was refined without one has none. */
+  async function keepWorkspace(iteration: number): Promise<void> {
+    const id = workspaceId
+    const key = snapshotKey(iteration)
+    const isWanted = deps.snapshots && steps.recorded(refinedKey(iteration)) === undefined
+    if (id === null || !needsWorkspace(input) || !(isWanted || steps.recorded(key) !== undefined)) return
+    await steps.once(key, async () => ({ result: await workspaces.snapshot(id, iteration, steps.signal) }), {
+      type: 'workspace_snapshot',
+    })
   }
 
   async function completed(principal: ReturnType<typeof agentPrincipal>): Promise<ProgramEnd> {

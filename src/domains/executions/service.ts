@@ -3,11 +3,13 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
-import { type Engine, isEnded, type Run, type RunEvent } from '../../engine/ports.ts'
+import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
+import { createForks, type ForkDeps } from './forks.ts'
 import type { AgentDesk, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
-import { chosenInput, requireNoReserved, shortened } from './prompt.ts'
+import { requireNoReserved, shortened } from './prompt.ts'
+import { requireSchema } from './schema.ts'
 
 export type ExecuteRequest = Readonly<{
   agent_id: string
@@ -17,21 +19,28 @@ export type ExecuteRequest = Readonly<{
   context_overrides?: Readonly<Record<string, unknown>> | undefined
 }>
 
-export type ExecutionServiceDeps = Readonly<{ engine: Engine; agents: AgentDesk; clock: Clock }>
+export type ExecutionServiceDeps = Readonly<{
+  engine: Engine
+  agents: AgentDesk
+  clock: Clock
+  replay: ForkDeps['replay']
+}>
 export type ExecutionService = ReturnType<typeof createExecutionService>
 type ById = Readonly<{ execution_id: string }>
+
+/** An agent's executions belong to whoever its own execution belongs to. */
+export async function runOwnerOf(engine: Pick<Engine, 'find'>, unit: ReadUnit, principal: Principal): Promise<string> {
+  if (principal.executionId === undefined) return identityOf(principal)
+  const run = await engine.find(unit, principal.tenant, principal.executionId)
+  return run?.owner ?? identityOf(principal)
+}
 
 /** Whoever sees all runs of a tenant. */
 const seesAll = ({ role }: Principal): boolean => role === 'admin'
 
 /** Executions of agents as callers see them. What is not theirs is not there. */
-export function createExecutionService({ engine, agents, clock }: ExecutionServiceDeps) {
-  /** An agent's executions belong to whoever its own execution belongs to. */
-  async function ownerOf(unit: ReadUnit, principal: Principal): Promise<string> {
-    if (principal.executionId === undefined) return identityOf(principal)
-    const run = await engine.find(unit, principal.tenant, principal.executionId)
-    return run?.owner ?? identityOf(principal)
-  }
+export function createExecutionService({ engine, agents, clock, replay }: ExecutionServiceDeps) {
+  const ownerOf = (unit: ReadUnit, principal: Principal): Promise<string> => runOwnerOf(engine, unit, principal)
 
   async function visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run> {
     const run = await engine.find(unit, call.principal.tenant, id)
@@ -41,11 +50,17 @@ export function createExecutionService({ engine, agents, clock }: ExecutionServi
     return run
   }
 
-  async function begin(call: Call, agent: ResolvedAgent, request: ExecuteRequest): Promise<Run> {
+  /** `told` is for whoever starts an execution for somebody else: whose it is, and why it is there. */
+  async function begin(
+    call: StartingCall & Partial<Pick<Call, 'record'>>,
+    agent: ResolvedAgent,
+    request: ExecuteRequest,
+    told: Readonly<{ owner?: string; payload?: Readonly<Record<string, Json>> }> = {},
+  ): Promise<Run> {
     const input = (request.input ?? null) as Json
     const contextOverrides = (request.context_overrides ?? {}) as Readonly<Record<string, Json>>
     requireNoReserved(contextOverrides)
-    await requireSchema(agent, input)
+    await requireSchema(agent.manifest, input)
     const { id, name, version, manifest } = agent
     const asked: ExecutionInput = {
       agent: { id, name, version },
@@ -58,7 +73,7 @@ export function createExecutionService({ engine, agents, clock }: ExecutionServi
       keepWorkspace: false,
       untilMs: null,
     }
-    const owner = await ownerOf(call.write as unknown as ReadUnit, call.principal)
+    const owner = told.owner ?? (await ownerOf(call.write as unknown as ReadUnit, call.principal))
     const run = await engine.start(call, {
       kind: 'execution',
       subjectId: id,
@@ -66,9 +81,9 @@ export function createExecutionService({ engine, agents, clock }: ExecutionServi
       subjectVersion: version,
       owner,
       input: asked as unknown as Json,
-      payload: { agent_id: id, agent: name, version, intent: asked.intent, by: call.principal.actor },
+      payload: { agent_id: id, agent: name, version, intent: asked.intent, by: call.principal.actor, ...told.payload },
     })
-    call.record({ kind: 'execution_started', body: { run_id: run.id, agent_id: id, version, owner } })
+    call.record?.({ kind: 'execution_started', body: { run_id: run.id, agent_id: id, version, owner } })
     return run
   }
 
@@ -187,7 +202,18 @@ export function createExecutionService({ engine, agents, clock }: ExecutionServi
     return latest === null ? null : shortened(latest, limits.iterationOutputBytesMax)
   }
 
-  return { begin, execute, status, list, cancel, remove, logs, wait, visible }
+  return {
+    ...createForks({ engine, agents, visible, ownerOf, replay }),
+    begin,
+    execute,
+    status,
+    list,
+    cancel,
+    remove,
+    logs,
+    wait,
+    visible,
+  }
 }
 
 /** In the same words whether it is another's or nobody's. */
@@ -206,21 +232,6 @@ const wrongState = ({ id, status }: Run, reason: string): AppError =>
 
 const endOutput = ({ output }: Run): string | null =>
   output === null ? null : (output as unknown as ExecutionOutput).text
-
-/** Everything that an agent is asked must fit the schema it declares. */
-async function requireSchema({ manifest }: ResolvedAgent, input: Json): Promise<void> {
-  if (manifest.inputSchema === null) return
-  // Loaded late: most starts of the program check no schema.
-  const { compileJsonSchema } = await import('../agents/json-schema.ts')
-  const compiled = compileJsonSchema(manifest.inputSchema)
-  const errors = compiled.ok ? compiled.check(chosenInput(input) ?? {}) : [compiled.reason]
-  if (errors.length === 0) return
-  throw new AppError(
-    'ERR_INVALID_INPUT',
-    `input: it does not fit spec.input_schema of the agent: ${errors.slice(0, 3).join('; ')}. Correct it and call again`,
-    { field: 'input', errors: errors.slice(0, 20) },
-  )
-}
 
 /** Payloads can be whole answers of models and tools; a page of them must fit into an answer. */
 export function toLogRow({ sequence, type, payload, atMs }: RunEvent) {

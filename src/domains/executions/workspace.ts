@@ -13,6 +13,8 @@ const STARTUP_SECS = 600
 const RATE_TRIES = 20
 
 export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean }>
+/** `name` is null when none could be taken. */
+export type TakenSnapshot = Readonly<{ workspace_id: string; name: string | null; reason?: string }>
 
 /** Tools that work on the files and processes of the agent. */
 const isLocal = (tool: string): boolean => tool === '*' || tool.startsWith('fs.') || tool.startsWith('cmd.')
@@ -74,11 +76,33 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
     return { workspace_id: id, kept: volume !== undefined || input.keepWorkspace }
   }
 
+  /** From a snapshot of another execution's workspace. */
+  async function fork({ workspaceId, snapshot }: NonNullable<ExecutionInput['fork']>, signal: AbortSignal) {
+    const name = `execution-${run.id}`
+    const args = { workspace_id: workspaceId, snapshot_name: snapshot, new_name: name }
+    const answer = await call('workspace_fork', args, signal)
+    if (answer.isError && answer.code !== 'ERR_ALREADY_EXISTS') throw failureOf(answer)
+    const made = await ask<{ workspace_id: string }>('workspace_info', { workspace_id: name }, signal)
+    return { workspace_id: made.workspace_id, kept: false }
+  }
+
   return {
     ask,
     make,
     imageOf,
     create,
+    fork,
+    /** A limit that is reached costs the possibility to fork, and nothing else. */
+    async snapshot(id: string, iteration: number, signal: AbortSignal): Promise<TakenSnapshot> {
+      const name = `iteration-${iteration}-${run.id}`
+      const answer = await call('snapshot', { workspace_id: id, action: 'create', name }, signal)
+      if (!answer.isError || answer.code === 'ERR_ALREADY_EXISTS') return { workspace_id: id, name }
+      return { workspace_id: id, name: null, reason: failureOf(answer).message }
+    },
+    async stop(id: string, signal: AbortSignal): Promise<void> {
+      const answer = await call('workspace_stop', { workspace_id: id }, signal)
+      if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw failureOf(answer)
+    },
     /** Folders of the volumes, then the start-up script. */
     async prepare({ manifest }: ExecutionInput, id: string, env: Record<string, string>, signal: AbortSignal) {
       const folders = manifest.volumes.map(({ mountPath }) => mountPath)

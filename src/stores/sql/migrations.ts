@@ -297,6 +297,16 @@ export const migrations: readonly Migration[] = [
       "CREATE UNIQUE INDEX workflows_global ON workflows (name, version) WHERE scope = 'global'",
     ],
   },
+  {
+    name: 'schedules',
+    statements: [
+      `CREATE TABLE schedules (
+        tenant TEXT NOT NULL, agent_id TEXT NOT NULL, timing TEXT NOT NULL, principal TEXT NOT NULL,
+        owner TEXT NOT NULL, next_at $integer NOT NULL, last_run_id TEXT, missed $integer NOT NULL,
+        skipped $integer NOT NULL, PRIMARY KEY (tenant, agent_id))`,
+      'CREATE INDEX schedules_by_time ON schedules (next_at)',
+    ],
+  },
 ]
 
 const types: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {

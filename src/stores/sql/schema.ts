@@ -26,6 +26,7 @@ export type Schema = {
   agents: AgentTable
   agent_versions: AgentVersionTable
   workflows: WorkflowTable
+  schedules: ScheduleTable
 }
 
 /** One row per tenant. Every writer of a tenant holds it, which is what makes numbers and log positions gapless. */
@@ -346,4 +347,16 @@ export type WorkflowTable = {
   created_at: number
   created_by: string
   changed_at: number
+}
+
+export type ScheduleTable = {
+  tenant: string
+  agent_id: string
+  timing: string
+  principal: string
+  owner: string
+  next_at: number
+  last_run_id: string | null
+  missed: number
+  skipped: number
 }

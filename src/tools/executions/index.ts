@@ -7,6 +7,8 @@ import aegisTaskLogs from './aegis-task-logs.ts'
 import aegisTaskRemove from './aegis-task-remove.ts'
 import aegisTaskStatus from './aegis-task-status.ts'
 import aegisTaskWait from './aegis-task-wait.ts'
+import executionFork from './execution-fork.ts'
+import executionReplay from './execution-replay.ts'
 
 export const executionTools: readonly ToolDefinition[] = [
   aegisAgentWait,
@@ -17,4 +19,6 @@ export const executionTools: readonly ToolDefinition[] = [
   aegisTaskRemove,
   aegisTaskStatus,
   aegisTaskWait,
+  executionFork,
+  executionReplay,
 ]

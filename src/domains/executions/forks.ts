@@ -1,0 +1,179 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import type { Engine, Run, RunEvent } from '../../engine/ports.ts'
+import type { Replay } from '../../engine/replay.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { AgentDesk, ExecutionInput } from './ports.ts'
+import { shortened } from './prompt.ts'
+import { requireSchema } from './schema.ts'
+import { needsWorkspace, type TakenSnapshot } from './workspace.ts'
+
+export type ForkRequest = Readonly<{
+  execution_id: string
+  iteration: number
+  intent?: string | undefined
+  input?: Readonly<Record<string, unknown>> | undefined
+  model?: string | undefined
+  max_iterations?: number | undefined
+}>
+export type ReplayRequest = Readonly<{ execution_id: string; version?: string | undefined }>
+
+export type ForkDeps = Readonly<{
+  engine: Engine
+  agents: AgentDesk
+  /** The execution that the caller may see. */
+  visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run>
+  ownerOf(unit: ReadUnit, principal: Call['principal']): Promise<string>
+  /** Runs the loop against a record; nothing is done. */
+  replay(run: Run, events: readonly RunEvent[]): Promise<Replay>
+}>
+
+/** Executions that begin in the middle of another, and the question whether one would be decided again as it was. */
+export function createForks({ engine, agents, visible, ownerOf, replay }: ForkDeps) {
+  async function journalOf(unit: ReadUnit, run: Run): Promise<RunEvent[]> {
+    const events: RunEvent[] = []
+    while (events.length < run.lastSequence) {
+      const page = await engine.events(unit, run, { limit: limits.runEventsPageMax, offset: events.length })
+      if (page.events.length === 0) break
+      events.push(...page.events)
+    }
+    return events
+  }
+
+  return {
+    /** The journal up to the end of the iteration, in a run of its own that goes on from there. */
+    async fork(call: Call, request: ForkRequest) {
+      const unit = call.write as unknown as ReadUnit
+      const run = await visible(call, unit, request.execution_id)
+      const asked = run.input as unknown as ExecutionInput
+      if (asked.role === 'judge') throw refusal(run, 'execution_id: it is a judge of another; fork the one it judges')
+      const events = await journalOf(unit, run)
+      const { iteration } = request
+      const journal = iteration === 0 ? [] : journalUpTo(run, asked, events, request)
+      const snapshot = iteration === 0 || !needsWorkspace(asked) ? null : snapshotAt(run, events, iteration)
+      const input = changed(asked, request, snapshot)
+      await requireSchema(input.manifest, input.input)
+      const owner = await ownerOf(unit, call.principal)
+      const { id: agentId, name, version } = asked.agent
+      const forkedFrom = { execution_id: run.id, iteration }
+      const fork = await engine.start(call, {
+        kind: 'execution',
+        subjectId: agentId,
+        subjectName: name,
+        subjectVersion: version,
+        owner,
+        input: input as unknown as Json,
+        payload: { agent_id: agentId, agent: name, version, by: call.principal.actor, forked_from: forkedFrom },
+        journal,
+      })
+      call.record({ kind: 'execution_forked', body: { run_id: fork.id, from: run.id, iteration, owner } })
+      return { execution_id: fork.id, forked_from: run.id, iteration, status: 'started' as const }
+    },
+
+    /** By today's program, with the manifest of another version if given. */
+    async replay(call: Call, { execution_id, version }: ReplayRequest) {
+      const run = await visible(call, call.read, execution_id)
+      const asked = run.input as unknown as ExecutionInput
+      const agent =
+        version === undefined ? undefined : await agents.resolve(call.read, call.principal, asked.agent.id, version)
+      const input = agent === undefined ? asked : { ...asked, manifest: agent.manifest }
+      const events = await journalOf(call.read, run)
+      const { steps, difference, end } = await replay({ ...run, input: input as unknown as Json }, events)
+      const at = difference?.sequence == null ? undefined : events[difference.sequence - 1]
+      return {
+        execution_id: run.id,
+        version: agent?.version ?? asked.agent.version,
+        same: difference === null,
+        steps,
+        recorded_status: run.status,
+        replayed_status: difference === null || end !== undefined ? (end?.status ?? null) : null,
+        difference: difference && {
+          kind: difference.kind,
+          step: difference.step,
+          sequence: difference.sequence,
+          iteration: at?.iteration ?? null,
+          recorded: shown(difference.recorded),
+          replayed: shown(difference.replayed),
+        },
+      }
+    },
+  }
+}
+
+const SHOWN_CHARS_MAX = 4_096
+const shown = (value: Json): string | null =>
+  value === null ? null : shortened(JSON.stringify(value), SHOWN_CHARS_MAX).toWellFormed()
+
+const notCopied: ReadonlySet<string> = new Set(['execution_started', 'cancel_requested'])
+
+function journalUpTo(
+  run: Run,
+  { manifest }: ExecutionInput,
+  events: readonly RunEvent[],
+  request: ForkRequest,
+): readonly RunEvent[] {
+  const { iteration } = request
+  const ended = events.flatMap(({ type, payload }) =>
+    type === 'iteration_failed' ? [(payload as { iteration: number }).iteration] : [],
+  )
+  if (!ended.includes(iteration)) {
+    const can = [0, ...ended].join(', ')
+    throw refusal(
+      run,
+      `iteration: no recorded iteration ${iteration} is followed by another; one can go on from ${can}, where 0 is the beginning`,
+      'iteration',
+    )
+  }
+  const most = request.max_iterations ?? manifest.execution.maxIterations
+  if (iteration >= most) {
+    throw refusal(
+      run,
+      `max_iterations: ${most} are allowed and ${iteration} are done; give more than ${iteration}`,
+      'max_iterations',
+    )
+  }
+  const ends = new Set([`iteration-${iteration}/snapshot`, `iteration-${iteration}/refined`])
+  const isEnd = ({ type, key, payload }: RunEvent): boolean =>
+    (key !== null && ends.has(key)) ||
+    (type === 'iteration_failed' && (payload as { iteration: number }).iteration === iteration)
+  const last = events.findLast(isEnd)!.sequence
+  // The fork makes a workspace of its own.
+  return events.filter(({ sequence, type, key }) => sequence <= last && !notCopied.has(type) && key !== 'workspace')
+}
+
+function snapshotAt(run: Run, events: readonly RunEvent[], iteration: number): TakenSnapshot {
+  const key = `iteration-${iteration}/snapshot`
+  const found = events.find((event) => event.key === key)?.payload as TakenSnapshot | undefined
+  if (found?.name != null) return found
+  const why = found?.reason ?? 'set executions.snapshots in the configuration before the execution'
+  throw new AppError(
+    'ERR_SNAPSHOT_NOT_FOUND',
+    `iteration: no snapshot of the workspace was kept at the end of iteration ${iteration}: ${why}; fork from iteration 0`,
+    { field: 'iteration', execution_id: run.id, iteration },
+  )
+}
+
+function changed(asked: ExecutionInput, request: ForkRequest, snapshot: TakenSnapshot | null): ExecutionInput {
+  const { manifest } = asked
+  const { fork: _, ...rest } = asked
+  return {
+    ...rest,
+    ...(request.intent !== undefined && { intent: request.intent }),
+    ...(request.input !== undefined && { input: request.input as Json }),
+    manifest: {
+      ...manifest,
+      runtime: { ...manifest.runtime, model: request.model ?? manifest.runtime.model },
+      execution: {
+        ...manifest.execution,
+        maxIterations: request.max_iterations ?? manifest.execution.maxIterations,
+      },
+    },
+    untilMs: null,
+    ...(snapshot !== null && { fork: { workspaceId: snapshot.workspace_id, snapshot: snapshot.name! } }),
+  }
+}
+
+const refusal = ({ id, status }: Run, message: string, field = 'execution_id'): AppError =>
+  new AppError('ERR_EXECUTION_STATE', message, { field, execution_id: id, status })

@@ -1,0 +1,39 @@
+import { Cron } from 'croner'
+import type { AgentSchedule } from '../agents/normalised-manifest.ts'
+
+/** `newestMs` is the last due time not after now, `older` counts those before it, `nextMs` is the one to come. */
+export type DueTimes = Readonly<{ newestMs: number; older: number; nextMs: number | null }>
+
+/** Times of the calendar that are counted one by one; of more it is only known that there were so many. */
+const COUNT_MAX = 500
+
+/** The first time after `afterMs`; null when there is none any more. */
+export function nextTime(timing: AgentSchedule, afterMs: number): number | null {
+  return timing.type === 'interval' ? afterMs + timing.everyMs : nextCron(cronOf(timing), afterMs)
+}
+
+/** What has come since a schedule was due at `dueMs`. An interval keeps its beat however late it is looked at. */
+export function dueTimes(timing: AgentSchedule, dueMs: number, nowMs: number): DueTimes {
+  if (timing.type === 'interval') {
+    const older = Math.max(0, Math.floor((nowMs - dueMs) / timing.everyMs))
+    const newestMs = dueMs + older * timing.everyMs
+    return { newestMs, older, nextMs: newestMs + timing.everyMs }
+  }
+  const cron = cronOf(timing)
+  let newestMs = dueMs
+  let older = 0
+  let nextMs = nextCron(cron, dueMs)
+  for (; nextMs !== null && nextMs <= nowMs; older++) {
+    newestMs = older < COUNT_MAX ? nextMs : newestCron(cron, nowMs)
+    nextMs = nextCron(cron, newestMs)
+  }
+  return { newestMs, older, nextMs }
+}
+
+const cronOf = ({ cron, timezone }: Extract<AgentSchedule, { type: 'cron' }>): Cron =>
+  new Cron(cron, { paused: true, timezone })
+
+const nextCron = (cron: Cron, afterMs: number): number | null => cron.nextRun(new Date(afterMs))?.getTime() ?? null
+
+/** The library counts whole seconds, and answers what lies before the one it is given. */
+const newestCron = (cron: Cron, nowMs: number): number => cron.previousRuns(1, new Date(nowMs + 1_000))[0]!.getTime()

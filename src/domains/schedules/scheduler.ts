@@ -1,0 +1,202 @@
+import { isDeepStrictEqual } from 'node:util'
+import { AppError } from '../../contract/app-error.ts'
+import type { Database } from '../../contract/database.ts'
+import { errorCodes } from '../../contract/error-codes.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import { type Engine, isEnded, type Run, type StartingCall } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { type Clock, isoTime } from '../../kernel/clock.ts'
+import { fault } from '../../kernel/fault.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { DueTimes } from './due-times.ts'
+import type { Schedule, ScheduleStore } from './ports.ts'
+
+export type SchedulerDeps = Readonly<{
+  store: ScheduleStore
+  database: Pick<Database, 'read' | 'write' | 'flush' | 'kind'>
+  engine: Pick<Engine, 'find' | 'waitForEnd'>
+  clock: Clock
+  logger: Logger
+  /** A server that may only read starts nothing. */
+  isReadOnly: boolean
+  /** Whether the owner of a schedule is no more. */
+  isGone(unit: WriteUnit, tenant: TenantId, owner: string, nowMs: number): Promise<boolean>
+  mayExecute(principal: Schedule['principal']): boolean
+  /** Starts the latest version in the transaction of the call; undefined when the agent does not run at present. */
+  start(call: StartingCall, schedule: Schedule, reason: Readonly<Record<string, Json>>): Promise<Run | undefined>
+  /** How often a store is looked at that others write to as well. */
+  lookMs: number
+}>
+
+export type Scheduler = ReturnType<typeof createScheduler>
+
+const TIMER_MS_MAX = 2 ** 31 - 1
+const RETRY_MS = 1_000
+/** A time that is over for longer came while no server was there. */
+const LATE_MS = 60_000
+
+/**
+ * Starts executions when their time has come.
+ *
+ * 1. The start of the run and the next time of its schedule are one transaction. Whoever comes second, after a crash or on
+ *    another server, finds the next time in the future.
+ * 2. Of several times that have passed the newest counts; the others are told as `missed` with the execution.
+ * 3. While the last execution is not over: `skip` lets the time pass, `queue` starts one as soon as it is over, `allow` starts.
+ * 4. One timer for all; nothing about a schedule is kept in memory.
+ */
+export function createScheduler(deps: SchedulerDeps) {
+  const { store, database, engine, clock, logger } = deps
+  const closing = new AbortController()
+  const awaited = new Set<string>()
+  const settling = new Set<Promise<unknown>>()
+  let timer: NodeJS.Timeout | undefined
+  let looking: Promise<void> | undefined
+  let isWantedAgain = false
+  let hasBegun = false
+
+  function settle(work: Promise<unknown>): void {
+    const settled = work.catch(warn('a schedule was not looked at')).finally(() => settling.delete(settled))
+    settling.add(settled)
+  }
+
+  const warn =
+    (message: string, fields: Record<string, string> = {}) =>
+    (error: unknown): void =>
+      logger.warn(message, { ...fields, cause: String(error) })
+
+  /** Starts all that is due. One look at a time; one that is wanted meanwhile follows. */
+  function look(): Promise<void> {
+    if (closing.signal.aborted || deps.isReadOnly || !hasBegun) return Promise.resolve()
+    isWantedAgain = true
+    looking ??= (async () => {
+      while (isWantedAgain && !closing.signal.aborted) {
+        isWantedAgain = false
+        await lookOnce()
+      }
+    })().finally(() => {
+      looking = undefined
+    })
+    return looking
+  }
+
+  async function lookOnce(): Promise<void> {
+    clearTimeout(timer)
+    const nowMs = clock.nowMs()
+    let waitMs = database.kind === 'postgres' ? deps.lookMs : TIMER_MS_MAX
+    try {
+      for (const schedule of await store.due(database.read, nowMs)) {
+        if (closing.signal.aborted) return
+        if (awaited.has(schedule.lastRunId ?? '')) continue
+        if (!(await tryFire(schedule))) waitMs = Math.min(waitMs, RETRY_MS)
+      }
+      const firstMs = await store.firstAfter(database.read, nowMs)
+      if (firstMs !== undefined) waitMs = Math.min(waitMs, Math.max(firstMs - clock.nowMs(), 0))
+    } catch (error) {
+      warn('the schedules were not looked at')(error)
+      waitMs = RETRY_MS
+    }
+    if (closing.signal.aborted) return
+    timer = setTimeout(() => settle(look()), waitMs)
+    timer.unref()
+  }
+
+  /** Answers false when the store did not take it, so that it must be tried again. */
+  async function tryFire(schedule: Schedule): Promise<boolean> {
+    const { agentId, principal } = schedule
+    fault('schedule.due')
+    const { dueTimes } = await import('./due-times.ts')
+    const nowMs = clock.nowMs()
+    // Reckoned beforehand: the calendar is slow, and a transaction holds up all the others.
+    const times = dueTimes(schedule.timing, schedule.nextAtMs, nowMs)
+    const inTransaction = (work: (unit: WriteUnit) => Promise<void>): Promise<void> =>
+      database.write(principal.tenant, async (unit) => {
+        await store.lock(unit, schedule.tenant)
+        const current = await store.find(unit, schedule.tenant, agentId)
+        // Another server was first, or the agent was deployed again meanwhile.
+        if (!isDeepStrictEqual(current, schedule)) isWantedAgain = true
+        else await work(unit)
+      })
+    try {
+      await inTransaction((unit) => fire(unit, schedule, times, nowMs))
+      return true
+    } catch (error) {
+      warn('a scheduled execution was not started', { agent_id: agentId })(error)
+      if (!(error instanceof AppError) || errorCodes[error.code].kind === 'unavailable') return false
+      const isGone = error.code === 'ERR_AGENT_NOT_FOUND'
+      return await inTransaction((unit) =>
+        isGone ? remove(unit, schedule) : advance(unit, schedule, times, { missed: 1 }),
+      ).then(
+        () => true,
+        () => false,
+      )
+    }
+  }
+
+  async function fire(unit: WriteUnit, schedule: Schedule, times: DueTimes, nowMs: number): Promise<void> {
+    const { timing, principal, owner, lastRunId } = schedule
+    if (await deps.isGone(unit, principal.tenant, owner, nowMs)) return await remove(unit, schedule)
+    if (!deps.mayExecute(principal)) return await advance(unit, schedule, times, { missed: 1 })
+    const last =
+      lastRunId === null ? undefined : await engine.find(unit as unknown as ReadUnit, principal.tenant, lastRunId)
+    const isOpen = last !== undefined && !isEnded(last)
+    if (isOpen && timing.overlap === 'skip') return await advance(unit, schedule, times, { skipped: 1 })
+    if (isOpen && timing.overlap === 'queue') return lookAfter(last)
+    const wasQueued = timing.overlap === 'queue' && (last?.endedAtMs ?? 0) > times.newestMs
+    if (timing.missed === 'skip' && !wasQueued && nowMs - times.newestMs > LATE_MS) {
+      return await advance(unit, schedule, times, { missed: 1 })
+    }
+    const missed = schedule.missed + times.older
+    const reason = { schedule: { due_at: isoTime(times.newestMs), missed, skipped: schedule.skipped } }
+    const run = await deps.start({ write: unit, principal, nowMs }, schedule, reason)
+    if (run === undefined) return await advance(unit, schedule, times, { skipped: 1 })
+    await put(unit, { ...schedule, lastRunId: run.id, missed: 0, skipped: 0 }, times)
+  }
+
+  type Counts = Readonly<{ missed?: number; skipped?: number }>
+
+  /** Lets the times pass. Those before the newest one nobody could have started. */
+  async function advance(unit: WriteUnit, schedule: Schedule, times: DueTimes, counts: Counts): Promise<void> {
+    const { agentId } = schedule
+    const missed = schedule.missed + times.older + (counts.missed ?? 0)
+    const skipped = schedule.skipped + (counts.skipped ?? 0)
+    logger.info('a scheduled time passed without an execution', { agent_id: agentId, missed, skipped })
+    await put(unit, { ...schedule, missed, skipped }, times)
+  }
+
+  async function put(unit: WriteUnit, schedule: Schedule, { nextMs }: DueTimes): Promise<void> {
+    if (nextMs === null) await store.remove(unit, schedule.tenant, schedule.agentId)
+    else await store.put(unit, { ...schedule, nextAtMs: nextMs })
+  }
+
+  async function remove(unit: WriteUnit, { tenant, agentId }: Schedule): Promise<void> {
+    await store.remove(unit, tenant, agentId)
+    logger.info('a schedule was removed: its agent or its owner is gone', { agent_id: agentId })
+  }
+
+  function lookAfter({ tenant, id }: Run): void {
+    if (awaited.has(id)) return
+    awaited.add(id)
+    const { signal } = closing
+    const ended = engine.waitForEnd(tenant, id, { untilMs: Number.POSITIVE_INFINITY, signal })
+    settle(ended.finally(() => awaited.delete(id)).then(() => look()))
+  }
+
+  return {
+    look,
+    /** Once the transaction that is under way is committed. */
+    lookSoon(): void {
+      if (hasBegun) settle(database.flush().then(look))
+    },
+    async begin(): Promise<void> {
+      hasBegun = true
+      await look()
+    },
+    async close(): Promise<void> {
+      closing.abort()
+      clearTimeout(timer)
+      await looking
+      await Promise.allSettled(settling)
+    },
+  }
+}

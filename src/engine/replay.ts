@@ -1,0 +1,158 @@
+import { isDeepStrictEqual } from 'node:util'
+import { AppError } from '../contract/app-error.ts'
+import type { Json } from '../kernel/canonical-json.ts'
+import {
+  type Ending,
+  type EndStatus,
+  isEnded,
+  type NewEvent,
+  type Program,
+  type ProgramEnd,
+  type Run,
+  type RunError,
+  type RunEvent,
+  type Steps,
+} from './ports.ts'
+
+/** Where a replay and its record part. `step`: asked and not recorded. `unused`: recorded and not asked. */
+export type Difference = Readonly<{
+  kind: 'step' | 'note' | 'unused' | 'outcome'
+  step: string | null
+  sequence: number | null
+  recorded: Json
+  replayed: Json
+}>
+
+export type Replay = Readonly<{
+  /** Recorded steps that were answered. */
+  steps: number
+  difference: Difference | null
+  /** Absent when the record ends before the program does. */
+  end?: ProgramEnd
+}>
+
+/** Ends the program where the record has no answer. */
+class RecordEnded extends Error {
+  override name = 'RecordEnded'
+}
+
+const besideSteps = /~(?:began|child|waiting)$/
+const isStep = ({ key }: RunEvent): boolean => key !== null && !besideSteps.test(key) && !key.startsWith('~note-')
+
+/**
+ * Runs a program against a record: every step is answered from there, nothing is done and nothing is written. Of `run`, the
+ * input may be another than the one that was recorded; what the program then decides differently is the difference.
+ */
+export async function replay(
+  { program, ending }: Readonly<{ program: Program; ending: Ending | undefined }>,
+  run: Run,
+  events: readonly RunEvent[],
+): Promise<Replay> {
+  const record = createRecord(run, events)
+  let end: ProgramEnd | undefined
+  try {
+    end = await program(run, record.steps)
+  } catch (error) {
+    if (!(error instanceof RecordEnded)) {
+      if (!(error instanceof AppError)) throw error
+      const { code, message, details } = error
+      end = { status: 'failed', output: null, error: { code, message, details: details as RunError['details'] } }
+    }
+  }
+  if (isEnded(run) && record.difference() === null) await tidyUp(ending, run, record.steps)
+  const outcome = end === undefined || record.difference() !== null ? null : outcomeDifference(run, end)
+  const difference = record.difference() ?? record.unused() ?? outcome
+  return { steps: record.answered(), difference, ...(end !== undefined && { end }) }
+}
+
+async function tidyUp(ending: Ending | undefined, run: Run, steps: Steps): Promise<void> {
+  try {
+    await ending?.(run, steps, run.status as EndStatus)
+  } catch (error) {
+    if (!(error instanceof RecordEnded) && !(error instanceof AppError)) throw error
+  }
+}
+
+function outcomeDifference(run: Run, end: ProgramEnd): Difference | null {
+  if (run.status !== 'completed' && run.status !== 'failed') return null
+  const recorded = plain({ status: run.status, output: run.output, error: run.error })
+  const replayed = plain({ status: end.status, output: end.output, error: end.error ?? null })
+  if (isDeepStrictEqual(recorded, replayed)) return null
+  return { kind: 'outcome', step: null, sequence: run.lastSequence, recorded, replayed }
+}
+
+function createRecord(run: Run, events: readonly RunEvent[]) {
+  const byKey = new Map(events.flatMap((event) => (event.key === null ? [] : [[event.key, event] as const])))
+  const asked = new Set<string>()
+  let difference: Difference | null = null
+  let nowMs = run.startedAtMs
+  let notesTold = 0
+
+  const unasked = (): RunEvent | undefined => events.find((event) => isStep(event) && !asked.has(event.key!))
+
+  function stop(kind: 'step' | 'note', step: string, replayed: Json): never {
+    const next = unasked()
+    // A run that was cancelled or is under way has a record that ends somewhere.
+    const mayEnd = next === undefined && run.status !== 'completed' && run.status !== 'failed'
+    if (!mayEnd) {
+      difference ??= {
+        kind,
+        step,
+        sequence: next?.sequence ?? null,
+        recorded: next === undefined ? null : { type: next.type, step: next.key },
+        replayed,
+      }
+    }
+    throw new RecordEnded(step)
+  }
+
+  function answer<T>(key: string): T {
+    const event = byKey.get(key)
+    if (event === undefined) return stop('step', key, { step: key })
+    asked.add(key)
+    nowMs = Math.max(nowMs, event.atMs)
+    if (event.type === 'step_failed') {
+      const { code, message, details } = event.payload as RunError
+      throw new AppError(code, message, details)
+    }
+    return event.payload as T
+  }
+
+  function tell({ type, payload = {} }: NewEvent): void {
+    const key = `~note-${++notesTold}`
+    const event = byKey.get(key)
+    // The last notes of a run that is under way wait for its next step.
+    if (event === undefined) return
+    nowMs = Math.max(nowMs, event.atMs)
+    const told = plain({ type, payload })
+    const recorded = { type: event.type, payload: event.payload }
+    if (isDeepStrictEqual(told, recorded)) return
+    difference ??= { kind: 'note', step: null, sequence: event.sequence, recorded, replayed: told }
+    throw new RecordEnded(key)
+  }
+
+  const steps: Steps = {
+    signal: new AbortController().signal,
+    nowMs: () => nowMs,
+    once: async (key) => answer(key),
+    recorded: (key) => byKey.get(key)?.payload,
+    note: (...told) => told.forEach(tell),
+    place() {},
+    wait: async (key) => answer(key),
+    child: async (key) => answer(key),
+  }
+  return {
+    steps,
+    difference: () => difference,
+    answered: () => asked.size,
+    unused(): Difference | null {
+      const event = unasked()
+      if (event === undefined) return null
+      const { key: step, sequence, type } = event
+      return { kind: 'unused', step, sequence, recorded: { type, step }, replayed: null }
+    },
+  }
+}
+
+/** As it would be read back. */
+const plain = (value: unknown): Json => JSON.parse(JSON.stringify(value)) as Json

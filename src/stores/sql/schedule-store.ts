@@ -1,0 +1,114 @@
+import type { Selectable } from 'kysely'
+import { type Principal, SYSTEM_TENANT, tenantId } from '../../contract/principal.ts'
+import type { WriteUnit } from '../../contract/unit.ts'
+import type { Schedule, ScheduleStore } from '../../domains/schedules/ports.ts'
+import type { ScheduleTable } from './schema.ts'
+import { rawStatement, type Session, statement } from './statements.ts'
+import { sessionOf, sharedWriterOf, writerOf } from './units.ts'
+
+type Row = Selectable<ScheduleTable>
+type RowId = { tenant: string; agent_id: string }
+
+const put = statement<Row>('schedule-store.put')((db, arg) =>
+  db
+    .insertInto('schedules')
+    .values({
+      tenant: arg('tenant'),
+      agent_id: arg('agent_id'),
+      timing: arg('timing'),
+      principal: arg('principal'),
+      owner: arg('owner'),
+      next_at: arg('next_at'),
+      last_run_id: arg('last_run_id'),
+      missed: arg('missed'),
+      skipped: arg('skipped'),
+    })
+    .onConflict((conflict) =>
+      conflict.columns(['tenant', 'agent_id']).doUpdateSet({
+        timing: arg('timing'),
+        principal: arg('principal'),
+        owner: arg('owner'),
+        next_at: arg('next_at'),
+        last_run_id: arg('last_run_id'),
+        missed: arg('missed'),
+        skipped: arg('skipped'),
+      }),
+    ),
+)
+const remove = statement<RowId>('schedule-store.remove')((db, arg) =>
+  db.deleteFrom('schedules').where('tenant', '=', arg('tenant')).where('agent_id', '=', arg('agent_id')),
+)
+const find = statement<RowId>('schedule-store.find')((db, arg) =>
+  db.selectFrom('schedules').selectAll().where('tenant', '=', arg('tenant')).where('agent_id', '=', arg('agent_id')),
+)
+const due = statement<{ until: number }>('schedule-store.due')((db, arg) =>
+  db
+    .selectFrom('schedules')
+    .selectAll()
+    .where('next_at', '<=', arg('until'))
+    .orderBy('next_at')
+    .orderBy('tenant')
+    .orderBy('agent_id'),
+)
+const firstAfter = statement<{ after: number }>('schedule-store.firstAfter')((db, arg) =>
+  db.selectFrom('schedules').select('next_at').where('next_at', '>', arg('after')).orderBy('next_at').limit(1),
+)
+/** SQLite has one writer at a time, so there is nothing to hold back. */
+const lockShared = statement<{ key: string }>('schedule-store.lockShared')((db, arg, { dialect, sql }) =>
+  rawStatement(
+    dialect === 'postgres'
+      ? sql`SELECT pg_advisory_xact_lock(hashtextextended(${arg('key')}, 7433))`
+      : sql`SELECT ${arg('key')}`,
+    db,
+  ),
+)
+
+const writer = (unit: WriteUnit, tenant: string): Session =>
+  tenant === SYSTEM_TENANT ? sharedWriterOf(unit) : writerOf(unit, tenant)
+
+export const sqlScheduleStore: ScheduleStore = {
+  async lock(unit, tenant) {
+    // The head of its log holds the schedules of one tenant. The key is that of the agents, so that nobody takes two in another order.
+    if (tenant === SYSTEM_TENANT) await sessionOf(unit).get(lockShared, { key: 'agents of everybody' })
+  },
+  async put(unit, schedule) {
+    await writer(unit, schedule.tenant).run(put, toRow(schedule))
+  },
+  async remove(unit, tenant, agentId) {
+    return (await writer(unit, tenant).run(remove, { tenant, agent_id: agentId })) > 0
+  },
+  async find(unit, tenant, agentId) {
+    const row = await sessionOf(unit).get(find, { tenant, agent_id: agentId })
+    return row === undefined ? undefined : fromRow(row)
+  },
+  async due(unit, untilMs) {
+    return (await sessionOf(unit).all(due, { until: untilMs })).map(fromRow)
+  },
+  async firstAfter(unit, afterMs) {
+    return (await sessionOf(unit).get(firstAfter, { after: afterMs }))?.next_at
+  },
+}
+
+const toRow = (schedule: Schedule): Row => ({
+  tenant: schedule.tenant,
+  agent_id: schedule.agentId,
+  timing: JSON.stringify(schedule.timing),
+  principal: JSON.stringify(schedule.principal),
+  owner: schedule.owner,
+  next_at: schedule.nextAtMs,
+  last_run_id: schedule.lastRunId,
+  missed: schedule.missed,
+  skipped: schedule.skipped,
+})
+
+const fromRow = (row: Row): Schedule => ({
+  tenant: tenantId(row.tenant),
+  agentId: row.agent_id,
+  timing: JSON.parse(row.timing) as Schedule['timing'],
+  principal: JSON.parse(row.principal) as Principal,
+  owner: row.owner,
+  nextAtMs: row.next_at,
+  lastRunId: row.last_run_id,
+  missed: row.missed,
+  skipped: row.skipped,
+})

@@ -1,0 +1,84 @@
+import type { Database } from '../../src/contract/database.ts'
+import { LOCAL_TENANT, localOwner } from '../../src/contract/principal.ts'
+import type { AgentSchedule } from '../../src/domains/agents/normalised-manifest.ts'
+import type { Schedule } from '../../src/domains/schedules/ports.ts'
+import { createScheduleDesk } from '../../src/domains/schedules/schedule-desk.ts'
+import { createScheduler, type SchedulerDeps } from '../../src/domains/schedules/scheduler.ts'
+import type { Run } from '../../src/engine/ports.ts'
+import { silentLogger } from '../../src/kernel/logger.ts'
+import { sqlScheduleStore } from '../../src/stores/sql/schedule-store.ts'
+import type { movableClock } from './app.ts'
+import { openEngine, sampleRun, type TestEngine } from './engine.ts'
+
+export const AGENT = 'agent-1'
+
+/** One server: a scheduler and an engine on a real store, with a clock that the test moves. */
+export type TestServer = Readonly<{
+  engine: TestEngine
+  scheduler: ReturnType<typeof createScheduler>
+  set(timing: Partial<AgentSchedule> & Pick<AgentSchedule, 'type'>): Promise<void>
+  remove(): Promise<void>
+  find(): Promise<Schedule | undefined>
+  /** The newest last. */
+  runs(): Promise<Run[]>
+  /** What each run was told of its schedule. */
+  reasons(): Promise<unknown[]>
+  close(): Promise<void>
+}>
+
+type Wish = Readonly<{ bootId?: string; deps?: Partial<SchedulerDeps> }>
+
+export function openServer(database: Database, clock: ReturnType<typeof movableClock>, wish: Wish = {}): TestServer {
+  const engine = openEngine(database, { bootId: wish.bootId ?? 'boot-1', clock })
+  engine.register('execution', async (_, steps) => {
+    await steps.wait('go', { details: {} })
+    return { status: 'completed', output: null }
+  })
+  const scheduler = createScheduler({
+    store: sqlScheduleStore,
+    database,
+    engine,
+    clock,
+    logger: silentLogger,
+    isReadOnly: false,
+    isGone: async () => false,
+    mayExecute: () => true,
+    start: (call, { agentId }, payload) => engine.start(call, { ...sampleRun, subjectId: agentId, payload }),
+    lookMs: 50,
+    ...wish.deps,
+  })
+  const desk = createScheduleDesk({
+    store: sqlScheduleStore,
+    ownerOf: async () => 'owner',
+    mayExecute: () => true,
+    changed: scheduler.lookSoon,
+  })
+  const agent = { tenant: LOCAL_TENANT, id: AGENT }
+  const runs = async (): Promise<Run[]> =>
+    (await engine.list(database.read, LOCAL_TENANT, { kind: 'execution', subjectId: AGENT, limit: 100 })).toReversed()
+  return {
+    engine,
+    scheduler,
+    set: (timing) =>
+      engine.call((call) =>
+        desk.set({ ...call, principal: localOwner }, agent, {
+          enabled: true,
+          overlap: 'skip',
+          missed: 'once',
+          input: null,
+          ...timing,
+        } as AgentSchedule),
+      ),
+    remove: () => engine.call((call) => desk.remove(call, agent)),
+    find: () => sqlScheduleStore.find(database.read, LOCAL_TENANT, AGENT),
+    runs,
+    async reasons() {
+      const journals = await Promise.all((await runs()).map(({ id }) => engine.journal(id)))
+      return journals.map(([started]) => (started!.payload as { schedule?: unknown }).schedule)
+    },
+    async close() {
+      await scheduler.close()
+      await engine.close()
+    },
+  }
+}
