@@ -228,4 +228,8 @@ export function createEngine(deps: EngineDeps): Engine {
   }
 }
 
-const eventPrefix = { execution: 'execution', workflow: 'workflow_execution' } as const
+const eventPrefix = {
+  execution: 'execution',
+  workflow: 'workflow_execution',
+  intent: 'intent_execution_pipeline',
+} as const
