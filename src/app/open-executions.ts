@@ -93,7 +93,9 @@ function withoutEffects(desk: ToolDesk): Pick<ExecutionDeps, 'desk' | 'models' |
   const refuse = async (): Promise<never> => {
     throw new Error('a replay does nothing')
   }
-  return { desk: { ...desk, call: refuse }, models: { aliases: () => [], generate: refuse }, http: { send: refuse } }
+  // Which aliases there are now says nothing about a run of then.
+  const models = { aliases: () => [], requireAlias() {}, generate: refuse }
+  return { desk: { ...desk, call: refuse }, models, http: { send: refuse } }
 }
 
 const ANSWER_BYTES_MAX = 1024 * 1024

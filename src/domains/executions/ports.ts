@@ -70,7 +70,10 @@ export type ExecutionInput = Readonly<{
   untilMs: number | null
   /** The workspace is made from there, as it was at the end of an iteration of another execution. */
   fork?: Readonly<{ workspaceId: string; snapshot: string }>
+  /** What it writes is a manifest of that kind, which is checked and deployed before the work counts as done. */
+  publishes?: ManifestKind
 }>
+export type ManifestKind = 'agent' | 'workflow'
 
 export type ExecutionOutput = Readonly<{
   text: string

@@ -205,6 +205,7 @@ export function createExecutionService({ engine, agents, clock, replay }: Execut
   return {
     ...createForks({ engine, agents, visible, ownerOf, replay }),
     begin,
+    ownerOf,
     execute,
     status,
     list,
