@@ -1,5 +1,6 @@
 import { errorCodes } from '../contract/error-codes.ts'
 import type { Catalog, CatalogTool } from '../tools/runtime/catalog.ts'
+import { restPaths, sealPaths } from './openapi-routes.ts'
 import { successStatus } from './success-status.ts'
 
 /**
@@ -34,6 +35,8 @@ export function buildOpenApi(catalog: Catalog, version: string): OpenApiDocument
     ],
     paths: {
       ...factPaths(),
+      ...restPaths(tools),
+      ...sealPaths(),
       ...Object.fromEntries(tools.map((tool) => [`/v1/tools/${tool.name}`, { post: operation(tool) }])),
     },
     components: {
@@ -57,7 +60,8 @@ function operation(tool: CatalogTool): Json {
   const success = successStatus(tool.name)
   const output = listed.outputSchema === undefined ? { type: 'object' } : schemaRef(`${tool.safeName}.output`)
   return {
-    operationId: tool.safeName,
+    // An alias is offered under the safe name of what it stands for.
+    operationId: definition.aliasOf === undefined ? tool.safeName : `${tool.safeName}_alias`,
     tags: [definition.toolset],
     summary: definition.title,
     description: definition.description,

@@ -20,6 +20,8 @@ Addresses:
   GET  /health             whether the server is well
   GET  /v1/tools           the tools you may use
   POST /v1/tools/{name}    call one; the body is its arguments
+  POST /v1/agents/{id}/execute, GET /v1/executions/{id}/events, and more of agents, executions and workflows
+  POST /v1/seal/attest     begin a session for signed calls; POST /v1/seal/invoke makes them
   GET  /openapi.json       all of this as OpenAPI 3.1
 
 ${

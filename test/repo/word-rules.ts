@@ -76,7 +76,7 @@ export const wordRules: readonly WordRule[] = [
     id: 'outbound',
     uses: ['fetch', 'globalThis.fetch', 'WebSocket', 'EventSource'],
     imports: { from: ['node:http'], names: ['request', 'get', 'Agent'] },
-    folders: ['supervisor/egress', 'search'],
+    folders: ['supervisor/egress', 'search', 'seal-client'],
     reason: 'The program calls nobody but what the operator names; the way out for workspaces is one guarded place.',
     instead: 'Decide on that place first, and write down why it is needed.',
   },

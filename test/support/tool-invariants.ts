@@ -9,7 +9,7 @@ import type { CallRules, Effect } from '../../src/tools/runtime/define-tool.ts'
 export type ToolCheck = (tool: CatalogTool, all: ReadonlySet<string>) => readonly string[]
 
 /** These answer anybody who may connect; what they do for a caller is limited by the tools they lead to. */
-const needNoPermission: readonly string[] = ['search_tools', 'run_tool']
+const needNoPermission: readonly string[] = ['search_tools', 'run_tool', 'zaru.switch_mode']
 
 /** These answer when nothing else works, so they may use no store. */
 const answerWithoutStore: readonly string[] = ['server_ping', 'server_health']

@@ -1,0 +1,139 @@
+import type { CatalogTool } from '../tools/runtime/catalog.ts'
+import { type RestRow, restRows, streamRows } from './rest-table.ts'
+
+/** The addresses of the OpenAPI document that are not tools by name. */
+type Json = Readonly<Record<string, unknown>>
+type Paths = Record<string, Record<string, Json>>
+
+const object = { 'application/json': { schema: { type: 'object' } } }
+const refusals = Object.fromEntries(
+  [400, 401, 403, 404, 409, 429, 500, 503].map((status) => [status, { $ref: `#/components/responses/Error${status}` }]),
+)
+const parametersOf = (path: string): Json[] =>
+  [...path.matchAll(/\{([a-z]+)\}/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string' },
+  }))
+const idOf = (method: string, path: string): string =>
+  `${method.toLowerCase()}${path
+    .replace('/v1', '')
+    .split(/[/{}-]+/)
+    .map((part) => `${part.charAt(0).toUpperCase()}${part.slice(1)}`)
+    .join('')}`
+
+/** Rows whose tools are there, each with a pointer to the tool that says what it takes and answers. */
+export function restPaths(tools: readonly CatalogTool[]): Paths {
+  const byName = new Map(tools.map((tool) => [tool.name, tool]))
+  const paths: Paths = {}
+  const add = (method: string, path: string, operation: Json): void => {
+    paths[path] = { ...paths[path], [method.toLowerCase()]: operation }
+  }
+  for (const row of restRows) {
+    const names = toolsOf(row)
+    const tool = byName.get(names[0]!)
+    if (tool === undefined || names.some((name) => !byName.has(name))) continue
+    add(row.method, row.path, restOperation(row, tool, names))
+  }
+  for (const { path, tool } of streamRows) {
+    if (byName.has(tool)) add('GET', path, streamOperation(path, tool))
+  }
+  return paths
+}
+
+const toolsOf = ({ tool, tools }: RestRow): readonly string[] => tools ?? [tool as string]
+
+function restOperation(row: RestRow, tool: CatalogTool, names: readonly string[]): Json {
+  const takesBody = row.method === 'POST' || row.method === 'PATCH'
+  return {
+    operationId: idOf(row.method, row.path),
+    tags: [tool.definition.toolset],
+    summary: tool.definition.title,
+    description: `The same as ${names.map((name) => `\`${name}\``).join(' or ')}: see POST /v1/tools/${tool.name}.`,
+    parameters: parametersOf(row.path),
+    ...(takesBody ? { requestBody: { required: false, content: object } } : {}),
+    responses: {
+      [row.status ?? 200]: {
+        description: 'Done.',
+        content: { 'application/json': { schema: row.shape === undefined ? { type: 'object' } : {} } },
+      },
+      ...refusals,
+    },
+    'x-tool': names.length === 1 ? names[0] : names,
+  }
+}
+
+const streamOperation = (path: string, tool: string): Json => ({
+  operationId: idOf('GET', path),
+  tags: ['executions'],
+  summary: 'Follow a run',
+  description: `What happened and what happens, as server-sent events up to the end of the run. Needs what \`${tool}\` needs.`,
+  parameters: [
+    ...parametersOf(path),
+    {
+      name: 'Last-Event-ID',
+      in: 'header',
+      description: 'The number of the last event that was seen.',
+      schema: { type: 'integer' },
+    },
+    {
+      name: 'follow',
+      in: 'query',
+      description: '`false` ends with what has happened so far.',
+      schema: { type: 'boolean', default: true },
+    },
+  ],
+  responses: {
+    200: { description: 'The stream.', content: { 'text/event-stream': { schema: { type: 'string' } } } },
+    ...refusals,
+  },
+})
+
+const sealAnswer = { description: 'A JSON-RPC error; the header x-castellan-error-code has its name.', content: object }
+
+export function sealPaths(): Paths {
+  const tags = ['identity']
+  return {
+    '/v1/seal/attest': {
+      post: {
+        operationId: 'sealAttest',
+        tags,
+        summary: 'Begin a session for signed calls',
+        requestBody: { required: true, content: object },
+        responses: {
+          200: { description: 'The session and its token.', content: object },
+          ...refusals,
+        },
+      },
+    },
+    '/v1/seal/invoke': {
+      post: {
+        operationId: 'sealInvoke',
+        tags,
+        summary: 'Make a signed call',
+        description: 'The envelope is the credential: no key is sent.',
+        security: [{}],
+        requestBody: { required: true, content: object },
+        responses: {
+          200: { description: 'A JSON-RPC result: what the tool answered.', content: object },
+          ...Object.fromEntries(
+            [400, 401, 403, 404, 409, 413, 422, 429, 500, 503].map((status) => [status, sealAnswer]),
+          ),
+        },
+      },
+    },
+    '/v1/seal/tools': {
+      get: {
+        operationId: 'sealTools',
+        tags,
+        summary: 'The tools of a security context',
+        parameters: [{ name: 'security_context', in: 'query', schema: { type: 'string' } }],
+        responses: {
+          200: { description: 'The list.', content: object },
+          ...refusals,
+        },
+      },
+    },
+  }
+}
