@@ -70,6 +70,8 @@ export const limits = {
   mcpTaskPollMs: 1_000,
   /** What a waiting tool waits that is told nothing. */
   waitSecondsDefault: 300,
+  /** Running workflows among which those that wait for a person are looked for. */
+  approvalsLookedAtMax: 5_000,
   /** How often an open stream of events says that it is there, and how long a reader may take nothing. */
   eventStreamKeepAliveMs: 15_000,
   eventStreamStallMs: 60_000,

@@ -86,18 +86,21 @@ async function requestOf(
 const given = (args: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined))
 
-/** A deployment that was not done because there is one of that name is an answer of the tool, and a conflict of HTTP. */
+/** What a tool tells as an answer, such as that there is one of that name already, is a conflict to HTTP. */
 function sendAnswer({ res }: Exchange, row: RestRow, answer: ToolAnswer): void {
   const headers = warningHeader(answer)
-  if (row.shape === undefined && row.status !== 201) {
+  if (row.shape === undefined && row.isConflict === undefined) {
     sendJson(res, row.status ?? 200, answer.json, headers)
     return
   }
   const value = JSON.parse(answer.json) as Record<string, unknown>
-  const status = row.status === 201 && value['status'] === 'conflict' ? 409 : (row.status ?? 200)
+  if (row.isConflict?.(value) === true) {
+    sendJson(res, 409, answer.json, headers)
+    return
+  }
   const total = typeof value['total'] === 'number' ? { 'x-total-count': String(value['total']) } : {}
   const json = row.shape === undefined ? answer.json : JSON.stringify(row.shape(value) ?? null)
-  sendJson(res, status, json, { ...headers, ...total })
+  sendJson(res, row.status ?? 200, json, { ...headers, ...total })
 }
 
 type StreamRow = (typeof streamRows)[number]

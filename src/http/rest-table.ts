@@ -18,6 +18,8 @@ export type RestRow = Readonly<{
   args(request: RestRequest): Readonly<Record<string, unknown>>
   /** For success, 200 if absent. */
   status?: number
+  /** The answer says that it could not be done as things are. */
+  isConflict?(answer: Readonly<Record<string, unknown>>): boolean
   /** What is shown of the tool's answer; all if absent. */
   shape?(answer: Readonly<Record<string, unknown>>): unknown
 }>
@@ -55,7 +57,14 @@ const deploying = ({ query, body }: RestRequest) => ({
 })
 
 const agentRows: readonly RestRow[] = [
-  { method: 'POST', path: '/v1/agents', tool: 'aegis.agent.create', args: deploying, status: 201 },
+  {
+    method: 'POST',
+    path: '/v1/agents',
+    tool: 'aegis.agent.create',
+    args: deploying,
+    status: 201,
+    isConflict: ({ status }) => status === 'conflict',
+  },
   {
     method: 'GET',
     path: '/v1/agents',
@@ -115,7 +124,9 @@ const executionRows: readonly RestRow[] = [
     tools: ['aegis.task.list'],
     args: (request) => ({
       ...numbers(request.query, 'limit'),
-      ...texts(request.query, isOfWorkflow(request) ? 'workflow_name' : 'agent_id'),
+      ...(isOfWorkflow(request)
+        ? { workflow_id: request.query.get('workflow_name') }
+        : texts(request.query, 'agent_id')),
     }),
     shape: ({ executions }) => executions,
   },
@@ -136,12 +147,19 @@ const isDemotion = ({ body }: RestRequest): boolean =>
 const scopeOf = (body: RestRequest['body']): unknown => body['target_scope'] ?? body['scope']
 
 const workflowRows: readonly RestRow[] = [
-  { method: 'POST', path: '/v1/workflows', tool: 'aegis.workflow.create', args: deploying, status: 201 },
+  {
+    method: 'POST',
+    path: '/v1/workflows',
+    tool: 'aegis.workflow.create',
+    args: deploying,
+    status: 201,
+    isConflict: ({ status }) => status === 'conflict',
+  },
   {
     method: 'GET',
     path: '/v1/workflows',
     tool: 'aegis.workflow.list',
-    args: ({ query }) => ({ ...numbers(query, 'limit', 'offset'), ...texts(query, 'scope') }),
+    args: ({ query }) => texts(query, 'scope', 'user_id'),
     shape: ({ workflows }) => workflows,
   },
   {
@@ -177,7 +195,10 @@ const workflowRunRows: readonly RestRow[] = [
     method: 'GET',
     path: '/v1/workflows/executions',
     tool: 'aegis.workflow.executions.list',
-    args: ({ query }) => ({ ...numbers(query, 'limit', 'offset'), ...texts(query, 'workflow_id', 'workflow_name') }),
+    args: ({ query }) => ({
+      ...numbers(query, 'limit', 'offset'),
+      workflow_id: query.get('workflow_id') ?? query.get('workflow_name') ?? undefined,
+    }),
     shape: ({ executions }) => executions,
   },
   {
@@ -193,6 +214,7 @@ const workflowRunRows: readonly RestRow[] = [
     tool: 'aegis.workflow.signal',
     args: (request) => ({ ...request.body, ...executionOf(request) }),
     status: 202,
+    isConflict: ({ signalled }) => signalled === false,
     shape: () => ({ status: 'signal_sent' }),
   },
   {
@@ -200,11 +222,62 @@ const workflowRunRows: readonly RestRow[] = [
     path: '/v1/workflows/executions/{id}/cancel',
     tool: 'aegis.workflow.cancel',
     args: (request) => ({ ...request.body, ...executionOf(request) }),
+    isConflict: ({ cancelled }) => cancelled === false,
   },
-  { method: 'DELETE', path: '/v1/workflows/executions/{id}', tool: 'aegis.workflow.remove', args: executionOf },
+  {
+    method: 'DELETE',
+    path: '/v1/workflows/executions/{id}',
+    tool: 'aegis.workflow.remove',
+    args: executionOf,
+    isConflict: ({ removed }) => removed === false,
+  },
 ]
 
-export const restRows: readonly RestRow[] = [...agentRows, ...executionRows, ...workflowRows, ...workflowRunRows]
+/** The words that conditions of a Human state take for yes and no, with what the person adds. */
+const answering = (response: string, given: unknown): string =>
+  given === undefined || given === null ? response : JSON.stringify({ response, feedback: given })
+
+/** A waiting Human state is an approval; both answers are signals to its run. */
+const approvalRows: readonly RestRow[] = [
+  {
+    method: 'GET',
+    path: '/v1/human-approvals',
+    tool: 'approval_list',
+    args: ({ query }) => numbers(query, 'limit'),
+    shape: ({ approvals }) => approvals,
+  },
+  {
+    method: 'GET',
+    path: '/v1/human-approvals/{id}',
+    tool: 'approval_list',
+    args: executionOf,
+    shape: ({ approvals }) => (approvals as unknown[])[0],
+  },
+  {
+    method: 'POST',
+    path: '/v1/human-approvals/{id}/approve',
+    tool: 'aegis.workflow.signal',
+    args: (request) => ({ ...executionOf(request), response: answering('approved', request.body['feedback']) }),
+    isConflict: ({ signalled }) => signalled === false,
+    shape: ({ execution_id }) => ({ id: execution_id, status: 'approved' }),
+  },
+  {
+    method: 'POST',
+    path: '/v1/human-approvals/{id}/reject',
+    tool: 'aegis.workflow.signal',
+    args: (request) => ({ ...executionOf(request), response: answering('rejected', request.body['reason']) }),
+    isConflict: ({ signalled }) => signalled === false,
+    shape: ({ execution_id }) => ({ id: execution_id, status: 'rejected' }),
+  },
+]
+
+export const restRows: readonly RestRow[] = [
+  ...agentRows,
+  ...executionRows,
+  ...workflowRows,
+  ...workflowRunRows,
+  ...approvalRows,
+]
 
 /** Streams of what becomes of a run; whoever may read its log through the tool may follow it. */
 export const streamRows: readonly Readonly<{ path: string; tool: string; rows: 'execution' | 'workflow' }>[] = [

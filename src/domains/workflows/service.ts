@@ -3,6 +3,7 @@ import type { Call } from '../../contract/call.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
 import type { AgentSearch, SearchInput } from '../agents/search.ts'
+import { createApprovals } from './approvals.ts'
 import { type AuthoringDeps, createAuthoring } from './authoring.ts'
 import { createExecutions, type ExecutionDeps } from './executions.ts'
 import { isPlatform } from './platform-workflows.ts'
@@ -72,6 +73,7 @@ export function createWorkflowService(deps: WorkflowDeps) {
   return {
     ...createAuthoring(deps),
     executions: createExecutions(deps),
+    approvals: createApprovals(deps),
     list,
     export: exportManifest,
     remove,

@@ -17,6 +17,7 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   arguments: 'aegis',
+  waits: true,
   input: z.strictObject({
     execution_id: workflowParams.execution,
     poll_interval_seconds: z.int().min(1).max(3600).default(5).describe('Has no effect: the end is noticed at once.'),

@@ -17,6 +17,7 @@ import statusWorkflow from './aegis-workflow-status.ts'
 import updateWorkflow from './aegis-workflow-update.ts'
 import validateWorkflow from './aegis-workflow-validate.ts'
 import waitWorkflow from './aegis-workflow-wait.ts'
+import approvalList from './approval-list.ts'
 
 export const workflowTools: readonly ToolDefinition[] = [
   createWorkflow,
@@ -37,4 +38,5 @@ export const workflowTools: readonly ToolDefinition[] = [
   executionsGetWorkflow,
   statusWorkflow,
   searchWorkflow,
+  approvalList,
 ]

@@ -1,0 +1,83 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { identityOf } from '../../contract/principal.ts'
+import type { Engine, Run, RunFilter } from '../../engine/ports.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import { quoted } from './read-fields.ts'
+
+type Reading = Pick<Call, 'principal' | 'read'>
+type Asked = Readonly<{
+  step?: string
+  details?: Readonly<{ state?: string; prompt?: string; default_response?: string | null }>
+}>
+
+/** How far back from the end of a journal the question is: a run that waits does nothing else. */
+const LOOKED_AT = 20
+
+/** What people are asked by runs that wait for them. An approval has the id of its run: a run asks one thing at a time. */
+export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
+  async function view({ read }: Reading, run: Run) {
+    const { events } = await engine.events(read, run, {
+      limit: LOOKED_AT,
+      offset: Math.max(0, run.lastSequence - LOOKED_AT),
+    })
+    const began = events.findLast(({ type, payload }) => type === 'wait_began' && stepOf(payload) === run.waitingFor)
+    const { details } = (began?.payload ?? {}) as Asked
+    return {
+      id: run.id,
+      execution_id: run.id,
+      workflow_id: run.subjectId,
+      workflow_name: run.subjectName,
+      state: details?.state ?? run.state,
+      prompt: details?.prompt ?? null,
+      default_response: details?.default_response ?? null,
+      requested_at: isoTime(began?.atMs ?? run.changedAtMs),
+      expires_at: run.wakeAtMs === null ? null : isoTime(run.wakeAtMs),
+    }
+  }
+
+  const filterFor = ({ principal }: Reading): Omit<RunFilter, 'limit'> => ({
+    kind: 'workflow',
+    status: 'running',
+    ...(principal.role === 'admin' ? {} : { owner: identityOf(principal) }),
+  })
+
+  return {
+    /** Newest first; of one run if given, which is an error unless it waits. */
+    async list(call: Reading, input: Readonly<{ limit: number; execution_id?: string | undefined }>) {
+      const { principal, read } = call
+      if (input.execution_id !== undefined) {
+        const run = await engine.find(read, principal.tenant, input.execution_id.toLowerCase())
+        const isVisible = principal.role === 'admin' || run?.owner === identityOf(principal)
+        if (run === undefined || !isVisible || run.kind !== 'workflow' || run.waitingFor === null) {
+          throw notWaiting(input.execution_id)
+        }
+        return { approvals: [await view(call, run)] }
+      }
+      const waiting: Run[] = []
+      for (let offset = 0; waiting.length < input.limit && offset < limits.approvalsLookedAtMax; ) {
+        const page = await engine.list(read, principal.tenant, {
+          ...filterFor(call),
+          limit: limits.runListMax,
+          offset,
+        })
+        waiting.push(...page.filter(({ waitingFor }) => waitingFor !== null))
+        if (page.length < limits.runListMax) break
+        offset += page.length
+      }
+      const approvals = []
+      for (const run of waiting.slice(0, input.limit)) approvals.push(await view(call, run))
+      return { approvals }
+    },
+  }
+}
+
+const stepOf = (payload: unknown): string | undefined => (payload as Asked | null)?.step
+
+const notWaiting = (id: string): AppError =>
+  new AppError(
+    'ERR_EXECUTION_NOT_FOUND',
+    `execution_id: no execution ${quoted(id)} waits for an answer; approval_list without it shows those that do.`,
+    { field: 'execution_id' },
+  )

@@ -1,0 +1,124 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type RealServer, startRealServer } from '../support/real-server.ts'
+
+/** Workflows, their streams and the approvals that they wait for, by REST in the real program. */
+let server: RealServer
+beforeAll(async () => {
+  server = await startRealServer()
+  const created = await send('POST', '/v1/workflows', manifest)
+  expect([created.status, created.body]).toEqual([201, expect.anything()])
+})
+afterAll(() => server.stop())
+
+const manifest = {
+  apiVersion: '100monkeys.ai/v1',
+  kind: 'Workflow',
+  metadata: { name: 'ask-first', version: '1.0.0' },
+  spec: {
+    initial_state: 'ASK',
+    states: {
+      ASK: {
+        kind: 'Human',
+        prompt: 'Publish {{input.what}}?',
+        timeout: '24h',
+        transitions: [
+          { condition: 'input_equals_yes', target: 'DONE' },
+          { condition: 'always', target: 'STOPPED' },
+        ],
+      },
+      DONE: { kind: 'System', command: 'update_blackboard', env: { done: 'yes' }, transitions: [] },
+      STOPPED: { kind: 'System', command: 'update_blackboard', env: { why: '{{ASK.feedback}}' }, transitions: [] },
+    },
+  },
+}
+
+type Row = Record<string, unknown>
+type Reply = Readonly<{ status: number; body: unknown }>
+
+async function send(method: string, path: string, body?: object, headers: Record<string, string> = {}): Promise<Reply> {
+  const response = await fetch(new URL(path, server.url), {
+    method,
+    headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  return { status: response.status, body: await response.json() }
+}
+
+async function runUntilAsked(what: string): Promise<string> {
+  const { status, body } = await send('POST', '/v1/workflows/ask-first/run', { input: { what } })
+  expect(status).toBe(202)
+  const id = String((body as Row)['execution_id'])
+  await expect.poll(async () => (await send('GET', `/v1/human-approvals/${id}`)).status, { timeout: 20_000 }).toBe(200)
+  return id
+}
+
+const stateOf = async (id: string) => (await send('GET', `/v1/workflows/executions/${id}`)).body as Row
+const streamOf = async (id: string): Promise<string> =>
+  await (await fetch(new URL(`/v1/workflows/executions/${id}/logs/stream`, server.url))).text()
+
+describe('workflows', { timeout: 60_000 }, () => {
+  test('are deployed once, listed, shown and removed', async () => {
+    expect((await send('POST', '/v1/workflows', manifest)).status).toBe(409)
+    expect(((await send('GET', '/v1/workflows')).body as Row[]).map(({ name }) => name)).toContain('ask-first')
+    expect((await send('GET', '/v1/workflows/ask-first')).body).toMatchObject({ name: 'ask-first', version: '1.0.0' })
+    const other = { ...manifest, metadata: { name: 'gone-soon', version: '1.0.0' } }
+    expect((await send('POST', '/v1/workflows', other)).status).toBe(201)
+    expect((await send('DELETE', '/v1/workflows/gone-soon')).status).toBe(200)
+    expect((await send('GET', '/v1/workflows/gone-soon')).status).toBe(404)
+  })
+
+  test('ask a person, who approves by REST', async () => {
+    const id = await runUntilAsked('notes')
+    const approvals = (await send('GET', '/v1/human-approvals')).body as Row[]
+    expect(approvals.find((approval) => approval['id'] === id)).toMatchObject({
+      execution_id: id,
+      workflow_name: 'ask-first',
+      state: 'ASK',
+      prompt: 'Publish notes?',
+    })
+    expect((await send('POST', `/v1/human-approvals/${id}/approve`, {})).body).toEqual({ id, status: 'approved' })
+    const text = await streamOf(id)
+    expect(text).toMatch(/^id: 1\ndata: /)
+    expect(text.trimEnd().split('\n').at(-1)).toContain('workflow_execution_completed')
+    expect(await stateOf(id)).toMatchObject({ status: 'completed', blackboard: { done: 'yes' } })
+    expect((await send('GET', `/v1/human-approvals/${id}`)).status).toBe(404)
+    expect((await send('POST', `/v1/human-approvals/${id}/approve`, {})).status).toBe(409)
+    expect((await send('DELETE', `/v1/workflows/executions/${id}`)).status).toBe(200)
+  })
+
+  test('are told why they were rejected', async () => {
+    const id = await runUntilAsked('secrets')
+    expect((await send('POST', `/v1/human-approvals/${id}/reject`, { reason: 'too early' })).status).toBe(200)
+    await streamOf(id)
+    expect(await stateOf(id)).toMatchObject({ status: 'completed', blackboard: { why: 'too early' } })
+  })
+
+  test('take a signal and a cancellation', async () => {
+    const signalled = await runUntilAsked('a')
+    expect(await send('POST', `/v1/workflows/executions/${signalled}/signal`, { response: 'yes' })).toEqual({
+      status: 202,
+      body: { status: 'signal_sent' },
+    })
+    const cancelled = await runUntilAsked('b')
+    expect((await send('DELETE', `/v1/workflows/executions/${cancelled}`)).status).toBe(409)
+    expect((await send('POST', `/v1/workflows/executions/${cancelled}/cancel`, {})).status).toBe(200)
+    await streamOf(cancelled)
+    expect(await stateOf(cancelled)).toMatchObject({ status: 'cancelled' })
+    const listed = (await send('GET', '/v1/executions?workflow_name=ask-first&limit=200')).body as Row[]
+    expect(listed.map((row) => row['execution_id'])).toEqual(expect.arrayContaining([signalled, cancelled]))
+  })
+
+  test('of others are neither approved nor seen', async () => {
+    const id = await runUntilAsked('mine')
+    const key = await send('POST', '/v1/tools/api_key_create', { name: 'other' })
+    const other = { authorization: `Bearer ${String((key.body as Row)['secret'])}` }
+    expect((await send('GET', '/v1/human-approvals', undefined, other)).body).toEqual([])
+    for (const [method, path, body] of [
+      ['GET', `/v1/human-approvals/${id}`, undefined],
+      ['POST', `/v1/human-approvals/${id}/approve`, {}],
+      ['GET', `/v1/workflows/executions/${id}/logs/stream`, undefined],
+    ] as const) {
+      expect((await send(method, path, body, other)).status).toBe(404)
+    }
+  })
+})
