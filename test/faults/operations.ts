@@ -1,5 +1,6 @@
 import type { Answer, TestApp, TestAppOptions } from '../support/app.ts'
 import { isLongRun } from '../support/long-run.ts'
+import { newSigner } from '../support/seal.ts'
 
 /** A call of a tool that the sweep makes. */
 export type SweptCall = Readonly<{ tool: string; args: Answer }>
@@ -93,6 +94,11 @@ const revokeKey = async (app: TestApp, turn: number): Promise<SweptCall> => {
   return { tool: 'api_key_revoke', args: { key: id } }
 }
 
+const attest = async (): Promise<SweptCall> => ({
+  tool: 'seal_session_create',
+  args: { public_key: newSigner().publicKey, task_summary: 'swept' },
+})
+
 const refused = async (app: TestApp): Promise<SweptCall> => ({
   tool: 'task_update',
   args: { task_id: await first(app), status: 'done' },
@@ -125,6 +131,7 @@ export const operations: readonly Operation[] = [
   { name: 'merkle_finalize', kind: 'write', prepare: alone(finalize) },
   { name: 'api_key_create', kind: 'write', prepare: alone(createKey) },
   { name: 'api_key_revoke', kind: 'write', prepare: alone(revokeKey) },
+  { name: 'seal_session_create', kind: 'write', prepare: alone(attest) },
   { name: 'a refused call', kind: 'refused', prepare: alone(refused), isBrief: true },
   { name: 'a batch of reads', kind: 'read', prepare: together(read, read, read, read, read), isBrief: true },
   { name: 'a batch of strict reads', kind: 'read', config: strict, prepare: together(read, read, read) },

@@ -26,6 +26,7 @@ const tableNames = [
   'thoughts',
   'audit_sessions',
   'api_keys',
+  'seal_sessions',
 ] as const
 
 /** The state of a SQLite file, beside whoever is using it. */
