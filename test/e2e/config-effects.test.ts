@@ -13,6 +13,7 @@ import { type RealServer, startRealServer, writeSkills } from '../support/real-s
 import { runCastellan } from '../support/run-castellan.ts'
 import { searchEffects } from '../support/search-effects.ts'
 import { teamEffects } from '../support/team-effects.ts'
+import { workflowEffects } from '../support/workflow-effects.ts'
 import { workspaceEffects } from '../support/workspace-effects.ts'
 
 /**
@@ -236,6 +237,7 @@ const effects: Readonly<Record<string, Effect>> = {
   ...agentToolEffects({ serve, call, send, newHome }),
   ...searchEffects,
   ...executionEffects,
+  ...workflowEffects({ serve, call }),
   async allowed_hosts() {
     const headers = { host: 'castle.example' }
     const [plain, open] = [await serve(), await serve({ CASTELLAN_ALLOWED_HOSTS: 'castle.example' })]

@@ -1,5 +1,6 @@
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { type Answer, openTestApp, type TestApp } from './app.ts'
+import { ended, start, workflowYaml } from './workflows.ts'
 
 /** What tenant A has planted, and how tenant B would fill in a parameter with what is its own. */
 export type Canaries = Readonly<{
@@ -89,6 +90,7 @@ const secrets = [
   ...['branch', 'commit', 'test', 'blocker', 'key', 'value', 'agent'],
   ...['domain', 'source', 'origin', 'variable', 'layer', 'team', 'snapshot-id'],
   ...['role', 'skill', 'message', 'result'],
+  ...['workflow', 'state', 'input'],
 ].map((word) => `secret-${word}`)
 
 /** Only the records: what they name on the disk is for the back end to keep apart. */
@@ -131,6 +133,16 @@ function plantTeam(app: TestApp, owner: string): void {
   })
 }
 
+/** A workflow of A's with a run that has ended. Answers the ids of both. */
+async function plantWorkflow(app: TestApp, a: ToolCaller): Promise<readonly string[]> {
+  const states = 'A: { kind: System, command: update_blackboard, env: { kept: secret-state }, transitions: [] }'
+  const manifest_yaml = workflowYaml('canary-workflow', states, { metadata: 'description: secret-workflow' })
+  const { workflow_id } = await app.ask('aegis.workflow.create', { manifest_yaml }, a)
+  const id = await start(app, 'canary-workflow', { input: { kept: 'secret-input' } }, a)
+  await ended(app, id, a)
+  return [String(workflow_id), id]
+}
+
 /** Makes the installation and closes it: its directory is the template for copies. */
 export async function plantCanaries(): Promise<{
   app: TestApp
@@ -152,10 +164,11 @@ export async function plantCanaries(): Promise<{
   const key = keys.find(({ name }) => name === 'canary-agent')!
   plantWorkspace(app, `key:${String(key['id'])}`)
   plantTeam(app, `key:${String(key['id'])}`)
+  const workflow = await plantWorkflow(app, a)
   await app.stop()
   const probes = [
     ...['T-4030', 'T-4001', 'Θ-4004', 'A-4003', 'A-4002', 'canary-agent', 'canary-project', 'canary-label', A],
-    ...[WORKSPACE, 'canary-space', 'canary-snapshot', 'canary-team', 'canary-member'],
+    ...[WORKSPACE, 'canary-space', 'canary-snapshot', 'canary-team', 'canary-member', 'canary-workflow', ...workflow],
     ...[key['id'], key['prefix'], thought['hash'], checkpoint.checkpoint].map(String),
   ]
   return {

@@ -1,0 +1,21 @@
+import { expect } from 'vitest'
+import type { RealServer } from './real-server.ts'
+import { workflowYaml } from './workflows.ts'
+
+type Reply = Readonly<{ status: number; body: Record<string, unknown> & { error?: { code: string } } }>
+type Stage = Readonly<{
+  serve(env: Record<string, string>): Promise<RealServer>
+  call(server: RealServer, tool: string, args: object): Promise<Reply>
+}>
+
+/** Settings of `workflows`, each given to the real program. */
+export const workflowEffects = ({ serve, call }: Stage): Readonly<Record<string, () => Promise<void>>> => ({
+  async 'workflows.judge_agents'() {
+    const manifest_yaml = workflowYaml('w', 'A: { kind: System, command: update_blackboard, transitions: [] }')
+    const register = async (env: Record<string, string>) =>
+      await call(await serve(env), 'aegis.workflow.create', { manifest_yaml })
+    expect((await register({})).body).toMatchObject({ deployed: true })
+    const judged = await register({ CASTELLAN_WORKFLOWS_JUDGE_AGENTS: 'output-judge' })
+    expect(judged.body.error?.code).toBe('ERR_WORKFLOW_REJECTED')
+  },
+})
