@@ -18,7 +18,9 @@ import { move, newTask, think } from '../support/ledger.ts'
 const catalog = createCatalog(allTools)
 let app: TestApp
 beforeAll(async () => {
-  app = await openTestApp({ config: { 'workspaces.max_workspaces': 3, 'workspaces.store_gb': 0 } })
+  app = await openTestApp({
+    config: { 'workspaces.max_workspaces': 3, 'workspaces.store_gb': 0, 'web.search_url': 'http://127.0.0.1:9/' },
+  })
   // Some of the arguments below name it; where no workspace can run, they find none.
   await app.call('workspace_create', { name: 'p' })
   await newTask(app)

@@ -29,8 +29,8 @@ export const packageOwners: readonly PackageOwner[] = [
   },
   {
     package: 'node:https',
-    folders: [],
-    reason: 'The program calls nobody; a way out needs one guarded place.',
+    folders: ['web-client'],
+    reason: 'The web is called from one guarded place, which judges every address.',
   },
 ]
 
@@ -76,8 +76,9 @@ export const wordRules: readonly WordRule[] = [
     id: 'outbound',
     uses: ['fetch', 'globalThis.fetch', 'WebSocket', 'EventSource'],
     imports: { from: ['node:http'], names: ['request', 'get', 'Agent'] },
-    folders: ['supervisor/egress', 'search', 'seal-client'],
-    reason: 'The program calls nobody but what the operator names; the way out for workspaces is one guarded place.',
+    folders: ['seal-client', 'search', 'supervisor/egress', 'web-client'],
+    reason:
+      'The program calls nobody but what the operator names; the ways out for workspaces and for web.fetch are guarded places.',
     instead: 'Decide on that place first, and write down why it is needed.',
   },
   {

@@ -79,6 +79,9 @@ export async function openUserBackend(options: {
   const program = mkdtempSync(join(tmpdir(), 'castellan-program-'))
   cpSync(join(import.meta.dirname, '../../src'), join(program, 'src'), { recursive: true })
   cpSync(join(import.meta.dirname, '../../package.json'), join(program, 'package.json'))
+  cpSync(join(import.meta.dirname, '../../node_modules/@vscode'), join(program, 'node_modules/@vscode'), {
+    recursive: true,
+  })
   cpSync(process.execPath, join(program, 'node'))
   const open = spawn('chmod', ['-R', 'a+rX', program])
   await new Promise((resolve) => open.on('exit', resolve))

@@ -39,6 +39,8 @@ async function openCopy(template: string): Promise<TestApp> {
     'rate_limits.enabled': false,
     'workspaces.quota.workspaces': 2,
     'workspaces.store_gb': 0,
+    // Nobody listens there: what is tried here stays on this machine.
+    'web.search_url': 'http://127.0.0.1:9/',
   }
   return await openTestApp({ dataDir, config, clock: movableClock(), random: seededRandom() })
 }

@@ -56,6 +56,13 @@ describe('workspaces of an ordinary user who cannot open the tunnel device', () 
     )
   })
 
+  it('search in files as those of root do', async () => {
+    await app.ask('fs.write', { path: 'notes/a.txt', content: 'a castle\n' })
+    expect(await app.ask('fs.grep', { pattern: 'cas.le', path: 'notes' })).toMatchObject({
+      result: '/workspace/notes/a.txt:1:a castle',
+    })
+  })
+
   it('still keep the network between them', async () => {
     await serveIn(app, 'two', 8000, 'two')
     const two = String((await info(app, 'two'))['ip'])
