@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Bench, Section } from './bench-context.ts'
 import { castellan, endChildren, standIn } from './launch.ts'
+import { engine } from './rows/engine.ts'
 import { httpPing } from './rows/http-ping.ts'
 import { ledgerProofs } from './rows/ledger-proofs.ts'
 import { ping } from './rows/ping.ts'
@@ -34,6 +35,7 @@ const sections: readonly Section[] = [
   pingUnderLoad,
   memoryGrowth,
   workspaces,
+  engine,
 ]
 const temporaryFilesystem = 0x01021994
 

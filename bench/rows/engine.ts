@@ -1,0 +1,260 @@
+/** Durable runs: steps beside DBOS, waits that cost nothing, lists of many runs, and what an agent's tool call costs beside a plain one. */
+import { join } from 'node:path'
+import type { Database } from '../../src/contract/database.ts'
+import { LOCAL_TENANT, localOwner } from '../../src/contract/principal.ts'
+import { newRunOf } from '../../src/engine/core.ts'
+import { systemClock } from '../../src/kernel/clock.ts'
+import { silentLogger } from '../../src/kernel/logger.ts'
+import { openPostgresDatabase } from '../../src/stores/postgres/postgres-database.ts'
+import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
+import { openSqliteDatabase } from '../../src/stores/sqlite/sqlite-database.ts'
+import { openTestApp } from '../../test/support/app.ts'
+import { openEngine, sampleRun, type TestEngine } from '../../test/support/engine.ts'
+import { agentYaml, openLoop } from '../../test/support/executions.ts'
+import { createDatabase, startPostgres } from '../../test/support/postgres.ts'
+import { type Bench, newDirectory, type Section } from '../bench-context.ts'
+import { median } from '../interleave.ts'
+import { openDbos, type StepRunner } from '../peers/dbos-workflow.ts'
+import { msText, rateText } from '../table.ts'
+
+const STEPS = 10
+
+const openSqlite = async (bench: Bench): Promise<Database> =>
+  openSqliteDatabase({ path: join(await newDirectory(bench), 'state.db'), clock: systemClock, logger: silentLogger })
+
+function stepRunnerOf(database: Database): StepRunner & { engine: TestEngine } {
+  const engine = openEngine(database, { concurrentMax: 1_000 })
+  engine.register('execution', async (_, steps) => {
+    let sum = 0
+    for (let n = 1; n <= STEPS; n++) sum += await steps.once(`step-${n}`, async () => ({ result: n }))
+    return { status: 'completed', output: sum }
+  })
+  return {
+    engine,
+    async runOne() {
+      await engine.end((await engine.run()).id)
+    },
+    async close() {
+      await engine.close()
+      await database.close()
+    },
+  }
+}
+
+/** Steps a second with so many runs under way all the time. */
+async function stepRate({ runOne }: StepRunner, inFlight: number, roundMs: number): Promise<number> {
+  const begun = performance.now()
+  let done = 0
+  const lane = async (): Promise<void> => {
+    while (performance.now() - begun < roundMs) {
+      await runOne()
+      done++
+    }
+  }
+  await Promise.all(Array.from({ length: inFlight }, lane))
+  return (done * STEPS * 1000) / (performance.now() - begun)
+}
+
+async function reportSteps(bench: Bench): Promise<void> {
+  const cluster = await startPostgres()
+  const open: StepRunner[] = []
+  try {
+    const ours = stepRunnerOf(await openSqlite(bench))
+    open.push(ours)
+    const url = await createDatabase(cluster.url)
+    const shared = stepRunnerOf(await openPostgresDatabase({ url, clock: systemClock, logger: silentLogger }))
+    open.push(shared)
+    const dbos = await openDbos(await createDatabase(cluster.url), STEPS)
+    open.push(dbos)
+    const { rounds, roundMs } = bench.quick ? { rounds: 3, roundMs: 600 } : { rounds: 7, roundMs: 1_500 }
+    for (const inFlight of [1, 16, 64]) {
+      bench.progress(`durable steps, ${inFlight} in flight`)
+      const rates: [number[], number[], number[]] = [[], [], []]
+      for (const runner of [ours, shared, dbos]) await stepRate(runner, inFlight, roundMs / 3)
+      for (let round = 0; round < rounds; round++) {
+        const order = [0, 1, 2]
+        if (round % 2 === 1) order.reverse()
+        for (const index of order) rates[index]!.push(await stepRate([ours, shared, dbos][index]!, inFlight, roundMs))
+      }
+      reportRates(bench, inFlight, rates)
+    }
+  } finally {
+    for (const runner of open.toReversed()) await runner.close()
+    await cluster.stop()
+  }
+}
+
+function reportRates(bench: Bench, inFlight: number, [ours, shared, dbos]: readonly [number[], number[], number[]]) {
+  for (const [store, rates] of [
+    ['SQLite', ours],
+    ['the same PostgreSQL', shared],
+  ] as const) {
+    const ratios = rates.map((rate, round) => rate / dbos[round]!).sort((a, b) => a - b)
+    const at = (share: number): string => ratios[Math.round((ratios.length - 1) * share)]!.toFixed(2)
+    bench.report({
+      what: `durable steps, ours on ${store}`,
+      inFlight,
+      ours: rateText(median(rates)),
+      peer: `DBOS on PostgreSQL ${rateText(median(dbos))}`,
+      ratio: median(ratios),
+      target: store === 'SQLite' && inFlight === 16 ? { atLeast: 1.5 } : null,
+      note: `${at(0.25)}–${at(0.75)}; runs of ${STEPS} steps, start and end included`,
+    })
+  }
+}
+
+const WATCH_MS = 2_000
+
+async function reportWaits(bench: Bench): Promise<void> {
+  const waits = bench.quick ? 200 : 1_000
+  const database = await openSqlite(bench)
+  const engine = openEngine(database, { concurrentMax: 64 })
+  try {
+    engine.register('execution', async (_, steps) => {
+      await steps.wait('approval', { details: {}, untilMs: systemClock.nowMs() + 86_400_000 })
+      return { status: 'completed', output: null }
+    })
+    const idleMs = await processorMs()
+    const ids = await Promise.all(Array.from({ length: waits }, async () => (await engine.run()).id))
+    for (const id of ids) await engine.until(id, ({ waitingFor }) => waitingFor !== null)
+    await processorMs()
+    const parkedMs = await processorMs()
+    bench.report({
+      what: `${waits} runs that wait for a person, share of a processor`,
+      inFlight: null,
+      ours: `${msText(parkedMs)} in ${WATCH_MS / 1000} s`,
+      peer: `none waiting ${msText(idleMs)}`,
+      ratio: parkedMs / WATCH_MS,
+      target: { atMost: 0.02 },
+    })
+  } finally {
+    await engine.close()
+    await database.close()
+  }
+}
+
+/** What this process uses while it does nothing. */
+async function processorMs(): Promise<number> {
+  const before = process.cpuUsage()
+  await new Promise((resolve) => setTimeout(resolve, WATCH_MS))
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / 1000
+}
+
+const fewRuns = 1_000
+
+async function reportQueries(bench: Bench): Promise<void> {
+  const many = bench.quick ? 10_000 : 100_000
+  const database = await openSqlite(bench)
+  const engine = openEngine(database)
+  try {
+    await fill(database, 0, fewRuns)
+    const small = await queryTimes(engine, database)
+    await fill(database, fewRuns, many)
+    const large = await queryTimes(engine, database)
+    for (const [what, ms] of Object.entries(large)) {
+      bench.report({
+        what: `${what}, of ${many} runs beside ${fewRuns}`,
+        inFlight: 1,
+        ours: msText(ms),
+        peer: msText(small[what]!),
+        ratio: ms / small[what]!,
+        target: { atMost: 2 },
+      })
+    }
+  } finally {
+    await engine.close()
+    await database.close()
+  }
+}
+
+const EVENTS_EACH = 20
+
+async function fill(database: Database, from: number, to: number): Promise<void> {
+  const names = { newId: () => '', node: 'elsewhere', bootId: 'none' }
+  for (let first = from; first < to; first += 500) {
+    await database.write(LOCAL_TENANT, async (unit) => {
+      for (let n = first; n < Math.min(first + 500, to); n++) {
+        const start = { ...sampleRun, id: `filled-${n}`, subjectId: `agent-${n % 100}` }
+        const run = newRunOf(names, start, localOwner, 1_000_000 + n, undefined)
+        await sqlRunStore.insertRun(unit, { ...run, status: 'completed', lastSequence: EVENTS_EACH })
+        for (let sequence = 1; sequence <= EVENTS_EACH; sequence++) {
+          const event = { sequence, type: 'step_completed', key: `step-${sequence}`, payloadText: '{"n":1}' }
+          await sqlRunStore.insertEvent(unit, LOCAL_TENANT, run.id, { ...event, state: null, iteration: 1, atMs: n })
+        }
+      }
+    })
+  }
+}
+
+async function queryTimes(engine: TestEngine, { read }: Database): Promise<Record<string, number>> {
+  const kind = 'execution'
+  const run = { tenant: LOCAL_TENANT, id: 'filled-500', lastSequence: EVENTS_EACH }
+  return {
+    'list of the newest 50': await medianMs(() => engine.list(read, LOCAL_TENANT, { kind, limit: 50 })),
+    'list of the newest 10 of one agent': await medianMs(() =>
+      engine.list(read, LOCAL_TENANT, { kind, subjectId: 'agent-7', limit: 10 }),
+    ),
+    'a page of events': await medianMs(() => engine.events(read, run, { limit: 20, offset: 0 })),
+  }
+}
+
+async function medianMs(work: () => Promise<unknown>): Promise<number> {
+  const times: number[] = []
+  for (let n = 0; n < 200; n++) {
+    const begun = performance.now()
+    await work()
+    times.push(performance.now() - begun)
+  }
+  return median(times.slice(20))
+}
+
+/** One model answer with so many calls of a tool that does nothing. */
+async function reportToolCalls(bench: Bench): Promise<void> {
+  const calls = bench.quick ? 100 : 400
+  const toolCalls = Array.from({ length: calls }, (_, n) => ({ id: `c${n}`, name: 'server_ping', arguments: {} }))
+  const usage = { inputTokens: 0, outputTokens: 0, costUsd: null }
+  const answer = { usage, provider: 'none', model: 'none', finishReason: 'stop', failures: [] }
+  let asked = 0
+  await using app = await openTestApp({ config: { 'rate_limits.enabled': false } })
+  const loop = await openLoop(app, {
+    agents: { caller: agentYaml('caller', '  task: { instruction: "Call." }\n  tools: [server_ping]\n') },
+    deps: {
+      models: {
+        aliases: () => ['default'],
+        generate: async () => ({ ...answer, text: 'done', toolCalls: asked++ === 0 ? toolCalls : [] }),
+      },
+    },
+  })
+  try {
+    const { id, status } = await loop.finish('caller')
+    if (status !== 'completed') throw new Error(`the execution ${status}`)
+    const journal = await loop.engine.journal(id)
+    const times = journal.flatMap(({ key, atMs }) => (key?.includes('/tool-') === true ? [atMs] : []))
+    if (times.length < calls) throw new Error(`${times.length} of ${calls} calls were recorded`)
+    const oursMs = (times.at(-1)! - times[0]!) / (times.length - 1)
+    const directMs = await medianMs(() => app.ask('server_ping'))
+    bench.report({
+      what: 'server_ping by an agent, beside a direct call',
+      inFlight: 1,
+      ours: msText(oursMs),
+      peer: msText(directMs),
+      ratio: oursMs / directMs,
+      target: null,
+      note: `adds ${msText(oursMs - directMs)}, one durable step each`,
+    })
+  } finally {
+    await loop.engine.close()
+  }
+}
+
+export const engine: Section = {
+  name: 'engine',
+  timeNeededMs: (quick) => (quick ? 60_000 : 240_000),
+  async run(bench) {
+    await reportSteps(bench)
+    await reportWaits(bench)
+    await reportQueries(bench)
+    await reportToolCalls(bench)
+  },
+}
