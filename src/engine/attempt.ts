@@ -279,6 +279,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
 const childEvents = {
   execution: { started: 'child_execution_spawned', ended: 'child_execution_completed' },
   workflow: { started: 'subworkflow_triggered', ended: 'subworkflow_completed' },
+  intent: { started: 'subworkflow_triggered', ended: 'subworkflow_completed' },
 } as const
 
 export const toRunError = ({ code, message, details }: AppError): RunError => ({

@@ -234,4 +234,8 @@ export function createEngine(deps: EngineDeps): Engine {
 /** How soon a run is looked at again when the store did not answer. */
 const LOOK_AGAIN_MS = 200
 
-const eventPrefix = { execution: 'execution', workflow: 'workflow_execution' } as const
+const eventPrefix = {
+  execution: 'execution',
+  workflow: 'workflow_execution',
+  intent: 'intent_execution_pipeline',
+} as const

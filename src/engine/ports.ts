@@ -5,7 +5,7 @@ import type { RunStatus } from '../contract/run-status.ts'
 import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 
-export type RunKind = 'execution' | 'workflow'
+export type RunKind = 'execution' | 'workflow' | 'intent'
 export type { RunStatus } from '../contract/run-status.ts'
 export type EndStatus = 'completed' | 'failed' | 'cancelled'
 export type RunError = Readonly<{

@@ -50,6 +50,9 @@ export function createModels(deps: Readonly<{ settings: ModelsSettings; ask: Ask
 
   return {
     aliases: () => [...new Set(settings.providers.flatMap(({ models }) => models.map(({ alias }) => alias)))].sort(),
+    requireAlias(alias) {
+      if (candidatesFor(settings, alias).length === 0) throw unavailable(settings, alias)
+    },
     generate,
   }
 }

@@ -1,4 +1,4 @@
-import type { AppError } from '../../contract/app-error.ts'
+import { AppError } from '../../contract/app-error.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 
 /** A language model, as the loop sees it: an alias of the configuration, never a provider. */
@@ -63,6 +63,8 @@ export type ModelFailure = Readonly<{
 
 export type Models = Readonly<{
   aliases(): readonly string[]
+  /** Throws ERR_MODEL_UNAVAILABLE, which says what to set, when the alias leads to no model. */
+  requireAlias(alias: string): void
   /**
    * Throws an AppError: ERR_MODEL_UNAVAILABLE when the alias leads to no model, ERR_MODEL_REFUSED for what another try would
    * not change, ERR_MODEL_FAILED for the rest. `details.error_class` and `details.failures` tell more.
@@ -72,3 +74,21 @@ export type Models = Readonly<{
 
 export const failuresOf = (error: AppError): readonly ModelFailure[] =>
   (error.details['failures'] as readonly ModelFailure[] | undefined) ?? []
+
+export function hasModel(models: Pick<Models, 'requireAlias'>, alias: string): boolean {
+  try {
+    models.requireAlias(alias)
+    return true
+  } catch (error) {
+    if (error instanceof AppError) return false
+    throw error
+  }
+}
+
+/** For agents that come with the program: the alias that suits them best, or the default where that is not set. */
+export function chosenAlias(models: Pick<Models, 'requireAlias'>, wanted: string): string {
+  if (hasModel(models, wanted)) return wanted
+  if (hasModel(models, 'default')) return 'default'
+  models.requireAlias(wanted)
+  return wanted
+}

@@ -66,7 +66,10 @@ export type ExecutionInput = Readonly<{
   keepWorkspace: boolean
   /** An end that comes earlier than the manifest's own. */
   untilMs: number | null
+  /** What it writes is a manifest of that kind, which is checked and deployed before the work counts as done. */
+  publishes?: ManifestKind
 }>
+export type ManifestKind = 'agent' | 'workflow'
 
 export type ExecutionOutput = Readonly<{
   text: string

@@ -10,6 +10,7 @@ import { createJudges } from './judges.ts'
 import { deliver, handleOutput } from './output-handler.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput } from './ports.ts'
 import { buildPrompt, type LoadedContext, type PastAttempt } from './prompt.ts'
+import { createPublishing } from './publishing.ts'
 import { iterationEnv, loadContext } from './surroundings.ts'
 import { createToolCaller } from './tool-calls.ts'
 import { createValidation } from './validation.ts'
@@ -62,6 +63,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   const history: PastAttempt[] = []
   const workspaces = createWorkspaceDesk(deps, run)
   const judges = createJudges(deps, run, steps)
+  const publishing = input.publishes && createPublishing(deps, run, input.publishes, steps, judges)
   const validation = createValidation(run, input, steps, { judges, workspaces })
   let lastText = ''
   let workspaceId: string | null = input.workspaceId
@@ -149,6 +151,13 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       const request = { iteration, output, answer: ended.answer, trail: ended.trail, task, workspaceId }
       const checked = await validation.check(request)
       if (checked.passed) {
+        const published = await publishing?.publish(iteration, text, task)
+        if (published !== undefined && 'fault' in published) return published.fault
+        if (published !== undefined && 'reason' in published) {
+          await refine(iteration, { output: text, exit_code: output.exitCode, reason: published.reason })
+          return 'again'
+        }
+        lastText = published?.text ?? text
         steps.note({ type: 'iteration_completed', payload: { iteration, score: checked.score } })
         return 'accepted'
       }

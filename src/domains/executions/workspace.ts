@@ -42,25 +42,25 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
   }
 
   /** A workspace of that name, made if it is not there: a crash may have come between the making and the record. */
-  async function make(manifest: AgentManifest, name: string, image: string, signal: AbortSignal) {
+  async function make(
+    manifest: Pick<AgentManifest, 'resources' | 'network'>,
+    name: string,
+    image: string | undefined,
+    signal: AbortSignal,
+  ) {
     const { resources, network } = manifest
     const args: Json = {
       name,
-      base_image: image,
+      ...(image !== undefined && { base_image: image }),
       vcpus: Math.max(1, Math.ceil(resources.cpuMillicores / 1000)),
       memory_mb: Math.max(16, Math.ceil(resources.memoryBytes / MIB)),
       disk_gb: Math.max(1, Math.ceil(resources.diskBytes / GIB)),
       ...(network !== null && { allow_internet: network.mode === 'deny' }),
     }
-    for (let tries = 1; ; tries++) {
-      const answer = await call('workspace_create', args, signal)
-      if (!answer.isError) return (answer.value as { workspace_id: string }).workspace_id
-      if (answer.code === 'ERR_ALREADY_EXISTS') {
-        return (await ask<{ workspace_id: string }>('workspace_info', { workspace_id: name }, signal)).workspace_id
-      }
-      if (answer.code !== 'ERR_RATE_LIMITED' || tries === RATE_TRIES) throw failureOf(answer)
-      await pause(retryAfterMs(answer), signal)
-    }
+    const answer = await patiently((until) => call('workspace_create', args, until), signal)
+    if (!answer.isError) return (answer.value as { workspace_id: string }).workspace_id
+    if (answer.code !== 'ERR_ALREADY_EXISTS') throw failureOf(answer)
+    return (await ask<{ workspace_id: string }>('workspace_info', { workspace_id: name }, signal)).workspace_id
   }
 
   async function create(input: ExecutionInput, signal: AbortSignal): Promise<MadeWorkspace> {
@@ -141,6 +141,18 @@ const volumeName = (run: Run, { agent }: ExecutionInput, volume: string): string
 export const failureOf = ({ code, value }: DeskAnswer): AppError => {
   const { error } = value as { error?: { message?: string; details?: Record<string, unknown> } }
   return new AppError(code ?? 'ERR_INTERNAL', error?.message ?? 'The tool failed.', error?.details ?? {})
+}
+
+/** Calls again what came too often, after the pause that the answer names. */
+export async function patiently(
+  work: (signal: AbortSignal) => Promise<DeskAnswer>,
+  signal: AbortSignal,
+): Promise<DeskAnswer> {
+  for (let tries = 1; ; tries++) {
+    const answer = await work(signal)
+    if (answer.code !== 'ERR_RATE_LIMITED' || tries === RATE_TRIES) return answer
+    await pause(retryAfterMs(answer), signal)
+  }
 }
 
 function retryAfterMs({ value }: DeskAnswer): number {
