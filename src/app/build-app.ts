@@ -41,6 +41,7 @@ import { openAgentTools } from './open-agent-tools.ts'
 import { openAgents } from './open-agents.ts'
 import { openDatabase } from './open-database.ts'
 import { activityOf, openEngine, openExecutions } from './open-executions.ts'
+import { openIntents } from './open-intents.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
 import { openRecord } from './open-record.ts'
 import { openRunFeed } from './open-run-feed.ts'
@@ -251,6 +252,8 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       agents: agentParts?.agents.registry ?? unavailable,
       platform: agentParts?.agents.platform ?? unavailable,
       workflows: agentParts?.workflows ?? unavailable,
+      generation: agentParts?.generation ?? unavailable,
+      intents: agentParts?.intents ?? unavailable,
       files: agentTools?.files ?? unavailable,
       commands: agentTools?.commands ?? unavailable,
       web: agentTools?.web ?? unavailable,
@@ -305,7 +308,16 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
     desk,
     images: parts.images,
   })
-  return { agents, executions, workflows }
+  const { registry } = agents
+  const intents = openIntents(deps, {
+    engine,
+    database,
+    agents: registry,
+    executions: executions.service,
+    imageOf,
+    desk,
+  })
+  return { agents, executions, workflows, ...intents }
 }
 
 /** What the installation can do, by the tools there are. */

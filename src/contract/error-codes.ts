@@ -78,6 +78,7 @@ export const errorCodes = {
   ERR_EXECUTION_STATE: entry('conflict', 409, 'after-fix', 'See its state in aegis.task.status, then call again.'),
   ERR_EXECUTION_TIMEOUT: entry('conflict', 409, 'after-fix', 'Give it more time in the manifest, or less to do.'),
   ERR_ITERATIONS_EXHAUSTED: entry('conflict', 409, 'after-fix', 'Read why the last iteration failed, then run again.'),
+  ERR_INTENT_FAILED: entry('conflict', 409, 'after-fix', 'Read the reason and the state, then say it otherwise.'),
   ERR_DEPTH_EXCEEDED: entry('conflict', 409, 'after-fix', 'Use fewer levels of judges and sub-workflows.'),
   ERR_TEMPLATE_INVALID: entry('input', 400, 'after-fix', 'Correct the template at the named place.'),
   ERR_VALIDATOR_FAILED: entry('conflict', 409, 'after-fix', 'Correct the validator or the judge that it names.'),

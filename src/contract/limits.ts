@@ -225,6 +225,8 @@ export const limits = {
   embeddingsKeptMax: 20_000,
   embeddingAnswerBytesMax: 32 * 1024 * 1024,
   searchQueryCharsMax: 2_000,
+  /** What should be written or done, in plain words. */
+  wishCharsMax: 20_000,
   /** One manifest: its text, its values with aliases counted in full, and its nesting. */
   manifestCharsMax: 256 * 1024,
   manifestValuesMax: 20_000,

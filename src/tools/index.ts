@@ -3,6 +3,7 @@ import { cmdTools } from './cmd/index.ts'
 import { executionTools } from './executions/index.ts'
 import { fsTools } from './fs/index.ts'
 import { identityTools } from './identity/index.ts'
+import { intentTools } from './intents/index.ts'
 import { ledgerTools } from './ledger/index.ts'
 import { logTools } from './log/index.ts'
 import { metaTools } from './meta/index.ts'
@@ -30,8 +31,8 @@ export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
   cmd: cmdTools,
   executions: executionTools,
   fs: fsTools,
-  intents: [],
   modes: modeTools,
+  intents: intentTools,
   platform: platformTools,
   web: webTools,
   workflows: workflowTools,

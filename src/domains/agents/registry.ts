@@ -198,6 +198,13 @@ export function createAgentRegistry(deps: RegistryDeps) {
 
   return {
     resolve,
+    /** One that comes with the program, whatever has been deployed under its name. */
+    async template(name: string): Promise<ResolvedAgent> {
+      const found = await templates.find(name)
+      if (found === undefined) throw new Error(`there is no template '${name}'`)
+      const { id, manifest } = found
+      return { id, name: manifest.name, version: manifest.version, scope: 'global', manifest }
+    },
     create: (call: Call, input: DeployInput) => deploy(call, input, 'create'),
     update: (call: Call, input: DeployInput) => deploy(call, input, 'update'),
 

@@ -187,7 +187,7 @@ export function createExecutionService({ engine, agents, clock }: ExecutionServi
     return latest === null ? null : shortened(latest, limits.iterationOutputBytesMax)
   }
 
-  return { begin, execute, status, list, cancel, remove, logs, wait, visible }
+  return { begin, ownerOf, execute, status, list, cancel, remove, logs, wait, visible }
 }
 
 /** In the same words whether it is another's or nobody's. */

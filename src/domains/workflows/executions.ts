@@ -7,10 +7,11 @@ import { type Engine, isEnded, type Run, type RunEvent } from '../../engine/port
 import type { Clock } from '../../kernel/clock.ts'
 import type { JsonObject } from './manifest-types.ts'
 import { newWorkflowRun } from './new-run.ts'
+import { inputOf, isShown, otherBlackboard, outputOf } from './other-runs.ts'
 import { quoted } from './read-fields.ts'
 import type { WorkflowRegistry } from './registry.ts'
 import { parsedJson } from './render-output.ts'
-import { type Exit, openRun } from './run-record.ts'
+import type { Exit } from './run-record.ts'
 import { bounded, eventView, listView, replayRun, statusView } from './views.ts'
 
 export type ExecutionDeps = Readonly<{
@@ -29,7 +30,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     requireOwnTenant(principal, tenant)
     const run = await engine.find(call.read, principal.tenant, id.toLowerCase())
     const isVisible = principal.role === 'admin' || run?.owner === (await ownerFor(call))
-    if (run !== undefined && isVisible && run.kind === 'workflow') return run
+    if (run !== undefined && isVisible && isShown(run)) return run
     throw new AppError(
       'ERR_EXECUTION_NOT_FOUND',
       `execution_id: there is no execution ${quoted(id)}; use aegis.workflow.executions.list to find it.`,
@@ -52,6 +53,11 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
       if (events.length === 0 || offset >= total) return exits
     }
   }
+
+  /** What its states left. Of a run that is no workflow, that is its output. */
+  const leftBy = async (call: Call, run: Run): ReturnType<typeof leftByWorkflow> =>
+    run.kind === 'workflow' ? leftByWorkflow(call, run) : { blackboard: otherBlackboard(run), stateOutputs: {} }
+  const leftByWorkflow = async (call: Call, run: Run) => replayRun(run, await exitsOf(call, run))
 
   async function run(
     call: Call,
@@ -92,22 +98,22 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The wait was cancelled; the execution goes on.')
     const run = ended ?? (await find(call, input))
     if (!isEnded(run)) {
-      const message = `It still runs. Call aegis.workflow.wait again to go on waiting; one call waits ${limits.runWaitMsMax / 1000} s at most.`
+      const message = `It still runs. Call again to go on waiting; one call waits ${limits.runWaitMsMax / 1000} s at most.`
       return { execution_id: run.id, status: run.status, current_state: run.state, timed_out: true, message }
     }
-    const { blackboard } = replayRun(run, await exitsOf(call, run))
-    return { ...statusView(run), blackboard: bounded(blackboard), output: run.output, error: run.error }
+    const { blackboard } = await leftBy(call, run)
+    return { ...statusView(run), blackboard: bounded(blackboard), output: outputOf(run), error: run.error }
   }
 
   async function get(call: Call, input: Reference) {
     const found = await find(call, input)
-    const { blackboard, stateOutputs } = replayRun(found, await exitsOf(call, found))
+    const { blackboard, stateOutputs } = await leftBy(call, found)
     return {
       ...listView(found),
-      input: bounded((openRun(found).input.start.input ?? {}) as JsonObject),
+      input: bounded(inputOf(found)),
       blackboard: bounded(blackboard),
       state_outputs: bounded(stateOutputs),
-      output: found.output,
+      output: outputOf(found),
       error: found.error,
     }
   }

@@ -2,6 +2,7 @@ import type { ToolDefinition } from '../runtime/define-tool.ts'
 import agentCreate from './aegis-agent-create.ts'
 import agentDelete from './aegis-agent-delete.ts'
 import agentExport from './aegis-agent-export.ts'
+import agentGenerate from './aegis-agent-generate.ts'
 import agentList from './aegis-agent-list.ts'
 import agentLogs from './aegis-agent-logs.ts'
 import agentSearch from './aegis-agent-search.ts'
@@ -11,6 +12,7 @@ export const agentTools: readonly ToolDefinition[] = [
   agentCreate,
   agentDelete,
   agentExport,
+  agentGenerate,
   agentList,
   agentLogs,
   agentSearch,

@@ -8,6 +8,7 @@ import type { Invocation } from './stages.ts'
 export class InvokedCall implements Call {
   readonly id: string
   readonly principal: Call['principal']
+  readonly origin?: string
   readonly nowMs: number
   readonly signal: AbortSignal
   readonly read: ReadUnit
@@ -19,6 +20,7 @@ export class InvokedCall implements Call {
   constructor(invocation: Invocation, database: Database | undefined, read: ReadUnit, write: WriteUnit | undefined) {
     this.id = invocation.callId
     this.principal = invocation.caller.principal
+    if (invocation.caller.origin !== undefined) this.origin = invocation.caller.origin
     this.nowMs = invocation.nowMs
     this.signal = invocation.signal
     this.read = read

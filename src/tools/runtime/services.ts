@@ -5,6 +5,8 @@ import type { ExecutionService } from '../../domains/executions/service.ts'
 import type { FileService } from '../../domains/files/service.ts'
 import type { GitService } from '../../domains/git/service.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
+import type { GenerationService } from '../../domains/intents/generation.ts'
+import type { IntentService } from '../../domains/intents/service.ts'
 import type { LogService } from '../../domains/log/log-service.ts'
 import type { PlatformService } from '../../domains/platform/service.ts'
 import type { SealService } from '../../domains/seal/service.ts'
@@ -27,6 +29,8 @@ export type ToolSearch = (principal: Principal, request: Omit<ToolSearchRequest,
 export type Services = Readonly<{
   executions: ExecutionService
   agents: AgentRegistry
+  generation: GenerationService
+  intents: IntentService
   commands: CommandService
   files: FileService
   git: GitService

@@ -19,6 +19,8 @@ export type ToolCaller = Readonly<{
   exposure: Exposure
   /** Offer `fs_read`-style names: set for clients that refuse dots or long names. Both spellings are always callable. */
   safeNames: boolean
+  /** The address under which the HTTP server was reached. */
+  origin?: string
 }>
 
 /** A tool as MCP lists it; computed once per name, never per request. */

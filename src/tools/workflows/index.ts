@@ -6,6 +6,7 @@ import demoteWorkflow from './aegis-workflow-demote.ts'
 import executionsGetWorkflow from './aegis-workflow-executions-get.ts'
 import executionsListWorkflow from './aegis-workflow-executions-list.ts'
 import exportWorkflow from './aegis-workflow-export.ts'
+import generateWorkflow from './aegis-workflow-generate.ts'
 import listWorkflow from './aegis-workflow-list.ts'
 import logsWorkflow from './aegis-workflow-logs.ts'
 import promoteWorkflow from './aegis-workflow-promote.ts'
@@ -21,6 +22,7 @@ import approvalList from './approval-list.ts'
 
 export const workflowTools: readonly ToolDefinition[] = [
   createWorkflow,
+  generateWorkflow,
   listWorkflow,
   validateWorkflow,
   updateWorkflow,

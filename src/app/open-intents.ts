@@ -1,0 +1,65 @@
+import type { Database } from '../contract/database.ts'
+import type { ToolDesk } from '../contract/tool-desk.ts'
+import type { AgentRegistry } from '../domains/agents/registry.ts'
+import type { ExecutionDeps } from '../domains/executions/ports.ts'
+import type { ExecutionService } from '../domains/executions/service.ts'
+import { createGenerationService, type GenerationService } from '../domains/intents/generation.ts'
+import { createIntentService, type IntentService } from '../domains/intents/service.ts'
+import type { Ending, Engine, Program } from '../engine/ports.ts'
+import type { AppDeps } from './build-app.ts'
+import { openModels } from './open-models.ts'
+
+export type OpenedIntents = Readonly<{ intents: IntentService; generation: GenerationService }>
+
+type Parts = Readonly<{
+  engine: Engine
+  database: Database
+  agents: AgentRegistry
+  executions: ExecutionService
+  desk: ToolDesk
+  imageOf: ExecutionDeps['imageOf']
+}>
+
+/** From wishes to agents, workflows and results. What runs a wish is loaded with the first of them. */
+export function openIntents(deps: AppDeps, parts: Parts): OpenedIntents {
+  const { engine, agents, executions, desk, database } = parts
+  const models = openModels(deps)
+  let loaded: Promise<Readonly<{ program: Program; ending: Ending }>> | undefined
+  const load = () => {
+    loaded ??= import('../domains/intents/program.ts').then(({ createIntentProgram }) =>
+      createIntentProgram({
+        desk,
+        models,
+        agents,
+        imageOf: parts.imageOf,
+        clock: deps.clock,
+        read: database.read,
+      }),
+    )
+    return loaded
+  }
+  engine.register(
+    'intent',
+    async (run, steps) => (await load()).program(run, steps),
+    async (run, steps, status) => (await load()).ending(run, steps, status),
+  )
+  return {
+    intents: createIntentService({ engine, executions, agents, models }),
+    generation: createGenerationService({
+      engine,
+      executions,
+      agents,
+      models,
+      async alike(call, kind, wish) {
+        const query = { query: wish.slice(0, 2_000).toWellFormed(), limit: 3, min_score: 0 }
+        const args = { ...query, include_platform_templates: false }
+        const answer = await desk.call(call.principal, `aegis.${kind}.search`, args, {
+          signal: call.signal,
+          door: 'engine',
+        })
+        if (answer.isError) return []
+        return (answer.value as unknown as { results: { name: string; score: number }[] }).results
+      },
+    }),
+  }
+}

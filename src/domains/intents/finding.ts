@@ -1,0 +1,103 @@
+import { limits } from '../../contract/limits.ts'
+import { isPermitted } from '../../contract/permissions.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { ResolvedAgent } from '../agents/registry.ts'
+import { hasModel } from '../executions/model.ts'
+import type { ExecutionOutput } from '../executions/ports.ts'
+import { authoring, authorOf, shippedAgent } from './authors.ts'
+import { languageRules } from './languages.ts'
+import type { FoundAgent } from './ports.ts'
+import type { Scene, StateHandlers } from './program.ts'
+import type { Move } from './turns.ts'
+import { agentWish } from './words.ts'
+import { createWorkbench } from './workbench.ts'
+
+/** Least likeness at which an agent that is there is used. */
+const SCORE_MIN = 0.75
+const CANDIDATES_MAX = 5
+/** Agents that look at the work of others and do none themselves. */
+const otherRoles: readonly (string | undefined)[] = ['judge', 'generator', 'formatter']
+
+type Found = Readonly<{ id: string; labels: Readonly<Record<string, string>> }>
+
+/** Finds an agent for a wish among those of the caller, or has one made. */
+export function createFinding({ deps, run, input, steps, board }: Scene) {
+  const { principal } = run
+  let chosen: ResolvedAgent | undefined
+
+  function take(agent: ResolvedAgent, isReused: boolean): void {
+    chosen = agent
+    board.agent = { id: agent.id, name: agent.name, version: agent.version }
+    board.reused_existing_agent = isReused
+  }
+
+  /** The best one that could write the program, has a model, and is not made for another language. */
+  async function bestOf(found: readonly Found[]): Promise<FoundAgent | null> {
+    for (const { id, labels } of found) {
+      if (otherRoles.includes(labels['role']) || (labels['language'] ?? input.language) !== input.language) continue
+      const agent = await deps.agents.resolve(deps.read, principal, id)
+      if (hasModel(deps.models, agent.manifest.runtime.model)) return agent as FoundAgent
+    }
+    return null
+  }
+
+  async function discover(): Promise<Move> {
+    // A workspace that cannot be used is told before anything is made for it.
+    if (input.volumeId !== null) await createWorkbench(deps, run, input, steps).open()
+    const found = await steps.once<FoundAgent | null>('agent', async () => {
+      const answer = await deps.desk.call(
+        principal,
+        'aegis.agent.search',
+        {
+          query: input.intent.slice(0, limits.searchQueryCharsMax).toWellFormed(),
+          limit: CANDIDATES_MAX,
+          min_score: SCORE_MIN,
+          status: 'active',
+          include_platform_templates: false,
+        },
+        { signal: steps.signal, door: 'engine' },
+      )
+      // Whoever may not search has found nothing.
+      if (answer.isError) return { result: null }
+      return { result: await bestOf((answer.value as unknown as { results: Found[] }).results) }
+    })
+    if (found === null) return { to: 'agent_generation' }
+    take(found, true)
+    return { to: 'code_generation' }
+  }
+
+  async function generate(visit: number): Promise<Move> {
+    if (!isPermitted(principal, 'agent:create')) {
+      const { executor } = languageRules[input.language]
+      const shipped = await steps.once('shipped-agent', async () => ({
+        result: (await shippedAgent(deps, executor)) as FoundAgent,
+      }))
+      take(shipped, true)
+      return { to: 'code_generation' }
+    }
+    const author = await steps.once('author', async () => ({ result: (await authorOf(deps, 'agent')) as FoundAgent }))
+    const { id, name, version } = author
+    const outcome = await steps.child(`agent-${visit}`, {
+      kind: 'execution',
+      subjectId: id,
+      subjectName: name,
+      subjectVersion: version,
+      input: authoring(author, 'agent', agentWish(input)) as unknown as Json,
+    })
+    if (outcome.status !== 'completed') return { stop: outcome.error?.message ?? `the author was ${outcome.status}` }
+    const { agent_id } = JSON.parse((outcome.output as unknown as ExecutionOutput).text) as { agent_id: string }
+    const made = await steps.once(`made-agent-${visit}`, async () => ({
+      result: (await deps.agents.resolve(deps.read, principal, agent_id)) as FoundAgent,
+    }))
+    take(made, false)
+    return { to: 'code_generation' }
+  }
+
+  return {
+    handlers: { agent_discovery: discover, agent_generation: generate } satisfies Partial<StateHandlers>,
+    agent(): ResolvedAgent {
+      if (chosen === undefined) throw new Error('no agent was chosen')
+      return chosen
+    },
+  }
+}

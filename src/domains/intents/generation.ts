@@ -1,0 +1,53 @@
+import type { Call } from '../../contract/call.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import type { Engine } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { Models } from '../executions/model.ts'
+import type { ManifestKind } from '../executions/ports.ts'
+import type { ExecutionService } from '../executions/service.ts'
+import { authoring, authorOf, type TemplateDesk } from './authors.ts'
+
+export type Likeness = Readonly<{ name: string; score: number }>
+export type GenerationDeps = Readonly<{
+  engine: Pick<Engine, 'start'>
+  executions: Pick<ExecutionService, 'ownerOf'>
+  agents: TemplateDesk
+  models: Pick<Models, 'requireAlias'>
+  /** What there is already that a wish could mean, the likeliest first. */
+  alike(call: Call, kind: ManifestKind, wish: string): Promise<readonly Likeness[]>
+}>
+export type GenerationService = ReturnType<typeof createGenerationService>
+
+/** Least likeness that is worth a remark. */
+const ALIKE_MIN = 0.7
+
+/** Agents and workflows written from a wish. The writing is an execution of the author, which is waited for like any other. */
+export function createGenerationService(deps: GenerationDeps) {
+  return {
+    async generate(call: Call, kind: ManifestKind, { input: wish }: Readonly<{ input: string }>) {
+      const { principal, nowMs } = call
+      const author = await authorOf(deps, kind)
+      for (const { name, score } of await deps.alike(call, kind, wish)) {
+        if (score < ALIKE_MIN) continue
+        call.warn(`There is the ${kind} '${name}' already, which is much like it (${score}). Consider using that one.`)
+      }
+      const { id, name, version } = author
+      const run = await call.transact(async (write) =>
+        deps.engine.start(
+          { write, principal, nowMs },
+          {
+            kind: 'execution',
+            subjectId: id,
+            subjectName: name,
+            subjectVersion: version,
+            owner: await deps.executions.ownerOf(write as unknown as ReadUnit, principal),
+            input: authoring(author, kind, wish) as unknown as Json,
+            payload: { agent_id: id, agent: name, version, intent: wish, generates: kind, by: principal.actor },
+          },
+        ),
+      )
+      call.record({ kind: `${kind}_generation_started`, body: { run_id: run.id, owner: run.owner } })
+      return { execution_id: run.id, status: 'started' as const }
+    },
+  }
+}

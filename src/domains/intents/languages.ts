@@ -1,0 +1,56 @@
+import { parseJsonOutput } from '../executions/validators.ts'
+import type { IntentLanguage } from './ports.ts'
+
+type Language = Readonly<{
+  title: string
+  extension: string
+  /** Says what is wrong with the program without running it. */
+  check: string
+  run: string
+  /** The agent that writes such programs where the caller may not have one made. */
+  executor: string
+  fences: readonly string[]
+}>
+
+const PYTHON_CHECK =
+  'python3 -c "import ast, sys; ast.parse(open(sys.argv[1], encoding=\'utf-8\').read(), sys.argv[1])"'
+
+export const languageRules: Readonly<Record<IntentLanguage, Language>> = {
+  python: {
+    title: 'Python',
+    extension: 'py',
+    check: PYTHON_CHECK,
+    run: 'python3',
+    executor: 'aegis-python-executor-agent',
+    fences: ['python', 'py', 'python3'],
+  },
+  javascript: {
+    title: 'JavaScript',
+    extension: 'js',
+    check: 'node --check',
+    run: 'node',
+    executor: 'aegis-javascript-executor-agent',
+    fences: ['javascript', 'js', 'node', 'mjs', 'cjs'],
+  },
+  bash: {
+    title: 'Bash',
+    extension: 'sh',
+    check: 'bash -n',
+    run: 'bash',
+    executor: 'aegis-bash-executor-agent',
+    fences: ['bash', 'sh', 'shell'],
+  },
+}
+
+const FENCE = /^```([\w+-]*)[^\n]*\n([\s\S]*?)^```[ \t]*$/gm
+
+/** The program in an answer: the member `code` of a JSON object, or the longest block of its language, or the only block. */
+export function programIn(answer: string, language: IntentLanguage): string | undefined {
+  const value = parseJsonOutput(answer)?.value as { code?: unknown } | null | undefined
+  if (typeof value === 'object' && value !== null && typeof value.code === 'string') return value.code
+  const blocks = [...answer.matchAll(FENCE)].map(([, name, code]) => ({ name: name!.toLowerCase(), code: code! }))
+  const { fences } = languageRules[language]
+  const own = blocks.filter(({ name }) => fences.includes(name))
+  const chosen = own.length > 0 ? own : blocks.length === 1 ? blocks : []
+  return chosen.toSorted((a, b) => b.code.length - a.code.length)[0]?.code
+}

@@ -1,0 +1,65 @@
+import type { ReadUnit } from '../../contract/unit.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { ResolvedAgent } from '../agents/registry.ts'
+import type { ExecutionDeps } from '../executions/ports.ts'
+import type { TemplateDesk } from './authors.ts'
+
+export const intentLanguages = ['python', 'javascript', 'bash'] as const
+export type IntentLanguage = (typeof intentLanguages)[number]
+
+export const intentStates = [
+  'agent_discovery',
+  'agent_generation',
+  'code_generation',
+  'code_validation',
+  'code_execution',
+  'result_formatting',
+] as const
+export type IntentState = (typeof intentStates)[number]
+
+/** What a run of the kind `intent` is asked. */
+export type IntentInput = Readonly<{
+  intent: string
+  inputs: Readonly<Record<string, Json>>
+  language: IntentLanguage
+  /** Of one run of the program. */
+  timeoutSecs: number
+  /** A workspace of the caller to run in; a fresh one when null. */
+  volumeId: string | null
+}>
+
+/** What the states of a run left behind. */
+export type IntentBoard = {
+  agent: { id: string; name: string; version: string } | null
+  reused_existing_agent: boolean
+  workspace_id: string | null
+  code: string | null
+  exit_code: number | null
+  stdout: string | null
+  stderr: string | null
+  /** Why the latest try was not good enough. */
+  feedback: string | null
+  transitions: number
+}
+
+export type IntentOutput = Readonly<{
+  final_result: string | null
+  reused_existing_agent: boolean
+  failed_at_state: IntentState | null
+  blackboard: Readonly<Record<string, Json>>
+}>
+
+export type IntentDeps = Pick<ExecutionDeps, 'desk' | 'models' | 'imageOf' | 'clock'> &
+  Readonly<{
+    read: ReadUnit
+    agents: TemplateDesk & ExecutionDeps['agents']
+  }>
+
+export type FoundAgent = ResolvedAgent & Json
+
+/** Subject of every such run. */
+export const intentPipeline = {
+  id: '6b1d4c0e-6a1e-4c55-9d0a-5f0c6f1a00e1',
+  name: 'intent-to-execution',
+  version: '1.0.0',
+} as const

@@ -1,0 +1,24 @@
+import { z } from 'zod'
+import { limits } from '../../contract/limits.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+
+export default defineTool({
+  name: 'aegis.agent.generate',
+  toolset: 'agents',
+  title: 'Generate an agent',
+  description:
+    'Have an agent written and deployed from a wish in plain words. Answers at once; wait with aegis.agent.wait, whose last_output then has agent_id, name, version and manifest_yaml. Search with aegis.agent.search first: one that exists is better than another.',
+  permission: 'agent:create',
+  tier: 'user',
+  effect: 'external',
+  idempotent: false,
+  rate: 'exec',
+  skipJudge: false,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({
+    input: z.string().min(1).max(limits.wishCharsMax).describe('What the agent should do, in plain words.'),
+  }),
+  output: z.strictObject({ execution_id: z.string(), status: z.literal('started') }),
+  run: (input, { generation, call }) => generation.generate(call, 'agent', input),
+})

@@ -1,0 +1,24 @@
+import { z } from 'zod'
+import { limits } from '../../contract/limits.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+
+export default defineTool({
+  name: 'aegis.workflow.generate',
+  toolset: 'workflows',
+  title: 'Generate a workflow',
+  description:
+    'Have a workflow written and registered from an objective in plain words. Answers at once; wait with aegis.workflow.wait, whose blackboard then has workflow_id, name, version and manifest_yaml. Search with aegis.workflow.search first: one that exists is better than another.',
+  permission: 'workflow:create',
+  tier: 'user',
+  effect: 'external',
+  idempotent: false,
+  rate: 'exec',
+  skipJudge: false,
+  audit: 'digest',
+  arguments: 'aegis',
+  input: z.strictObject({
+    input: z.string().min(1).max(limits.wishCharsMax).describe('What the workflow should achieve, in plain words.'),
+  }),
+  output: z.strictObject({ execution_id: z.string(), status: z.literal('started') }),
+  run: (input, { generation, call }) => generation.generate(call, 'workflow', input),
+})

@@ -1,0 +1,300 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from 'vitest'
+import { type CastellanClient, startClient } from '../support/castellan-client.ts'
+import { endSupervisor } from '../support/end-supervisor.ts'
+import { agentYaml } from '../support/executions.ts'
+import { type Line, type SeenRequest, startScriptedModel } from '../support/scripted-model.ts'
+
+/** Wishes in the real program, with a scripted model over HTTP and real workspaces. */
+let cleanups: (() => Promise<unknown> | unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.toReversed()) await cleanup()
+  cleanups = []
+})
+
+type Answer = Record<string, unknown>
+type Script = (request: SeenRequest, position: number) => Line | Promise<Line>
+type Stage = Readonly<{
+  client: CastellanClient
+  requests: readonly SeenRequest[]
+  restart(): Promise<CastellanClient>
+}>
+
+async function setStage(script: Script | undefined, aliases: readonly string[] = ['default']): Promise<Stage> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'castellan-intents-'))
+  const model = script && (await startScriptedModel(script))
+  const providers = model && [
+    {
+      name: 'scripted',
+      type: 'openai',
+      endpoint: `${model.url}/v1`,
+      api_key: 'env:MODEL_KEY',
+      models: aliases.map((alias) => ({ alias, model: alias })),
+    },
+  ]
+  writeFileSync(
+    join(dataDir, 'castellan.yaml'),
+    JSON.stringify(providers === undefined ? {} : { models: { providers } }),
+  )
+  cleanups.push(async () => {
+    await model?.stop()
+    await endSupervisor(dataDir)
+    rmSync(dataDir, { recursive: true, force: true })
+  })
+  const restart = async (): Promise<CastellanClient> => {
+    const client = await startClient({ dataDir, environment: { MODEL_KEY: 'k' } })
+    cleanups.push(async () => {
+      client.kill('SIGKILL')
+      await client.ended
+    })
+    return client
+  }
+  return { client: await restart(), requests: model?.requests ?? [], restart }
+}
+
+async function ask<T = Answer>(client: CastellanClient, tool: string, args: object = {}): Promise<T> {
+  const outcome = await client.call(tool, args)
+  if (outcome.kind !== 'done') throw new Error(`${tool}: ${JSON.stringify(outcome)} ${client.stderr()}`)
+  return outcome.answer as T
+}
+
+const workflowYaml = (name: string, state = 'done') =>
+  `apiVersion: 100monkeys.ai/v1\nkind: Workflow\nmetadata:\n  name: ${name}\n  version: "1.0.0"\nspec:\n  initial_state: ${state}\n  states:\n    done:\n      kind: System\n      command: "true"\n      transitions: []\n`
+const manifest = (yaml: string): Line => ({ text: JSON.stringify({ manifest_yaml: yaml, summary: 'as wished' }) })
+const isAuthor = ({ text }: SeenRequest) => text.includes('Write the manifest of a')
+const isFormatter = ({ text }: SeenRequest) => text.includes('output of the program')
+const executor = (name: string) => agentYaml(name, '  task: { instruction: "Write programs." }\n')
+const code = (text: string): Line => ({ text: JSON.stringify({ file: 'solution', code: text }) })
+
+describe('agents and workflows from wishes', { timeout: 120_000 }, () => {
+  test('an agent whose manifest is wrong at first is repaired, and deployed for the caller', async () => {
+    const wrong = executor('adder').replace('kind: Agent', 'kind: Agnet')
+    const strange = `${executor('adder')}  tools: [no.such.tool]\n`
+    const { client, requests } = await setStage((_, position) =>
+      manifest(position === 0 ? wrong : position === 1 ? strange : executor('adder')),
+    )
+    const started = await ask<{ execution_id: string; status: string }>(client, 'aegis.agent.generate', {
+      input: 'adds numbers',
+    })
+    expect(started).toEqual({ execution_id: expect.any(String), status: 'started' })
+    const end = await ask<{ last_output: string; status: string; iteration_count: number }>(
+      client,
+      'aegis.agent.wait',
+      {
+        execution_id: started.execution_id,
+      },
+    )
+    expect(end).toMatchObject({ status: 'completed', iteration_count: 3 })
+    expect(requests[1]!.text).toContain('the manifest is not valid')
+    expect(requests[2]!.text).toContain('spec.tools')
+    const made = JSON.parse(end.last_output) as { agent_id: string }
+    expect(made).toMatchObject({ name: 'adder', version: '1.0.0', deployed: true })
+    expect(await ask(client, 'aegis.agent.export', { name: 'adder' })).toMatchObject({ id: made.agent_id })
+  })
+
+  test('the author sees no more than the default context allows, though an operator calls', async () => {
+    const yaml = executor('boss').replace('spec:\n', 'spec:\n  security_context: aegis-system-operator\n')
+    const { client, requests } = await setStage((_, position) => {
+      if (position === 0) return { toolCalls: [{ name: 'aegis_agent_create', arguments: { manifest_yaml: yaml } }] }
+      return manifest(yaml)
+    })
+    const { execution_id } = await ask<{ execution_id: string }>(client, 'aegis.agent.generate', { input: 'rule' })
+    const end = await ask(client, 'aegis.task.wait', { execution_id })
+    expect(end).toMatchObject({ status: 'failed', last_error: expect.stringContaining('ERR_ITERATIONS_EXHAUSTED') })
+    expect(JSON.stringify(requests[1]!.messages)).toContain('not available')
+    expect(requests.at(-1)!.text).toContain('aegis-system-* are for operators')
+    expect(await ask(client, 'aegis.agent.list', {})).toMatchObject({ agents: [] })
+  })
+
+  test('a judge of manifests is asked where a model for judges is configured', async () => {
+    let judged = 0
+    const { client, requests } = await setStage(
+      ({ model }) => {
+        if (model !== 'judge') return manifest(executor('adder'))
+        const score = ++judged === 1 ? 0.2 : 0.9
+        return { text: JSON.stringify({ score, confidence: 1, reasoning: 'it is vague' }) }
+      },
+      ['default', 'judge'],
+    )
+    const { execution_id } = await ask<{ execution_id: string }>(client, 'aegis.agent.generate', { input: 'adds' })
+    expect(await ask(client, 'aegis.task.wait', { execution_id })).toMatchObject({ status: 'completed' })
+    expect(judged).toBe(2)
+    expect(requests.filter(({ model }) => model === 'default').at(-1)!.text).toContain('it is vague')
+  })
+
+  test('a workflow is written, repaired, registered, and waited for as a workflow', async () => {
+    const { client, requests } = await setStage((_, position) =>
+      manifest(position === 0 ? workflowYaml('night', 'missing') : workflowYaml('night')),
+    )
+    const { execution_id } = await ask<{ execution_id: string }>(client, 'aegis.workflow.generate', {
+      input: 'every night',
+    })
+    const end = await ask<{ blackboard: Answer }>(client, 'aegis.workflow.wait', { execution_id })
+    expect(end).toMatchObject({ execution_id, status: 'completed', blackboard: { name: 'night', deployed: true } })
+    expect(requests[1]!.text).toContain('the manifest is not valid')
+    expect(await ask(client, 'aegis.workflow.export', { name: 'night' })).toMatchObject({
+      id: end.blackboard['workflow_id'],
+    })
+  })
+
+  test('without a model nothing is made, and the answer says what to set', async () => {
+    const { client } = await setStage(undefined)
+    const wishes = [
+      ['aegis.agent.generate', { input: 'x' }],
+      ['aegis.workflow.generate', { input: 'x' }],
+      ['aegis.execute.intent', { intent: 'x' }],
+      ['aegis.execute', { prompt: 'x' }],
+    ] as const
+    for (const [tool, args] of wishes) {
+      expect(await client.call(tool, args)).toMatchObject({
+        kind: 'failed',
+        code: 'ERR_MODEL_UNAVAILABLE',
+        message: expect.stringContaining('models.providers'),
+      })
+    }
+    expect(await ask(client, 'aegis.task.list', {})).toEqual({ executions: [] })
+    expect(await ask(client, 'workspace_list', {})).toMatchObject({ workspaces: [] })
+  })
+})
+
+type Started = { pipeline_execution_id: string; status: string; stream_url: string }
+const finish = async (client: CastellanClient, id: string): Promise<Answer> => {
+  await ask(client, 'aegis.execute.wait', { execution_id: id, timeout_seconds: 45 })
+  return ask(client, 'aegis.execute.status', { pipeline_execution_id: id })
+}
+
+describe('from a wish to a result', { timeout: 180_000 }, () => {
+  const programs = {
+    python: 'import json, os\nprint(sum(json.loads(os.environ["INTENT_INPUTS"])["numbers"]))\n',
+    javascript: 'console.log(JSON.parse(process.env.INTENT_INPUTS).numbers.reduce((a, b) => a + b))\n',
+    bash: 'echo $(( $(echo "$INTENT_INPUTS" | tr -dc "0-9,\\n" | tr , +) ))\n',
+  }
+
+  test('an agent is made, then found again; each language runs; the network is closed', async () => {
+    let language: keyof typeof programs = 'python'
+    const { client, requests } = await setStage((request) => {
+      if (isAuthor(request))
+        return manifest(
+          executor(`summing-${language}`).replace(
+            'version: "1.0.0"',
+            `version: "1.0.0"\n  description: Sums numbers in ${language}.\n  labels: { language: ${language} }`,
+          ),
+        )
+      if (isFormatter(request)) return { text: `The sum is ${/program:\n(\d+)/.exec(request.text)?.[1]}.` }
+      return code(programs[language])
+    })
+    for (language of ['python', 'javascript', 'bash'] as const) {
+      const started = await ask<Started>(client, 'aegis.execute.intent', {
+        intent: `sum numbers ${language}`,
+        inputs: { numbers: [20, 22] },
+        language,
+        timeout_seconds: 30,
+      })
+      expect(started).toMatchObject({ status: 'started' })
+      expect(started.stream_url).toBe(`/v1/workflows/executions/${started.pipeline_execution_id}/logs/stream`)
+      expect(await finish(client, started.pipeline_execution_id)).toEqual({
+        status: 'completed',
+        final_result: 'The sum is 42.',
+        duration_ms: expect.any(Number),
+        reused_existing_agent: false,
+      })
+    }
+    const authored = requests.filter(isAuthor).length
+    const again = await ask<Started>(client, 'aegis.execute', {
+      prompt: 'sums numbers in bash',
+      inputs: { numbers: [1] },
+      language: 'bash',
+    })
+    expect(await finish(client, again.pipeline_execution_id)).toMatchObject({ reused_existing_agent: true })
+    expect(requests.filter(isAuthor)).toHaveLength(authored)
+    expect(await ask(client, 'workspace_list', {})).toMatchObject({ workspaces: [] })
+    const { events } = await ask<{ events: { event_type: string }[] }>(client, 'aegis.workflow.logs', {
+      execution_id: again.pipeline_execution_id,
+    })
+    expect(events[0]!.event_type).toBe('intent_execution_pipeline_started')
+    expect(events.at(-1)!.event_type).toBe('intent_execution_pipeline_completed')
+  })
+
+  test('what fails goes back to the agent: no program, a wrong one, one that breaks', async () => {
+    const answers: Line[] = [
+      { text: 'I would rather not.' },
+      code('print(1'),
+      { text: 'Here:\n```python\nprint("fine")\n```\n' },
+    ]
+    let asked = 0
+    const { client, requests } = await setStage((request) => {
+      if (isAuthor(request)) return manifest(executor('helper'))
+      return isFormatter(request) ? { status: 400 } : answers[asked++]!
+    })
+    const { pipeline_execution_id: id } = await ask<Started>(client, 'aegis.execute.intent', { intent: 'say fine' })
+    // The formatter fails, so the output itself is the result.
+    expect(await finish(client, id)).toMatchObject({ status: 'completed', final_result: 'fine\n' })
+    const prompts = requests.filter(({ text }) => text.includes('INTENT_INPUTS'))
+    expect(prompts[1]!.text).toContain('held no program')
+    expect(prompts[2]!.text).toContain('it is no Python program')
+    expect(prompts[2]!.text).toContain('print(1')
+  })
+
+  test('a program that never works ends the pipeline, with the reason and the state', async () => {
+    const { client, requests } = await setStage((request) =>
+      isAuthor(request) ? manifest(executor('helper')) : code('import sys\nsys.exit("out of luck")'),
+    )
+    const { pipeline_execution_id: id } = await ask<Started>(client, 'aegis.execute.intent', { intent: 'try' })
+    expect(await finish(client, id)).toEqual({
+      status: 'failed',
+      reason: expect.stringContaining('out of luck'),
+      failed_at_state: 'code_execution',
+    })
+    expect(requests.filter(({ text }) => text.includes('INTENT_INPUTS'))).toHaveLength(3)
+    expect(await ask(client, 'aegis.workflow.status', { execution_id: id })).toMatchObject({ status: 'failed' })
+    expect(await ask(client, 'workspace_list', {})).toMatchObject({ workspaces: [] })
+  })
+
+  test('runs in a workspace of the caller, and leaves nothing but what the program made', async () => {
+    const { client } = await setStage((request) => {
+      if (isAuthor(request)) return manifest(executor('helper'))
+      if (isFormatter(request)) return { text: 'done' }
+      return code('open("made.txt", "w").write(open("given.txt").read() * 2)')
+    })
+    await ask(client, 'workspace_create', { name: 'mine', allow_internet: false })
+    await ask(client, 'file_write', { workspace_id: 'mine', path: '/workspace/given.txt', content: 'ab' })
+    const args = { intent: 'double', volume_id: 'mine' }
+    const { pipeline_execution_id: id } = await ask<Started>(client, 'aegis.execute.intent', args)
+    expect(await finish(client, id)).toMatchObject({ status: 'completed', final_result: 'done' })
+    expect(await ask(client, 'file_read', { workspace_id: 'mine', path: '/workspace/made.txt' })).toMatchObject({
+      content: 'abab',
+    })
+    const { entries } = await ask<{ entries: { name: string }[] }>(client, 'file_list', {
+      workspace_id: 'mine',
+      path: '/workspace',
+    })
+    expect(entries.map(({ name }) => name).sort()).toEqual(['given.txt', 'made.txt'])
+    const missing = await ask<Started>(client, 'aegis.execute.intent', { ...args, volume_id: 'nobodys' })
+    expect(await finish(client, missing.pipeline_execution_id)).toMatchObject({
+      status: 'failed',
+      failed_at_state: 'agent_discovery',
+      reason: expect.stringContaining('ERR_WORKSPACE_NOT_FOUND'),
+    })
+  })
+
+  test('goes on after the server was killed, without asking the author again', async () => {
+    const waiting = Promise.withResolvers<void>()
+    let isKilled = false
+    const stage = await setStage(async (request) => {
+      if (isAuthor(request)) return manifest(executor('helper'))
+      if (isFormatter(request)) return { text: 'done' }
+      waiting.resolve()
+      return isKilled ? code('print(1)') : new Promise<Line>(() => {})
+    })
+    const { pipeline_execution_id: id } = await ask<Started>(stage.client, 'aegis.execute.intent', { intent: 'print' })
+    await waiting.promise
+    isKilled = true
+    stage.client.kill('SIGKILL')
+    await stage.client.ended
+    const client = await stage.restart()
+    expect(await finish(client, id)).toMatchObject({ status: 'completed', final_result: 'done' })
+    expect(stage.requests.filter(isAuthor)).toHaveLength(1)
+  })
+})
