@@ -50,7 +50,8 @@ export function createToolRoutes(deps: ToolRoutesDeps): ToolRoutes {
   }
 }
 
-const callerOf = ({ principal, view }: ToolRequest): ToolCaller => ({
+const callerOf = ({ req, principal, view }: ToolRequest): ToolCaller => ({
+  ...(req.headers.host !== undefined && { host: req.headers.host }),
   principal,
   door: 'rest',
   exposure: view.exposure,

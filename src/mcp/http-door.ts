@@ -66,7 +66,7 @@ export class HttpDoor {
   /** Stateless calls under way, by who makes them: there is no connection to count them on. */
   readonly #callsByIdentity = new Map<string, ConnectionCalls>()
   /** One client that calls all day costs no new object for each call. */
-  #lastCaller: { caller: ResolvedCaller; clientName: string | undefined; made: ToolCaller } | undefined
+  #lastCaller: Readonly<{ caller: ResolvedCaller; clientName: string | undefined; made: ToolCaller }> | undefined
   readonly #stateless: McpHttpHandler
 
   constructor(deps: HttpDoorDeps) {
@@ -144,10 +144,11 @@ export class HttpDoor {
     }
   }
 
-  #statelessCaller(caller: ResolvedCaller, clientName: string | undefined): ToolCaller {
+  #statelessCaller(req: IncomingMessage, caller: ResolvedCaller, clientName: string | undefined): ToolCaller {
     const last = this.#lastCaller
-    if (last?.caller === caller && last.clientName === clientName) return last.made
-    const made = toolCaller(caller, clientName)
+    const isSame = last?.caller === caller && last.clientName === clientName && last.made.host === req.headers.host
+    if (isSame) return last.made
+    const made = toolCaller(req, caller, clientName)
     this.#lastCaller = { caller, clientName, made }
     return made
   }
@@ -196,25 +197,26 @@ export class HttpDoor {
       return
     }
     this.#throughSdk(req, res, (request) => {
-      this.#callers.set(request, toolCaller(caller, envelopeClientName(metaOf(body))))
+      this.#callers.set(request, toolCaller(req, caller, envelopeClientName(metaOf(body))))
       return this.#stateless.fetch(request, { parsedBody: body })
     })
   }
 
   #serveStatelessCall(
-    { headers }: IncomingMessage,
+    req: IncomingMessage,
     res: ServerResponse,
     caller: ResolvedCaller,
     body: unknown,
     call: PlainToolCall,
   ): boolean {
+    const { headers } = req
     if (headers['mcp-protocol-version'] !== MODERN_REVISION || headers['mcp-method'] !== 'tools/call') return false
     if (headers['mcp-name'] !== call.name || call.name.startsWith('=?base64?')) return false
     if (!this.#deps.isModernEnvelope(body, call.meta)) return false
     if (declaresTasks(call.meta) && this.#deps.waits(call.name)) return false
     const request = {
       call,
-      caller: this.#statelessCaller(caller, envelopeClientName(call.meta)),
+      caller: this.#statelessCaller(req, caller, envelopeClientName(call.meta)),
       calls: this.#callsOf(caller.principal),
       era: 'modern' as const,
       sessionId: undefined,
@@ -251,7 +253,9 @@ export class HttpDoor {
       }
     }
     if (headerOf(req, 'mcp-session-id') === undefined && isInitializeRequest(body)) {
-      this.#throughSdk(req, res, (request) => this.#openSession(request, res, caller, id, body))
+      this.#throughSdk(req, res, (request) =>
+        this.#openSession(request, res, toolCaller(req, caller, body.params.clientInfo.name), id, body),
+      )
       return
     }
     const session = this.#sessionOr404(req, res, caller, id)
@@ -270,11 +274,11 @@ export class HttpDoor {
   async #openSession(
     request: Request,
     res: ServerResponse,
-    caller: ResolvedCaller,
+    caller: ToolCaller,
     id: RequestId | null,
-    body: { params: { clientInfo: { name: string } } },
+    body: unknown,
   ): Promise<Response> {
-    const session = await this.#sessions.open(toolCaller(caller, body.params.clientInfo.name))
+    const session = await this.#sessions.open(caller)
     if (session === undefined) {
       const reason = 'Too many sessions. Try again later, or end one with DELETE.'
       return new Response(this.#deps.wire.errorResponse(id, SERVER_ERROR, reason), {
@@ -321,8 +325,9 @@ function useCaller(session: HttpSession, { principal }: ResolvedCaller): void {
   if (session.caller.principal !== principal) session.caller = { ...session.caller, principal }
 }
 
-function toolCaller(caller: ResolvedCaller, clientName: string | undefined): ToolCaller {
+function toolCaller({ headers }: IncomingMessage, caller: ResolvedCaller, clientName: string | undefined): ToolCaller {
   return {
+    ...(headers.host !== undefined && { host: headers.host }),
     principal: caller.principal,
     door: 'http',
     exposure: caller.exposure,

@@ -20,7 +20,7 @@ export class InvokedCall implements Call {
   constructor(invocation: Invocation, database: Database | undefined, read: ReadUnit, write: WriteUnit | undefined) {
     this.id = invocation.callId
     this.principal = invocation.caller.principal
-    if (invocation.caller.origin !== undefined) this.origin = invocation.caller.origin
+    if (invocation.caller.host !== undefined) this.origin = `http://${invocation.caller.host}`
     this.nowMs = invocation.nowMs
     this.signal = invocation.signal
     this.read = read

@@ -19,8 +19,8 @@ export type ToolCaller = Readonly<{
   exposure: Exposure
   /** Offer `fs_read`-style names: set for clients that refuse dots or long names. Both spellings are always callable. */
   safeNames: boolean
-  /** The address under which the HTTP server was reached. */
-  origin?: string
+  /** Name and port under which the HTTP server was reached, found good by the door. */
+  host?: string
 }>
 
 /** A tool as MCP lists it; computed once per name, never per request. */
