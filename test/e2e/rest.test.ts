@@ -115,6 +115,20 @@ describe('agents', () => {
   })
 })
 
+describe('wishes', { timeout: 60_000 }, () => {
+  test('say where their events are streamed, and they are', async () => {
+    const started = await send('POST', '/v1/tools/aegis.execute.intent', { intent: 'Anything.' })
+    const { pipeline_execution_id: id, stream_url: url } = started.body as Record<string, string>
+    expect(url).toBe(new URL(`/v1/workflows/executions/${id}/logs/stream`, server.url).href)
+    const events = await allOf(url!)
+    expect(events[0]!.data['event_type']).toBe('intent_execution_pipeline_started')
+    // The model writes no manifest here.
+    expect(events.at(-1)!.data['event_type']).toBe('intent_execution_pipeline_failed')
+    const shown = await send('POST', '/v1/tools/aegis.execute.status', { pipeline_execution_id: id })
+    expect(shown.body).toMatchObject({ status: 'failed', failed_at_state: 'agent_generation' })
+  })
+})
+
 describe('executions', { timeout: 60_000 }, () => {
   test('are followed from their beginning to their end, and again from any event', async () => {
     const id = await execute({ intent: 'Now.' })

@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { ResolvedAgent } from '../agents/registry.ts'
 import { childOf, createJudges } from '../executions/judges.ts'
@@ -19,6 +20,8 @@ const JUDGE_MS = 180_000
 const FORMAT_MS = 120_000
 const CHECK_SECS = 60
 const NOT_FOUND = 127
+/** Failures that another try would meet again. */
+const hopeless: ReadonlySet<ErrorCode> = new Set(['ERR_MODEL_UNAVAILABLE', 'ERR_MODEL_REFUSED', 'ERR_MODEL_FAILED'])
 const scoreRule = { minScore: 0.7 }
 const SHOWN_CHARS = 4_000
 const FORMATTED_CHARS_MAX = 60_000
@@ -56,7 +59,7 @@ export function createCoding(
     const outcome = await steps.child(`code-${visit}/agent`, start)
     if (outcome.status !== 'completed') {
       const { code, message } = outcome.error ?? { code: undefined, message: `the agent was ${outcome.status}` }
-      return code?.startsWith('ERR_MODEL_')
+      return code !== undefined && hopeless.has(code)
         ? { stop: `${code}: ${message}` }
         : { to: 'code_generation', reason: message }
     }

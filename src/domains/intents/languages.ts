@@ -1,5 +1,5 @@
+import type { IntentLanguage } from '../../contract/intent-languages.ts'
 import { parseJsonOutput } from '../executions/validators.ts'
-import type { IntentLanguage } from './ports.ts'
 
 type Language = Readonly<{
   title: string

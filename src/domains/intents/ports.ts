@@ -1,11 +1,9 @@
+import type { IntentLanguage } from '../../contract/intent-languages.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { ResolvedAgent } from '../agents/registry.ts'
 import type { ExecutionDeps } from '../executions/ports.ts'
 import type { TemplateDesk } from './authors.ts'
-
-export const intentLanguages = ['python', 'javascript', 'bash'] as const
-export type IntentLanguage = (typeof intentLanguages)[number]
 
 export const intentStates = [
   'agent_discovery',

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
+import type { IntentLanguage } from '../../contract/intent-languages.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
@@ -9,7 +10,7 @@ import type { Models } from '../executions/model.ts'
 import type { ExecutionService } from '../executions/service.ts'
 import { authorOf, shippedAgent, type TemplateDesk } from './authors.ts'
 import { languageRules } from './languages.ts'
-import { type IntentInput, type IntentLanguage, type IntentOutput, intentPipeline } from './ports.ts'
+import { type IntentInput, type IntentOutput, intentPipeline } from './ports.ts'
 
 export type IntentServiceDeps = Readonly<{
   engine: Engine

@@ -1,11 +1,12 @@
+import { runWaiting } from '../run-waiting.ts'
 import { defineTool } from '../runtime/define-tool.ts'
-import workflowWait from '../workflows/aegis-workflow-wait.ts'
 
 export default defineTool({
-  ...workflowWait,
+  ...runWaiting,
   name: 'aegis.execute.wait',
   toolset: 'intents',
   title: 'Wait for a wish',
   description:
     'Wait until a pipeline of aegis.execute.intent has ended: give its pipeline_execution_id as execution_id. The same as aegis.workflow.wait. One call waits 45 s at most; when it answers timed_out, call again.',
+  run: (input, { workflows, call }) => workflows.executions.wait(call, input),
 })

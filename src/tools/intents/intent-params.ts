@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { intentLanguages } from '../../contract/intent-languages.ts'
 import { limits } from '../../contract/limits.ts'
-import { intentLanguages } from '../../domains/intents/ports.ts'
 
 /** What the tools for intents share. */
 export const intentParams = {

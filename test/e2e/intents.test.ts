@@ -36,7 +36,8 @@ async function setStage(script: Script | undefined, aliases: readonly string[] =
   ]
   writeFileSync(
     join(dataDir, 'castellan.yaml'),
-    JSON.stringify(providers === undefined ? {} : { models: { providers } }),
+    // Workspaces that do not say otherwise reach the internet, so that those of wishes must say it.
+    JSON.stringify({ workspaces: { default_allow_internet: true }, ...(providers && { models: { providers } }) }),
   )
   cleanups.push(async () => {
     await model?.stop()
@@ -172,7 +173,7 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
     bash: 'echo $(( $(echo "$INTENT_INPUTS" | tr -dc "0-9,\\n" | tr , +) ))\n',
   }
 
-  test('an agent is made, then found again; each language runs; the network is closed', async () => {
+  test('an agent is made, then found again; each language runs', async () => {
     let language: keyof typeof programs = 'python'
     const { client, requests } = await setStage((request) => {
       if (isAuthor(request))
@@ -238,9 +239,14 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
   })
 
   test('a program that never works ends the pipeline, with the reason and the state', async () => {
-    const { client, requests } = await setStage((request) =>
-      isAuthor(request) ? manifest(executor('helper')) : code('import sys\nsys.exit("out of luck")'),
-    )
+    let seen: Answer = {}
+    const stage: Stage = await setStage(async (request) => {
+      if (isAuthor(request)) return manifest(executor('helper'))
+      const { workspaces } = await ask<{ workspaces: { workspace_id: string }[] }>(stage.client, 'workspace_list', {})
+      seen = await ask(stage.client, 'workspace_info', { workspace_id: workspaces[0]!.workspace_id })
+      return code('import sys\nsys.exit("out of luck")')
+    })
+    const { client, requests } = stage
     const { pipeline_execution_id: id } = await ask<Started>(client, 'aegis.execute.intent', { intent: 'try' })
     expect(await finish(client, id)).toEqual({
       status: 'failed',
@@ -248,7 +254,17 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
       failed_at_state: 'code_execution',
     })
     expect(requests.filter(({ text }) => text.includes('INTENT_INPUTS'))).toHaveLength(3)
-    expect(await ask(client, 'aegis.workflow.status', { execution_id: id })).toMatchObject({ status: 'failed' })
+    expect(await ask(client, 'aegis.workflow.wait', { execution_id: id })).toMatchObject({
+      status: 'failed',
+      current_state: 'code_execution',
+      blackboard: { exit_code: 1, agent: { name: 'helper' } },
+      error: { code: 'ERR_INTENT_FAILED' },
+    })
+    expect(seen).toMatchObject({
+      name: `intent-${id}`,
+      resources: { vcpus: 1, memory_mb: 256 },
+      network: { allow_internet: false, allow_inter_vm: false, allowed_domains: [] },
+    })
     expect(await ask(client, 'workspace_list', {})).toMatchObject({ workspaces: [] })
   })
 

@@ -1,0 +1,37 @@
+import { z } from 'zod'
+import { runStatuses } from '../contract/run-status.ts'
+import { fields } from './params.ts'
+
+/** What the tools share that wait for a workflow, and for what is looked at in the same way. */
+export const runWaiting = {
+  permission: 'execution:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  arguments: 'aegis',
+  waits: true,
+  input: z.strictObject({
+    execution_id: z.string().min(1).max(64).describe('Id of the run.'),
+    poll_interval_seconds: z.int().min(1).max(3600).default(5).describe('Has no effect: the end is noticed at once.'),
+    timeout_seconds: z.int().min(1).max(86_400).default(300).describe('Longest time to wait, over several calls.'),
+  }),
+  output: z.strictObject({
+    execution_id: z.string(),
+    workflow_id: z.string().optional(),
+    status: z.enum(runStatuses),
+    current_state: z.string().nullable().describe('State that it is in.'),
+    blackboard: z.record(z.string(), z.unknown()).optional(),
+    started_at: fields.time.optional(),
+    last_transition_at: fields.time.optional(),
+    output: z.unknown().optional(),
+    error: z
+      .strictObject({ code: z.string(), message: z.string(), details: z.record(z.string(), z.unknown()) })
+      .nullable()
+      .optional(),
+    timed_out: z.boolean().optional(),
+    message: z.string().optional(),
+  }),
+} as const
