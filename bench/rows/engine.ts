@@ -224,6 +224,7 @@ async function reportToolCalls(bench: Bench): Promise<void> {
     deps: {
       models: {
         aliases: () => ['default'],
+        requireAlias() {},
         generate: async () => ({ ...answer, text: 'done', toolCalls: asked++ === 0 ? toolCalls : [] }),
       },
     },
