@@ -218,9 +218,9 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
     expect(events.at(-1)!.event_type).toBe('intent_execution_pipeline_completed')
   })
 
-  test('what fails goes back to the agent: no program, a wrong one, one that breaks', async () => {
+  test('what fails goes back to the agent: a program that breaks, then one that is none', async () => {
     const answers: Line[] = [
-      { text: 'I would rather not.' },
+      code('import sys\nsys.exit("no luck")'),
       code('print(1'),
       { text: 'Here:\n```python\nprint("fine")\n```\n' },
     ]
@@ -233,7 +233,7 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
     // The formatter fails, so the output itself is the result.
     expect(await finish(client, id)).toMatchObject({ status: 'completed', final_result: 'fine\n' })
     const prompts = requests.filter(({ text }) => text.includes('INTENT_INPUTS'))
-    expect(prompts[1]!.text).toContain('held no program')
+    expect(prompts[1]!.text).toContain('it ended with the exit code 1: no luck')
     expect(prompts[2]!.text).toContain('it is no Python program')
     expect(prompts[2]!.text).toContain('print(1')
   })
@@ -269,9 +269,11 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
   })
 
   test('runs in a workspace of the caller, and leaves nothing but what the program made', async () => {
-    const { client } = await setStage((request) => {
+    let asked = 0
+    const { client, requests } = await setStage((request) => {
       if (isAuthor(request)) return manifest(executor('helper'))
       if (isFormatter(request)) return { text: 'done' }
+      if (asked++ === 0) return { text: 'I would rather not.' }
       return code('open("made.txt", "w").write(open("given.txt").read() * 2)')
     })
     await ask(client, 'workspace_create', { name: 'mine', allow_internet: false })
@@ -279,6 +281,7 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
     const args = { intent: 'double', volume_id: 'mine' }
     const { pipeline_execution_id: id } = await ask<Started>(client, 'aegis.execute.intent', args)
     expect(await finish(client, id)).toMatchObject({ status: 'completed', final_result: 'done' })
+    expect(requests.some(({ text }) => text.includes('held no program'))).toBe(true)
     expect(await ask(client, 'file_read', { workspace_id: 'mine', path: '/workspace/made.txt' })).toMatchObject({
       content: 'abab',
     })
@@ -292,6 +295,30 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
       status: 'failed',
       failed_at_state: 'agent_discovery',
       reason: expect.stringContaining('ERR_WORKSPACE_NOT_FOUND'),
+    })
+  })
+
+  test('a program is reviewed where a model for judges is configured', async () => {
+    const reviews: string[] = []
+    const { client } = await setStage(
+      (request) => {
+        if (isAuthor(request)) return manifest(executor('helper'))
+        if (isFormatter(request)) return { text: 'done' }
+        if (request.model === 'judge') {
+          const isReview = request.text.includes('Review the code')
+          if (isReview) reviews.push(request.text)
+          const score = isReview && reviews.length === 1 ? 0.1 : 0.9
+          return { text: JSON.stringify({ score, confidence: 1, reasoning: 'it deletes too much' }) }
+        }
+        return code(request.text.includes('it deletes too much') ? 'print("kept")' : 'print("deleted")')
+      },
+      ['default', 'judge'],
+    )
+    const { pipeline_execution_id: id } = await ask<Started>(client, 'aegis.execute.intent', { intent: 'tidy' })
+    expect(await finish(client, id)).toMatchObject({ status: 'completed' })
+    expect(reviews).toHaveLength(2)
+    expect(await ask(client, 'aegis.execute.wait', { execution_id: id })).toMatchObject({
+      blackboard: { stdout: 'kept\n' },
     })
   })
 

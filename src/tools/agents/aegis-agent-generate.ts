@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'agents',
   title: 'Generate an agent',
   description:
-    'Have an agent written and deployed from a wish in plain words. Answers at once; wait with aegis.agent.wait, whose last_output then has agent_id, name, version and manifest_yaml. Search with aegis.agent.search first: one that exists is better than another.',
+    'Have an agent written and deployed from a wish in plain words. Answers at once; wait with aegis.agent.wait, whose output then is the deployed agent with its id and manifest. Search with aegis.agent.search first: one that exists is better than another.',
   permission: 'agent:create',
   tier: 'user',
   effect: 'external',

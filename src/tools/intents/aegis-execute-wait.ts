@@ -7,6 +7,6 @@ export default defineTool({
   toolset: 'intents',
   title: 'Wait for a wish',
   description:
-    'Wait until a pipeline of aegis.execute.intent has ended: give its pipeline_execution_id as execution_id. The same as aegis.workflow.wait. One call waits 45 s at most; when it answers timed_out, call again.',
+    'Wait until a pipeline of aegis.execute.intent has ended; the id that one answered is the execution_id. The same as aegis.workflow.wait. One call waits 45 s at most; when it answers timed_out, call again.',
   run: (input, { workflows, call }) => workflows.executions.wait(call, input),
 })
