@@ -43,7 +43,8 @@ export function newRunOf(
       { depth, depth_max: limits.runDepthMax },
     )
   }
-  const principal = start.principal ?? caller
+  // Whoever may start something lets it do what it is for: contexts of its own bound what is run, not its starter's.
+  const { securityContexts: _, ...principal } = start.principal ?? caller
   return {
     tenant: principal.tenant,
     id,

@@ -176,7 +176,7 @@ describe.each(dialects)('over %s', (dialect) => {
     })
     const ids: string[] = []
     for (let index = 0; index < 5; index++) ids.push((await engine.run()).id)
-    await engine.until(ids[1]!, (run) => run.status === 'running')
+    await expect.poll(() => atWork).toBe(2)
     const last = await engine.find(database.read, LOCAL_TENANT, ids[4]!)
     expect(last?.status).toBe('pending')
     gate.resolve()

@@ -136,7 +136,18 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'domains/agents',
     folders: ['kernel', 'contract', 'engine'],
-    packages: ['zod', 'yaml', 'semver', 'ajv', 'ajv-formats', 're2js', 'croner', 'handlebars', 'node:vm'],
+    packages: [
+      'zod',
+      'yaml',
+      'semver',
+      'ajv',
+      'ajv-formats',
+      're2js',
+      'croner',
+      'handlebars',
+      'node:module',
+      'node:vm',
+    ],
     reason:
       'Manifests, versions and their registry; what its agents did it sees in the runs. Schemas, patterns, cron expressions and templates in a manifest are tried before it is accepted; node:vm ends a check that takes too long.',
   },

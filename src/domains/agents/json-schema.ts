@@ -1,7 +1,6 @@
+import { createRequire } from 'node:module'
 import { createContext, Script } from 'node:vm'
-import { Ajv, type AnySchema, type ErrorObject } from 'ajv'
-import { Ajv2020 } from 'ajv/dist/2020.js'
-import addFormats from 'ajv-formats'
+import type { AnySchema, ErrorObject } from 'ajv'
 import { RE2JS } from 're2js'
 import { limits } from '../../contract/limits.ts'
 
@@ -25,8 +24,7 @@ export function compileJsonSchema(schema: unknown): CompiledSchema {
     return { ok: false, reason: `it is longer than ${limits.jsonSchemaCharsMax} characters` }
   }
   try {
-    const ajv = text.includes('draft/2020-12') ? new Ajv2020(options) : new Ajv(options)
-    addFormats.default(ajv, { mode: 'fast' })
+    const ajv = newValidator(text.includes('draft/2020-12'))
     const validate = boundedInTime(() => ajv.compile(withoutId(schema) as AnySchema))
     return {
       ok: true,
@@ -41,6 +39,18 @@ export function compileJsonSchema(schema: unknown): CompiledSchema {
   } catch (error) {
     return { ok: false, reason: reasonOf(error) }
   }
+}
+
+const load = createRequire(import.meta.url)
+
+/** The libraries are loaded when the first schema comes: most servers never see one. */
+function newValidator(isOf2020: boolean) {
+  const { Ajv } = load('ajv') as typeof import('ajv')
+  const { Ajv2020 } = load('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')
+  const { default: addFormats } = load('ajv-formats') as { default: import('ajv-formats').FormatsPlugin }
+  const ajv = isOf2020 ? new Ajv2020(options) : new Ajv(options)
+  addFormats(ajv, { mode: 'fast' })
+  return ajv
 }
 
 const linearPattern = Object.assign(

@@ -1,4 +1,5 @@
-import { coerce, valid } from 'semver'
+import coerce from 'semver/functions/coerce.js'
+import valid from 'semver/functions/valid.js'
 import { isFields as isPlainFields, type YamlFields } from './read-yaml.ts'
 
 type Name =

@@ -1,4 +1,8 @@
-import { compare, inc, prerelease, rsort, valid } from 'semver'
+import compare from 'semver/functions/compare.js'
+import inc from 'semver/functions/inc.js'
+import prerelease from 'semver/functions/prerelease.js'
+import rsort from 'semver/functions/rsort.js'
+import valid from 'semver/functions/valid.js'
 
 /** The highest release; what leads to a release counts only where there is none. */
 export function latestOf(versions: readonly string[]): string | undefined {
