@@ -12,9 +12,12 @@ export type ServeClient = Readonly<{
   ended: Promise<unknown>
 }>
 
-export async function startServe(dataDir: string): Promise<ServeClient> {
+export async function startServe(
+  dataDir: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<ServeClient> {
   const args = ['serve', '--port', '0', '--json', '--data-dir', dataDir]
-  const child = spawn(launcher, args, { stdio: ['ignore', 'pipe', 'ignore'], env: cleanEnvironment() })
+  const child = spawn(launcher, args, { stdio: ['ignore', 'pipe', 'ignore'], env: cleanEnvironment(environment) })
   const ended = once(child, 'close')
   const lines = createInterface({ input: child.stdout })
   const failed = ended.then((): never => {
