@@ -117,6 +117,15 @@ function checkVolumes(volumes: WrittenManifest['spec']['volumes'], refuse: Refus
         `cannot be ${volume.type}: only the storage of the installation is available; leave it out`,
       )
     }
+    if (volume.source !== undefined) {
+      refuse(
+        `${field}.source`,
+        'cannot be honoured: an execution has a workspace of its own; a workflow can name one in spec.storage.workspace.volume_id',
+      )
+    }
+    if (volume.access_mode === 'read-only') {
+      refuse(`${field}.access_mode`, 'cannot be read-only: restrict spec.security.filesystem.write instead')
+    }
     if (volume.ttl_hours !== undefined && volume.storage_class === 'persistent') {
       refuse(`${field}.ttl_hours`, 'belongs to ephemeral volumes; leave it out')
     }

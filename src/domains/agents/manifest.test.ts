@@ -190,6 +190,16 @@ const refused: readonly [string, string, RegExp][] = [
   ],
   ['a host path', withSpec('volumes: [{name: v, mount_path: /workspace, type: hostPath}]'), /type cannot be hostPath/],
   [
+    'the volume of somebody else',
+    withSpec('volumes: [{name: v, mount_path: /workspace, source: {volume_id: x}}]'),
+    /source cannot be honoured/,
+  ],
+  [
+    'a volume that cannot be written',
+    withSpec('volumes: [{name: v, mount_path: /workspace, access_mode: read-only}]'),
+    /access_mode cannot be read-only/,
+  ],
+  [
     'mail',
     withSpec('execution: {delivery: {destinations: [{name: d, type: email, email: {}}]}}'),
     /type cannot be email/,

@@ -102,7 +102,6 @@ export type AgentVolume = Readonly<{
   readOnly: boolean
   sizeLimitBytes: number
   ttlHours: number | null
-  sourceVolumeId: string | null
 }>
 
 export type AgentContext =
@@ -274,7 +273,6 @@ const volumeOf = (volume: WrittenManifest['spec']['volumes'][number]): AgentVolu
   readOnly: volume.access_mode === 'read-only',
   sizeLimitBytes: sizeBytes(volume.size_limit),
   ttlHours: volume.ttl_hours ?? null,
-  sourceVolumeId: volume.source?.volume_id ?? null,
 })
 
 function scheduleOf(schedule: WrittenManifest['spec']['schedule']): AgentSchedule | null {
