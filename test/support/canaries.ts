@@ -1,5 +1,6 @@
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { type Answer, openTestApp, type TestApp } from './app.ts'
+import { agentYaml } from './executions.ts'
 import { ended, start, workflowYaml } from './workflows.ts'
 
 /** What tenant A has planted, and how tenant B would fill in a parameter with what is its own. */
@@ -90,7 +91,7 @@ const secrets = [
   ...['branch', 'commit', 'test', 'blocker', 'key', 'value', 'agent'],
   ...['domain', 'source', 'origin', 'variable', 'layer', 'team', 'snapshot-id'],
   ...['role', 'skill', 'message', 'result'],
-  ...['workflow', 'state', 'input'],
+  ...['workflow', 'state', 'input', 'instruction', 'summary'],
 ].map((word) => `secret-${word}`)
 
 /** Only the records: what they name on the disk is for the back end to keep apart. */
@@ -143,6 +144,17 @@ async function plantWorkflow(app: TestApp, a: ToolCaller): Promise<readonly stri
   return [String(workflow_id), id]
 }
 
+/** An agent of A's that is to be executed on a day far away, and a session of signed calls. Answers the ids of both. */
+async function plantAgent(app: TestApp, a: ToolCaller): Promise<readonly string[]> {
+  const schedule = '  schedule: { type: cron, cron: "0 0 29 2 *", timezone: UTC }\n'
+  const manifest_yaml = agentYaml('canary-coder', `  task: { instruction: secret-instruction }\n${schedule}`)
+  const { agent_id } = await app.ask('aegis.agent.create', { manifest_yaml }, a)
+  const public_key = '6kpsY+KcUgq+9VB7Ey7F+ZVHdq6+vnuSQh7qaRRG0iw='
+  const { session_id } = await app.ask('seal_session_create', { public_key, task_summary: 'secret-summary' }, a)
+  app.behindItsBack((db) => db.exec(`INSERT INTO seal_messages VALUES ('${A}', 'secret-summary', 4102444800000)`))
+  return [String(agent_id), String(session_id)]
+}
+
 /** Makes the installation and closes it: its directory is the template for copies. */
 export async function plantCanaries(): Promise<{
   app: TestApp
@@ -165,10 +177,12 @@ export async function plantCanaries(): Promise<{
   plantWorkspace(app, `key:${String(key['id'])}`)
   plantTeam(app, `key:${String(key['id'])}`)
   const workflow = await plantWorkflow(app, a)
+  const agent = await plantAgent(app, a)
   await app.stop()
   const probes = [
     ...['T-4030', 'T-4001', 'Θ-4004', 'A-4003', 'A-4002', 'canary-agent', 'canary-project', 'canary-label', A],
     ...[WORKSPACE, 'canary-space', 'canary-snapshot', 'canary-team', 'canary-member', 'canary-workflow', ...workflow],
+    ...['canary-coder', ...agent],
     ...[key['id'], key['prefix'], thought['hash'], checkpoint.checkpoint].map(String),
   ]
   return {
