@@ -162,7 +162,10 @@ export function describeBackend(
 
       it('runs without a shell when none is given, and says what cannot be run', async () => {
         expect(out(await shell(id, '', { argv: ['printf', '%s|', '$HOME', '; rm'] }))).toBe('$HOME|; rm|')
-        await expect(shell(id, '', { argv: ['no-such-program'] })).rejects.toThrow(/no-such-program/)
+        await expect(shell(id, '', { argv: ['no-such-program'] })).rejects.toMatchObject({
+          code: 'ERR_COMMAND_FAILED',
+          details: { exit_code: 127 },
+        })
         await expect(shell(id, 'true', { workdir: '/no/such/folder' })).rejects.toThrow(/\/no\/such\/folder/)
       })
 
