@@ -101,7 +101,7 @@ describe('a workspace', () => {
     expect(outOf(await exec(later.id, 'echo served too'))).toBe('served too\n')
     // Those that stand still on their way are given up; nobody waits for them for ever.
     expect(String(await Promise.any(entries))).toContain('did not get into the workspace in time')
-    expect(isStopped()).toBe(false)
+    await vi.waitUntil(() => !isStopped(), { timeout: 60_000 })
     signal.abort()
     await stopping
     for (const { id } of [hostile, other, later]) await opened.backend.destroy(id)
