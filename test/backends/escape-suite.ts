@@ -113,7 +113,7 @@ export function describeEscapes(
 
     it('reaches no network of the host, no metadata address, no other workspace', async () => {
       const server = createServer((socket) => socket.end(SECRET)).listen(0, '0.0.0.0')
-      await vi.waitUntil(() => server.listening)
+      await vi.waitUntil(() => server.listening, { timeout: 20_000 })
       const { port } = server.address() as { port: number }
       const own = Object.values(networkInterfaces()).flatMap((entries) => (entries ?? []).map(({ address }) => address))
       const targets = [...own.filter((address) => !address.includes(':')), '169.254.169.254', '10.99.0.1', '10.0.2.2']

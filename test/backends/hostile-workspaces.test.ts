@@ -101,7 +101,7 @@ describe('a workspace', () => {
     expect(outOf(await exec(later.id, 'echo served too'))).toBe('served too\n')
     // Those that stand still on their way are given up; nobody waits for them for ever.
     expect(String(await Promise.any(entries))).toContain('did not get into the workspace in time')
-    expect(isStopped()).toBe(false)
+    await vi.waitUntil(() => !isStopped(), { timeout: 60_000 })
     signal.abort()
     await stopping
     for (const { id } of [hostile, other, later]) await opened.backend.destroy(id)
@@ -111,7 +111,7 @@ describe('a workspace', () => {
     await imageWith('forking', 'for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done\nexec /usr/bin/dash "$@"')
     const spec = await started('forking')
     const sleeping = (): Seen[] => processes().filter(({ command }) => command === 'sleep 1000 ')
-    await vi.waitUntil(() => sleeping().length === 8)
+    await vi.waitUntil(() => sleeping().length === 8, { timeout: 20_000 })
     const inside = processes().filter(({ command }) => command === 'sleep 1000 ' || command.includes('echo ready'))
     expect(inside.length).toBeGreaterThan(9)
     const entries = readFileSync(`/proc/${opened.supervisorPid()}/environ`, 'latin1').split('\0')

@@ -112,8 +112,8 @@ const uplinkPid = (): number =>
 function madeOutside(): string[] {
   const entries = readFileSync(`/proc/${supervisorPid(dataDir)}/environ`, 'latin1').split('\0')
   const groups = entries.find((entry) => entry.startsWith('CASTELLAN_SUPERVISOR_CGROUPS='))?.split(/[ =]/) ?? []
-  const files = ['supervisor.pid', 'supervisor.sock', 'slirp.sock', 'alive'].map((name) =>
-    join(stateFolder(dataDir), name),
+  const files = ['supervisor.pid', 'supervisor.sock', 'doors/supervisor.sock', 'doors/slirp.sock', 'alive'].map(
+    (name) => join(stateFolder(dataDir), name),
   )
   return [...groups.filter((part) => part.startsWith('/')), ...files].filter((path) => existsSync(path))
 }

@@ -38,8 +38,11 @@ const PIPES_READY = 8
 
 export const stateFolder = (dataDir: string): string => join(dataDir, 'workspaces')
 
-export const supervisorPid = (dataDir: string): number =>
-  Number(readFileSync(join(stateFolder(dataDir), 'supervisor.pid'), 'utf8'))
+export function supervisorPid(dataDir: string): number {
+  const pid = Number(readFileSync(join(stateFolder(dataDir), 'supervisor.pid'), 'utf8'))
+  if (!(pid > 1)) throw new Error('There is no number of a supervisor')
+  return pid
+}
 
 const names = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder).sort() : [])
 

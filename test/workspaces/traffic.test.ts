@@ -54,9 +54,13 @@ describe('the internet', () => {
     expect(await talk(app, 'one', SOMEWHERE, host.port)).toBe('host:hello')
     const job = (args: object) => app.ask('exec_background', { workspace_id: 'one', ...args })
     const { job_id } = await job({ action: 'start', command: talkOn(SOMEWHERE, host.port) })
-    await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout']).toMatch(/^host:hello\n/)
+    await expect
+      .poll(async () => (await job({ action: 'poll', job_id }))['stdout'], { timeout: 20_000 })
+      .toMatch(/^host:hello\n/)
     await policy('one', { allow_internet: false })
-    await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout']).toMatch(/\ncut\n$/)
+    await expect
+      .poll(async () => (await job({ action: 'poll', job_id }))['stdout'], { timeout: 20_000 })
+      .toMatch(/\ncut\n$/)
     expect(await talk(app, 'one', SOMEWHERE, host.port)).toBe('refused')
   })
 
@@ -171,7 +175,9 @@ describe('other workspaces', () => {
     const { job_id } = await job({ action: 'start', command: talkOn(two, 8001) })
     await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout']).toMatch(/^two:hello\n/)
     await policy('two', { allowed_ports: [] })
-    await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout']).toMatch(/\ncut\n$/)
+    await expect
+      .poll(async () => (await job({ action: 'poll', job_id }))['stdout'], { timeout: 20_000 })
+      .toMatch(/\ncut\n$/)
     await policy('one', { allow_inter_vm: false })
   })
 })
