@@ -1,11 +1,15 @@
 import { AppError } from '../contract/app-error.ts'
-import type { DescribedTool, ToolDesk } from '../contract/tool-desk.ts'
+import type { DescribedTool, DeskAnswer, ToolDesk } from '../contract/tool-desk.ts'
 import { requireAllowed } from '../domains/policies/policy-desk.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import type { CallTool } from '../tools/runtime/call-tool.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
+import type { Toolset } from '../tools/runtime/define-tool.ts'
 import { isVisible, type Mode } from '../tools/runtime/stages.ts'
 import { requirePlainJson, validateArguments } from '../tools/runtime/validate-arguments.ts'
+
+/** What lets a caller in, and the record as a whole, are for people and their keys, never for what they have set going. */
+const withheld: ReadonlySet<Toolset> = new Set(['identity', 'log'])
 
 /** The tools for those domains that are themselves behind tools: the pipeline is handed in once it is there. */
 export function createToolDesk(catalog: Catalog, mode: Mode): ToolDesk & { connect(callTool: CallTool): void } {
@@ -16,7 +20,16 @@ export function createToolDesk(catalog: Catalog, mode: Mode): ToolDesk & { conne
     },
     async call(principal, name, args, { door, signal, progress }) {
       if (connected === undefined) throw new Error('a tool was called before the pipeline was there')
-      const caller = { principal, door, exposure: 'full', safeNames: false } as const
+      const toolset = catalog.find(name)?.definition.toolset
+      if (toolset !== undefined && withheld.has(toolset)) return refused(name)
+      // What the platform does for a run, such as making its workspace, is not bound by what bounds its starter.
+      const { securityContexts: _, ...free } = principal
+      const caller = {
+        principal: door === 'engine' ? free : principal,
+        door,
+        exposure: 'full',
+        safeNames: false,
+      } as const
       const answer = await connected(caller, name, args, { signal, ...(progress && { progress }) })
       const value = JSON.parse(answer.json) as Json
       const { failure } = answer
@@ -42,6 +55,7 @@ export function createToolDesk(catalog: Catalog, mode: Mode): ToolDesk & { conne
       const caller = { principal, door: 'agent', exposure: 'full', safeNames: false } as const
       const wanted = names === undefined ? undefined : new Set(names)
       return catalog.tools
+        .filter((tool) => !withheld.has(tool.definition.toolset))
         .filter((tool) => (wanted === undefined || wanted.has(tool.name)) && isVisible(tool, caller, mode))
         .map(
           ({ name, definition, listed }): DescribedTool => ({
@@ -55,4 +69,10 @@ export function createToolDesk(catalog: Catalog, mode: Mode): ToolDesk & { conne
         )
     },
   }
+}
+
+function refused(name: string): DeskAnswer {
+  const message = `'${name}' is not for agents and workflows. Call it yourself.`
+  const value = { error: { code: 'ERR_PERMISSION_DENIED', message, details: { tool: name } } }
+  return { isError: true, value, text: `ERR_PERMISSION_DENIED: ${message}`, code: 'ERR_PERMISSION_DENIED' }
 }

@@ -34,6 +34,8 @@ export type Principal = Readonly<{
   executionId?: string
   /** The session in which a signed call came. */
   sealSessionId?: string
+  /** Whose an agent's things are: the identity of whoever started it. */
+  onBehalfOf?: string
   /** What fs.* and cmd.run act on. */
   workspaceId?: string
 }>
@@ -64,6 +66,6 @@ export function identityOf(principal: Principal): string {
     case 'user':
       return `user:${principal.user ?? principal.actor}`
     case 'agent':
-      return `agent:${principal.agent ?? principal.actor}`
+      return principal.onBehalfOf ?? `agent:${principal.agent ?? principal.actor}`
   }
 }

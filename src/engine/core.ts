@@ -43,8 +43,7 @@ export function newRunOf(
       { depth, depth_max: limits.runDepthMax },
     )
   }
-  // Whoever may start something lets it do what it is for: contexts of its own bound what is run, not its starter's.
-  const { securityContexts: _, ...principal } = start.principal ?? caller
+  const principal = start.principal ?? caller
   return {
     tenant: principal.tenant,
     id,

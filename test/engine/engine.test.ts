@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { AppError } from '../../src/contract/app-error.ts'
 import type { Database } from '../../src/contract/database.ts'
-import { LOCAL_TENANT, localOwner, tenantId } from '../../src/contract/principal.ts'
+import { LOCAL_TENANT, tenantId } from '../../src/contract/principal.ts'
 import type { Steps } from '../../src/engine/ports.ts'
 import type { Json } from '../../src/kernel/canonical-json.ts'
 import { dialects, newPlace, openEmpty } from '../support/databases.ts'
@@ -47,14 +47,6 @@ describe.each(dialects)('over %s', (dialect) => {
       'execution_completed',
     ])
     expect(journal.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6])
-  })
-
-  test('a run acts for whoever started it, without the contexts that bound that caller', async () => {
-    const { engine } = await open()
-    engine.register('execution', async ({ principal }) => done(Object.keys(principal).sort()))
-    const narrow = { name: 'narrow', description: '', capabilities: [], denyList: ['*'] }
-    const { id } = await engine.run({ principal: { ...localOwner, securityContexts: [narrow] } })
-    expect((await engine.end(id)).output).toEqual(Object.keys(localOwner).sort())
   })
 
   test('a failure of ours is recorded with its step, and the program may go on', async () => {

@@ -53,10 +53,25 @@ function checkRuntime(runtime: WrittenManifest['spec']['runtime'], refuse: Refus
   }
 }
 
+/** They multiply: a short template could take for ever to render. */
+function hasPartials(template: string): boolean {
+  let found = false
+  const note = (): void => {
+    found = true
+  }
+  const visitor = new Handlebars.Visitor()
+  visitor.PartialStatement = note
+  visitor.PartialBlockStatement = note
+  visitor.Decorator = note
+  visitor.DecoratorBlock = note
+  visitor.accept(Handlebars.parse(template))
+  return found
+}
+
 function checkTemplate(field: string, template: string | undefined, refuse: Refusal): void {
   if (template === undefined) return
   try {
-    Handlebars.parse(template)
+    if (hasPartials(template)) refuse(field, 'must have no partials ({{> name}}) and no decorators ({{* name}})')
   } catch {
     refuse(field, 'is not a valid Handlebars template: see that each {{#block}} is closed by {{/block}}')
   }

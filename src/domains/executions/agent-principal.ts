@@ -8,6 +8,7 @@ import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 
 const SYSTEM_CONTEXT = 'aegis-system-agent-runtime'
 const WORKSPACE = '/workspace'
+const MANIFEST = 'manifest:'
 
 /**
  * Who acts when an agent calls a tool: never more than whoever started the execution, and only what the manifest lists,
@@ -33,14 +34,22 @@ export function agentPrincipal(
     ...(user && { user }),
     agent: input.agent.id,
     executionId: run.id,
+    onBehalfOf: run.owner,
     ...(workspaceId !== null && { workspaceId }),
   }
   const offered = offeredTools(deps.desk, base, manifest.tools).filter(
     ({ isReadOnly }) => isReadOnly || input.role === 'worker',
   )
   const own = manifestContext(manifest, offered)
-  return { ...base, securityContexts: named === undefined ? [own] : [named, own] }
+  return { ...base, securityContexts: [...inherited(run.principal), ...(named === undefined ? [] : [named]), own] }
 }
+
+/**
+ * The contexts that bound whoever started the execution bind the agent as well, or starting one would be a way around
+ * them. Not what another agent's manifest lists: to execute an agent is to use what that one is for.
+ */
+const inherited = ({ securityContexts = [] }: Principal): readonly SecurityContext[] =>
+  securityContexts.filter(({ name }) => !name.startsWith(MANIFEST))
 
 function namedContext({ contexts }: Pick<ExecutionDeps, 'contexts'>, { securityContext }: AgentManifest) {
   if (securityContext === null) return undefined
@@ -70,7 +79,7 @@ export function offeredTools(
 /** What the manifest itself allows, as a context: default deny. */
 export function manifestContext(manifest: AgentManifest, offered: readonly DescribedTool[]): SecurityContext {
   return {
-    name: `manifest:${manifest.name}`,
+    name: `${MANIFEST}${manifest.name}`,
     description: `What the manifest of ${manifest.name} allows.`,
     capabilities: offered.flatMap((tool) => capabilityOf(manifest, tool)),
     denyList: [],

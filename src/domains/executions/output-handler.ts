@@ -90,9 +90,9 @@ type RunHandler<Type extends Handler['type']> = (
 ) => Promise<string>
 
 const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandler<Type> } = {
-  async webhook({ deps, input }, handler, output, signal, leftMs) {
+  async webhook({ deps, run, input }, handler, output, signal, leftMs) {
     const { url, method, bodyTemplate, retries } = handler
-    const headers = valuesOf(deps, 'spec.output_handler.headers', handler.headers)
+    const headers = valuesOf(deps, run, 'spec.output_handler.headers', handler.headers)
     const body =
       bodyTemplate === null
         ? JSON.stringify({ output: shownOutput(output), agent: input.agent.name })
@@ -114,7 +114,7 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
     const id = await workspaces.make(input.manifest, `output-${run.id}`, image, signal)
     try {
       const command = handler.command.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
-      const env = { ...valuesOf(deps, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }
+      const env = { ...valuesOf(deps, run, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }
       const timeout_secs = Math.max(1, Math.ceil(leftMs / 1000))
       const args = { workspace_id: id, command, stdin: output, env, timeout_secs }
       const { exit_code, stdout, stderr } = await workspaces.ask<Ran>('exec', args, signal)
@@ -172,7 +172,7 @@ export async function deliver(
             output: output.slice(0, limits.promptCharsMax),
             error: reason,
           })
-          const headers = valuesOf(deps, `spec.execution.delivery.destinations[${index}].headers`, target.headers)
+          const headers = valuesOf(deps, run, `spec.execution.delivery.destinations[${index}].headers`, target.headers)
           const { url, method, timeoutMs } = target
           const answer = await deps.http.send({ url, method, headers, body, timeoutMs, signal: steps.signal })
           return { result: { destination: target.name, status: answer.status } }

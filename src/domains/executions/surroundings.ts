@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import { LOCAL_TENANT } from '../../contract/principal.ts'
 import type { Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
@@ -11,9 +12,16 @@ type EnvValue = AgentManifest['env'][string]
 const HISTORY_CHARS_MAX = 2_048
 
 /** What a value of a manifest stands for. A secret that nobody set is refused by name: empty would be worse. */
-export function meaningOf({ values }: Pick<ExecutionDeps, 'values'>, field: string, { from, value }: EnvValue): string {
+/** What the operator has set is for the installation's own tenant; to the others it is not there. */
+export function meaningOf(
+  { values }: Pick<ExecutionDeps, 'values'>,
+  { tenant }: Pick<Run, 'tenant'>,
+  field: string,
+  { from, value }: EnvValue,
+): string {
   if (from === 'literal') return value
-  const found = from === 'secret' ? values.secret(value) : values.config(value)
+  const isTheirs = tenant === LOCAL_TENANT
+  const found = !isTheirs ? undefined : from === 'secret' ? values.secret(value) : values.config(value)
   if (found !== undefined) return found
   throw new AppError(
     'ERR_INVALID_INPUT',
@@ -24,10 +32,13 @@ export function meaningOf({ values }: Pick<ExecutionDeps, 'values'>, field: stri
 
 export const valuesOf = (
   deps: Pick<ExecutionDeps, 'values'>,
+  run: Pick<Run, 'tenant'>,
   field: string,
   given: Readonly<Record<string, EnvValue>>,
 ): Record<string, string> =>
-  Object.fromEntries(Object.entries(given).map(([name, value]) => [name, meaningOf(deps, `${field}.${name}`, value)]))
+  Object.fromEntries(
+    Object.entries(given).map(([name, value]) => [name, meaningOf(deps, run, `${field}.${name}`, value)]),
+  )
 
 /** The environment of the iteration's process. No key and no token is in it: tools are called by the loop. */
 export function iterationEnv(
@@ -47,7 +58,7 @@ export function iterationEnv(
     AEGIS_LLM_TIMEOUT_SECONDS: String(Math.round(manifest.execution.llmTimeoutMs / 1000)),
     AEGIS_AGENT_INSTRUCTION: shortened(manifest.task.instruction),
     AEGIS_PROMPT_TEMPLATE: shortened(manifest.task.promptTemplate ?? ''),
-    ...valuesOf(deps, 'spec.env', manifest.env),
+    ...valuesOf(deps, run, 'spec.env', manifest.env),
   }
 }
 
@@ -82,7 +93,7 @@ export async function loadContext(
 const CHARS: number = limits.contextCharsMax
 
 async function fetchPage({ desk }: Pick<ExecutionDeps, 'desk'>, run: Run, url: string, signal: AbortSignal) {
-  const answer = await desk.call(run.principal, 'web.fetch', { url }, { signal, door: 'engine' })
+  const answer = await desk.call(run.principal, 'web.fetch', { url }, { signal, door: 'agent' })
   if (answer.isError) throw failureOf(answer)
   const { content } = answer.value as { content?: Json }
   return shortened(typeof content === 'string' ? content : answer.text, CHARS)

@@ -1,16 +1,24 @@
 import { AppError } from '../../contract/app-error.ts'
 import { type ErrorCode, errorCodes } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
-import type { DeskAnswer } from '../../contract/tool-desk.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { DeskAnswer, DeskDoor } from '../../contract/tool-desk.ts'
 import type { JsonObject } from './manifest-types.ts'
 import type { Visit } from './run-ports.ts'
 
 type Calling = Pick<Visit, 'run' | 'deps' | 'steps'>
 
 /** A tool in the name of whoever started the run. What is only unavailable for the moment is tried again for a while. */
-export async function callTool({ run, deps, steps }: Calling, name: string, args: JsonObject): Promise<DeskAnswer> {
+export async function callTool(
+  { run, deps, steps }: Calling,
+  name: string,
+  args: JsonObject,
+  door: DeskDoor = 'engine',
+): Promise<DeskAnswer> {
+  // What a manifest names is called with the rights of a user, whoever runs it: its author is somebody else.
+  const principal: Principal = door === 'agent' ? { ...run.principal, tier: 'user' } : run.principal
   for (let attempt = 1; ; attempt++) {
-    const answer = await deps.desk.call(run.principal, name, args, { signal: steps.signal, door: 'engine' })
+    const answer = await deps.desk.call(principal, name, args, { signal: steps.signal, door })
     const isBusy =
       answer.code !== undefined && ['ERR_BUSY', 'ERR_RATE_LIMITED', 'ERR_STORE_UNAVAILABLE'].includes(answer.code)
     if (!isBusy || attempt >= limits.workflowCallAttemptsMax) return answer

@@ -55,7 +55,7 @@ async function byTool(
     const output = await visit.steps.once<Json>(
       visit.key('output-handler'),
       async () => {
-        const answer = await callTool(visit, handler.tool, rendered(handler.arguments, context) as JsonObject)
+        const answer = await callTool(visit, handler.tool, rendered(handler.arguments, context) as JsonObject, 'agent')
         if (answer.isError) throw toError(handler.tool, answer)
         return { result: answer.value }
       },

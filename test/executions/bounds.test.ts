@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest'
+import { createToolDesk } from '../../src/app/open-tool-desk.ts'
+import { LOCAL_TENANT, localOwner, tenantId } from '../../src/contract/principal.ts'
+import { checkAgentManifest } from '../../src/domains/agents/manifest.ts'
+import { meaningOf } from '../../src/domains/executions/surroundings.ts'
+import { openTestApp } from '../support/app.ts'
+import { agentYaml } from '../support/executions.ts'
+
+const signal = new AbortController().signal
+const narrow = { name: 'narrow', description: '', capabilities: [{ toolPattern: 'server_ping' }], denyList: [] }
+
+describe('what agents and workflows call', () => {
+  it.each(['api_key_create', 'seal_session_create', 'log_export'])(
+    'is never %s, whoever set them going',
+    async (name) => {
+      await using app = await openTestApp()
+      const desk = createToolDesk(app.app.catalog, app.config.mode)
+      desk.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
+      for (const door of ['agent', 'engine'] as const) {
+        const answer = await desk.call(localOwner, name, { name: 'x' }, { signal, door })
+        expect(answer).toMatchObject({ isError: true, code: 'ERR_PERMISSION_DENIED' })
+      }
+      expect(desk.describe(localOwner).map((tool) => tool.name)).not.toContain(name)
+    },
+  )
+
+  it('is bound by the contexts of the caller, what the platform does for a run is not', async () => {
+    await using app = await openTestApp()
+    const desk = createToolDesk(app.app.catalog, app.config.mode)
+    desk.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
+    const principal = { ...localOwner, securityContexts: [narrow] }
+    expect(await desk.call(principal, 'task_list', {}, { signal, door: 'agent' })).toMatchObject({ isError: true })
+    expect(await desk.call(principal, 'task_list', {}, { signal, door: 'engine' })).toMatchObject({ isError: false })
+  })
+})
+
+describe('a secret of the configuration', () => {
+  const values = { secret: () => 'hush', config: () => undefined }
+  const asked = { from: 'secret', value: 'NAME' } as const
+
+  it('is for the tenant of the installation', () => {
+    expect(meaningOf({ values }, { tenant: LOCAL_TENANT }, 'spec.env.A', asked)).toBe('hush')
+  })
+
+  it('is not there for others', () => {
+    expect(() => meaningOf({ values }, { tenant: tenantId('other') }, 'spec.env.A', asked)).toThrow(/is not set/)
+  })
+})
+
+it('templates have no parts that multiply', () => {
+  const template = '{{#*inline "a"}}x{{/inline}}{{> a}}{{> a}}'
+  const yaml = agentYaml('bomb', `  task: { instruction: x, prompt_template: '${template}' }\n`)
+  const checked = checkAgentManifest(yaml)
+  expect(checked.ok ? '' : checked.errors.join('\n')).toMatch(/prompt_template must have no partials/)
+})
