@@ -1,10 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { AppError } from '../contract/app-error.ts'
 import { SEARCH_PROGRAM } from '../domains/workspaces/backend.ts'
 import { systemClock } from '../kernel/clock.ts'
-import type { Launcher } from './launcher.ts'
+import type { Fifos } from './fifos.ts'
+import type { CommandEnd, Launcher } from './launcher.ts'
 import { commandLineOf, type ProcessEntry, processesOf, signalProcess } from './processes.ts'
 
 /** What a workspace's namespaces are made of. */
@@ -40,36 +40,42 @@ export type Holder = Readonly<{
  */
 const HOLD = 'exec 8<&0; echo ready; exec >/dev/null 2>&1; while :; do read line <&8 & wait $!; done'
 const HOLD_COMMAND_LINE = `/bin/sh\0-c\0${HOLD}\0`
-/** In the control group before anything of the image runs: what its shell starts must not be outside. */
-const JOIN_AND_HOLD = 'for group in $0; do echo 0 >"$group" || exit 1; done; exec bwrap --clearenv "$@"'
 const POLL_MS = 10
 const READY_MS_MAX = 20_000
 const SAID_CHARS_MAX = 300
 
-export async function startHolder(launcher: Launcher, spec: HolderSpec): Promise<Holder> {
-  const userNamespace = spec.hasIds ? await openMappedNamespace(launcher) : undefined
-  const log = openSync(spec.logPath, 'a', 0o600)
-  const filter = openSync(spec.seccompFilter, 'r')
+export async function startHolder(
+  { launcher, fifos }: Readonly<{ launcher: Launcher; fifos: Fifos }>,
+  spec: HolderSpec,
+): Promise<Holder> {
+  const userNamespacePid = spec.hasIds ? await openMappedNamespace(launcher) : undefined
+  closeSync(openSync(spec.logPath, 'a', 0o600))
+  const [stdin, stdout, info] = await Promise.all([fifos.writer(), fifos.reader(), fifos.reader()])
+  const said = Promise.all([readAll(info.stream), firstOf(stdout.stream)])
   try {
-    const child = spawn(
-      '/bin/sh',
-      ['-c', JOIN_AND_HOLD, spec.cgroups.join(' '), ...holderArguments(spec, userNamespace?.fd !== undefined)],
-      {
-        stdio: ['pipe', 'pipe', log, 'pipe', filter, userNamespace?.fd ?? 'ignore'],
-        env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
-      },
-    )
-    child.stdin!.on('error', () => {})
-    return await awaitHolder(child)
+    const { pid, ended } = await launcher.hold({
+      stdin: stdin.path,
+      stdout: stdout.path,
+      log: spec.logPath,
+      info: info.path,
+      seccompFilter: spec.seccompFilter,
+      userNamespacePid,
+      cgroups: spec.cgroups,
+      argv: ['--clearenv', ...holderArguments(spec, userNamespacePid !== undefined)],
+    })
+    const gone = ended.then(() => undefined)
+    const initPid = await initOf(pid, said, ended)
+    await Promise.all([stdout.opened(), info.opened()])
+    const kept = await stdin.opened()
+    kept.on('error', () => {})
+    void gone.then(() => kept.destroy())
+    return holderOf(initPid, gone)
   } catch (error) {
+    for (const { stream } of [stdout, info]) stream.destroy()
+    await Promise.allSettled([stdout.opened(), info.opened(), stdin.abandon()])
     throw notStarted(spec.logPath, error)
   } finally {
-    closeSync(log)
-    closeSync(filter)
-    if (userNamespace !== undefined) {
-      closeSync(userNamespace.fd)
-      signalProcess(userNamespace.pid, 9)
-    }
+    if (userNamespacePid !== undefined) signalProcess(userNamespacePid, 9)
   }
 }
 
@@ -96,41 +102,45 @@ function holderArguments(spec: HolderSpec, mapped: boolean): string[] {
   ]
 }
 
-async function awaitHolder(child: ChildProcess): Promise<Holder> {
-  const ended = new Promise<void>((resolve) => {
-    child.on('error', () => resolve())
-    child.on('exit', () => resolve())
-  })
-  const info = readAll(child.stdio[3] as Readable)
-  await Promise.race([
-    new Promise<void>((resolve) => child.stdout!.once('data', () => resolve())),
-    ended.then(() => {
-      throw new Error(`bwrap ended with ${child.exitCode ?? child.signalCode}`)
-    }),
-    new Promise<never>((_, reject) => {
-      const timer = setTimeout(() => {
-        child.kill('SIGKILL')
-        reject(new Error('its shell did not say that it is up'))
-      }, READY_MS_MAX)
-      child.stdout!.once('data', () => clearTimeout(timer))
-      child.once('exit', () => clearTimeout(timer))
-    }),
-  ])
-  const { 'child-pid': initPid } = JSON.parse(await info) as { 'child-pid': number }
-  return {
-    initPid,
-    ended,
-    async stop(graceMs) {
-      for (const { pid } of commandsOf(initPid)) signalProcess(pid, 15)
-      const deadline = systemClock.monotonicMs() + graceMs
-      while (systemClock.monotonicMs() < deadline && commandsOf(initPid).length > 0) {
-        await new Promise((resolve) => setTimeout(resolve, POLL_MS))
-      }
-      signalProcess(initPid, 9)
-      await ended
-    },
+/** The first process inside, once its shell has said that it is up. */
+async function initOf(
+  pid: number,
+  said: Promise<readonly [string, string]>,
+  ended: Promise<CommandEnd>,
+): Promise<number> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => {
+    signalProcess(pid, 9)
+    reject(new Error('its shell did not say that it is up'))
+  }, READY_MS_MAX)
+  try {
+    const [info, ready] = await Promise.race([
+      said,
+      late,
+      ended.then(({ exitCode, signal }): never => {
+        throw new Error(`bwrap ended with ${exitCode ?? signal}`)
+      }),
+    ])
+    if (ready === '') throw new Error('its shell did not say that it is up')
+    return (JSON.parse(info) as { 'child-pid': number })['child-pid']
+  } finally {
+    clearTimeout(timer)
   }
 }
+
+const holderOf = (initPid: number, ended: Promise<void>): Holder => ({
+  initPid,
+  ended,
+  async stop(graceMs) {
+    for (const { pid } of commandsOf(initPid)) signalProcess(pid, 15)
+    const deadline = systemClock.monotonicMs() + graceMs
+    while (systemClock.monotonicMs() < deadline && commandsOf(initPid).length > 0) {
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+    }
+    signalProcess(initPid, 9)
+    await ended
+  },
+})
 
 /** What runs in a workspace, without what keeps it. */
 export function commandsOf(initPid: number): ProcessEntry[] {
@@ -139,13 +149,13 @@ export function commandsOf(initPid: number): ProcessEntry[] {
   )
 }
 
-async function openMappedNamespace(launcher: Launcher): Promise<{ pid: number; fd: number }> {
+async function openMappedNamespace(launcher: Launcher): Promise<number> {
   const pid = await launcher.openUserNamespace()
   try {
     for (const map of ['uid_map', 'gid_map']) {
       writeFileSync(`/proc/${pid}/${map}`, sameIds(readFileSync(`/proc/self/${map}`, 'utf8')))
     }
-    return { pid, fd: openSync(`/proc/${pid}/ns/user`, 'r') }
+    return pid
   } catch (error) {
     signalProcess(pid, 9)
     throw error
@@ -167,4 +177,15 @@ async function readAll(stream: Readable): Promise<string> {
   let text = ''
   for await (const chunk of stream.setEncoding('utf8')) text += chunk
   return text
+}
+
+/** What comes first; nothing if there is none. */
+function firstOf(stream: Readable): Promise<string> {
+  return new Promise((resolve) => {
+    stream.once('data', (chunk) => {
+      resolve(String(chunk))
+      stream.destroy()
+    })
+    stream.once('close', () => resolve(''))
+  })
 }

@@ -8,7 +8,7 @@
 use strict;
 use warnings;
 no warnings 'portable';
-use Fcntl qw(O_RDONLY O_DIRECTORY);
+use Fcntl qw(O_RDONLY O_WRONLY O_DIRECTORY F_DUPFD);
 use POSIX qw(:sys_wait_h :errno_h);
 
 my %numbers = (
@@ -165,15 +165,18 @@ sub become_command {
     fail("run $request->{argv}[0]");
 }
 
+sub join_group {
+    my ($path) = @_;
+    open(my $members, '>', $path) or fail("join $path");
+    syswrite($members, '0') or fail("join $path");
+    close $members;
+}
+
 # Enters the namespaces and leaves the command behind as a child of the launcher, whose pid goes to $report.
 sub enter_and_clone {
     my ($request, $report) = @_;
     syscall($number->{prctl}, PR_SET_DUMPABLE, 0, 0, 0, 0);
-    for my $path (@{ $request->{cgroups} }) {
-        open(my $members, '>', $path) or fail("join $path");
-        syswrite($members, '0') or fail("join $path");
-        close $members;
-    }
+    join_group($_) for @{ $request->{cgroups} };
     open(my $filter_file, '<:raw', $request->{filter}) or fail('seccomp filter');
     read($filter_file, my $filter, 65536);
     open(STDIN, '<', $request->{stdin}) or fail('stdin');
@@ -205,6 +208,41 @@ sub parse_enter {
         filter => $filter, cgroups => [ split /\n/, $cgroups ], argv => [ splice @rest, 0, $argc ],
         environment => \@rest,
     };
+}
+
+sub open_as {
+    my ($path, $flags, $number) = @_;
+    my $opened = POSIX::open($path, $flags) // fail("open $path");
+    POSIX::dup2($opened, $number) // fail("descriptor $number");
+}
+
+# The process that keeps a workspace's namespaces, in its control groups before anything of the image runs. Descriptors
+# 3 to 5 are what bwrap is told to write to, filter by and enter.
+sub hold_verb {
+    my ($id, $stdin, $stdout, $log, $info, $filter, $userns, $cgroups, @argv) = @_;
+    my $pid = fork() // fail('fork');
+    if ($pid == 0) {
+        $SIG{CHLD} = 'DEFAULT';
+        $SIG{PIPE} = 'DEFAULT';
+        eval {
+            open(STDERR, '>>', $log) or fail('log');
+            open(STDIN, '<', $stdin) or fail('stdin');
+            open(STDOUT, '>', $stdout) or fail('stdout');
+            join_group($_) for split /\n/, $cgroups;
+            open_as($info, O_WRONLY, 63);
+            open_as($filter, O_RDONLY, 64);
+            open_as("/proc/$userns/ns/user", O_RDONLY, 65) if $userns ne '';
+            for (3 .. 5) { POSIX::dup2($_ + 60, $_) if $_ < 5 || $userns ne '' }
+            syscall($number->{close_range}, $userns ne '' ? 6 : 5, 0xffffffff, 0);
+            %ENV = (PATH => '/usr/local/bin:/usr/bin:/bin');
+            { no warnings 'exec'; exec { 'bwrap' } 'bwrap', @argv }
+            fail('run bwrap');
+        };
+        syswrite STDERR, "castellan: $@";
+        POSIX::_exit(126);
+    }
+    $child{$pid} = $id;
+    answer($id, "pid $pid");
 }
 
 # Not waited for here: a command on its way in can be stopped by others in its workspace, and nobody else may wait for it.
@@ -253,6 +291,7 @@ sub finish_entry {
 sub serve {
     my ($id, $verb, @arguments) = @_;
     return enter_verb($id, @arguments) if $verb eq 'enter';
+    return hold_verb($id, @arguments) if $verb eq 'hold';
     my $result = eval {
           $verb eq 'mount'  ? do { mount_verb(@arguments); 'ok' }
         : $verb eq 'umount' ? do { umount_verb(@arguments); 'ok' }

@@ -20,6 +20,17 @@ export type EnterRequest = Readonly<{
   argv: readonly string[]
   env: Readonly<Record<string, string>>
 }>
+/** Descriptors 3, 4 and 5 are for what bwrap tells, the filter, and the user namespace. */
+export type HoldRequest = Readonly<{
+  stdin: string
+  stdout: string
+  log: string
+  info: string
+  seccompFilter: string
+  userNamespacePid: number | undefined
+  cgroups: readonly string[]
+  argv: readonly string[]
+}>
 export type CommandEnd = Readonly<{ exitCode: number | null; signal: string | null }>
 export type EnteredCommand = Readonly<{ pid: number; ended: Promise<CommandEnd> }>
 
@@ -34,6 +45,8 @@ export type Launcher = Readonly<{
   /** A process that holds a new user namespace open; its maps are not written yet. */
   openUserNamespace(): Promise<number>
   enter(request: EnterRequest): Promise<EnteredCommand>
+  /** Starts bwrap. The launcher forks at once, where a large process first copies its page tables. */
+  hold(request: HoldRequest): Promise<EnteredCommand>
   /** Settles when the launcher is gone, which ends the supervisor: without it nothing works. */
   gone: Promise<void>
 }>
@@ -129,6 +142,23 @@ export function startLauncher(): Launcher {
           String(request.argv.length),
           ...request.argv,
           ...Object.entries(request.env).map(([name, value]) => `${name}=${value}`),
+        ],
+        true,
+      )
+      return { pid: Number(await answer), ended }
+    },
+    async hold(request) {
+      const { answer, ended } = ask(
+        [
+          'hold',
+          request.stdin,
+          request.stdout,
+          request.log,
+          request.info,
+          request.seccompFilter,
+          String(request.userNamespacePid ?? ''),
+          request.cgroups.join('\n'),
+          ...request.argv,
         ],
         true,
       )

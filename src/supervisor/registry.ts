@@ -146,7 +146,7 @@ export async function createRegistry(deps: RegistryDeps) {
     try {
       const root = outcomeOf(mounted)
       const group = outcomeOf(opened)
-      holder = await startHolder(deps.launcher, {
+      holder = await startHolder(deps, {
         hostname: spec.hostname,
         root,
         binds: image.binds,

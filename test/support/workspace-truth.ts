@@ -52,7 +52,7 @@ export function workspaceTruth(dataDir: string): WorkspaceTruth {
   const processes = descendants(pid)
   const node = processes.find(({ command }) => command.includes('src/supervisor/main.ts'))
   const launcher = processes.find(({ command }) => command.includes('launcher.pl'))
-  const holders = processes.filter(({ parent, command }) => parent === node?.pid && command.startsWith('bwrap'))
+  const holders = processes.filter(({ parent, command }) => parent === launcher?.pid && command.startsWith('bwrap'))
   const uplink = processes.filter(({ command }) => command.startsWith('slirp4netns'))
   const known = new Set([node?.pid, launcher?.pid, ...holders.map((one) => one.pid), ...uplink.map((one) => one.pid)])
   const isOwn = ({ parent }: Process): boolean => parent === node?.pid || parent === pid
