@@ -13,6 +13,7 @@ import { createNetworkHub } from './network/network-hub.ts'
 import { PROTOCOL_VERSION, SOCKET_NAME } from './protocol.ts'
 import { createRegistry } from './registry.ts'
 import { runCommand } from './run-command.ts'
+import { createSeats } from './seats.ts'
 import { seccompFilter } from './seccomp/filter.ts'
 import { serveRequests } from './serve-requests.ts'
 import { createStorage } from './storage.ts'
@@ -57,7 +58,7 @@ async function main(): Promise<void> {
     launcher,
     fifos,
     storage,
-    controlGroups,
+    seats: createSeats({ launcher, controlGroups, logger }),
     images,
     network,
     egress,

@@ -9,7 +9,7 @@ import { type SetEnvInput, setEnv } from './environment.ts'
 import { createExec } from './exec.ts'
 import { createFiles } from './files.ts'
 import { createForks, type ForkInput, type ForkWish } from './forks.ts'
-import { createImageDefaults } from './image-defaults.ts'
+import { createImageDefaults, createRequireImage } from './image-defaults.ts'
 import { createJobs } from './jobs.ts'
 import { createLifecycle, type Lifecycle } from './lifecycle.ts'
 import { createNetwork, requireNetwork } from './network.ts'
@@ -140,6 +140,7 @@ function createResolve(core: Core, recovery: Recovery) {
 type LifeParts = Readonly<{ lifecycle: Lifecycle; recovery: Recovery; resolve: Resolve }>
 
 function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
+  const requireImage = createRequireImage(core.backend)
   async function make(call: Call, wish: CreateWish): Promise<Workspace> {
     if (wish.name !== undefined) checkName('name', wish.name)
     const image = checkName('base_image', wish.base_image ?? core.settings.defaultImage)
@@ -153,7 +154,7 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
     }
     await recovery.ensure()
     await requireNetwork(core, network)
-    await requireImage(core, image)
+    await requireImage(image)
     return await lifecycle.create(call, async () => ({
       name: wish.name,
       namePrefix: 'ws',
@@ -240,13 +241,6 @@ function keep({ store }: Core, call: Call, { tenant, id, name }: Workspace): Pro
     await store.saveWorkspace(unit, tenant, kept)
     return kept
   })
-}
-
-async function requireImage({ backend }: Core, image: string): Promise<void> {
-  const known = (await backend.images()).map(({ name }) => name)
-  if (known.includes(image)) return
-  const advice = `use one of ${known.join(', ')}, or have the operator build it; see castellan image list`
-  throw invalid('base_image', `there is no such image; ${advice}`)
 }
 
 function createSnapshotTool(snapshots: Snapshots, resolve: Resolve) {
