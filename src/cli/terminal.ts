@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import { AppError } from '../contract/app-error.ts'
 import type { ErrorKind } from '../contract/error-codes.ts'
 import type { Clock } from '../kernel/clock.ts'
@@ -65,6 +66,9 @@ export const exitCodes: Readonly<Record<ErrorKind, number>> = {
   unavailable: 6,
   cancelled: 130,
 }
+
+/** As shells tell the end by a signal. */
+export const signalExitCode = (signal: NodeJS.Signals): number => 128 + constants.signals[signal]
 
 export function printError(terminal: Terminal, error: unknown, json: boolean): number {
   if (!(error instanceof AppError)) {
