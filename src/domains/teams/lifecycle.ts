@@ -55,7 +55,7 @@ export function createLifecycle(deps: TeamDeps) {
     if (chosen === undefined) return undefined
     const workspace = await workspaces.resolve(call, chosen.workspace)
     const snapshot = await workspaces.findSnapshot(call, workspace, chosen.snapshot)
-    if (snapshot?.state === 'ready') return { workspace, snapshot: chosen.snapshot }
+    if (snapshot?.state === 'ready') return { workspace, snapshot: snapshot.name }
     throw new AppError(
       'ERR_SNAPSHOT_NOT_FOUND',
       `base_snapshot: the workspace '${workspace.name}' has no snapshot '${chosen.snapshot.slice(0, 64).toWellFormed()}'; snapshot with the action list shows them`,

@@ -93,8 +93,8 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     startWorkspace: (call: Call, workspace: Workspace) => lifecycle.start(call, workspace),
     takeSnapshot: (call: Call, workspace: Workspace, name: string) =>
       snapshots.create(call, workspace, { name, includeMemory: false }),
-    findSnapshot: (call: Call, workspace: Workspace, name: string) =>
-      core.store.findSnapshot(call.read, workspace.tenant, workspace.id, name),
+    findSnapshot: (call: Call, workspace: Workspace, reference: string) =>
+      snapshots.lookUp(call.read, workspace, reference),
     /** Refuses what this machine could not give a workspace. */
     requireNetwork: (wanted: NetworkPolicy) => requireNetwork(core, wanted),
     /** At the start of the server; does nothing where nothing can be wrong. */
@@ -272,23 +272,24 @@ function createSnapshotTool(snapshots: Snapshots, resolve: Resolve) {
         }
       }
       case 'restore': {
-        const { workspace: restored, removed } = await snapshots.restore(call, workspace, name)
+        const { workspace: restored, removed, target } = await snapshots.restore(call, workspace, name)
         const names = removed.map((snapshot) => snapshot.name)
-        call.record({ kind: 'workspace_restored', body: { workspace_id: workspace.id, name, removed: names } })
+        const body = { workspace_id: workspace.id, name: target.name, removed: names }
+        call.record({ kind: 'workspace_restored', body })
         const lost = names.length === 0 ? '' : ` ${names.length} newer snapshots were removed.`
-        const message = `Workspace ${workspace.name} is as it was at ${name}.${lost}`
-        return { ...at, name, state: restored.state, removed_snapshots: names, message }
+        const message = `Workspace ${workspace.name} is as it was at ${target.name}.${lost}`
+        return { ...at, name: target.name, state: restored.state, removed_snapshots: names, message }
       }
       case 'delete': {
-        const { dependents, dependentCount } = await snapshots.remove(call, workspace, name)
-        call.record({ kind: 'workspace_snapshot_deleted', body: { workspace_id: workspace.id, name } })
+        const { dependents, dependentCount, target } = await snapshots.remove(call, workspace, name)
+        call.record({ kind: 'workspace_snapshot_deleted', body: { workspace_id: workspace.id, name: target.name } })
         const kept = dependentCount === 0 ? '' : ` ${dependentCount} forks keep what they need of it.`
         return {
           ...at,
-          name,
+          name: target.name,
           dependents: dependents.map(named),
           dependent_count: dependentCount,
-          message: `Snapshot ${name} was deleted.${kept}`,
+          message: `Snapshot ${target.name} was deleted.${kept}`,
         }
       }
     }
