@@ -153,11 +153,15 @@ export type JobRequest = Readonly<{
   timeoutMs: number
   /** Shown in lists; the same key twice is one job, whoever asks. */
   key?: string | undefined
+  /** What it is, for people; kept with the job. */
+  title?: string | undefined
 }>
 export type JobCursor = Readonly<{ stdout: number; stderr: number }>
 export type JobSummary = Readonly<{
   jobId: number
   key: string | null
+  /** Missing from jobs of earlier versions. */
+  title?: string | null | undefined
   running: boolean
   exitCode: number | null
   signal: string | null
