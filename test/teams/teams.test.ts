@@ -196,6 +196,8 @@ describe('a team', () => {
     expect(await app.ask('vault', { action: 'read', path: 'teams/crew/notes/plan.md' })).toMatchObject({
       content: 'Plan',
     })
+    expect(readdirSync(join(app.dataDir, 'vault/teams'))).toEqual(['crew'])
+    expect(readdirSync(join(app.dataDir, 'vault/teams/crew'))).toEqual(['notes'])
     expect((await refused('status', { name: 'crew' })).code).toBe('ERR_TEAM_NOT_FOUND')
   })
 })
