@@ -103,9 +103,6 @@ function outputsIn(details: Readonly<Record<string, unknown>>): string {
     .join('')
 }
 
-/** `1 finding`, `2 findings`. */
-export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`
-
 /** Columns as wide as their widest cell, two spaces apart. */
 export function textTable(rows: readonly (readonly string[])[], indent = ''): string {
   const widths: number[] = []

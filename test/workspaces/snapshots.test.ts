@@ -44,7 +44,11 @@ describe('the id of a snapshot', () => {
     await sh(app, 'w', 'echo two > /state')
     const other = await snapshot('w', 'create', { name: 's2' })
     const byId = { name: String(snapshot_id).toUpperCase() }
-    expect(await snapshot('w', 'restore', byId)).toMatchObject({ name: 's1', removed_snapshots: ['s2'] })
+    expect(await snapshot('w', 'restore', byId)).toMatchObject({
+      name: 's1',
+      removed_snapshots: ['s2'],
+      message: 'Workspace w is as it was at s1. 1 newer snapshot was removed.',
+    })
     expect(await stateIn('w')).toBe('one')
     const fork = { workspace_id: 'w', snapshot_name: snapshot_id, new_name: 'f' }
     expect(await app.ask('workspace_fork', fork)).toMatchObject({
@@ -59,7 +63,10 @@ describe('the id of a snapshot', () => {
     await app.ask('team', { action: 'destroy', name: 'crew' })
     const gone = { workspace_id: 'w', action: 'delete', name: other['snapshot_id'] }
     expect(await app.refusal('snapshot', gone)).toMatchObject({ code: 'ERR_SNAPSHOT_NOT_FOUND' })
-    expect(await snapshot('w', 'delete', byId)).toMatchObject({ name: 's1' })
+    expect(await snapshot('w', 'delete', byId)).toMatchObject({
+      name: 's1',
+      message: 'Snapshot s1 was deleted. 1 fork keeps what it needs of it.',
+    })
     expect((await snapshot('w', 'list')).snapshots).toEqual([])
   })
 })

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { counted } from '../../kernel/counted.ts'
 import type { Workspace } from '../workspaces/ports.ts'
 import { identityOf } from '../workspaces/rules.ts'
 import { chooseBudget, requireBudget } from './budgets.ts'
@@ -199,7 +200,8 @@ export function createLifecycle(deps: TeamDeps) {
     }
     const names = taken.map((one) => one.name)
     call.record({ kind: 'team_destroyed', body: { name, teams: names, workspaces: removed } })
-    const message = `The team ${name} was destroyed, with ${taken.length - 1} sub-teams and ${removed} workspaces.`
+    const lost = `${counted(taken.length - 1, 'sub-team')} and ${counted(removed, 'workspace')}`
+    const message = `The team ${name} was destroyed, with ${lost}.`
     return { action: 'destroy' as const, name, success: true, destroyed_teams: names, message }
   }
 

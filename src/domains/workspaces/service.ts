@@ -1,5 +1,6 @@
 import type { Call } from '../../contract/call.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { counted } from '../../kernel/counted.ts'
 import { findUsable, findVisible, requireHere, type Standing } from './access.ts'
 import { chooseResources, type ResourceWish } from './admission.ts'
 import { type AdoptInput, adopt, handOver } from './adopt.ts'
@@ -276,14 +277,18 @@ function createSnapshotTool(snapshots: Snapshots, resolve: Resolve) {
         const names = removed.map((snapshot) => snapshot.name)
         const body = { workspace_id: workspace.id, name: target.name, removed: names }
         call.record({ kind: 'workspace_restored', body })
-        const lost = names.length === 0 ? '' : ` ${names.length} newer snapshots were removed.`
+        const lost =
+          names.length === 0 ? '' : ` ${counted(names.length, 'newer snapshot was', 'newer snapshots were')} removed.`
         const message = `Workspace ${workspace.name} is as it was at ${target.name}.${lost}`
         return { ...at, name: target.name, state: restored.state, removed_snapshots: names, message }
       }
       case 'delete': {
         const { dependents, dependentCount, target } = await snapshots.remove(call, workspace, name)
         call.record({ kind: 'workspace_snapshot_deleted', body: { workspace_id: workspace.id, name: target.name } })
-        const kept = dependentCount === 0 ? '' : ` ${dependentCount} forks keep what they need of it.`
+        const kept =
+          dependentCount === 0
+            ? ''
+            : ` ${counted(dependentCount, 'fork keeps what it needs', 'forks keep what they need')} of it.`
         return {
           ...at,
           name: target.name,
