@@ -2,10 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { ExecRequest, ExecResult, WorkspaceSpec } from '../../src/domains/workspaces/backend.ts'
+import {
+  closedNetwork,
+  type ExecRequest,
+  type ExecResult,
+  type WorkspaceSpec,
+} from '../../src/domains/workspaces/backend.ts'
 import { type OpenedBackend, openNamespacesBackend } from '../support/namespaces-backend.ts'
 import { type LayerFile, programsLayer } from '../support/oci-image.ts'
-import { closedNetwork } from './backend-suite.ts'
 
 /** What a workspace may try against the supervisor and its neighbours, beside getting out. */
 let opened: OpenedBackend

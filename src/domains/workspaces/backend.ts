@@ -70,6 +70,16 @@ export type NetworkSpec = Readonly<{
   peers: readonly string[]
 }>
 
+/** Nothing in, nothing out. */
+export const closedNetwork: NetworkSpec = {
+  allowInternet: false,
+  allowInterVm: false,
+  allowedPorts: [],
+  allowedDomains: [],
+  forwards: [],
+  peers: [],
+}
+
 /** What a workspace with `allowedDomains` finds: the egress proxy, and the authorities to trust behind it. */
 export const egressPlace = {
   proxyUrl: 'http://10.99.0.1:3128',
