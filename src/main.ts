@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { commands } from './app/commands/index.ts'
 import { commandHelp, parseCommand } from './cli/command.ts'
 import { overview, unknownCommand } from './cli/overview.ts'
-import { createTerminal, exitCodes, printError } from './cli/terminal.ts'
+import { createTerminal, exitCodes, printError, signalExitCode } from './cli/terminal.ts'
 import { systemClock } from './kernel/clock.ts'
 
 const version = (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string })
@@ -67,11 +67,13 @@ function findCommand(name: string): NonNullable<(typeof commands)[string]> {
 
 function endSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
+    let isAsked = false
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-      process.once(signal, () => {
+      process.on(signal, () => {
+        // A second signal means now, whichever it is.
+        if (isAsked) process.exit(signalExitCode(signal))
+        isAsked = true
         resolve(signal)
-        // A second signal means now.
-        process.once(signal, () => process.exit(exitCodes.cancelled))
       })
     }
   })

@@ -1,5 +1,5 @@
+import { counted } from '../kernel/counted.ts'
 import type { ImportedServer, ImportProblem, ImportResult } from './import-config.ts'
-import { counted } from './terminal.ts'
 
 /**
  * What may be shown of an import. Values of variables and headers are never shown, nor what looks like a secret in

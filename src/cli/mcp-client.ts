@@ -19,8 +19,15 @@ export type ListedToolView = Readonly<{
 
 export type McpClient = Readonly<{
   listTools(): Promise<ListedToolView[]>
-  /** The structured answer; a tool error is thrown as what it is. Warnings come beside. */
-  callTool(name: string, args: unknown): Promise<{ answer: Record<string, unknown>; warnings: string[] }>
+  /**
+   * The structured answer; a tool error is thrown as what it is. Warnings come beside. An aborted call is cancelled, and
+   * its end is waited for: what was done before the server heard of it is answered as done.
+   */
+  callTool(
+    name: string,
+    args: unknown,
+    signal?: AbortSignal,
+  ): Promise<{ answer: Record<string, unknown>; warnings: string[] }>
   close(): void
 }>
 
@@ -80,9 +87,14 @@ export async function connectMcpClient(options: {
         if (cursor === undefined) return tools
       }
     },
-    async callTool(name, args) {
-      const progressToken = nextId
-      const result = await ask('tools/call', { name, arguments: args, _meta: { progressToken } })
+    async callTool(name, args, signal) {
+      if (signal?.aborted === true) throw new AppError('ERR_CANCELLED', 'The call was cancelled before it began.')
+      const requestId = nextId
+      const cancel = (): void =>
+        void lines.send(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }))
+      signal?.addEventListener('abort', cancel, { once: true })
+      const asked = ask('tools/call', { name, arguments: args, _meta: { progressToken: requestId } })
+      const result = await asked.finally(() => signal?.removeEventListener('abort', cancel))
       const content = (result['content'] ?? []) as { type: string; text?: string }[]
       const answer = (result['structuredContent'] ?? {}) as Record<string, unknown>
       if (result['isError'] === true) throw toAppError(answer, content[0]?.text)

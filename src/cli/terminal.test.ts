@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { AppError } from '../contract/app-error.ts'
 import { systemClock } from '../kernel/clock.ts'
-import { counted, createTerminal, printError, textTable } from './terminal.ts'
+import { counted } from '../kernel/counted.ts'
+import { createTerminal, printError, textTable } from './terminal.ts'
 
 function terminalOf(options: { outIsTTY: boolean; errorIsTTY: boolean; noColor?: boolean }) {
   const written = { out: '', error: '' }

@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import { AppError } from '../contract/app-error.ts'
 import type { ErrorKind } from '../contract/error-codes.ts'
 import type { Clock } from '../kernel/clock.ts'
@@ -66,6 +67,9 @@ export const exitCodes: Readonly<Record<ErrorKind, number>> = {
   cancelled: 130,
 }
 
+/** As shells tell the end by a signal. */
+export const signalExitCode = (signal: NodeJS.Signals): number => 128 + constants.signals[signal]
+
 export function printError(terminal: Terminal, error: unknown, json: boolean): number {
   if (!(error instanceof AppError)) {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
@@ -98,9 +102,6 @@ function outputsIn(details: Readonly<Record<string, unknown>>): string {
     })
     .join('')
 }
-
-/** `1 finding`, `2 findings`. */
-export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`
 
 /** Columns as wide as their widest cell, two spaces apart. */
 export function textTable(rows: readonly (readonly string[])[], indent = ''): string {

@@ -179,7 +179,8 @@ export class LineConnection {
   }
 
   #answer(id: RequestId, name: string, caller: ToolCaller, answer: ToolAnswer, era: Era, cancelled: boolean): void {
-    if (cancelled) this.#batches.forget(id)
+    // The terminal waits for the end of what it cancelled, to say what came of it; the protocol wants no answer sent.
+    if (cancelled && caller.door !== 'cli') this.#batches.forget(id)
     else this.#reply(id, this.#deps.wire.callResponse(id, callOutcome(this.#deps.lists, caller, name, answer), era))
     if (this.#inputEnded) this.#closeWhenIdle()
   }

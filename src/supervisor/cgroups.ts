@@ -12,17 +12,13 @@ import { systemClock } from '../kernel/clock.ts'
 export type ControlGroups = Readonly<{
   /** The controllers that limits can be set on. */
   controllers: readonly string[]
-  open(id: string, resources: Resources, processesMax: number): Promise<ControlGroup>
-  /**
-   * Said some milliseconds before a process joins a group. The first change of members makes the kernel wait until every
-   * processor has passed a quiet point; those that follow soon after need not. So the supervisor joins its own group, in
-   * which it is already, while other things are made ready.
-   */
-  joinIsNear(): void
+  /** Without limits yet. */
+  open(name: string): Promise<ControlGroup>
 }>
 export type ControlGroup = Readonly<{
   /** Files that a process joins by writing 0. */
   joinPaths: readonly string[]
+  limit(resources: Resources, processesMax: number): void
   memoryUsedBytes(): Promise<number | null>
   cpuThrottledCount(): Promise<number | null>
   /** Stops every process in it where it is; answers false when there is no freezer. */
@@ -43,27 +39,17 @@ export function createControlGroups(handedOver: string): ControlGroups {
   )
   const unified = folders.get('unified')
   const controllers = unified === undefined ? [...folders.keys()] : V2_CONTROLLERS
-  const own = unified === undefined ? [...folders.values()].at(-1) : join(unified, 'supervisor')
   return {
     controllers,
-    joinIsNear() {
-      if (own !== undefined) writeFile(join(own, 'cgroup.procs'), '0').catch(() => {})
-    },
-    open: (id, resources, processesMax) =>
-      unified === undefined
-        ? openVersion1(folders, id, resources, processesMax)
-        : openVersion2(unified, id, resources, processesMax),
+    open: (name) => (unified === undefined ? openVersion1(folders, name) : openVersion2(unified, name)),
   }
 }
 
-async function openVersion1(
-  folders: ReadonlyMap<string, string>,
-  id: string,
-  resources: Resources,
-  processesMax: number,
-): Promise<ControlGroup> {
+type Setting = readonly [file: string, value: string]
+
+const version1Settings = (resources: Resources, processesMax: number): Record<string, readonly Setting[]> => {
   const memoryBytes = String(resources.memoryMb * 1024 * 1024)
-  const settings: Record<string, readonly (readonly [string, string])[]> = {
+  return {
     memory: [
       ['memory.limit_in_bytes', memoryBytes],
       ['memory.memsw.limit_in_bytes', memoryBytes],
@@ -73,17 +59,19 @@ async function openVersion1(
       ['cpu.cfs_quota_us', String(Math.round(resources.vcpus * CPU_PERIOD_US))],
     ],
     pids: [['pids.max', String(processesMax)]],
-    freezer: [],
   }
-  const made = [...folders].map(([controller, folder]) => [controller, join(folder, id)] as const)
-  const paths = made.map(([, folder]) => folder)
-  await whole(paths, () => {
-    for (const [controller, folder] of made) openFolder(folder, settings[controller] ?? [])
-  })
-  const at = new Map(made)
+}
+
+async function openVersion1(folders: ReadonlyMap<string, string>, name: string): Promise<ControlGroup> {
+  const at = new Map([...folders].map(([controller, folder]) => [controller, join(folder, name)] as const))
+  await makeAll([...at.values()])
   const freezer = at.get('freezer')
   return {
-    joinPaths: made.map(([, folder]) => join(folder, 'cgroup.procs')),
+    joinPaths: [...at.values()].map((folder) => join(folder, 'cgroup.procs')),
+    limit(resources, processesMax) {
+      const settings = version1Settings(resources, processesMax)
+      for (const [controller, folder] of at) writeSettings(folder, settings[controller] ?? [])
+    },
     memoryUsedBytes: () => readNumber(at.get('memory'), 'memory.usage_in_bytes'),
     cpuThrottledCount: () => readThrottled(at.get('cpu')),
     async freeze() {
@@ -100,27 +88,23 @@ async function openVersion1(
     async thaw() {
       if (freezer !== undefined) await writeFile(join(freezer, 'freezer.state'), 'THAWED')
     },
-    close: () => removeAll(made.map(([, folder]) => folder)),
+    close: () => removeAll([...at.values()]),
   }
 }
 
-async function openVersion2(
-  parent: string,
-  id: string,
-  resources: Resources,
-  processesMax: number,
-): Promise<ControlGroup> {
-  const folder = join(parent, id)
-  const settings = [
-    ['memory.max', String(resources.memoryMb * 1024 * 1024)],
-    ['memory.swap.max', '0'],
-    ['memory.oom.group', '0'],
-    ['cpu.max', `${Math.round(resources.vcpus * CPU_PERIOD_US)} ${CPU_PERIOD_US}`],
-    ['pids.max', String(processesMax)],
-  ] as const
-  await whole([folder], () => openFolder(folder, settings))
+async function openVersion2(parent: string, name: string): Promise<ControlGroup> {
+  const folder = join(parent, name)
+  await makeAll([folder])
   return {
     joinPaths: [join(folder, 'cgroup.procs')],
+    limit: ({ memoryMb, vcpus }, processesMax) =>
+      writeSettings(folder, [
+        ['memory.max', String(memoryMb * 1024 * 1024)],
+        ['memory.swap.max', '0'],
+        ['memory.oom.group', '0'],
+        ['cpu.max', `${Math.round(vcpus * CPU_PERIOD_US)} ${CPU_PERIOD_US}`],
+        ['pids.max', String(processesMax)],
+      ]),
     memoryUsedBytes: () => readNumber(folder, 'memory.current'),
     cpuThrottledCount: () => readThrottled(folder),
     async freeze() {
@@ -137,17 +121,16 @@ async function openVersion2(
 }
 
 /** Without waiting in between: these files are the kernel's own, and each of them takes microseconds. */
-function openFolder(folder: string, settings: readonly (readonly [string, string])[]): void {
-  mkdirSync(folder, { recursive: true })
+function writeSettings(folder: string, settings: readonly Setting[]): void {
   for (const [name, value] of settings) {
     if (existsSync(join(folder, name))) writeFileSync(join(folder, name), value)
   }
 }
 
-/** A group that cannot be set up leaves none of its folders behind. */
-async function whole(folders: readonly string[], setUp: () => void): Promise<void> {
+/** All of them, or none is left behind. */
+async function makeAll(folders: readonly string[]): Promise<void> {
   try {
-    setUp()
+    for (const folder of folders) mkdirSync(folder, { recursive: true })
   } catch (error) {
     await removeAll(folders)
     throw error

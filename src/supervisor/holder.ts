@@ -6,6 +6,7 @@ import { systemClock } from '../kernel/clock.ts'
 import type { Fifos } from './fifos.ts'
 import type { CommandEnd, Launcher } from './launcher.ts'
 import { commandLineOf, type ProcessEntry, processesOf, signalProcess } from './processes.ts'
+import type { Seat } from './seats.ts'
 
 /** What a workspace's namespaces are made of. */
 export type HolderSpec = Readonly<{
@@ -16,8 +17,6 @@ export type HolderSpec = Readonly<{
   /** What is put where SEARCH_PROGRAM says, if there is one. */
   searchProgram: string | undefined
   seccompFilter: string
-  /** Files that a process joins a control group by. */
-  cgroups: readonly string[]
   /** Whether it has all user ids that the supervisor has, or root only. */
   hasIds: boolean
   sharedMemoryMb: number
@@ -45,7 +44,7 @@ const READY_MS_MAX = 20_000
 const SAID_CHARS_MAX = 300
 
 export async function startHolder(
-  { launcher, fifos }: Readonly<{ launcher: Launcher; fifos: Fifos }>,
+  { launcher, fifos, seat }: Readonly<{ launcher: Launcher; fifos: Fifos; seat: Seat }>,
   spec: HolderSpec,
 ): Promise<Holder> {
   const userNamespacePid = spec.hasIds ? await openMappedNamespace(launcher) : undefined
@@ -53,14 +52,13 @@ export async function startHolder(
   const [stdin, stdout, info] = await Promise.all([fifos.writer(), fifos.reader(), fifos.reader()])
   const said = Promise.all([readAll(info.stream), firstOf(stdout.stream)])
   try {
-    const { pid, ended } = await launcher.hold({
+    const { pid, ended } = await seat.hold({
       stdin: stdin.path,
       stdout: stdout.path,
       log: spec.logPath,
       info: info.path,
       seccompFilter: spec.seccompFilter,
       userNamespacePid,
-      cgroups: spec.cgroups,
       argv: ['--clearenv', ...holderArguments(spec, userNamespacePid !== undefined)],
     })
     const gone = ended.then(() => undefined)

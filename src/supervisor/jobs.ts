@@ -76,6 +76,7 @@ export async function openJobs(deps: {
       summary: {
         jobId,
         key: request.key ?? null,
+        title: request.title ?? null,
         running: true,
         exitCode: null,
         signal: null,

@@ -33,11 +33,17 @@ flock -n 9 || exit 75
 cgroups=
 freezer=
 keeper=
+watcher=
 clear_away() {
   [ ! "$keeper" ] || kill $keeper 2>/dev/null || :
+  [ ! "$watcher" ] || kill $watcher 2>/dev/null || :
+  # In a folder that was removed and made again, what has the same names is another's.
+  is_ours=
+  [ ! "$STATE/supervisor.lock" -ef /proc/$$/fd/9 ] || is_ours=yes
   # Gives an end to a pipe that the supervisor may never have opened.
-  [ ! -p "$STATE/alive" ] || : <>"$STATE/alive"
+  [ ! $is_ours ] || [ ! -p "$STATE/alive" ] || : <>"$STATE/alive"
   for entry in $cgroups; do find "${entry#*=}" -depth -type d -exec rmdir {} \; 2>/dev/null || :; done
+  [ $is_ours ] || return 0
   # The number goes last: without it nothing is left.
   for name in doors/slirp.sock slirp.ended alive doors/supervisor.sock supervisor.sock supervisor.pid; do
     rm -f "$STATE/$name"
@@ -218,6 +224,13 @@ keep_uplink() {
   done
 }
 keep_uplink 9>&- &
+# A folder that is gone the supervisor sees by itself. Another in its place only we may see: its parents can be root's own.
+if [ $IS_ROOT ]; then
+  perl -e 'my ($path, $first) = @ARGV; my @own = stat $path or exit;
+    while (sleep 10) { my @now = stat $path; last if @now && "@now[0, 1]" ne "@own[0, 1]" } kill 9, $first' \
+    "$STATE" "$first" 9>&- &
+  watcher=$!
+fi
 kill $keeper 2>/dev/null || :
 keeper=
 

@@ -44,6 +44,7 @@ my @namespaces = (
 my %child;       # pid of a command => number of its request
 my %entering;    # descriptor of its report => a command on its way in
 my %ended;       # pid => status of what ended while others were on their way
+my %seats;       # pid of who waits for its order => where it is written to
 pipe(my $wake_reader, my $wake_writer) or die "launcher: pipe: $!\n";
 POSIX::fcntl($wake_writer, POSIX::F_SETFL(), POSIX::O_NONBLOCK());
 $SIG{CHLD} = sub { syswrite $wake_writer, 'c' };
@@ -106,6 +107,7 @@ sub userns_verb {
     my $pid = fork() // fail('fork');
     if ($pid == 0) {
         $SIG{CHLD} = 'DEFAULT';
+        %seats = ();
         close STDIN;
         syscall($number->{unshare}, CLONE_NEWUSER) == 0 or POSIX::_exit(1);
         syswrite $writer, 'r';
@@ -211,38 +213,93 @@ sub parse_enter {
 }
 
 sub open_as {
-    my ($path, $flags, $number) = @_;
+    my ($path, $flags, $wanted) = @_;
     my $opened = POSIX::open($path, $flags) // fail("open $path");
-    POSIX::dup2($opened, $number) // fail("descriptor $number");
+    POSIX::dup2($opened, $wanted) // fail("descriptor $wanted");
 }
 
-# The process that keeps a workspace's namespaces, in its control groups before anything of the image runs. Descriptors
-# 3 to 5 are what bwrap is told to write to, filter by and enter.
-sub hold_verb {
-    my ($id, $stdin, $stdout, $log, $info, $filter, $userns, $cgroups, @argv) = @_;
+# A process that is in its control groups and waits for the order to become the first of a workspace. To join a group the
+# kernel waits until every processor has passed a quiet point; who waits here has those milliseconds behind it.
+sub take_seat {
+    my ($cgroups) = @_;
+    pipe(my $reader, my $writer) or fail('pipe');
     my $pid = fork() // fail('fork');
     if ($pid == 0) {
         $SIG{CHLD} = 'DEFAULT';
         $SIG{PIPE} = 'DEFAULT';
-        eval {
-            open(STDERR, '>>', $log) or fail('log');
-            open(STDIN, '<', $stdin) or fail('stdin');
-            open(STDOUT, '>', $stdout) or fail('stdout');
-            join_group($_) for split /\n/, $cgroups;
-            open_as($info, O_WRONLY, 63);
-            open_as($filter, O_RDONLY, 64);
-            open_as("/proc/$userns/ns/user", O_RDONLY, 65) if $userns ne '';
-            for (3 .. 5) { POSIX::dup2($_ + 60, $_) if $_ < 5 || $userns ne '' }
-            syscall($number->{close_range}, $userns ne '' ? 6 : 5, 0xffffffff, 0);
-            %ENV = (PATH => '/usr/local/bin:/usr/bin:/bin');
-            { no warnings 'exec'; exec { 'bwrap' } 'bwrap', @argv }
-            fail('run bwrap');
-        };
-        syswrite STDERR, "castellan: $@";
-        POSIX::_exit(126);
+        $0 = 'castellan-seat';
+        %seats = ();
+        close $writer;
+        open(STDIN, '<', '/dev/null');
+        open(STDOUT, '>', '/dev/null');
+        my $has_joined = eval { join_group($_) for split /\n/, $cgroups; 1 };
+        my $problem = $@;
+        become_holder(read_order($reader), $has_joined ? undef : $problem);
     }
-    $child{$pid} = $id;
-    answer($id, "pid $pid");
+    $seats{$pid} = $writer;
+    return $pid;
+}
+
+# Its length first: another child that was forked meanwhile may keep the pipe from ending. Whoever would have written may be
+# gone before there was an order; then there is nothing to do.
+sub read_order {
+    my ($reader) = @_;
+    my $length = unpack 'N', read_bytes($reader, 4);
+    return read_bytes($reader, $length);
+}
+
+sub read_bytes {
+    my ($reader, $count) = @_;
+    my $bytes = '';
+    while (length $bytes < $count) {
+        my $got = sysread $reader, $bytes, $count - length $bytes, length $bytes;
+        next if !defined $got && $! == EINTR;
+        POSIX::_exit(0) if !$got;
+    }
+    return $bytes;
+}
+
+# Descriptors 3 to 5 are what bwrap is told to write to, filter by and enter. Never returns.
+sub become_holder {
+    my ($order, $problem) = @_;
+    my ($stdin, $stdout, $log, $info, $filter, $userns, @argv) = split /\0/, $order, -1;
+    eval {
+        open(STDERR, '>>', $log) or fail('log');
+        die $problem if defined $problem;
+        open(STDIN, '<', $stdin) or fail('stdin');
+        open(STDOUT, '>', $stdout) or fail('stdout');
+        open_as($info, O_WRONLY, 63);
+        open_as($filter, O_RDONLY, 64);
+        open_as("/proc/$userns/ns/user", O_RDONLY, 65) if $userns ne '';
+        for (3 .. 5) { POSIX::dup2($_ + 60, $_) if $_ < 5 || $userns ne '' }
+        syscall($number->{close_range}, $userns ne '' ? 6 : 5, 0xffffffff, 0);
+        %ENV = (PATH => '/usr/local/bin:/usr/bin:/bin');
+        { no warnings 'exec'; exec { 'bwrap' } 'bwrap', @argv }
+        fail('run bwrap');
+    };
+    syswrite STDERR, "castellan: $@";
+    POSIX::_exit(126);
+}
+
+# By the one that waits, or by a new one where there is none or it has ended.
+sub hold_verb {
+    my ($id, $seat, $cgroups, @order) = @_;
+    $seat = take_seat($cgroups) if !$seats{$seat};
+    my $order = join "\0", @order;
+    write_all(delete $seats{$seat}, pack('N', length $order) . $order);
+    $child{$seat} = $id;
+    answer($id, "pid $seat");
+}
+
+sub write_all {
+    my ($handle, $text) = @_;
+    while ($text ne '') {
+        my $written = syswrite $handle, $text;
+        next if !defined $written && $! == EINTR;
+        # It has ended; its end is told like any other.
+        return if !$written;
+        substr $text, 0, $written, '';
+    }
 }
 
 # Not waited for here: a command on its way in can be stopped by others in its workspace, and nobody else may wait for it.
@@ -300,6 +357,8 @@ sub serve {
         : $verb eq 'subcopy'   ? do { copy_subvolume_verb(@arguments); 'ok' }
         : $verb eq 'subdelete' ? do { remove_subvolume_verb(@arguments); 'ok' }
         : $verb eq 'userns' ? 'pid ' . userns_verb()
+        : $verb eq 'seat'   ? 'pid ' . take_seat(@arguments)
+        : $verb eq 'leave'  ? do { delete $seats{ $arguments[0] }; 'ok' }
         :                     die "unknown verb\n";
     };
     answer($id, defined $result ? $result : "failed $@");
@@ -309,6 +368,7 @@ sub reap {
     while ((my $pid = waitpid -1, WNOHANG) > 0) {
         my $status = $?;
         my $id = delete $child{$pid};
+        delete $seats{$pid};
         if (defined $id) { answer($id, "exit $status") }
         elsif (%entering) { $ended{$pid} = $status }
     }

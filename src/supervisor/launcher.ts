@@ -22,6 +22,8 @@ export type EnterRequest = Readonly<{
 }>
 /** Descriptors 3, 4 and 5 are for what bwrap tells, the filter, and the user namespace. */
 export type HoldRequest = Readonly<{
+  /** Who waits for this in the control groups already. Without one, or when it has ended, another joins them first. */
+  seatPid: number | undefined
   stdin: string
   stdout: string
   log: string
@@ -45,6 +47,10 @@ export type Launcher = Readonly<{
   /** A process that holds a new user namespace open; its maps are not written yet. */
   openUserNamespace(): Promise<number>
   enter(request: EnterRequest): Promise<EnteredCommand>
+  /** A process that joins the control groups and waits there for what `hold` gives it. It ends with the launcher. */
+  takeSeat(cgroups: readonly string[]): Promise<number>
+  /** Ends it, if it still waits. */
+  leaveSeat(pid: number): Promise<void>
   /** Starts bwrap. The launcher forks at once, where a large process first copies its page tables. */
   hold(request: HoldRequest): Promise<EnteredCommand>
   /** Settles when the launcher is gone, which ends the supervisor: without it nothing works. */
@@ -125,6 +131,8 @@ export function startLauncher(): Launcher {
     copySubvolume: (source, path) => done('subcopy', path, source),
     removeSubvolume: (path) => done('subdelete', path),
     openUserNamespace: async () => Number(await ask(['userns'], false).answer),
+    takeSeat: async (cgroups) => Number(await ask(['seat', cgroups.join('\n')], false).answer),
+    leaveSeat: (pid) => done('leave', String(pid)),
     async enter(request) {
       const { answer, ended } = ask(
         [
@@ -151,13 +159,14 @@ export function startLauncher(): Launcher {
       const { answer, ended } = ask(
         [
           'hold',
+          String(request.seatPid ?? ''),
+          request.cgroups.join('\n'),
           request.stdin,
           request.stdout,
           request.log,
           request.info,
           request.seccompFilter,
           String(request.userNamespacePid ?? ''),
-          request.cgroups.join('\n'),
           ...request.argv,
         ],
         true,

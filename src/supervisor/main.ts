@@ -10,9 +10,11 @@ import { createHandlers } from './handlers.ts'
 import { createImages } from './images/index.ts'
 import { startLauncher } from './launcher.ts'
 import { createNetworkHub } from './network/network-hub.ts'
+import { createOwnPlace } from './own-place.ts'
 import { PROTOCOL_VERSION, SOCKET_NAME } from './protocol.ts'
 import { createRegistry } from './registry.ts'
 import { runCommand } from './run-command.ts'
+import { createSeats } from './seats.ts'
 import { seccompFilter } from './seccomp/filter.ts'
 import { serveRequests } from './serve-requests.ts'
 import { createStorage } from './storage.ts'
@@ -59,7 +61,7 @@ async function main(): Promise<void> {
     launcher,
     fifos,
     storage,
-    controlGroups,
+    seats: createSeats({ launcher, controlGroups, logger }),
     images,
     network,
     egress,
@@ -98,13 +100,18 @@ async function main(): Promise<void> {
   const server = serveRequests(handlers, logger).listen(socketPath)
   await once(server, 'listening')
   chmodSync(socketPath, 0o600)
-  exitWhenIdle(() => attendants.size > 0 || registry.runningCount() > 0, end)
+  const place = createOwnPlace(ROOT, process.env['STATE'] ?? ROOT)
+  exitWhenIdle({ isNeeded: () => attendants.size > 0 || registry.runningCount() > 0, isLost: place.isLost, end })
 }
 
-function exitWhenIdle(isNeeded: () => boolean, end: () => void): void {
+/** Nobody finds his way to workspaces whose folder is gone: they end at once, with whatever runs in them. */
+function exitWhenIdle({ isNeeded, isLost, end }: Record<'isNeeded' | 'isLost', () => boolean> & { end(): void }): void {
   let neededMs = systemClock.monotonicMs()
   setInterval(() => {
-    if (isNeeded()) neededMs = systemClock.monotonicMs()
+    if (isLost()) {
+      logger.warn('the folder of the workspaces is gone')
+      end()
+    } else if (isNeeded()) neededMs = systemClock.monotonicMs()
     else if (systemClock.monotonicMs() - neededMs > IDLE_EXIT_MS) end()
   }, IDLE_CHECK_MS)
 }

@@ -13,7 +13,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { createAddresses } from './addresses.ts'
-import type { ControlGroup, ControlGroups } from './cgroups.ts'
+import type { ControlGroup } from './cgroups.ts'
 import type { EgressDesk } from './egress-desk.ts'
 import { createEntryGate, type EntryGate } from './entry-gate.ts'
 import type { Fifos } from './fifos.ts'
@@ -27,6 +27,7 @@ import type { NetworkHub } from './network/index.ts'
 import { createOwnFiles } from './own-files.ts'
 import { createRootedFiles } from './rooted-files/index.ts'
 import { type Command, type Entry, type RunningCommand, runInWorkspace } from './run-in-workspace.ts'
+import type { Seats } from './seats.ts'
 import type { Storage } from './storage.ts'
 import { createTurns } from './turns.ts'
 
@@ -35,7 +36,7 @@ export type RegistryDeps = Readonly<{
   launcher: Launcher
   fifos: Fifos
   storage: Storage
-  controlGroups: ControlGroups
+  seats: Seats
   images: Images
   network: NetworkHub
   egress: EgressDesk
@@ -99,7 +100,7 @@ export async function createRegistry(deps: RegistryDeps) {
   }
 
   async function create(spec: Omit<WorkspaceSpec, 'ip'>): Promise<{ ip: string }> {
-    deps.controlGroups.joinIsNear()
+    deps.seats.restock()
     await imageUses.take(spec.id, spec.image)
     const ip = await addresses.take(spec.id)
     if (!storage.has(spec.id)) {
@@ -130,7 +131,6 @@ export async function createRegistry(deps: RegistryDeps) {
 
   /** Everything of a running workspace but its network; all of it, or nothing. */
   async function hold(spec: WorkspaceSpec): Promise<Live> {
-    deps.controlGroups.joinIsNear()
     await imageUses.take(spec.id, spec.image)
     const image = await deps.images.find(spec.image)
     const processesMax = spec.resources.processes ?? PROCESSES_MAX
@@ -138,25 +138,28 @@ export async function createRegistry(deps: RegistryDeps) {
     if (!untouched.delete(spec.id)) {
       await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, ownFiles.ofNetwork(spec.network)))
     }
-    const [mounted, opened] = await Promise.allSettled([
+    const [mounted, seated] = await Promise.allSettled([
       storage.mountRoot(spec, image.root),
-      deps.controlGroups.open(spec.id, spec.resources, processesMax),
+      deps.seats.take(spec.resources, processesMax),
     ])
     let holder: Holder | undefined
     try {
       const root = outcomeOf(mounted)
-      const group = outcomeOf(opened)
-      holder = await startHolder(deps, {
-        hostname: spec.hostname,
-        root,
-        binds: image.binds,
-        searchProgram: deps.searchProgram,
-        seccompFilter: deps.seccompFilter,
-        cgroups: group.joinPaths,
-        hasIds: hasPackages,
-        sharedMemoryMb: SHARED_MEMORY_MB,
-        logPath: join(logs, `${spec.id}.log`),
-      })
+      const seat = outcomeOf(seated)
+      const { group } = seat
+      holder = await startHolder(
+        { ...deps, seat },
+        {
+          hostname: spec.hostname,
+          root,
+          binds: image.binds,
+          searchProgram: deps.searchProgram,
+          seccompFilter: deps.seccompFilter,
+          hasIds: hasPackages,
+          sharedMemoryMb: SHARED_MEMORY_MB,
+          logPath: join(logs, `${spec.id}.log`),
+        },
+      )
       const entry: Entry = {
         namespacePid: holder.initPid,
         capabilities: hasPackages ? PACKAGE_CAPABILITIES : 0n,
@@ -172,7 +175,7 @@ export async function createRegistry(deps: RegistryDeps) {
     } catch (error) {
       await holder?.stop(0)
       await storage.unmountRoot(spec.id)
-      if (opened.status === 'fulfilled') await opened.value.close()
+      if (seated.status === 'fulfilled') await seated.value.giveBack()
       throw error
     }
   }

@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import type {
-  CapabilityName,
-  ExecRequest,
-  ExecResult,
-  JobReport,
-  WorkspaceBackend,
-  WorkspaceSpec,
+import {
+  type CapabilityName,
+  closedNetwork,
+  type ExecRequest,
+  type ExecResult,
+  type JobReport,
+  type WorkspaceBackend,
+  type WorkspaceSpec,
 } from '../../src/domains/workspaces/backend.ts'
 
 const waitFor = (condition: () => Promise<boolean>) => vi.waitUntil(condition, { timeout: 20_000, interval: 20 })
@@ -18,15 +19,6 @@ export type SuiteBackend = Readonly<{
   reopen(): WorkspaceBackend
   close(): Promise<void>
 }>
-
-export const closedNetwork = {
-  allowInternet: false,
-  allowInterVm: false,
-  allowedPorts: [],
-  allowedDomains: [],
-  forwards: [],
-  peers: [],
-} as const
 
 export type SuiteImage = Readonly<{
   name: string

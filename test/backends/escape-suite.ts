@@ -4,9 +4,13 @@ import { createServer } from 'node:net'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { CapabilityName, ExecResult, WorkspaceSpec } from '../../src/domains/workspaces/backend.ts'
+import {
+  type CapabilityName,
+  closedNetwork,
+  type ExecResult,
+  type WorkspaceSpec,
+} from '../../src/domains/workspaces/backend.ts'
 import type { OpenedBackend } from '../support/namespaces-backend.ts'
-import { closedNetwork } from './backend-suite.ts'
 
 const SECRET = `canary-${randomUUID()}`
 const MB = 1024 * 1024

@@ -2,10 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { ExecRequest, ExecResult, WorkspaceSpec } from '../../src/domains/workspaces/backend.ts'
+import {
+  closedNetwork,
+  type ExecRequest,
+  type ExecResult,
+  type WorkspaceSpec,
+} from '../../src/domains/workspaces/backend.ts'
 import { type OpenedBackend, openNamespacesBackend } from '../support/namespaces-backend.ts'
 import { type LayerFile, programsLayer } from '../support/oci-image.ts'
-import { closedNetwork } from './backend-suite.ts'
 
 /** What a workspace may try against the supervisor and its neighbours, beside getting out. */
 let opened: OpenedBackend
@@ -117,9 +121,26 @@ describe('a workspace', () => {
     const entries = readFileSync(`/proc/${opened.supervisorPid()}/environ`, 'latin1').split('\0')
     const groups = entries.find((entry) => entry.startsWith('CASTELLAN_SUPERVISOR_CGROUPS='))!.match(/castellan-\d+/g)!
     expect(groups.length).toBeGreaterThan(0)
-    const memberships = inside.map(({ groups: text }) => text.split(`/${groups[0]}/${spec.id}`).length - 1)
-    expect(memberships).toEqual(inside.map(() => groups.length))
+    const numbersIn = (text: string) =>
+      [...text.matchAll(new RegExp(`/${groups[0]}/(\\d+)$`, 'gm'))].map(([, one]) => one)
+    const memberships = inside.map(({ groups: text }) => numbersIn(text))
+    const [number] = memberships[0]!
+    expect(number).toMatch(/^\d+$/)
+    expect(memberships).toEqual(inside.map(() => groups.map(() => number)))
     await opened.backend.destroy(spec.id)
+  })
+
+  it('starts though the place that was kept for it is gone; one is kept again, never more', async () => {
+    const seats = (): Seen[] => processes().filter(({ command }) => command.startsWith('castellan-seat'))
+    const specs = await Promise.all([started(), started(), started()])
+    await vi.waitUntil(() => seats().length === 1, { timeout: 20_000 })
+    process.kill(seats()[0]!.pid, 'SIGKILL')
+    await vi.waitUntil(() => seats().length === 0, { timeout: 20_000 })
+    const late = await started()
+    expect(outOf(await exec(late.id, 'echo up'))).toBe('up\n')
+    await vi.waitUntil(() => seats().length === 1, { timeout: 20_000 })
+    for (const { id } of [...specs, late]) await opened.backend.destroy(id)
+    expect(seats()).toHaveLength(1)
   })
 
   it('whose tree is deeper than any path can be removed', async () => {

@@ -5,11 +5,10 @@ import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { socketPathOf } from '../../src/backends/namespaces/start-supervisor.ts'
 import { createAsk } from '../../src/backends/namespaces/supervisor-client.ts'
-import type { ExecResult, WorkspaceSpec } from '../../src/domains/workspaces/backend.ts'
+import { closedNetwork, type ExecResult, type WorkspaceSpec } from '../../src/domains/workspaces/backend.ts'
 import type { OpenedBackend } from '../support/namespaces-backend.ts'
 import { busyboxLayer, directory, shellLayer } from '../support/oci-image.ts'
 import { makeRepository, packageLayers } from '../support/package-image.ts'
-import { closedNetwork } from './backend-suite.ts'
 
 /** CHOWN, DAC_OVERRIDE, FOWNER, SETGID and SETUID, as the kernel prints them. */
 export const PACKAGE_CAPABILITIES = '00000000000000cb'

@@ -2,9 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import type { WorkspaceSpec } from '../../src/domains/workspaces/backend.ts'
+import { closedNetwork, type WorkspaceSpec } from '../../src/domains/workspaces/backend.ts'
 import { type OpenedBackend, openNamespacesBackend } from '../support/namespaces-backend.ts'
-import { closedNetwork } from './backend-suite.ts'
 
 describe('the supervisor', () => {
   let opened: OpenedBackend

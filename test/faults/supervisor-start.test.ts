@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createNamespacesBackend, type NamespacesDeps } from '../../src/backends/namespaces/index.ts'
-import type { WorkspaceBackend, WorkspaceSpec } from '../../src/domains/workspaces/backend.ts'
+import { closedNetwork, type WorkspaceBackend, type WorkspaceSpec } from '../../src/domains/workspaces/backend.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { encodeFrame, PROTOCOL_VERSION } from '../../src/supervisor/protocol.ts'
 import { endSupervisorIn } from '../support/end-supervisor.ts'
@@ -54,21 +54,13 @@ function open(more: Partial<NamespacesDeps> = {}): WorkspaceBackend {
   return backend
 }
 
-const network = {
-  allowInternet: false,
-  allowInterVm: false,
-  allowedPorts: [],
-  allowedDomains: [],
-  forwards: [],
-  peers: [],
-}
 const specOf = (id: string): Omit<WorkspaceSpec, 'ip'> => ({
   id,
   hostname: id,
   image: 'host',
   layers: [],
   resources: { vcpus: 1, memoryMb: 64, diskGb: 10 },
-  network,
+  network: closedNetwork,
 })
 async function run(backend: WorkspaceBackend, id: string): Promise<void> {
   const { ip } = await backend.create(specOf(id))

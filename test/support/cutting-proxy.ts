@@ -10,6 +10,11 @@ export type CuttingProxy = Readonly<{
   cutAtCommit(when: 'before' | 'after'): void
   /** Refuses new connections as well, so that nobody can ask the server what happened. */
   cutForGood(when: 'before' | 'after'): void
+  /** Cuts all lines for good at the first commit after that of a transaction which sent such a text. */
+  cutAfter(sent: RegExp): void
+  /** Whether the line has been cut and no other is let in. */
+  isCut(): boolean
+  mend(): void
   close(): Promise<void>
 }>
 
@@ -18,12 +23,13 @@ const COMMIT = Buffer.from('COMMIT\0')
 export async function startCuttingProxy(serverUrl: string): Promise<CuttingProxy> {
   const target = new URL(serverUrl)
   const sockets = new Set<Socket>()
-  let plan: { when: 'before' | 'after'; forGood: boolean } | undefined
+  let plan: { when: 'before' | 'after'; forGood: boolean; sent?: RegExp | undefined } | undefined
   let refusing = false
   const proxy = createServer((client) => {
     if (refusing) return void client.destroy()
     const server = connect(Number(target.port), target.hostname)
     let cutting = false
+    let hasSent = false
     for (const socket of [client, server]) {
       sockets.add(socket)
       socket.on('error', () => {}).on('close', () => sockets.delete(socket))
@@ -35,10 +41,15 @@ export async function startCuttingProxy(serverUrl: string): Promise<CuttingProxy
     client.on('close', () => server.destroy())
     server.on('close', () => client.destroy())
     client.on('data', (chunk) => {
-      if (plan !== undefined && chunk.includes(COMMIT)) {
+      hasSent ||= plan?.sent?.test(chunk.toString('latin1')) === true
+      if (plan?.sent !== undefined && hasSent && chunk.includes(COMMIT)) {
+        plan = { ...plan, sent: undefined }
+        hasSent = false
+      } else if (plan !== undefined && plan.sent === undefined && chunk.includes(COMMIT)) {
         const { when, forGood } = plan
         plan = undefined
         refusing = forGood
+        if (forGood) for (const socket of sockets) if (socket !== client && socket !== server) socket.destroy()
         if (when === 'before') return cut()
         cutting = true
       }
@@ -56,6 +67,13 @@ export async function startCuttingProxy(serverUrl: string): Promise<CuttingProxy
     },
     cutForGood: (when) => {
       plan = { when, forGood: true }
+    },
+    cutAfter: (sent) => {
+      plan = { when: 'before', forGood: true, sent }
+    },
+    isCut: () => refusing,
+    mend: () => {
+      refusing = false
     },
     async close() {
       for (const socket of sockets) socket.destroy()

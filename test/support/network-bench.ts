@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { NetworkSpec } from '../../src/domains/workspaces/backend.ts'
+import { closedNetwork, type NetworkSpec } from '../../src/domains/workspaces/backend.ts'
 import { type LineChild, startLineChild } from './line-requests.ts'
 
 export type Privilege = 'root' | 'user'
@@ -18,15 +18,6 @@ export type NetworkBench = Readonly<{
   stopUplink(): Promise<void>
   close(): Promise<void>
 }>
-
-export const closedSpec: NetworkSpec = {
-  allowInternet: false,
-  allowInterVm: false,
-  allowedPorts: [],
-  allowedDomains: [],
-  forwards: [],
-  peers: [],
-}
 
 export const isRoot = process.getuid?.() === 0
 /** Root tries both; an ordinary user can only be one. */
@@ -92,7 +83,7 @@ export async function openNetworkBench(privilege: Privilege): Promise<NetworkBen
       const inside = await startLineChild([...enter, 'unshare', '-U', '-r', '-n', ...program('traffic-process.ts')])
       const workspace = { id: `workspace ${ip}`, ip, inside }
       workspaces.push(workspace)
-      await hub.ask('attach', { id: workspace.id, pid: inside.pid, ip }, { ...closedSpec, ...spec })
+      await hub.ask('attach', { id: workspace.id, pid: inside.pid, ip }, { ...closedNetwork, ...spec })
       return workspace
     },
     async startUplink(resolver) {

@@ -21,7 +21,7 @@ export type WorkspaceTruth = Readonly<{
   /** By the process that holds each. */
   running: readonly string[]
   mounted: readonly string[]
-  /** In each of the control groups that were handed over. */
+  /** In each of the control groups that were handed over: who runs in it, or `spare` for the one that is kept ready. */
   groups: readonly (readonly string[])[]
   addresses: readonly string[]
   jobFolders: readonly string[]
@@ -33,6 +33,8 @@ export type WorkspaceTruth = Readonly<{
   pipeCount: number
 }>
 
+/** The place that is kept ready for the next workspace. */
+const SPARE = 'spare'
 /** Kept ready for the next commands. */
 const PIPES_READY = 8
 
@@ -61,7 +63,7 @@ export function workspaceTruth(dataDir: string): WorkspaceTruth {
     layers: names(join(state, 'store/layers')),
     running: holders.map((holder) => heldBy(processes, holder)).sort(),
     mounted: mountsOf(pid),
-    groups: groupsOf(pid).map((folder) => foldersIn(folder)),
+    groups: groupsOf(pid).map((folder) => groupUses(folder, processes, launcher?.pid)),
     addresses: names(join(state, 'addresses')),
     jobFolders: names(join(state, 'jobs')),
     logs: names(join(state, 'logs')).map((name) => name.replace(/\.log$/, '')),
@@ -93,7 +95,8 @@ export function disagreements(rows: readonly RecordedWorkspace[], truth: Workspa
   )
   compare('holders', truth.running, running)
   compare('mounts', truth.mounted, running)
-  for (const group of truth.groups) compare('control groups', group, running)
+  for (const group of truth.groups)
+    compare('control groups', group, [...running, ...(group.includes(SPARE) ? [SPARE] : [])])
   compare('addresses', truth.addresses, ids)
   const onlyOf = (found: readonly string[]): string[] => ids.filter((id) => found.includes(id))
   compare('job folders', truth.jobFolders, onlyOf(truth.jobFolders))
@@ -214,10 +217,15 @@ const groupsOf = (pid: number): string[] =>
     .map((entry) => entry.slice(entry.indexOf('=') + 1))
 
 /** The supervisor's own place in a control group of version 2 is no workspace. */
-const foldersIn = (folder: string): string[] =>
+const groupUses = (folder: string, processes: readonly Process[], launcherPid: number | undefined): string[] =>
   readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && entry.name !== 'supervisor')
-    .map(({ name }) => name)
+    .map(({ name }) => {
+      const members = readLines(join(folder, name, 'cgroup.procs')).map(Number)
+      const first = processes.find(({ pid, parent }) => parent === launcherPid && members.includes(pid))
+      if (first === undefined) return `an empty group ${name}`
+      return first.command.startsWith('bwrap') ? heldBy(processes, first) : SPARE
+    })
     .sort()
 
 const linksOf = (pid: number): number =>

@@ -190,12 +190,18 @@ describe('a team', () => {
     expect(await act('destroy', { name: 'crew' })).toMatchObject({
       success: true,
       destroyed_teams: ['subsub', 'sub', 'crew'],
+      message: 'The team crew was destroyed, with 2 sub-teams and 4 workspaces.',
     })
     expect(await namesFor(app)).toEqual([])
     expect(['crew', 'sub', 'subsub'].flatMap(cardsOf)).toEqual([])
+    await create('one', ['a'])
+    const { message } = await act('destroy', { name: 'one' })
+    expect(message).toBe('The team one was destroyed, with 0 sub-teams and 1 workspace.')
     expect(await app.ask('vault', { action: 'read', path: 'teams/crew/notes/plan.md' })).toMatchObject({
       content: 'Plan',
     })
+    expect(readdirSync(join(app.dataDir, 'vault/teams'))).toEqual(['crew'])
+    expect(readdirSync(join(app.dataDir, 'vault/teams/crew'))).toEqual(['notes'])
     expect((await refused('status', { name: 'crew' })).code).toBe('ERR_TEAM_NOT_FOUND')
   })
 })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Progress } from '../../src/contract/call.ts'
 import type { Answer, TestApp } from '../support/app.ts'
-import { destroyAll, type Outcome, openWorkspaceApp, sh } from '../support/workspaces.ts'
+import { destroyAll, info, type Outcome, openWorkspaceApp, sh } from '../support/workspaces.ts'
 
 let app: TestApp
 beforeAll(async () => {
@@ -193,6 +193,20 @@ describe('exec_background', () => {
     expect((await app.refusal('exec_background', { workspace_id: 'w', action: 'poll', job_id })).code).toBe(
       'ERR_JOB_NOT_FOUND',
     )
+  })
+
+  it('shows what each job runs, shortened, while it runs and afterwards', async () => {
+    const long = `exec sleep 1000 # ${'x'.repeat(500)}`
+    const { job_id } = await job({ action: 'start', command: long })
+    const shown = `${long.slice(0, 199)}…`
+    expect(await job({ action: 'poll', job_id })).toMatchObject({ command: shown })
+    const listed = { jobs: expect.arrayContaining([expect.objectContaining({ job_id, command: shown })]) }
+    expect(await job({ action: 'list' })).toMatchObject(listed)
+    expect(await info(app, 'w')).toMatchObject(listed)
+    await job({ action: 'kill', job_id })
+    await expect.poll(async () => (await job({ action: 'poll', job_id }))['running']).toBe(false)
+    expect(await job({ action: 'poll', job_id })).toMatchObject({ command: shown })
+    await job({ action: 'remove', job_id })
   })
 
   it('never cuts a character between two polls', async () => {

@@ -1,5 +1,6 @@
 import { dirname } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { closedNetwork } from '../../src/domains/workspaces/backend.ts'
 import type { TestApp } from '../support/app.ts'
 import { type OpenedBackend, openUserBackend } from '../support/namespaces-backend.ts'
 import { serveIn, talk } from '../support/traffic.ts'
@@ -49,11 +50,10 @@ describe('workspaces of an ordinary user who cannot open the tunnel device', () 
 
   it('refuse at the back end as well, whoever asks', async () => {
     const { workspaces } = await app.ask<{ workspaces: { workspace_id: string }[] }>('workspace_list', {})
-    const closed = { allowInternet: false, allowInterVm: false, allowedPorts: [], allowedDomains: [], peers: [] }
     const forwards = [{ hostPort: 20_123, guestPort: 80 }]
-    await expect(opened.backend.setNetwork(workspaces[0]!.workspace_id, { ...closed, forwards })).rejects.toMatchObject(
-      { code: 'ERR_CAPABILITY_MISSING', message: expect.stringContaining(WHY) },
-    )
+    await expect(
+      opened.backend.setNetwork(workspaces[0]!.workspace_id, { ...closedNetwork, forwards }),
+    ).rejects.toMatchObject({ code: 'ERR_CAPABILITY_MISSING', message: expect.stringContaining(WHY) })
   })
 
   it('search in files as those of root do', async () => {

@@ -37,6 +37,40 @@ const layers = (): string[] =>
     ),
   )
 
+describe('the id of a snapshot', () => {
+  it('is as good as its name, and answers name it', async () => {
+    await make('w', 'one')
+    const { snapshot_id } = await snapshot('w', 'create', { name: 's1' })
+    await sh(app, 'w', 'echo two > /state')
+    const other = await snapshot('w', 'create', { name: 's2' })
+    const byId = { name: String(snapshot_id).toUpperCase() }
+    expect(await snapshot('w', 'restore', byId)).toMatchObject({
+      name: 's1',
+      removed_snapshots: ['s2'],
+      message: 'Workspace w is as it was at s1. 1 newer snapshot was removed.',
+    })
+    expect(await stateIn('w')).toBe('one')
+    const fork = { workspace_id: 'w', snapshot_name: snapshot_id, new_name: 'f' }
+    expect(await app.ask('workspace_fork', fork)).toMatchObject({
+      snapshot_name: 's1',
+      forked_from: { snapshot_name: 's1' },
+    })
+    const swarm = { golden_workspace: 'w', snapshot_name: snapshot_id, tasks: [{ name: 't', command: 'cat /state' }] }
+    expect(await app.ask('swarm_run', swarm)).toMatchObject({ snapshot_name: 's1', tasks: [{ stdout: 'one\n' }] })
+    const team = { action: 'create', name: 'crew', roles: [{ name: 'a', role: 'r' }], golden_workspace: 'w' }
+    await app.ask('team', { ...team, base_snapshot: snapshot_id })
+    expect(await stateIn('crew-a')).toBe('one')
+    await app.ask('team', { action: 'destroy', name: 'crew' })
+    const gone = { workspace_id: 'w', action: 'delete', name: other['snapshot_id'] }
+    expect(await app.refusal('snapshot', gone)).toMatchObject({ code: 'ERR_SNAPSHOT_NOT_FOUND' })
+    expect(await snapshot('w', 'delete', byId)).toMatchObject({
+      name: 's1',
+      message: 'Snapshot s1 was deleted. 1 fork keeps what it needs of it.',
+    })
+    expect((await snapshot('w', 'list')).snapshots).toEqual([])
+  })
+})
+
 describe('snapshot', () => {
   it('keeps a state and goes back to it, running again, without the newer ones', async () => {
     await make('w', 'one')

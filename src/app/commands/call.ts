@@ -1,4 +1,5 @@
 import { commonFlags, requirePositional } from '../../cli/command.ts'
+import { printError, signalExitCode } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { type Command, type CommandContext, printJson, withClient } from './context.ts'
 
@@ -8,7 +9,7 @@ const spec = {
   positionalsMax: Number.POSITIVE_INFINITY,
   summary: 'Call a tool and print its answer.',
   description:
-    'Call a tool and print its answer as JSON. Arguments come as --args JSON or as key=value; where the tool wants text the value is taken as it stands, elsewhere a value that is JSON (a number, true, a list) as that. The exit code says whether the call succeeded: a command that exec ran and that failed is an answer too, with its own exit_code. Use --exit-code to end with that.',
+    'Call a tool and print its answer as JSON. Arguments come as --args JSON or as key=value; where the tool wants text the value is taken as it stands, elsewhere a value that is JSON (a number, true, a list) as that. The exit code says whether the call succeeded: a command that exec ran and that failed is an answer too, with its own exit_code. Use --exit-code to end with that. Ctrl-C or SIGTERM cancels the call; once more ends at once.',
   flags: {
     args: { type: 'string', value: 'JSON', description: 'All arguments as one JSON object; - reads it from input.' },
     'exit-code': { type: 'boolean', description: 'End with the exit_code of the answer, such as that of exec.' },
@@ -24,9 +25,29 @@ const spec = {
 export const command: Command = { spec, run }
 
 async function run(context: CommandContext): Promise<number> {
+  const cancel = new AbortController()
+  let signal: NodeJS.Signals | undefined
+  const asked = context.ended.then((received): never => {
+    signal = received
+    cancel.abort()
+    throw new AppError('ERR_CANCELLED', 'The call was cancelled before it began.')
+  })
+  asked.catch(() => {})
+  try {
+    const code = await callTool(context, asked, cancel.signal)
+    return signal === undefined ? code : signalExitCode(signal)
+  } catch (error) {
+    if (signal === undefined) throw error
+    printError(context.terminal, error, context.json)
+    return signalExitCode(signal)
+  }
+}
+
+/** `asked` rejects when the process is asked to end, and ends what nothing came of yet; `signal` cancels the call. */
+async function callTool(context: CommandContext, asked: Promise<never>, signal: AbortSignal): Promise<number> {
   const name = requirePositional(context.parsed, 0, 'NAME', spec)
-  const args = await readArguments(context, name)
-  const { answer, warnings } = await withClient(context, (client) => client.callTool(name, args))
+  const args = await Promise.race([readArguments(context, name), asked])
+  const { answer, warnings } = await withClient(context, (client) => client.callTool(name, args, signal))
   for (const warning of warnings) context.terminal.error(`${warning}\n`)
   printJson(context, answer)
   return context.parsed.isSet('exit-code') ? exitCodeIn(answer) : 0

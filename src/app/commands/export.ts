@@ -2,8 +2,8 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { shellQuoted } from '../../cli/announcement.ts'
 import { commonFlags, requirePositional } from '../../cli/command.ts'
 import type { McpClient } from '../../cli/mcp-client.ts'
-import { counted } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
+import { counted } from '../../kernel/counted.ts'
 import { type Command, type CommandContext, printJson, withClient } from './context.ts'
 
 const spec = {

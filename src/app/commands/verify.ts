@@ -3,8 +3,9 @@ import { access, readFile } from 'node:fs/promises'
 import { originTenant } from '../../audit/checkpoint.ts'
 import { type VerifyResult, verifyDocument } from '../../audit/verify-document.ts'
 import { commonFlags } from '../../cli/command.ts'
-import { counted, exitCodes } from '../../cli/terminal.ts'
+import { exitCodes } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
+import { counted } from '../../kernel/counted.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {

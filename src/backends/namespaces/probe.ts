@@ -1,10 +1,11 @@
-import type {
-  BackendCapabilities,
-  Capability,
-  CapabilityName,
-  ExecResult,
-  WorkspaceBackend,
-  WorkspaceSpec,
+import {
+  type BackendCapabilities,
+  type Capability,
+  type CapabilityName,
+  closedNetwork,
+  type ExecResult,
+  type WorkspaceBackend,
+  type WorkspaceSpec,
 } from '../../domains/workspaces/backend.ts'
 import type { NetworkCapabilities } from '../../supervisor/network/network-hub.ts'
 import type { SupervisorFacts } from '../../supervisor/protocol.ts'
@@ -86,14 +87,7 @@ async function inWorkspace<T>(
     image: 'host',
     layers: [],
     resources: { ...resources, processes: PROBE_PROCESSES },
-    network: {
-      allowInternet: false,
-      allowInterVm: false,
-      allowedPorts: [],
-      allowedDomains: [],
-      forwards: [],
-      peers: [],
-    },
+    network: closedNetwork,
   }
   const shell: Shell = (command) =>
     backend.exec(spec.id, {

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../../contract/app-error.ts'
 import { systemClock } from '../../kernel/clock.ts'
+import { counted } from '../../kernel/counted.ts'
 import { PROTOCOL_VERSION, type SupervisorFacts } from '../../supervisor/protocol.ts'
 import { ensureSupervisor, isListening, type SupervisorPlace, socketPathOf } from './start-supervisor.ts'
 import type { Ask } from './supervisor-client.ts'
@@ -32,7 +33,7 @@ async function otherVersion(place: SupervisorPlace, facts: SupervisorFacts): Pro
   const advice =
     facts.protocol > PROTOCOL_VERSION
       ? 'Use that version, or end the process'
-      : `It runs ${facts.running} workspaces: stop them with that version, or end the process`
+      : `It runs ${counted(facts.running, 'workspace')}: stop what runs with that version, or end the process`
   return new AppError(
     'ERR_CAPABILITY_MISSING',
     `The workspaces are held by a process of castellan ${facts.version}, which this version cannot talk to (process ${pid}). ${advice}, which ends what runs in them and keeps their files; then call again.`,

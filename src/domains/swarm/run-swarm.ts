@@ -85,13 +85,13 @@ export function createSwarms(deps: SwarmDeps) {
     const golden = await workspaces.resolve(call, input.golden_workspace)
     const env = { ...golden.env, ...input.env_vars }
     checkEnv('env_vars', env)
-    await requireSnapshot(call, golden, input.snapshot_name)
+    const snapshotName = await requireSnapshot(call, golden, input.snapshot_name)
     const network = { ...golden.network, allowInternet: input.allow_internet ?? golden.network.allowInternet }
     await workspaces.requireNetwork(network)
     const plan: SwarmPlan = {
       swarmId: `swarm-${deps.random.bytes(6).toString('hex')}`,
       golden,
-      snapshotName: input.snapshot_name,
+      snapshotName,
       env,
       network,
       sharedContext: input.shared_context,
@@ -101,9 +101,9 @@ export function createSwarms(deps: SwarmDeps) {
     return { plan, wish: await planMerge(call, input, golden) }
   }
 
-  async function requireSnapshot(call: Call, golden: Workspace, name: string): Promise<void> {
+  async function requireSnapshot(call: Call, golden: Workspace, name: string): Promise<string> {
     const snapshot = await workspaces.findSnapshot(call, golden, name)
-    if (snapshot?.state === 'ready') return
+    if (snapshot?.state === 'ready') return snapshot.name
     throw new AppError(
       'ERR_SNAPSHOT_NOT_FOUND',
       `snapshot_name: ${quoted(golden.name)} has no snapshot ${quoted(name)}; snapshot with the action list shows them`,

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
+import { counted } from '../../kernel/counted.ts'
 import { identityOf } from '../workspaces/rules.ts'
 import { findVisible, requireReady, type TeamDeps, withSubTeams } from './core.ts'
 
@@ -38,7 +39,7 @@ const answer = (name: string, owner: string, teams: readonly string[], workspace
   message:
     teams.length === 0
       ? `The team ${name} is yours already.`
-      : `The team ${name} is yours, with ${teams.length - 1} sub-teams and ${workspaces} workspaces.`,
+      : `The team ${name} is yours, with ${counted(teams.length - 1, 'sub-team')} and ${counted(workspaces, 'workspace')}.`,
 })
 
 const stillOwned = (name: string, owner: string): AppError =>

@@ -4,7 +4,9 @@ import type { Workspace } from '../workspaces/ports.ts'
 import type { TeamDeps } from './core.ts'
 import type { Team, TeamMember } from './ports.ts'
 
-const cardPath = (team: string, member: string): string => `teams/${team}/cards/${member}.json`
+const teamFolder = (team: string): string => `teams/${team}`
+const cardFolder = (team: string): string => `${teamFolder(team)}/cards`
+const cardPath = (team: string, member: string): string => `${cardFolder(team)}/${member}.json`
 
 /** What others can learn of a member without asking: one file in the vault. */
 export async function writeCard({ vault }: TeamDeps, team: Team, member: TeamMember, workspace: Workspace) {
@@ -23,7 +25,7 @@ export async function writeCard({ vault }: TeamDeps, team: Team, member: TeamMem
   await vault.write(team.tenant, cardPath(team.name, member.name), `${JSON.stringify(card, null, 2)}\n`)
 }
 
-/** What people wrote beside the cards stays. */
+/** What people wrote beside the cards stays, and with it the folders that it is in. */
 export async function removeCards(
   { vault }: TeamDeps,
   tenant: TenantId,
@@ -31,4 +33,5 @@ export async function removeCards(
   members: readonly TeamMember[],
 ): Promise<void> {
   for (const { name } of members) await vault.delete(tenant, cardPath(team, name))
+  for (const folder of [cardFolder(team), teamFolder(team)]) await vault.removeEmptyFolder(tenant, folder)
 }

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { counted } from '../../kernel/counted.ts'
 import type { Workspace } from '../workspaces/ports.ts'
 import { identityOf } from '../workspaces/rules.ts'
 import { chooseBudget, requireBudget } from './budgets.ts'
@@ -55,7 +56,7 @@ export function createLifecycle(deps: TeamDeps) {
     if (chosen === undefined) return undefined
     const workspace = await workspaces.resolve(call, chosen.workspace)
     const snapshot = await workspaces.findSnapshot(call, workspace, chosen.snapshot)
-    if (snapshot?.state === 'ready') return { workspace, snapshot: chosen.snapshot }
+    if (snapshot?.state === 'ready') return { workspace, snapshot: snapshot.name }
     throw new AppError(
       'ERR_SNAPSHOT_NOT_FOUND',
       `base_snapshot: the workspace '${workspace.name}' has no snapshot '${chosen.snapshot.slice(0, 64).toWellFormed()}'; snapshot with the action list shows them`,
@@ -199,7 +200,8 @@ export function createLifecycle(deps: TeamDeps) {
     }
     const names = taken.map((one) => one.name)
     call.record({ kind: 'team_destroyed', body: { name, teams: names, workspaces: removed } })
-    const message = `The team ${name} was destroyed, with ${taken.length - 1} sub-teams and ${removed} workspaces.`
+    const lost = `${counted(taken.length - 1, 'sub-team')} and ${counted(removed, 'workspace')}`
+    const message = `The team ${name} was destroyed, with ${lost}.`
     return { action: 'destroy' as const, name, success: true, destroyed_teams: names, message }
   }
 

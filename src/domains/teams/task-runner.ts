@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { JobSummary } from '../workspaces/backend.ts'
 import { shellArgv } from '../workspaces/exec.ts'
+import { titleOf } from '../workspaces/jobs.ts'
 import type { Workspace } from '../workspaces/ports.ts'
 import { commandEnv } from '../workspaces/run.ts'
 import type { TeamDeps } from './core.ts'
@@ -183,6 +184,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
         env: commandEnv(workspace, image, assignment.env),
         timeoutMs: assignment.timeout_secs * 1000,
         key: task.messageId,
+        title: titleOf(assignment.command),
       })
       await database.write(task.tenant, (unit) => store.noteJob(unit, task, jobId))
       return true

@@ -41,6 +41,8 @@ export type VaultStore = Readonly<{
   ): Promise<T>
   /** False when there is no such file. */
   remove(tenant: TenantId, path: VaultPath, signal: AbortSignal): Promise<boolean>
+  /** One that has something in it, or is none, stays as it is. */
+  removeEmptyFolder(tenant: TenantId, path: VaultPath): Promise<void>
   move(tenant: TenantId, from: VaultPath, to: VaultPath, overwrite: boolean, signal: AbortSignal): Promise<VaultMove>
   /** Files and folders below a folder (`''` is the root), in the order of their names; no links, no devices. */
   walk(tenant: TenantId, folder: VaultPath | '', walk: VaultWalk): AsyncGenerator<VaultEntry, void, undefined>

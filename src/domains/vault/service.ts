@@ -43,6 +43,8 @@ export type VaultFiles = Readonly<{
   write(tenant: TenantId, path: string, content: string | Uint8Array): Promise<boolean>
   /** Answers whether there was one. */
   delete(tenant: TenantId, path: string): Promise<boolean>
+  /** Only folders of which nobody else makes use: who writes into one at the same moment may find it gone. */
+  removeEmptyFolder(tenant: TenantId, path: string): Promise<void>
 }>
 
 const neverAborted = new AbortController().signal
@@ -88,6 +90,9 @@ export function createVaultService(deps: VaultServiceDeps): VaultService {
       async delete(tenant, path) {
         if (!deps.isEnabled) return false
         return await store.remove(tenant, notePath(path, anyFile), neverAborted)
+      },
+      async removeEmptyFolder(tenant, path) {
+        if (deps.isEnabled) await store.removeEmptyFolder(tenant, notePath(path, anyFile))
       },
     },
   }

@@ -71,6 +71,16 @@ export type NetworkSpec = Readonly<{
   peers: readonly string[]
 }>
 
+/** Nothing in, nothing out. */
+export const closedNetwork: NetworkSpec = {
+  allowInternet: false,
+  allowInterVm: false,
+  allowedPorts: [],
+  allowedDomains: [],
+  forwards: [],
+  peers: [],
+}
+
 /** What a workspace with `allowedDomains` finds: the egress proxy, and the authorities to trust behind it. */
 export const egressPlace = {
   proxyUrl: 'http://10.99.0.1:3128',
@@ -157,11 +167,15 @@ export type JobRequest = Readonly<{
   timeoutMs: number
   /** Shown in lists; the same key twice is one job, whoever asks. */
   key?: string | undefined
+  /** What it is, for people; kept with the job. */
+  title?: string | undefined
 }>
 export type JobCursor = Readonly<{ stdout: number; stderr: number }>
 export type JobSummary = Readonly<{
   jobId: number
   key: string | null
+  /** Missing from jobs of earlier versions. */
+  title?: string | null | undefined
   running: boolean
   exitCode: number | null
   signal: string | null

@@ -2,9 +2,11 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Core } from './core.ts'
+import { wholeCharacters } from './file-rules.ts'
+import { decodeText } from './output-text.ts'
 import type { Workspace } from './ports.ts'
 import { invalid } from './rules.ts'
-import { type Runner, type RunResult, tickProgress } from './run.ts'
+import { createOutputEnd, type Runner, type RunResult, tickProgress } from './run.ts'
 
 export type ExecInput = Readonly<{
   workspace_id: string
@@ -27,6 +29,11 @@ export type ExecParallelInput = Readonly<{
 type Resolve = (call: Call, reference: string) => Promise<Workspace>
 export const shellArgv = (command: string): readonly string[] => ['/bin/sh', '-c', command]
 
+/** Of what a cancelled command had printed, so much is told. */
+const TAIL_BYTES = 4_000
+const tailOf = (bytes: Uint8Array): string =>
+  decodeText(wholeCharacters(bytes, { startsInside: bytes.length === TAIL_BYTES, endsInside: true }))
+
 const outcomeOf = (result: RunResult) => ({
   exit_code: result.exitCode,
   signal: result.signal,
@@ -43,6 +50,7 @@ export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: 
   async function exec(call: Call, input: ExecInput) {
     const workspace = await resolve(call, input.workspace_id)
     const ticker = tickProgress(core, call)
+    const printed = { stdout: createOutputEnd(TAIL_BYTES), stderr: createOutputEnd(TAIL_BYTES) }
     try {
       const result = await runner.run(call, workspace, {
         argv: shellArgv(input.command),
@@ -51,13 +59,20 @@ export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: 
         stdin: input.stdin,
         timeoutMs: (input.timeout_secs ?? limits.execTimeoutDefaultSecs) * 1000,
         outputBytesMax: input.max_output_bytes,
-        onOutput: (_stream, chunk) => ticker.note(chunk),
+        onOutput(stream, chunk) {
+          ticker.note(chunk)
+          printed[stream].add(chunk)
+        },
       })
       call.record({
         kind: 'workspace_exec',
         body: { workspace_id: workspace.id, exit_code: result.exitCode, timed_out: result.timedOut },
       })
       return outcomeOf(result)
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code !== 'ERR_CANCELLED') throw error
+      const tails = { stdout_tail: tailOf(printed.stdout.bytes()), stderr_tail: tailOf(printed.stderr.bytes()) }
+      throw new AppError('ERR_CANCELLED', error.message, { ...error.details, ...tails }, { cause: error })
     } finally {
       ticker.stop()
     }

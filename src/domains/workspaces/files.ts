@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { counted } from '../../kernel/counted.ts'
 import { eachPlace } from '../../kernel/find-bytes.ts'
 import type { FileContent, WorkspaceFiles } from './backend.ts'
 import { besideRunning, type Core } from './core.ts'
@@ -35,7 +36,7 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       const mode = input.mode === undefined ? {} : { mode: fileMode(input.mode) }
       const { bytes } = await files.write(input.path, Buffer.from(input.content, 'utf8'), mode)
       call.record({ kind: 'workspace_file_written', body: { workspace_id: id, path: input.path, bytes } })
-      return { path: input.path, bytes_written: bytes, message: `Wrote ${bytes} bytes to ${input.path}.` }
+      return { path: input.path, bytes_written: bytes, message: `Wrote ${counted(bytes, 'byte')} to ${input.path}.` }
     })
 
   const readFile = (call: Call, input: FileReadInput) =>
@@ -137,7 +138,7 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
         body: { workspace_id: id, direction, host_path, guest_path, bytes },
       })
       const way = direction === 'upload' ? `${host_path} to ${guest_path}` : `${guest_path} to ${host_path}`
-      return { direction, host_path, guest_path, bytes, message: `Copied ${bytes} bytes from ${way}.` }
+      return { direction, host_path, guest_path, bytes, message: `Copied ${counted(bytes, 'byte')} from ${way}.` }
     })
 
   return { writeFile, readFile, editFile, listFiles, transferFile }

@@ -79,12 +79,12 @@ export function createForks(
     }
     const naming = namingOf(input, count)
     const source = await parts.resolve(call, input.workspace_id)
-    await parts.snapshots.find(call.read, source, input.snapshot_name)
+    const { name: snapshotName } = await parts.snapshots.find(call.read, source, input.snapshot_name)
     let done = 0
     const outcomes = await Promise.all(
       Array.from({ length: count }, async (_, index): Promise<Outcome> => {
         try {
-          const workspace = await forkOne(call, source, { snapshotName: input.snapshot_name, ...naming })
+          const workspace = await forkOne(call, source, { snapshotName, ...naming })
           return { index, name: workspace.name, workspace }
         } catch (error) {
           if (!(error instanceof AppError)) core.logger.error('a fork failed', { cause: String(error) })
@@ -102,7 +102,7 @@ export function createForks(
       throw cancelled()
     }
     if (outcomes.every(({ workspace }) => workspace === undefined)) throw noneMade(outcomes)
-    return answer(call, input, source, outcomes)
+    return answer(call, snapshotName, source, outcomes)
   }
 
   return { fork, forkOne }
@@ -122,11 +122,11 @@ function noneMade(outcomes: readonly Outcome[]): AppError {
 const failuresOf = (outcomes: readonly Outcome[]) =>
   outcomes.flatMap(({ index, name, error }) => (error === undefined ? [] : [{ index, name, ...reasonOf(error) }]))
 
-function answer(call: Call, input: ForkInput, source: Workspace, outcomes: readonly Outcome[]) {
+function answer(call: Call, snapshotName: string, source: Workspace, outcomes: readonly Outcome[]) {
   const made = outcomes.flatMap(({ workspace }) => (workspace === undefined ? [] : [workspace]))
   const failures = failuresOf(outcomes)
   for (const { id, name } of made) {
-    const body = { workspace_id: id, name, source_workspace_id: source.id, snapshot_name: input.snapshot_name }
+    const body = { workspace_id: id, name, source_workspace_id: source.id, snapshot_name: snapshotName }
     call.record({ kind: 'workspace_forked', body })
   }
   const [first] = made
@@ -139,10 +139,10 @@ function answer(call: Call, input: ForkInput, source: Workspace, outcomes: reado
     forked_from: {
       source_workspace_id: source.id,
       source_workspace_name: source.name,
-      snapshot_name: input.snapshot_name,
+      snapshot_name: snapshotName,
     },
     source_workspace_id: source.id,
-    snapshot_name: input.snapshot_name,
+    snapshot_name: snapshotName,
     requested_count: outcomes.length,
     success_count: made.length,
     failure_count: failures.length,

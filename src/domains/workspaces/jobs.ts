@@ -71,6 +71,7 @@ export function createJobs(core: Core, resolve: (call: Call, reference: string) 
         workdir,
         env: commandEnv(workspace, image, input.env),
         timeoutMs: (input.timeout_secs ?? 0) * 1000,
+        title: titleOf(command),
       })
     const { jobId } = await besideRunning(core, call, workspace, () => atPlace(input.workdir, image, begin))
     call.record({ kind: 'workspace_job_started', body: { workspace_id: workspace.id, job_id: jobId } })
@@ -123,9 +124,15 @@ function cursorFrom(text: string | undefined): JobCursor {
   return { stdout: Number(found[1]), stderr: Number(found[2]) }
 }
 
+/** Enough of a command to know it by. */
+export const titleOf = (command: string): string =>
+  command.length <= TITLE_CHARS_MAX ? command : `${command.slice(0, TITLE_CHARS_MAX - 1).toWellFormed()}…`
+const TITLE_CHARS_MAX = 200
+
 /** The end of a job as its owner sees it; null for all that is not yet known. */
 export const summaryOf = (job: JobSummary) => ({
   job_id: job.jobId,
+  command: job.title ?? null,
   running: job.running,
   exit_code: job.running ? null : exitCodeOf(job.exitCode, job.signal),
   signal_name: job.signal,

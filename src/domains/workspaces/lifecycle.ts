@@ -47,8 +47,12 @@ export function createLifecycle(core: Core) {
   const { backend, store, bootId } = core
 
   /** `plan` is asked inside the transaction that enters the workspace: what it names then cannot be let go of meanwhile. */
-  async function create(call: Acting, plan: (unit: WriteUnit) => Promise<WorkspacePlan>): Promise<Workspace> {
+  function create(call: Acting, plan: (unit: WriteUnit) => Promise<WorkspacePlan>): Promise<Workspace> {
     const id = newId(core)
+    return core.desk.making(id, () => make(call, id, plan))
+  }
+
+  async function make(call: Acting, id: string, plan: (unit: WriteUnit) => Promise<WorkspacePlan>): Promise<Workspace> {
     const planned = await call.transact(async (unit) => {
       const workspace = fromPlan(call, id, await plan(unit))
       await admitWorkspace(core, unit, workspace)

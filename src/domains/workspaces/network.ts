@@ -1,6 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { counted } from '../../kernel/counted.ts'
+import { closedNetwork } from './backend.ts'
 import { type Core, changeOwn, giveUp, networkSpec, peersOf, requireCapability, takeIn } from './core.ts'
 import { requireSettled } from './lifecycle.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
@@ -57,13 +59,7 @@ export function createNetwork(core: Core, resolve: Resolve) {
       ...(ports === undefined ? {} : { allowedPorts: ports }),
       ...(domains === undefined ? {} : { allowedDomains: [...new Set(domains)].sort() }),
     }
-    await requireNetwork(core, {
-      allowInternet: false,
-      allowInterVm: false,
-      allowedPorts: [],
-      allowedDomains: [],
-      ...changes,
-    })
+    await requireNetwork(core, { ...closedNetwork, ...changes })
     const changed = await change(call, at, (found) => ({ network: { ...found.network, ...changes } }))
     const network_policy = policyView(changed)
     if (input.allow_internet === false && changed.network.allowedDomains.length > 0) {
@@ -105,7 +101,8 @@ export function createNetwork(core: Core, resolve: Resolve) {
   async function portForward(call: Call, input: PortForwardInput) {
     const guestPort = checkPort('guest_port', input.guest_port)
     const at = await resolve(call, input.workspace_id)
-    if (input.action === 'list') return answer(at, guestPort, null, `${at.forwards.length} ports are forwarded.`)
+    if (input.action === 'list')
+      return answer(at, guestPort, null, `${counted(at.forwards.length, 'port is', 'ports are')} forwarded.`)
     requireSettled(at)
     return input.action === 'add' ? await add(call, at, guestPort, input.host_port) : await remove(call, at, guestPort)
   }

@@ -96,4 +96,18 @@ describe('the desk', () => {
     await destroy()
     expect(count).toBe(2)
   })
+
+  it('knows who is at work, and whether that is another than whoever has the turn', async () => {
+    const desk = createOperationDesk()
+    const seen = (inTurn = false) => desk.isAtWork('w', inTurn)
+    expect(seen()).toBe(false)
+    await desk.exclusive(workspace, never, async () => expect([seen(), seen(true)]).toEqual([true, false]))
+    await desk.destroy(workspace, async () => {
+      await Promise.resolve()
+      expect([seen(), seen(true)]).toEqual([true, true])
+    })
+    await desk.making('w', async () => expect([seen(), seen(true)]).toEqual([true, true]))
+    await expect(desk.making('w', () => Promise.reject(new Error('failed')))).rejects.toThrow('failed')
+    expect([seen(), seen(true), desk.isAtWork('x', false)]).toEqual([false, false, false])
+  })
 })

@@ -17,6 +17,13 @@ export type OperationDesk = Readonly<{
   beside<T>(at: Workspace, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T>
   /** From now on the workspace is being destroyed. Two at once are one. */
   destroy(at: Workspace, work: () => Promise<void>): Promise<void>
+  /** The workspace of that id is in the making; nobody waits for it here. */
+  making<T>(id: string, work: () => Promise<T>): Promise<T>
+  /**
+   * Whether somebody here changes the workspace. A row that names this process although nobody does was left by an
+   * operation whose last entry the store did not take. `inTurn` is for whoever has the turn and asks about others.
+   */
+  isAtWork(id: string, inTurn: boolean): boolean
 }>
 
 type Waiter = Readonly<{ begin(): void; refuse(error: AppError): void }>
@@ -30,6 +37,7 @@ type Entry = {
 
 export function createOperationDesk(): OperationDesk {
   const entries = new Map<string, Entry>()
+  const inTheMaking = new Set<string>()
 
   function entryOf(id: string): Entry {
     let entry = entries.get(id)
@@ -113,6 +121,20 @@ export function createOperationDesk(): OperationDesk {
         })
       }
       await entry.destroying
+    },
+
+    async making(id, work) {
+      inTheMaking.add(id)
+      try {
+        return await work()
+      } finally {
+        inTheMaking.delete(id)
+      }
+    },
+
+    isAtWork(id, inTurn) {
+      const entry = entries.get(id)
+      return inTheMaking.has(id) || entry?.destroying !== undefined || (!inTurn && entry?.isTaken === true)
     },
   }
 }

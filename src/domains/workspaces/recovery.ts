@@ -19,7 +19,8 @@ export type Recovery = ReturnType<typeof createRecovery>
  * 3. Storage and layers that no row names are removed. The back end is asked first and the rows are read after: a row is
  *    always there before what it names, so nothing that is just being made can look abandoned.
  * 4. What a call of an ended process had made for itself is removed: nobody knows of it.
- * 5. What a living server process is changing is left to it.
+ * 5. What a living server process is changing is left to it. What names this one and nobody here works on was left by an
+ *    operation whose last entry the store did not take.
  */
 export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycle; snapshots: Snapshots }>) {
   const { backend, store, database, logger } = core
@@ -80,8 +81,9 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   }
 
   /** Whether nobody is going to bring the row to an end. */
-  async function isAbandoned(row: Workspace): Promise<boolean> {
-    const { state, operation } = row
+  async function isAbandoned(row: Workspace, inTurn = false): Promise<boolean> {
+    const { id, state, operation } = row
+    if (operation === core.bootId) return !core.desk.isAtWork(id, inTurn)
     if (operation !== null) return !(await core.isAlive(operation))
     if (await isUnwanted(row)) return true
     return state !== 'running' && state !== 'stopped'
@@ -104,9 +106,9 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   }
 
   async function recoverRow(row: Workspace, inventory: BackendInventory): Promise<void> {
-    if (!(await isWrong(row, inventory))) return
+    if (!(await isWrong(row, inventory, true))) return
     // The row may be younger than the back end's answer; then another server's callers must not find it taken.
-    if (!(await isAbandoned(row)) && (await backend.isRunning(row.id)) === (row.state === 'running')) return
+    if (!(await isAbandoned(row, true)) && (await backend.isRunning(row.id)) === (row.state === 'running')) return
     const call = callOf(row.tenant)
     const taken = await takeOver(call, row)
     if (taken === undefined) return
@@ -118,8 +120,8 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     }
   }
 
-  async function isWrong(row: Workspace, { running }: BackendInventory): Promise<boolean> {
-    if (await isAbandoned(row)) return true
+  async function isWrong(row: Workspace, { running }: BackendInventory, inTurn = false): Promise<boolean> {
+    if (await isAbandoned(row, inTurn)) return true
     return row.operation === null && (row.state === 'running') !== running.includes(row.id)
   }
 

@@ -131,25 +131,36 @@ export type ProgressTicker = Readonly<{ note(chunk: Uint8Array): void; stop(): v
 export function tickProgress(core: Core, call: Pick<Call, 'progress'>): ProgressTicker {
   const startedMs = core.clock.monotonicMs()
   let bytes = 0
-  let end: Uint8Array = new Uint8Array()
+  const end = createOutputEnd(LINE_BYTES)
   let toldSecs = 0
   const timer = setInterval(() => {
     const secs = Math.round((core.clock.monotonicMs() - startedMs) / 1000)
     if (secs <= toldSecs) return
     toldSecs = secs
-    const line = lastLine(end)
+    const line = lastLine(end.bytes())
     call.progress({ progress: secs, message: `${secs} s, ${bytes} bytes of output${line === '' ? '' : `: ${line}`}` })
   }, limits.execProgressMs)
   timer.unref()
   return {
     note(chunk) {
       bytes += chunk.length
-      end = chunk.length >= LINE_BYTES ? chunk.subarray(-LINE_BYTES) : Buffer.concat([end, chunk]).subarray(-LINE_BYTES)
+      end.add(chunk)
     },
     stop: () => clearInterval(timer),
   }
 }
 const LINE_BYTES = 240
+
+/** The last bytes of what passes by. */
+export function createOutputEnd(bytesMax: number): Readonly<{ add(chunk: Uint8Array): void; bytes(): Uint8Array }> {
+  let end: Uint8Array = new Uint8Array()
+  return {
+    add(chunk) {
+      end = chunk.length >= bytesMax ? chunk.subarray(-bytesMax) : Buffer.concat([end, chunk]).subarray(-bytesMax)
+    },
+    bytes: () => end,
+  }
+}
 
 /** Control characters would play with the terminal that shows it. */
 export const lastLine = (bytes: Uint8Array): string =>

@@ -1,5 +1,6 @@
 import type { Call } from '../../contract/call.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { counted } from '../../kernel/counted.ts'
 import { findUsable, findVisible, requireHere, type Standing } from './access.ts'
 import { chooseResources, type ResourceWish } from './admission.ts'
 import { type AdoptInput, adopt, handOver } from './adopt.ts'
@@ -9,7 +10,7 @@ import { type SetEnvInput, setEnv } from './environment.ts'
 import { createExec } from './exec.ts'
 import { createFiles } from './files.ts'
 import { createForks, type ForkInput, type ForkWish } from './forks.ts'
-import { createImageDefaults } from './image-defaults.ts'
+import { createImageDefaults, createRequireImage } from './image-defaults.ts'
 import { createJobs } from './jobs.ts'
 import { createLifecycle, type Lifecycle } from './lifecycle.ts'
 import { createNetwork, requireNetwork } from './network.ts'
@@ -107,8 +108,8 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     startWorkspace: (call: Call, workspace: Workspace) => lifecycle.start(call, workspace),
     takeSnapshot: (call: Call, workspace: Workspace, name: string) =>
       snapshots.create(call, workspace, { name, includeMemory: false }),
-    findSnapshot: (call: Call, workspace: Workspace, name: string) =>
-      core.store.findSnapshot(call.read, workspace.tenant, workspace.id, name),
+    findSnapshot: (call: Call, workspace: Workspace, reference: string) =>
+      snapshots.lookUp(call.read, workspace, reference),
     /** Refuses what this machine could not give a workspace. */
     requireNetwork: (wanted: NetworkPolicy) => requireNetwork(core, wanted),
     /** At the start of the server; does nothing where nothing can be wrong. */
@@ -161,6 +162,7 @@ function createResolve(core: Core, recovery: Recovery) {
 type LifeParts = Readonly<{ lifecycle: Lifecycle; recovery: Recovery; resolve: Resolve }>
 
 function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
+  const requireImage = createRequireImage(core.backend)
   async function make(call: Call, wish: CreateWish): Promise<Workspace> {
     if (wish.name !== undefined) checkName('name', wish.name)
     const image = checkName('base_image', wish.base_image ?? core.settings.defaultImage)
@@ -174,7 +176,7 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
     }
     await recovery.ensure()
     await requireNetwork(core, network)
-    await requireImage(core, image)
+    await requireImage(image)
     return await lifecycle.create(call, async () => ({
       name: wish.name,
       namePrefix: 'ws',
@@ -263,13 +265,6 @@ function keep({ store }: Core, call: Call, { tenant, id, name }: Workspace): Pro
   })
 }
 
-async function requireImage({ backend }: Core, image: string): Promise<void> {
-  const known = (await backend.images()).map(({ name }) => name)
-  if (known.includes(image)) return
-  const advice = `use one of ${known.join(', ')}, or have the operator build it; see castellan image list`
-  throw invalid('base_image', `there is no such image; ${advice}`)
-}
-
 function createSnapshotTool(snapshots: Snapshots, resolve: Resolve) {
   return async (call: Call, input: SnapshotInput) => {
     const workspace = await resolve(call, input.workspace_id)
@@ -299,23 +294,28 @@ function createSnapshotTool(snapshots: Snapshots, resolve: Resolve) {
         }
       }
       case 'restore': {
-        const { workspace: restored, removed } = await snapshots.restore(call, workspace, name)
+        const { workspace: restored, removed, target } = await snapshots.restore(call, workspace, name)
         const names = removed.map((snapshot) => snapshot.name)
-        call.record({ kind: 'workspace_restored', body: { workspace_id: workspace.id, name, removed: names } })
-        const lost = names.length === 0 ? '' : ` ${names.length} newer snapshots were removed.`
-        const message = `Workspace ${workspace.name} is as it was at ${name}.${lost}`
-        return { ...at, name, state: restored.state, removed_snapshots: names, message }
+        const body = { workspace_id: workspace.id, name: target.name, removed: names }
+        call.record({ kind: 'workspace_restored', body })
+        const lost =
+          names.length === 0 ? '' : ` ${counted(names.length, 'newer snapshot was', 'newer snapshots were')} removed.`
+        const message = `Workspace ${workspace.name} is as it was at ${target.name}.${lost}`
+        return { ...at, name: target.name, state: restored.state, removed_snapshots: names, message }
       }
       case 'delete': {
-        const { dependents, dependentCount } = await snapshots.remove(call, workspace, name)
-        call.record({ kind: 'workspace_snapshot_deleted', body: { workspace_id: workspace.id, name } })
-        const kept = dependentCount === 0 ? '' : ` ${dependentCount} forks keep what they need of it.`
+        const { dependents, dependentCount, target } = await snapshots.remove(call, workspace, name)
+        call.record({ kind: 'workspace_snapshot_deleted', body: { workspace_id: workspace.id, name: target.name } })
+        const kept =
+          dependentCount === 0
+            ? ''
+            : ` ${counted(dependentCount, 'fork keeps what it needs', 'forks keep what they need')} of it.`
         return {
           ...at,
-          name,
+          name: target.name,
           dependents: dependents.map(named),
           dependent_count: dependentCount,
-          message: `Snapshot ${name} was deleted.${kept}`,
+          message: `Snapshot ${target.name} was deleted.${kept}`,
         }
       }
     }

@@ -18,7 +18,7 @@ import {
 } from './core.ts'
 import { requireSettled } from './lifecycle.ts'
 import type { Snapshot, Workspace } from './ports.ts'
-import { checkName, quoted } from './rules.ts'
+import { checkName, isUuid, quoted } from './rules.ts'
 
 export type Snapshots = ReturnType<typeof createSnapshots>
 
@@ -120,8 +120,15 @@ export function createSnapshots(core: Core) {
     await removeLayers(core, undone)
   }
 
+  /** By id or name, also one in the making. No name has the shape of an id. */
+  async function lookUp(unit: ReadUnit, { tenant, id }: Workspace, reference: string): Promise<Snapshot | undefined> {
+    if (!isUuid(reference)) return await store.findSnapshot(unit, tenant, id, reference)
+    const wanted = reference.toLowerCase()
+    return (await store.listSnapshots(unit, tenant, id)).find((snapshot) => snapshot.id === wanted)
+  }
+
   async function find(unit: ReadUnit, workspace: Workspace, name: string): Promise<Snapshot> {
-    const snapshot = await store.findSnapshot(unit, workspace.tenant, workspace.id, name)
+    const snapshot = await lookUp(unit, workspace, name)
     if (snapshot !== undefined && snapshot.state === 'ready') return snapshot
     throw new AppError(
       'ERR_SNAPSHOT_NOT_FOUND',
@@ -219,5 +226,5 @@ export function createSnapshots(core: Core) {
 
   const list = (unit: ReadUnit, { tenant, id }: Workspace): Promise<Snapshot[]> => store.listSnapshots(unit, tenant, id)
 
-  return { create, find, restore, finishRestore, undoUnfinished, remove, list }
+  return { create, find, lookUp, restore, finishRestore, undoUnfinished, remove, list }
 }

@@ -1,5 +1,5 @@
 import { type BigIntStats, constants } from 'node:fs'
-import { link, open, rename, rm, unlink } from 'node:fs/promises'
+import { link, open, rename, rm, rmdir, unlink } from 'node:fs/promises'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { TenantId } from '../../contract/principal.ts'
@@ -94,6 +94,15 @@ export function createVaultStore(deps: VaultStoreDeps): VaultStore {
             return true
           })
           return removed ?? false
+        }),
+      ),
+    removeEmptyFolder: (tenant, path) =>
+      withRoot(tenant, (root) =>
+        onDisk(async () => {
+          await inParent(root, path, { make: false }, async (folder, name) => {
+            await rmdir(folder.at(name)).catch(unless('ENOENT', 'ENOTEMPTY', 'EEXIST', 'ENOTDIR'))
+            await folder.sync()
+          })
         }),
       ),
     move: (tenant, from, to, overwrite, signal) =>

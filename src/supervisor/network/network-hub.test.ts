@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
-  closedSpec,
   dial,
   dialOpen,
   hostNetwork,
@@ -11,7 +10,7 @@ import {
   say,
   type Workspace,
 } from '../../../test/support/network-bench.ts'
-import type { NetworkSpec } from '../../domains/workspaces/backend.ts'
+import { closedNetwork, type NetworkSpec } from '../../domains/workspaces/backend.ts'
 import type { NetworkCapabilities } from './network-hub.ts'
 
 describe.each(privileges)('the network hub as %s', (privilege) => {
@@ -20,7 +19,7 @@ describe.each(privileges)('the network hub as %s', (privilege) => {
   const hostBefore = hostNetwork()
   const start = (spec?: Partial<NetworkSpec>): Promise<Workspace> => bench.start(`10.99.0.${++number}`, spec)
   const set = ({ id }: Workspace, spec: Partial<NetworkSpec>): Promise<boolean> =>
-    bench.hub.ask('update', id, { ...closedSpec, ...spec })
+    bench.hub.ask('update', id, { ...closedNetwork, ...spec })
 
   async function endsOf({ ip, inside }: Workspace): Promise<Record<'link' | 'hubMac' | 'insideMac', string>> {
     const macIn = (text: string): string => /link\/ether (\S+)/.exec(text)![1]!
@@ -226,12 +225,12 @@ describe.each(privileges)('the network hub as %s', (privilege) => {
     await bench.hub.ask(
       'attach',
       { id: other.id, ip: other.ip, pid: other.inside.pid },
-      { ...closedSpec, allowInterVm: true },
+      { ...closedNetwork, allowInterVm: true },
     )
     expect((await endsOf(other)).link).toBe(link)
     await bench.hub.ask('detach', other.id)
     expect(await dial(one, other.ip, 7000)).toHaveProperty('refused')
-    expect(await bench.hub.ask('update', other.id, closedSpec)).toBe(false)
+    expect(await bench.hub.ask('update', other.id, closedNetwork)).toBe(false)
     await bench.hub.ask('detach', other.id)
     const again = await bench.start(other.ip, { allowInterVm: true })
     await again.inside.ask('listen', 7000, 'second')

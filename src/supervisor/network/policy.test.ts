@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { closedSpec } from '../../../test/support/network-bench.ts'
+import { closedNetwork } from '../../domains/workspaces/backend.ts'
 import { checkNetworkSpec, checkSurroundings, needsNetwork, resolverText } from './policy.ts'
 
 describe('what a network policy comes to', () => {
   it('needs a link for any wish, and none without', () => {
-    expect(needsNetwork(closedSpec)).toBe(false)
+    expect(needsNetwork(closedNetwork)).toBe(false)
     for (const wish of [
       { allowInternet: true },
       { allowInterVm: true },
@@ -13,14 +13,14 @@ describe('what a network policy comes to', () => {
       { forwards: [{ hostPort: 8080, guestPort: 80 }] },
       { peers: ['10.99.0.2'] },
     ]) {
-      expect(needsNetwork({ ...closedSpec, ...wish }), JSON.stringify(wish)).toBe(true)
+      expect(needsNetwork({ ...closedNetwork, ...wish }), JSON.stringify(wish)).toBe(true)
     }
   })
 
   it('names a resolver to those that go out directly', () => {
-    expect(resolverText({ ...closedSpec, allowInternet: true })).toContain('nameserver 10.99.0.1\n')
-    expect(resolverText({ ...closedSpec, allowInternet: true, allowedDomains: ['example.org'] })).toBe('')
-    expect(resolverText({ ...closedSpec, allowInterVm: true })).toBe('')
+    expect(resolverText({ ...closedNetwork, allowInternet: true })).toContain('nameserver 10.99.0.1\n')
+    expect(resolverText({ ...closedNetwork, allowInternet: true, allowedDomains: ['example.org'] })).toBe('')
+    expect(resolverText({ ...closedNetwork, allowInterVm: true })).toBe('')
   })
 
   it('refuses what could not become a rule', () => {
@@ -29,7 +29,7 @@ describe('what a network policy comes to', () => {
       { hostPort: 8080, guestPort: 81 },
     ]
     for (const wrong of [{ allowedPorts: [65_536] }, { peers: ['10.99.0.2 accept'] }, { forwards }]) {
-      expect(() => checkNetworkSpec({ ...closedSpec, ...wrong })).toThrow(
+      expect(() => checkNetworkSpec({ ...closedNetwork, ...wrong })).toThrow(
         expect.objectContaining({ code: 'ERR_INVALID_INPUT' }),
       )
     }

@@ -3,7 +3,6 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   addHostAddress,
-  closedSpec,
   dial,
   dialOpen,
   type NetworkBench,
@@ -12,7 +11,7 @@ import {
   say,
   type Workspace,
 } from '../../../test/support/network-bench.ts'
-import type { NetworkSpec } from '../../domains/workspaces/backend.ts'
+import { closedNetwork, type NetworkSpec } from '../../domains/workspaces/backend.ts'
 import type { NetworkCapabilities } from './network-hub.ts'
 
 /** This must be run by root: nobody else can give the machine addresses that stand for the internet. */
@@ -28,7 +27,7 @@ describe.each(privileges)('the way out of the hub as %s', (privilege) => {
   let number = 1
   const start = (spec?: Partial<NetworkSpec>): Promise<Workspace> => bench.start(`10.99.1.${++number}`, spec)
   const set = ({ id }: Workspace, spec: Partial<NetworkSpec>): Promise<boolean> =>
-    bench.hub.ask('update', id, { ...closedSpec, ...spec })
+    bench.hub.ask('update', id, { ...closedNetwork, ...spec })
 
   beforeAll(async () => {
     for (const address of [somewhere, ownAddress, privateAddress]) closers.push(addHostAddress(address))
@@ -111,7 +110,7 @@ describe.each(privileges)('the way out of the hub as %s', (privilege) => {
     expect(await exchange(connection, 'hello')).toBe('one:hello')
     await set(one, { forwards, allowInternet: true })
     expect(await exchange(connection, 'hello')).toBe('one:hello')
-    await bench.hub.ask('attach', { id: one.id, ip: one.ip, pid: one.inside.pid }, { ...closedSpec, forwards })
+    await bench.hub.ask('attach', { id: one.id, ip: one.ip, pid: one.inside.pid }, { ...closedNetwork, forwards })
     expect(await exchange(connection, 'hello')).toBe('one:hello')
     const other = await start({ allowInterVm: true })
     expect(await dial(other, one.ip, 80)).toHaveProperty('refused')
@@ -140,7 +139,7 @@ describe.each(privileges)('the way out of the hub as %s', (privilege) => {
     expect(await exchange(await dialFromHost(mine), 'hello')).toBe('one:hello')
     await bench.hub.ask('detach', one.id)
     expect(await bench.hub.ask('reserveHostPort', mine)).toBe(mine)
-    await bench.hub.ask('attach', { id: one.id, ip: one.ip, pid: one.inside.pid }, closedSpec)
+    await bench.hub.ask('attach', { id: one.id, ip: one.ip, pid: one.inside.pid }, closedNetwork)
   })
 
   it('closes a policy though slirp4netns is gone, and listens again when it is back', async () => {

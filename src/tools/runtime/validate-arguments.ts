@@ -90,11 +90,25 @@ function unknownField(tool: CatalogTool, key: string): AppError {
 }
 
 function missingField(tool: CatalogTool, key: string, rule: ArgumentRule): AppError {
+  const values = schemaOf(tool, key).enum
   const message =
     rule === 'aegis'
       ? `Invalid tool arguments: required field '${key}' is missing or null for tool '${tool.name}'`
-      : `Required field '${key}' is missing for '${tool.name}'.`
-  return new AppError('ERR_INVALID_INPUT', message, { field: key, constraint: 'required' })
+      : `Required field '${key}' is missing for '${tool.name}'.${adviceOn(tool, key, values)}`
+  const accepted = values === undefined ? {} : { accepted: values }
+  return new AppError('ERR_INVALID_INPUT', message, { field: key, constraint: 'required', ...accepted })
+}
+
+type FieldSchema = Readonly<{ enum?: readonly unknown[]; description?: string }>
+
+const schemaOf = ({ listed }: CatalogTool, key: string): FieldSchema =>
+  ((listed.inputSchema['properties'] ?? {}) as Record<string, FieldSchema>)[key] ?? {}
+
+/** What to give, in the words that the schema has for it. */
+function adviceOn(tool: CatalogTool, key: string, values: readonly unknown[] | undefined): string {
+  if (values !== undefined) return ` It must be one of ${values.join(', ')}.`
+  const { description } = schemaOf(tool, key)
+  return description === undefined ? '' : ` ${description}`
 }
 
 function invalidInput(tool: CatalogTool, issues: readonly z.core.$ZodIssue[], args: unknown): AppError {

@@ -23,7 +23,9 @@ export default defineTool({
       .string()
       .min(1)
       .max(4096)
-      .describe('Path in the transfer directory: relative to it, or absolute inside it.'),
+      .describe(
+        'Path in the transfer directory, which all of your tenant share: relative to it, or absolute inside it.',
+      ),
     guest_path: workspaceParams.path,
   }),
   output: z.strictObject({

@@ -20,7 +20,9 @@ export default defineTool({
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     action: z.enum(['create', 'restore', 'list', 'delete']),
-    name: workspaceParams.name.optional().describe('Name of the snapshot; for all actions but list.'),
+    name: workspaceParams.name
+      .optional()
+      .describe('Name of the snapshot, or its id where there is one; for all actions but list.'),
     include_memory: z.boolean().optional().describe('For create: also keep running processes, where the machine can.'),
   }),
   output: z.strictObject({

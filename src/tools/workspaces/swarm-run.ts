@@ -21,7 +21,7 @@ export default defineTool({
   governed: { opaque: 'commands' },
   input: z.strictObject({
     golden_workspace: workspaceParams.workspaceId.describe('Id or name of the workspace to fork from.'),
-    snapshot_name: workspaceParams.name.describe('Its snapshot to begin with, such as "golden".'),
+    snapshot_name: workspaceParams.name.describe('Name or id of its snapshot to begin with, such as "golden".'),
     tasks: z
       .array(
         z.strictObject({

@@ -61,6 +61,7 @@ export const workspaceFields = {
   }),
   job: {
     job_id: z.int(),
+    command: z.string().nullable().describe('Its beginning; null for jobs of earlier versions.'),
     running: z.boolean(),
     exit_code: z.int().nullable().describe('128 and the number of the signal when one ended it; null while it runs.'),
     signal_name: z.string().nullable(),
