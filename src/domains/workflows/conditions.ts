@@ -81,16 +81,16 @@ const numberAt = (value: Value, ...path: readonly string[]): number | undefined 
 export const exitCodeOf = (result: StateResult): number | undefined =>
   numberAt(result, 'exit_code') ?? numberAt(result, 'output', 'exit_code')
 
-export const scoreOf = (result: StateResult): number | undefined =>
-  numberAt(result, 'output', 'score') ??
-  numberAt(result, 'final_score') ??
-  numberAt(result, 'score') ??
-  numberAt(result, 'consensus', 'score')
+/** What was agreed, or what judges said; only where there is neither does it count what the state says of itself. */
+const gradeOf = (result: StateResult, key: 'score' | 'confidence'): number | undefined =>
+  numberAt(result, 'consensus', key) ??
+  (result['judges'] === undefined ? undefined : numberAt(result, key)) ??
+  numberAt(result, 'output', key) ??
+  numberAt(result, `final_${key}`) ??
+  numberAt(result, key)
 
-export const confidenceOf = (result: StateResult): number | undefined =>
-  numberAt(result, 'output', 'confidence') ??
-  numberAt(result, 'confidence') ??
-  numberAt(result, 'consensus', 'confidence')
+export const scoreOf = (result: StateResult): number | undefined => gradeOf(result, 'score')
+export const confidenceOf = (result: StateResult): number | undefined => gradeOf(result, 'confidence')
 
 function individualScores(result: StateResult): readonly number[] {
   const found = result['individual_scores'] ?? memberOf(result['consensus'], 'individual_scores')

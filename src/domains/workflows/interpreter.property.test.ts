@@ -163,6 +163,18 @@ describe('conditions', () => {
     for (const type of ['score_above', 'score_below'] as const) expect(holds({ type, threshold: 0 }, ok)).toBe(false)
   })
 
+  it('go by what was agreed or judged, not by what one agent says of itself', () => {
+    const boast = { output: { score: 1, confidence: 1 } }
+    const agreed: StateResult = { ...boast, consensus: { score: 0.5, confidence: 0.4 } }
+    const judged: StateResult = { ...boast, score: 0.5, confidence: 0.4, judges: [{ judge: 'j', score: 0.5 }] }
+    for (const value of [agreed, judged]) {
+      expect(holds({ type: 'score_above', threshold: 0.8 }, value)).toBe(false)
+      expect(holds({ type: 'score_below', threshold: 0.8 }, value)).toBe(true)
+      expect(holds({ type: 'confidence_above', threshold: 0.8 }, value)).toBe(false)
+    }
+    expect(holds({ type: 'score_above', threshold: 0.8 }, boast)).toBe(true)
+  })
+
   it('read answers as people write them', () => {
     for (const response of [' Yes', 'y', 'APPROVED', '1'])
       expect(holds({ type: 'input_equals_yes' }, { response })).toBe(true)
