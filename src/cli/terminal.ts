@@ -1,4 +1,3 @@
-import { constants } from 'node:os'
 import { AppError } from '../contract/app-error.ts'
 import type { ErrorKind } from '../contract/error-codes.ts'
 import type { Clock } from '../kernel/clock.ts'
@@ -68,7 +67,9 @@ export const exitCodes: Readonly<Record<ErrorKind, number>> = {
 }
 
 /** As shells tell the end by a signal. */
-export const signalExitCode = (signal: NodeJS.Signals): number => 128 + constants.signals[signal]
+export const signalExitCode = (signal: NodeJS.Signals): number => signalExitCodes[signal] ?? exitCodes.cancelled
+
+const signalExitCodes: Partial<Record<NodeJS.Signals, number>> = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 }
 
 export function printError(terminal: Terminal, error: unknown, json: boolean): number {
   if (!(error instanceof AppError)) {

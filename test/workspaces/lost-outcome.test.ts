@@ -39,6 +39,28 @@ async function loseOutcome(tool: string, args: object): Promise<void> {
 }
 const at = { workspace_id: 'w' }
 
+const recordedTeams = () =>
+  withClient(directUrl, async (client) => (await client.query('SELECT name, state FROM teams')).rows)
+const team = { action: 'create', name: 't', roles: [{ name: 'one', role: 'worker', skills: [], description: '' }] }
+
+describe('a team whose outcome the store did not take', () => {
+  it.each([
+    ['making', team],
+    ['destroying', { action: 'destroy', name: 't' }],
+  ] as const)('is free again, after its %s', async (_what, args) => {
+    if (args.action === 'destroy') await app.ask('team', team)
+    proxy.cutAfter(new RegExp(`${process.pid}-\\d+-[0-9a-f]{12}`))
+    expect(await app.refusal('team', args)).toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' })
+    expect(await recordedTeams()).toHaveLength(1)
+    proxy.mend()
+    await app.ask('team', { action: 'destroy', name: 't' })
+    expect(await recordedTeams()).toEqual([])
+    await app.ask('team', team)
+    await app.ask('team', { action: 'destroy', name: 't' })
+    expect(await recorded()).toEqual([])
+  })
+})
+
 describe('an operation whose outcome the store did not take', () => {
   it.each([
     ['workspace_stop', at],

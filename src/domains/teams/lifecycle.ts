@@ -9,6 +9,7 @@ import { removeCards, writeCard } from './cards.ts'
 import { busy, findVisible, requireHere, requireReady, type TeamDeps, teamNotFound, withSubTeams } from './core.ts'
 import type { Team, TeamMember } from './ports.ts'
 import { checkRoles, checkTeamName, chooseSource, type RoleInput, workspaceNameOf } from './rules.ts'
+import { createTeamDesk, type Work } from './team-desk.ts'
 
 export type CreateInput = Readonly<{
   name: string
@@ -30,13 +31,18 @@ type Source = Readonly<{ workspace: Workspace; snapshot: string }>
  */
 export function createLifecycle(deps: TeamDeps) {
   const { store, workspaces, workspaceRows } = deps
+  const desk = createTeamDesk(deps)
 
   async function create(call: Call, input: CreateInput) {
     checkTeamName('name', input.name)
     checkRoles(input.name, input.roles)
     const source = await findSource(call, input)
     await finishAbandoned(call, input.name)
-    const { team, isLowered } = await admit(call, input)
+    return await desk.during((work) => createIn(work, call, input, source))
+  }
+
+  async function createIn(work: Work, call: Call, input: CreateInput, source: Source | undefined) {
+    const { team, isLowered } = await admit(work, call, input)
     if (isLowered) call.warn(`max_vms: lowered to ${team.maxVms}, the budget of the team above.`)
     try {
       const made = await makeMembers(call, team, input.roles, source)
@@ -65,7 +71,7 @@ export function createLifecycle(deps: TeamDeps) {
   }
 
   /** Everything is counted in the transaction that inserts, so no race and no crash can let one in too many. */
-  function admit(call: Call, input: CreateInput): Promise<Readonly<{ team: Team; isLowered: boolean }>> {
+  function admit(work: Work, call: Call, input: CreateInput): Promise<Readonly<{ team: Team; isLowered: boolean }>> {
     const { tenant } = call.principal
     return call.transact(async (unit) => {
       await workspaceRows.lockNode(unit, deps.node)
@@ -93,6 +99,7 @@ export function createLifecycle(deps: TeamDeps) {
         createdAtMs: call.nowMs,
         createdBy: call.principal.actor,
       }
+      desk.take(work, team)
       await store.insertTeam(unit, tenant, team, input.roles.map(toMember))
       return { team, isLowered }
     })
@@ -174,17 +181,21 @@ export function createLifecycle(deps: TeamDeps) {
     }
   }
 
-  async function destroy(call: Call, { name }: Readonly<{ name: string }>) {
+  const destroy = (call: Call, { name }: Readonly<{ name: string }>) =>
+    desk.during((work) => destroyIn(work, call, name))
+
+  async function destroyIn(work: Work, call: Call, name: string) {
     const { team } = await findVisible(deps, call, call.read, name)
     requireHere(deps, team)
-    const ended = await endedOperations(await store.listTeams(call.read, team.tenant))
+    const ended = await desk.ended(await store.listTeams(call.read, team.tenant))
     const taken = await call.transact(async (unit) => {
       const all = await store.listTeams(unit, team.tenant)
       const root = all.find((other) => other.name === team.name)
       if (root === undefined) throw teamNotFound(name)
       const doomed = withSubTeams(all, root)
       for (const one of doomed) {
-        if (one.operation !== null && !ended.has(one.operation)) throw busy(one)
+        if (!desk.isFree(work, one, ended)) throw busy(one)
+        desk.take(work, one)
         await store.saveTeam(unit, one.tenant, { ...one, state: 'destroying', operation: deps.bootId })
       }
       return doomed
@@ -247,23 +258,17 @@ export function createLifecycle(deps: TeamDeps) {
       }
     })
 
-  /** Of the server processes that the teams name, those that are no more. Asked beforehand: a transaction only looks at rows. */
-  async function endedOperations(teams: readonly Team[]): Promise<ReadonlySet<string>> {
-    const ended = new Set<string>()
-    for (const { operation } of teams) {
-      if (operation !== null && !(await deps.isAlive(operation))) ended.add(operation)
-    }
-    return ended
-  }
-
   /** Takes what nobody is going to bring to an end, and does. */
-  async function finishOne(call: Acting, team: Team): Promise<void> {
+  const finishOne = (call: Acting, team: Team): Promise<void> => desk.during((work) => finishIn(work, call, team))
+
+  async function finishIn(work: Work, call: Acting, team: Team): Promise<void> {
     const { tenant, name } = team
-    const ended = await endedOperations([team])
+    const ended = await desk.ended([team])
     const taken = await call.transact(async (unit) => {
       const found = await store.findTeam(unit, tenant, name)
       if (found === undefined || found.state === 'ready' || found.node !== deps.node) return undefined
-      if (found.operation !== null && !ended.has(found.operation)) return undefined
+      if (!desk.isFree(work, found, ended)) return undefined
+      desk.take(work, found)
       const own: Team = { ...found, state: 'destroying', operation: deps.bootId }
       await store.saveTeam(unit, tenant, own)
       return own
