@@ -1,6 +1,6 @@
+import { parseTemplate } from '../texts/templates.ts'
 import { parseExpression } from './expressions.ts'
 import type { Fields } from './read-fields.ts'
-import { parseTemplate } from './templates.ts'
 
 /** A text that would fail at run time is refused when it is registered. */
 export function checkTemplate(fields: Fields, key: string, text: string | null | undefined): void {
