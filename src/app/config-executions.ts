@@ -74,7 +74,9 @@ export const executionsSection = group(
         rule(`a list of ${secretRule}`),
       )
       .default([])
-      .describe('What `secret:NAME` in a manifest stands for, each as `NAME env:VARIABLE`.'),
+      .describe(
+        'What `secret:NAME` in a manifest stands for, each as `NAME env:VARIABLE`. A value has at least 6 characters, and records of runs show `***` in its place.',
+      ),
     values: listOf(valueRule)
       .refine((entries) => entries.every((entry) => /^[A-Za-z0-9._/-]+=/.test(entry)), rule(`a list of ${valueRule}`))
       .default([])

@@ -9,8 +9,10 @@ import { createExecutionService, type ExecutionService, toLogRow } from '../doma
 import type { WebClient } from '../domains/web/ports.ts'
 import { createEngine } from '../engine/engine.ts'
 import type { Engine, Run, RunEvent } from '../engine/ports.ts'
+import { withholding } from '../engine/withholding.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import { uuidOf } from '../kernel/uuid.ts'
+import { WITHHELD_CHARS_MIN } from '../kernel/withhold.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlRunStore } from '../stores/sql/run-store.ts'
 import { createHttpClient } from '../web-client/http-client.ts'
@@ -18,6 +20,7 @@ import type { AppDeps } from './build-app.ts'
 import { openModels } from './open-models.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
+import { withheldOf } from './withheld.ts'
 
 export type OpenedExecutions = Readonly<{ engine: Engine; service: ExecutionService }>
 
@@ -53,9 +56,10 @@ export function openExecutions(
 ): OpenedExecutions {
   const { config, clock } = deps
   const { engine, database, agents, desk, policies } = parts
+  const withheld = withheldOf(config)
   const loopWith = async (reach: Pick<ExecutionDeps, 'desk' | 'models' | 'http'>) => {
     const { createExecutionProgram } = await import('../domains/executions/program.ts')
-    return createExecutionProgram({
+    const made = createExecutionProgram({
       ...reach,
       engine,
       agents,
@@ -67,6 +71,7 @@ export function openExecutions(
       read: database.read,
       clock,
     })
+    return withholding(made, withheld)
   }
   const loop = once(() => {
     const http = senderOver(createHttpClient({ allowedNetworks: config.web.allow_private_addresses }))
@@ -137,6 +142,10 @@ function valuesOf({ secrets, values }: AppDeps['config']['executions']): ValueDe
       const value = process.env[variable]
       if (value === undefined || value === '') {
         const message = `executions.secrets: ${name} needs the variable ${variable}, which is not set.`
+        throw new AppError('ERR_CONFIG_INVALID', message, { field: 'executions.secrets' })
+      }
+      if (value.length < WITHHELD_CHARS_MIN) {
+        const message = `executions.secrets: the value of ${variable} has fewer than ${WITHHELD_CHARS_MIN} characters, so it cannot be kept out of records; use a longer one.`
         throw new AppError('ERR_CONFIG_INVALID', message, { field: 'executions.secrets' })
       }
       return [name, value]

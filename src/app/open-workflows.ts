@@ -9,9 +9,11 @@ import type { RunDeps } from '../domains/workflows/run-ports.ts'
 import { createWorkflowService, type WorkflowService } from '../domains/workflows/service.ts'
 import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
 import type { Ending, Engine, Program } from '../engine/ports.ts'
+import { withholding } from '../engine/withholding.ts'
 import { uuidOf } from '../kernel/uuid.ts'
 import { sqlWorkflowStore } from '../stores/sql/workflow-store.ts'
 import type { AppDeps } from './build-app.ts'
+import { withheldOf } from './withheld.ts'
 
 type Parts = Readonly<{
   engine: Engine
@@ -52,7 +54,7 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
   let loaded: Promise<Readonly<{ program: Program; ending: Ending }>> | undefined
   const load = () => {
     loaded ??= import('../domains/workflows/program.ts').then(({ createWorkflowProgram }) =>
-      createWorkflowProgram(deps),
+      withholding(createWorkflowProgram(deps), withheldOf(config)),
     )
     return loaded
   }

@@ -3,6 +3,7 @@ import { canonicalJson } from '../kernel/canonical-json.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import { isCanonicalText } from './canonical-record.ts'
 import { createMemberSpans, type MemberSpans, scanCanonicalObject } from './canonical-scan.ts'
+import { createEntryTimes } from './entry-times.ts'
 import { checkThoughtAlone, createThoughtChains } from './thought-chain.ts'
 import { fail } from './verify-problem.ts'
 
@@ -14,7 +15,7 @@ export type RecordVerifier = Readonly<{
   check(prefixed: Buffer, seq: number, line: number): void
   thoughtCount(): number
   thoughtTaskCount(): number
-  /** Entries whose time is before that of the entry ahead of them: allowed, since calls overlap, yet worth a remark. */
+  /** Entries that were over before one ahead of them began: the proofs hold, yet it is worth a remark. */
   timeReversals(): Readonly<{ count: number; firstSeq: number | undefined }>
 }>
 
@@ -24,9 +25,7 @@ type Members = Readonly<Record<string, unknown>>
 export function createRecordVerifier(tenant: string, { alone = false } = {}): RecordVerifier {
   const chains = createThoughtChains()
   const checkThought = alone ? checkThoughtAlone : chains.check
-  let lastTime = ''
-  let reversals = 0
-  let firstReversal: number | undefined
+  const times = createEntryTimes()
 
   const checkEffect = (effect: unknown, position: number, seq: number, line: number): void => {
     const field = `effects[${position}]`
@@ -70,18 +69,14 @@ export function createRecordVerifier(tenant: string, { alone = false } = {}): Re
     check(prefixed, seq, line) {
       if (!isUtf8(prefixed)) fail('record-encoding', `Entry ${seq} is not UTF-8 text.`, { line, seq })
       const record = readQuickly(prefixed, spans, tenantText) ?? readFully(prefixed, tenant, seq, line)
-      if (record.at < lastTime) {
-        reversals++
-        firstReversal ??= seq
-      }
-      lastTime = record.at
+      times.see(record.at, seq, () => JSON.parse(prefixed.toString('utf8', 1)))
       const { effects } = record
       if (effects === undefined) return
       for (let index = 0; index < effects.length; index++) checkEffect(effects[index], index, seq, line)
     },
     thoughtCount: chains.thoughtCount,
     thoughtTaskCount: chains.taskCount,
-    timeReversals: () => ({ count: reversals, firstSeq: firstReversal }),
+    timeReversals: times.reversals,
   }
 }
 

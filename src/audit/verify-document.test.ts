@@ -102,6 +102,14 @@ describe('a sound export', () => {
     expect(await verify(file)).toMatchObject({ ok: true, warnings: [{ rule: 'time-backwards', count: 1, seq: 8 }] })
   })
 
+  it('may log a call after those that it made, which is not remarked', async () => {
+    const file = signedExport((records) => {
+      Object.assign(records[9]!, { at: records[8]!['at'], duration_ms: 5_000 })
+      records[8]!['at'] = records[10]!['at']!
+    })
+    expect(await verify(file)).toMatchObject({ ok: true, warnings: [] })
+  })
+
   it('may have an entry for several calls', async () => {
     const file = signedExport((records) => {
       records[8] = {

@@ -181,6 +181,6 @@ function checkKnown(known: Checkpoint | undefined, head: TreeHead): void {
 function warningsOf(records: RecordVerifier): VerifyWarning[] {
   const { count, firstSeq } = records.timeReversals()
   if (firstSeq === undefined) return []
-  const message = `${count} entries carry a time before that of the entry ahead of them, first entry ${firstSeq}.`
+  const message = `By their times, ${count} entries were over before an entry ahead of them began, first entry ${firstSeq}: the clock was set back, or the times are not true.`
   return [{ rule: 'time-backwards', message, count, seq: firstSeq }]
 }

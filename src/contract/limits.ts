@@ -250,10 +250,9 @@ export const limits = {
   runEventsPageMax: 200,
   /** What is shown of one event's payload. */
   runEventBytesMax: 16 * 1024,
-  /** A template of a prompt, what it renders, and the turns of all its loops. */
+  /** A template of a prompt, and what it renders. */
   promptTemplateCharsMax: 128 * 1024,
   promptCharsMax: 1024 * 1024,
-  templateTurnsMax: 20_000,
   /** What a later iteration is told of the output of an earlier one. */
   attemptCharsMax: 8 * 1024,
   /** Rounds of model and tools in one iteration. */
@@ -280,7 +279,11 @@ export const limits = {
   workflowVolumeBytesMax: 64 * 1024 * 1024,
   /** Runs that start each other without waiting. */
   workflowGenerationsMax: 10,
-  /** What one template may do, and the text that it may make. */
-  templateStepsMax: 100_000,
+  /** The work of texts that are rendered together (see work-meter), and the text that one template may make. */
+  textWorkUnitsMax: 16_000_000,
+  /** One expression in {{ }} or of a condition, how many a template has, and how deep blocks and calls stand in each other. */
+  expressionCharsMax: 4_000,
+  templateExpressionsMax: 5_000,
+  templateNestingMax: 32,
   templateCharsMax: 2 * 1024 * 1024,
 } as const

@@ -123,6 +123,8 @@ describe('through the real program', { timeout: 90_000 }, () => {
       environment: { MODEL_KEY: 'k' },
     })
     expect(verified.code, verified.stdout + verified.stderr).toBe(0)
+    // The call that waited began before all that was logged meanwhile.
+    expect(verified.stdout).not.toContain('warning')
   })
 
   test('a judge stops a tool call before it happens, and the model is told why', async () => {

@@ -203,3 +203,42 @@ describe('the setting workflows.judge_agents', { timeout: 60_000 }, () => {
     })
   })
 })
+
+describe('values in commands', () => {
+  const hostile = `x'; touch /workspace/owned; echo "$(touch /workspace/owned)" #`
+
+  test('stay one word with {{shell}} or through env, and are warned of otherwise', async () => {
+    const client = await (await setStage()).start()
+    const yaml = workflowYaml(
+      'words',
+      `A: { kind: System, command: 'printf %s {{shell input.name}}; printf %s "$NAME"; ls -A /workspace', env: { NAME: "{{input.name}}" }, transitions: [] }`,
+    )
+    const created = await client.call('aegis.workflow.create', { manifest_yaml: yaml })
+    expect(created).toMatchObject({ kind: 'done', warnings: [expect.stringContaining('No judge')] })
+    const run = await ask<{ execution_id: string }>(client, 'aegis.workflow.run', {
+      name: 'words',
+      input: { name: hostile },
+    })
+    const end = await ended(client, run.execution_id)
+    expect(end.blackboard['A']).toMatchObject({ exit_code: 0, stdout: `${hostile}${hostile}` })
+
+    const raw = workflowYaml('raw', 'A: { kind: System, command: "echo {{input.name}}", transitions: [] }')
+    const warning = expect.stringMatching(/^spec\.states\.A\.command: .*\{\{shell input\.name\}\}/)
+    const checked = await ask<{ warnings: string[] }>(client, 'aegis.workflow.validate', { manifest_yaml: raw })
+    expect(checked.warnings).toContainEqual(warning)
+    const outcome = await client.call('aegis.workflow.create', { manifest_yaml: raw })
+    expect(outcome).toMatchObject({ kind: 'done', warnings: expect.arrayContaining([warning]) })
+  })
+
+  test('a text that asks for too much work fails its state, by field', async () => {
+    const client = await (await setStage()).start()
+    const rows = Array.from({ length: 3_000 }, (_, index) => index)
+    const yaml = workflowYaml(
+      'heavy',
+      `A: { kind: System, command: 'echo {{#each input.rows}}{{length (json ../input.rows)}}{{/each}}', transitions: [] }`,
+    )
+    const end = await ended(client, await start(client, yaml, { input: { rows } }))
+    expect(end).toMatchObject({ status: 'failed', error: { code: 'ERR_WORKFLOW_FAILED' } })
+    expect(end.error?.message).toMatch(/spec\.states\.A\.command: .*Use smaller values/)
+  })
+})

@@ -134,20 +134,15 @@ export const layerRows: readonly LayerRow[] = [
     reason: 'What may be fetched and how an answer is shown; the fetching is behind its port.',
   },
   {
+    folder: 'domains/texts',
+    folders: ['kernel', 'contract'],
+    packages: ['handlebars', 'node:module'],
+    reason: 'Templates of manifests, with their work counted; the library only parses, and is loaded late.',
+  },
+  {
     folder: 'domains/agents',
-    folders: ['kernel', 'contract', 'engine'],
-    packages: [
-      'zod',
-      'yaml',
-      'semver',
-      'ajv',
-      'ajv-formats',
-      're2js',
-      'croner',
-      'handlebars',
-      'node:module',
-      'node:vm',
-    ],
+    folders: ['kernel', 'contract', 'engine', 'domains/texts'],
+    packages: ['zod', 'yaml', 'semver', 'ajv', 'ajv-formats', 're2js', 'croner', 'node:module', 'node:vm'],
     reason:
       'Manifests, versions and their registry; what its agents did it sees in the runs. Schemas, patterns, cron expressions and templates in a manifest are tried before it is accepted; node:vm ends a check that takes too long.',
   },
@@ -159,8 +154,8 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/executions',
-    folders: ['kernel', 'contract', 'engine', 'domains/agents'],
-    packages: ['handlebars', 'node:module'],
+    folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/texts'],
+    packages: [],
     reason: 'The loop of one agent, as a program of the engine; models and tools are behind ports.',
   },
   {
@@ -172,8 +167,8 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/workflows',
-    folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/executions'],
-    packages: ['semver', 'handlebars', '@marcbachmann/cel-js', 'node:module'],
+    folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/executions', 'domains/texts'],
+    packages: ['semver', '@marcbachmann/cel-js', 'node:module'],
     reason: 'State machines over agents, commands and people, as programs of the engine.',
   },
   {

@@ -7,7 +7,7 @@ export const launcher = fileURLToPath(new URL('../../bin/castellan', import.meta
 
 /** What came of a call: its answer, its failure, or nothing because the process ended. */
 export type Outcome =
-  | Readonly<{ kind: 'done'; answer: Record<string, unknown> }>
+  | Readonly<{ kind: 'done'; answer: Record<string, unknown>; warnings?: readonly string[] }>
   | Readonly<{ kind: 'failed'; code: string; isUnknown: boolean; message: string }>
   | Readonly<{ kind: 'gone' }>
 
@@ -86,7 +86,7 @@ export async function connectClient(child: ChildProcess): Promise<CastellanClien
 type Envelope = Readonly<{ error: { code: string; message: string; details: { outcome?: string } } }>
 type Message = Readonly<{
   id: number
-  result?: { structuredContent?: unknown; isError?: boolean }
+  result?: { structuredContent?: unknown; isError?: boolean; content?: readonly { text?: string }[] }
   error?: { message: string; data?: Partial<Envelope> }
 }>
 
@@ -94,7 +94,10 @@ function toOutcome(message: Message | undefined): Outcome {
   if (message === undefined) return { kind: 'gone' }
   const { result, error } = message
   if (result !== undefined && result.isError !== true) {
-    return { kind: 'done', answer: result.structuredContent as Record<string, unknown> }
+    const texts = (result.content ?? []).map(({ text }) => text ?? '')
+    const warnings = texts.flatMap((text) => (text.startsWith('Warning: ') ? [text.slice('Warning: '.length)] : []))
+    const answer = result.structuredContent as Record<string, unknown>
+    return { kind: 'done', answer, ...(warnings.length > 0 && { warnings }) }
   }
   const envelope = (result?.structuredContent ?? error?.data) as Partial<Envelope> | undefined
   return {

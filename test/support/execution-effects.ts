@@ -30,7 +30,7 @@ async function ran({ answer, models, config, agents = { plain }, run = ['plain']
   const given = { retry_delay_ms: 1, ...models?.(model.url) }
   const providers = [providerAt('first', model.url)]
   writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers, ...given }, ...config }))
-  const server = await startRealServer({ dataDir, env: { MODEL_KEY: 'k', MY_TOKEN: 'tok' } })
+  const server = await startRealServer({ dataDir, env: { MODEL_KEY: 'k', MY_TOKEN: 'token-of-mine' } })
   const ask = async (tool: string, args: object) => {
     const reply = await fetch(new URL(`/v1/tools/${tool}`, server.url), {
       method: 'POST',
@@ -195,7 +195,7 @@ export const executionEffects: Readonly<Record<string, () => Promise<void>>> = {
   },
   async 'executions.secrets'() {
     const headers = await delivered('secret:token', { secrets: ['token env:MY_TOKEN'] })
-    expect(headers?.['x-value']).toBe('tok')
+    expect(headers?.['x-value']).toBe('token-of-mine')
   },
   async 'executions.values'() {
     expect((await delivered('config:region', { values: ['region=north'] }))?.['x-value']).toBe('north')

@@ -59,6 +59,8 @@ const linearPattern = Object.assign(
     const compiled = RE2JS.compile(pattern)
     if (compiled.programSize() > limits.manifestPatternSizeMax) throw new Error('a pattern is too large')
     return {
+      /** Steps for each character, at most. */
+      size: compiled.programSize(),
       test: (text: string) => compiled.matcher(text).find(),
       /** Ajv tells patterns apart by this. */
       toString: () => pattern,
@@ -113,7 +115,7 @@ function reasonOf(error: unknown): string {
 }
 
 /** A pattern of a stranger, for text of a stranger: linear in both, or not accepted. */
-export function compilePattern(pattern: string): { test(text: string): boolean } | { reason: string } {
+export function compilePattern(pattern: string): { size: number; test(text: string): boolean } | { reason: string } {
   try {
     return linearPattern(pattern)
   } catch (error) {

@@ -1,5 +1,5 @@
 import { Cron } from 'croner'
-import Handlebars from 'handlebars'
+import { parseTemplate } from '../texts/templates.ts'
 import type { WrittenValidator } from './execution-schema.ts'
 import { compileJsonSchema, compilePattern } from './json-schema.ts'
 import type { WrittenManifest } from './manifest-schema.ts'
@@ -53,28 +53,9 @@ function checkRuntime(runtime: WrittenManifest['spec']['runtime'], refuse: Refus
   }
 }
 
-/** They multiply: a short template could take for ever to render. */
-function hasPartials(template: string): boolean {
-  let found = false
-  const note = (): void => {
-    found = true
-  }
-  const visitor = new Handlebars.Visitor()
-  visitor.PartialStatement = note
-  visitor.PartialBlockStatement = note
-  visitor.Decorator = note
-  visitor.DecoratorBlock = note
-  visitor.accept(Handlebars.parse(template))
-  return found
-}
-
 function checkTemplate(field: string, template: string | undefined, refuse: Refusal): void {
-  if (template === undefined) return
-  try {
-    if (hasPartials(template)) refuse(field, 'must have no partials ({{> name}}) and no decorators ({{* name}})')
-  } catch {
-    refuse(field, 'is not a valid Handlebars template: see that each {{#block}} is closed by {{/block}}')
-  }
+  const problem = template?.includes('{{') ? parseTemplate(template).problem : null
+  if (problem !== null) refuse(field, `is not a template: ${problem}`)
 }
 
 function checkSchema(field: string, schema: unknown, refuse: Refusal): void {

@@ -175,7 +175,7 @@ const refused: readonly [string, string, RegExp][] = [
   [
     'a template that is none',
     withSpec().replace('Do it.', 'Do it., prompt_template: "{{#if x}}"'),
-    /prompt_template is not a valid/,
+    /prompt_template is not a template/,
   ],
   ['a volume elsewhere', withSpec('volumes: [{name: v, mount_path: /etc}]'), /mount_path must be \/workspace/],
   [

@@ -4,11 +4,12 @@ import type { Principal } from '../../contract/principal.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
+import { createMeter } from '../texts/work-meter.ts'
 import { type Deadline, within } from './deadline.ts'
 import { childOf, shownOutput } from './judges.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
 import { valuesOf } from './surroundings.ts'
-import { addressable, renderTemplate } from './template.ts'
+import { renderTemplate, textOf } from './template.ts'
 import { failureOf, type WorkspaceDesk } from './workspace.ts'
 
 type Handler = NonNullable<AgentManifest['outputHandler']>
@@ -50,7 +51,7 @@ async function byAgent({ deps, run, input, steps }: HandlerScene, handler: Of<'a
     result: (await deps.agents.resolve(deps.read, run.principal, handler.agentId)) as ResolvedAgent & Json,
   }))
   const text =
-    handler.inputTemplate === null ? output : rendered('input_template', handler.inputTemplate, input, output)
+    handler.inputTemplate === null ? output : wordsOf(input, output).render('input_template', handler.inputTemplate)
   const untilMs = steps.nowMs() + (handler.timeoutMs ?? TIMEOUT_MS)
   const start = childOf(agent, { role: 'worker', input: text, workspaceId: null, untilMs })
   const outcome = await steps.child('output/run', start)
@@ -96,7 +97,7 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
     const body =
       bodyTemplate === null
         ? JSON.stringify({ output: shownOutput(output), agent: input.agent.name })
-        : rendered('body_template', bodyTemplate, input, output)
+        : wordsOf(input, output).render('body_template', bodyTemplate)
     for (let tries = 0; ; tries++) {
       const answer = await deps.http.send({ url, method, headers, body, timeoutMs: leftMs, signal })
       if (answer.status < 400) return answer.body
@@ -126,7 +127,7 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
     }
   },
   async mcp_tool({ deps, principal, input }, handler, output, signal) {
-    const args = renderedArguments(handler.arguments, input, output)
+    const args = renderedArguments(handler.arguments, wordsOf(input, output))
     const answer = await deps.desk.call(principal, handler.toolName, args, { signal, door: 'agent' })
     if (answer.isError) throw failureOf(answer)
     return answer.text
@@ -135,18 +136,22 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
 
 type Ran = Readonly<{ exit_code: number; stdout: string; stderr: string }>
 
-const rendered = (field: string, template: string, { intent }: ExecutionInput, output: string): string =>
-  renderTemplate(`spec.output_handler.${field}`, template, {
-    output: addressable(shownOutput(output), output),
-    intent: intent ?? '',
-  })
+type Words = Readonly<{ render(field: string, template: string): string }>
 
-function renderedArguments(value: Json, input: ExecutionInput, output: string): Json {
-  if (typeof value === 'string') return value.includes('{{') ? rendered('arguments', value, input, output) : value
+/** The texts of one handler: the output is read once, and they share what work they may do. */
+function wordsOf({ intent }: ExecutionInput, output: string): Words {
+  const value = shownOutput(output)
+  const options = { texts: textOf(value, output), meter: createMeter() }
+  const values = { output: value, intent: intent ?? '' }
+  return { render: (field, template) => renderTemplate(`spec.output_handler.${field}`, template, values, options) }
+}
+
+function renderedArguments(value: Json, words: Words): Json {
+  if (typeof value === 'string') return value.includes('{{') ? words.render('arguments', value) : value
   if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map((member: Json) => renderedArguments(member, input, output))
+  if (Array.isArray(value)) return value.map((member: Json) => renderedArguments(member, words))
   return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, renderedArguments(member ?? null, input, output)]),
+    Object.entries(value).map(([name, member]) => [name, renderedArguments(member ?? null, words)]),
   )
 }
 

@@ -77,6 +77,11 @@ describe('a template', () => {
     expect(() => rendered(nested, list)).toThrow(refused)
     expect(() => rendered('x'.repeat(limits.promptTemplateCharsMax + 1), '')).toThrow(refused)
     expect(() => rendered('{{#if}', '')).toThrow(refused)
+    const large = { list: Array.from({ length: 50_000 }, (_, index) => `item ${index}`) }
+    expect(() => rendered('{{#if (json input)}}{{/if}}'.repeat(1_000), large)).toThrow(refused)
+    expect(() => rendered('{{#each input.list}}{{#if (keys ../input.wide)}}{{/if}}{{/each}}', large)).toThrow(refused)
+    const deep = Array.from({ length: 2_000 }).reduce<Json>((inner) => [inner], 'z'.repeat(100_000))
+    expect(rendered('{{iteration_number}}', deep)).toBe('1')
     const long = 'y'.repeat(limits.promptCharsMax)
     expect(() => renderTemplate('f', '{{a}}{{a}}', { a: long })).toThrow(refused)
   })

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
-import { addressable, renderTemplate } from './template.ts'
+import { renderTemplate, textOf } from './template.ts'
 
 /** One try and why it was not accepted: what the next one is told, and what AEGIS_ITERATION_HISTORY lists. */
 export type PastAttempt = Readonly<{
@@ -51,15 +51,16 @@ function templatePrompt(parts: PromptParts, template: string): string {
   const { task, intent, contextOverrides, iteration, history, context } = parts
   const last = history.at(-1)
   const input = chosenInput(parts.input)
-  return renderTemplate('spec.task.prompt_template', template, {
-    ...Object.fromEntries(Object.entries(contextOverrides).map(([name, value]) => [name, addressable(value)])),
+  const values = {
+    ...contextOverrides,
     instruction: task.instruction,
     intent: intent ?? '',
-    input: input === null ? (intent ?? '') : addressable(input, inputText(input)),
+    input: input === null ? (intent ?? '') : input,
     iteration_number: iteration,
     previous_error: last === undefined ? '' : reasonOf(last),
     context: contextSection(context),
-  })
+  }
+  return renderTemplate('spec.task.prompt_template', template, values, { texts: textOf(input, inputText(input)) })
 }
 
 function plainPrompt({ task, intent, input, context }: PromptParts): string {

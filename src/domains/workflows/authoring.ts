@@ -7,12 +7,12 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
 import { readVerdict } from '../executions/validators.ts'
+import { memberOf, shown } from '../texts/template-values.ts'
 import { checkWorkflowManifest, parseWorkflowManifest, type WorkflowManifest } from './manifest.ts'
 import type { WorkflowVersion } from './ports.ts'
 import { quoted } from './read-fields.ts'
 import type { WorkflowRegistry } from './registry.ts'
 import type { AgentRequest } from './run-ports.ts'
-import { memberOf, shown } from './template-values.ts'
 
 export type AuthoringDeps = Readonly<{
   registry: Pick<WorkflowRegistry, 'register' | 'update'>

@@ -1,6 +1,7 @@
+import { shellRisksOf } from '../texts/shell-lines.ts'
+import { parseTemplate } from '../texts/templates.ts'
 import { parseExpression } from './expressions.ts'
 import type { Fields } from './read-fields.ts'
-import { parseTemplate } from './templates.ts'
 
 /** A text that would fail at run time is refused when it is registered. */
 export function checkTemplate(fields: Fields, key: string, text: string | null | undefined): void {
@@ -11,6 +12,28 @@ export function checkTemplate(fields: Fields, key: string, text: string | null |
 
 export function checkTemplates(fields: Fields, key: string, texts: Readonly<Record<string, string>>): void {
   for (const [name, text] of Object.entries(texts)) checkTemplate(fields, `${key}.${name.slice(0, 64)}`, text)
+}
+
+/** A value can come from an agent or from whoever started the run; in a shell line it must not be more than a word. */
+export function warnOfShellLine(fields: Fields, key: string, text: string): void {
+  for (const { kind, expression } of shellRisksOf(text).slice(0, SHELL_WARNINGS_MAX)) {
+    fields.warn(
+      key,
+      kind === 'raw'
+        ? `{{${expression}}} is put into a shell line as it is, so its value can add commands; write {{shell ${expression}}}, or give it through env and write "$NAME"`
+        : `{{shell ${expression}}} stands inside quotes, which undo its own, so its value can add commands; take the quotes around it away`,
+    )
+  }
+}
+
+const SHELL_WARNINGS_MAX = 5
+const shells = /^(?:.*\/)?(?:sh|bash|dash|ash|ksh|zsh)$/
+
+/** Of the words of a command those that a shell reads as a script. */
+export function warnOfShellWords(fields: Fields, key: string, words: readonly string[], isLine: boolean): void {
+  const option = shells.test(words[0] ?? '') ? words.findIndex((word) => /^-[a-z]*c[a-z]*$/.test(word)) : -1
+  const scripts = isLine ? [words.join(' ')] : option < 0 ? [] : words.slice(option + 1, option + 2)
+  for (const script of scripts) warnOfShellLine(fields, key, script)
 }
 
 export function checkExpression(fields: Fields, key: string, text: string): void {

@@ -1,20 +1,24 @@
 import type { Json } from '../../kernel/canonical-json.ts'
-import { parseExpression } from './expressions.ts'
+import { memberOf, type Value } from '../texts/template-values.ts'
+import type { Context } from '../texts/templates.ts'
+import type { Meter } from '../texts/work-meter.ts'
+import { type Judged, parseExpression } from './expressions.ts'
 import type { Condition, JsonObject } from './manifest-types.ts'
-import { memberOf, type Value } from './template-values.ts'
-import type { Context } from './templates.ts'
 
 /** What a state left behind; it stands on the blackboard under the state's name. */
 export type StateResult = JsonObject
-
-export type Verdict = Readonly<{ holds: boolean; problem: string | null }>
 
 /**
  * `above` means at least: a score that is exactly the threshold goes up, so that a pair of score_above and score_below at
  * one threshold leaves nothing out. Without a score no condition on scores holds.
  */
-export function judgeCondition(condition: Condition, result: StateResult, context: Context): Verdict {
-  if (condition.type === 'custom') return parseExpression(condition.expression).holds(context)
+export function judgeCondition(
+  condition: Condition,
+  result: StateResult,
+  context: Context,
+  at: Readonly<{ field: string; meter?: Meter }>,
+): Judged {
+  if (condition.type === 'custom') return parseExpression(condition.expression).holds(context, at)
   return { holds: conditionHolds(condition, result), problem: null }
 }
 

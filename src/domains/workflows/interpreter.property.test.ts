@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { renderTemplate } from '../texts/templates.ts'
 import { hasFailed, judgeCondition, type StateResult } from './conditions.ts'
 import {
   applyResult,
@@ -13,7 +14,6 @@ import {
 } from './interpreter.ts'
 import { parseWorkflowManifest } from './manifest.ts'
 import type { Condition, WorkflowManifest } from './manifest-types.ts'
-import { renderTemplate } from './templates.ts'
 
 const start: Start = { tenant: 't', intent: 'wish', input: { a: 1 }, attachments: [], overrides: {} }
 
@@ -48,7 +48,7 @@ describe('the interpreter', () => {
     expect(walk(pair, [ok])).toMatchObject({ state: 'B', entered: 2, feedback: '' })
     const again = walk(pair, [bad]) as Position
     expect(again).toMatchObject({ state: 'A', entered: 2, feedback: 'no failed' })
-    expect(renderTemplate('{{state.feedback}}/{{state.visit}}', contextOf(again))).toBe('no failed/2')
+    expect(renderTemplate('{{state.feedback}}/{{state.visit}}', contextOf(again), { field: 'f' })).toBe('no failed/2')
   })
 
   it('fails a run that ends in a state that failed, whatever the state is called', () => {
@@ -110,9 +110,31 @@ C: {kind: System, command: z, transitions: []}`,
       'A: {kind: Human, prompt: q, transitions: [{condition: always, target: B}]}\nB: {kind: System, command: x, transitions: []}',
     )
     const at = walk(gate, [{ status: 'completed', response: 'no', feedback: 'shorter', timeout: false }]) as Position
-    expect(renderTemplate('{{A.response}} {{human.feedback}} {{blackboard.A.feedback}}', contextOf(at))).toBe(
-      'no shorter shorter',
-    )
+    expect(
+      renderTemplate('{{A.response}} {{human.feedback}} {{blackboard.A.feedback}}', contextOf(at), { field: 'f' }),
+    ).toBe('no shorter shorter')
+  })
+
+  it.each([
+    ['expression', 'condition: custom, expression: "A.rows.all(x, A.rows.all(y, x != y || x == y))"'],
+    ['feedback', 'condition: always, feedback: "{{#each A.rows}}{{length (json ../A.rows)}}{{/each}}"'],
+  ])('fails where its %s asks for too much work, and says where', (field, text) => {
+    const manifest =
+      workflow(`A: {kind: System, command: x, transitions: [{${text}, target: B}, {condition: always, target: B}]}
+B: {kind: System, command: y, transitions: []}`)
+    const rows = Array.from({ length: 20_000 }, (_, index) => `row ${index}`)
+    const once = walk(manifest, [{ ...ok, rows }])
+    const at = `spec.states.A.transitions[0].${field}`
+    expect(once).toMatchObject({
+      kind: 'end',
+      failure: {
+        violation: 'TemplateFailed',
+        details: { state: 'A', field: at },
+        message: expect.stringContaining(at),
+      },
+    })
+    expect(walk(manifest, [{ ...ok, rows }])).toEqual(once)
+    expect(walk(manifest, [{ ...ok, rows: ['one'] }])).toMatchObject({ state: 'B' })
   })
 
   it('refuses a blackboard without end', () => {
@@ -134,7 +156,8 @@ const result = fc.record(
   },
   { requiredKeys: [] },
 ) as fc.Arbitrary<StateResult>
-const holds = (condition: Condition, value: StateResult) => judgeCondition(condition, value, { ...value }).holds
+const holds = (condition: Condition, value: StateResult) =>
+  judgeCondition(condition, value, { ...value }, { field: 'f' }).holds
 
 describe('conditions', () => {
   it('leave no score between above and below at one threshold', () => {

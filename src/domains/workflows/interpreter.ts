@@ -1,10 +1,12 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { type Context, renderTemplate } from '../texts/templates.ts'
+import { createMeter } from '../texts/work-meter.ts'
 import { hasFailed, judgeCondition, type StateResult, scoreOf } from './conditions.ts'
 import type { JsonObject, State, WorkflowManifest } from './manifest-types.ts'
 import { renderOutput } from './render-output.ts'
-import { type Context, renderTemplate } from './templates.ts'
+import { fieldOf } from './state-texts.ts'
 
 /**
  * What happens next in a run, and nothing else: no clock, no store, no effects. The same manifest, the same start and the
@@ -103,14 +105,28 @@ export function applyResult(manifest: WorkflowManifest, position: Position, { re
     return failed(position.blackboard, { message, violation: 'BlackboardTooLarge', details: { state: position.state } })
   }
   if (state.transitions.length === 0) return endIn(manifest, position, result, blackboard)
+  try {
+    return leave(manifest, position, result, blackboard)
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    const details = { state: position.state, ...(error.details as JsonObject) }
+    return failed(blackboard, { message: error.message, violation: 'TemplateFailed', details })
+  }
+}
+
+/** The first transition whose condition holds. Throws an AppError for a text that cannot be evaluated within its bounds. */
+function leave(manifest: WorkflowManifest, position: Position, result: StateResult, blackboard: JsonObject): Move {
+  const state = manifest.states.get(position.state)!
   const context = contextAfter(position, result, blackboard)
+  const meter = createMeter()
   const problems: string[] = []
-  for (const { condition, target, feedback } of state.transitions) {
-    const { holds, problem } = judgeCondition(condition, result, context)
+  for (const [index, { condition, target, feedback }] of state.transitions.entries()) {
+    const field = fieldOf(position.state, `transitions[${index}]`)
+    const { holds, problem } = judgeCondition(condition, result, context, { field: `${field}.expression`, meter })
     if (problem !== null) problems.push(problem)
     if (!holds) continue
-    const step = { target, condition: condition.type }
-    return enterWith(manifest, position, blackboard, step, () => renderTemplate(feedback ?? '', context))
+    const text = renderTemplate(feedback ?? '', context, { field: `${field}.feedback`, meter })
+    return enter(manifest, position, blackboard, { target, condition: condition.type, feedback: text })
   }
   return failed(blackboard, noMatch(position, state, result, problems))
 }
@@ -118,21 +134,6 @@ export function applyResult(manifest: WorkflowManifest, position: Position, { re
 /** The latest answer of a person, wherever it was given. */
 const humanOf = ({ states }: WorkflowManifest, state: State, result: StateResult): JsonObject =>
   state.kind === 'Human' && !states.has('human') ? { human: result } : {}
-
-function enterWith(
-  manifest: WorkflowManifest,
-  from: Position,
-  blackboard: JsonObject,
-  step: Readonly<{ target: string; condition: string }>,
-  feedback: () => string,
-): Move {
-  try {
-    return enter(manifest, from, blackboard, { ...step, feedback: feedback() })
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error
-    return failed(blackboard, { message: error.message, violation: 'TemplateFailed', details: { state: from.state } })
-  }
-}
 
 function enter(
   manifest: WorkflowManifest,

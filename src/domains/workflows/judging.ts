@@ -1,11 +1,11 @@
 import type { Json } from '../../kernel/canonical-json.ts'
 import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
 import { readVerdict } from '../executions/validators.ts'
+import { memberOf, shown } from '../texts/template-values.ts'
 import type { JsonObject, JudgeRef } from './manifest-types.ts'
 import { type ChildEnd, endOf, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Visit } from './run-ports.ts'
-import { memberOf, shown } from './template-values.ts'
-import { renderTemplate } from './templates.ts'
+import { createStateTexts, type StateTexts } from './state-texts.ts'
 
 export type Judgement = Readonly<{
   score: number
@@ -23,12 +23,13 @@ export async function askJudges(
   judges: readonly JudgeRef[],
   work: Readonly<{ task: string; output: Json; workspaceId: string | null }>,
 ): Promise<Judgement> {
+  const texts = createStateTexts(visit.position.state)
   const verdicts = await Promise.all(
     judges.map(async (judge, index): Promise<WeighedVerdict> => {
       const end = await endOf(
         runAgentBelow(visit, `${step}-${index + 1}`, {
           agent: judge.agent,
-          input: inputFor(visit, judge, work),
+          input: inputFor(visit, texts, judge, work),
           intent: null,
           workspaceId: work.workspaceId,
           isJudge: true,
@@ -51,11 +52,12 @@ export async function askJudges(
 
 function inputFor(
   { context }: Visit,
+  texts: StateTexts,
   { inputTemplate }: JudgeRef,
   { task, output }: Readonly<{ task: string; output: Json }>,
 ): Json {
   if (inputTemplate === null) return { task, output, validation_context: 'workflow_state' }
-  return renderTemplate(inputTemplate, { ...context, task, output })
+  return texts('judges.input_template', inputTemplate, { ...context, task, output })
 }
 
 function verdictOf(end: ChildEnd): Pick<WeighedVerdict, 'score' | 'confidence' | 'reasoning' | 'signals'> {

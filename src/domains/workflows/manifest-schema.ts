@@ -77,7 +77,7 @@ const stepProperties: Record<string, Schema> = {
     items: { type: 'string' },
     description: 'Program and arguments, each a template; one that is empty is left out.',
   },
-  env: texts('Variables; values are templates.'),
+  env: texts('Variables; values are templates, and no shell reads them.'),
   workdir: text('Directory to run in.'),
   volumes: {
     type: 'array',
@@ -93,7 +93,11 @@ const stepProperties: Record<string, Schema> = {
     timeout: duration,
   }),
   image_pull_policy: { enum: ['IfNotPresent', 'Never'] },
-  shell: { type: 'boolean', default: false, description: 'Run the words as one line of a shell.' },
+  shell: {
+    type: 'boolean',
+    default: false,
+    description: 'Run the words as one line of a shell; write {{shell x}} for a value.',
+  },
 }
 
 const commonProperties: Record<string, Schema> = {
@@ -132,8 +136,10 @@ const states = [
     output_handler: outputHandler,
   }),
   state('System', ['command'], {
-    command: text('Shell command in the workspace of the run, or update_blackboard.'),
-    env: texts('Variables, or what update_blackboard writes; values are templates.'),
+    command: text(
+      'Template of a line for the shell in the workspace of the run, or update_blackboard. Write {{shell x}} for a value that must stay one word, or give it through env.',
+    ),
+    env: texts('Variables, or what update_blackboard writes; values are templates, and no shell reads them.'),
     workdir: text('Directory to run in.'),
   }),
   state('Human', ['prompt'], {

@@ -200,3 +200,36 @@ describe('manifests as people write them', () => {
     expect(errorsOf(one(state)).join('\n')).toContain(error)
   })
 })
+
+describe('a value in a shell line', () => {
+  const end = ', transitions: [] }'
+  it.each([
+    [`{ kind: System, command: "echo {{input.name}}"${end}`, 'write {{shell input.name}}'],
+    [`{ kind: System, command: 'echo "{{shell input.name}}"'${end}`, 'take the quotes around it away'],
+    [
+      `{ kind: ContainerRun, name: s, image: i, command: [/bin/bash, -euc, "echo {{input.name}}"]${end}`,
+      'write {{shell',
+    ],
+    [`{ kind: ContainerRun, name: s, image: i, shell: true, command: [echo, "{{input.name}}"]${end}`, 'write {{shell'],
+  ])('%s is warned of, by state', (state, warning) => {
+    expect(warningsOf(one(state))).toEqual([expect.stringMatching(/^spec\.states\.A\.command: /)])
+    expect(warningsOf(one(state))[0]).toContain(warning)
+  })
+
+  it('is warned of in a parallel step', () => {
+    const steps = 'steps: [{ name: s, image: i, shell: true, command: [echo, "{{x}}"] }]'
+    expect(warningsOf(one(`{ kind: ParallelContainerRun, ${steps}${end}`))).toEqual([
+      expect.stringMatching(/^spec\.states\.A\.steps\[0\]\.command: /),
+    ])
+  })
+
+  it.each([
+    `{ kind: System, command: "echo {{shell input.name}}"${end}`,
+    `{ kind: System, command: 'echo "$NAME"', env: { NAME: "{{input.name}}" }${end}`,
+    `{ kind: System, command: update_blackboard, env: { NAME: "{{input.name}}" }${end}`,
+    `{ kind: ContainerRun, name: s, image: i, command: [echo, "{{input.name}}"]${end}`,
+    `{ kind: ContainerRun, name: s, image: i, command: [sh, -c, 'echo "$1"', sh, "{{input.name}}"]${end}`,
+  ])('%s is not', (state) => {
+    expect(warningsOf(one(state))).toEqual([])
+  })
+})

@@ -1,9 +1,9 @@
 import type { Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { memberOf } from '../texts/template-values.ts'
 import type { JsonObject } from './manifest-types.ts'
 import { parsedJson } from './render-output.ts'
 import { openRun } from './run-record.ts'
-import { memberOf } from './template-values.ts'
 
 /**
  * Runs that are no workflows and are looked at with the same tools: pipelines of intents, and the writing of a workflow,

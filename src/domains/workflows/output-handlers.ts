@@ -1,11 +1,12 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { memberOf, shown } from '../texts/template-values.ts'
+import type { Context } from '../texts/templates.ts'
 import { callTool, toError } from './desk-calls.ts'
 import type { JsonObject, OutputHandler } from './manifest-types.ts'
 import { endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Visit } from './run-ports.ts'
-import { memberOf, shown } from './template-values.ts'
-import { type Context, renderTemplate } from './templates.ts'
+import { createStateTexts, type StateTexts } from './state-texts.ts'
 
 /** What a handler makes of an output takes its place. A required one that fails makes the state fail. */
 export async function handleOutput(
@@ -29,8 +30,11 @@ async function byAgent(
   handler: Extract<OutputHandler, { type: 'agent' }>,
   context: Context,
 ): Promise<Handled> {
+  const texts = createStateTexts(visit.position.state)
   const input =
-    handler.inputTemplate === null ? shown(context['output']) : renderTemplate(handler.inputTemplate, context)
+    handler.inputTemplate === null
+      ? shown(context['output'])
+      : texts('output_handler.input_template', handler.inputTemplate, context)
   const { intent } = context
   const end = await endOf(
     runAgentBelow(visit, 'output-handler', {
@@ -55,7 +59,8 @@ async function byTool(
     const output = await visit.steps.once<Json>(
       visit.key('output-handler'),
       async () => {
-        const answer = await callTool(visit, handler.tool, rendered(handler.arguments, context) as JsonObject, 'agent')
+        const args = rendered(handler.arguments, context, createStateTexts(visit.position.state))
+        const answer = await callTool(visit, handler.tool, args as JsonObject, 'agent')
         if (answer.isError) throw toError(handler.tool, answer)
         return { result: answer.value }
       },
@@ -68,11 +73,11 @@ async function byTool(
   }
 }
 
-function rendered(value: Json, context: Context): Json {
-  if (typeof value === 'string') return renderTemplate(value, context)
-  if (Array.isArray(value)) return value.map((item) => rendered(item as Json, context))
+function rendered(value: Json, context: Context, texts: StateTexts): Json {
+  if (typeof value === 'string') return texts('output_handler.arguments', value, context)
+  if (Array.isArray(value)) return value.map((item) => rendered(item as Json, context, texts))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
-    Object.entries(value as JsonObject).map(([key, member]) => [key, rendered(member ?? null, context)]),
+    Object.entries(value as JsonObject).map(([key, member]) => [key, rendered(member ?? null, context, texts)]),
   )
 }

@@ -1,4 +1,4 @@
-import { checkTemplate, checkTemplates } from './check-texts.ts'
+import { checkTemplate, checkTemplates, warnOfShellWords } from './check-texts.ts'
 import {
   type ContainerRunState,
   type ContainerStep,
@@ -83,6 +83,7 @@ function readStep(fields: Fields, fallbackName: string): ContainerStep | undefin
   const image = fields.text('image', { required: true, max: 512 })
   const shell = fields.flag('shell') ?? false
   const command = readCommand(fields)
+  if (command !== undefined) warnOfShellWords(fields, 'command', command, shell)
   refuseWhatCannotBe(fields)
   const env = fields.texts('env') ?? {}
   checkTemplates(fields, 'env', env)

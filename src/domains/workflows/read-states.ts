@@ -1,5 +1,5 @@
 import { nearestName } from '../../kernel/nearest-name.ts'
-import { checkTemplate, checkTemplates } from './check-texts.ts'
+import { checkTemplate, checkTemplates, warnOfShellLine } from './check-texts.ts'
 import {
   type HumanState,
   type State,
@@ -124,7 +124,7 @@ function readSystem(fields: Fields, common: Common): SystemState | undefined {
       if (reservedKeys.includes(key) || key === '__proto__')
         fields.error(`env.${key}`, 'cannot be written: it is the run’s own')
     }
-  }
+  } else warnOfShellLine(fields, 'command', command)
   return { kind: 'System', ...common, command, env, workdir }
 }
 

@@ -1,10 +1,11 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { memberOf } from '../texts/template-values.ts'
+import { type Context, renderTemplate } from '../texts/templates.ts'
+import { createMeter, type Meter } from '../texts/work-meter.ts'
 import type { StateResult } from './conditions.ts'
 import { violationsOf } from './json-schema.ts'
 import type { JsonObject, WorkflowManifest } from './manifest-types.ts'
-import { memberOf } from './template-values.ts'
-import { type Context, renderTemplate } from './templates.ts'
 
 /** The output of a run: the rendered template, with the types of the schema where a text can become one; else what the last state left. */
 export function renderOutput(
@@ -16,31 +17,33 @@ export function renderOutput(
   const output =
     outputTemplate === null
       ? (result['output'] ?? result['response'] ?? result)
-      : renderLeaves(outputTemplate, outputSchema, context, problems)
+      : renderLeaves(outputTemplate, outputSchema, { context, problems, meter: createMeter() })
   const violations = outputSchema === null ? [] : violationsOf(outputSchema, output)
   return { output, violations: [...problems, ...violations] }
 }
 
-function renderLeaves(value: Json, schema: Json | undefined | null, context: Context, problems: string[]): Json {
-  if (typeof value === 'string') return coerce(rendered(value, context, problems), schema)
+type Leaves = Readonly<{ context: Context; problems: string[]; meter: Meter }>
+
+function renderLeaves(value: Json, schema: Json | undefined | null, leaves: Leaves): Json {
+  if (typeof value === 'string') return coerce(rendered(value, leaves), schema)
   if (Array.isArray(value)) {
     const items = memberOf(schema ?? undefined, 'items')
-    return value.map((item) => renderLeaves(item as Json, items, context, problems))
+    return value.map((item) => renderLeaves(item as Json, items, leaves))
   }
   if (typeof value !== 'object' || value === null) return value
   const properties = memberOf(schema ?? undefined, 'properties')
   return Object.fromEntries(
     Object.entries(value as JsonObject).map(([key, member]) => [
       key,
-      renderLeaves(member ?? null, memberOf(properties, key), context, problems),
+      renderLeaves(member ?? null, memberOf(properties, key), leaves),
     ]),
   )
 }
 
 /** A text that cannot be rendered is said, and does not undo the work of a whole run. */
-function rendered(text: string, context: Context, problems: string[]): string {
+function rendered(text: string, { context, problems, meter }: Leaves): string {
   try {
-    return renderTemplate(text, context)
+    return renderTemplate(text, context, { field: 'spec.output_template', meter })
   } catch (error) {
     if (!(error instanceof AppError)) throw error
     problems.push(error.message)

@@ -1,13 +1,13 @@
 import type { Json } from '../../kernel/canonical-json.ts'
 import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
+import { memberOf, shown } from '../texts/template-values.ts'
 import { askJudges, type Judgement } from './judging.ts'
 import type { AgentState, JsonObject, ParallelAgent, ParallelAgentsState } from './manifest-types.ts'
 import { handleOutput } from './output-handlers.ts'
 import { type ChildEnd, endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { failedBy, workspaceOf, workspaceWrites } from './run-workspace.ts'
-import { memberOf, shown } from './template-values.ts'
-import { renderTemplate } from './templates.ts'
+import { createStateTexts, type StateTexts } from './state-texts.ts'
 
 /** From this score on the judges of a state are satisfied. */
 const SATISFIED = 0.8
@@ -32,9 +32,10 @@ const needsSharedWorkspace = ({ manifest }: Visit): boolean =>
 export async function runAgent(visit: Visit<AgentState>): Promise<Outcome> {
   const { state, context, steps } = visit
   try {
-    const agent = renderTemplate(state.agent, context)
-    const text = state.input === null ? shown(context['input']) : renderTemplate(state.input, context)
-    const intent = state.intent === null ? wish(context['intent']) : renderTemplate(state.intent, context)
+    const texts = createStateTexts(visit.position.state)
+    const agent = texts('agent', state.agent, context)
+    const text = state.input === null ? shown(context['input']) : texts('input', state.input, context)
+    const intent = state.intent === null ? wish(context['intent']) : texts('intent', state.intent, context)
     const { id: workspaceId, writes } = await sharedWorkspace(visit)
     let input = text
     for (let iteration = 1; ; iteration++) {
@@ -97,7 +98,10 @@ type Voice = Readonly<{ agent: string; end: ChildEnd; output: Json; verdict: Wei
 export async function runAgents(visit: Visit<ParallelAgentsState>): Promise<Outcome> {
   try {
     const { id: workspaceId, writes } = await sharedWorkspace(visit)
-    const voices = await Promise.all(visit.state.agents.map((agent, index) => askOne(visit, agent, index, workspaceId)))
+    const texts = createStateTexts(visit.position.state)
+    const voices = await Promise.all(
+      visit.state.agents.map((agent, index) => askOne(visit, texts, agent, index, workspaceId)),
+    )
     const result = consensusResult(visit.state, voices)
     return {
       result: result['status'] === 'failed' ? result : await handleOutput(visit, visit.state.outputHandler, result),
@@ -110,13 +114,14 @@ export async function runAgents(visit: Visit<ParallelAgentsState>): Promise<Outc
 
 async function askOne(
   visit: Visit<ParallelAgentsState>,
+  texts: StateTexts,
   one: ParallelAgent,
   index: number,
   workspaceId: string | null,
 ): Promise<Voice> {
   const { context, state } = visit
-  const agent = renderTemplate(one.agent, context)
-  const text = renderTemplate(one.input, context)
+  const agent = texts(`agents[${index}].agent`, one.agent, context)
+  const text = texts(`agents[${index}].input`, one.input, context)
   const end = await endOf(
     runAgentBelow(visit, `agent-${index + 1}`, {
       agent,

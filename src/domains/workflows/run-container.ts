@@ -9,7 +9,7 @@ import { handleOutput } from './output-handlers.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { execNow } from './run-system.ts'
 import { destroy, failedBy, type RunWorkspace, workspaceOf, workspaceWrites } from './run-workspace.ts'
-import { renderTemplate } from './templates.ts'
+import { createStateTexts, renderEach, type StateTexts } from './state-texts.ts'
 
 /**
  * A step of a container on the back end of the workspaces. It runs in the workspace of the run where it may leave what it
@@ -21,9 +21,10 @@ export async function runContainer(visit: Visit<ContainerRunState>): Promise<Out
   const attemptsMax = Math.max(1, state.retry.maxAttempts)
   try {
     const workspace = await workspaceOf(visit)
+    const command = commandOf(visit, createStateTexts(visit.position.state), state.step)
     for (let attempt = 1; ; attempt++) {
       const delayMs = attempt === 1 ? 0 : state.retry.backoffMs
-      const output = await runStep(visit, workspace, state.step, `run-${attempt}`, { delayMs, attempt })
+      const output = await runStep(visit, workspace, state.step, `run-${attempt}`, { delayMs, attempt, command })
       if (output['exit_code'] === 0 || attempt >= attemptsMax || steps.signal.aborted) {
         const shown = shownOutput(output, attempt)
         const status = output['exit_code'] === 0 ? 'success' : 'failed'
@@ -45,10 +46,13 @@ export async function runContainers(visit: Visit<ParallelContainerRunState>): Pr
   const { state } = visit
   try {
     const workspace = await workspaceOf(visit)
+    const texts = createStateTexts(visit.position.state)
     const outputs = await Promise.all(
       state.steps.map(async (step, index): Promise<readonly [string, JsonObject]> => {
         try {
-          return [step.name, await runStep(visit, workspace, step, `step-${index + 1}`, { delayMs: 0, attempt: 1 })]
+          const command = commandOf(visit, texts, step)
+          const attempt = { delayMs: 0, attempt: 1, command }
+          return [step.name, await runStep(visit, workspace, step, `step-${index + 1}`, attempt)]
         } catch (error) {
           return [step.name, { exit_code: null, stdout: '', stderr: '', ...failedBy(error) }]
         }
@@ -96,16 +100,15 @@ function isOverallSuccess(
   return completion === 'any_succeed' ? succeeded > 0 : failed === 0
 }
 
-type Attempt = Readonly<{ delayMs: number; attempt: number }>
+type Attempt = Readonly<{ delayMs: number; attempt: number; command: StepCommand }>
 
 async function runStep(
   visit: Visit,
   workspace: RunWorkspace,
   step: ContainerStep,
   key: string,
-  { delayMs, attempt }: Attempt,
+  { delayMs, attempt, command }: Attempt,
 ): Promise<JsonObject> {
-  const command = commandOf(visit, step)
   return await visit.steps.once<JsonObject & Json>(
     visit.key(key),
     async ({ interrupted }) => {
@@ -142,11 +145,9 @@ const substituted = ({ name, image }: ContainerStep, used: string): NewEvent => 
 
 type StepCommand = Readonly<{ line: string; env: Record<string, string>; workdir: string; timeoutMs: number }>
 
-function commandOf({ context, state }: Visit, step: ContainerStep): StepCommand {
-  const words = step.command.map((word) => renderTemplate(word, context)).filter((word) => word !== '')
-  const env = Object.fromEntries(
-    Object.entries(step.env).map(([name, text]) => [name, renderTemplate(text, context)] as const),
-  )
+function commandOf({ context, state }: Visit, texts: StateTexts, step: ContainerStep): StepCommand {
+  const words = step.command.map((word) => texts('command', word, context)).filter((word) => word !== '')
+  const env = renderEach(texts, 'env', step.env, context)
   const inputs = context['INTENT_INPUTS']
   if (inputs !== undefined && !Object.hasOwn(env, 'INTENT_INPUTS')) {
     env['INTENT_INPUTS'] = typeof inputs === 'string' ? inputs : JSON.stringify(inputs)
@@ -154,7 +155,7 @@ function commandOf({ context, state }: Visit, step: ContainerStep): StepCommand 
   return {
     line: step.shell ? words.join(' ') : `exec ${words.map(quotedWord).join(' ')}`,
     env,
-    workdir: renderTemplate(step.workdir ?? '/workspace', context),
+    workdir: texts('workdir', step.workdir ?? '/workspace', context),
     timeoutMs: step.resources.timeoutMs ?? state.timeoutMs ?? limits.workflowCommandTimeoutMs,
   }
 }

@@ -2,12 +2,12 @@ import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { HumanState, JsonObject } from './manifest-types.ts'
 import type { Outcome, Visit } from './run-ports.ts'
-import { renderTemplate } from './templates.ts'
+import { createStateTexts } from './state-texts.ts'
 
 /** Waits for a person, for days if need be: meanwhile the run is in the store and nowhere else. */
 export async function runHuman(visit: Visit<HumanState>): Promise<Outcome> {
   const { state, steps, context, key, position, deps } = visit
-  const prompt = renderTemplate(state.prompt, context)
+  const prompt = createStateTexts(position.state)('prompt', state.prompt, context)
   const timeoutMs = state.timeoutMs ?? limits.workflowHumanTimeoutMs
   const asked = await steps.once<{ prompt: string; until_ms: number } & JsonObject & Json>(
     key('asked'),

@@ -4,10 +4,10 @@ import type { ReadUnit } from '../../contract/unit.ts'
 import type { NewEvent, NewRun, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import type { Context } from '../texts/templates.ts'
 import type { Position, Start } from './interpreter.ts'
 import type { JsonObject, State, WorkflowManifest } from './manifest-types.ts'
 import type { WorkflowRegistry } from './registry.ts'
-import type { Context } from './templates.ts'
 
 export type AgentRequest = Readonly<{
   /** Name or id. */

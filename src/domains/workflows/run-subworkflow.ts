@@ -8,7 +8,7 @@ import { parsedJson } from './render-output.ts'
 import { endOf, reasonOf, runBelow } from './run-children.ts'
 import type { Outcome, Visit, WorkflowInput } from './run-ports.ts'
 import { failedBy } from './run-workspace.ts'
-import { renderTemplate } from './templates.ts'
+import { createStateTexts } from './state-texts.ts'
 
 export async function runSubworkflow(visit: Visit<SubworkflowState>): Promise<Outcome> {
   try {
@@ -57,9 +57,10 @@ async function runApart(visit: Visit<SubworkflowState>): Promise<Outcome> {
   return { result: { status: 'completed', output: null, mode: 'fire_and_forget', ...(started as JsonObject) } }
 }
 
-async function prepare({ state, context, deps, run }: Visit<SubworkflowState>): Promise<NewRun> {
-  const found = await deps.registry.resolve(deps.read, run.principal, renderTemplate(state.workflow, context))
-  const text = state.input === null ? undefined : renderTemplate(state.input, context)
+async function prepare({ state, context, deps, run, position }: Visit<SubworkflowState>): Promise<NewRun> {
+  const texts = createStateTexts(position.state)
+  const found = await deps.registry.resolve(deps.read, run.principal, texts('workflow_id', state.workflow, context))
+  const text = state.input === null ? undefined : texts('input', state.input, context)
   const parsed = text === undefined ? (context['input'] ?? {}) : parsedJson(text)
   const isObject = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
   const { intent } = context

@@ -4,14 +4,13 @@ import { askTool } from './desk-calls.ts'
 import type { JsonObject, SystemState } from './manifest-types.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { failedBy, workspaceOf, workspaceWrites } from './run-workspace.ts'
-import { renderTemplate } from './templates.ts'
+import { createStateTexts, renderEach } from './state-texts.ts'
 
 /** A command in the workspace of the run, never on the machine of the server; or values for the blackboard. */
 export async function runSystem(visit: Visit<SystemState>): Promise<Outcome> {
   const { state, context } = visit
-  const env = Object.fromEntries(
-    Object.entries(state.env).map(([name, text]) => [name, renderTemplate(text, context)] as const),
-  )
+  const texts = createStateTexts(visit.position.state)
+  const env = renderEach(texts, 'env', state.env, context)
   if (state.command.trim() === 'update_blackboard') {
     return {
       result: { status: 'success', exit_code: 0, stdout: '', stderr: '', written: Object.keys(env) },
@@ -22,8 +21,8 @@ export async function runSystem(visit: Visit<SystemState>): Promise<Outcome> {
     const workspace = await workspaceOf(visit)
     const result = await exec(visit, 'exec', {
       workspace_id: workspace.id,
-      command: renderTemplate(state.command, context),
-      workdir: renderTemplate(state.workdir ?? '/workspace', context),
+      command: texts('command', state.command, context),
+      workdir: texts('workdir', state.workdir ?? '/workspace', context),
       env,
       timeoutMs: state.timeoutMs ?? limits.workflowCommandTimeoutMs,
     })

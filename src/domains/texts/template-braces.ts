@@ -1,3 +1,5 @@
+import { limits } from '../../contract/limits.ts'
+
 /**
  * JSON around a template makes runs of braces (`{"a":{{{json b}}}}`) that Handlebars reads as something else. Here the text
  * is cut at the first brace that can end an expression, three braces become two (they mean the same), and braces of the text
@@ -8,7 +10,9 @@ const CLOSE = '\ufdd1'
 
 export const standsInFor = /[\ufdd0\ufdd1]/
 
+/** Throws for a text that the library would need long for, which are those that nest deep. */
 export function separateBraces(text: string): string {
+  const nesting = createNesting()
   let out = ''
   let at = 0
   while (at < text.length) {
@@ -17,7 +21,8 @@ export function separateBraces(text: string): string {
     if (start >= text.length) break
     const width = text.startsWith('{{{', start) ? 3 : 2
     const end = expressionEnd(text, start + width, width)
-    if (end === undefined) return out + text.slice(start)
+    if (end === undefined) throw new Error(`the expression at character ${start + 1} is not closed by }}`)
+    nesting.enter(text.slice(start + width, end))
     out += `{{${text.slice(start + width, end)}}}`
     at = end + width
   }
@@ -52,3 +57,40 @@ function expressionEnd(text: string, from: number, width: number): number | unde
 
 const hideBraces = (text: string): string => text.replaceAll('{', OPEN).replaceAll('}', CLOSE)
 export const showBraces = (text: string): string => text.replaceAll(OPEN, '{').replaceAll(CLOSE, '}')
+
+type Nesting = Readonly<{ enter(expression: string): void }>
+
+function createNesting(): Nesting {
+  let count = 0
+  /** For each open block how many levels it makes: each `else if` in it is one more. */
+  const open: number[] = []
+  const problem = (rule: string): Error => new Error(`a template may have ${rule}`)
+  return {
+    enter(expression) {
+      count++
+      if (count > limits.templateExpressionsMax) throw problem(`${limits.templateExpressionsMax} expressions`)
+      const word = expression.replace(/^~?\s*/, '')
+      if (word.startsWith('!')) return
+      if (expression.length > limits.expressionCharsMax) {
+        throw problem(`${limits.expressionCharsMax} characters in one expression`)
+      }
+      if (/^[#^]./s.test(word)) open.push(1)
+      else if (word.startsWith('/')) open.pop()
+      else if (/^else\s+\S/.test(word) && open.length > 0) open[open.length - 1]! += 1
+      const levels = open.reduce((sum, one) => sum + one, 0)
+      if (Math.max(levels, parentheses(word)) > limits.templateNestingMax) {
+        throw problem(`blocks and calls nested up to ${limits.templateNestingMax} deep`)
+      }
+    },
+  }
+}
+
+/** As many as stand in each other, or more if some stand in a text. */
+function parentheses(expression: string): number {
+  let [depth, deepest] = [0, 0]
+  for (const character of expression) {
+    if (character === '(') deepest = Math.max(deepest, ++depth)
+    else if (character === ')') depth--
+  }
+  return deepest
+}

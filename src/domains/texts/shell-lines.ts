@@ -1,0 +1,52 @@
+import type { Expression, Program } from './template-syntax.ts'
+import { parseTemplate } from './templates.ts'
+
+/** Helpers whose result is one word, or a number, or true or false: nothing of a value gets past them. */
+const harmless = new Set(['shell', 'length', 'eq', 'ne', 'gt', 'gte', 'lt', 'lte', 'not'])
+
+/**
+ * Where a template of a shell line lets a value be more than one word: `raw` puts it in as it is, `quoted` uses
+ * {{shell …}} inside quotes, which take its own away. It reads quotes as a shell does, except in here-documents.
+ */
+export type ShellRisk = Readonly<{ kind: 'raw' | 'quoted'; expression: string }>
+
+export function shellRisksOf(text: string): readonly ShellRisk[] {
+  const { problem, program } = parseTemplate(text)
+  if (problem !== null) return []
+  const risks: ShellRisk[] = []
+  walk(program, { quote: '' }, risks)
+  return risks
+}
+
+type Place = { quote: '' | '"' | "'" }
+
+function walk(program: Program | undefined, place: Place, risks: ShellRisk[]): void {
+  for (const statement of program?.body ?? []) {
+    if (statement.type === 'ContentStatement') follow(statement.value, place)
+    else if (statement.type === 'BlockStatement') {
+      walk(statement.program, place, risks)
+      walk(statement.inverse, place, risks)
+    } else if (statement.type === 'MustacheStatement') {
+      const name = nameOf(statement.path)
+      const [first] = statement.params
+      const isCall = first !== undefined
+      if (!isCall || !harmless.has(name)) {
+        risks.push({ kind: 'raw', expression: isCall ? `(${name} ${nameOf(first)})` : name })
+      } else if (name === 'shell' && place.quote !== '') risks.push({ kind: 'quoted', expression: nameOf(first) })
+    }
+  }
+}
+
+const nameOf = (expression: Expression): string => {
+  if (expression.type === 'PathExpression') return expression.original.slice(0, 64)
+  return expression.type === 'SubExpression' ? `(${nameOf(expression.path)} …)` : 'value'
+}
+
+function follow(text: string, place: Place): void {
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at]!
+    if (character === '\\' && place.quote !== "'") at++
+    else if (place.quote === character) place.quote = ''
+    else if (place.quote === '' && (character === '"' || character === "'")) place.quote = character
+  }
+}

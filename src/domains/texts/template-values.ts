@@ -1,0 +1,106 @@
+import type { Json } from '../../kernel/canonical-json.ts'
+import { chargeValue, type Meter, shallowUnits } from './work-meter.ts'
+
+export type Value = Json | undefined
+
+/** What a text is made with: who counts the work, and how objects stand in it that have a text of their own. */
+export type Rendering = Readonly<{ meter: Meter; texts?: ReadonlyMap<object, string> | undefined }>
+export type Helper = (values: readonly Value[], rendering: Rendering) => Value
+
+/** What `{{name arguments}}` may call. All are functions of their arguments alone, and pay for what they look at. */
+export const templateHelpers: ReadonlyMap<string, Helper> = new Map(
+  Object.entries({
+    length: ([value], { meter }) => sizeOf(value, meter),
+    upper: ([value], to) => shownTo(value, to).toUpperCase(),
+    lower: ([value], to) => shownTo(value, to).toLowerCase(),
+    trim: ([value], to) => shownTo(value, to).trim(),
+    json: ([value], { meter }) => jsonOf(value, meter),
+    shell: ([value], to) => quotedForShell(shownTo(value, to)),
+    first_line: ([value], to) => shownTo(value, to).split(/\r?\n/, 1)[0]!,
+    default: (values) => values.find((value) => value !== undefined && value !== null && value !== '') ?? '',
+    keys: ([value], { meter }) => keysOf(value, meter),
+    lookup: ([value, key], to) => memberOf(value, shownTo(key, to)),
+    eq: ([left, right], { meter }) => isSame(left, right, meter),
+    ne: ([left, right], { meter }) => !isSame(left, right, meter),
+    gt: ([left, right], { meter }) => compare(left, right, meter) > 0,
+    gte: ([left, right], { meter }) => compare(left, right, meter) >= 0,
+    lt: ([left, right], { meter }) => compare(left, right, meter) < 0,
+    lte: ([left, right], { meter }) => compare(left, right, meter) <= 0,
+    and: (values) => values.every(isTruthy),
+    or: (values) => values.some(isTruthy),
+    not: ([value]) => !isTruthy(value),
+  } satisfies Record<string, Helper>),
+)
+
+const isObject = (value: Value): value is { readonly [key: string]: Json | undefined } =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** How a value stands in a text: as it is, nothing for what is not there, JSON for what has members. */
+export function shown(value: Value): string {
+  if (value === undefined || value === null) return ''
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+/** The same, paid for. */
+export function shownTo(value: Value, { meter, texts }: Rendering): string {
+  const own = typeof value === 'object' && value !== null ? texts?.get(value) : undefined
+  if (own === undefined) chargeValue(meter, value)
+  else meter.charge(own.length)
+  return own ?? shown(value)
+}
+
+function jsonOf(value: Value, meter: Meter): string {
+  chargeValue(meter, value)
+  return JSON.stringify(value ?? null)
+}
+
+export function keysOf(value: Value, meter: Meter): readonly string[] {
+  meter.charge(shallowUnits(value))
+  return isObject(value) ? Object.keys(value) : []
+}
+
+/** One word of a POSIX shell, whatever is in it. A NUL cannot be part of any word, and is left out. */
+export const quotedForShell = (text: string): string => `'${text.replaceAll('\0', '').replaceAll("'", "'\\''")}'`
+
+/** Own members only: nothing that a prototype brings is reachable. */
+export function memberOf(value: Value, key: string): Value {
+  if (typeof value !== 'object' || value === null) return undefined
+  if (Array.isArray(value)) {
+    if (key === 'length') return value.length
+    return /^\d{1,9}$/.test(key) ? (value[Number(key)] as Value) : undefined
+  }
+  return Object.hasOwn(value, key) ? (value as { readonly [key: string]: Json | undefined })[key] : undefined
+}
+
+export function isTruthy(value: Value): boolean {
+  if (Array.isArray(value)) return value.length > 0
+  return Boolean(value)
+}
+
+function sizeOf(value: Value, meter: Meter): number {
+  if (typeof value === 'string' || Array.isArray(value)) return value.length
+  return keysOf(value, meter).length
+}
+
+function isSame(left: Value, right: Value, meter: Meter): boolean {
+  if (typeof left === 'object' || typeof right === 'object') return jsonOf(left, meter) === jsonOf(right, meter)
+  meter.charge(Math.min(shallowUnits(left), shallowUnits(right)))
+  return left === right || shown(left) === shown(right)
+}
+
+/** Not a number when the two cannot be compared, so that no comparison holds. */
+function compare(left: Value, right: Value, meter: Meter): number {
+  const [a, b] = [toNumber(left, meter), toNumber(right, meter)]
+  if (a !== undefined && b !== undefined) return a - b
+  if (typeof left !== 'string' || typeof right !== 'string') return Number.NaN
+  if (left === right) return 0
+  return left < right ? -1 : 1
+}
+
+function toNumber(value: Value, meter: Meter): number | undefined {
+  if (typeof value === 'number') return value
+  if (typeof value !== 'string') return undefined
+  meter.charge(value.length)
+  const read = value.trim() === '' ? Number.NaN : Number(value)
+  return Number.isFinite(read) ? read : undefined
+}

@@ -1,0 +1,69 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+
+/**
+ * Counts the work of texts that strangers wrote over values that strangers made, and ends it when it is too much. It counts
+ * what is looked at and never the time, so that a replay refuses what the first run refused. One unit is about one character.
+ */
+export type Meter = Readonly<{
+  charge(units: number): void
+  /** One turn of a loop, one name looked up, one call. */
+  step(): void
+}>
+
+const STEP_UNITS = 200
+/** Reading the name of one member of an object, and looking at one value. */
+const NAME_UNITS = 64
+const VALUE_UNITS = 16
+
+/** More work than texts may do. It is no error of one comparison, so nothing that absorbs those may absorb it. */
+export class TooMuchWork extends Error {}
+
+export function createMeter(unitsMax: number = limits.textWorkUnitsMax): Meter {
+  let left = unitsMax
+  const charge = (units: number): void => {
+    left -= units
+    if (left < 0) throw new TooMuchWork('too much work')
+  }
+  return { charge, step: () => charge(STEP_UNITS) }
+}
+
+/** `field` is the text whose work it was. */
+export function refuseWork(field: string): AppError {
+  return new AppError(
+    'ERR_TOO_LARGE',
+    `${field}: the text asks for more work than ${limits.textWorkUnitsMax} units (each character or member that it looks at counts, each turn of a loop for ${STEP_UNITS}). Use smaller values, fewer loops inside loops, or leave the work to a command or an agent.`,
+    { field, work_units_max: limits.textWorkUnitsMax },
+  )
+}
+
+/** The work of comparing or writing out a value, with everything in it. */
+export function chargeValue(meter: Meter, value: unknown): void {
+  const open: unknown[] = [value]
+  while (open.length > 0) {
+    const next = open.pop()
+    if (isPlain(next)) {
+      const names = Object.keys(next)
+      meter.charge(VALUE_UNITS + NAME_UNITS * names.length)
+      for (const name of names) {
+        meter.charge(name.length)
+        open.push(next[name])
+      }
+    } else {
+      meter.charge(VALUE_UNITS + shallowUnits(next))
+      if (Array.isArray(next)) for (const member of next) open.push(member)
+    }
+  }
+}
+
+/** The work of looking at a value itself, without what its members hold. */
+export function shallowUnits(value: unknown): number {
+  if (typeof value === 'string' || Array.isArray(value) || value instanceof Uint8Array) return value.length
+  return isPlain(value) ? NAME_UNITS * Object.keys(value).length : 0
+}
+
+const isPlain = (value: unknown): value is Record<string, unknown> => {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const prototype = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}

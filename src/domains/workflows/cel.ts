@@ -1,0 +1,257 @@
+import { createRequire } from 'node:module'
+import type { Context } from '../texts/templates.ts'
+import { type Meter, TooMuchWork } from '../texts/work-meter.ts'
+import { chargeCall, chargeOperator, createPatterns, type Patterns } from './cel-costs.ts'
+
+/**
+ * CEL, with its work counted. The library parses, and does each single operation on values that are already there; what is
+ * evaluated, and how often, is decided here, where every operation is paid for by the size of its operands before it is done.
+ */
+export type CelNode = Readonly<{ op: string; args: unknown }>
+type Library = typeof import('@marcbachmann/cel-js')
+type Operation = (values: Readonly<Record<string, unknown>>) => unknown
+type Scope = Readonly<{ name: string; value: unknown; outer: Scope }> | undefined
+type Room = Readonly<{ context: Context; meter: Meter; patterns: Patterns }>
+type Visit = (node: CelNode, scope: Scope, room: Room) => unknown
+
+/** An error that another part of the expression makes up for is dear all the same. */
+const ERROR_UNITS = 2_000
+
+const loops = new Set(['all', 'exists', 'exists_one', 'map', 'filter'])
+
+/** Throws what the library throws for a text that is no CEL, or names a function that there is not. */
+export function parseCel(text: string): CelNode {
+  const { environment, functions } = openCel()
+  const node = environment.parse(text).ast as CelNode
+  requireFunctions(node, functions)
+  return node
+}
+
+/** May throw TooMuchWork. Every other error says that the expression has no value. */
+export function evaluateCel(node: CelNode, context: Context, meter: Meter): unknown {
+  return evaluate(node, undefined, { context, meter, patterns: createPatterns(meter) })
+}
+
+function evaluate(node: CelNode, scope: Scope, room: Room): unknown {
+  room.meter.step()
+  const visit = Object.hasOwn(visits, node.op) ? visits[node.op]! : operator
+  return visit(node, scope, room)
+}
+
+const visits: Readonly<Record<string, Visit>> = {
+  value: ({ args }) => args,
+  id: ({ args }, scope, { context }) => named(args as string, scope, context),
+  '.'({ args }, scope, room) {
+    const [of, name] = args as [CelNode, string]
+    const value = memberOf(evaluate(of, scope, room), name)
+    if (value === undefined) throw new Error(`No such key: ${name}`)
+    return value
+  },
+  list: ({ args }, scope, room) => (args as CelNode[]).map((item) => evaluate(item, scope, room)),
+  map({ args }, scope, room) {
+    const made: Record<string, unknown> = Object.create(null)
+    for (const [key, item] of args as [CelNode, CelNode][]) {
+      const name = String(evaluate(key, scope, room))
+      room.meter.charge(name.length)
+      made[name] = evaluate(item, scope, room)
+    }
+    return made
+  },
+  '?:'({ args }, scope, room) {
+    const [condition, yes, no] = args as [CelNode, CelNode, CelNode]
+    return evaluate(asBoolean(evaluate(condition, scope, room), '?:') ? yes : no, scope, room)
+  },
+  '||': (node, scope, room) => logical(node, scope, room, true),
+  '&&': (node, scope, room) => logical(node, scope, room, false),
+  '!_': ({ args }, scope, room) => operation('!a')({ a: evaluate(args as CelNode, scope, room) }),
+  '-_': ({ args }, scope, room) => operation('-a')({ a: evaluate(args as CelNode, scope, room) }),
+  '[]'({ args }, scope, room) {
+    const [of, key] = (args as CelNode[]).map((item) => evaluate(item, scope, room))
+    return operation('a[b]')({ a: of, b: key })
+  },
+  call({ args }, scope, room) {
+    const [name, params] = args as [string, CelNode[]]
+    if (name === 'has') return has(params[0]!, scope, room)
+    return call(name, undefined, params, scope, room)
+  },
+  rcall({ args }, scope, room) {
+    const [name, receiver, params] = args as [string, CelNode, CelNode[]]
+    if (name === 'bind' && receiver.op === 'id' && receiver.args === 'cel') {
+      const value = evaluate(params[1]!, scope, room)
+      return evaluate(params[2]!, { name: params[0]!.args as string, value, outer: scope }, room)
+    }
+    if (loops.has(name)) return loop(name, evaluate(receiver, scope, room), params, scope, room)
+    return call(name, receiver, params, scope, room)
+  },
+}
+
+function operator({ op, args }: CelNode, scope: Scope, room: Room): unknown {
+  const [a, b] = (args as CelNode[]).map((item) => evaluate(item, scope, room))
+  chargeOperator(room.meter, op, a, b)
+  return operation(`a ${op} b`)({ a, b })
+}
+
+function named(name: string, scope: Scope, context: Context): unknown {
+  for (let at = scope; at !== undefined; at = at.outer) if (at.name === name) return at.value
+  const value = Object.hasOwn(context, name) ? context[name] : undefined
+  if (value !== undefined) return value
+  // What is left are the names of types.
+  if (openCel().constants.has(name)) return operation(name)({})
+  throw new Error(`Unknown variable: ${name}`)
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+  return Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined
+}
+
+function has({ op, args }: CelNode, scope: Scope, room: Room): boolean {
+  if (op !== '.') throw new Error('has() takes a path, such as has(input.name)')
+  const [of, name] = args as [CelNode, string]
+  return memberOf(evaluate(of, scope, room), name) !== undefined
+}
+
+/** One side that decides is enough, even if the other has no value. */
+function logical({ op, args }: CelNode, scope: Scope, room: Room, decisive: boolean): boolean {
+  const [left, right] = args as [CelNode, CelNode]
+  const first = attempt(left, scope, room)
+  if (first === decisive) return decisive
+  const second = asBoolean(evaluate(right, scope, room), op)
+  if (second === decisive) return decisive
+  if (first instanceof Error) throw first
+  asBoolean(first, op)
+  return second
+}
+
+function attempt(node: CelNode, scope: Scope, room: Room): unknown {
+  try {
+    return evaluate(node, scope, room)
+  } catch (error) {
+    if (error instanceof TooMuchWork || !(error instanceof Error)) throw error
+    room.meter.charge(ERROR_UNITS)
+    return error
+  }
+}
+
+function asBoolean(value: unknown, where: string): boolean {
+  if (typeof value === 'boolean') return value
+  throw new Error(`${where} takes true or false`)
+}
+
+function loop(name: string, over: unknown, params: readonly CelNode[], scope: Scope, room: Room): unknown {
+  const items = itemsOf(over, name)
+  const inner = (value: unknown): Scope => ({ name: params[0]!.args as string, value, outer: scope })
+  const test = (item: unknown): boolean => asBoolean(evaluate(params[1]!, inner(item), room), name)
+  room.meter.charge(items.length)
+  switch (name) {
+    case 'map': {
+      const chosen = params.length === 3 ? items.filter(test) : items
+      return chosen.map((item) => evaluate(params.at(-1)!, inner(item), room))
+    }
+    case 'filter':
+      return items.filter(test)
+    case 'exists_one':
+      return items.filter(test).length === 1
+    default:
+      return quantified(name === 'exists', items, (item) => attempt(params[1]!, inner(item), room))
+  }
+}
+
+/** One item that decides is enough; otherwise an item without a value leaves the whole without one. */
+function quantified(decisive: boolean, items: readonly unknown[], test: (item: unknown) => unknown): boolean {
+  let failure: Error | undefined
+  for (const item of items) {
+    const found = test(item)
+    if (found === decisive) return decisive
+    if (found instanceof Error) failure ??= found
+    else asBoolean(found, decisive ? 'exists' : 'all')
+  }
+  if (failure !== undefined) throw failure
+  return !decisive
+}
+
+function itemsOf(value: unknown, name: string): readonly unknown[] {
+  if (Array.isArray(value)) return value
+  if (typeof value === 'object' && value !== null) return Object.keys(value)
+  throw new Error(`${name} goes over a list or the keys of a map`)
+}
+
+function call(
+  name: string,
+  receiver: CelNode | undefined,
+  params: readonly CelNode[],
+  scope: Scope,
+  room: Room,
+): unknown {
+  const values = (receiver === undefined ? params : [receiver, ...params]).map((item) => evaluate(item, scope, room))
+  if (name === 'matches') return room.patterns.matches(values[0], values[1])
+  chargeCall(room.meter, name, values)
+  const letters = [...'abcdefghijklmnopqrst'].slice(0, values.length)
+  const [first, ...rest] = letters
+  const text = receiver === undefined ? `${name}(${letters.join(',')})` : `${first}.${name}(${rest.join(',')})`
+  return operation(text)(Object.fromEntries(letters.map((letter, index) => [letter, values[index]])))
+}
+
+type Opened = Readonly<{
+  environment: InstanceType<Library['Environment']>
+  functions: ReadonlySet<string>
+  constants: ReadonlySet<string>
+}>
+let opened: Opened | undefined
+const operations = new Map<string, Operation>()
+
+/** One operation of the library over variables. There are as many as operators and functions, and a few more. */
+function operation(text: string): Operation {
+  let found = operations.get(text)
+  if (found === undefined) {
+    found = openCel().environment.parse(text) as Operation
+    operations.set(text, found)
+  }
+  return found
+}
+
+function openCel(): Opened {
+  if (opened !== undefined) return opened
+  const library = createRequire(import.meta.url)('@marcbachmann/cel-js') as Library
+  const environment = new library.Environment({
+    unlistedVariablesAreDyn: true,
+    homogeneousAggregateLiterals: false,
+    limits: { maxAstNodes: 500, maxDepth: 32, maxListElements: 200, maxMapEntries: 200, maxCallArguments: 16 },
+  })
+  const mixed: Readonly<Record<string, (left: number, right: number) => number>> = {
+    '+': (left, right) => left + right,
+    '-': (left, right) => left - right,
+    '*': (left, right) => left * right,
+    '/': (left, right) => left / right,
+    '%': (left, right) => left % right,
+  }
+  // Numbers of JSON are doubles; people write whole numbers beside them.
+  for (const [sign, compute] of Object.entries(mixed)) {
+    const handler = (left: unknown, right: unknown) => compute(Number(left), Number(right))
+    environment.registerOperator(`double ${sign} int: double`, handler)
+    environment.registerOperator(`int ${sign} double: double`, handler)
+  }
+  environment.registerOperator('double % double: double', (left: number, right: number) => left % right)
+  const { functions, variables } = environment.getDefinitions()
+  opened = {
+    environment,
+    functions: new Set(functions.map(({ name }) => name)),
+    constants: new Set(variables.map(({ name }) => name)),
+  }
+  return opened
+}
+
+function requireFunctions(node: unknown, functions: ReadonlySet<string>): void {
+  if (Array.isArray(node)) {
+    for (const item of node) requireFunctions(item, functions)
+    return
+  }
+  if (typeof node !== 'object' || node === null || !('op' in node)) return
+  const { op, args } = node as CelNode
+  if (op === 'call' || op === 'rcall') {
+    const [name] = args as [string]
+    if (!functions.has(name)) throw new Error(`there is no function ${name.slice(0, 40)}`)
+    if (op === 'call' && name === 'matches') throw new Error('write text.matches(pattern)')
+  }
+  requireFunctions(args, functions)
+}

@@ -1,0 +1,23 @@
+import { type Context, renderTemplate } from '../texts/templates.ts'
+import { createMeter } from '../texts/work-meter.ts'
+
+/** Renders the texts of one state. Those of one renderer share what work they may do, whatever their number. */
+export type StateTexts = (field: string, text: string, context: Context) => string
+
+export function createStateTexts(state: string): StateTexts {
+  const meter = createMeter()
+  return (field, text, context) => renderTemplate(text, context, { field: fieldOf(state, field), meter })
+}
+
+export const fieldOf = (state: string, field: string): string => `spec.states.${state}.${field}`
+
+/** The texts of a group of fields, such as `env`. */
+export const renderEach = (
+  texts: StateTexts,
+  field: string,
+  group: Readonly<Record<string, string>>,
+  context: Context,
+): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(group).map(([name, text]) => [name, texts(`${field}.${name.slice(0, 64)}`, text, context)] as const),
+  )
