@@ -14,7 +14,7 @@ describe('what agents and workflows call', () => {
     'is never %s, whoever set them going',
     async (name) => {
       await using app = await openTestApp()
-      const desk = createToolDesk(app.app.catalog, app.config.mode)
+      const desk = createToolDesk(app.app.catalog, app.config.mode, async () => false)
       desk.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
       for (const door of ['agent', 'engine'] as const) {
         const answer = await desk.call(localOwner, name, { name: 'x' }, { signal, door })
@@ -26,7 +26,7 @@ describe('what agents and workflows call', () => {
 
   it('is bound by the contexts of the caller, what the platform does for a run is not', async () => {
     await using app = await openTestApp()
-    const desk = createToolDesk(app.app.catalog, app.config.mode)
+    const desk = createToolDesk(app.app.catalog, app.config.mode, async () => false)
     desk.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
     const principal = { ...localOwner, securityContexts: [narrow] }
     expect(await desk.call(principal, 'task_list', {}, { signal, door: 'agent' })).toMatchObject({ isError: true })

@@ -44,7 +44,7 @@ export const agentYaml = (name: string, spec: string): string =>
 export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
   const database = (await app.app.ready).database as Database
   const engine = openEngine(database, { bootId: wish.bootId ?? 'test-boot' })
-  const desk = createToolDesk(app.app.catalog, app.config.mode)
+  const desk = createToolDesk(app.app.catalog, app.config.mode, async () => false)
   desk.connect((caller, name, args, options) => app.app.host.call(caller, name, args, options))
   const agents = new Map(
     Object.entries(wish.agents).map(([name, yaml]): [string, ResolvedAgent] => [
