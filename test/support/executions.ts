@@ -60,7 +60,10 @@ export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
   const sent: Loop['sent'] = []
   const { program, ending } = createExecutionProgram({
     engine,
-    agents: { resolve: async (_read, _principal, name) => find(name) },
+    agents: {
+      resolve: async (_read, _principal, name) => find(name),
+      resolvePlatform: async (_read, name) => find(name),
+    },
     desk,
     models: modelsOf(wish.model),
     http: {

@@ -70,7 +70,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
   /** A paused or archived agent is found too: whoever runs it decides what its status means. */
   async function resolve(
     read: ReadUnit,
-    principal: Principal,
+    principal: Pick<Principal, 'tenant'>,
     idOrName: string,
     version?: string,
   ): Promise<ResolvedAgent & Readonly<{ status: AgentStatus }>> {
@@ -200,6 +200,8 @@ export function createAgentRegistry(deps: RegistryDeps) {
 
   return {
     resolve,
+    /** What an operator deployed for everybody, else what comes with the program; nothing of a tenant. */
+    resolvePlatform: (read: ReadUnit, name: string) => resolve(read, { tenant: SYSTEM_TENANT }, name),
     /** One that comes with the program, whatever has been deployed under its name. */
     async template(name: string): Promise<ResolvedAgent> {
       const found = await templates.find(name)

@@ -76,7 +76,7 @@ export function createPublishing(
       criteria: `The ${kind} does what is wished, and is as small and as safe as it can be.`,
       validation_context: `${kind}_generation`,
     }
-    const verdict = await judges.ask(key, { agent, input, workspaceId: null, timeoutMs: JUDGE_MS })
+    const verdict = await judges.ask(key, { agent, isOfPlatform: true, input, workspaceId: null, timeoutMs: JUDGE_MS })
     if ('fault' in verdict) return verdict.fault.message
     if (isPassed(verdict, scoreRule)) return undefined
     return `the judge '${agent}' gave a score of ${verdict.score}, ${scoreRule.minScore} is required: ${verdict.reasoning}`
