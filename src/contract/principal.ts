@@ -36,6 +36,8 @@ export type Principal = Readonly<{
   sealSessionId?: string
   /** Whose an agent's things are: the identity of whoever started it. */
   onBehalfOf?: string
+  /** Deploys under new names alone: what the platform deploys for somebody who may have it made, but may not deploy. */
+  newNamesOnly?: true
   /** What fs.* and cmd.run act on. */
   workspaceId?: string
 }>

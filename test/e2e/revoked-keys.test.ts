@@ -1,71 +1,44 @@
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { agentYaml } from '../support/executions.ts'
-import { setModelStage } from '../support/model-stage.ts'
-import { startRealServer } from '../support/real-server.ts'
-import type { Line, SeenRequest } from '../support/scripted-model.ts'
+import { type Key, type KeyedServer, startKeyedServer } from '../support/keyed-server.ts'
+import type { Line } from '../support/scripted-model.ts'
 
 /** What a key has set going, once the key is revoked, in the real program. */
-type Row = Record<string, unknown>
-type Key = Readonly<{ id: string; secret: string }>
-
-let url: string
-let requests: readonly SeenRequest[]
-let answer: (request: SeenRequest, position: number) => Line | Promise<Line>
-
-beforeEach(async () => {
-  answer = () => ({ text: 'done' })
-  const stage = await setModelStage((request, position) => answer(request, position))
-  const server = await startRealServer({ dataDir: stage.dataDir, env: { MODEL_KEY: 'k' } })
-  onTestFinished(() => server.stop())
-  url = server.url
-  requests = stage.requests
+const revoke = (server: KeyedServer, key: Key) => server.call('api_key_revoke', { key: key.id })
+const end = (server: KeyedServer, tool: string, execution_id: unknown) =>
+  server.call(tool, { execution_id, timeout_seconds: 40 })
+const makeTask = (title: string): Line => ({
+  toolCalls: [{ name: 'task_create', arguments: { title, project: 'p' } }],
 })
-
-async function call(tool: string, args: object, key?: Key): Promise<Row> {
-  const response = await fetch(new URL(`/v1/tools/${tool}`, url), {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...(key && { authorization: `Bearer ${key.secret}` }) },
-    body: JSON.stringify(args),
-  })
-  const body = (await response.json()) as Row
-  if (!response.ok) throw new Error(`${tool}: ${JSON.stringify(body)}`)
-  return body
-}
-
-let keys = 0
-const newKey = async (role = 'editor'): Promise<Key> =>
-  (await call('api_key_create', { name: `key-${++keys}`, role, tier: 'user' })) as unknown as Key
-const revoke = (key: Key): Promise<Row> => call('api_key_revoke', { key: key.id })
-const titles = async (): Promise<string[]> =>
-  ((await call('task_list', {}))['tasks'] as { title: string }[]).map(({ title }) => title)
-const end = (tool: string, execution_id: string): Promise<Row> => call(tool, { execution_id, timeout_seconds: 40 })
-const makeTask = (title: string): Line => ({ toolCalls: [{ name: 'task_create', arguments: { title, project: 'p' } }] })
 
 describe('when the key is revoked that started it', { timeout: 90_000 }, () => {
   test('an execution ends before its next call, and says why', async () => {
-    const key = await newKey()
     const asked = Promise.withResolvers<void>()
     const released = Promise.withResolvers<void>()
-    answer = async (_, position) => {
+    const server = await startKeyedServer(async (_, position) => {
       if (position === 0) return makeTask('before')
       asked.resolve()
       await released.promise
       return makeTask('after')
-    }
+    })
+    const { call, newKey, requests } = server
+    const key = await newKey()
     const spec = '  task: { instruction: "Make tasks." }\n  tools: [task_create]\n'
     await call('aegis.agent.create', { manifest_yaml: agentYaml('maker', spec) })
     const { execution_id: id } = await call('aegis.task.execute', { agent_id: 'maker' }, key)
     await asked.promise
-    await revoke(key)
+    await revoke(server, key)
     released.resolve()
-    const ended = await end('aegis.task.wait', String(id))
+    const ended = await end(server, 'aegis.task.wait', id)
     expect(ended).toMatchObject({ status: 'failed' })
     expect(ended['last_error']).toMatch(/^ERR_STARTER_GONE: The key that started this run was revoked or has expired/)
-    expect(await titles()).toEqual(['before'])
+    expect(await call('task_list', {})).toMatchObject({ tasks: [{ title: 'before' }] })
     expect(requests).toHaveLength(2)
   })
 
   test('a workflow that waits for a person ends', async () => {
+    const server = await startKeyedServer(() => ({ text: 'done' }))
+    const { call, newKey, url } = server
     const key = await newKey()
     const states = {
       ASK: { kind: 'Human', prompt: 'Go on?', timeout: '24h', transitions: [{ condition: 'always', target: 'DONE' }] },
@@ -83,19 +56,20 @@ describe('when the key is revoked that started it', { timeout: 90_000 }, () => {
     const id = String(execution_id)
     const waits = async () => (await fetch(new URL(`/v1/human-approvals/${id}`, url))).status
     await expect.poll(waits, { timeout: 20_000 }).toBe(200)
-    await revoke(key)
-    expect(await end('aegis.workflow.wait', id)).toMatchObject({ status: 'failed' })
+    await revoke(server, key)
+    expect(await end(server, 'aegis.workflow.wait', id)).toMatchObject({ status: 'failed' })
     expect(await call('aegis.workflow.executions.get', { execution_id: id })).toMatchObject({ status: 'failed' })
   })
 
   test('the streams that it has open are closed, whoever started what they show', async () => {
-    const [key, other] = [await newKey('admin'), await newKey('admin')]
     const released = Promise.withResolvers<void>()
     onTestFinished(() => released.resolve())
-    answer = async () => {
+    const server = await startKeyedServer(async () => {
       await released.promise
       return { text: 'done' }
-    }
+    })
+    const { call, newKey, url } = server
+    const [key, other] = [await newKey({ role: 'admin' }), await newKey({ role: 'admin' })]
     await call('aegis.agent.create', { manifest_yaml: agentYaml('thinker', '  task: { instruction: "Think." }\n') })
     const { execution_id: id } = await call('aegis.task.execute', { agent_id: 'thinker' })
     const open = async ({ secret }: Key) => {
@@ -105,7 +79,7 @@ describe('when the key is revoked that started it', { timeout: 90_000 }, () => {
       return response.text()
     }
     const [shut, kept] = [open(key), open(other)]
-    await revoke(key)
+    await revoke(server, key)
     released.resolve()
     expect(await kept).toContain('execution_completed')
     expect(await shut).toContain('execution_started')

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { nameTaken } from '../../contract/name-taken.ts'
 import { type Principal, SYSTEM_TENANT, type TenantId, tierAllows } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
@@ -126,6 +127,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     for (const warning of warnings) call.warn(warning)
     const tenant = scope === 'global' ? SYSTEM_TENANT : principal.tenant
     if (scope === 'global') await store.lockShared(call.write)
+    if (principal.newNamesOnly) await requireNewName(call, manifest.name)
     const before = await store.findAgentByName(call.write, tenant, manifest.name)
     if (before === undefined && mode === 'update') throw agentNotFound()
     const versions = before === undefined ? [] : await store.versionsOf(call.write, tenant, before.id)
@@ -137,6 +139,12 @@ export function createAgentRegistry(deps: RegistryDeps) {
     const agent = await write(call, { tenant, before, manifest, versions, yaml: input.manifest_yaml })
     recordDeployed(call, agent, scope, manifest, input)
     return { agent_id: agent.id, deployed: true, name: agent.name, version: manifest.version }
+  }
+
+  /** Neither a further version of what is there, nor something that others would find in its place. */
+  async function requireNewName(call: Call, name: string): Promise<void> {
+    const found = (await findStored(call.write, call.principal.tenant, name)) ?? (await templates.find(name))
+    if (found !== undefined) throw nameTaken('agent')
   }
 
   async function requireRoom(call: Call, tenant: TenantId): Promise<void> {

@@ -48,7 +48,7 @@ export function agentPrincipal(
  * The contexts that bound whoever started the execution bind the agent as well, or starting one would be a way around
  * them. Not what another agent's manifest lists: to execute an agent is to use what that one is for.
  */
-const inherited = ({ securityContexts = [] }: Principal): readonly SecurityContext[] =>
+export const inherited = ({ securityContexts = [] }: Principal): readonly SecurityContext[] =>
   securityContexts.filter(({ name }) => !name.startsWith(MANIFEST))
 
 function namedContext({ contexts }: Pick<ExecutionDeps, 'contexts'>, { securityContext }: AgentManifest) {
