@@ -2,7 +2,13 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { nameTaken } from '../../contract/name-taken.ts'
-import { type Principal, SYSTEM_TENANT, type TenantId, tierAllows } from '../../contract/principal.ts'
+import {
+  isPlatformOperator,
+  type Principal,
+  SYSTEM_TENANT,
+  type TenantId,
+  tierAllows,
+} from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
@@ -120,9 +126,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     const { parseAgentManifest } = await import('./manifest.ts')
     const { manifest, warnings } = parseAgentManifest(input.manifest_yaml)
     const scope = input.scope ?? 'tenant'
-    if (scope === 'global' && !tierAllows(principal.tier, 'operator')) {
-      throw new AppError('ERR_PERMISSION_DENIED', 'scope global is for operators; leave scope out', { field: 'scope' })
-    }
+    if (scope === 'global' && !isPlatformOperator(principal)) throw forPlatformOperators('scope')
     requireUsable(principal, manifest)
     for (const warning of warnings) call.warn(warning)
     const tenant = scope === 'global' ? SYSTEM_TENANT : principal.tenant
@@ -248,6 +252,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
         if ((await templates.find(input.agent_id)) !== undefined) throw templateStays()
         throw agentNotFound()
       }
+      if (agent.tenant !== tenant && !isPlatformOperator(call.principal)) throw forPlatformOperators('agent_id')
       await store.deleteAgent(call.write, agent.tenant, agent.id)
       await deps.schedules.remove(call, agent)
       call.record({
@@ -357,6 +362,13 @@ const agentNotFound = (): AppError =>
   new AppError('ERR_AGENT_NOT_FOUND', 'No such agent. Use aegis.agent.list or aegis.agent.search to find its name.', {
     field: 'agent_id',
   })
+
+const forPlatformOperators = (field: 'scope' | 'agent_id'): AppError =>
+  new AppError(
+    'ERR_PERMISSION_DENIED',
+    `${field}: agents of the scope global are for operators of the installation (tenant local); use an agent of your tenant`,
+    { field },
+  )
 
 const templateStays = (): AppError =>
   new AppError('ERR_PERMISSION_DENIED', 'agent_id is a template that comes with the program and cannot be deleted.', {

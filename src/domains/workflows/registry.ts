@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { nameTaken } from '../../contract/name-taken.ts'
-import { identityOf, type Principal, tierAllows } from '../../contract/principal.ts'
+import { identityOf, isPlatformOperator, type Principal } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { ChangingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -236,12 +236,13 @@ export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore
   return { resolve, register, update, remove, changeScope, list, versionsFor }
 }
 
-function requireOperator({ tier }: Principal): void {
-  if (tierAllows(tier, 'operator')) return
+function requireOperator(principal: Principal): void {
+  if (isPlatformOperator(principal)) return
+  const { tier, tenant } = principal
   throw new AppError(
     'ERR_PERMISSION_DENIED',
-    'Global workflows are changed by callers of the operator tier alone; ask the operator of the platform.',
-    { tier },
+    'Global workflows are changed by operators of the installation (tenant local, tier operator) alone; ask one of them.',
+    { tier, tenant },
   )
 }
 
