@@ -47,6 +47,7 @@ import { openRecord } from './open-record.ts'
 import { openRunFeed } from './open-run-feed.ts'
 import { openSchedules } from './open-schedules.ts'
 import { openSeal } from './open-seal.ts'
+import { openStarters, type Starters } from './open-starters.ts'
 import { openTeams } from './open-teams.ts'
 import { createToolDesk } from './open-tool-desk.ts'
 import { openVault } from './open-vault.ts'
@@ -134,10 +135,12 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
   }
   const opened = await openDatabase({ config, clock, logger, random: deps.random })
   const { database } = opened
+  const starters = openStarters(deps, database)
   const identity = createIdentityService({
     store: sqlApiKeyStore,
     random: deps.random,
     read: database.read,
+    noteRevoked: starters.keyRevoked,
     noteUse: (tenant, keyId, atMs) =>
       void database.writeSoon(tenant, (unit) => sqlApiKeyStore.touchKey(unit, tenant, keyId, atMs)),
   })
@@ -149,7 +152,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     visibleTeamNames({ owners, store: sqlTeamStore }, call, call.read),
   )
   const teams = openTeams(deps, { database, workspaces, vault })
-  const engine = openEngine(deps, { database, workspaces })
+  const engine = openEngine(deps, { database, workspaces, starters })
   const pipeline = createPipeline(deps, catalog, skills, {
     database,
     identity,
@@ -161,6 +164,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     teams: teams.service,
     seal,
     engine,
+    starters,
     ground: workspaces.ground,
     imageFolder: join(workspacesDirectory(opened.directory), 'images'),
     images: workspaces.ground.backend.images,
@@ -175,7 +179,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     database,
     identity,
     seal: createSealGate(seal),
-    runs: openRunFeed(engine, database),
+    runs: openRunFeed(engine, database, starters),
     verifierKey: logIdentity.signer.verifierKey,
     async close() {
       await begun
@@ -213,6 +217,7 @@ type OpenParts = Readonly<{
   teams: TeamService
   seal: SealService
   engine: Engine
+  starters: Starters
   ground: OpenedWorkspaces['ground']
   imageFolder: string
   images: WorkspaceBackend['images']
@@ -224,7 +229,9 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   const bootId = deps.random.bytes(9).toString('base64url')
   let callCount = 0
   const git = parts && gitIn(parts.workspaces)
-  const desk = createToolDesk(catalog, config.mode)
+  const desk = createToolDesk(catalog, config.mode, async (tenant, owner) =>
+    parts === undefined ? false : parts.starters.isGone(parts.database.read, tenant, owner),
+  )
   const agentTools = parts && openAgentTools(deps, { workspaces: parts.workspaces, desk })
   // Mode MINIMAL refuses every tool that would reach for one of these.
   const unavailable = undefined as never

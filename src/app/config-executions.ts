@@ -99,7 +99,9 @@ export const workflowsSection = group(
   {
     judge_agents: listOf('the name of an agent')
       .default([])
-      .describe('Agents that judge every workflow before it is registered; without their approval it is refused.'),
+      .describe(
+        'Agents of the platform (templates, or deployed with the scope global) that judge every workflow before it is registered; without their approval it is refused.',
+      ),
   },
   'Workflows.',
 )

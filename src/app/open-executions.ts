@@ -19,6 +19,7 @@ import { createHttpClient } from '../web-client/http-client.ts'
 import type { AppDeps } from './build-app.ts'
 import { openModels } from './open-models.ts'
 import type { OpenedPolicies } from './open-policies.ts'
+import type { Starters } from './open-starters.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
 import { withheldOf } from './withheld.ts'
 
@@ -27,10 +28,11 @@ export type OpenedExecutions = Readonly<{ engine: Engine; service: ExecutionServ
 /** The engine of this machine. What is registered with it begins when `begin` is called. */
 export function openEngine(
   { config, clock, logger, random }: AppDeps,
-  parts: Readonly<{ database: Database; workspaces: OpenedWorkspaces }>,
+  parts: Readonly<{ database: Database; workspaces: OpenedWorkspaces; starters: Starters }>,
 ): Engine {
-  return createEngine({
+  const engine = createEngine({
     ...parts.workspaces.ground,
+    isGone: parts.starters.isGone,
     store: sqlRunStore,
     log: sqlLogStore,
     database: parts.database,
@@ -40,6 +42,12 @@ export function openEngine(
     concurrentMax: config.executions.max_concurrent,
     lookMs: limits.runLookMs,
   })
+  parts.starters.onGone((tenant, owner) => {
+    engine
+      .ownerGone(tenant, owner)
+      .catch((error) => logger.warn('the runs of a revoked key were not looked at', { cause: String(error) }))
+  })
+  return engine
 }
 
 /** Executions of agents on the engine. The loop is loaded with the first of them. */

@@ -10,6 +10,7 @@ import { createScheduler, type Scheduler } from '../domains/schedules/scheduler.
 import type { Engine } from '../engine/ports.ts'
 import { sqlScheduleStore } from '../stores/sql/schedule-store.ts'
 import type { AppDeps } from './build-app.ts'
+import type { Starters } from './open-starters.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
 
 type Executing = Readonly<{ agents: AgentRegistry; executions: ExecutionService }>
@@ -23,7 +24,13 @@ export type OpenedSchedules = Readonly<{
 
 export function openSchedules(
   { clock, logger }: AppDeps,
-  parts: Readonly<{ database: Database; engine: Engine; ground: OpenedWorkspaces['ground']; tools: ToolDesk }>,
+  parts: Readonly<{
+    database: Database
+    engine: Engine
+    ground: OpenedWorkspaces['ground']
+    tools: ToolDesk
+    starters: Starters
+  }>,
 ): OpenedSchedules {
   const { database, engine, ground, tools } = parts
   let connected: Executing | undefined
@@ -36,8 +43,7 @@ export function openSchedules(
     clock,
     logger,
     isReadOnly: ground.isReadOnly,
-    isGone: async (unit, tenant, owner, nowMs) =>
-      owner.startsWith('key:') && (await ground.owners.isGone(unit as unknown as ReadUnit, tenant, owner, nowMs)),
+    isGone: parts.starters.isGone,
     mayExecute,
     async start(call, { agentId, owner, timing }, reason) {
       const { agents, executions } = connected!

@@ -1,6 +1,8 @@
 import { AppError } from '../contract/app-error.ts'
+import { identityOf, type TenantId } from '../contract/principal.ts'
 import type { DescribedTool, DeskAnswer, ToolDesk } from '../contract/tool-desk.ts'
 import { requireAllowed } from '../domains/policies/policy-desk.ts'
+import { starterGone } from '../engine/core.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import type { CallTool } from '../tools/runtime/call-tool.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
@@ -11,8 +13,15 @@ import { requirePlainJson, validateArguments } from '../tools/runtime/validate-a
 /** What lets a caller in, and the record as a whole, are for people and their keys, never for what they have set going. */
 const withheld: ReadonlySet<Toolset> = new Set(['identity', 'log'])
 
+/** What is done for a run whose starter is gone: nothing that it has must stay behind. */
+const tidying: ReadonlySet<string> = new Set(['workspace_stop', 'workspace_destroy'])
+
 /** The tools for those domains that are themselves behind tools: the pipeline is handed in once it is there. */
-export function createToolDesk(catalog: Catalog, mode: Mode): ToolDesk & { connect(callTool: CallTool): void } {
+export function createToolDesk(
+  catalog: Catalog,
+  mode: Mode,
+  isGone: (tenant: TenantId, owner: string) => Promise<boolean>,
+): ToolDesk & { connect(callTool: CallTool): void } {
   let connected: CallTool | undefined
   return {
     connect(callTool) {
@@ -22,6 +31,8 @@ export function createToolDesk(catalog: Catalog, mode: Mode): ToolDesk & { conne
       if (connected === undefined) throw new Error('a tool was called before the pipeline was there')
       const toolset = catalog.find(name)?.definition.toolset
       if (toolset !== undefined && withheld.has(toolset)) return refused(name)
+      const isTidying = door === 'engine' && tidying.has(name)
+      if (!isTidying && (await isGone(principal.tenant, identityOf(principal)))) return failed(name, starterGone())
       // What the platform does for a run, such as making its workspace, is not bound by what bounds its starter.
       const { securityContexts: _, ...free } = principal
       const caller = {
@@ -73,6 +84,10 @@ export function createToolDesk(catalog: Catalog, mode: Mode): ToolDesk & { conne
 
 function refused(name: string): DeskAnswer {
   const message = `'${name}' is not for agents and workflows. Call it yourself.`
-  const value = { error: { code: 'ERR_PERMISSION_DENIED', message, details: { tool: name } } }
-  return { isError: true, value, text: `ERR_PERMISSION_DENIED: ${message}`, code: 'ERR_PERMISSION_DENIED' }
+  return failed(name, new AppError('ERR_PERMISSION_DENIED', message))
+}
+
+function failed(tool: string, { code, message }: AppError): DeskAnswer {
+  const value = { error: { code, message, details: { tool } } }
+  return { isError: true, value, text: `${code}: ${message}`, code }
 }

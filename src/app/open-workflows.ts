@@ -75,14 +75,17 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
 
 /** Agents as workflows use them: each is an execution below the run. */
 const agentsFor = ({ agents, database }: Parts, clock: AppDeps['clock']) => ({
-  prepare: (async (principal, { agent, input, intent, workspaceId, isJudge, timeoutMs }) =>
-    childOf(await agents.resolve(database.read, principal, agent), {
+  prepare: (async (principal, { agent, isOfPlatform, input, intent, workspaceId, isJudge, timeoutMs }) => {
+    const { read } = database
+    const found = isOfPlatform ? agents.resolvePlatform(read, agent) : agents.resolve(read, principal, agent)
+    return childOf(await found, {
       role: isJudge ? 'judge' : 'worker',
       input,
       intent,
       workspaceId,
       untilMs: timeoutMs === null ? null : clock.nowMs() + timeoutMs,
-    })) satisfies RunDeps['agents']['prepare'],
+    })
+  }) satisfies RunDeps['agents']['prepare'],
   async exists(principal: Parameters<RunDeps['agents']['prepare']>[0], agent: string): Promise<boolean> {
     try {
       await agents.resolve(database.read, principal, agent)

@@ -24,6 +24,8 @@ export type Progress = Readonly<{ progress: number; total?: number; message?: st
 export type Call = Readonly<{
   id: string
   principal: Principal
+  /** The platform itself calls, for a run or a caller: nobody at a door can say so. */
+  isOfPlatform?: boolean
   /** Where the caller reached the HTTP server, such as `http://127.0.0.1:7433`; absent on other doors. */
   origin?: string
   /** One instant for the whole call, so that all it writes carries the same time. */

@@ -80,6 +80,7 @@ export const errorCodes = {
   ERR_ITERATIONS_EXHAUSTED: entry('conflict', 409, 'after-fix', 'Read why the last iteration failed, then run again.'),
   ERR_INTENT_FAILED: entry('conflict', 409, 'after-fix', 'Read the reason and the state, then say it otherwise.'),
   ERR_DEPTH_EXCEEDED: entry('conflict', 409, 'after-fix', 'Use fewer levels of judges and sub-workflows.'),
+  ERR_STARTER_GONE: entry('denied', 403, 'never', 'Start it again with a key that is live.'),
   ERR_TEMPLATE_INVALID: entry('input', 400, 'after-fix', 'Correct the template at the named place.'),
   ERR_VALIDATOR_FAILED: entry('conflict', 409, 'after-fix', 'Correct the validator or the judge that it names.'),
   ERR_OUTPUT_HANDLER_FAILED: entry('conflict', 409, 'after-fix', 'Correct spec.output_handler, then run again.'),

@@ -36,6 +36,8 @@ export type Principal = Readonly<{
   sealSessionId?: string
   /** Whose an agent's things are: the identity of whoever started it. */
   onBehalfOf?: string
+  /** Deploys under new names alone: what the platform deploys for somebody who may have it made, but may not deploy. */
+  newNamesOnly?: true
   /** What fs.* and cmd.run act on. */
   workspaceId?: string
 }>
@@ -52,6 +54,10 @@ export const localOwner: Principal = Object.freeze({
 
 /** A caller of a tier may use the tools of that tier and of the tiers below it. */
 export const tierAllows = (have: Tier, need: Tier): boolean => tiers.indexOf(have) >= tiers.indexOf(need)
+
+/** Runs the installation. An operator of another tenant runs that tenant, and nothing that all tenants share. */
+export const isPlatformOperator = ({ tenant, tier }: Pick<Principal, 'tenant' | 'tier'>): boolean =>
+  tenant === LOCAL_TENANT && tier === 'operator'
 
 /** The local person: quotas do not apply to it, and it is never gone. */
 export const LOCAL_OWNER = 'owner'

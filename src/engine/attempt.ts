@@ -7,6 +7,7 @@ import type { WriteUnit } from '../contract/unit.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { fault } from '../kernel/fault.ts'
+import { type EngineDeps, isAbandoned } from './core.ts'
 import { appendToRun, type JournalDeps, type NewRow, type RunChange, readJournal } from './journal.ts'
 import {
   isEnded,
@@ -28,6 +29,7 @@ export type AttemptDeps = JournalDeps &
     database: Pick<Database, 'write' | 'read'>
     clock: Clock
     bootId: string
+    isGone: EngineDeps['isGone']
     /** Writes a new run below `parent`; it begins after the commit. */
     insertChild(unit: WriteUnit, parent: Run, id: string, start: NewRun): Promise<void>
     newId(): string
@@ -61,6 +63,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
   let busy = 0
   let childWaits = 0
   let isDropped = false
+  let isLeft = false
 
   /** What others wrote into the journal, signals and ends of waits among it, and at the beginning all that is there. */
   async function refresh(): Promise<void> {
@@ -156,9 +159,23 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     })
   }
 
-  const stepsWith = (signal: AbortSignal): Steps => {
+  /** Whoever started the run is gone: it stops here, and fails. */
+  function abandon(): void {
+    isLeft = true
+    stop.abort()
+  }
+
+  const stepsWith = (signal: AbortSignal, isTidying: boolean): Steps => {
     const requireGoingOn = (): void => {
       if (isDropped || signal.aborted) throw new RunStopped('the run was stopped')
+    }
+
+    /** As late as can be before anything is done. */
+    async function requireStarter(): Promise<void> {
+      requireGoingOn()
+      if (isTidying) return
+      if (await isAbandoned(deps, deps.database.read, from)) abandon()
+      requireGoingOn()
     }
 
     async function doOnce<T extends Json>(key: string, work: Parameters<Steps['once']>[1], options: StepOptions) {
@@ -167,8 +184,8 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
       const interrupted = recorded.has(began)
       if (options.intent === true && !interrupted) {
         await commit([{ type: 'step_began', key: began, payload: { step: key } }], {})
-        requireGoingOn()
       }
+      await requireStarter()
       fault('run.step.before')
       const rows: NewRow[] = []
       try {
@@ -185,7 +202,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     }
 
     async function doChild(key: string, start: NewRun): Promise<RunOutcome> {
-      requireGoingOn()
+      await requireStarter()
       const linkKey = `${key}~child`
       if (!recorded.has(linkKey)) {
         const id = start.id ?? deps.newId()
@@ -241,15 +258,18 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         const opened = `${key}~waiting`
         if (!recorded.has(opened)) {
           await occupied(async () => {
-            requireGoingOn()
+            await requireStarter()
             const row = { type: 'wait_began', key: opened, payload: { step: key, details, until_ms: untilMs ?? null } }
             await commit([row], { waitingFor: key, wakeAtMs: untilMs ?? null })
           })
         }
         const { promise, resolve, reject } = Promise.withResolvers<Recorded>()
+        // It may be stopped while the journal is read, before anybody listens.
+        promise.catch(() => {})
         waits.set(key, resolve)
         signal.addEventListener('abort', () => reject(new RunStopped('the run was stopped')), { once: true })
         await refresh()
+        requireGoingOn()
         considerParking()
         return answer<Answer>(await promise)
       },
@@ -266,11 +286,13 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     refresh,
     commit,
     parked: parking.promise,
-    steps: stepsWith(AbortSignal.any([stop.signal, shutdown.signal])),
-    /** For tidying up, which a cancellation does not stop. */
-    lastSteps: stepsWith(shutdown.signal),
+    steps: stepsWith(AbortSignal.any([stop.signal, shutdown.signal]), false),
+    /** For tidying up, which nothing stops but the end of the server. */
+    lastSteps: stepsWith(shutdown.signal, true),
     cancel: () => stop.abort(),
     isCancelled: () => stop.signal.aborted,
+    abandon,
+    isAbandoned: () => isLeft,
     shutDown: () => shutdown.abort(),
     isShutDown: () => shutdown.signal.aborted,
   }

@@ -2,7 +2,8 @@ import type { LogStore } from '../audit/ports.ts'
 import { AppError } from '../contract/app-error.ts'
 import type { Database } from '../contract/database.ts'
 import { limits } from '../contract/limits.ts'
-import { identityOf, type Principal } from '../contract/principal.ts'
+import { identityOf, type Principal, type TenantId } from '../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { EndStatus, NewRun, Run, RunOutcome, RunStore } from './ports.ts'
@@ -19,6 +20,8 @@ export type EngineDeps = Readonly<{
   /** Names this server process, in the rows of the runs that it has. */
   bootId: string
   isAlive(bootId: string): boolean | Promise<boolean>
+  /** Whether whoever has that identity lost what they may do here. What they have started ends then. */
+  isGone(unit: ReadUnit | WriteUnit, tenant: TenantId, owner: string): Promise<boolean>
   /** A server that may only read runs nothing. */
   isReadOnly: boolean
   /** Runs that are at work at once, those below them not counted. */
@@ -73,6 +76,23 @@ export function newRunOf(
     lastSequence: 0,
   }
 }
+
+/** Whoever a run acts for, and whoever it belongs to: as long as both are there, it may go on. */
+export async function isAbandoned(
+  { isGone }: Pick<EngineDeps, 'isGone'>,
+  unit: ReadUnit | WriteUnit,
+  { tenant, owner, principal }: Run,
+): Promise<boolean> {
+  if (await isGone(unit, tenant, owner)) return true
+  const starter = identityOf(principal)
+  return starter !== owner && (await isGone(unit, tenant, starter))
+}
+
+export const starterGone = (): AppError =>
+  new AppError(
+    'ERR_STARTER_GONE',
+    'The key that started this run was revoked or has expired, and what it may do ended with it. Start it again with a key that is live.',
+  )
 
 export const outcomeOf = ({ id, status, output, error }: Run): RunOutcome => ({
   id,

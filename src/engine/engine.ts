@@ -1,8 +1,8 @@
 import { AppError } from '../contract/app-error.ts'
-import type { TenantId } from '../contract/principal.ts'
+import { identityOf, type TenantId } from '../contract/principal.ts'
 import type { WriteUnit } from '../contract/unit.ts'
 import { type Attempt, createAttempt, RunStopped, toRunError } from './attempt.ts'
-import { type EngineDeps, newRunOf } from './core.ts'
+import { type EngineDeps, isAbandoned, newRunOf, starterGone } from './core.ts'
 import { appendToRun, toEvent } from './journal.ts'
 import {
   type Ending,
@@ -30,6 +30,7 @@ type Registered = Readonly<{ program: Program; ending: Ending | undefined }>
  * 3. A run is at work in one process: the one that its row names, for as long as that lives.
  * 4. So many runs are at work at once; others are pending. What runs below a run shares its place.
  * 5. A run that waits for a signal or a time is nowhere but in the store.
+ * 6. Before each step it is asked whether whoever started the run is still there; if not, it fails.
  */
 export function createEngine(deps: EngineDeps): Engine {
   const { database, store, clock, logger } = deps
@@ -83,6 +84,7 @@ export function createEngine(deps: EngineDeps): Engine {
     const attempt = attempts.get(run.id)
     if (attempt !== undefined) {
       if (run.cancelRequested) attempt.cancel()
+      if (await isAbandoned(deps, database.read, run)) attempt.abandon()
       await attempt.refresh()
     } else if (run.waitingFor !== null && !run.cancelRequested) {
       schedule.sleep(run)
@@ -111,6 +113,7 @@ export function createEngine(deps: EngineDeps): Engine {
     try {
       await attempt.refresh()
       if (run.cancelRequested) attempt.cancel()
+      else if (await isAbandoned(deps, database.read, run)) attempt.abandon()
       const end = await runProgram(run, attempt)
       if (end === 'parked') {
         attempts.delete(id)
@@ -138,6 +141,7 @@ export function createEngine(deps: EngineDeps): Engine {
     })
 
   async function runProgram(run: Run, attempt: Attempt): Promise<ProgramEnd | 'cancelled' | 'parked'> {
+    if (attempt.isAbandoned()) return abandonedEnd()
     if (attempt.isCancelled()) return 'cancelled'
     try {
       const registered = programs.get(run.kind)
@@ -148,6 +152,7 @@ export function createEngine(deps: EngineDeps): Engine {
       return await Promise.race([running, attempt.parked])
     } catch (error) {
       if (attempt.isShutDown()) throw new RunStopped('the server ends')
+      if (attempt.isAbandoned()) return abandonedEnd()
       if (attempt.isCancelled()) return 'cancelled'
       if (error instanceof RunStopped) throw error
       return { status: 'failed', output: null, error: failureOf(run, error) }
@@ -189,6 +194,16 @@ export function createEngine(deps: EngineDeps): Engine {
     })
   }
 
+  /** Ends what those started who are gone: what is at work at once, and what waits as soon as there is a place. */
+  async function leaveAbandoned(wanted: (run: Run) => boolean): Promise<void> {
+    for (const run of await store.openRunsOnNode(database.read, deps.node)) {
+      if (!wanted(run) || !(await isAbandoned(deps, database.read, run))) continue
+      const attempt = attempts.get(run.id)
+      if (attempt === undefined) schedule.add(run)
+      else attempt.abandon()
+    }
+  }
+
   let looking: NodeJS.Timeout | undefined
 
   /** All that has not ended here. In a store that others write to as well, again and again. */
@@ -216,8 +231,16 @@ export function createEngine(deps: EngineDeps): Engine {
     },
     waitForEnd: watchers.waitForEnd,
     subscribe: watchers.subscribe,
+    async ownerGone(tenant, owner) {
+      if (isClosed || deps.isReadOnly) return
+      await leaveAbandoned(
+        (run) => run.tenant === tenant && (run.owner === owner || identityOf(run.principal) === owner),
+      )
+    },
     async begin() {
-      if (!deps.isReadOnly) await lookAtAll()
+      if (deps.isReadOnly) return
+      await lookAtAll()
+      await leaveAbandoned(({ waitingFor }) => waitingFor !== null)
     },
     async close() {
       isClosed = true
@@ -229,6 +252,8 @@ export function createEngine(deps: EngineDeps): Engine {
     },
   }
 }
+
+const abandonedEnd = (): ProgramEnd => ({ status: 'failed', output: null, error: toRunError(starterGone()) })
 
 /** How soon a run is looked at again when the store did not answer. */
 const LOOK_AGAIN_MS = 200

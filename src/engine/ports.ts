@@ -181,6 +181,8 @@ export type Engine = Readonly<{
   ): AsyncIterable<RunEvent>
   /** Removes an ended run with all that ran under it; answers false when it has not ended. */
   remove(call: ChangingCall, id: string): Promise<boolean>
+  /** Ends what that owner started and may not go on with. For haste alone: a run asks by itself before each step. */
+  ownerGone(tenant: TenantId, owner: string): Promise<void>
   /** Takes up what an earlier process left. */
   begin(): Promise<void>
   close(): Promise<void>

@@ -23,7 +23,7 @@ export function lastEventId(req: IncomingMessage, query: URLSearchParams): numbe
 
 export type StreamOptions = Readonly<{
   signal: AbortSignal
-  /** Asked again and again while the stream is open; a throw ends it. */
+  /** Asked before each event, and again and again while the stream is open; a throw ends it. */
   isStillWelcome(): Promise<void>
 }>
 
@@ -53,7 +53,7 @@ export async function streamEvents(
   ended.addEventListener('abort', stop, { once: true })
   try {
     for await (const { id, data } of events) {
-      if (ended.aborted) return
+      if (ended.aborted || !(await isStillWelcome().then(yes, no))) return
       if (!res.write(`id: ${id}\ndata: ${JSON.stringify(data)}\n\n`)) await drained(res, ended)
     }
   } finally {
@@ -62,6 +62,9 @@ export async function streamEvents(
     res.end()
   }
 }
+
+const yes = (): boolean => true
+const no = (): boolean => false
 
 async function drained(res: ServerResponse, signal: AbortSignal): Promise<void> {
   const patience = AbortSignal.timeout(limits.eventStreamStallMs)

@@ -1,5 +1,5 @@
 import { AppError } from '../contract/app-error.ts'
-import type { Principal, TenantId } from '../contract/principal.ts'
+import type { Principal } from '../contract/principal.ts'
 import { isoTime } from '../kernel/clock.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { ToolAnswer, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
@@ -13,10 +13,10 @@ import { sendError, sendJson } from './send.ts'
 import { failureToHttp } from './to-http-error.ts'
 import { warningHeader } from './tool-routes.ts'
 
-/** What becomes of runs, as it happens. Whoever asks has shown that the run may be seen. */
+/** What becomes of runs, as it happens, for as long as the viewer may call. Whoever asks has shown that the run may be seen. */
 export type RunFeed = Readonly<{
   open(
-    tenant: TenantId,
+    principal: Principal,
     id: string,
     options: Readonly<{ fromSequence: number; follow: boolean; signal: AbortSignal }>,
   ): Promise<Readonly<{ subject: RunSubject; events: AsyncIterable<FeedEvent> }> | undefined>
@@ -121,7 +121,7 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
         return
       }
       const follow = query.get('follow') !== 'false'
-      const opened = await (await deps.runs())?.open(principal.tenant, id, { fromSequence, follow, signal })
+      const opened = await (await deps.runs())?.open(principal, id, { fromSequence, follow, signal })
       if (opened === undefined) throw new AppError('ERR_NOT_FOUND', 'There is no such run any more.')
       await streamEvents(res, rowsOf(row, id, opened.subject, opened.events), {
         signal,

@@ -46,7 +46,11 @@ describe('a personal workspace', () => {
 
   it('is never one that somebody else has put in its place', async () => {
     const [victim, thief] = [await app.keyCaller(), await app.keyCaller()]
-    await app.ask('workspace_create', { name: `personal-key-${victim.principal.keyId}` }, thief)
+    const name = `personal-key-${victim.principal.keyId}`
+    expect((await app.refusal('workspace_create', { name }, thief)).code).toBe('ERR_INVALID_INPUT')
+    // One that was made before such names were refused is not taken either.
+    await app.ask('workspace_create', { name: 'bait' }, thief)
+    app.behindItsBack((db) => db.prepare("UPDATE workspaces SET name = ? WHERE name = 'bait'").run(name))
     expect((await app.refusal('fs.write', { path: 'x', content: 'secret' }, victim)).code).toBe('ERR_ALREADY_EXISTS')
   })
 })

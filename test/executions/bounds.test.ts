@@ -1,9 +1,13 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createToolDesk } from '../../src/app/open-tool-desk.ts'
 import { LOCAL_TENANT, localOwner, tenantId } from '../../src/contract/principal.ts'
 import { checkAgentManifest } from '../../src/domains/agents/manifest.ts'
 import { meaningOf } from '../../src/domains/executions/surroundings.ts'
-import { openTestApp } from '../support/app.ts'
+import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
+import { callerOf, openTestApp } from '../support/app.ts'
 import { agentYaml } from '../support/executions.ts'
 
 const signal = new AbortController().signal
@@ -14,7 +18,7 @@ describe('what agents and workflows call', () => {
     'is never %s, whoever set them going',
     async (name) => {
       await using app = await openTestApp()
-      const desk = createToolDesk(app.app.catalog, app.config.mode)
+      const desk = createToolDesk(app.app.catalog, app.config.mode, async () => false)
       desk.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
       for (const door of ['agent', 'engine'] as const) {
         const answer = await desk.call(localOwner, name, { name: 'x' }, { signal, door })
@@ -26,7 +30,7 @@ describe('what agents and workflows call', () => {
 
   it('is bound by the contexts of the caller, what the platform does for a run is not', async () => {
     await using app = await openTestApp()
-    const desk = createToolDesk(app.app.catalog, app.config.mode)
+    const desk = createToolDesk(app.app.catalog, app.config.mode, async () => false)
     desk.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
     const principal = { ...localOwner, securityContexts: [narrow] }
     expect(await desk.call(principal, 'task_list', {}, { signal, door: 'agent' })).toMatchObject({ isError: true })
@@ -52,4 +56,31 @@ it('templates have no parts that multiply', () => {
   const yaml = agentYaml('bomb', `  task: { instruction: x, prompt_template: '${template}' }\n`)
   const checked = checkAgentManifest(yaml)
   expect(checked.ok ? '' : checked.errors.join('\n')).toMatch(/prompt_template must have no partials/)
+})
+
+it('the agents of a wish are bound by the contexts of whoever wishes, and found only by those who may use them', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'castellan-bounds-'))
+  const models = [{ alias: 'default', model: 'm' }]
+  const provider = { name: 'none', type: 'openai-compatible', endpoint: 'http://127.0.0.1:9/v1', models }
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers: [provider] } }))
+  await using app = await openTestApp({ dataDir })
+  const capabilities = [{ toolPattern: 'aegis.execute.*' }]
+  const bound = { name: 'wishes', description: '', capabilities, denyList: [] }
+  const manifest = { name: 'manifest:other', description: '', capabilities, denyList: [] }
+  const caller = callerOf({ ...localOwner, securityContexts: [bound, manifest] })
+  await app.ask('aegis.agent.create', {
+    manifest_yaml: agentYaml('adds-two-numbers', '  task: { instruction: "Add." }\n'),
+  })
+  const wish = { intent: 'adds two numbers', language: 'python' }
+  const { pipeline_execution_id: id } = await app.ask<Record<string, string>>('aegis.execute.intent', wish, caller)
+  const { database } = await app.app.ready
+  const payloadOf = async (step: string): Promise<string | undefined> => {
+    const events = await sqlRunStore.listEvents(database!.read, LOCAL_TENANT, id!, { after: 0, limit: 500 })
+    return events.find(({ key }) => key === step)?.payloadText
+  }
+  await expect.poll(() => payloadOf('shipped-agent'), { timeout: 20_000 }).toContain('aegis-python-executor-agent')
+  expect(await payloadOf('agent')).toBe('null')
+  const run = await sqlRunStore.findRun(database!.read, LOCAL_TENANT, id!)
+  expect(run?.principal.securityContexts).toEqual([bound])
+  await app.ask('aegis.workflow.cancel', { execution_id: id })
 })

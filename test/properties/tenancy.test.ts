@@ -14,9 +14,11 @@ import { createToolHost } from '../../src/tools/runtime/create-tool-host.ts'
 import { defineTool, type ToolDefinition } from '../../src/tools/runtime/define-tool.ts'
 import { createRateLimiter } from '../../src/tools/runtime/rate-limiter.ts'
 import { createStages } from '../../src/tools/runtime/stages.ts'
-import type { TestApp } from '../support/app.ts'
+import { openTestApp, type TestApp } from '../support/app.ts'
 import { plantCanaries } from '../support/canaries.ts'
+import { agentYaml } from '../support/executions.ts'
 import { type MakeHost, probeTool, rowsOfTenant, tenantTables } from '../support/tenancy-probe.ts'
+import { workflowYaml } from '../support/workflows.ts'
 
 let planted: Awaited<ReturnType<typeof plantCanaries>>
 beforeAll(async () => {
@@ -32,6 +34,52 @@ describe.each(['admin', 'member'] as const)('a principal of another tenant, %s',
     const { app, canaries, principals } = planted
     const the = { template: app.dataDir, canaries, principal: principals[role], makeHost: theApp }
     expect(await probeTool(catalog.find(name)!, the)).toEqual([])
+  })
+})
+
+describe('an operator of another tenant', () => {
+  const agent = agentYaml('shared', '  task: { instruction: "Work." }\n')
+  const workflow = workflowYaml('shared', 'A: { kind: System, command: update_blackboard, transitions: [] }')
+
+  it.each<[string, string, object]>([
+    ['reads the configuration', 'aegis.system.config', {}],
+    ['deploys for everybody', 'aegis.agent.create', { manifest_yaml: agent, scope: 'global' }],
+    ['updates what is for everybody', 'aegis.agent.update', { manifest_yaml: agent, scope: 'global', force: true }],
+    ['deletes what is for everybody', 'aegis.agent.delete', { agent_id: 'shared' }],
+    ['makes a workflow that is for everybody', 'aegis.workflow.promote', { name: 'own', target_scope: 'global' }],
+    [
+      'makes a key of what all share',
+      'api_key_create',
+      { name: 'x', role: 'admin', tier: 'user', tenant: 'aegis-system' },
+    ],
+  ])('never %s', async (_what, tool, args) => {
+    await using app = await openTestApp()
+    await app.ask('aegis.agent.create', { manifest_yaml: agent, scope: 'global' })
+    await app.ask('aegis.workflow.create', { manifest_yaml: workflow })
+    await app.ask('aegis.workflow.promote', { name: 'shared', target_scope: 'global' })
+    const other = await app.keyCaller({ tenant: 'tenant-b', role: 'admin', tier: 'operator' })
+    await app.ask('aegis.workflow.create', { manifest_yaml: workflow.replace('shared', 'own') }, other)
+    expect(await app.refusal(tool, args, other)).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
+    expect(await app.ask('aegis.agent.export', { name: 'shared' })).toMatchObject({ version: '1.0.0' })
+  })
+
+  it('does not remove or change a workflow that is for everybody', async () => {
+    await using app = await openTestApp()
+    await app.ask('aegis.workflow.create', { manifest_yaml: workflow })
+    await app.ask('aegis.workflow.promote', { name: 'shared', target_scope: 'global' })
+    const other = await app.keyCaller({ tenant: 'tenant-b', role: 'admin', tier: 'operator' })
+    for (const tool of ['aegis.workflow.delete', 'aegis.workflow.demote'])
+      await app.refusal(tool, { name: 'shared' }, other)
+    await app.refusal('aegis.workflow.update', { manifest_yaml: workflow, force: true }, other)
+    expect(await app.ask('aegis.workflow.export', { name: 'shared' }, other)).toMatchObject({ version: '1.0.0' })
+  })
+
+  it('has what is for everybody replaced by the operators of the installation', async () => {
+    await using app = await openTestApp()
+    const operator = await app.keyCaller({ role: 'admin', tier: 'operator' })
+    const deployed = await app.ask('aegis.agent.create', { manifest_yaml: agent, scope: 'global' }, operator)
+    expect(deployed).toMatchObject({ deployed: true })
+    expect(await app.ask('aegis.system.config', {}, operator)).toHaveProperty('content_yaml')
   })
 })
 

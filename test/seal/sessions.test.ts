@@ -47,6 +47,7 @@ describe.each(dialects)('SEAL sessions in %s', (dialect) => {
       store: sqlApiKeyStore,
       random: systemRandom,
       read: database.read,
+      noteRevoked() {},
       noteUse() {},
     })
     service = createSealService({

@@ -105,6 +105,7 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
         store,
         random: systemRandom,
         read: database.read,
+        noteRevoked() {},
         noteUse: (tenant, id, atMs) =>
           void database.writeSoon(tenant, (unit) => store.touchKey(unit, tenant, id, atMs)),
       })

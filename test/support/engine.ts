@@ -1,6 +1,7 @@
 import type { Database } from '../../src/contract/database.ts'
 import { LOCAL_TENANT, localOwner } from '../../src/contract/principal.ts'
 import type { WriteUnit } from '../../src/contract/unit.ts'
+import type { EngineDeps } from '../../src/engine/core.ts'
 import { createEngine } from '../../src/engine/engine.ts'
 import type { ChangingCall, Engine, NewRun, Run, RunEvent } from '../../src/engine/ports.ts'
 import { type Clock, systemClock } from '../../src/kernel/clock.ts'
@@ -11,7 +12,12 @@ import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
 /** An engine on a real store, and what a test asks of it. */
 export type TestEngine = Engine & ReturnType<typeof conveniences>
 
-export type EngineWish = Readonly<{ bootId?: string; concurrentMax?: number; clock?: Clock }>
+export type EngineWish = Readonly<{
+  bootId?: string
+  concurrentMax?: number
+  clock?: Clock
+  isGone?: EngineDeps['isGone']
+}>
 
 let count = 0
 
@@ -28,6 +34,7 @@ export function openEngine(database: Database, wish: EngineWish = {}): TestEngin
     node: 'here',
     bootId,
     isAlive: (id) => id === bootId,
+    isGone: wish.isGone ?? (async () => false),
     isReadOnly: false,
     concurrentMax: wish.concurrentMax ?? 8,
     lookMs: 50,

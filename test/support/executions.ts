@@ -44,7 +44,7 @@ export const agentYaml = (name: string, spec: string): string =>
 export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
   const database = (await app.app.ready).database as Database
   const engine = openEngine(database, { bootId: wish.bootId ?? 'test-boot' })
-  const desk = createToolDesk(app.app.catalog, app.config.mode)
+  const desk = createToolDesk(app.app.catalog, app.config.mode, async () => false)
   desk.connect((caller, name, args, options) => app.app.host.call(caller, name, args, options))
   const agents = new Map(
     Object.entries(wish.agents).map(([name, yaml]): [string, ResolvedAgent] => [
@@ -60,7 +60,10 @@ export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
   const sent: Loop['sent'] = []
   const { program, ending } = createExecutionProgram({
     engine,
-    agents: { resolve: async (_read, _principal, name) => find(name) },
+    agents: {
+      resolve: async (_read, _principal, name) => find(name),
+      resolvePlatform: async (_read, name) => find(name),
+    },
     desk,
     models: modelsOf(wish.model),
     http: {

@@ -13,10 +13,11 @@ export type ModelStage = Readonly<{
   start(environment?: Readonly<Record<string, string>>): Promise<CastellanClient>
 }>
 
-/** `config` is beside `models` in the configuration file. The aliases are default and other. */
+/** `config` is beside `models` in the configuration file. */
 export async function setModelStage(
   answer: (request: SeenRequest, position: number) => Line | Promise<Line>,
   config: Readonly<Record<string, unknown>> = {},
+  aliases: readonly string[] = ['default', 'other'],
 ): Promise<ModelStage> {
   const dataDir = mkdtempSync(join(tmpdir(), 'castellan-stage-'))
   const model = await startScriptedModel(answer)
@@ -25,7 +26,7 @@ export async function setModelStage(
     type: 'openai',
     endpoint: `${model.url}/v1`,
     api_key: 'env:MODEL_KEY',
-    models: ['default', 'other'].map((alias) => ({ alias, model: alias })),
+    models: aliases.map((alias) => ({ alias, model: alias })),
   }
   writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers: [provider] }, ...config }))
   const clients: CastellanClient[] = []

@@ -1,7 +1,14 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import { type Principal, SYSTEM_TENANT, type TenantId, tierAllows } from '../../contract/principal.ts'
+import { nameTaken } from '../../contract/name-taken.ts'
+import {
+  isPlatformOperator,
+  type Principal,
+  SYSTEM_TENANT,
+  type TenantId,
+  tierAllows,
+} from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
@@ -70,7 +77,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
   /** A paused or archived agent is found too: whoever runs it decides what its status means. */
   async function resolve(
     read: ReadUnit,
-    principal: Principal,
+    principal: Pick<Principal, 'tenant'>,
     idOrName: string,
     version?: string,
   ): Promise<ResolvedAgent & Readonly<{ status: AgentStatus }>> {
@@ -119,13 +126,12 @@ export function createAgentRegistry(deps: RegistryDeps) {
     const { parseAgentManifest } = await import('./manifest.ts')
     const { manifest, warnings } = parseAgentManifest(input.manifest_yaml)
     const scope = input.scope ?? 'tenant'
-    if (scope === 'global' && !tierAllows(principal.tier, 'operator')) {
-      throw new AppError('ERR_PERMISSION_DENIED', 'scope global is for operators; leave scope out', { field: 'scope' })
-    }
+    if (scope === 'global' && !isPlatformOperator(principal)) throw forPlatformOperators('scope')
     requireUsable(principal, manifest)
     for (const warning of warnings) call.warn(warning)
     const tenant = scope === 'global' ? SYSTEM_TENANT : principal.tenant
     if (scope === 'global') await store.lockShared(call.write)
+    if (principal.newNamesOnly) await requireNewName(call, manifest.name)
     const before = await store.findAgentByName(call.write, tenant, manifest.name)
     if (before === undefined && mode === 'update') throw agentNotFound()
     const versions = before === undefined ? [] : await store.versionsOf(call.write, tenant, before.id)
@@ -137,6 +143,12 @@ export function createAgentRegistry(deps: RegistryDeps) {
     const agent = await write(call, { tenant, before, manifest, versions, yaml: input.manifest_yaml })
     recordDeployed(call, agent, scope, manifest, input)
     return { agent_id: agent.id, deployed: true, name: agent.name, version: manifest.version }
+  }
+
+  /** Neither a further version of what is there, nor something that others would find in its place. */
+  async function requireNewName(call: Call, name: string): Promise<void> {
+    const found = (await findStored(call.write, call.principal.tenant, name)) ?? (await templates.find(name))
+    if (found !== undefined) throw nameTaken('agent')
   }
 
   async function requireRoom(call: Call, tenant: TenantId): Promise<void> {
@@ -200,6 +212,8 @@ export function createAgentRegistry(deps: RegistryDeps) {
 
   return {
     resolve,
+    /** What an operator deployed for everybody, else what comes with the program; nothing of a tenant. */
+    resolvePlatform: (read: ReadUnit, name: string) => resolve(read, { tenant: SYSTEM_TENANT }, name),
     /** One that comes with the program, whatever has been deployed under its name. */
     async template(name: string): Promise<ResolvedAgent> {
       const found = await templates.find(name)
@@ -238,6 +252,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
         if ((await templates.find(input.agent_id)) !== undefined) throw templateStays()
         throw agentNotFound()
       }
+      if (agent.tenant !== tenant && !isPlatformOperator(call.principal)) throw forPlatformOperators('agent_id')
       await store.deleteAgent(call.write, agent.tenant, agent.id)
       await deps.schedules.remove(call, agent)
       call.record({
@@ -347,6 +362,13 @@ const agentNotFound = (): AppError =>
   new AppError('ERR_AGENT_NOT_FOUND', 'No such agent. Use aegis.agent.list or aegis.agent.search to find its name.', {
     field: 'agent_id',
   })
+
+const forPlatformOperators = (field: 'scope' | 'agent_id'): AppError =>
+  new AppError(
+    'ERR_PERMISSION_DENIED',
+    `${field}: agents of the scope global are for operators of the installation (tenant local); use an agent of your tenant`,
+    { field },
+  )
 
 const templateStays = (): AppError =>
   new AppError('ERR_PERMISSION_DENIED', 'agent_id is a template that comes with the program and cannot be deleted.', {

@@ -1,5 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { Principal } from '../../contract/principal.ts'
+import { type Principal, tierAllows } from '../../contract/principal.ts'
 import type { Capability, SecurityContext } from '../../contract/security-context.ts'
 import type { DescribedTool, ToolDesk } from '../../contract/tool-desk.ts'
 import type { Run } from '../../engine/ports.ts'
@@ -12,7 +12,8 @@ const MANIFEST = 'manifest:'
 
 /**
  * Who acts when an agent calls a tool: never more than whoever started the execution, and only what the manifest lists,
- * where it says so. A judge may only read.
+ * where it says so. A context that an operator registered the agent with raises it to the tier of that context, but not above
+ * the tier of the starter. A judge may only read.
  */
 export function agentPrincipal(
   deps: Pick<ExecutionDeps, 'contexts' | 'desk'>,
@@ -21,14 +22,14 @@ export function agentPrincipal(
   workspaceId: string | null,
 ): Principal {
   const { manifest } = input
-  const { tenant, role, teams, scopes, user } = run.principal
+  const { tenant, role, tier, teams, scopes, user } = run.principal
   const named = namedContext(deps, manifest)
   const base: Principal = {
     tenant,
     kind: 'agent',
     actor: `agent:${manifest.name}`,
     role,
-    tier: manifest.securityContext === SYSTEM_CONTEXT ? 'system' : 'user',
+    tier: manifest.securityContext === SYSTEM_CONTEXT && tierAllows(tier, 'system') ? 'system' : 'user',
     teams,
     ...(scopes && { scopes }),
     ...(user && { user }),
@@ -48,7 +49,7 @@ export function agentPrincipal(
  * The contexts that bound whoever started the execution bind the agent as well, or starting one would be a way around
  * them. Not what another agent's manifest lists: to execute an agent is to use what that one is for.
  */
-const inherited = ({ securityContexts = [] }: Principal): readonly SecurityContext[] =>
+export const inherited = ({ securityContexts = [] }: Principal): readonly SecurityContext[] =>
   securityContexts.filter(({ name }) => !name.startsWith(MANIFEST))
 
 function namedContext({ contexts }: Pick<ExecutionDeps, 'contexts'>, { securityContext }: AgentManifest) {

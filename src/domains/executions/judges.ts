@@ -8,6 +8,8 @@ import { parseJsonOutput, readVerdict, type Validator } from './validators.ts'
 export type Judged = Verdict | Readonly<{ fault: Fault }>
 export type JudgeRequest = Readonly<{
   agent: string
+  /** Chosen by the platform and not by a manifest: then nobody but the platform says which agent the name means. */
+  isOfPlatform?: boolean
   /** What the judge is shown; of it, what its input_schema names. */
   input: Readonly<Record<string, Json>>
   workspaceId: string | null
@@ -19,14 +21,16 @@ const isFault = (judged: Judged): judged is Readonly<{ fault: Fault }> => 'fault
 /** Judges are agents: each verdict is an execution below the one that is judged, with limits of its own. */
 export function createJudges(deps: Pick<ExecutionDeps, 'agents' | 'read'>, run: Run, steps: Steps) {
   /** The agent as it was when it was first asked for: a later version does not change a run under way. */
-  const agentNamed = (name: string): Promise<ResolvedAgent> =>
-    steps.once(`agent/${name}`, async () => ({
-      result: (await deps.agents.resolve(deps.read, run.principal, name)) as ResolvedAgent & Json,
-    }))
+  const agentNamed = ({ agent, isOfPlatform = false }: JudgeRequest): Promise<ResolvedAgent> =>
+    steps.once(`${isOfPlatform ? 'platform-agent' : 'agent'}/${agent}`, async () => {
+      const { agents, read } = deps
+      const found = isOfPlatform ? agents.resolvePlatform(read, agent) : agents.resolve(read, run.principal, agent)
+      return { result: (await found) as ResolvedAgent & Json }
+    })
 
   async function ask(key: string, request: JudgeRequest): Promise<Judged> {
     try {
-      const agent = await agentNamed(request.agent)
+      const agent = await agentNamed(request)
       const start = childOf(agent, {
         role: 'judge',
         input: shownTo(agent, request.input),

@@ -15,6 +15,8 @@ export type ResolvedAgent = Readonly<{ id: string; name: string; version: string
 export type AgentDesk = Readonly<{
   /** ERR_AGENT_NOT_FOUND for what the principal may not see, or that is not there. */
   resolve(unit: ReadUnit, principal: Principal, idOrName: string, version?: string): Promise<ResolvedAgent>
+  /** Only among those of the platform: for names that the configuration or the program chose. */
+  resolvePlatform(unit: ReadUnit, name: string): Promise<ResolvedAgent>
 }>
 
 /** Requests to addresses that a manifest names; where they may lead is the adapter's to check. */

@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../../contract/error-codes.ts'
-import type { Principal } from '../../contract/principal.ts'
+import { isPermitted } from '../../contract/permissions.ts'
+import { type Principal, tierAllows } from '../../contract/principal.ts'
 import type { DeskAnswer } from '../../contract/tool-desk.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -43,7 +44,7 @@ export function createPublishing(
   steps: Steps,
   judges: Judges,
 ) {
-  const principal = publisherOf(run.principal)
+  const principal = publisherOf(run.principal, kind)
   const ask = (tool: string, args: Json): Promise<DeskAnswer> =>
     patiently((signal) => deps.desk.call(principal, tool, args, { signal, door: 'engine' }), steps.signal)
 
@@ -76,7 +77,7 @@ export function createPublishing(
       criteria: `The ${kind} does what is wished, and is as small and as safe as it can be.`,
       validation_context: `${kind}_generation`,
     }
-    const verdict = await judges.ask(key, { agent, input, workspaceId: null, timeoutMs: JUDGE_MS })
+    const verdict = await judges.ask(key, { agent, isOfPlatform: true, input, workspaceId: null, timeoutMs: JUDGE_MS })
     if ('fault' in verdict) return verdict.fault.message
     if (isPassed(verdict, scoreRule)) return undefined
     return `the judge '${agent}' gave a score of ${verdict.score}, ${scoreRule.minScore} is required: ${verdict.reasoning}`
@@ -135,11 +136,16 @@ export function createPublishing(
 const ERRORS_MAX = 20
 
 /**
- * The platform deploys for whoever asked. The right to have something written is the right to have it deployed, and more
- * than that nobody gains: contexts that are for operators are refused, whoever called.
+ * The platform deploys for whoever asked. The right to have something written is the right to have it deployed under a new
+ * name, and more than that nobody gains: what is there is changed only for those who could change it themselves, and contexts
+ * that are for operators are refused, whoever called.
  */
-function publisherOf({ securityContexts: _, workspaceId: __, executionId: ___, ...asked }: Principal): Principal {
-  return { ...asked, tier: 'system' }
+function publisherOf(
+  { securityContexts: _, workspaceId: __, executionId: ___, ...asked }: Principal,
+  kind: ManifestKind,
+): Principal {
+  const mayUpdate = tierAllows(asked.tier, 'system') && isPermitted(asked, `${kind}:update`)
+  return { ...asked, tier: 'system', ...(!mayUpdate && { newNamesOnly: true }) }
 }
 
 function refusalOf({ isError, code, text, value }: DeskAnswer): Readonly<{ code?: ErrorCode; message: string }> {

@@ -2,10 +2,12 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted, type Permission, permissionLeastRole, permissions } from '../../contract/permissions.ts'
 import {
+  isPlatformOperator,
   LOCAL_TENANT,
   type Principal,
   type Role,
   roles,
+  SYSTEM_TENANT,
   type TenantId,
   type Tier,
   tenantId,
@@ -53,7 +55,8 @@ export function keyTenant(principal: Principal, requested: string | undefined): 
   if (!TENANT.test(requested)) {
     throw invalid('tenant', 'use 1 to 64 lower-case letters, digits, ".", "_" or "-", beginning with a letter or digit')
   }
-  if (principal.tenant !== LOCAL_TENANT || principal.role !== 'admin' || principal.tier !== 'operator') {
+  if (requested === SYSTEM_TENANT) throw denied('tenant: this one holds what all tenants share, and has no keys')
+  if (!isPlatformOperator(principal) || principal.role !== 'admin') {
     throw denied(`tenant: only an operator of the tenant '${LOCAL_TENANT}' may manage the keys of another tenant`)
   }
   return tenantId(requested)

@@ -9,7 +9,7 @@ import { localOwner, type Principal, roles, tenantId, tierAllows, tiers } from '
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import { type Random, systemRandom } from '../../kernel/random.ts'
 import type { ApiKeyStore } from './ports.ts'
-import { type CreateKeyInput, createIdentityService, type KeyWriting } from './service.ts'
+import { type CreateKeyInput, createIdentityService, type IdentityDeps, type KeyWriting } from './service.ts'
 
 const NOW = Date.parse('2026-01-01T00:00:00Z')
 const unit = { __unit: 'write' } as WriteUnit
@@ -27,12 +27,8 @@ function setUp(random: Random = systemRandom) {
   const memory = createMemoryKeyStore()
   const effects: EffectRecord[] = []
   const uses: [string, string, number][] = []
-  const identity = createIdentityService({
-    store: memory.store,
-    random,
-    read,
-    noteUse: (tenant, keyId, atMs) => uses.push([tenant, keyId, atMs]),
-  })
+  const noteUse: IdentityDeps['noteUse'] = (...use) => uses.push(use)
+  const identity = createIdentityService({ store: memory.store, random, read, noteUse, noteRevoked() {} })
   const create = (input: Partial<CreateKeyInput> = {}, principal = localOwner, nowMs = NOW) =>
     identity.createKey(
       by(principal, nowMs, (effect) => effects.push(effect)),
@@ -316,7 +312,7 @@ describe('authenticating', () => {
         return true
       },
     }
-    const identity = createIdentityService({ store, random: systemRandom, read, noteUse() {} })
+    const identity = createIdentityService({ store, random: systemRandom, read, noteUse() {}, noteRevoked() {} })
     const { secret, id } = await identity.createKey(by(localOwner), { name: 'a', role: 'member', tier: 'user' })
     await identity.authenticate(secret, NOW)
     await identity.revokeKey(by(localOwner), { key: id })
@@ -342,6 +338,7 @@ describe('authenticating', () => {
       store,
       random: systemRandom,
       read,
+      noteRevoked() {},
       noteUse: () => uses.push(['again', id, 0]),
     })
     await restarted.authenticate(secret, NOW + 150_000)

@@ -80,6 +80,8 @@ export type IdentityDeps = Readonly<{
   read: ReadUnit
   /** Told of a key's use, at most once a minute per key; meant to queue `touchKey`, never to wait for it. */
   noteUse(tenant: TenantId, keyId: string, atMs: number): void
+  /** Told within the transaction that revokes it. */
+  noteRevoked(tenant: TenantId, keyId: string): void
 }>
 
 export function createIdentityService(deps: IdentityDeps): IdentityService {
@@ -145,6 +147,7 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
       }
       const isRevokedNow = await store.revokeKey(write, tenant, key.id, nowMs)
       authenticator.forget(key.id, nowMs)
+      deps.noteRevoked(tenant, key.id)
       if (isRevokedNow) call.record(revocationOf(key, principal))
       return viewOf(isRevokedNow ? { ...key, revokedAtMs: nowMs } : key, nowMs)
     },

@@ -87,7 +87,7 @@ export function createCoding(
     }
     if (!hasModel(deps.models, JUDGE_ALIAS)) return { to: 'code_execution' }
     const shown = { task: input.intent, output: board.code, criteria: CODE_CRITERIA, validation_context: 'intent_code' }
-    const request = { agent: JUDGE, input: shown, workspaceId: id, timeoutMs: JUDGE_MS }
+    const request = { agent: JUDGE, isOfPlatform: true, input: shown, workspaceId: id, timeoutMs: JUDGE_MS }
     const verdict = await judges.ask(`check-${visit}/judge`, request)
     if ('fault' in verdict) return { to: 'code_generation', reason: verdict.fault.message }
     if (isPassed(verdict, scoreRule)) return { to: 'code_execution' }

@@ -1,5 +1,4 @@
 import { limits } from '../../contract/limits.ts'
-import { isPermitted } from '../../contract/permissions.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { ResolvedAgent } from '../agents/registry.ts'
 import { hasModel } from '../executions/model.ts'
@@ -31,6 +30,9 @@ export function createFinding({ deps, run, input, steps, board }: Scene) {
     board.reused_existing_agent = isReused
   }
 
+  /** The pipeline does for its caller nothing that the caller could not have done step by step. */
+  const mayCall = (...tools: readonly string[]): boolean => deps.desk.describe(principal, tools).length === tools.length
+
   /** The best one that could write the program, has a model, and is not made for another language. */
   async function bestOf(found: readonly Found[]): Promise<FoundAgent | null> {
     for (const { id, labels } of found) {
@@ -45,6 +47,7 @@ export function createFinding({ deps, run, input, steps, board }: Scene) {
     // A workspace that cannot be used is told before anything is made for it.
     if (input.volumeId !== null) await createWorkbench(deps, run, input, steps).open()
     const found = await steps.once<FoundAgent | null>('agent', async () => {
+      if (!mayCall('aegis.agent.search', 'aegis.task.execute')) return { result: null }
       const answer = await deps.desk.call(
         principal,
         'aegis.agent.search',
@@ -67,7 +70,7 @@ export function createFinding({ deps, run, input, steps, board }: Scene) {
   }
 
   async function generate(visit: number): Promise<Move> {
-    if (!isPermitted(principal, 'agent:create')) {
+    if (steps.recorded('author') === undefined && !mayCall('aegis.agent.generate')) {
       const { executor } = languageRules[input.language]
       const shipped = await steps.once('shipped-agent', async () => ({
         result: (await shippedAgent(deps, executor)) as FoundAgent,

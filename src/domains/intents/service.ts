@@ -6,6 +6,7 @@ import type { Principal } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { inherited } from '../executions/agent-principal.ts'
 import type { Models } from '../executions/model.ts'
 import type { ExecutionService } from '../executions/service.ts'
 import { authorOf, shippedAgent, type TemplateDesk } from './authors.ts'
@@ -97,9 +98,11 @@ export function createIntentService({ engine, executions, agents, models }: Inte
 const failedAt = ({ output, state }: Run): string | null =>
   (output as unknown as IntentOutput | null)?.failed_at_state ?? state
 
-/** The pipeline's own steps are what its caller was allowed to start; what its agents may do is theirs. */
-function pipelineOf({ securityContexts: _, workspaceId: __, executionId: ___, ...principal }: Principal): Principal {
-  return principal
+/** Without what belongs to one execution. What bounds the caller bounds the agents of its pipeline. */
+function pipelineOf(principal: Principal): Principal {
+  const { securityContexts: _, workspaceId: __, executionId: ___, ...rest } = principal
+  const contexts = inherited(principal)
+  return { ...rest, ...(contexts.length > 0 && { securityContexts: contexts }) }
 }
 
 const tooLong = (): AppError =>

@@ -1,4 +1,6 @@
+import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
+import { isPlatformOperator, type Principal } from '../../contract/principal.ts'
 import type { DescribedTool, ToolDesk } from '../../contract/tool-desk.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { findTools } from './find-tools.ts'
@@ -78,7 +80,13 @@ export function createPlatformService(deps: PlatformDeps) {
       }
     },
 
-    async configuration() {
+    async configuration(principal: Principal) {
+      if (!isPlatformOperator(principal)) {
+        throw new AppError(
+          'ERR_PERMISSION_DENIED',
+          'The configuration is for operators of the installation (tenant local); ask one of them.',
+        )
+      }
       const { path, yaml } = await deps.configuration()
       return { config_path: path, content_yaml: yaml }
     },

@@ -64,14 +64,18 @@ export function createScheduleDesk({ store, ownerOf, mayExecute, changed }: Sche
 const beatOf = (timing: AgentSchedule): string =>
   JSON.stringify(timing.type === 'cron' ? [timing.cron, timing.timezone] : timing.everyMs)
 
-/** Without what belongs to one conversation or one execution: the schedule outlives them. */
+/**
+ * Without what belongs to one conversation or one execution: the schedule outlives them. What the platform deployed for
+ * somebody who may not deploy is executed with the rights of that one, and not with those that it was deployed with.
+ */
 const lastingPart = ({
   conversationId: _conversation,
   executionId: _execution,
   sealSessionId: _session,
   workspaceId: _workspace,
+  newNamesOnly,
   ...rest
-}: Principal): Principal => rest
+}: Principal): Principal => (newNamesOnly === true ? { ...rest, tier: 'user' } : rest)
 
 const mayNotExecute = (): AppError =>
   new AppError(

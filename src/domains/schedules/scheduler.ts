@@ -21,7 +21,7 @@ export type SchedulerDeps = Readonly<{
   /** A server that may only read starts nothing. */
   isReadOnly: boolean
   /** Whether the owner of a schedule is no more. */
-  isGone(unit: WriteUnit, tenant: TenantId, owner: string, nowMs: number): Promise<boolean>
+  isGone(unit: WriteUnit, tenant: TenantId, owner: string): Promise<boolean>
   mayExecute(principal: Schedule['principal']): boolean
   /** Starts the latest version in the transaction of the call; undefined when the agent does not run at present. */
   start(call: StartingCall, schedule: Schedule, reason: Readonly<Record<string, Json>>): Promise<Run | undefined>
@@ -135,7 +135,7 @@ export function createScheduler(deps: SchedulerDeps) {
 
   async function fire(unit: WriteUnit, schedule: Schedule, times: DueTimes, nowMs: number): Promise<void> {
     const { timing, principal, owner, lastRunId } = schedule
-    if (await deps.isGone(unit, principal.tenant, owner, nowMs)) return await remove(unit, schedule)
+    if (await deps.isGone(unit, principal.tenant, owner)) return await remove(unit, schedule)
     if (!deps.mayExecute(principal)) return await advance(unit, schedule, times, { missed: 1 })
     const last =
       lastRunId === null ? undefined : await engine.find(unit as unknown as ReadUnit, principal.tenant, lastRunId)

@@ -22,7 +22,7 @@ export type AuthoringDeps = Readonly<{
     prepare(principal: Principal, request: AgentRequest): Promise<NewRun>
     exists(principal: Principal, agent: string): Promise<boolean>
   }>
-  /** Judges that look at every workflow, whatever its author says. */
+  /** Judges of the platform that look at every workflow. Nothing that its author says changes who they are or what they ask. */
   judgesAlways: readonly string[]
 }>
 
@@ -48,10 +48,11 @@ export function createAuthoring({ registry, engine, clock, agents, judgesAlways 
 
   async function create(call: Call, input: CreateInput) {
     const manifest = await read(call, input.manifest_yaml)
-    const judges = [...new Set([...judgesAlways, ...(input.judge_agents ?? [])])]
-    if (judges.length === 0)
+    const chosen = [...new Set(input.judge_agents ?? [])]
+    if (judgesAlways.length + chosen.length === 0)
       call.warn('No judge looked at this workflow: it was checked by rules alone. Give judge_agents to have it judged.')
-    else await requireApproval(call, judges, input)
+    await requireConfigured(call, input)
+    if (chosen.length > 0) await requireApproval(call, chosen, input, input)
     return deployed(
       await call.transact((unit) => registry.register(within(call, unit), input.manifest_yaml, manifest, input.force)),
     )
@@ -62,7 +63,7 @@ export function createAuthoring({ registry, engine, clock, agents, judgesAlways 
     { manifest_yaml: text, force }: Readonly<{ manifest_yaml: string; force: boolean }>,
   ) {
     const manifest = await read(call, text)
-    if (judgesAlways.length > 0) await requireApproval(call, judgesAlways, { manifest_yaml: text, force })
+    await requireConfigured(call, { manifest_yaml: text, force })
     return deployed(await call.transact((unit) => registry.update(within(call, unit), text, manifest, force)))
   }
 
@@ -76,11 +77,23 @@ export function createAuthoring({ registry, engine, clock, agents, judgesAlways 
     return manifest
   }
 
+  async function requireConfigured(call: Call, input: CreateInput): Promise<void> {
+    if (judgesAlways.length > 0) await requireApproval(call, judgesAlways, input, 'configured')
+  }
+
   /** No model, no verdict and a bad verdict are the same: the workflow is not registered. */
-  async function requireApproval(call: Call, judges: readonly string[], input: CreateInput): Promise<void> {
-    const verdicts = await Promise.all(judges.map((judge) => ask(call, judge, input)))
+  async function requireApproval(
+    call: Call,
+    judges: readonly string[],
+    input: CreateInput,
+    bounds: Pick<CreateInput, 'min_score' | 'min_confidence'> | 'configured',
+  ): Promise<void> {
+    const isConfigured = bounds === 'configured'
+    const verdicts = await Promise.all(judges.map((judge) => ask(call, judge, input, isConfigured)))
     const { score, confidence, reasoning } = consensusOf('weighted_average', verdicts)
-    const [scoreMin, confidenceMin] = [input.min_score ?? SCORE_MIN, input.min_confidence ?? CONFIDENCE_MIN]
+    const { min_score: scoreMin = SCORE_MIN, min_confidence: confidenceMin = CONFIDENCE_MIN } = isConfigured
+      ? {}
+      : bounds
     if (score >= scoreMin && confidence >= confidenceMin) return
     throw rejected(
       `The judges gave the workflow a score of ${round(score)} with a confidence of ${round(confidence)}; ${scoreMin} and ${confidenceMin} are needed.`,
@@ -88,10 +101,11 @@ export function createAuthoring({ registry, engine, clock, agents, judgesAlways 
     )
   }
 
-  async function ask(call: Call, judge: string, input: CreateInput): Promise<WeighedVerdict> {
+  async function ask(call: Call, judge: string, input: CreateInput, isOfPlatform: boolean): Promise<WeighedVerdict> {
     const { principal } = call
     const request: AgentRequest = {
       agent: judge,
+      isOfPlatform,
       input: {
         task: input.task_context ?? 'Judge this workflow before it is registered.',
         output: input.manifest_yaml,

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
-import { identityOf, type Principal, tierAllows } from '../../contract/principal.ts'
+import { nameTaken } from '../../contract/name-taken.ts'
+import { identityOf, isPlatformOperator, type Principal } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { ChangingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -83,8 +84,9 @@ export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore
     manifest: WorkflowManifest,
     force: boolean,
   ): Promise<WorkflowVersion> {
-    const { tenant } = call.principal
+    const { tenant, newNamesOnly } = call.principal
     const named = await store.versionsNamed(call.write, tenant, manifest.name)
+    if (newNamesOnly && (await isShared(call, named, manifest.name))) throw nameTaken('workflow')
     return await keep(
       call,
       text,
@@ -95,6 +97,12 @@ export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore
       '',
     )
   }
+
+  /** Whether others than the caller mean something by the name already. */
+  const isShared = async (call: ChangingCall, named: readonly WorkflowVersion[], name: string): Promise<boolean> =>
+    named.some(({ scope }) => scope === 'tenant') ||
+    (await store.globalVersionsNamed(call.write, name)).length > 0 ||
+    platformWorkflows().some((one) => one.name === name)
 
   /** The same for a workflow that exists: it stays what it is, in its scope. */
   async function update(
@@ -228,12 +236,13 @@ export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore
   return { resolve, register, update, remove, changeScope, list, versionsFor }
 }
 
-function requireOperator({ tier }: Principal): void {
-  if (tierAllows(tier, 'operator')) return
+function requireOperator(principal: Principal): void {
+  if (isPlatformOperator(principal)) return
+  const { tier, tenant } = principal
   throw new AppError(
     'ERR_PERMISSION_DENIED',
-    'Global workflows are changed by callers of the operator tier alone; ask the operator of the platform.',
-    { tier },
+    'Global workflows are changed by operators of the installation (tenant local, tier operator) alone; ask one of them.',
+    { tier, tenant },
   )
 }
 

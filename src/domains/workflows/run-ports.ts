@@ -12,6 +12,8 @@ import type { WorkflowRegistry } from './registry.ts'
 export type AgentRequest = Readonly<{
   /** Name or id. */
   agent: string
+  /** Chosen by the configuration: what a tenant calls by that name is not meant. */
+  isOfPlatform?: boolean
   input: Json
   intent: string | null
   /** The workspace that the agent works in; its own when null. */

@@ -19,7 +19,7 @@ import {
   wrongState,
 } from './core.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
-import { checkName, identityOf } from './rules.ts'
+import { checkName, checkNotOfPlatform, identityOf } from './rules.ts'
 
 export type WorkspacePlan = Readonly<{
   /** Left out: a prefix and the beginning of the id. */
@@ -37,7 +37,7 @@ export type WorkspacePlan = Readonly<{
 }>
 
 export type Lifecycle = ReturnType<typeof createLifecycle>
-type Acting = Pick<Call, 'principal' | 'nowMs' | 'signal' | 'transact'>
+type Acting = Pick<Call, 'principal' | 'isOfPlatform' | 'nowMs' | 'signal' | 'transact'>
 
 /**
  * A workspace from its beginning to its end. What is going to happen is in the records before the back end does it, and
@@ -67,11 +67,12 @@ export function createLifecycle(core: Core) {
   }
 
   function fromPlan(call: Acting, id: string, plan: WorkspacePlan): Workspace {
-    const name = plan.name ?? `${plan.namePrefix}-${id.slice(0, 8)}`
+    const name = checkName('name', plan.name ?? `${plan.namePrefix}-${id.slice(0, 8)}`)
+    if (call.isOfPlatform !== true) checkNotOfPlatform('name', name)
     return {
       tenant: call.principal.tenant,
       id,
-      name: checkName('name', name),
+      name,
       owner: identityOf(call.principal),
       state: 'creating',
       wanted: 'running',

@@ -32,6 +32,18 @@ export function checkName(field: string, name: string): string {
   return name
 }
 
+/** Names that the platform gives, and finds again: personal workspaces, and those of runs and of volumes. */
+const PLATFORM_NAME = new RegExp(
+  `^(personal-.*|(execution|intent|output|wf)-${UUID.source.slice(1, -1)}.*|volume-[0-9a-f]{32})$`,
+  'i',
+)
+
+/** What somebody else makes under such a name would be taken for the platform's own. */
+export function checkNotOfPlatform(field: string, name: string): void {
+  if (!PLATFORM_NAME.test(name)) return
+  throw invalid(field, 'names of this form are those of personal workspaces and of runs; choose another')
+}
+
 /** The same rules for variables that last and for those of one command. */
 export function checkEnv(field: string, env: Readonly<Record<string, string>>): void {
   const entries = Object.entries(env)

@@ -17,5 +17,5 @@ export default defineTool({
   arguments: 'aegis',
   input: z.strictObject({}),
   output: z.strictObject({ config_path: z.string(), content_yaml: z.string() }),
-  run: (_input, { platform }) => platform.configuration(),
+  run: (_input, { platform, principal }) => platform.configuration(principal),
 })

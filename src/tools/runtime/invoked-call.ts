@@ -8,6 +8,7 @@ import type { Invocation } from './stages.ts'
 export class InvokedCall implements Call {
   readonly id: string
   readonly principal: Call['principal']
+  readonly isOfPlatform: boolean
   readonly origin?: string
   readonly nowMs: number
   readonly signal: AbortSignal
@@ -20,6 +21,7 @@ export class InvokedCall implements Call {
   constructor(invocation: Invocation, database: Database | undefined, read: ReadUnit, write: WriteUnit | undefined) {
     this.id = invocation.callId
     this.principal = invocation.caller.principal
+    this.isOfPlatform = invocation.caller.door === 'engine'
     if (invocation.caller.host !== undefined) this.origin = `http://${invocation.caller.host}`
     this.nowMs = invocation.nowMs
     this.signal = invocation.signal

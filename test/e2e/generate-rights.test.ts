@@ -1,0 +1,55 @@
+import { describe, expect, test } from 'vitest'
+import { agentYaml } from '../support/executions.ts'
+import { type Key, type KeyedServer, startKeyedServer } from '../support/keyed-server.ts'
+import { workflowYaml } from '../support/workflows.ts'
+
+/** What somebody gets by having it generated who may not deploy, in the real program. */
+const states = 'A: { kind: System, command: update_blackboard, transitions: [] }'
+const yamls = {
+  agent: (name: string) => agentYaml(name, '  task: { instruction: "Work." }\n'),
+  workflow: (name: string) => workflowYaml(name, states),
+}
+type Kind = keyof typeof yamls
+
+/** An author that writes what it is told: the wish is the name and the version. */
+const serve = (kind: Kind) =>
+  startKeyedServer(({ text }) => {
+    const [, name = 'x', version = '1.0.0'] = /make (\S+) (\d\.\d\.\d)/.exec(text) ?? []
+    return { text: JSON.stringify({ manifest_yaml: yamls[kind](name).replace('1.0.0', version) }) }
+  })
+
+async function generate({ call }: KeyedServer, kind: Kind, wish: string, key?: Key): Promise<string> {
+  const { execution_id } = await call(`aegis.${kind}.generate`, { input: `make ${wish}` }, key)
+  const { status, last_error } = await call('aegis.task.wait', { execution_id, timeout_seconds: 40 }, key)
+  return status === 'completed' ? 'completed' : String(last_error)
+}
+
+describe.each(['agent', 'workflow'] as const)(
+  'whoever may not deploy and has one generated (%s)',
+  { timeout: 90_000 },
+  (kind) => {
+    test('gets a new one, and adds no version to what is there', async () => {
+      const server = await serve(kind)
+      const key = await server.newKey()
+      await server.call(`aegis.${kind}.create`, { manifest_yaml: yamls[kind]('theirs') })
+      expect(await generate(server, kind, 'mine 1.0.0', key)).toBe('completed')
+      expect(await generate(server, kind, 'theirs 9.0.0', key)).toContain('another name')
+      expect(await generate(server, kind, 'mine 2.0.0', key)).toContain('another name')
+      expect(await server.call(`aegis.${kind}.export`, { name: 'theirs' })).toMatchObject({ version: '1.0.0' })
+    })
+
+    test('takes no name that the platform has', async () => {
+      const server = await serve(kind)
+      const shipped = kind === 'agent' ? 'coder' : 'platform-approval-gate'
+      expect(await generate(server, kind, `${shipped} 9.0.0`, await server.newKey())).toContain('another name')
+    })
+
+    test('may add a version with the right to deploy', async () => {
+      const server = await serve(kind)
+      const key = await server.newKey({ tier: 'system' })
+      await server.call(`aegis.${kind}.create`, { manifest_yaml: yamls[kind]('theirs') })
+      expect(await generate(server, kind, 'theirs 9.0.0', key)).toBe('completed')
+      expect(await server.call(`aegis.${kind}.export`, { name: 'theirs' })).toMatchObject({ version: '9.0.0' })
+    })
+  },
+)

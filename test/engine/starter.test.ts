@@ -1,0 +1,106 @@
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createToolDesk } from '../../src/app/open-tool-desk.ts'
+import { LOCAL_TENANT, localOwner, type Principal } from '../../src/contract/principal.ts'
+import { openTestApp } from '../support/app.ts'
+import { dialects, openEmpty } from '../support/databases.ts'
+import { openEngine } from '../support/engine.ts'
+
+const ann: Principal = { ...localOwner, kind: 'key', keyId: 'ann', actor: 'ann' }
+
+describe.each(dialects)('a run whose starter is gone, over %s', (dialect) => {
+  async function open() {
+    const database = await openEmpty(dialect)
+    const gone = new Set<string>()
+    const engine = openEngine(database, { isGone: async (_unit, _tenant, owner) => gone.has(owner) })
+    onTestFinished(async () => {
+      await engine.close()
+      await database.close()
+    })
+    return { engine, gone }
+  }
+  const done = async () => ({ status: 'completed', output: null }) as const
+
+  test('does no further step, fails, and is tidied up', async () => {
+    const { engine, gone } = await open()
+    const tidied: string[] = []
+    engine.register(
+      'execution',
+      async (_, steps) => {
+        await steps.once('first', async () => {
+          gone.add('key:ann')
+          return { result: 1 }
+        })
+        await steps.once('second', async () => ({ result: 2 }), { intent: true })
+        return await done()
+      },
+      async (_, steps, status) => {
+        await steps.once('tidy', async () => ({ result: tidied.push(status) }))
+      },
+    )
+    const { id } = await engine.run({ principal: ann })
+    expect(await engine.end(id)).toMatchObject({ status: 'failed', error: { code: 'ERR_STARTER_GONE' } })
+    expect((await engine.journal(id)).map(({ key }) => key)).not.toContain('second')
+    expect(tidied).toEqual(['failed'])
+  })
+
+  test('is stopped in the middle of a step, and what runs below it as well', async () => {
+    const { engine, gone } = await open()
+    const began = Promise.withResolvers<void>()
+    engine.register('execution', async (run, steps) => {
+      if (run.depth === 0) await steps.child('child', { ...sample, input: null })
+      await steps.once('long', async () => {
+        began.resolve()
+        await new Promise((_, reject) => steps.signal.addEventListener('abort', () => reject(new Error('stopped'))))
+        return { result: null }
+      })
+      return await done()
+    })
+    const { id } = await engine.run({ principal: ann })
+    await began.promise
+    gone.add('key:ann')
+    await engine.ownerGone(LOCAL_TENANT, 'key:ann')
+    expect(await engine.end(id)).toMatchObject({ status: 'failed', error: { code: 'ERR_STARTER_GONE' } })
+    const spawned = (await engine.journal(id)).find(({ type }) => type === 'child_execution_spawned')!
+    const { run_id } = spawned.payload as { run_id: string }
+    expect(await engine.end(run_id)).toMatchObject({ status: 'failed', error: { code: 'ERR_STARTER_GONE' } })
+  })
+
+  test('ends although it only waits, also when nobody was there to see its starter go', async () => {
+    const { engine, gone } = await open()
+    engine.register('execution', async (_, steps) => {
+      await steps.wait('approval', { details: null })
+      return await done()
+    })
+    const first = await engine.run({ principal: ann })
+    const second = await engine.run()
+    await engine.until(first.id, ({ waitingFor }) => waitingFor !== null)
+    await engine.until(second.id, ({ waitingFor }) => waitingFor !== null)
+    gone.add('key:ann')
+    await engine.begin()
+    expect(await engine.end(first.id)).toMatchObject({ status: 'failed', error: { code: 'ERR_STARTER_GONE' } })
+    expect(await engine.until(second.id, () => true)).toMatchObject({ status: 'running', waitingFor: 'approval' })
+  })
+})
+
+const sample = { kind: 'execution', subjectId: 'a', subjectName: 'a', subjectVersion: '1.0.0' } as const
+
+test('a tool is not called for somebody who is gone, but what they have can be taken away', async () => {
+  await using app = await openTestApp()
+  const desk = createToolDesk(app.app.catalog, app.config.mode, async (_tenant, owner) => owner === 'key:ann')
+  desk.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
+  const options = { signal: new AbortController().signal, door: 'engine' } as const
+  const agent: Principal = { ...localOwner, kind: 'agent', actor: 'agent:x', onBehalfOf: 'key:ann' }
+  for (const principal of [ann, agent]) {
+    expect(await desk.call(principal, 'task_list', {}, options)).toMatchObject({ code: 'ERR_STARTER_GONE' })
+    const destroyed = await desk.call(principal, 'workspace_destroy', { workspace_id: 'none' }, options)
+    expect(destroyed).toMatchObject({ code: 'ERR_WORKSPACE_NOT_FOUND' })
+    const byAgent = await desk.call(
+      principal,
+      'workspace_destroy',
+      { workspace_id: 'none' },
+      { ...options, door: 'agent' },
+    )
+    expect(byAgent).toMatchObject({ code: 'ERR_STARTER_GONE' })
+  }
+  expect(await desk.call(localOwner, 'task_list', {}, options)).toMatchObject({ isError: false })
+})
