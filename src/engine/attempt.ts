@@ -246,7 +246,10 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
             await commit([row], { waitingFor: key, wakeAtMs: untilMs ?? null })
           })
         }
+        requireGoingOn()
         const { promise, resolve, reject } = Promise.withResolvers<Recorded>()
+        // A stop while the journal is read is told afterwards; until then nobody looks.
+        promise.catch(() => {})
         waits.set(key, resolve)
         signal.addEventListener('abort', () => reject(new RunStopped('the run was stopped')), { once: true })
         await refresh()

@@ -2,7 +2,7 @@ import type { Database } from '../../src/contract/database.ts'
 import { LOCAL_TENANT, localOwner } from '../../src/contract/principal.ts'
 import type { WriteUnit } from '../../src/contract/unit.ts'
 import { createEngine } from '../../src/engine/engine.ts'
-import type { ChangingCall, Engine, NewRun, Run, RunEvent } from '../../src/engine/ports.ts'
+import type { ChangingCall, Engine, NewRun, Run, RunEvent, RunStore } from '../../src/engine/ports.ts'
 import { type Clock, systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { sqlLogStore } from '../../src/stores/sql/log-store.ts'
@@ -11,7 +11,7 @@ import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
 /** An engine on a real store, and what a test asks of it. */
 export type TestEngine = Engine & ReturnType<typeof conveniences>
 
-export type EngineWish = Readonly<{ bootId?: string; concurrentMax?: number; clock?: Clock }>
+export type EngineWish = Readonly<{ bootId?: string; concurrentMax?: number; clock?: Clock; store?: RunStore }>
 
 let count = 0
 
@@ -19,7 +19,7 @@ export function openEngine(database: Database, wish: EngineWish = {}): TestEngin
   const bootId = wish.bootId ?? 'boot-1'
   const clock = wish.clock ?? systemClock
   const engine = createEngine({
-    store: sqlRunStore,
+    store: wish.store ?? sqlRunStore,
     log: sqlLogStore,
     database,
     clock,

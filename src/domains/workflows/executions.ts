@@ -3,10 +3,11 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
 import { identityOf } from '../../contract/principal.ts'
-import { type Engine, isEnded, type Run, type RunEvent } from '../../engine/ports.ts'
+import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { JsonObject } from './manifest-types.ts'
-import { newWorkflowRun } from './new-run.ts'
+import { newWorkflowRun, type RunRequest } from './new-run.ts'
 import { inputOf, isShown, otherBlackboard, outputOf } from './other-runs.ts'
 import { quoted } from './read-fields.ts'
 import type { WorkflowRegistry } from './registry.ts'
@@ -80,6 +81,19 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     })
     const started = await engine.start(call, { ...start, owner: await ownerFor(call) })
     return { execution_id: started.id, status: 'started' as const }
+  }
+
+  /** The latest version, started for somebody else: whose it is, and why it is there. */
+  async function begin(
+    call: StartingCall,
+    reference: string,
+    request: Pick<RunRequest, 'intent' | 'input'>,
+    told: Readonly<{ owner: string; payload: Readonly<Record<string, Json>> }>,
+  ): Promise<Run> {
+    const found = await registry.resolve(call.write, call.principal, reference)
+    const start = newWorkflowRun(found, { ...request, overrides: {}, generation: 0 })
+    const payload = { ...(start.payload as JsonObject), ...told.payload } as Json
+    return await engine.start(call, { ...start, owner: told.owner, payload })
   }
 
   async function wait(call: Call, input: Reference & Readonly<{ timeout_seconds: number }>) {
@@ -187,7 +201,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
 
   const status = async (call: Call, input: Reference) => statusView(await find(call, input))
 
-  return { run, wait, get, list, logs, cancel, signal, remove, status }
+  return { run, begin, wait, get, list, logs, cancel, signal, remove, status }
 }
 
 const isExit = ({ type, key }: RunEvent): boolean => type === 'workflow_state_exited' && EXIT_KEY.test(key ?? '')

@@ -5,6 +5,7 @@ import { checkTemplate } from './check-texts.ts'
 import { schemaProblem } from './json-schema.ts'
 import type { JsonObject, State, Storage, StorageClass, WorkflowManifest } from './manifest-types.ts'
 import { createFindings, type Fields, type Findings, openFields, quoted } from './read-fields.ts'
+import { readSchedule } from './read-schedule.ts'
 import { readState, reservedKeys } from './read-states.ts'
 import { readTransitions } from './read-transitions.ts'
 import { readVersion } from './versions.ts'
@@ -82,7 +83,7 @@ function readManifest(findings: Findings, text: string): WorkflowManifest | unde
     context: readContext(spec, states),
     maxTotalTransitions: spec.number('max_total_transitions', { integer: true, min: 1, max: 100 }) ?? 50,
     storage: readStorage(spec),
-    defaultSchedule: readSchedule(spec),
+    defaultSchedule: readSchedule(spec, head?.inputSchema ?? null),
   }
   checkVolumes(findings, body.storage, states)
   checkWrites(findings, states)
@@ -233,20 +234,6 @@ function readVolume(findings: Findings, index: number, item: unknown): Storage['
     fields.error('storage_class', 'shared volumes live in the workspace of the run; make that persistent instead')
   }
   return [{ name, storageClass, sizeLimitBytes: fields.number('size_limit_bytes', { integer: true, min: 1 }) ?? null }]
-}
-
-function readSchedule(spec: Fields): WorkflowManifest['defaultSchedule'] {
-  const schedule = spec.map('default_schedule', { known: ['cron', 'timezone', 'jitter_seconds'] })
-  const cron = schedule?.text('cron', { required: true, max: 128 })
-  if (schedule === undefined || cron === undefined) return null
-  const words = cron.trim().split(/\s+/)
-  if (!cron.startsWith('@') && (words.length < 5 || words.length > 7))
-    schedule.error('cron', 'must have five fields, such as 0 9 * * 1')
-  return {
-    cron,
-    timezone: schedule.text('timezone', { max: 64 }) ?? 'UTC',
-    jitterSeconds: schedule.number('jitter_seconds', { min: 0, max: 86_400 }) ?? 0,
-  }
 }
 
 /** A volume that nobody declared is a mistake as soon as somebody declares volumes. */

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { identityOf, type Principal, tierAllows } from '../../contract/principal.ts'
+import type { Timing } from '../../contract/timing.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { ChangingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -24,8 +25,19 @@ export const notFound = (reference: string, more = ''): AppError =>
     { workflow: reference.slice(0, 128) },
   )
 
+export type RegistryDeps = Readonly<{
+  store: WorkflowStore
+  newId(): string
+  /** Told in the transaction that changes a workflow; what counts is the schedule of its latest version. */
+  schedules: Readonly<{
+    set(call: ChangingCall, workflow: ScheduledWorkflow, timing: Timing | null): Promise<void>
+    remove(call: ChangingCall, workflow: ScheduledWorkflow): Promise<void>
+  }>
+}>
+type ScheduledWorkflow = Pick<WorkflowVersion, 'tenant' | 'id'>
+
 /** What is kept, who sees it, and which one a name means. */
-export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore; newId(): string }>) {
+export function createRegistry({ store, newId, schedules }: RegistryDeps) {
   const isVisible = (principal: Principal, { scope, owner, tenant }: WorkflowVersion): boolean =>
     scope === 'global' ||
     (tenant === principal.tenant &&
@@ -142,6 +154,8 @@ export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore
       kind: 'workflow_registered',
       body: { ...effectOf(kept), replaced: same !== undefined, manifest: text },
     })
+    const isLatest = latestOf([...there, kept])?.version === kept.version
+    if (isLatest) await schedules.set(call, kept, manifest.defaultSchedule)
     return kept
   }
 
@@ -157,6 +171,7 @@ export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore
     const [first] = await ownVersions(call, reference)
     if (first === undefined) throw notFound(reference)
     await store.deleteWorkflow(call.write, first.tenant, first.id)
+    await schedules.remove(call, first)
     call.record({ kind: 'workflow_removed', body: effectOf(first) })
     return first
   }
