@@ -9,6 +9,7 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { JsonObject } from './manifest-types.ts'
 import { newWorkflowRun, type RunRequest } from './new-run.ts'
 import { inputOf, isShown, otherBlackboard, outputOf } from './other-runs.ts'
+import { waitingFor } from './questions.ts'
 import { quoted } from './read-fields.ts'
 import type { WorkflowRegistry } from './registry.ts'
 import { parsedJson } from './render-output.ts'
@@ -104,16 +105,20 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     const ended = await engine.waitForEnd(tenant, id, {
       untilMs,
       signal: call.signal,
-      onProgress: ({ state, lastSequence }) => {
-        if (lastSequence > told) call.progress({ progress: lastSequence, message: `in state ${state ?? 'none yet'}` })
+      onProgress: ({ state, lastSequence, waitingFor: awaited }) => {
+        const what = awaited === null ? 'in state' : 'waits for the answer of a person in state'
+        if (lastSequence > told) call.progress({ progress: lastSequence, message: `${what} ${state ?? 'none yet'}` })
         told = lastSequence
       },
     })
     if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The wait was cancelled; the execution goes on.')
     const run = ended ?? (await find(call, input))
     if (!isEnded(run)) {
-      const message = `It still runs. Call again to go on waiting; one call waits ${limits.runWaitMsMax / 1000} s at most.`
-      return { execution_id: run.id, status: run.status, current_state: run.state, timed_out: true, message }
+      const waiting_for = await waitOf(call, run)
+      const what = waiting_for === null ? 'It still runs.' : 'It waits for the answer of a person; see waiting_for.'
+      const message = `${what} Call again to go on waiting; one call waits ${limits.runWaitMsMax / 1000} s at most.`
+      const standing = { execution_id: run.id, status: run.status, current_state: run.state }
+      return { ...standing, waiting_for, timed_out: true, message }
     }
     const { blackboard } = await leftBy(call, run)
     return { ...statusView(run), blackboard: bounded(blackboard), output: outputOf(run), error: run.error }
@@ -124,6 +129,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     const { blackboard, stateOutputs } = await leftBy(call, found)
     return {
       ...listView(found),
+      waiting_for: await waitOf(call, found),
       input: bounded(inputOf(found)),
       blackboard: bounded(blackboard),
       state_outputs: bounded(stateOutputs),
@@ -151,7 +157,10 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
       ...(principal.role !== 'admin' && { owner: await ownerFor(call) }),
       ...(subject !== undefined && { subjectId: subject }),
     }
-    const executions = (await engine.list(read, principal.tenant, { ...filter, ...page })).map(listView)
+    const executions = []
+    for (const one of await engine.list(read, principal.tenant, { ...filter, ...page })) {
+      executions.push({ ...listView(one), waiting_for: await waitOf(call, one) })
+    }
     return { executions, total: await engine.count(read, principal.tenant, filter), ...page }
   }
 
@@ -199,7 +208,12 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     return { tool: 'aegis.workflow.remove' as const, removed, execution_id: id, ...error }
   }
 
-  const status = async (call: Call, input: Reference) => statusView(await find(call, input))
+  const waitOf = ({ read }: Call, run: Run) => waitingFor(engine, read, run)
+
+  async function status(call: Call, input: Reference) {
+    const found = await find(call, input)
+    return { ...statusView(found), waiting_for: await waitOf(call, found) }
+  }
 
   return { run, begin, wait, get, list, logs, cancel, signal, remove, status }
 }
