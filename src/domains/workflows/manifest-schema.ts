@@ -210,7 +210,12 @@ export const workflowManifestSchema: Schema = {
             default: 'ephemeral',
             description: 'A persistent workspace outlives the run.',
           },
-          ttl_hours: { type: 'number', description: 'A state that begins later finds a new, empty workspace.' },
+          ttl_hours: {
+            type: 'number',
+            minimum: 0.001,
+            description:
+              'The files go after that, also while the run waits for a person; a state that begins later finds none.',
+          },
           size_limit_mb: { type: 'integer', minimum: 1 },
           volume_id: text('An existing workspace to work in.'),
           blackboard_key: text('Where the id of the workspace is put.', { default: 'workspace_volume_id' }),

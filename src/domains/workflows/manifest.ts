@@ -199,6 +199,14 @@ function readStorage(spec: Fields): Storage {
   const blackboardKey = workspace?.text('blackboard_key', { max: 64 }) ?? 'workspace_volume_id'
   if (reservedKeys.includes(blackboardKey))
     workspace?.error('blackboard_key', 'is one of the run’s own names; choose another')
+  const [storageClass, volumeId] = [
+    workspace?.choice('storage_class', storageClasses) ?? 'ephemeral',
+    workspace?.text('volume_id', { max: 128 }) ?? null,
+  ]
+  const ttlHours = workspace?.number('ttl_hours', { min: 0.001, max: 8784 }) ?? null
+  if (ttlHours !== null && (storageClass === 'persistent' || volumeId !== null)) {
+    workspace?.error('ttl_hours', 'belongs to ephemeral workspaces that the run makes itself; leave it out')
+  }
   const shared = [...(storage?.list('shared_volumes') ?? [])]
   for (const old of spec.list('volumes') ?? []) {
     spec.warn('volumes', 'is an old spelling; write storage.shared_volumes')
@@ -211,10 +219,10 @@ function readStorage(spec: Fields): Storage {
   return {
     isDeclared: spec.raw('storage') !== undefined,
     workspace: {
-      storageClass: workspace?.choice('storage_class', storageClasses) ?? 'ephemeral',
-      ttlHours: workspace?.number('ttl_hours', { min: 0.01, max: 8784 }) ?? null,
+      storageClass,
+      ttlHours,
       sizeLimitMb: workspace?.number('size_limit_mb', { integer: true, min: 1, max: 1_048_576 }) ?? null,
-      volumeId: workspace?.text('volume_id', { max: 128 }) ?? null,
+      volumeId,
       blackboardKey,
     },
     sharedVolumes: shared.flatMap((item, index) => readVolume(spec.findings, index, item)),

@@ -4,7 +4,7 @@ import { isoTime } from '../../kernel/clock.ts'
 
 type Asked = Readonly<{
   step?: string
-  details?: Readonly<{ state?: string; prompt?: string; default_response?: string | null }>
+  details?: Readonly<{ state?: string; prompt?: string; default_response?: string | null; until_ms?: number }>
 }>
 type Reading = Pick<Engine, 'events' | 'find'>
 
@@ -17,13 +17,14 @@ export async function questionOf(engine: Reading, read: ReadUnit, run: Run) {
   const events = await lastEvents(engine, read, run)
   const began = events.findLast(({ type, payload }) => type === 'wait_began' && stepOf(payload) === run.waitingFor)
   const { details } = (began?.payload ?? {}) as Asked
+  const untilMs = details?.until_ms ?? run.wakeAtMs
   return {
     execution_id: run.id,
     state: details?.state ?? run.state,
     prompt: details?.prompt ?? null,
     default_response: details?.default_response ?? null,
     requested_at: isoTime(began?.atMs ?? run.changedAtMs),
-    expires_at: run.wakeAtMs === null ? null : isoTime(run.wakeAtMs),
+    expires_at: untilMs === null ? null : isoTime(untilMs),
   }
 }
 
