@@ -173,7 +173,7 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'domains/workflows',
     folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/executions'],
-    packages: ['semver', 'handlebars', '@marcbachmann/cel-js', 'node:module'],
+    packages: ['handlebars', '@marcbachmann/cel-js', 'node:module'],
     reason: 'State machines over agents, commands and people, as programs of the engine.',
   },
   {

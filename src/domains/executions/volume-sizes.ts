@@ -1,16 +1,15 @@
 import { AppError } from '../../contract/app-error.ts'
+import { shellWord } from '../../kernel/shell-word.ts'
 
 /** A place for files, how much it may hold, and the field that says so. */
 export type BoundedVolume = Readonly<{ name: string; path: string; bytesMax: number; field: string }>
 export type VolumeSize = Readonly<{ path: string; bytes: number }>
 
-const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
-
 /** Prints for each path how many bytes its files have: one line each, `BYTES PATH`. What is not there has none. */
 export const measuringScript = (volumes: readonly BoundedVolume[]): string =>
   volumes
     .map(({ path }) => {
-      const at = quoted(path)
+      const at = shellWord(path)
       // Small images have a du that counts in kilobytes alone.
       return `if [ -e ${at} ]; then s=$(du -sb ${at} 2>/dev/null || du -sk ${at} | awk '{print $1 * 1024}'); else s=0; fi; echo "\${s%%[!0-9]*} "${at}`
     })

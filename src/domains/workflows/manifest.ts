@@ -8,7 +8,7 @@ import { createFindings, type Fields, type Findings, openFields, quoted } from '
 import { readSchedule } from './read-schedule.ts'
 import { readState, reservedKeys } from './read-states.ts'
 import { readTransitions } from './read-transitions.ts'
-import { readVersion } from './versions.ts'
+import { readVersion } from './read-version.ts'
 import { parseYaml } from './yaml-text.ts'
 
 export type { WorkflowManifest } from './manifest-types.ts'

@@ -1,9 +1,10 @@
 import { limits } from '../../contract/limits.ts'
 import type { NewEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { shellWord } from '../../kernel/shell-word.ts'
 import { chooseImage } from './container-images.ts'
 import { copyVolume, mountScript } from './container-volumes.ts'
-import { askTool, callTool, pause, quotedWord, toError } from './desk-calls.ts'
+import { askTool, callTool, pause, toError } from './desk-calls.ts'
 import type { ContainerRunState, ContainerStep, JsonObject, ParallelContainerRunState } from './manifest-types.ts'
 import { handleOutput } from './output-handlers.ts'
 import type { Outcome, Visit } from './run-ports.ts'
@@ -152,7 +153,7 @@ function commandOf({ context, state }: Visit, step: ContainerStep): StepCommand 
     env['INTENT_INPUTS'] = typeof inputs === 'string' ? inputs : JSON.stringify(inputs)
   }
   return {
-    line: step.shell ? words.join(' ') : `exec ${words.map(quotedWord).join(' ')}`,
+    line: step.shell ? words.join(' ') : `exec ${words.map(shellWord).join(' ')}`,
     env,
     workdir: renderTemplate(step.workdir ?? '/workspace', context),
     timeoutMs: step.resources.timeoutMs ?? state.timeoutMs ?? limits.workflowCommandTimeoutMs,
@@ -160,7 +161,7 @@ function commandOf({ context, state }: Visit, step: ContainerStep): StepCommand 
 }
 
 const withMounts = (step: ContainerStep, { line, workdir }: StepCommand): string =>
-  [mountScript(step.volumes), `cd ${quotedWord(workdir)} || exit 125`, line].filter((part) => part !== '').join('\n')
+  [mountScript(step.volumes), `cd ${shellWord(workdir)} || exit 125`, line].filter((part) => part !== '').join('\n')
 
 async function runShared(
   visit: Visit,
