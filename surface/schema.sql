@@ -192,9 +192,9 @@ CREATE UNIQUE INDEX workflows_global ON workflows (name, version) WHERE scope = 
 
 -- 14 schedules
 CREATE TABLE schedules (
-  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, timing TEXT NOT NULL, principal TEXT NOT NULL,
-  owner TEXT NOT NULL, next_at INTEGER NOT NULL, last_run_id TEXT, missed INTEGER NOT NULL,
-  skipped INTEGER NOT NULL, PRIMARY KEY (tenant, agent_id));
+  tenant TEXT NOT NULL, kind TEXT NOT NULL, subject_id TEXT NOT NULL, timing TEXT NOT NULL, principal TEXT NOT NULL,
+  owner TEXT NOT NULL, due_at INTEGER NOT NULL, next_at INTEGER NOT NULL, last_run_id TEXT,
+  missed INTEGER NOT NULL, skipped INTEGER NOT NULL, PRIMARY KEY (tenant, subject_id));
 CREATE INDEX schedules_by_time ON schedules (next_at);
 
 -- postgres
@@ -351,7 +351,7 @@ CREATE UNIQUE INDEX workflows_global ON workflows (name, version) WHERE scope = 
 
 -- 14 schedules
 CREATE TABLE schedules (
-  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, timing TEXT NOT NULL, principal TEXT NOT NULL,
-  owner TEXT NOT NULL, next_at BIGINT NOT NULL, last_run_id TEXT, missed BIGINT NOT NULL,
-  skipped BIGINT NOT NULL, PRIMARY KEY (tenant, agent_id));
+  tenant TEXT NOT NULL, kind TEXT NOT NULL, subject_id TEXT NOT NULL, timing TEXT NOT NULL, principal TEXT NOT NULL,
+  owner TEXT NOT NULL, due_at BIGINT NOT NULL, next_at BIGINT NOT NULL, last_run_id TEXT,
+  missed BIGINT NOT NULL, skipped BIGINT NOT NULL, PRIMARY KEY (tenant, subject_id));
 CREATE INDEX schedules_by_time ON schedules (next_at);

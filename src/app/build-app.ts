@@ -301,7 +301,7 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
   const { engine, database, imageFolder } = parts
   const schedules = openSchedules(deps, { ...parts, tools: desk })
   const agents = openAgents(deps, {
-    schedules: schedules.desk,
+    schedules: schedules.desks.agent,
     imageFolder,
     policies,
     tools: desk,
@@ -315,7 +315,6 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
   })
   const imageOf = agents.runtimes.resolve
   const executions = openExecutions(deps, { engine, database, agents: agents.registry, imageOf, desk, policies })
-  schedules.connect({ agents: agents.registry, executions: executions.service })
   const workflows = openWorkflows(deps, {
     engine,
     database,
@@ -323,8 +322,10 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
     search: agents.search,
     desk,
     images: parts.images,
+    schedules: schedules.desks.workflow,
   })
   const { registry } = agents
+  schedules.connect({ agents: registry, executions: executions.service, workflows })
   const intents = openIntents(deps, {
     engine,
     database,

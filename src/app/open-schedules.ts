@@ -1,26 +1,38 @@
 import { AppError } from '../contract/app-error.ts'
 import type { Database } from '../contract/database.ts'
 import { limits } from '../contract/limits.ts'
+import type { Principal } from '../contract/principal.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import type { ReadUnit } from '../contract/unit.ts'
 import type { AgentRegistry } from '../domains/agents/registry.ts'
 import { type ExecutionService, runOwnerOf } from '../domains/executions/service.ts'
+import type { Schedule, SubjectKind } from '../domains/schedules/ports.ts'
 import { createScheduleDesk, type ScheduleDesk } from '../domains/schedules/schedule-desk.ts'
-import { createScheduler, type Scheduler } from '../domains/schedules/scheduler.ts'
+import { createScheduler, type Scheduler, type SchedulerDeps } from '../domains/schedules/scheduler.ts'
+import { scheduledRequest } from '../domains/workflows/read-schedule.ts'
+import type { WorkflowService } from '../domains/workflows/service.ts'
 import type { Engine } from '../engine/ports.ts'
+import type { Json } from '../kernel/canonical-json.ts'
 import { sqlScheduleStore } from '../stores/sql/schedule-store.ts'
 import type { AppDeps } from './build-app.ts'
 import type { Starters } from './open-starters.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
 
-type Executing = Readonly<{ agents: AgentRegistry; executions: ExecutionService }>
+type Started = Readonly<{ agents: AgentRegistry; executions: ExecutionService; workflows: WorkflowService }>
+type StartingCall = Parameters<SchedulerDeps['start']>[0]
 
 export type OpenedSchedules = Readonly<{
-  desk: ScheduleDesk
+  desks: Readonly<Record<SubjectKind, ScheduleDesk>>
   scheduler: Scheduler
-  /** Agents tell of their schedules, and schedules execute agents: the second half is handed in once it is there. */
-  connect(executing: Executing): void
+  /** Agents and workflows tell of their schedules, and schedules start them: that half is handed in once it is there. */
+  connect(started: Started): void
 }>
+
+/** The tool that somebody would start each kind with by hand: a schedule needs the same right and the same arguments. */
+const startedWith = {
+  agent: { tool: 'aegis.task.execute', field: 'spec.schedule', permission: 'agent:execute' },
+  workflow: { tool: 'aegis.workflow.run', field: 'spec.default_schedule', permission: 'workflow:run' },
+} as const
 
 export function openSchedules(
   { clock, logger }: AppDeps,
@@ -33,9 +45,9 @@ export function openSchedules(
   }>,
 ): OpenedSchedules {
   const { database, engine, ground, tools } = parts
-  let connected: Executing | undefined
-  const mayExecute = (principal: Parameters<ToolDesk['describe']>[0]): boolean =>
-    tools.describe(principal, ['aegis.task.execute']).length > 0
+  let connected: Started | undefined
+  const mayStart = (principal: Principal, kind: SubjectKind): boolean =>
+    tools.describe(principal, [startedWith[kind].tool]).length > 0
   const scheduler = createScheduler({
     store: sqlScheduleStore,
     database,
@@ -44,34 +56,63 @@ export function openSchedules(
     logger,
     isReadOnly: ground.isReadOnly,
     isGone: parts.starters.isGone,
-    mayExecute,
-    async start(call, { agentId, owner, timing }, reason) {
-      const { agents, executions } = connected!
-      const agent = await agents.resolve(call.write as unknown as ReadUnit, call.principal, agentId)
-      if (agent.status !== 'active') return undefined
-      const request = { agent_id: agentId, ...inputOf(timing.input) }
-      const refused = tools.check(call.principal, 'aegis.task.execute', request)
-      if (refused !== undefined) throw new AppError(refused.code, refused.message)
-      return await executions.begin(call, agent, request, { owner, payload: reason })
-    },
+    mayStart: ({ principal, kind }) => mayStart(principal, kind),
+    start: (call, schedule, reason) =>
+      (schedule.kind === 'agent' ? startAgent : startWorkflow)({ ...connected!, tools }, call, schedule, reason),
     lookMs: limits.runLookMs,
   })
+  const desk = (kind: SubjectKind): ScheduleDesk =>
+    createScheduleDesk({
+      store: sqlScheduleStore,
+      kind,
+      ...startedWith[kind],
+      ownerOf: (unit, principal) => runOwnerOf(engine, unit as unknown as ReadUnit, principal),
+      mayStart: (principal) => mayStart(principal, kind),
+      changed: scheduler.lookSoon,
+    })
   return {
     scheduler,
-    desk: createScheduleDesk({
-      store: sqlScheduleStore,
-      ownerOf: (unit, principal) => runOwnerOf(engine, unit as unknown as ReadUnit, principal),
-      mayExecute,
-      changed: scheduler.lookSoon,
-    }),
-    connect(executing) {
-      connected = executing
+    desks: { agent: desk('agent'), workflow: desk('workflow') },
+    connect(started) {
+      connected = started
     },
   }
 }
 
-/** A text is what the agent is asked, as when somebody executes it by hand. */
-function inputOf(input: unknown): Readonly<{ intent?: string; input?: Readonly<Record<string, unknown>> }> {
-  if (typeof input === 'string') return { intent: input }
-  return typeof input === 'object' && input !== null ? { input: input as Readonly<Record<string, unknown>> } : {}
+type Reason = Readonly<Record<string, Json>>
+type Reach = Started & Readonly<{ tools: ToolDesk }>
+
+async function startAgent(
+  { agents, executions, tools }: Reach,
+  call: StartingCall,
+  { subjectId, owner, timing: { input } }: Schedule,
+  payload: Reason,
+) {
+  const agent = await agents.resolve(call.write as unknown as ReadUnit, call.principal, subjectId)
+  if (agent.status !== 'active') return undefined
+  const request = {
+    agent_id: subjectId,
+    // A text is what the agent is asked, as when somebody executes it by hand.
+    ...(typeof input === 'string' && { intent: input }),
+    ...(typeof input === 'object' && input !== null && { input: input as Readonly<Record<string, unknown>> }),
+  }
+  requireAllowed(tools, call, 'agent', request)
+  return await executions.begin(call, agent, request, { owner, payload })
+}
+
+async function startWorkflow(
+  { workflows, tools }: Reach,
+  call: StartingCall,
+  { subjectId, owner, timing }: Schedule,
+  payload: Reason,
+) {
+  const request = scheduledRequest(timing.input)
+  const { intent, input } = request
+  requireAllowed(tools, call, 'workflow', { name: subjectId, ...(intent !== null && { intent }), input })
+  return await workflows.executions.begin(call, subjectId, request, { owner, payload })
+}
+
+function requireAllowed(tools: ToolDesk, { principal }: StartingCall, kind: SubjectKind, request: object): void {
+  const refused = tools.check(principal, startedWith[kind].tool, request)
+  if (refused !== undefined) throw new AppError(refused.code, refused.message)
 }

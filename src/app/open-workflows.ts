@@ -4,7 +4,7 @@ import type { ToolDesk } from '../contract/tool-desk.ts'
 import type { AgentSearch } from '../domains/agents/search.ts'
 import { childOf } from '../domains/executions/judges.ts'
 import type { AgentDesk } from '../domains/executions/ports.ts'
-import { createRegistry } from '../domains/workflows/registry.ts'
+import { createRegistry, type RegistryDeps } from '../domains/workflows/registry.ts'
 import type { RunDeps } from '../domains/workflows/run-ports.ts'
 import { createWorkflowService, type WorkflowService } from '../domains/workflows/service.ts'
 import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
@@ -22,13 +22,14 @@ type Parts = Readonly<{
   search: AgentSearch
   desk: ToolDesk
   images: WorkspaceBackend['images']
+  schedules: RegistryDeps['schedules']
 }>
 
 /** Workflows on the engine. What runs them is loaded with the first run. */
 export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts): WorkflowService {
   const { engine, database, desk, images } = parts
   const newId = (): string => uuidOf(random.bytes(16))
-  const registry = createRegistry({ store: sqlWorkflowStore, newId })
+  const registry = createRegistry({ store: sqlWorkflowStore, newId, schedules: parts.schedules })
   const agents = agentsFor(parts, clock)
   const deps: RunDeps = {
     desk,

@@ -263,6 +263,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
             await commit([row], { waitingFor: key, wakeAtMs: untilMs ?? null })
           })
         }
+        requireGoingOn()
         const { promise, resolve, reject } = Promise.withResolvers<Recorded>()
         // It may be stopped while the journal is read, before anybody listens.
         promise.catch(() => {})

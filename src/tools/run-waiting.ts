@@ -2,6 +2,24 @@ import { z } from 'zod'
 import { runStatuses } from '../contract/run-status.ts'
 import { fields } from './params.ts'
 
+/** What a run asks a person, and how to answer. */
+export const waitingFields = z
+  .strictObject({
+    execution_id: z.string().describe('The run that asks: this one, or a workflow below it.'),
+    state: z.string().nullable(),
+    prompt: z.string().nullable(),
+    default_response: z.string().nullable().describe('Taken as the answer when nobody gives one in time.'),
+    requested_at: fields.time,
+    expires_at: fields.time.nullable(),
+    answer_with: z.strictObject({
+      tool: z.literal('aegis.workflow.signal'),
+      arguments: z.strictObject({ execution_id: z.string(), response: z.string() }),
+      http: z.string().describe('The same over HTTP; the body is {response}.'),
+    }),
+  })
+  .nullable()
+  .describe('The question that it waits with for a person; null when it waits for none.')
+
 /** What the tools share that wait for a workflow, and for what is looked at in the same way. */
 export const runWaiting = {
   permission: 'execution:read',
@@ -31,6 +49,7 @@ export const runWaiting = {
       .strictObject({ code: z.string(), message: z.string(), details: z.record(z.string(), z.unknown()) })
       .nullable()
       .optional(),
+    waiting_for: waitingFields.optional(),
     timed_out: z.boolean().optional(),
     message: z.string().optional(),
   }),

@@ -1,18 +1,10 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
-import { expect, onTestFinished, test } from 'vitest'
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
-import { launcher } from '../support/castellan-client.ts'
-import { endSupervisor } from '../support/end-supervisor.ts'
-import { createTranscript, readGuide } from '../support/guide.ts'
+import { readGuide } from '../support/guide.ts'
+import { setGuideStage } from '../support/guide-stage.ts'
 import { ask, setModelStage } from '../support/model-stage.ts'
-import { homeEnvironment } from '../support/run-castellan.ts'
-import { type Line, type SeenRequest, startScriptedModel } from '../support/scripted-model.ts'
-import { startServe } from '../support/serve-client.ts'
+import type { Line, SeenRequest } from '../support/scripted-model.ts'
 
 const guide = readFileSync(new URL('../../docs/guides/agents.md', import.meta.url), 'utf8')
 
@@ -42,53 +34,15 @@ const model = ({ text: asked, messages }: SeenRequest): Line => {
   return (isTold ? secondTry : firstTry)[messages.filter(({ role }) => role === 'tool').length]!
 }
 
-/** A server with the configuration of the guide, but for the address of the model. */
-async function setStage(config: string) {
-  const home = mkdtempSync(join(tmpdir(), 'castellan-guide-'))
-  const dataDir = join(home, 'data')
-  mkdirSync(dataDir)
-  mkdirSync(join(home, 'bin'))
-  symlinkSync(launcher, join(home, 'bin', 'castellan'))
-  const scripted = await startScriptedModel(model)
-  const { models } = parse(config) as { models: { providers: object[] } }
-  const providers = models.providers.map((provider) => ({ ...provider, endpoint: `${scripted.url}/v1` }))
-  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers } }))
-  const key = { ANTHROPIC_API_KEY: 'k' }
-  const server = await startServe(dataDir, key)
-  onTestFinished(async () => {
-    server.kill('SIGTERM')
-    await server.ended
-    await scripted.stop()
-    await endSupervisor(dataDir)
-    rmSync(home, { recursive: true, force: true })
-  })
-  const path = `${join(home, 'bin')}:${process.env['PATH']}`
-  const env = homeEnvironment(home, { ...key, CASTELLAN_DATA_DIR: dataDir, PATH: path })
-  return {
-    home,
-    requests: scripted.requests,
-    async run(command: string): Promise<string> {
-      const child = spawn('sh', ['-c', command], { cwd: home, env, stdio: ['ignore', 'pipe', 'pipe'] })
-      const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
-      expect(code, `${command}\n${stdout}${stderr}`).toBe(0)
-      return stdout
-    },
-  }
-}
-
 test('the guide to agents is true, command by command', async () => {
-  const { files, commands } = readGuide(guide)
-  const stage = await setStage(files.get('castellan.yaml')!)
-  for (const [name, content] of files) writeFileSync(join(stage.home, name), content)
-  const transcript = createTranscript()
-  for (const { command, answer } of commands) {
-    transcript.compare(answer, await stage.run(transcript.inThisRun(command)))
-  }
-  expect(commands.map(({ command }) => command)).toContain('castellan verify')
+  const read = readGuide(guide)
+  const stage = await setGuideStage(read, model)
+  await stage.follow()
+  expect(read.commands.map(({ command }) => command)).toContain('castellan verify')
   expect(stage.requests).toHaveLength(firstTry.length + secondTry.length)
 
   const [told] = /^Previous attempts[\s\S]*?(?=^```$)/m.exec(guide)!
-  transcript.compare(`${told}…`, stage.requests[firstTry.length]!.text)
+  stage.transcript.compare(`${told}…`, stage.requests[firstTry.length]!.text)
 })
 
 test('without a workflow, a persistent volume keeps the workspace, and the log says which it is', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { CastellanClient } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
 import { ask, setModelStage } from '../support/model-stage.ts'
+import { type Ended, type LoggedEvent, workflowYaml } from '../support/workflows.ts'
 
 /** Schedules in the real program, with a scripted model over HTTP. */
 const setStage = () => setModelStage(() => ({ text: 'done' }))
@@ -58,6 +59,89 @@ describe('through the real program', { timeout: 90_000 }, () => {
       const beats = fired.map(({ due_at }) => Date.parse(due_at) / 6_000)
       for (const [index, { missed }] of fired.entries()) {
         if (index > 0) expect(beats[index]! - beats[index - 1]!, JSON.stringify(fired)).toBeCloseTo(1 + missed)
+      }
+    },
+  )
+})
+
+type ListedRun = Readonly<{ execution_id: string; status: string; version: string }>
+const runs = async (client: CastellanClient): Promise<readonly ListedRun[]> =>
+  (
+    await ask<{ executions: ListedRun[] }>(client, 'aegis.workflow.executions.list', { limit: 100 })
+  ).executions.toReversed()
+
+/** What the first event of a run says about its schedule. */
+async function reasonOf(client: CastellanClient, execution_id: string) {
+  const { events } = await ask<{ events: LoggedEvent[] }>(client, 'aegis.workflow.logs', { execution_id })
+  return events[0]!.payload['schedule'] as { due_at: string; missed: number; skipped: number }
+}
+
+const quick = 'A: { kind: System, command: update_blackboard, env: { said: "{{input.word}}" }, transitions: [] }'
+const asking = 'A: { kind: Human, prompt: "Go on?", transitions: [] }'
+const flow = (states: string, schedule: string, version = '1.0.0') =>
+  workflowYaml('clockwork', states, { spec: schedule && `default_schedule: ${schedule}`, version })
+
+describe('default_schedule of a workflow, through the real program', { timeout: 90_000 }, () => {
+  test('fires again and again with its input, until the workflow is changed or deleted', async () => {
+    const client = await (await setStage()).start()
+    const schedule = '{ cron: "* * * * * *", input: { word: tick } }'
+    await ask(client, 'aegis.workflow.create', { manifest_yaml: flow(quick, schedule) })
+    await expect.poll(async () => (await runs(client)).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(2)
+    const [first, second] = await runs(client)
+    const run = await ask<Ended>(client, 'aegis.workflow.wait', { execution_id: first!.execution_id })
+    expect(run).toMatchObject({ status: 'completed', blackboard: { said: 'tick' } })
+    const [one, two] = [await reasonOf(client, first!.execution_id), await reasonOf(client, second!.execution_id)]
+    expect(Date.parse(two.due_at) - Date.parse(one.due_at)).toBe(1_000 * (1 + two.missed + two.skipped))
+    await ask(client, 'aegis.workflow.update', { manifest_yaml: flow(quick, '', '1.1.0') })
+    const stopped = (await runs(client)).length
+    await ask(client, 'aegis.workflow.update', { manifest_yaml: flow(quick, schedule, '1.2.0') })
+    await expect.poll(async () => (await runs(client)).length, { timeout: 30_000 }).toBeGreaterThan(stopped)
+    expect((await runs(client)).slice(stopped).map(({ version }) => version)).toContain('1.2.0')
+    expect((await runs(client)).map(({ version }) => version)).not.toContain('1.1.0')
+    await ask(client, 'aegis.workflow.delete', { name: 'clockwork' })
+    const left = await ask<{ executions: unknown[] }>(client, 'aegis.workflow.executions.list', { limit: 1 })
+    expect(left.executions).toHaveLength(1)
+  })
+
+  test('lets times pass while a person is waited for, and makes up once for those without a server', async () => {
+    const stage = await setStage()
+    const first = await stage.start()
+    await ask(first, 'aegis.workflow.create', { manifest_yaml: flow(asking, '{ cron: "*/2 * * * * *" }') })
+    await expect.poll(async () => (await runs(first)).length, { timeout: 30_000 }).toBe(1)
+    const { execution_id } = (await runs(first))[0]!
+    const due = Date.parse((await reasonOf(first, execution_id)).due_at)
+    await expect.poll(() => Date.now(), { timeout: 30_000 }).toBeGreaterThan(due + 4_500)
+    expect(await runs(first)).toHaveLength(1)
+    first.kill('SIGKILL')
+    await first.ended
+    const killed = Date.now()
+    await expect.poll(() => Date.now(), { timeout: 30_000 }).toBeGreaterThan(killed + 4_500)
+    const second = await stage.start()
+    await ask(second, 'aegis.workflow.signal', { execution_id, response: 'yes' })
+    await expect.poll(async () => (await runs(second)).length, { timeout: 30_000 }).toBe(2)
+    const reason = await reasonOf(second, (await runs(second))[1]!.execution_id)
+    expect(Date.parse(reason.due_at) - due).toBe(2_000 * (1 + reason.missed + reason.skipped))
+    expect(reason.missed).toBeGreaterThanOrEqual(1)
+    expect(reason.skipped).toBeGreaterThanOrEqual(2)
+  })
+
+  test.each(['schedule.due', 'store.commit.before', 'store.commit.after'])(
+    'killed at %s, a run is neither lost nor doubled',
+    async (point) => {
+      const stage = await setStage()
+      const first = await stage.start()
+      const schedule = '{ cron: "*/3 * * * * *", overlap: allow, input: { word: x } }'
+      await ask(first, 'aegis.workflow.create', { manifest_yaml: flow(quick, schedule) })
+      first.kill('SIGKILL')
+      await first.ended
+      const second = await stage.start({ CASTELLAN_FAULT: `${point}:kill:1` })
+      await second.ended
+      const third = await stage.start()
+      await expect.poll(async () => (await runs(third)).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(2)
+      const fired = await Promise.all((await runs(third)).map(({ execution_id }) => reasonOf(third, execution_id)))
+      const beats = fired.map(({ due_at }) => Date.parse(due_at) / 3_000)
+      for (const [index, { missed }] of fired.entries()) {
+        if (index > 0) expect(beats[index]! - beats[index - 1]!, JSON.stringify(fired)).toBe(1 + missed)
       }
     },
   )

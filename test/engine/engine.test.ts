@@ -2,8 +2,9 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { AppError } from '../../src/contract/app-error.ts'
 import type { Database } from '../../src/contract/database.ts'
 import { LOCAL_TENANT, tenantId } from '../../src/contract/principal.ts'
-import type { Steps } from '../../src/engine/ports.ts'
+import type { RunStore, Steps } from '../../src/engine/ports.ts'
 import type { Json } from '../../src/kernel/canonical-json.ts'
+import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
 import { dialects, newPlace, openEmpty } from '../support/databases.ts'
 import { type EngineWish, openEngine, type TestEngine } from '../support/engine.ts'
 
@@ -149,6 +150,38 @@ describe.each(dialects)('over %s', (dialect) => {
     expect(await engine.end((child.payload as { run_id: string }).run_id)).toMatchObject({ status: 'cancelled' })
     expect(tidied.sort()).toEqual(['0 cancelled', '1 cancelled'])
     expect(await engine.call((call) => engine.cancel(call, id))).toBe(false)
+  })
+
+  test('the end of the server while a run is about to wait is no error of its own', async () => {
+    const database = await openEmpty(dialect)
+    onTestFinished(() => database.close())
+    const reached = Promise.withResolvers<void>()
+    const released = Promise.withResolvers<void>()
+    let reads = 0
+    const store: RunStore = {
+      ...sqlRunStore,
+      async listEvents(unit, ...rest) {
+        // The first read is that of the beginning, the second is made by the wait.
+        if (++reads === 2) {
+          reached.resolve()
+          await released.promise
+        }
+        return await sqlRunStore.listEvents(unit, ...rest)
+      },
+    }
+    const engine = openEngine(database, { store })
+    engine.register('execution', async (_, steps) => {
+      await steps.wait('go', { details: {} })
+      return { status: 'completed', output: null }
+    })
+    const { id } = await engine.run()
+    await reached.promise
+    const closed = engine.close()
+    await new Promise(setImmediate)
+    released.resolve()
+    await closed
+    const run = await engine.find(database.read, LOCAL_TENANT, id)
+    expect(run).toMatchObject({ status: 'running', waitingFor: 'go' })
   })
 
   test('a waiting run is cancelled too', async () => {

@@ -168,7 +168,7 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'domains/workflows',
     folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/executions', 'domains/texts'],
-    packages: ['semver', '@marcbachmann/cel-js', 'node:module'],
+    packages: ['@marcbachmann/cel-js', 'node:module'],
     reason: 'State machines over agents, commands and people, as programs of the engine.',
   },
   {

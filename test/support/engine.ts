@@ -3,7 +3,7 @@ import { LOCAL_TENANT, localOwner } from '../../src/contract/principal.ts'
 import type { WriteUnit } from '../../src/contract/unit.ts'
 import type { EngineDeps } from '../../src/engine/core.ts'
 import { createEngine } from '../../src/engine/engine.ts'
-import type { ChangingCall, Engine, NewRun, Run, RunEvent } from '../../src/engine/ports.ts'
+import type { ChangingCall, Engine, NewRun, Run, RunEvent, RunStore } from '../../src/engine/ports.ts'
 import { type Clock, systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { sqlLogStore } from '../../src/stores/sql/log-store.ts'
@@ -17,6 +17,7 @@ export type EngineWish = Readonly<{
   concurrentMax?: number
   clock?: Clock
   isGone?: EngineDeps['isGone']
+  store?: RunStore
 }>
 
 let count = 0
@@ -25,7 +26,7 @@ export function openEngine(database: Database, wish: EngineWish = {}): TestEngin
   const bootId = wish.bootId ?? 'boot-1'
   const clock = wish.clock ?? systemClock
   const engine = createEngine({
-    store: sqlRunStore,
+    store: wish.store ?? sqlRunStore,
     log: sqlLogStore,
     database,
     clock,

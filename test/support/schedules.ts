@@ -1,6 +1,6 @@
 import type { Database } from '../../src/contract/database.ts'
 import { LOCAL_TENANT, localOwner } from '../../src/contract/principal.ts'
-import type { AgentSchedule } from '../../src/domains/agents/normalised-manifest.ts'
+import type { Timing } from '../../src/contract/timing.ts'
 import type { Schedule } from '../../src/domains/schedules/ports.ts'
 import { createScheduleDesk } from '../../src/domains/schedules/schedule-desk.ts'
 import { createScheduler, type SchedulerDeps } from '../../src/domains/schedules/scheduler.ts'
@@ -16,7 +16,7 @@ export const AGENT = 'agent-1'
 export type TestServer = Readonly<{
   engine: TestEngine
   scheduler: ReturnType<typeof createScheduler>
-  set(timing: Partial<AgentSchedule> & Pick<AgentSchedule, 'type'>): Promise<void>
+  set(timing: Partial<Timing> & Pick<Timing, 'type'>): Promise<void>
   remove(): Promise<void>
   find(): Promise<Schedule | undefined>
   /** The newest last. */
@@ -42,15 +42,18 @@ export function openServer(database: Database, clock: ReturnType<typeof movableC
     logger: silentLogger,
     isReadOnly: false,
     isGone: async () => false,
-    mayExecute: () => true,
-    start: (call, { agentId }, payload) => engine.start(call, { ...sampleRun, subjectId: agentId, payload }),
+    mayStart: () => true,
+    start: (call, { subjectId }, payload) => engine.start(call, { ...sampleRun, subjectId, payload }),
     lookMs: 50,
     ...wish.deps,
   })
   const desk = createScheduleDesk({
     store: sqlScheduleStore,
+    kind: 'agent',
+    field: 'spec.schedule',
+    permission: 'agent:execute',
     ownerOf: async () => 'owner',
-    mayExecute: () => true,
+    mayStart: () => true,
     changed: scheduler.lookSoon,
   })
   const agent = { tenant: LOCAL_TENANT, id: AGENT }
@@ -66,8 +69,9 @@ export function openServer(database: Database, clock: ReturnType<typeof movableC
           overlap: 'skip',
           missed: 'once',
           input: null,
+          jitterMs: 0,
           ...timing,
-        } as AgentSchedule),
+        } as Timing),
       ),
     remove: () => engine.call((call) => desk.remove(call, agent)),
     find: () => sqlScheduleStore.find(database.read, LOCAL_TENANT, AGENT),

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { TestApp } from '../support/app.ts'
+import type { Answer, TestApp } from '../support/app.ts'
 import { ended, eventsOf, register, runStates, start, untilEvent, workflowYaml } from '../support/workflows.ts'
 import { destroyAll, openWorkspaceApp, rowsFor } from '../support/workspaces.ts'
 
@@ -134,6 +134,57 @@ NO: { kind: System, command: update_blackboard, env: { answer: "{{A.feedback}}" 
       signalled: false,
       error: 'execution is not in a waiting state',
     })
+  })
+
+  it('show wherever the run is looked at that it waits, for what, and how to answer, also from below', async () => {
+    await register(app, workflowYaml('asker', gate))
+    await register(
+      app,
+      workflowYaml(
+        'above',
+        `SUB: { kind: Subworkflow, workflow_id: asker, mode: blocking, result_key: r, input: '{"what": "that"}', transitions: [] }`,
+      ),
+    )
+    const id = await start(app, 'above')
+    const status = () => app.ask<{ waiting_for: Answer | null }>('aegis.workflow.status', { execution_id: id })
+    await expect.poll(async () => (await status()).waiting_for).not.toBeNull()
+    const { waiting_for } = await status()
+    const below = String(waiting_for!['execution_id'])
+    expect(below).not.toBe(id)
+    const expected = {
+      execution_id: below,
+      state: 'A',
+      prompt: 'Publish that?',
+      default_response: null,
+      requested_at: expect.any(String),
+      expires_at: expect.any(String),
+      answer_with: {
+        tool: 'aegis.workflow.signal',
+        arguments: { execution_id: below, response: '<answer>' },
+        http: `POST /v1/workflows/executions/${below}/signal`,
+      },
+    }
+    expect(waiting_for).toEqual(expected)
+    const waited = await app.ask('aegis.workflow.wait', { execution_id: below, timeout_seconds: 1 })
+    expect(waited).toMatchObject({ waiting_for: expected, message: expect.stringContaining('answer of a person') })
+    const got = await app.ask('aegis.workflow.executions.get', { execution_id: id })
+    expect(got['waiting_for']).toEqual(expected)
+    const { executions } = await app.ask<{ executions: Answer[] }>('aegis.workflow.executions.list', { limit: 2 })
+    expect(executions.map((one) => one['waiting_for'])).toEqual([expected, expected])
+    await app.ask('aegis.workflow.signal', { execution_id: below, response: 'yes' })
+    expect(await ended(app, id)).toMatchObject({ status: 'completed', current_state: 'SUB' })
+    expect((await status()).waiting_for).toBeNull()
+  })
+
+  it('find the storage of the workflow on the blackboard in the words of the manifest', async () => {
+    const run = await runStates(
+      app,
+      'stored',
+      'A: { kind: System, command: update_blackboard, env: { mb: "{{workflow.storage.workspace.size_limit_mb}}", name: "{{workflow.storage.shared_volumes.[0].name}}" }, transitions: [] }',
+      { spec: 'storage: { workspace: { size_limit_mb: 300, ttl_hours: 2 }, shared_volumes: [{ name: data }] }' },
+    )
+    expect(run.blackboard).toMatchObject({ mb: '300', name: 'data' })
+    expect(JSON.stringify(run)).not.toMatch(/"[a-z]+[A-Z]\w*":/)
   })
 
   const untilSecondWait = async (id: string): Promise<void> => {

@@ -1,5 +1,5 @@
-import { Cron } from 'croner'
 import { parseTemplate } from '../texts/templates.ts'
+import { cronProblem } from './check-cron.ts'
 import type { WrittenValidator } from './execution-schema.ts'
 import { compileJsonSchema, compilePattern } from './json-schema.ts'
 import type { WrittenManifest } from './manifest-schema.ts'
@@ -134,17 +134,8 @@ const isBelow = (path: string, folder: string): boolean => path.startsWith(`${fo
 
 function checkSchedule(schedule: WrittenManifest['spec']['schedule'], refuse: Refusal): void {
   if (schedule?.type !== 'cron') return
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: schedule.timezone })
-  } catch {
-    refuse('spec.schedule.timezone', 'must be a time zone such as Europe/Rome or UTC')
-    return
-  }
-  try {
-    new Cron(schedule.cron, { paused: true, timezone: schedule.timezone }).stop()
-  } catch {
-    refuse('spec.schedule.cron', 'must be a cron expression such as "0 6 * * 1-5"')
-  }
+  const wrong = cronProblem(schedule.cron, schedule.timezone)
+  if (wrong !== undefined) refuse(`spec.schedule.${wrong.field}`, wrong.problem)
 }
 
 function checkAdvanced(advanced: WrittenManifest['spec']['advanced'], refuse: Refusal): void {

@@ -1,3 +1,4 @@
+import type { Timing } from '../../contract/timing.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { WrittenValidator } from './execution-schema.ts'
 import type { WrittenManifest } from './manifest-schema.ts'
@@ -31,7 +32,8 @@ export type AgentManifest = Readonly<{
   /** A JSON Schema that compiles. */
   inputSchema: Json
   context: readonly AgentContext[]
-  schedule: AgentSchedule | null
+  /** `manual` and none at all are the same: null. */
+  schedule: Timing | null
   startupScript: string | null
   /** Gets the final answer on standard input in place of cat. */
   bootstrapPath: string | null
@@ -108,12 +110,6 @@ export type AgentContext =
   | Readonly<{ type: 'text'; content: string; description: string | null }>
   | Readonly<{ type: 'file' | 'directory'; path: string; description: string | null }>
   | Readonly<{ type: 'url'; url: string; description: string | null }>
-
-type Firing = { enabled: boolean; overlap: 'skip' | 'queue' | 'allow'; missed: 'skip' | 'once'; input: Json }
-/** `manual` and none at all are the same: null. */
-export type AgentSchedule =
-  | Readonly<{ type: 'cron'; cron: string; timezone: string } & Firing>
-  | Readonly<{ type: 'interval'; everyMs: number } & Firing>
 
 export type AgentOutputHandler = Readonly<{ required: boolean; timeoutMs: number | null }> &
   (
@@ -275,10 +271,10 @@ const volumeOf = (volume: WrittenManifest['spec']['volumes'][number]): AgentVolu
   ttlHours: volume.ttl_hours ?? null,
 })
 
-function scheduleOf(schedule: WrittenManifest['spec']['schedule']): AgentSchedule | null {
+function scheduleOf(schedule: WrittenManifest['spec']['schedule']): Timing | null {
   if (schedule === undefined || schedule.type === 'manual') return null
   const { enabled, overlap, missed } = schedule
-  const firing = { enabled, overlap, missed, input: jsonOf(schedule.input) }
+  const firing = { enabled, overlap, missed, input: jsonOf(schedule.input), jitterMs: 0 }
   return schedule.type === 'cron'
     ? { type: 'cron', cron: schedule.cron, timezone: schedule.timezone, ...firing }
     : { type: 'interval', everyMs: schedule.seconds * 1_000, ...firing }

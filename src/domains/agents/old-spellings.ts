@@ -1,6 +1,5 @@
-import coerce from 'semver/functions/coerce.js'
-import valid from 'semver/functions/valid.js'
 import { isFields as isPlainFields, type YamlFields } from './read-yaml.ts'
+import { wholeVersion } from './versions.ts'
 
 type Name =
   | 'kind'
@@ -75,9 +74,8 @@ export function modernise(manifest: Written, remark: Remark): void {
 /** `v1.2`, `1` and `1.0` mean one version only; anything else is refused later. */
 export function moderniseVersion(metadata: Written, remark: Remark): void {
   const { version } = metadata
-  if (typeof version !== 'string' || valid(version) === version) return
-  if (!/^v?\d{1,9}(?:\.\d{1,9}){0,2}$/.test(version)) return
-  const whole = coerce(version)?.version
+  if (typeof version !== 'string') return
+  const whole = wholeVersion(version)
   if (whole === undefined || whole === version) return
   metadata.version = whole
   remark('metadata.version', `write "${whole}"`)

@@ -1,8 +1,8 @@
 import type { Call } from '../../contract/call.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
+import type { Timing } from '../../contract/timing.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import type { AgentSchedule } from './normalised-manifest.ts'
 
 export type AgentStatus = 'active' | 'paused' | 'archived' | 'failed'
 /** `global` agents are kept in the tenant of the system and seen by all. */
@@ -69,6 +69,6 @@ export type AgentTemplate = Readonly<{ name: string; manifestYaml: string }>
 
 /** Told in the transaction that changes an agent; what counts is the schedule of its latest version. */
 export type ScheduleSetter = Readonly<{
-  set(call: Call, agent: Pick<Agent, 'tenant' | 'id'>, timing: AgentSchedule | null): Promise<void>
+  set(call: Call, agent: Pick<Agent, 'tenant' | 'id'>, timing: Timing | null): Promise<void>
   remove(call: Call, agent: Pick<Agent, 'tenant' | 'id'>): Promise<void>
 }>

@@ -1,4 +1,5 @@
-import compare from 'semver/functions/compare.js'
+import coerce from 'semver/functions/coerce.js'
+import compareBuild from 'semver/functions/compare-build.js'
 import inc from 'semver/functions/inc.js'
 import prerelease from 'semver/functions/prerelease.js'
 import rsort from 'semver/functions/rsort.js'
@@ -10,7 +11,7 @@ export function latestOf(versions: readonly string[]): string | undefined {
   return sorted.find((version) => prerelease(version) === null) ?? sorted[0]
 }
 
-export const newestFirst = (versions: readonly string[]): string[] => [...versions].sort((a, b) => compare(b, a))
+export const newestFirst = (versions: readonly string[]): string[] => [...versions].sort((a, b) => compareBuild(b, a))
 
 /** The usual answer to a conflict. */
 export const nextVersion = (version: string): string => inc(version, 'patch') ?? version
@@ -21,3 +22,10 @@ export function findVersion(given: string, versions: readonly string[]): string 
   const exact = valid(given, { loose: true })
   return exact === null ? undefined : versions.find((version) => version === exact)
 }
+
+/** A version as it is compared, if it is one. */
+export const exactVersion = (given: string): string | undefined => valid(given) ?? undefined
+
+/** The whole version that `v1.2`, `1` and `1.0` clearly mean. */
+export const wholeVersion = (given: string): string | undefined =>
+  /^v?\d{1,9}(?:\.\d{1,9}){0,2}$/.test(given) ? coerce(given)?.version : undefined

@@ -3,6 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { shellWord } from '../../kernel/shell-word.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
 import { createMeter } from '../texts/work-meter.ts'
 import { type Deadline, within } from './deadline.ts'
@@ -114,7 +115,7 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
     const image = await workspaces.imageOf({ language: null, version: null, image: handler.image })
     const id = await workspaces.make(input.manifest, `output-${run.id}`, image, signal)
     try {
-      const command = handler.command.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
+      const command = handler.command.map(shellWord).join(' ')
       const env = { ...valuesOf(deps, run, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }
       const timeout_secs = Math.max(1, Math.ceil(leftMs / 1000))
       const args = { workspace_id: id, command, stdin: output, env, timeout_secs }

@@ -15,6 +15,7 @@ import { iterationEnv, loadContext } from './surroundings.ts'
 import { createToolCaller } from './tool-calls.ts'
 import { createValidation } from './validation.ts'
 import { type IterationOutput, withoutBootstrapLines } from './validators.ts'
+import { firstDeadline, hasTimeToLive, volumeExcess } from './volumes.ts'
 import {
   createWorkspaceDesk,
   type MadeWorkspace,
@@ -83,11 +84,12 @@ type Tried = Readonly<{ output: IterationOutput; text: string }>
 function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps: Steps) {
   const { manifest } = input
   const { execution } = manifest
-  const deadline: Deadline = {
+  const whole: Deadline = {
     untilMs: Math.min(run.startedAtMs + manifest.resources.timeoutMs, input.untilMs ?? Number.POSITIVE_INFINITY),
     what: 'the whole execution',
     field: 'spec.security.resources.timeout',
   }
+  const deadline = firstDeadline(whole, run, input)
   const usage: Usage = { inputTokens: 0, outputTokens: 0, costUsd: null, modelCalls: 0 }
   const history: PastAttempt[] = []
   const workspaces = createWorkspaceDesk(deps, run)
@@ -114,7 +116,12 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       await within(deps.clock, steps, [deadline], (signal) => workspaces.prepare(input, made.workspace_id, env, signal))
       return { result: null }
     })
+    const excess = await excessAt('prepared')
+    if (excess !== undefined) throw excess
   }
+
+  const excessAt = (point: string): Promise<AppError | undefined> =>
+    volumeExcess({ deps, input, steps, workspaces, workspaceId, deadline }, point)
 
   const readContext = (): Promise<readonly LoadedContext[]> =>
     manifest.context.length === 0
@@ -178,6 +185,8 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       }
       const { output, text } = await runProcess(iteration, ended.answer, deadlines)
       lastText = text
+      const excess = await excessAt(`iteration-${iteration}`)
+      if (excess !== undefined) return excess
       const task = intent ?? manifest.task.instruction
       const request = { iteration, output, answer: ended.answer, trail: ended.trail, task, workspaceId }
       const checked = await validation.check(request)
@@ -263,7 +272,8 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   async function keepWorkspace(iteration: number): Promise<void> {
     const id = workspaceId
     const key = snapshotKey(iteration)
-    const isWanted = deps.snapshots && steps.recorded(refinedKey(iteration)) === undefined
+    // What has a time to live must not live on in a snapshot.
+    const isWanted = deps.snapshots && !hasTimeToLive(manifest) && steps.recorded(refinedKey(iteration)) === undefined
     if (id === null || !needsWorkspace(input) || !(isWanted || steps.recorded(key) !== undefined)) return
     await steps.once(key, async () => ({ result: await workspaces.snapshot(id, iteration, steps.signal) }), {
       type: 'workspace_snapshot',

@@ -3,6 +3,7 @@ import type { DeskAnswer } from '../../contract/tool-desk.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
+import { shellWord } from '../../kernel/shell-word.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 import type { IterationOutput } from './validators.ts'
@@ -107,7 +108,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
     /** Folders of the volumes, then the start-up script. */
     async prepare({ manifest }: ExecutionInput, id: string, env: Record<string, string>, signal: AbortSignal) {
       const folders = manifest.volumes.map(({ mountPath }) => mountPath)
-      const lines = [...folders.map((path) => `mkdir -p ${quoted(path)}`), manifest.startupScript ?? '']
+      const lines = [...folders.map((path) => `mkdir -p ${shellWord(path)}`), manifest.startupScript ?? '']
       const command = lines.filter((line) => line !== '').join('\n')
       if (command === '') return
       const args = { workspace_id: id, command, timeout_secs: STARTUP_SECS, env }
@@ -136,7 +137,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
         'exec',
         {
           workspace_id: id,
-          command: path === null ? 'cat' : `exec ${quoted(path)}`,
+          command: path === null ? 'cat' : `exec ${shellWord(path)}`,
           stdin: answer,
           env,
           timeout_secs: Math.max(1, Math.ceil(timeoutMs / 1000)),
@@ -184,8 +185,6 @@ function retryAfterMs({ value }: DeskAnswer): number {
   const { error } = value as { error?: { details?: { retry_after_ms?: number } } }
   return error?.details?.retry_after_ms ?? 1_000
 }
-
-const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
-import type { AgentSchedule } from '../agents/normalised-manifest.ts'
-import { dueTimes, nextTime } from './due-times.ts'
+import type { Timing } from '../../contract/timing.ts'
+import { dueTimes, firingTime, nextTime } from './due-times.ts'
 
-const firing = { enabled: true, overlap: 'skip', missed: 'once', input: null } as const
-const every = (everyMs: number): AgentSchedule => ({ type: 'interval', everyMs, ...firing })
-const cron = (text: string, timezone = 'UTC'): AgentSchedule => ({ type: 'cron', cron: text, timezone, ...firing })
+const firing = { enabled: true, overlap: 'skip', missed: 'once', input: null, jitterMs: 0 } as const
+const every = (everyMs: number): Timing => ({ type: 'interval', everyMs, ...firing })
+const cron = (text: string, timezone = 'UTC'): Timing => ({ type: 'cron', cron: text, timezone, ...firing })
 const at = (text: string): number => Date.parse(text)
 
 describe('cron', () => {
@@ -48,6 +48,25 @@ test('whatever passes, the next time is to come, the newest is not, and an inter
       expect(nextMs).toBe(nextTime(timing, newestMs))
       expect(older === 0).toBe(newestMs === dueMs)
       if (timing.type === 'interval') expect(newestMs).toBe(dueMs + older * timing.everyMs)
+    }),
+    { numRuns: 60 },
+  )
+})
+
+test('jitter puts each time off by a part of it that all servers agree on, and no time is lost to it', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 86_400_000 }), fc.uuid(), fc.nat(50), (jitterMs, subject, steps) => {
+      const timing: Timing = { ...every(60_000), jitterMs }
+      let dueMs = at('2026-02-03T04:05:00Z')
+      for (let step = 0; step <= steps; step++) {
+        const fireMs = firingTime(timing, subject, dueMs)
+        expect(fireMs).toBe(firingTime(timing, subject, dueMs))
+        expect(fireMs - dueMs).toBeGreaterThanOrEqual(0)
+        expect(fireMs - dueMs).toBeLessThanOrEqual(jitterMs)
+        // Looked at when it fires, it is the newest there is, however long the jitter is.
+        expect(dueTimes(timing, dueMs, fireMs)).toEqual({ newestMs: dueMs, older: 0, nextMs: dueMs + 60_000 })
+        dueMs += 60_000
+      }
     }),
     { numRuns: 60 },
   )

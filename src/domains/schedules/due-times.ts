@@ -1,5 +1,6 @@
 import { Cron } from 'croner'
-import type { AgentSchedule } from '../agents/normalised-manifest.ts'
+import type { Timing } from '../../contract/timing.ts'
+import { sha256Bytes } from '../../kernel/hash.ts'
 
 /** `newestMs` is the last due time not after now, `older` counts those before it, `nextMs` is the one to come. */
 export type DueTimes = Readonly<{ newestMs: number; older: number; nextMs: number | null }>
@@ -8,12 +9,16 @@ export type DueTimes = Readonly<{ newestMs: number; older: number; nextMs: numbe
 const COUNT_MAX = 500
 
 /** The first time after `afterMs`; null when there is none any more. */
-export function nextTime(timing: AgentSchedule, afterMs: number): number | null {
+export function nextTime(timing: Timing, afterMs: number): number | null {
   return timing.type === 'interval' ? afterMs + timing.everyMs : nextCron(cronOf(timing), afterMs)
 }
 
-/** What has come since a schedule was due at `dueMs`. An interval keeps its beat however late it is looked at. */
-export function dueTimes(timing: AgentSchedule, dueMs: number, nowMs: number): DueTimes {
+/**
+ * What has come since a schedule was due at `dueMs`. An interval keeps its beat however late it is looked at. A later time
+ * has come once the whole jitter is over, for until then its own part of it may not be.
+ */
+export function dueTimes(timing: Timing, dueMs: number, atMs: number): DueTimes {
+  const nowMs = Math.max(dueMs, atMs - timing.jitterMs)
   if (timing.type === 'interval') {
     const older = Math.max(0, Math.floor((nowMs - dueMs) / timing.everyMs))
     const newestMs = dueMs + older * timing.everyMs
@@ -30,7 +35,14 @@ export function dueTimes(timing: AgentSchedule, dueMs: number, nowMs: number): D
   return { newestMs, older, nextMs }
 }
 
-const cronOf = ({ cron, timezone }: Extract<AgentSchedule, { type: 'cron' }>): Cron =>
+/** When the time `dueMs` fires. The part of the jitter follows from the subject and the time, so that all servers agree. */
+export function firingTime({ jitterMs }: Timing, subjectId: string, dueMs: number): number {
+  if (jitterMs === 0) return dueMs
+  const part = sha256Bytes(`${subjectId} ${dueMs}`).readUInt32BE() / 2 ** 32
+  return dueMs + Math.floor(part * (jitterMs + 1))
+}
+
+const cronOf = ({ cron, timezone }: Extract<Timing, { type: 'cron' }>): Cron =>
   new Cron(cron, { paused: true, timezone })
 
 const nextCron = (cron: Cron, afterMs: number): number | null => cron.nextRun(new Date(afterMs))?.getTime() ?? null

@@ -1,19 +1,25 @@
 import type { Principal, TenantId } from '../../contract/principal.ts'
+import type { Timing } from '../../contract/timing.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
-import type { AgentSchedule } from '../agents/normalised-manifest.ts'
 
-/** When an agent is executed by itself. There is one for each agent whose latest manifest asks for it. */
+export type SubjectKind = 'agent' | 'workflow'
+
+/** When a subject is started by itself. There is one for each agent and workflow whose latest manifest asks for it. */
 export type Schedule = Readonly<{
-  /** Of the agent: that of the system for one that is global. */
+  /** Of the subject: that of the system for an agent that is global. */
   tenant: TenantId
-  agentId: string
-  timing: AgentSchedule
-  /** Whoever deployed the agent; its executions are theirs. */
+  kind: SubjectKind
+  subjectId: string
+  timing: Timing
+  /** Whoever deployed the subject; its runs are theirs. */
   principal: Principal
   owner: string
+  /** The next time of the calendar or of the beat. */
+  dueAtMs: number
+  /** When it fires for that: put off by the part of the jitter that falls to that time. */
   nextAtMs: number
   lastRunId: string | null
-  /** Since the last execution: times that came while nobody could start one, and while the last one was not over. */
+  /** Since the last run: times that came while nobody could start one, and while the last one was not over. */
   missed: number
   skipped: number
 }>
@@ -22,11 +28,11 @@ export type Schedule = Readonly<{
 export type ScheduleStore = Readonly<{
   /** Holds back everybody else who wants to change a schedule of the tenant until the transaction ends. */
   lock(unit: WriteUnit, tenant: TenantId): Promise<void>
-  /** In place of what the agent had before. */
+  /** In place of what the subject had before. */
   put(unit: WriteUnit, schedule: Schedule): Promise<void>
   /** Answers whether there was one. */
-  remove(unit: WriteUnit, tenant: TenantId, agentId: string): Promise<boolean>
-  find(unit: ReadUnit | WriteUnit, tenant: TenantId, agentId: string): Promise<Schedule | undefined>
+  remove(unit: WriteUnit, tenant: TenantId, subjectId: string): Promise<boolean>
+  find(unit: ReadUnit | WriteUnit, tenant: TenantId, subjectId: string): Promise<Schedule | undefined>
   /** Over all tenants, the earliest first. */
   due(unit: ReadUnit, untilMs: number): Promise<Schedule[]>
   /** The earliest time after `afterMs` at which one is due. */

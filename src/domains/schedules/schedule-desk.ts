@@ -1,67 +1,76 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
+import type { Timing } from '../../contract/timing.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import type { AgentSchedule } from '../agents/normalised-manifest.ts'
-import type { ScheduleStore } from './ports.ts'
+import type { ScheduleStore, SubjectKind } from './ports.ts'
 
 export type ScheduleDeskDeps = Readonly<{
   store: ScheduleStore
-  /** Whose the executions are that the principal starts. */
+  kind: SubjectKind
+  /** The field of the manifest and the permission that the runs need, for whoever is refused. */
+  field: string
+  permission: string
+  /** Whose the runs are that the principal starts. */
   ownerOf(unit: ReadUnit | WriteUnit, principal: Principal): Promise<string>
-  mayExecute(principal: Principal): boolean
+  mayStart(principal: Principal): boolean
   /** Called within a transaction: something will have changed once it is committed. */
   changed(): void
 }>
 
 type SettingCall = Pick<Call, 'write' | 'principal' | 'nowMs' | 'record'>
-type ScheduledAgent = Readonly<{ tenant: TenantId; id: string }>
+type Subject = Readonly<{ tenant: TenantId; id: string }>
 
 export type ScheduleDesk = ReturnType<typeof createScheduleDesk>
 
-/** What the registry of agents says when it changes one, in the same transaction. */
-export function createScheduleDesk({ store, ownerOf, mayExecute, changed }: ScheduleDeskDeps) {
-  async function remove(call: SettingCall, { tenant, id }: ScheduledAgent): Promise<void> {
+/** What the registry of agents or of workflows says when it changes one, in the same transaction. */
+export function createScheduleDesk(deps: ScheduleDeskDeps) {
+  const { store, kind, ownerOf, changed } = deps
+
+  async function remove(call: SettingCall, { tenant, id }: Subject): Promise<void> {
     await store.lock(call.write, tenant)
     if (await store.remove(call.write, tenant, id)) {
-      call.record({ kind: 'schedule_removed', body: { agent_id: id } })
+      call.record({ kind: 'schedule_removed', body: { [`${kind}_id`]: id } })
       changed()
     }
   }
 
   return {
     remove,
-    /** The same timing keeps its next time: deploying again does not put an execution off. */
-    async set(call: SettingCall, agent: ScheduledAgent, timing: AgentSchedule | null): Promise<void> {
-      if (timing === null || !timing.enabled) return await remove(call, agent)
+    /** The same timing keeps its next time: deploying again does not put a run off. */
+    async set(call: SettingCall, subject: Subject, timing: Timing | null): Promise<void> {
+      if (timing === null || !timing.enabled) return await remove(call, subject)
       const { principal } = call
-      if (!mayExecute(principal)) throw mayNotExecute()
-      const { nextTime } = await import('./due-times.ts')
-      const { tenant, id: agentId } = agent
+      if (!deps.mayStart(principal)) throw mayNotStart(deps)
+      const { firingTime, nextTime } = await import('./due-times.ts')
+      const { tenant, id: subjectId } = subject
       await store.lock(call.write, tenant)
-      const before = await store.find(call.write, tenant, agentId)
+      const before = await store.find(call.write, tenant, subjectId)
       const isSame = before !== undefined && beatOf(before.timing) === beatOf(timing)
-      const nextAtMs = isSame ? before.nextAtMs : nextTime(timing, call.nowMs)
-      if (nextAtMs === null) return await remove(call, agent)
+      const dueAtMs = isSame ? before.dueAtMs : nextTime(timing, call.nowMs)
+      if (dueAtMs === null) return await remove(call, subject)
+      const nextAtMs = firingTime(timing, subjectId, dueAtMs)
       await store.put(call.write, {
         tenant,
-        agentId,
+        kind,
+        subjectId,
         timing,
         principal: lastingPart(principal),
         owner: await ownerOf(call.write, principal),
+        dueAtMs,
         nextAtMs,
         lastRunId: before?.lastRunId ?? null,
         missed: isSame ? before.missed : 0,
         skipped: isSame ? before.skipped : 0,
       })
-      call.record({ kind: 'schedule_set', body: { agent_id: agentId, next_at: isoTime(nextAtMs) } })
+      call.record({ kind: 'schedule_set', body: { [`${kind}_id`]: subjectId, next_at: isoTime(nextAtMs) } })
       changed()
     },
   }
 }
 
-const beatOf = (timing: AgentSchedule): string =>
+const beatOf = (timing: Timing): string =>
   JSON.stringify(timing.type === 'cron' ? [timing.cron, timing.timezone] : timing.everyMs)
 
 /**
@@ -77,9 +86,9 @@ const lastingPart = ({
   ...rest
 }: Principal): Principal => (newNamesOnly === true ? { ...rest, tier: 'user' } : rest)
 
-const mayNotExecute = (): AppError =>
+const mayNotStart = ({ field, permission }: ScheduleDeskDeps): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
-    'spec.schedule: its executions would be yours, and you may not execute agents; leave spec.schedule out, or have agent:execute granted',
-    { field: 'spec.schedule', permission: 'agent:execute' },
+    `${field}: its runs would be yours, and you may not start them; leave ${field} out, or have ${permission} granted`,
+    { field, permission },
   )

@@ -22,12 +22,17 @@ export type SchedulerDeps = Readonly<{
   isReadOnly: boolean
   /** Whether the owner of a schedule is no more. */
   isGone(unit: WriteUnit, tenant: TenantId, owner: string): Promise<boolean>
-  mayExecute(principal: Schedule['principal']): boolean
-  /** Starts the latest version in the transaction of the call; undefined when the agent does not run at present. */
+  mayStart(schedule: Schedule): boolean
+  /** Starts the latest version in the transaction of the call; undefined when the subject does not run at present. */
   start(call: StartingCall, schedule: Schedule, reason: Readonly<Record<string, Json>>): Promise<Run | undefined>
   /** How often a store is looked at that others write to as well. */
   lookMs: number
 }>
+
+/** With when the next time fires. */
+type Times = DueTimes & Readonly<{ fireMs: number | null }>
+
+const namesOf = ({ kind, subjectId }: Schedule): Record<string, string> => ({ [`${kind}_id`]: subjectId })
 
 export type Scheduler = ReturnType<typeof createScheduler>
 
@@ -37,12 +42,12 @@ const RETRY_MS = 1_000
 const LATE_MS = 60_000
 
 /**
- * Starts executions when their time has come.
+ * Starts runs when their time has come.
  *
  * 1. The start of the run and the next time of its schedule are one transaction. Whoever comes second, after a crash or on
  *    another server, finds the next time in the future.
- * 2. Of several times that have passed the newest counts; the others are told as `missed` with the execution.
- * 3. While the last execution is not over: `skip` lets the time pass, `queue` starts one as soon as it is over, `allow` starts.
+ * 2. Of several times that have passed the newest counts; the others are told as `missed` with the run.
+ * 3. While the last run is not over: `skip` lets the time pass, `queue` starts one as soon as it is over, `allow` starts.
  * 4. One timer for all; nothing about a schedule is kept in memory.
  */
 export function createScheduler(deps: SchedulerDeps) {
@@ -103,17 +108,18 @@ export function createScheduler(deps: SchedulerDeps) {
 
   /** Answers false when the store did not take it, so that it must be tried again. */
   async function tryFire(schedule: Schedule): Promise<boolean> {
-    const { agentId, principal } = schedule
+    const { subjectId, principal } = schedule
     fault('schedule.due')
-    const { dueTimes } = await import('./due-times.ts')
+    const { dueTimes, firingTime } = await import('./due-times.ts')
     const nowMs = clock.nowMs()
     // Reckoned beforehand: the calendar is slow, and a transaction holds up all the others.
-    const times = dueTimes(schedule.timing, schedule.nextAtMs, nowMs)
+    const due = dueTimes(schedule.timing, schedule.dueAtMs, nowMs)
+    const times = { ...due, fireMs: due.nextMs && firingTime(schedule.timing, subjectId, due.nextMs) }
     const inTransaction = (work: (unit: WriteUnit) => Promise<void>): Promise<void> =>
       database.write(principal.tenant, async (unit) => {
         await store.lock(unit, schedule.tenant)
-        const current = await store.find(unit, schedule.tenant, agentId)
-        // Another server was first, or the agent was deployed again meanwhile.
+        const current = await store.find(unit, schedule.tenant, subjectId)
+        // Another server was first, or the subject was deployed again meanwhile.
         if (!isDeepStrictEqual(current, schedule)) isWantedAgain = true
         else await work(unit)
       })
@@ -121,9 +127,9 @@ export function createScheduler(deps: SchedulerDeps) {
       await inTransaction((unit) => fire(unit, schedule, times, nowMs))
       return true
     } catch (error) {
-      warn('a scheduled execution was not started', { agent_id: agentId })(error)
+      warn('a scheduled run was not started', namesOf(schedule))(error)
       if (!(error instanceof AppError) || errorCodes[error.code].kind === 'unavailable') return false
-      const isGone = error.code === 'ERR_AGENT_NOT_FOUND'
+      const isGone = error.code === 'ERR_AGENT_NOT_FOUND' || error.code === 'ERR_WORKFLOW_NOT_FOUND'
       return await inTransaction((unit) =>
         isGone ? remove(unit, schedule) : advance(unit, schedule, times, { missed: 1 }),
       ).then(
@@ -133,17 +139,17 @@ export function createScheduler(deps: SchedulerDeps) {
     }
   }
 
-  async function fire(unit: WriteUnit, schedule: Schedule, times: DueTimes, nowMs: number): Promise<void> {
+  async function fire(unit: WriteUnit, schedule: Schedule, times: Times, nowMs: number): Promise<void> {
     const { timing, principal, owner, lastRunId } = schedule
     if (await deps.isGone(unit, principal.tenant, owner)) return await remove(unit, schedule)
-    if (!deps.mayExecute(principal)) return await advance(unit, schedule, times, { missed: 1 })
+    if (!deps.mayStart(schedule)) return await advance(unit, schedule, times, { missed: 1 })
     const last =
       lastRunId === null ? undefined : await engine.find(unit as unknown as ReadUnit, principal.tenant, lastRunId)
     const isOpen = last !== undefined && !isEnded(last)
     if (isOpen && timing.overlap === 'skip') return await advance(unit, schedule, times, { skipped: 1 })
     if (isOpen && timing.overlap === 'queue') return lookAfter(last)
     const wasQueued = timing.overlap === 'queue' && (last?.endedAtMs ?? 0) > times.newestMs
-    if (timing.missed === 'skip' && !wasQueued && nowMs - times.newestMs > LATE_MS) {
+    if (timing.missed === 'skip' && !wasQueued && nowMs - times.newestMs > LATE_MS + timing.jitterMs) {
       return await advance(unit, schedule, times, { missed: 1 })
     }
     const missed = schedule.missed + times.older
@@ -156,22 +162,21 @@ export function createScheduler(deps: SchedulerDeps) {
   type Counts = Readonly<{ missed?: number; skipped?: number }>
 
   /** Lets the times pass. Those before the newest one nobody could have started. */
-  async function advance(unit: WriteUnit, schedule: Schedule, times: DueTimes, counts: Counts): Promise<void> {
-    const { agentId } = schedule
+  async function advance(unit: WriteUnit, schedule: Schedule, times: Times, counts: Counts): Promise<void> {
     const missed = schedule.missed + times.older + (counts.missed ?? 0)
     const skipped = schedule.skipped + (counts.skipped ?? 0)
-    logger.info('a scheduled time passed without an execution', { agent_id: agentId, missed, skipped })
+    logger.info('a scheduled time passed without a run', { ...namesOf(schedule), missed, skipped })
     await put(unit, { ...schedule, missed, skipped }, times)
   }
 
-  async function put(unit: WriteUnit, schedule: Schedule, { nextMs }: DueTimes): Promise<void> {
-    if (nextMs === null) await store.remove(unit, schedule.tenant, schedule.agentId)
-    else await store.put(unit, { ...schedule, nextAtMs: nextMs })
+  async function put(unit: WriteUnit, schedule: Schedule, { nextMs, fireMs }: Times): Promise<void> {
+    if (nextMs === null || fireMs === null) await store.remove(unit, schedule.tenant, schedule.subjectId)
+    else await store.put(unit, { ...schedule, dueAtMs: nextMs, nextAtMs: fireMs })
   }
 
-  async function remove(unit: WriteUnit, { tenant, agentId }: Schedule): Promise<void> {
-    await store.remove(unit, tenant, agentId)
-    logger.info('a schedule was removed: its agent or its owner is gone', { agent_id: agentId })
+  async function remove(unit: WriteUnit, schedule: Schedule): Promise<void> {
+    await store.remove(unit, schedule.tenant, schedule.subjectId)
+    logger.info('a schedule was removed: its subject or its owner is gone', namesOf(schedule))
   }
 
   function lookAfter({ tenant, id }: Run): void {

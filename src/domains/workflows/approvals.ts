@@ -3,39 +3,18 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { identityOf } from '../../contract/principal.ts'
 import type { Engine, Run, RunFilter } from '../../engine/ports.ts'
-import { isoTime } from '../../kernel/clock.ts'
+import { questionOf } from './questions.ts'
 import { quoted } from './read-fields.ts'
 
 type Reading = Pick<Call, 'principal' | 'read'>
-type Asked = Readonly<{
-  step?: string
-  details?: Readonly<{ state?: string; prompt?: string; default_response?: string | null }>
-}>
-
-/** How far back from the end of a journal the question is: a run that waits does nothing else. */
-const LOOKED_AT = 20
-
 /** What people are asked by runs that wait for them. An approval has the id of its run: a run asks one thing at a time. */
 export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
-  async function view({ read }: Reading, run: Run) {
-    const { events } = await engine.events(read, run, {
-      limit: LOOKED_AT,
-      offset: Math.max(0, run.lastSequence - LOOKED_AT),
-    })
-    const began = events.findLast(({ type, payload }) => type === 'wait_began' && stepOf(payload) === run.waitingFor)
-    const { details } = (began?.payload ?? {}) as Asked
-    return {
-      id: run.id,
-      execution_id: run.id,
-      workflow_id: run.subjectId,
-      workflow_name: run.subjectName,
-      state: details?.state ?? run.state,
-      prompt: details?.prompt ?? null,
-      default_response: details?.default_response ?? null,
-      requested_at: isoTime(began?.atMs ?? run.changedAtMs),
-      expires_at: run.wakeAtMs === null ? null : isoTime(run.wakeAtMs),
-    }
-  }
+  const view = async ({ read }: Reading, run: Run) => ({
+    id: run.id,
+    workflow_id: run.subjectId,
+    workflow_name: run.subjectName,
+    ...(await questionOf(engine, read, run)),
+  })
 
   const filterFor = ({ principal }: Reading): Omit<RunFilter, 'limit'> => ({
     kind: 'workflow',
@@ -72,8 +51,6 @@ export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
     },
   }
 }
-
-const stepOf = (payload: unknown): string | undefined => (payload as Asked | null)?.step
 
 const notWaiting = (id: string): AppError =>
   new AppError(

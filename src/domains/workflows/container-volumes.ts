@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { askTool, quotedWord } from './desk-calls.ts'
+import { shellWord } from '../../kernel/shell-word.ts'
+import { askTool } from './desk-calls.ts'
 import type { JsonObject, VolumeMount } from './manifest-types.ts'
 import { quoted } from './read-fields.ts'
 import type { Visit } from './run-ports.ts'
@@ -11,9 +12,9 @@ export const volumePlace = (name: string): string => (name === 'workspace' ? '/w
 /** Makes volumes appear where a step wants them. What already lies there is not covered up. */
 export function mountScript(volumes: readonly VolumeMount[]): string {
   const lines = volumes.map(({ name, mountPath }) => {
-    const [place, path] = [quotedWord(volumePlace(name)), quotedWord(mountPath)]
+    const [place, path] = [shellWord(volumePlace(name)), shellWord(mountPath)]
     if (volumePlace(name) === mountPath) return `mkdir -p ${place}`
-    const parent = quotedWord(mountPath.slice(0, mountPath.lastIndexOf('/')) || '/')
+    const parent = shellWord(mountPath.slice(0, mountPath.lastIndexOf('/')) || '/')
     return `mkdir -p ${place} ${parent} && { [ "$(readlink ${path})" = ${place} ] || { { [ ! -e ${path} ] || rmdir ${path} 2>/dev/null; } && ln -s ${place} ${path}; } || { echo "mount_path "${path}" holds something else" >&2; exit 125; }; }`
   })
   return lines.join('\n')
@@ -24,7 +25,7 @@ const PIECE_BYTES = 1_300_000
 
 /** Copies a volume, files and links as they are, from one workspace to another. */
 export async function copyVolume(visit: Visit, volume: string, from: string, to: string): Promise<void> {
-  const place = quotedWord(volumePlace(volume))
+  const place = shellWord(volumePlace(volume))
   const pack = `/tmp/.volume-${visit.run.id}`
   const sh = (workspace: string, command: string, more: JsonObject = {}) =>
     askTool(visit, 'exec', { workspace_id: workspace, command, timeout_secs: 300, ...more })

@@ -53,6 +53,3 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
     signal.removeEventListener('abort', stop)
   }
 }
-
-/** A word that a shell leaves as it is. */
-export const quotedWord = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`

@@ -3,11 +3,13 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
 import { identityOf } from '../../contract/principal.ts'
-import { type Engine, isEnded, type Run, type RunEvent } from '../../engine/ports.ts'
+import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { JsonObject } from './manifest-types.ts'
-import { newWorkflowRun } from './new-run.ts'
+import { newWorkflowRun, type RunRequest } from './new-run.ts'
 import { inputOf, isShown, otherBlackboard, outputOf } from './other-runs.ts'
+import { waitingFor } from './questions.ts'
 import { quoted } from './read-fields.ts'
 import type { WorkflowRegistry } from './registry.ts'
 import { parsedJson } from './render-output.ts'
@@ -82,6 +84,19 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     return { execution_id: started.id, status: 'started' as const }
   }
 
+  /** The latest version, started for somebody else: whose it is, and why it is there. */
+  async function begin(
+    call: StartingCall,
+    reference: string,
+    request: Pick<RunRequest, 'intent' | 'input'>,
+    told: Readonly<{ owner: string; payload: Readonly<Record<string, Json>> }>,
+  ): Promise<Run> {
+    const found = await registry.resolve(call.write, call.principal, reference)
+    const start = newWorkflowRun(found, { ...request, overrides: {}, generation: 0 })
+    const payload = { ...(start.payload as JsonObject), ...told.payload } as Json
+    return await engine.start(call, { ...start, owner: told.owner, payload })
+  }
+
   async function wait(call: Call, input: Reference & Readonly<{ timeout_seconds: number }>) {
     const { id, tenant } = await find(call, input)
     const wantedMs = input.timeout_seconds * 1000
@@ -90,16 +105,20 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     const ended = await engine.waitForEnd(tenant, id, {
       untilMs,
       signal: call.signal,
-      onProgress: ({ state, lastSequence }) => {
-        if (lastSequence > told) call.progress({ progress: lastSequence, message: `in state ${state ?? 'none yet'}` })
+      onProgress: ({ state, lastSequence, waitingFor: awaited }) => {
+        const what = awaited === null ? 'in state' : 'waits for the answer of a person in state'
+        if (lastSequence > told) call.progress({ progress: lastSequence, message: `${what} ${state ?? 'none yet'}` })
         told = lastSequence
       },
     })
     if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The wait was cancelled; the execution goes on.')
     const run = ended ?? (await find(call, input))
     if (!isEnded(run)) {
-      const message = `It still runs. Call again to go on waiting; one call waits ${limits.runWaitMsMax / 1000} s at most.`
-      return { execution_id: run.id, status: run.status, current_state: run.state, timed_out: true, message }
+      const waiting_for = await waitOf(call, run)
+      const what = waiting_for === null ? 'It still runs.' : 'It waits for the answer of a person; see waiting_for.'
+      const message = `${what} Call again to go on waiting; one call waits ${limits.runWaitMsMax / 1000} s at most.`
+      const standing = { execution_id: run.id, status: run.status, current_state: run.state }
+      return { ...standing, waiting_for, timed_out: true, message }
     }
     const { blackboard } = await leftBy(call, run)
     return { ...statusView(run), blackboard: bounded(blackboard), output: outputOf(run), error: run.error }
@@ -110,6 +129,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     const { blackboard, stateOutputs } = await leftBy(call, found)
     return {
       ...listView(found),
+      waiting_for: await waitOf(call, found),
       input: bounded(inputOf(found)),
       blackboard: bounded(blackboard),
       state_outputs: bounded(stateOutputs),
@@ -137,7 +157,10 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
       ...(principal.role !== 'admin' && { owner: await ownerFor(call) }),
       ...(subject !== undefined && { subjectId: subject }),
     }
-    const executions = (await engine.list(read, principal.tenant, { ...filter, ...page })).map(listView)
+    const executions = []
+    for (const one of await engine.list(read, principal.tenant, { ...filter, ...page })) {
+      executions.push({ ...listView(one), waiting_for: await waitOf(call, one) })
+    }
     return { executions, total: await engine.count(read, principal.tenant, filter), ...page }
   }
 
@@ -185,9 +208,14 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     return { tool: 'aegis.workflow.remove' as const, removed, execution_id: id, ...error }
   }
 
-  const status = async (call: Call, input: Reference) => statusView(await find(call, input))
+  const waitOf = ({ read }: Call, run: Run) => waitingFor(engine, read, run)
 
-  return { run, wait, get, list, logs, cancel, signal, remove, status }
+  async function status(call: Call, input: Reference) {
+    const found = await find(call, input)
+    return { ...statusView(found), waiting_for: await waitOf(call, found) }
+  }
+
+  return { run, begin, wait, get, list, logs, cancel, signal, remove, status }
 }
 
 const isExit = ({ type, key }: RunEvent): boolean => type === 'workflow_state_exited' && EXIT_KEY.test(key ?? '')

@@ -4,7 +4,7 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import { type Context, renderTemplate } from '../texts/templates.ts'
 import { createMeter } from '../texts/work-meter.ts'
 import { hasFailed, judgeCondition, type StateResult, scoreOf } from './conditions.ts'
-import type { JsonObject, State, WorkflowManifest } from './manifest-types.ts'
+import type { JsonObject, State, Storage, WorkflowManifest } from './manifest-types.ts'
 import { renderOutput } from './render-output.ts'
 import { fieldOf } from './state-texts.ts'
 
@@ -44,6 +44,22 @@ export type Move =
       violations: readonly string[]
     }>
 
+/** In the words of the manifest, for templates. */
+const storageView = ({ workspace, sharedVolumes }: Storage): JsonObject & Json => ({
+  workspace: {
+    storage_class: workspace.storageClass,
+    ttl_hours: workspace.ttlHours,
+    size_limit_mb: workspace.sizeLimitMb,
+    volume_id: workspace.volumeId,
+    blackboard_key: workspace.blackboardKey,
+  },
+  shared_volumes: sharedVolumes.map(({ name, storageClass, sizeLimitBytes }) => ({
+    name,
+    storage_class: storageClass,
+    size_limit_bytes: sizeLimitBytes,
+  })),
+})
+
 export function startOf(manifest: WorkflowManifest, start: Start): Position {
   const { name, version, context, storage } = manifest
   const blackboard: JsonObject = {
@@ -53,7 +69,7 @@ export function startOf(manifest: WorkflowManifest, start: Start): Position {
     intent: start.intent,
     input: start.input,
     attachments: start.attachments,
-    workflow: { name, version, context, storage: storage as unknown as Json },
+    workflow: { name, version, context, storage: storageView(storage) },
   }
   return {
     state: manifest.initialState,

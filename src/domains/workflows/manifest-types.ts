@@ -1,3 +1,4 @@
+import type { Timing } from '../../contract/timing.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 
 export type JsonObject = { readonly [key: string]: Json | undefined }
@@ -19,8 +20,8 @@ export type WorkflowManifest = Readonly<{
   context: JsonObject
   maxTotalTransitions: number
   storage: Storage
-  /** A suggestion for whoever makes a schedule; registering a workflow makes none. */
-  defaultSchedule: Readonly<{ cron: string; timezone: string; jitterSeconds: number }> | null
+  /** When it runs by itself, for whoever registered it. */
+  defaultSchedule: Timing | null
 }>
 
 export type StorageClass = 'ephemeral' | 'persistent'

@@ -5,9 +5,10 @@ import { checkTemplate } from './check-texts.ts'
 import { schemaProblem } from './json-schema.ts'
 import type { JsonObject, State, Storage, StorageClass, WorkflowManifest } from './manifest-types.ts'
 import { createFindings, type Fields, type Findings, openFields, quoted } from './read-fields.ts'
+import { readSchedule } from './read-schedule.ts'
 import { readState, reservedKeys } from './read-states.ts'
 import { readTransitions } from './read-transitions.ts'
-import { readVersion } from './versions.ts'
+import { readVersion } from './read-version.ts'
 import { parseYaml } from './yaml-text.ts'
 
 export type { WorkflowManifest } from './manifest-types.ts'
@@ -82,7 +83,7 @@ function readManifest(findings: Findings, text: string): WorkflowManifest | unde
     context: readContext(spec, states),
     maxTotalTransitions: spec.number('max_total_transitions', { integer: true, min: 1, max: 100 }) ?? 50,
     storage: readStorage(spec),
-    defaultSchedule: readSchedule(spec),
+    defaultSchedule: readSchedule(spec, head?.inputSchema ?? null),
   }
   checkVolumes(findings, body.storage, states)
   checkWrites(findings, states)
@@ -198,6 +199,14 @@ function readStorage(spec: Fields): Storage {
   const blackboardKey = workspace?.text('blackboard_key', { max: 64 }) ?? 'workspace_volume_id'
   if (reservedKeys.includes(blackboardKey))
     workspace?.error('blackboard_key', 'is one of the run’s own names; choose another')
+  const [storageClass, volumeId] = [
+    workspace?.choice('storage_class', storageClasses) ?? 'ephemeral',
+    workspace?.text('volume_id', { max: 128 }) ?? null,
+  ]
+  const ttlHours = workspace?.number('ttl_hours', { min: 0.001, max: 8784 }) ?? null
+  if (ttlHours !== null && (storageClass === 'persistent' || volumeId !== null)) {
+    workspace?.error('ttl_hours', 'belongs to ephemeral workspaces that the run makes itself; leave it out')
+  }
   const shared = [...(storage?.list('shared_volumes') ?? [])]
   for (const old of spec.list('volumes') ?? []) {
     spec.warn('volumes', 'is an old spelling; write storage.shared_volumes')
@@ -210,10 +219,10 @@ function readStorage(spec: Fields): Storage {
   return {
     isDeclared: spec.raw('storage') !== undefined,
     workspace: {
-      storageClass: workspace?.choice('storage_class', storageClasses) ?? 'ephemeral',
-      ttlHours: workspace?.number('ttl_hours', { min: 0.01, max: 8784 }) ?? null,
+      storageClass,
+      ttlHours,
       sizeLimitMb: workspace?.number('size_limit_mb', { integer: true, min: 1, max: 1_048_576 }) ?? null,
-      volumeId: workspace?.text('volume_id', { max: 128 }) ?? null,
+      volumeId,
       blackboardKey,
     },
     sharedVolumes: shared.flatMap((item, index) => readVolume(spec.findings, index, item)),
@@ -233,20 +242,6 @@ function readVolume(findings: Findings, index: number, item: unknown): Storage['
     fields.error('storage_class', 'shared volumes live in the workspace of the run; make that persistent instead')
   }
   return [{ name, storageClass, sizeLimitBytes: fields.number('size_limit_bytes', { integer: true, min: 1 }) ?? null }]
-}
-
-function readSchedule(spec: Fields): WorkflowManifest['defaultSchedule'] {
-  const schedule = spec.map('default_schedule', { known: ['cron', 'timezone', 'jitter_seconds'] })
-  const cron = schedule?.text('cron', { required: true, max: 128 })
-  if (schedule === undefined || cron === undefined) return null
-  const words = cron.trim().split(/\s+/)
-  if (!cron.startsWith('@') && (words.length < 5 || words.length > 7))
-    schedule.error('cron', 'must have five fields, such as 0 9 * * 1')
-  return {
-    cron,
-    timezone: schedule.text('timezone', { max: 64 }) ?? 'UTC',
-    jitterSeconds: schedule.number('jitter_seconds', { min: 0, max: 86_400 }) ?? 0,
-  }
 }
 
 /** A volume that nobody declared is a mistake as soon as somebody declares volumes. */

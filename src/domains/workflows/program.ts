@@ -18,6 +18,7 @@ import { runContainer, runContainers } from './run-container.ts'
 import { runHuman } from './run-human.ts'
 import type { Outcome, RunDeps, Visit } from './run-ports.ts'
 import { type Exit, exitKey, openRun } from './run-record.ts'
+import { requireRoom } from './run-storage.ts'
 import { runSubworkflow } from './run-subworkflow.ts'
 import { runSystem } from './run-system.ts'
 import { endWorkspace } from './run-workspace.ts'
@@ -59,7 +60,7 @@ async function visitState(scene: Scene, position: Position): Promise<Exit> {
     },
   }
   steps.note(entered)
-  const outcome = steps.recorded(key) === undefined ? await runState(scene, position, state) : undefined
+  const outcome = steps.recorded(key) === undefined ? await runState(visitOf(scene, position, state)) : undefined
   return await steps.once<Exit & Json>(
     key,
     async () => ({
@@ -75,14 +76,21 @@ async function visitState(scene: Scene, position: Position): Promise<Exit> {
   )
 }
 
-async function runState(scene: Scene, position: Position, state: State): Promise<Outcome> {
-  const visit: Visit = {
-    ...scene,
-    position,
-    state,
-    context: contextOf(position),
-    key: (name) => `${position.entered}/${name}`,
-  }
+const visitOf = (scene: Scene, position: Position, state: State): Visit => ({
+  ...scene,
+  position,
+  state,
+  context: contextOf(position),
+  key: (name) => `${position.entered}/${name}`,
+})
+
+async function runState(visit: Visit): Promise<Outcome> {
+  const outcome = await tryState(visit)
+  await requireRoom(visit)
+  return outcome
+}
+
+async function tryState(visit: Visit): Promise<Outcome> {
   try {
     return await runKind(visit)
   } catch (error) {

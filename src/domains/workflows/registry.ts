@@ -1,14 +1,15 @@
 import { AppError } from '../../contract/app-error.ts'
 import { nameTaken } from '../../contract/name-taken.ts'
 import { identityOf, isPlatformOperator, type Principal } from '../../contract/principal.ts'
+import type { Timing } from '../../contract/timing.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { ChangingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { findVersion, latestOf, newestFirst, nextVersion } from '../agents/versions.ts'
 import { parseWorkflowManifest, type WorkflowManifest } from './manifest.ts'
 import { platformWorkflows } from './platform-workflows.ts'
 import type { WorkflowScope, WorkflowStore, WorkflowVersion } from './ports.ts'
 import { quoted } from './read-fields.ts'
-import { compareVersions, latestOf, nextVersion, sameVersion } from './versions.ts'
 
 /** A workflow as one caller finds it: one version chosen, with what its text says. */
 export type ResolvedWorkflow = Readonly<{ version: WorkflowVersion; manifest: WorkflowManifest }>
@@ -25,8 +26,19 @@ export const notFound = (reference: string, more = ''): AppError =>
     { workflow: reference.slice(0, 128) },
   )
 
+export type RegistryDeps = Readonly<{
+  store: WorkflowStore
+  newId(): string
+  /** Told in the transaction that changes a workflow; what counts is the schedule of its latest version. */
+  schedules: Readonly<{
+    set(call: ChangingCall, workflow: ScheduledWorkflow, timing: Timing | null): Promise<void>
+    remove(call: ChangingCall, workflow: ScheduledWorkflow): Promise<void>
+  }>
+}>
+type ScheduledWorkflow = Pick<WorkflowVersion, 'tenant' | 'id'>
+
 /** What is kept, who sees it, and which one a name means. */
-export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore; newId(): string }>) {
+export function createRegistry({ store, newId, schedules }: RegistryDeps) {
   const isVisible = (principal: Principal, { scope, owner, tenant }: WorkflowVersion): boolean =>
     scope === 'global' ||
     (tenant === principal.tenant &&
@@ -65,13 +77,9 @@ export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore
     const versions = await versionsFor(unit, principal, reference)
     if (versions.length === 0) throw notFound(reference)
     const isLatest = wanted === undefined || wanted === 'latest'
-    const version = isLatest ? latestOf(versions) : versions.find((one) => sameVersion(wanted, one.version))
+    const version = isLatest ? latest(versions) : versionNamed(versions, wanted)
     if (version === undefined) {
-      const there = versions
-        .map((one) => one.version)
-        .sort(compareVersions)
-        .slice(-10)
-        .join(', ')
+      const there = namesOf(versions).slice(0, 10).toReversed().join(', ')
       throw notFound(reference, ` in version ${quoted(wanted)}; it has ${there}`)
     }
     return { version, manifest: parseWorkflowManifest(version.manifestText).manifest }
@@ -150,6 +158,8 @@ export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore
       kind: 'workflow_registered',
       body: { ...effectOf(kept), replaced: same !== undefined, manifest: text },
     })
+    const isLatest = latest([...there, kept])?.version === kept.version
+    if (isLatest) await schedules.set(call, kept, manifest.defaultSchedule)
     return kept
   }
 
@@ -165,6 +175,7 @@ export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore
     const [first] = await ownVersions(call, reference)
     if (first === undefined) throw notFound(reference)
     await store.deleteWorkflow(call.write, first.tenant, first.id)
+    await schedules.remove(call, first)
     call.record({ kind: 'workflow_removed', body: effectOf(first) })
     return first
   }
@@ -230,7 +241,7 @@ export function createRegistry({ store, newId }: Readonly<{ store: WorkflowStore
         (filter === 'all' || (version.scope !== 'user' ? true : version.owner === owner)),
     )
     const byId = Map.groupBy([...mine, ...globals], ({ id }) => id)
-    return [...byId.values()].map((versions) => latestOf(versions)!)
+    return [...byId.values()].map((versions) => latest(versions)!)
   }
 
   return { resolve, register, update, remove, changeScope, list, versionsFor }
@@ -246,12 +257,23 @@ function requireOperator(principal: Principal): void {
   )
 }
 
+type Versions = readonly WorkflowVersion[]
+
+/** The newest first. */
+const namesOf = (versions: Versions): readonly string[] => newestFirst(versions.map(({ version }) => version))
+
+const versionNamed = (versions: Versions, wanted: string): WorkflowVersion | undefined => {
+  const found = findVersion(wanted, namesOf(versions))
+  return versions.find(({ version }) => version === found)
+}
+
+const latest = (versions: Versions): WorkflowVersion | undefined => {
+  const found = latestOf(namesOf(versions))
+  return versions.find(({ version }) => version === found)
+}
+
 function alreadyThere({ name, version }: WorkflowManifest, there: readonly WorkflowVersion[]): AppError {
-  const newest =
-    there
-      .map((one) => one.version)
-      .sort(compareVersions)
-      .at(-1) ?? version
+  const newest = namesOf(there)[0] ?? version
   return new AppError(
     'ERR_ALREADY_EXISTS',
     `metadata.version: ${quoted(name)} has a version ${version}. Raise the version, to ${nextVersion(newest)} for example, or give force: true to replace it.`,

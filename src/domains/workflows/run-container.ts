@@ -1,9 +1,10 @@
 import { limits } from '../../contract/limits.ts'
 import type { NewEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { shellWord } from '../../kernel/shell-word.ts'
 import { chooseImage } from './container-images.ts'
 import { copyVolume, mountScript } from './container-volumes.ts'
-import { askTool, callTool, pause, quotedWord, toError } from './desk-calls.ts'
+import { askTool, callTool, pause, toError } from './desk-calls.ts'
 import type { ContainerRunState, ContainerStep, JsonObject, ParallelContainerRunState } from './manifest-types.ts'
 import { handleOutput } from './output-handlers.ts'
 import type { Outcome, Visit } from './run-ports.ts'
@@ -153,7 +154,7 @@ function commandOf({ context, state }: Visit, texts: StateTexts, step: Container
     env['INTENT_INPUTS'] = typeof inputs === 'string' ? inputs : JSON.stringify(inputs)
   }
   return {
-    line: step.shell ? words.join(' ') : `exec ${words.map(quotedWord).join(' ')}`,
+    line: step.shell ? words.join(' ') : `exec ${words.map(shellWord).join(' ')}`,
     env,
     workdir: texts('workdir', step.workdir ?? '/workspace', context),
     timeoutMs: step.resources.timeoutMs ?? state.timeoutMs ?? limits.workflowCommandTimeoutMs,
@@ -161,7 +162,7 @@ function commandOf({ context, state }: Visit, texts: StateTexts, step: Container
 }
 
 const withMounts = (step: ContainerStep, { line, workdir }: StepCommand): string =>
-  [mountScript(step.volumes), `cd ${quotedWord(workdir)} || exit 125`, line].filter((part) => part !== '').join('\n')
+  [mountScript(step.volumes), `cd ${shellWord(workdir)} || exit 125`, line].filter((part) => part !== '').join('\n')
 
 async function runShared(
   visit: Visit,

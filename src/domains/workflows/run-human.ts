@@ -2,6 +2,7 @@ import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { HumanState, JsonObject } from './manifest-types.ts'
 import type { Outcome, Visit } from './run-ports.ts'
+import { expireWorkspace, workspaceExpiry } from './run-workspace.ts'
 import { createStateTexts } from './state-texts.ts'
 
 /** Waits for a person, for days if need be: meanwhile the run is in the store and nowhere else. */
@@ -14,9 +15,11 @@ export async function runHuman(visit: Visit<HumanState>): Promise<Outcome> {
     async () => ({ result: { state: position.state, prompt, until_ms: deps.clock.nowMs() + timeoutMs } }),
     { type: 'human_input_requested' },
   )
-  const answer = await steps.wait(key('answer'), {
-    untilMs: asked.until_ms,
-    details: { state: position.state, prompt: asked.prompt, default_response: state.defaultResponse },
+  const answer = await waitFor(visit, asked.until_ms, {
+    state: position.state,
+    prompt: asked.prompt,
+    default_response: state.defaultResponse,
+    until_ms: asked.until_ms,
   })
   if (answer.kind === 'signal')
     return { result: { status: 'completed', ...readSignal(answer.payload), timeout: false } }
@@ -32,6 +35,18 @@ export async function runHuman(visit: Visit<HumanState>): Promise<Outcome> {
       error: `nobody answered within ${seconds} s, and there is no default_response`,
     },
   }
+}
+
+/** Files that may not be kept for so long go meanwhile. */
+async function waitFor(visit: Visit<HumanState>, untilMs: number, details: JsonObject & Json) {
+  const { steps, key } = visit
+  const goneAtMs = workspaceExpiry(visit)
+  if (goneAtMs !== null && goneAtMs < untilMs) {
+    const early = await steps.wait(key('answer-early'), { untilMs: goneAtMs, details })
+    if (early.kind === 'signal') return early
+    await expireWorkspace(visit)
+  }
+  return await steps.wait(key('answer'), { untilMs, details })
 }
 
 /** A bare text, or `{response, feedback}`. */

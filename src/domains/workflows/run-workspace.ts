@@ -6,9 +6,12 @@ import type { ContainerStep, JsonObject, WorkflowManifest } from './manifest-typ
 import type { RunDeps, Visit } from './run-ports.ts'
 
 /** The workspace of a run, as its journal has it. */
-export type RunWorkspace = Readonly<{ id: string; image: string; madeAtMs: number; owned: boolean; turn: number }>
+export type RunWorkspace = Readonly<{ id: string; image: string; made_at_ms: number; owned: boolean; turn: number }>
+/** Journals of earlier programs have the time under another name. */
+type Recorded = RunWorkspace & Readonly<{ madeAtMs?: number }>
 
 const HOUR_MS = 3_600_000
+const expiredKey = (turn: number): string => `workspace-${turn}/expired`
 const keyOf = (turn: number): string => `workspace-${turn}`
 const nameOf = (run: Run, turn: number): string => `wf-${run.id}${turn === 0 ? '' : `-${turn}`}`
 
@@ -27,9 +30,40 @@ export async function workspaceOf(visit: Visit): Promise<RunWorkspace> {
   const { steps, manifest } = visit
   const turn = latestTurn(steps)
   const current = await openTurn(visit, turn)
-  const { ttlHours } = manifest.storage.workspace
-  if (ttlHours === null || !current.owned || steps.nowMs() < current.madeAtMs + ttlHours * HOUR_MS) return current
-  return await openTurn(visit, turn + 1)
+  const goneAtMs = expiryOf(manifest, current)
+  return goneAtMs === null || steps.nowMs() < goneAtMs ? current : await openTurn(visit, turn + 1)
+}
+
+/** The workspace that the states have by now, if any has needed one. */
+export const recordedWorkspace = (steps: Steps): RunWorkspace | undefined =>
+  steps.recorded(keyOf(latestTurn(steps))) as unknown as RunWorkspace | undefined
+
+function expiryOf({ storage }: WorkflowManifest, { made_at_ms, madeAtMs, owned }: Recorded): number | null {
+  const { ttlHours } = storage.workspace
+  return ttlHours === null || !owned ? null : (made_at_ms ?? madeAtMs ?? 0) + ttlHours * HOUR_MS
+}
+
+/** When what is in the workspace has to go; null when there is nothing that has to. */
+export function workspaceExpiry({ steps, manifest }: Pick<Visit, 'steps' | 'manifest'>): number | null {
+  const current = recordedWorkspace(steps)
+  return current === undefined || steps.recorded(expiredKey(current.turn)) !== undefined
+    ? null
+    : expiryOf(manifest, current)
+}
+
+/** For a run that waits longer than its workspace lives: the files go now, and whoever needs a workspace gets a new one. */
+export async function expireWorkspace(visit: Visit): Promise<void> {
+  const { run, steps, deps } = visit
+  const current = recordedWorkspace(steps)
+  if (current === undefined) return
+  await steps.once(
+    expiredKey(current.turn),
+    async () => {
+      await destroy({ run, steps, deps }, nameOf(run, current.turn))
+      return { result: { workspace_id: current.id } }
+    },
+    { type: 'workspace_expired' },
+  )
 }
 
 async function openTurn(visit: Visit, turn: number): Promise<RunWorkspace> {
@@ -47,11 +81,12 @@ async function openTurn(visit: Visit, turn: number): Promise<RunWorkspace> {
       const result = {
         id,
         image: String(found['base_image']),
-        madeAtMs: deps.clock.nowMs(),
+        made_at_ms: deps.clock.nowMs(),
         owned: volumeId === null,
         turn,
       }
-      const events = turn === 0 ? [] : [{ type: 'workspace_expired', payload: { replaced_by: id } }]
+      const wasTold = turn === 0 || steps.recorded(expiredKey(turn - 1)) !== undefined
+      const events = wasTold ? [] : [{ type: 'workspace_expired', payload: { replaced_by: id } }]
       return { result, events: [{ type: 'workspace_ready', payload: { workspace_id: id } }, ...events] }
     },
     { type: 'step_completed', intent: true },

@@ -301,9 +301,9 @@ export const migrations: readonly Migration[] = [
     name: 'schedules',
     statements: [
       `CREATE TABLE schedules (
-        tenant TEXT NOT NULL, agent_id TEXT NOT NULL, timing TEXT NOT NULL, principal TEXT NOT NULL,
-        owner TEXT NOT NULL, next_at $integer NOT NULL, last_run_id TEXT, missed $integer NOT NULL,
-        skipped $integer NOT NULL, PRIMARY KEY (tenant, agent_id))`,
+        tenant TEXT NOT NULL, kind TEXT NOT NULL, subject_id TEXT NOT NULL, timing TEXT NOT NULL, principal TEXT NOT NULL,
+        owner TEXT NOT NULL, due_at $integer NOT NULL, next_at $integer NOT NULL, last_run_id TEXT,
+        missed $integer NOT NULL, skipped $integer NOT NULL, PRIMARY KEY (tenant, subject_id))`,
       'CREATE INDEX schedules_by_time ON schedules (next_at)',
     ],
   },

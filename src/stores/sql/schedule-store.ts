@@ -7,27 +7,30 @@ import { rawStatement, type Session, statement } from './statements.ts'
 import { sessionOf, sharedWriterOf, writerOf } from './units.ts'
 
 type Row = Selectable<ScheduleTable>
-type RowId = { tenant: string; agent_id: string }
+type RowId = { tenant: string; subject_id: string }
 
 const put = statement<Row>('schedule-store.put')((db, arg) =>
   db
     .insertInto('schedules')
     .values({
       tenant: arg('tenant'),
-      agent_id: arg('agent_id'),
+      kind: arg('kind'),
+      subject_id: arg('subject_id'),
       timing: arg('timing'),
       principal: arg('principal'),
       owner: arg('owner'),
+      due_at: arg('due_at'),
       next_at: arg('next_at'),
       last_run_id: arg('last_run_id'),
       missed: arg('missed'),
       skipped: arg('skipped'),
     })
     .onConflict((conflict) =>
-      conflict.columns(['tenant', 'agent_id']).doUpdateSet({
+      conflict.columns(['tenant', 'subject_id']).doUpdateSet({
         timing: arg('timing'),
         principal: arg('principal'),
         owner: arg('owner'),
+        due_at: arg('due_at'),
         next_at: arg('next_at'),
         last_run_id: arg('last_run_id'),
         missed: arg('missed'),
@@ -36,10 +39,14 @@ const put = statement<Row>('schedule-store.put')((db, arg) =>
     ),
 )
 const remove = statement<RowId>('schedule-store.remove')((db, arg) =>
-  db.deleteFrom('schedules').where('tenant', '=', arg('tenant')).where('agent_id', '=', arg('agent_id')),
+  db.deleteFrom('schedules').where('tenant', '=', arg('tenant')).where('subject_id', '=', arg('subject_id')),
 )
 const find = statement<RowId>('schedule-store.find')((db, arg) =>
-  db.selectFrom('schedules').selectAll().where('tenant', '=', arg('tenant')).where('agent_id', '=', arg('agent_id')),
+  db
+    .selectFrom('schedules')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('subject_id', '=', arg('subject_id')),
 )
 const due = statement<{ until: number }>('schedule-store.due')((db, arg) =>
   db
@@ -48,7 +55,7 @@ const due = statement<{ until: number }>('schedule-store.due')((db, arg) =>
     .where('next_at', '<=', arg('until'))
     .orderBy('next_at')
     .orderBy('tenant')
-    .orderBy('agent_id'),
+    .orderBy('subject_id'),
 )
 const firstAfter = statement<{ after: number }>('schedule-store.firstAfter')((db, arg) =>
   db.selectFrom('schedules').select('next_at').where('next_at', '>', arg('after')).orderBy('next_at').limit(1),
@@ -74,11 +81,11 @@ export const sqlScheduleStore: ScheduleStore = {
   async put(unit, schedule) {
     await writer(unit, schedule.tenant).run(put, toRow(schedule))
   },
-  async remove(unit, tenant, agentId) {
-    return (await writer(unit, tenant).run(remove, { tenant, agent_id: agentId })) > 0
+  async remove(unit, tenant, subjectId) {
+    return (await writer(unit, tenant).run(remove, { tenant, subject_id: subjectId })) > 0
   },
-  async find(unit, tenant, agentId) {
-    const row = await sessionOf(unit).get(find, { tenant, agent_id: agentId })
+  async find(unit, tenant, subjectId) {
+    const row = await sessionOf(unit).get(find, { tenant, subject_id: subjectId })
     return row === undefined ? undefined : fromRow(row)
   },
   async due(unit, untilMs) {
@@ -91,10 +98,12 @@ export const sqlScheduleStore: ScheduleStore = {
 
 const toRow = (schedule: Schedule): Row => ({
   tenant: schedule.tenant,
-  agent_id: schedule.agentId,
+  kind: schedule.kind,
+  subject_id: schedule.subjectId,
   timing: JSON.stringify(schedule.timing),
   principal: JSON.stringify(schedule.principal),
   owner: schedule.owner,
+  due_at: schedule.dueAtMs,
   next_at: schedule.nextAtMs,
   last_run_id: schedule.lastRunId,
   missed: schedule.missed,
@@ -103,10 +112,12 @@ const toRow = (schedule: Schedule): Row => ({
 
 const fromRow = (row: Row): Schedule => ({
   tenant: tenantId(row.tenant),
-  agentId: row.agent_id,
+  kind: row.kind as Schedule['kind'],
+  subjectId: row.subject_id,
   timing: JSON.parse(row.timing) as Schedule['timing'],
   principal: JSON.parse(row.principal) as Principal,
   owner: row.owner,
+  dueAtMs: row.due_at,
   nextAtMs: row.next_at,
   lastRunId: row.last_run_id,
   missed: row.missed,

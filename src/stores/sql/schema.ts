@@ -351,10 +351,12 @@ export type WorkflowTable = {
 
 export type ScheduleTable = {
   tenant: string
-  agent_id: string
+  kind: string
+  subject_id: string
   timing: string
   principal: string
   owner: string
+  due_at: number
   next_at: number
   last_run_id: string | null
   missed: number

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
 import { fields } from '../params.ts'
+import { waitingFields } from '../run-waiting.ts'
 
 const status = z.enum(['pending', 'running', 'completed', 'failed', 'cancelled'])
 
@@ -32,5 +33,6 @@ export const workflowFields = {
     current_state: z.string().nullable().describe('State that it is in.'),
     started_at: fields.time,
     last_transition_at: fields.time,
+    waiting_for: waitingFields,
   },
 } as const

@@ -1,0 +1,21 @@
+import { createRequire } from 'node:module'
+
+let library: typeof import('croner') | undefined
+
+export type CronProblem = Readonly<{ field: 'cron' | 'timezone'; problem: string }>
+
+/** What keeps a cron expression from being followed in a time zone. The library is loaded when the first one comes. */
+export function cronProblem(cron: string, timezone: string): CronProblem | undefined {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: timezone })
+  } catch {
+    return { field: 'timezone', problem: 'must be a time zone such as Europe/Rome or UTC' }
+  }
+  library ??= createRequire(import.meta.url)('croner') as typeof import('croner')
+  try {
+    new library.Cron(cron, { paused: true, timezone }).stop()
+    return undefined
+  } catch {
+    return { field: 'cron', problem: 'must be a cron expression such as "0 6 * * 1-5"' }
+  }
+}

@@ -1,0 +1,67 @@
+import type { AppError } from '../../contract/app-error.ts'
+import type { Run, Steps } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import type { AgentManifest } from '../agents/manifest.ts'
+import { type Deadline, within } from './deadline.ts'
+import type { ExecutionDeps, ExecutionInput } from './ports.ts'
+import { type BoundedVolume, excessOf, measuringScript, readSizes, type VolumeSize } from './volume-sizes.ts'
+import { needsWorkspace, type WorkspaceDesk } from './workspace.ts'
+
+const HOUR_MS = 3_600_000
+
+type Volumes = Pick<AgentManifest, 'volumes'>
+
+const boundedVolumes = ({ volumes }: Volumes): readonly BoundedVolume[] =>
+  volumes.map(({ name, mountPath, sizeLimitBytes }, index) => ({
+    name,
+    path: mountPath,
+    bytesMax: sizeLimitBytes,
+    field: `spec.volumes[${index}].size_limit`,
+  }))
+
+export const hasTimeToLive = ({ volumes }: Volumes): boolean => volumes.some(({ ttlHours }) => ttlHours !== null)
+
+/** An ephemeral volume goes with its execution, so an execution may not outlast the volume. */
+export function firstDeadline(whole: Deadline, { startedAtMs }: Run, input: ExecutionInput): Deadline {
+  if (!needsWorkspace(input)) return whole
+  const own = input.manifest.volumes.flatMap(({ name, ttlHours }, index): Deadline[] =>
+    ttlHours === null
+      ? []
+      : [
+          {
+            untilMs: startedAtMs + ttlHours * HOUR_MS,
+            what: `the volume '${name}'`,
+            field: `spec.volumes[${index}].ttl_hours`,
+          },
+        ],
+  )
+  return own.reduce((first, one) => (one.untilMs < first.untilMs ? one : first), whole)
+}
+
+type Scene = Readonly<{
+  deps: ExecutionDeps
+  input: ExecutionInput
+  steps: Steps
+  workspaces: WorkspaceDesk
+  workspaceId: string | null
+  deadline: Deadline
+}>
+
+/** Measures at a point of the run what its volumes hold, and answers the one that holds more than it may. */
+export async function volumeExcess(scene: Scene, point: string): Promise<AppError | undefined> {
+  const { deps, input, steps, workspaces, workspaceId: id, deadline } = scene
+  const volumes = boundedVolumes(input.manifest)
+  if (id === null || volumes.length === 0 || !needsWorkspace(input)) return undefined
+  const { sizes } = await steps.once<{ sizes: VolumeSize[] } & Json>(
+    `${point}/volumes`,
+    async () => ({
+      result: await within(deps.clock, steps, [deadline], async (signal) => {
+        const args = { workspace_id: id, command: measuringScript(volumes), timeout_secs: 300 }
+        const { stdout } = await workspaces.ask<{ stdout: string }>('exec', args, signal)
+        return { sizes: readSizes(stdout, volumes) }
+      }),
+    }),
+    { type: 'volumes_measured' },
+  )
+  return excessOf(volumes, sizes)
+}

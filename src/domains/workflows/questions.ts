@@ -1,0 +1,59 @@
+import type { ReadUnit } from '../../contract/unit.ts'
+import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
+import { isoTime } from '../../kernel/clock.ts'
+
+type Asked = Readonly<{
+  step?: string
+  details?: Readonly<{ state?: string; prompt?: string; default_response?: string | null; until_ms?: number }>
+}>
+type Reading = Pick<Engine, 'events' | 'find'>
+
+/** How far back from the end of a journal the question is: a run that waits does nothing else. */
+const LOOKED_AT = 20
+const LEVELS_MAX = 4
+
+/** What a run asks a person, as the journal has it. */
+export async function questionOf(engine: Reading, read: ReadUnit, run: Run) {
+  const events = await lastEvents(engine, read, run)
+  const began = events.findLast(({ type, payload }) => type === 'wait_began' && stepOf(payload) === run.waitingFor)
+  const { details } = (began?.payload ?? {}) as Asked
+  const untilMs = details?.until_ms ?? run.wakeAtMs
+  return {
+    execution_id: run.id,
+    state: details?.state ?? run.state,
+    prompt: details?.prompt ?? null,
+    default_response: details?.default_response ?? null,
+    requested_at: isoTime(began?.atMs ?? run.changedAtMs),
+    expires_at: untilMs === null ? null : isoTime(untilMs),
+  }
+}
+
+/** The question that a run waits with, its own or that of a workflow below it, and how to answer; null when there is none. */
+export async function waitingFor(engine: Reading, read: ReadUnit, run: Run) {
+  const asking = await askingRun(engine, read, run, LEVELS_MAX)
+  if (asking === undefined) return null
+  return {
+    ...(await questionOf(engine, read, asking)),
+    answer_with: {
+      tool: 'aegis.workflow.signal' as const,
+      arguments: { execution_id: asking.id, response: '<answer>' },
+      http: `POST /v1/workflows/executions/${asking.id}/signal`,
+    },
+  }
+}
+
+async function askingRun(engine: Reading, read: ReadUnit, run: Run, levels: number): Promise<Run | undefined> {
+  if (run.kind !== 'workflow' || isEnded(run)) return undefined
+  if (run.waitingFor !== null) return run
+  // While a run waits for one below it, the start of that one is the last thing it wrote.
+  const last = (await lastEvents(engine, read, run)).at(-1)
+  const { run_id: id } = (last?.payload ?? {}) as { run_id?: unknown }
+  if (last?.type !== 'subworkflow_triggered' || typeof id !== 'string' || levels === 0) return undefined
+  const below = await engine.find(read, run.tenant, id)
+  return below && (await askingRun(engine, read, below, levels - 1))
+}
+
+const lastEvents = async (engine: Reading, read: ReadUnit, run: Run) =>
+  (await engine.events(read, run, { limit: LOOKED_AT, offset: Math.max(0, run.lastSequence - LOOKED_AT) })).events
+
+const stepOf = (payload: unknown): string | undefined => (payload as Asked | null)?.step

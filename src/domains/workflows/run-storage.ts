@@ -1,0 +1,64 @@
+import type { Json } from '../../kernel/canonical-json.ts'
+import {
+  type BoundedVolume,
+  excessOf,
+  measuringScript,
+  readSizes,
+  type VolumeSize,
+} from '../executions/volume-sizes.ts'
+import { volumePlace } from './container-volumes.ts'
+import { callTool, toError } from './desk-calls.ts'
+import type { JsonObject, Storage } from './manifest-types.ts'
+import type { Visit } from './run-ports.ts'
+import { recordedWorkspace } from './run-workspace.ts'
+
+const MIB = 1024 ** 2
+
+export function boundedVolumes({ workspace, sharedVolumes }: Storage): readonly BoundedVolume[] {
+  const own: BoundedVolume[] =
+    workspace.sizeLimitMb === null
+      ? []
+      : [
+          {
+            name: 'workspace',
+            path: volumePlace('workspace'),
+            bytesMax: workspace.sizeLimitMb * MIB,
+            field: 'spec.storage.workspace.size_limit_mb',
+          },
+        ]
+  const shared = sharedVolumes.flatMap(({ name, sizeLimitBytes }, index) =>
+    sizeLimitBytes === null
+      ? []
+      : {
+          name,
+          path: volumePlace(name),
+          bytesMax: sizeLimitBytes,
+          field: `spec.storage.shared_volumes[${index}].size_limit_bytes`,
+        },
+  )
+  return [...own, ...shared]
+}
+
+/** Measures what the states have left by now. A run whose volumes hold more than they may is ended. */
+export async function requireRoom(visit: Visit): Promise<void> {
+  const { manifest, steps, key } = visit
+  const volumes = boundedVolumes(manifest.storage)
+  const workspace = recordedWorkspace(steps)
+  if (volumes.length === 0 || workspace === undefined || visit.state.kind === 'Human') return
+  const { sizes } = await steps.once<{ sizes: VolumeSize[] } & Json>(
+    key('measured'),
+    async () => {
+      const answer = await callTool(visit, 'exec', {
+        workspace_id: workspace.id,
+        command: measuringScript(volumes),
+        timeout_secs: 300,
+      })
+      if (answer.code === 'ERR_WORKSPACE_NOT_FOUND') return { result: { sizes: [] } }
+      if (answer.isError) throw toError('exec', answer)
+      return { result: { sizes: readSizes(String((answer.value as JsonObject)['stdout']), volumes) } }
+    },
+    { type: 'volumes_measured' },
+  )
+  const excess = excessOf(volumes, sizes)
+  if (excess !== undefined) throw excess
+}
