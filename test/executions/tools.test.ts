@@ -90,6 +90,18 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
     expect(await loop.finish('worker')).toMatchObject({ status: 'completed', text: '2-answer', iteration: 2 })
   })
 
+  test('has the environment of its manifest in its commands', async () => {
+    const { loop, model } = await open({
+      agents: { worker: worker('  env: { LEVEL: info, GITHUB_TOKEN: "secret:token" }\n') },
+      script: [
+        call('cmd_run', { command: 'echo "$LEVEL $GITHUB_TOKEN $AEGIS_ITERATION $AEGIS_AGENT_ID"' }),
+        { text: 'done' },
+      ],
+    })
+    expect((await loop.finish('worker')).status).toBe('completed')
+    expect(model.requests.at(-1)!.text).toContain('info s3cret 1 id-of-worker')
+  })
+
   test('is stopped with the processes it started', async () => {
     const { loop } = await open({
       agents: { worker: worker() },

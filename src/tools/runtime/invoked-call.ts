@@ -9,6 +9,7 @@ export class InvokedCall implements Call {
   readonly id: string
   readonly principal: Call['principal']
   readonly origin?: string
+  readonly environment?: () => Readonly<Record<string, string>>
   readonly nowMs: number
   readonly signal: AbortSignal
   readonly read: ReadUnit
@@ -21,6 +22,7 @@ export class InvokedCall implements Call {
     this.id = invocation.callId
     this.principal = invocation.caller.principal
     if (invocation.caller.host !== undefined) this.origin = `http://${invocation.caller.host}`
+    if (invocation.options.environment !== undefined) this.environment = invocation.options.environment
     this.nowMs = invocation.nowMs
     this.signal = invocation.signal
     this.read = read
