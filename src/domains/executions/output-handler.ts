@@ -111,7 +111,9 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
   },
   async container({ deps, run, input, workspaces }, handler, output, signal, leftMs) {
     const image = await workspaces.imageOf({ language: null, version: null, image: handler.image })
-    const id = await workspaces.make(input.manifest, `output-${run.id}`, image, signal)
+    const { network, resources } = input.manifest
+    const needed = { network, resources: { ...resources, ...handler.resources } }
+    const id = await workspaces.make(needed, `output-${run.id}`, image, signal)
     try {
       const command = handler.command.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
       const env = { ...valuesOf(deps, run, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }
