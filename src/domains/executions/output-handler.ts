@@ -9,7 +9,7 @@ import { childOf, shownOutput } from './judges.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
 import { valuesOf } from './surroundings.ts'
 import { addressable, renderTemplate } from './template.ts'
-import { failureOf, type WorkspaceDesk } from './workspace.ts'
+import { failureOf, pause, type WorkspaceDesk } from './workspace.ts'
 
 type Handler = NonNullable<AgentManifest['outputHandler']>
 export type Handled = Readonly<{ output: string }> | Readonly<{ error: string; code: AppError['code'] }>
@@ -98,15 +98,17 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
         ? JSON.stringify({ output: shownOutput(output), agent: input.agent.name })
         : rendered('body_template', bodyTemplate, input, output)
     for (let tries = 0; ; tries++) {
-      const answer = await deps.http.send({ url, method, headers, body, timeoutMs: leftMs, signal })
-      if (answer.status < 400) return answer.body
-      if (answer.status < 500 || tries >= retries) {
-        throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the address answered ${answer.status}`, {
-          status: answer.status,
-        })
+      try {
+        const { status, body: answer } = await deps.http.send({ url, method, headers, body, timeoutMs: leftMs, signal })
+        if (status < 400) return answer
+        if (status < 500 || tries >= retries) {
+          throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the address answered ${status}`, { status })
+        }
+      } catch (error) {
+        const mayPass = error instanceof AppError && (error.code === 'ERR_WEB_FAILED' || error.code === 'ERR_TIMED_OUT')
+        if (signal.aborted || !mayPass || tries >= retries) throw error
       }
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS * 2 ** tries))
-      signal.throwIfAborted()
+      await pause(RETRY_MS * 2 ** tries, signal)
     }
   },
   async container({ deps, run, input, workspaces }, handler, output, signal, leftMs) {
