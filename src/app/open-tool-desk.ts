@@ -27,7 +27,7 @@ export function createToolDesk(
     connect(callTool) {
       connected = callTool
     },
-    async call(principal, name, args, { door, signal, progress }) {
+    async call(principal, name, args, { door, signal, progress, environment }) {
       if (connected === undefined) throw new Error('a tool was called before the pipeline was there')
       const toolset = catalog.find(name)?.definition.toolset
       if (toolset !== undefined && withheld.has(toolset)) return refused(name)
@@ -41,7 +41,11 @@ export function createToolDesk(
         exposure: 'full',
         safeNames: false,
       } as const
-      const answer = await connected(caller, name, args, { signal, ...(progress && { progress }) })
+      const answer = await connected(caller, name, args, {
+        signal,
+        ...(progress && { progress }),
+        ...(environment && { environment }),
+      })
       const value = JSON.parse(answer.json) as Json
       const { failure } = answer
       const shown = (answer.content?.[0] as { text?: string } | undefined)?.text ?? answer.json

@@ -32,6 +32,8 @@ export type Call = Readonly<{
   nowMs: number
   signal: AbortSignal
   progress(update: Progress): void
+  /** What commands of the caller find in their environment, besides that of the workspace; absent unless an agent calls. */
+  environment?: () => Readonly<Record<string, string>>
   /** Many reads of one instant, for work that takes long. */
   snapshot<T>(work: (unit: ReadUnit) => Promise<T>): Promise<T>
   /** A remark that goes to the caller with the answer. */

@@ -24,7 +24,13 @@ export type ToolDesk = Readonly<{
     principal: Principal,
     name: string,
     args: unknown,
-    options: Readonly<{ signal: AbortSignal; door: DeskDoor; progress?: (update: Progress) => void }>,
+    options: Readonly<{
+      signal: AbortSignal
+      door: DeskDoor
+      progress?: (update: Progress) => void
+      /** What commands of the caller find in their environment, besides that of the workspace. */
+      environment?: () => Readonly<Record<string, string>>
+    }>,
   ): Promise<DeskAnswer>
   /** Why a call would be refused for its arguments or by the principal's contexts; undefined when it would not. Nothing is recorded. */
   check(principal: Principal, name: string, args: unknown): Readonly<{ code: ErrorCode; message: string }> | undefined

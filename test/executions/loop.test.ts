@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { AppError } from '../../src/contract/app-error.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 import { agentYaml, type Loop, type LoopWish, openLoop } from '../support/executions.ts'
 import { inTurn, type Line, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
@@ -188,6 +189,20 @@ describe('what becomes of the output', () => {
     ])
     expect(loop.sent[0]!.headers['authorization']).toBe('s3cret')
     expect(JSON.stringify(await loop.engine.journal(run.id))).not.toContain('s3cret')
+  })
+
+  test('a webhook that cannot be reached is tried again, as often as the manifest says', async () => {
+    const spec = `${task()}  output_handler: { type: webhook, url: "https://example.org/hook", retry: 1, required: true }\n`
+    let tries = 0
+    const http = {
+      async send() {
+        if (tries++ === 0) throw new AppError('ERR_WEB_FAILED', 'The host could not be asked (ECONNREFUSED).')
+        return { status: 200, body: 'delivered' }
+      },
+    }
+    const { loop } = await open({ agents: { a: agentYaml('a', spec) }, script: [{ text: 'out' }], deps: { http } })
+    expect(await loop.finish('a')).toMatchObject({ status: 'completed', text: 'delivered' })
+    expect(tries).toBe(2)
   })
 
   test('a handler that must succeed and does not makes the execution fail', async () => {

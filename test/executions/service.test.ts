@@ -31,6 +31,17 @@ describe('an execution', () => {
     expect(end.last_error).toContain('models.providers')
   })
 
+  test('that brings no input has that of the manifest', async () => {
+    const spec =
+      '  task: { instruction: "Answer.", input_data: { n: 1 } }\n  input_schema: { type: object, required: [n] }\n'
+    await app.ask('aegis.agent.create', { manifest_yaml: agentYaml('prepared', spec) })
+    const begun = await app.ask('aegis.task.execute', { agent_id: 'prepared' })
+    expect(begun).toMatchObject({ status: 'started' })
+    await wait(begun['execution_id'] as string)
+    const own = await app.refusal('aegis.task.execute', { agent_id: 'prepared', input: {} })
+    expect(own).toMatchObject({ code: 'ERR_INVALID_INPUT' })
+  })
+
   test('is seen by whoever started it and by admins, and is not there for others', async () => {
     const id = await execute(ann)
     await wait(id, ann)

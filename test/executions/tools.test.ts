@@ -2,11 +2,17 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { openTestApp, type TestApp } from '../support/app.ts'
 import { agentYaml, type Loop, type LoopWish, openLoop } from '../support/executions.ts'
 import { inTurn, type Line, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+import { answer, serveWeb } from '../support/web-server.ts'
 
 /** Tool calls of the inner loop, in a real workspace. */
 let app: TestApp
 beforeAll(async () => {
-  app = await openTestApp({ config: { 'rate_limits.enabled': false } })
+  app = await openTestApp({
+    config: {
+      'rate_limits.enabled': false,
+      'web.allow_private_addresses': ['127.0.0.1'],
+    },
+  })
 })
 afterAll(() => app[Symbol.asyncDispose]())
 
@@ -88,6 +94,63 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
 `)
     const { loop } = await open({ agents: { worker: spec }, script: [{ text: 'answer' }] })
     expect(await loop.finish('worker')).toMatchObject({ status: 'completed', text: '2-answer', iteration: 2 })
+  })
+
+  test('has the environment of its manifest in its commands', async () => {
+    const { loop, model } = await open({
+      agents: { worker: worker('  env: { LEVEL: info, GITHUB_TOKEN: "secret:token" }\n') },
+      script: [
+        call('cmd_run', { command: 'echo "$LEVEL $GITHUB_TOKEN $AEGIS_ITERATION $AEGIS_AGENT_ID"' }),
+        { text: 'done' },
+      ],
+    })
+    expect((await loop.finish('worker')).status).toBe('completed')
+    expect(model.requests.at(-1)!.text).toContain('info s3cret 1 id-of-worker')
+  })
+
+  test('reads pages for its context only where its network policy lets it', async () => {
+    await using server = await serveWeb({ '/page': answer('what the page says') })
+    const reader = (network: string) =>
+      agentYaml(
+        'reader',
+        `  task: { instruction: "Read." }\n  security: { network: ${network} }\n  context: [{ type: url, url: "${server.at('/page')}" }]\n`,
+      )
+    const outcome = async (network: string) => {
+      const { loop } = await open({ agents: { reader: reader(network) }, script: [{ text: 'done' }] })
+      return await loop.finish('reader')
+    }
+    for (const network of ['{ mode: none }', '{ mode: allow, allowlist: [example.org] }']) {
+      const run = await outcome(network)
+      expect(run.error).toMatchObject({ code: 'ERR_POLICY_VIOLATION' })
+      expect(run.error!.message).toContain('spec.context[0]')
+    }
+    expect(server.requests).toHaveLength(0)
+    expect(await outcome('{ mode: allow, allowlist: ["127.0.0.1"] }')).toMatchObject({ status: 'completed' })
+    expect(server.requests).toHaveLength(1)
+  })
+
+  test('may reach everything when its list of hosts says so', async () => {
+    const { loop, model } = await open({
+      agents: { worker: worker('  security: { network: { mode: allow, allowlist: ["*"] } }\n') },
+      script: [call('cmd_run', { command: 'echo', args: ['up'] }), { text: 'done' }],
+    })
+    expect(await loop.finish('worker')).toMatchObject({ status: 'completed', text: 'done' })
+    expect(model.requests.at(-1)!.text).toContain('up')
+  })
+
+  test('hands its output to a container with the limits that it names', async () => {
+    const handler = (memory: string) =>
+      worker(
+        `  output_handler: { type: container, image: a/b, command: [rev], required: true, resources: { memory: ${memory} } }\n`,
+      )
+    const outcome = async (memory: string) => {
+      const { loop } = await open({ agents: { worker: handler(memory) }, script: [{ text: 'abc' }] })
+      return await loop.finish('worker')
+    }
+    expect(await outcome('64Mi')).toMatchObject({ status: 'completed', text: expect.stringContaining('cba') })
+    const refused = await outcome('900Gi')
+    expect(refused.error).toMatchObject({ code: 'ERR_OUTPUT_HANDLER_FAILED' })
+    expect(refused.error!.message).toContain('memory_mb')
   })
 
   test('is stopped with the processes it started', async () => {

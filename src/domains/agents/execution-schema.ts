@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import {
   anything,
+  cpu,
   duration,
   flag,
   group,
@@ -10,6 +11,7 @@ import {
   rule,
   seconds,
   share,
+  size,
   text,
   textMap,
   whole,
@@ -158,7 +160,15 @@ export const outputHandlerSchema = z.discriminatedUnion(
         image: text(512, 'Image.'),
         command: listOf(text(4_096, 'Word.'), 256, 'The command.').min(1, rule('must name a command')),
         env: textMap(32_768, 'Environment.').default({}),
-        resources: anything('Limits.').optional(),
+        resources: group(
+          {
+            cpu: cpu('Millicores.').optional(),
+            memory: size('Memory.').optional(),
+            disk: size('Disk.').optional(),
+            timeout: duration('Time that it has.').optional(),
+          },
+          "Limits, where they differ from the agent's own.",
+        ).prefault({}),
         ...handler,
       },
       'A command in a workspace.',

@@ -19,6 +19,7 @@ export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void 
   }
   checkDelivery(spec.execution?.delivery, refuse)
   checkVolumes(spec.volumes, refuse)
+  checkSecurity(spec, refuse)
   checkSchedule(spec.schedule, refuse)
   checkAdvanced(spec.advanced, refuse)
   for (const name of Object.keys(spec.env)) {
@@ -92,6 +93,48 @@ function checkDelivery(delivery: NonNullable<WrittenManifest['spec']['execution'
     if (destination.transform !== undefined) {
       refuse(`${field}.transform`, 'cannot be honoured: shape the output with spec.output_handler')
     }
+  }
+}
+
+/** Whether it runs commands, which no list of paths and hosts binds but the walls of the workspace. */
+export const runsCommands = ({ tools, builtin_dispatchers: dispatchers, advanced }: WrittenManifest['spec']): boolean =>
+  tools.some((name) => name === '*' || name.startsWith('cmd.')) ||
+  dispatchers.some(({ enabled, capabilities }) => enabled && capabilities.some(({ name }) => name === 'cmd.run')) ||
+  advanced.startup_script !== undefined ||
+  advanced.bootstrap_path !== undefined
+
+const hostPattern = /^(?:\*|(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\.?|\[?[0-9a-f:.]+\]?)$/i
+
+function checkSecurity(spec: WrittenManifest['spec'], refuse: Refusal): void {
+  const { filesystem, network } = spec.security
+  for (const list of ['read', 'write'] as const) {
+    for (const [index, path] of (filesystem?.[list] ?? []).entries()) {
+      const names = path.replace(/\/\*{1,2}$/, '').split('/')
+      if (!names.includes('..') && !names.some((name) => /[*?[\]{}]/.test(name))) continue
+      refuse(
+        `spec.security.filesystem.${list}[${index}]`,
+        'must be a path without "..", such as /workspace/src; patterns of names cannot be honoured, only /** at its end',
+      )
+    }
+  }
+  for (const list of ['allowlist', 'denylist'] as const) {
+    for (const [index, host] of (network?.[list] ?? []).entries()) {
+      if (hostPattern.test(host)) continue
+      refuse(`spec.security.network.${list}[${index}]`, 'must be a host such as example.org, *.example.org, or *')
+    }
+  }
+  if (!runsCommands(spec)) return
+  if (filesystem?.read_only === true) {
+    refuse(
+      'spec.security.filesystem.read_only',
+      'cannot be true for an agent that runs commands, which could write; leave out cmd.run, startup_script and bootstrap_path, or write false',
+    )
+  }
+  if (network?.mode === 'deny' && network.denylist.length > 0) {
+    refuse(
+      'spec.security.network.denylist',
+      'cannot be honoured for an agent that runs commands; write mode: allow with an allowlist, or leave out cmd.run',
+    )
   }
 }
 

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { executionSchema, outputHandlerSchema } from './execution-schema.ts'
 import {
   anything,
+  cpu,
   duration,
   flag,
   group,
@@ -14,7 +15,6 @@ import {
   textMap,
   whole,
 } from './schema-words.ts'
-import { cpuPattern } from './units.ts'
 
 /**
  * The agent manifest as it is written: the one source of what is accepted and of the published JSON Schema. Objects are
@@ -101,13 +101,7 @@ const security = group(
     ).optional(),
     resources: group(
       {
-        cpu: z
-          .union(
-            [z.int().positive().max(128_000), z.string().regex(cpuPattern)],
-            rule('must be millicores such as 500'),
-          )
-          .default(1000)
-          .describe('Millicores.'),
+        cpu: cpu('Millicores.').default(1000),
         memory: size('Memory.').default('512Mi'),
         disk: size('Disk.').default('1Gi'),
         timeout: duration('Time for the whole execution.').default('1800s'),

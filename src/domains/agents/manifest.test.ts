@@ -97,6 +97,8 @@ describe('loose spellings', () => {
     ['mount_point', withSpec('volumes: [{name: v, mount_point: /workspace}]'), /mount_point: .*mount_path/],
     ['size_limit_mb', withSpec('volumes: [{name: v, size_limit_mb: 5}]'), /size_limit: "5Mi"/],
     ['no size_limit', withSpec('volumes: [{name: v, mount_path: /workspace}]'), /size_limit: .*1Gi/],
+    ['a path without its folder', withSpec('security: {filesystem: {read: [src]}}'), /read: .*write \/workspace\/src/],
+    ['an address for a host', withSpec('security: {network: {allowlist: ["https://a.org/"]}}'), /write a\.org/],
     ['a number in env', withSpec('env: {PORT: 8080}'), /spec\.env\.PORT: .*quotes/],
     ['an unknown field', withSpec('instructions: x'), /spec\.instructions: not a known field/],
     ['an unknown field near a known one', withSpec('execution: {max_iteration: 2}'), /Did you mean max_iterations\?/],
@@ -118,6 +120,17 @@ describe('loose spellings', () => {
       { type: 'semantic', judgeAgent: 'output-judge', criteria: 'Good.', minScore: 0.9 },
     ])
     expect(parseAgentManifest(withSpec().replace('"3.11"', '3.10')).manifest.runtime.version).toBe('3.10')
+  })
+
+  it('takes dispatchers for their tools', () => {
+    const tools =
+      'tools: [{name: cmd, executor: "builtin:cmd", config: {subcommand_allowlist: {git: [status]}}}, fs, web]'
+    const { manifest, warnings } = parseAgentManifest(withSpec(tools))
+    expect(manifest).toMatchObject({
+      tools: ['cmd.run', 'fs.*', 'web.*'],
+      subcommandAllowlist: { git: ['status'] },
+    })
+    expect(warnings.join('\n')).toMatch(/spec\.tools: .*write cmd\.run for cmd/)
   })
 
   it('takes the list of commands that the document shows', () => {
@@ -203,6 +216,36 @@ const refused: readonly [string, string, RegExp][] = [
     'mail',
     withSpec('execution: {delivery: {destinations: [{name: d, type: email, email: {}}]}}'),
     /type cannot be email/,
+  ],
+  [
+    'a pattern of file names',
+    withSpec('security: {filesystem: {write: ["/workspace/**/*.ts"]}}'),
+    /^spec\.security\.filesystem\.write\[0\] must be a path/,
+  ],
+  [
+    'a place above',
+    withSpec('security: {filesystem: {read: ["/workspace/../etc"]}}'),
+    /^spec\.security\.filesystem\.read\[0\] must be a path/,
+  ],
+  [
+    'files that commands could write all the same',
+    withSpec('tools: [cmd.run]', 'security: {filesystem: {read_only: true}}'),
+    /^spec\.security\.filesystem\.read_only cannot be true/,
+  ],
+  [
+    'hosts that commands could reach all the same',
+    withSpec('tools: [cmd.run]', 'security: {network: {mode: deny, denylist: [a.org]}}'),
+    /^spec\.security\.network\.denylist cannot be honoured/,
+  ],
+  [
+    'a path of an address as a host',
+    withSpec('security: {network: {allowlist: ["https://a.org/x"]}}'),
+    /^spec\.security\.network\.allowlist\[0\] must be a host/,
+  ],
+  [
+    'a limit of a container that is none',
+    withSpec('output_handler: {type: container, image: a/b, command: [cat], resources: {memory: much}}'),
+    /^spec\.output_handler\.resources\.memory must be a size/,
   ],
   ['a warm pool', withSpec('advanced: {warm_pool_size: 2}'), /warm_pool_size must be 0/],
   ['no YAML', 'a: [', /not valid YAML/],

@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import type { AppError } from '../../contract/app-error.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
-import { checkManifest } from './manifest-checks.ts'
+import { checkManifest, runsCommands } from './manifest-checks.ts'
 import { agentManifestSchema } from './manifest-schema.ts'
 import { type AgentManifest, normalised } from './normalised-manifest.ts'
 import { modernise } from './old-spellings.ts'
@@ -118,6 +118,12 @@ function remarks({ spec }: z.output<typeof agentManifestSchema>): string[] {
   if (spec.execution?.memory === true) list.push('spec.execution.memory: it has no effect here')
   if (spec.type === 'system') list.push('spec.type: it has no effect; what an agent may do is in spec.security_context')
   if (spec.contexts !== undefined) list.push('spec.contexts: it has no effect here')
+  const { filesystem } = spec.security
+  const isWhole = (paths: readonly string[] = []): boolean =>
+    paths.some((path) => /^\/(?:workspace)?(?:\/\*{1,2})?$/.test(path))
+  if (filesystem !== undefined && runsCommands(spec) && !(isWhole(filesystem.read) && isWhole(filesystem.write))) {
+    list.push('spec.security.filesystem: it binds fs.*; commands reach everything in the workspace')
+  }
   if (spec.runtime.isolation === 'docker') {
     list.push('spec.runtime.isolation: docker is taken as inherit; agents run in workspaces of the installation')
   }

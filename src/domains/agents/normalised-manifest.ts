@@ -120,6 +120,8 @@ export type AgentOutputHandler = Readonly<{ required: boolean; timeoutMs: number
         image: string
         command: readonly string[]
         env: Readonly<Record<string, EnvValue>>
+        /** Where they differ from the agent's own. */
+        resources: Readonly<Partial<Record<'cpuMillicores' | 'memoryBytes' | 'diskBytes', number>>>
       }>
     | Readonly<{ type: 'mcp_tool'; toolName: string; arguments: Readonly<Record<string, Json>> }>
   )
@@ -299,8 +301,22 @@ function handlerOf(handler: WrittenManifest['spec']['output_handler']): AgentOut
         ...common,
       }
     }
-    case 'container':
-      return { type: 'container', image: handler.image, command: handler.command, env: envOf(handler.env), ...common }
+    case 'container': {
+      const { cpu, memory, disk, timeout } = handler.resources
+      return {
+        type: 'container',
+        image: handler.image,
+        command: handler.command,
+        env: envOf(handler.env),
+        resources: {
+          ...(cpu !== undefined && { cpuMillicores: millicores(cpu) }),
+          ...(memory !== undefined && { memoryBytes: sizeBytes(memory) }),
+          ...(disk !== undefined && { diskBytes: sizeBytes(disk) }),
+        },
+        ...common,
+        timeoutMs: common.timeoutMs ?? (timeout === undefined ? null : durationMs(timeout)),
+      }
+    }
     case 'mcp_tool':
       return {
         type: 'mcp_tool',

@@ -40,6 +40,9 @@ type Name =
   | 'judge_agent'
   | 'fallback_on_unavailable'
   | 'value'
+  | 'security'
+  | 'filesystem'
+  | 'network'
 /** Fields that have not been checked yet, with the names that are looked at here. */
 type Written = YamlFields & { [N in Name]?: unknown }
 const isFields = (value: unknown): value is Written => isPlainFields(value)
@@ -64,6 +67,7 @@ export function modernise(manifest: Written, remark: Remark): void {
   if (!isFields(spec)) return
   moderniseEnv(spec, remark)
   moderniseTools(spec, remark)
+  if (isFields(spec.security)) moderniseSecurity(spec.security, remark)
   if (Array.isArray(spec.volumes)) moderniseVolumes(spec.volumes, remark)
   const hadExecution = isFields(spec.execution)
   moderniseOutputSchema(spec, remark)
@@ -92,17 +96,27 @@ function moderniseEnv(spec: Written, remark: Remark): void {
   remark('spec.env', 'write it as NAME: value, not as a list')
 }
 
+/** Dispatchers in the place of their tools. */
+const dispatcherTools: Readonly<Record<string, string>> = { cmd: 'cmd.run', fs: 'fs.*', web: 'web.*' }
+
 /** Tools written as objects: the name is what counts, and a list of commands belongs to the dispatcher. */
 function moderniseTools(spec: Written, remark: Remark): void {
   if (!Array.isArray(spec.tools)) return
   let seen = false
+  const nameOf = (name: string): string => {
+    if (!Object.hasOwn(dispatcherTools, name)) return name
+    remark('spec.tools', `write ${dispatcherTools[name]} for ${name}`)
+    return dispatcherTools[name]!
+  }
   spec.tools = spec.tools.map((tool) => {
+    if (typeof tool === 'string') return nameOf(tool)
     if (!isFields(tool) || typeof tool.name !== 'string') return tool
     seen = true
+    const name = nameOf(tool.name)
     const config = isFields(tool.config) ? tool.config : {}
     const commands = config.subcommand_allowlist ?? tool.subcommand_allowlist
-    if (commands !== undefined) addDispatcher(spec, tool.name, commands)
-    return tool.name
+    if (commands !== undefined) addDispatcher(spec, name, commands)
+    return name
   })
   if (seen) {
     remark('spec.tools', 'write names only; a subcommand_allowlist goes into spec.builtin_dispatchers[].capabilities[]')
@@ -113,6 +127,34 @@ function addDispatcher(spec: Written, name: string, commands: unknown): void {
   const dispatchers = Array.isArray(spec.builtin_dispatchers) ? spec.builtin_dispatchers : []
   dispatchers.push({ name: name.split('.')[0], capabilities: [{ name, subcommand_allowlist: commands }] })
   spec.builtin_dispatchers = dispatchers
+}
+
+/** Paths without a slash in front are below /workspace, as everywhere; an address of nothing but a host is that host. */
+function moderniseSecurity({ filesystem, network }: Written, remark: Remark): void {
+  const absolute = (path: string): string =>
+    path.startsWith('/') ? path : `/workspace/${path.replace(/^(?:\.\/)+/, '')}`
+  const host = (text: string): string => /^https?:\/\/([^/?#@:]+)\/?$/i.exec(text)?.[1] ?? text
+  rewriteLists(filesystem, 'spec.security.filesystem', ['read', 'write'], absolute, remark)
+  rewriteLists(network, 'spec.security.network', ['allowlist', 'denylist'], host, remark)
+}
+
+function rewriteLists(
+  fields: unknown,
+  at: string,
+  names: readonly string[],
+  rewrite: (text: string) => string,
+  remark: Remark,
+): void {
+  if (!isFields(fields)) return
+  for (const name of names) {
+    const list = fields[name]
+    if (!Array.isArray(list)) continue
+    fields[name] = list.map((entry) => {
+      if (typeof entry !== 'string' || entry === '' || rewrite(entry) === entry) return entry
+      remark(`${at}.${name}`, `write ${rewrite(entry)}`)
+      return rewrite(entry)
+    })
+  }
 }
 
 const accessModes: Readonly<Record<string, string>> = {

@@ -105,7 +105,10 @@ export function createAgentRegistry(deps: RegistryDeps) {
 
   function requireUsable(principal: Principal, manifest: AgentManifest): void {
     const known = deps.toolNames()
-    const unknown = manifest.tools.filter((name) => !known.has(name))
+    const all = [...known]
+    const unknown = manifest.tools.filter(
+      (name) => !known.has(name) && !(name.endsWith('.*') && all.some((tool) => tool.startsWith(name.slice(0, -1)))),
+    )
     if (unknown.length > 0) throw unknownTools(unknown, known)
     const { securityContext } = manifest
     if (securityContext === null) return
@@ -386,10 +389,14 @@ function versionNotFound(name: string, versions: readonly string[]): AppError {
 function unknownTools(unknown: readonly string[], known: ReadonlySet<string>): AppError {
   const near = nearestName(unknown[0]!, known)
   const hint = near === undefined ? 'See aegis.tools.list.' : `Did you mean ${near}?`
-  return new AppError('ERR_MANIFEST_INVALID', `spec.tools names a tool that does not exist. ${hint}`, {
-    field: 'spec.tools',
-    unknown_tools: unknown.slice(0, 20),
-  })
+  return new AppError(
+    'ERR_MANIFEST_INVALID',
+    `spec.tools: there is no tool '${unknown[0]!.slice(0, 128).toWellFormed()}'. ${hint}`,
+    {
+      field: 'spec.tools',
+      unknown_tools: unknown.slice(0, 20),
+    },
+  )
 }
 
 const tooMany = (what: 'agents' | 'versions'): AppError =>

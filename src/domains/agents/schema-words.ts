@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { durationPattern, sizePattern } from './units.ts'
+import { cpuPattern, durationPattern, sizePattern } from './units.ts'
 
 /** The words in which manifests are described: each value with its bound and with the rule that a refusal states. */
 export const rule = (text: string) => ({ error: text })
@@ -35,11 +35,17 @@ export const jsonSchema = (description: string) =>
 export const duration = (description: string) => {
   const message = rule('must be a duration such as 90s, 10m or 1h')
   return z
-    .union([z.string().regex(durationPattern), z.number().positive().max(2_592_000)], message)
+    .union([z.string().regex(durationPattern, message), z.number().positive().max(2_592_000)], message)
     .describe(description)
 }
 export const size = (description: string) => {
   const message = rule('must be a size such as 512Mi or 1Gi, or a number of bytes')
-  return z.union([z.string().regex(sizePattern), z.int().positive()], message).describe(description)
+  return z.union([z.string().regex(sizePattern, message), z.int().positive()], message).describe(description)
+}
+export const cpu = (description: string) => {
+  const message = rule('must be millicores such as 500')
+  return z
+    .union([z.int().positive().max(128_000), z.string().regex(cpuPattern, message)], message)
+    .describe(description)
 }
 export const seconds = (description: string) => whole(1, 86_400, description)

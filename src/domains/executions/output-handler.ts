@@ -11,7 +11,7 @@ import { childOf, shownOutput } from './judges.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
 import { valuesOf } from './surroundings.ts'
 import { renderTemplate, textOf } from './template.ts'
-import { failureOf, type WorkspaceDesk } from './workspace.ts'
+import { failureOf, pause, type WorkspaceDesk } from './workspace.ts'
 
 type Handler = NonNullable<AgentManifest['outputHandler']>
 export type Handled = Readonly<{ output: string }> | Readonly<{ error: string; code: AppError['code'] }>
@@ -100,20 +100,24 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
         ? JSON.stringify({ output: shownOutput(output), agent: input.agent.name })
         : wordsOf(input, output).render('body_template', bodyTemplate)
     for (let tries = 0; ; tries++) {
-      const answer = await deps.http.send({ url, method, headers, body, timeoutMs: leftMs, signal })
-      if (answer.status < 400) return answer.body
-      if (answer.status < 500 || tries >= retries) {
-        throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the address answered ${answer.status}`, {
-          status: answer.status,
-        })
+      try {
+        const { status, body: answer } = await deps.http.send({ url, method, headers, body, timeoutMs: leftMs, signal })
+        if (status < 400) return answer
+        if (status < 500 || tries >= retries) {
+          throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the address answered ${status}`, { status })
+        }
+      } catch (error) {
+        const mayPass = error instanceof AppError && (error.code === 'ERR_WEB_FAILED' || error.code === 'ERR_TIMED_OUT')
+        if (signal.aborted || !mayPass || tries >= retries) throw error
       }
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS * 2 ** tries))
-      signal.throwIfAborted()
+      await pause(RETRY_MS * 2 ** tries, signal)
     }
   },
   async container({ deps, run, input, workspaces }, handler, output, signal, leftMs) {
     const image = await workspaces.imageOf({ language: null, version: null, image: handler.image })
-    const id = await workspaces.make(input.manifest, `output-${run.id}`, image, signal)
+    const { network, resources } = input.manifest
+    const needed = { network, resources: { ...resources, ...handler.resources } }
+    const id = await workspaces.make(needed, `output-${run.id}`, image, signal)
     try {
       const command = handler.command.map(shellWord).join(' ')
       const env = { ...valuesOf(deps, run, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }

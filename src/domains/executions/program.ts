@@ -137,7 +137,8 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     const context = await readContext()
     const principal = agentPrincipal(deps, run, input, workspaceId)
     const tools = offeredTools(deps.desk, principal, manifest.tools)
-    const caller = createToolCaller(deps, run, input, steps, judges, { principal, tools, workspaceId })
+    const environment = (iteration: number) => iterationEnv(deps, run, input, iteration, history)
+    const caller = createToolCaller(deps, run, input, steps, judges, { principal, tools, workspaceId, environment })
     for (let iteration = 1; iteration <= execution.maxIterations; iteration++) {
       requireTime(steps, deadline)
       steps.place({ iteration })

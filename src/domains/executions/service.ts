@@ -57,7 +57,7 @@ export function createExecutionService({ engine, agents, clock, replay }: Execut
     request: ExecuteRequest,
     told: Readonly<{ owner?: string; payload?: Readonly<Record<string, Json>> }> = {},
   ): Promise<Run> {
-    const input = (request.input ?? null) as Json
+    const input = (request.input ?? agent.manifest.task.inputData) as Json
     const contextOverrides = (request.context_overrides ?? {}) as Readonly<Record<string, Json>>
     requireNoReserved(contextOverrides)
     await requireSchema(agent.manifest, input)

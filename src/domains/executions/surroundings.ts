@@ -4,6 +4,7 @@ import { LOCAL_TENANT } from '../../contract/principal.ts'
 import type { Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
+import { agentPrincipal } from './agent-principal.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 import { type LoadedContext, type PastAttempt, shortened } from './prompt.ts'
 import { failureOf, type WorkspaceDesk } from './workspace.ts'
@@ -64,19 +65,20 @@ export function iterationEnv(
 
 /** What `spec.context` names, read once at the beginning. What cannot be read is refused by name. */
 export async function loadContext(
-  deps: Pick<ExecutionDeps, 'desk'>,
+  deps: Pick<ExecutionDeps, 'desk' | 'contexts'>,
   run: Run,
-  { manifest }: ExecutionInput,
+  input: ExecutionInput,
   workspaces: WorkspaceDesk,
   workspaceId: string | null,
   signal: AbortSignal,
 ): Promise<readonly LoadedContext[]> {
+  const { manifest } = input
   const loaded: LoadedContext[] = []
   for (const [index, entry] of manifest.context.entries()) {
     const title = entry.description ?? (entry.type === 'text' ? 'Notes' : entry.type === 'url' ? entry.url : entry.path)
     try {
       if (entry.type === 'text') loaded.push({ title, text: entry.content })
-      else if (entry.type === 'url') loaded.push({ title, text: await fetchPage(deps, run, entry.url, signal) })
+      else if (entry.type === 'url') loaded.push({ title, text: await fetchPage(deps, run, input, entry.url, signal) })
       else if (workspaceId === null) throw new AppError('ERR_FILE_NOT_FOUND', 'there is no workspace')
       else if (entry.type === 'file') {
         loaded.push({ title, text: shortened(await workspaces.readFile(workspaceId, entry.path, signal), CHARS) })
@@ -92,8 +94,17 @@ export async function loadContext(
 
 const CHARS: number = limits.contextCharsMax
 
-async function fetchPage({ desk }: Pick<ExecutionDeps, 'desk'>, run: Run, url: string, signal: AbortSignal) {
-  const answer = await desk.call(run.principal, 'web.fetch', { url }, { signal, door: 'agent' })
+/** As the agent, where its network policy and its contexts let it, whether or not the tool is among its own. */
+async function fetchPage(
+  deps: Pick<ExecutionDeps, 'desk' | 'contexts'>,
+  run: Run,
+  input: ExecutionInput,
+  url: string,
+  signal: AbortSignal,
+) {
+  const reader = { ...input, manifest: { ...input.manifest, tools: ['web.fetch'] } }
+  const principal = agentPrincipal(deps, run, reader, null)
+  const answer = await deps.desk.call(principal, 'web.fetch', { url }, { signal, door: 'agent' })
   if (answer.isError) throw failureOf(answer)
   const { content } = answer.value as { content?: Json }
   return shortened(typeof content === 'string' ? content : answer.text, CHARS)

@@ -48,7 +48,12 @@ export function createToolCaller(
   input: ExecutionInput,
   steps: Steps,
   judges: Judges,
-  agent: Readonly<{ principal: Principal; tools: readonly DescribedTool[]; workspaceId: string | null }>,
+  agent: Readonly<{
+    principal: Principal
+    tools: readonly DescribedTool[]
+    workspaceId: string | null
+    environment(iteration: number): Readonly<Record<string, string>>
+  }>,
 ) {
   const offered = new Map(agent.tools.map((tool) => [tool.name, tool]))
 
@@ -110,7 +115,9 @@ export function createToolCaller(
   const isSkipped = ({ name, skipJudge }: DescribedTool): boolean =>
     deps.judging.skip.includes(name) || (skipJudge && !deps.judging.always.includes(name))
 
-  async function dispatch({ key, call, deadlines }: CallScene, tool: DescribedTool | undefined): Promise<CallResult> {
+  async function dispatch(scene: CallScene, tool: DescribedTool | undefined): Promise<CallResult> {
+    const { key, call, deadlines } = scene
+    const environment = () => agent.environment(scene.iteration)
     const isRepeatable = tool?.isReadOnly === true || tool?.isIdempotent === true
     const answer = await steps.once<RecordedAnswer>(
       key,
@@ -120,7 +127,11 @@ export function createToolCaller(
           return { result: interruptedAnswer }
         }
         const given = await within(deps.clock, steps, deadlines, async (signal) => {
-          const answer = await deps.desk.call(agent.principal, call.name, call.arguments, { signal, door: 'agent' })
+          const answer = await deps.desk.call(agent.principal, call.name, call.arguments, {
+            signal,
+            door: 'agent',
+            environment,
+          })
           if (answer.code === 'ERR_CANCELLED') signal.throwIfAborted()
           return answer
         })

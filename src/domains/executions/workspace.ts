@@ -59,7 +59,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
       vcpus: Math.max(1, Math.ceil(resources.cpuMillicores / 1000)),
       memory_mb: Math.max(16, Math.ceil(resources.memoryBytes / MIB)),
       disk_gb: Math.max(1, Math.ceil(resources.diskBytes / GIB)),
-      ...(network !== null && { allow_internet: network.mode === 'deny' }),
+      ...(network !== null && { allow_internet: network.mode === 'deny' || reachesAll(network) }),
     }
     const answer = await patiently((until) => call('workspace_create', args, until), signal)
     if (!answer.isError) return (answer.value as { workspace_id: string }).workspace_id
@@ -72,7 +72,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
     const volume = manifest.volumes.find(({ storageClass }) => storageClass === 'persistent')
     const name = volume === undefined ? `execution-${run.id}` : volumeName(run, input, volume.name)
     const id = await make(manifest, name, await imageOf(manifest.runtime), signal)
-    if (manifest.network?.mode === 'allow') {
+    if (manifest.network?.mode === 'allow' && !reachesAll(manifest.network)) {
       await ask('network_policy', { workspace_id: id, allowed_domains: [...manifest.network.allowlist] }, signal)
     }
     return { workspace_id: id, kept: volume !== undefined || input.keepWorkspace }
@@ -160,6 +160,9 @@ export type WorkspaceDesk = ReturnType<typeof createWorkspaceDesk>
 
 type ExecAnswer = Readonly<{ exit_code: number; stdout: string; stderr: string; timed_out: boolean }>
 
+const reachesAll = ({ mode, allowlist }: NonNullable<AgentManifest['network']>): boolean =>
+  mode === 'allow' && allowlist.includes('*')
+
 /** The same for every execution of the agent by the same owner: what is persistent is found again. */
 const volumeName = (run: Run, { agent }: ExecutionInput, volume: string): string =>
   `volume-${sha256Hex(JSON.stringify([run.owner, agent.id, volume])).slice(0, 32)}`
@@ -186,7 +189,8 @@ function retryAfterMs({ value }: DeskAnswer): number {
   return error?.details?.retry_after_ms ?? 1_000
 }
 
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
+/** Ends early, with the signal's reason, when the work is stopped. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, ms)
   const stop = () => resolve()

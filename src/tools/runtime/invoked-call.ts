@@ -10,6 +10,7 @@ export class InvokedCall implements Call {
   readonly principal: Call['principal']
   readonly isOfPlatform: boolean
   readonly origin?: string
+  readonly environment?: () => Readonly<Record<string, string>>
   readonly nowMs: number
   readonly signal: AbortSignal
   readonly read: ReadUnit
@@ -23,6 +24,7 @@ export class InvokedCall implements Call {
     this.principal = invocation.caller.principal
     this.isOfPlatform = invocation.caller.door === 'engine'
     if (invocation.caller.host !== undefined) this.origin = `http://${invocation.caller.host}`
+    if (invocation.options.environment !== undefined) this.environment = invocation.options.environment
     this.nowMs = invocation.nowMs
     this.signal = invocation.signal
     this.read = read

@@ -55,7 +55,12 @@ export type ToolAnswer = Readonly<{
   structured: boolean
 }>
 
-export type CallOptions = Readonly<{ signal?: AbortSignal; progress?: (update: Progress) => void }>
+export type CallOptions = Readonly<{
+  signal?: AbortSignal
+  progress?: (update: Progress) => void
+  /** For callers that are agents: what their commands find in the environment. */
+  environment?: () => Readonly<Record<string, string>>
+}>
 
 export type ToolHost = Readonly<{
   /** Every tool this caller may use under its exposure, in stable order. Depends only on who asks. */
