@@ -55,7 +55,7 @@ it('templates have no parts that multiply', () => {
   const template = '{{#*inline "a"}}x{{/inline}}{{> a}}{{> a}}'
   const yaml = agentYaml('bomb', `  task: { instruction: x, prompt_template: '${template}' }\n`)
   const checked = checkAgentManifest(yaml)
-  expect(checked.ok ? '' : checked.errors.join('\n')).toMatch(/prompt_template must have no partials/)
+  expect(checked.ok ? '' : checked.errors.join('\n')).toMatch(/prompt_template is not a template: partials/)
 })
 
 it('the agents of a wish are bound by the contexts of whoever wishes, and found only by those who may use them', async () => {

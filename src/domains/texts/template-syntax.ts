@@ -60,7 +60,7 @@ function problemOfStatement(statement: Statement): string | null {
     case 'BlockStatement':
       return problemOfBlock(statement) ?? problemOfProgram(statement.program) ?? problemOfProgram(statement.inverse)
     default:
-      return 'partials and decorators are not used here'
+      return 'partials ({{> name}}) and decorators ({{* name}}) are not used here; write the text in full'
   }
 }
 
