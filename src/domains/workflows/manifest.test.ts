@@ -143,7 +143,7 @@ const impossible: readonly [string, string][] = [
   ['{kind: System, command: update_blackboard, env: {input: x}, transitions: []}', 'env.input: cannot be written'],
   ['{kind: System, command: "echo {{#if}}", transitions: []}', 'command: is not a template'],
   ['{kind: System, command: "echo {{a + b}}", transitions: []}', 'command: is not a template'],
-  ['{kind: Human, prompt: "{{> secret}}", transitions: []}', 'partials and decorators'],
+  ['{kind: Human, prompt: "{{> secret}}", transitions: []}', 'partials ({{> name}})'],
   ['{kind: ContainerRun, image: x/y, command: [], transitions: []}', 'command: must be a list of at least one word'],
   ['{kind: ContainerRun, image: x/y, command: [ls], network_mode: host, transitions: []}', 'network_mode'],
   [
