@@ -189,8 +189,8 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
       fault('run.step.before')
       const rows: NewRow[] = []
       try {
-        const { result, events = [] } = await work({ interrupted })
-        rows.push({ type: options.type ?? 'step_completed', key, payload: result }, ...events)
+        const { result, events = [], type = options.type ?? 'step_completed' } = await work({ interrupted })
+        rows.push({ type, key, payload: result }, ...events)
       } catch (error) {
         if (signal.aborted) throw new RunStopped('the run was stopped')
         if (!(error instanceof AppError)) throw error

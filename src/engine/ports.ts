@@ -100,7 +100,7 @@ export type Program = (run: Run, steps: Steps) => Promise<ProgramEnd>
 export type Ending = (run: Run, steps: Steps, status: EndStatus) => Promise<void>
 
 export type StepOptions = Readonly<{
-  /** The type of the event that carries the result. */
+  /** The type of the event that carries the result, unless the work says another. */
   type?: string
   /** Write down that the work begins, so that after a crash it is known that it may have been done. */
   intent?: boolean
@@ -120,7 +120,7 @@ export type Steps = Readonly<{
     key: string,
     work: (
       attempt: Readonly<{ interrupted: boolean }>,
-    ) => Promise<Readonly<{ result: T; events?: readonly NewEvent[] }>>,
+    ) => Promise<Readonly<{ result: T; events?: readonly NewEvent[]; type?: string }>>,
     options?: StepOptions,
   ): Promise<T>
   /** The result of a step that is recorded already. */

@@ -59,6 +59,7 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
       expect.arrayContaining([
         'instance_spawned',
         'tool_invocation_completed',
+        'tool_invocation_failed',
         'console_output',
         'instance_terminated',
       ]),

@@ -98,6 +98,11 @@ describe('loose spellings', () => {
     ['size_limit_mb', withSpec('volumes: [{name: v, size_limit_mb: 5}]'), /size_limit: "5Mi"/],
     ['no size_limit', withSpec('volumes: [{name: v, mount_path: /workspace}]'), /size_limit: .*1Gi/],
     ['a path without its folder', withSpec('security: {filesystem: {read: [src]}}'), /read: .*write \/workspace\/src/],
+    [
+      'a file of the context',
+      withSpec('context: [{type: file, path: a.md}]'),
+      /context\[0\]\.path: .*write \/workspace\/a\.md/,
+    ],
     ['an address for a host', withSpec('security: {network: {allowlist: ["https://a.org/"]}}'), /write a\.org/],
     ['a number in env', withSpec('env: {PORT: 8080}'), /spec\.env\.PORT: .*quotes/],
     ['an unknown field', withSpec('instructions: x'), /spec\.instructions: not a known field/],

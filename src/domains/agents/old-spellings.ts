@@ -41,6 +41,8 @@ type Name =
   | 'fallback_on_unavailable'
   | 'value'
   | 'security'
+  | 'context'
+  | 'path'
   | 'filesystem'
   | 'network'
 /** Fields that have not been checked yet, with the names that are looked at here. */
@@ -68,6 +70,7 @@ export function modernise(manifest: Written, remark: Remark): void {
   moderniseEnv(spec, remark)
   moderniseTools(spec, remark)
   if (isFields(spec.security)) moderniseSecurity(spec.security, remark)
+  if (Array.isArray(spec.context)) moderniseContext(spec.context, remark)
   if (Array.isArray(spec.volumes)) moderniseVolumes(spec.volumes, remark)
   const hadExecution = isFields(spec.execution)
   moderniseOutputSchema(spec, remark)
@@ -129,10 +132,20 @@ function addDispatcher(spec: Written, name: string, commands: unknown): void {
   spec.builtin_dispatchers = dispatchers
 }
 
-/** Paths without a slash in front are below /workspace, as everywhere; an address of nothing but a host is that host. */
+/** As everywhere: without a slash in front it is below /workspace. */
+const absolute = (path: string): string =>
+  path.startsWith('/') ? path : `/workspace/${path.replace(/^(?:\.\/)+|^\.$/, '')}`.replace(/(?<=.)\/$/, '')
+
+function moderniseContext(context: readonly unknown[], remark: Remark): void {
+  for (const [index, entry] of context.entries()) {
+    if (!isFields(entry) || typeof entry.path !== 'string' || absolute(entry.path) === entry.path) continue
+    entry.path = absolute(entry.path)
+    remark(`spec.context[${index}].path`, `write ${String(entry.path)}`)
+  }
+}
+
+/** An address of nothing but a host is that host. */
 function moderniseSecurity({ filesystem, network }: Written, remark: Remark): void {
-  const absolute = (path: string): string =>
-    path.startsWith('/') ? path : `/workspace/${path.replace(/^(?:\.\/)+/, '')}`
   const host = (text: string): string => /^https?:\/\/([^/?#@:]+)\/?$/i.exec(text)?.[1] ?? text
   rewriteLists(filesystem, 'spec.security.filesystem', ['read', 'write'], absolute, remark)
   rewriteLists(network, 'spec.security.network', ['allowlist', 'denylist'], host, remark)

@@ -12,9 +12,9 @@ import {
 import type { ReadUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
-import { nearestName } from '../../kernel/nearest-name.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
+import { requireKnownTools } from './known-tools.ts'
 import type { AgentManifest } from './manifest.ts'
 import type { ActivityLog, Agent, AgentScope, AgentStatus, AgentStore, ScheduleSetter } from './ports.ts'
 import { type AgentSearch, matchesLabels } from './search.ts'
@@ -104,12 +104,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
   }
 
   function requireUsable(principal: Principal, manifest: AgentManifest): void {
-    const known = deps.toolNames()
-    const all = [...known]
-    const unknown = manifest.tools.filter(
-      (name) => !known.has(name) && !(name.endsWith('.*') && all.some((tool) => tool.startsWith(name.slice(0, -1)))),
-    )
-    if (unknown.length > 0) throw unknownTools(unknown, known)
+    requireKnownTools(manifest.tools, deps.toolNames())
     const { securityContext } = manifest
     if (securityContext === null) return
     if (securityContext.startsWith('aegis-system-') && !tierAllows(principal.tier, 'operator')) {
@@ -384,19 +379,6 @@ function versionNotFound(name: string, versions: readonly string[]): AppError {
     field: 'version',
     versions: newestFirst(versions).slice(0, 10),
   })
-}
-
-function unknownTools(unknown: readonly string[], known: ReadonlySet<string>): AppError {
-  const near = nearestName(unknown[0]!, known)
-  const hint = near === undefined ? 'See aegis.tools.list.' : `Did you mean ${near}?`
-  return new AppError(
-    'ERR_MANIFEST_INVALID',
-    `spec.tools: there is no tool '${unknown[0]!.slice(0, 128).toWellFormed()}'. ${hint}`,
-    {
-      field: 'spec.tools',
-      unknown_tools: unknown.slice(0, 20),
-    },
-  )
 }
 
 const tooMany = (what: 'agents' | 'versions'): AppError =>

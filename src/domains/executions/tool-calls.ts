@@ -26,6 +26,8 @@ export type CallScene = Readonly<{
 
 type Refused = Readonly<{ kind: 'policy' | 'recoverable'; reason: string }>
 
+const FAILED = 'tool_invocation_failed'
+
 /** Failures that no other arguments would avoid: the call is not for this agent. */
 const policyCodes: ReadonlySet<ErrorCode> = new Set([
   'ERR_PERMISSION_DENIED',
@@ -66,7 +68,7 @@ export function createToolCaller(
     const refusal =
       (steps.recorded(refusedKey) as Refused | undefined) ?? checked(scene) ?? (await judged(scene, tool!))
     if (refusal === undefined) return await dispatch(scene, tool)
-    const type = refusal.kind === 'policy' ? 'tool_policy_violation' : 'tool_invocation_failed'
+    const type = refusal.kind === 'policy' ? 'tool_policy_violation' : FAILED
     await steps.once(refusedKey, async () => ({ result: { ...refusal, tool: call.name } }), { type })
     return refused(call, refusal)
   }
@@ -122,9 +124,10 @@ export function createToolCaller(
     const answer = await steps.once<RecordedAnswer>(
       key,
       async ({ interrupted }) => {
-        if (interrupted && input.manifest.execution.interruptedCalls === 'report') return { result: interruptedAnswer }
+        if (interrupted && input.manifest.execution.interruptedCalls === 'report')
+          return { result: interruptedAnswer, type: FAILED }
         if (interrupted && input.manifest.execution.interruptedCalls === null && !isRepeatable) {
-          return { result: interruptedAnswer }
+          return { result: interruptedAnswer, type: FAILED }
         }
         const given = await within(deps.clock, steps, deadlines, async (signal) => {
           const answer = await deps.desk.call(agent.principal, call.name, call.arguments, {
@@ -135,7 +138,7 @@ export function createToolCaller(
           if (answer.code === 'ERR_CANCELLED') signal.throwIfAborted()
           return answer
         })
-        return { result: toRecorded(call, given) }
+        return { result: toRecorded(call, given), ...(given.isError && { type: FAILED }) }
       },
       { type: 'tool_invocation_completed', intent: tool?.isReadOnly !== true },
     )
