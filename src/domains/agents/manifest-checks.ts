@@ -22,6 +22,7 @@ export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void 
   checkSecurity(spec, refuse)
   checkSchedule(spec.schedule, refuse)
   checkAdvanced(spec.advanced, refuse)
+  checkDispatchers(spec.builtin_dispatchers, refuse)
   for (const name of Object.keys(spec.env)) {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
       refuse(`spec.env.${name}`, 'must have a name of letters, digits and underscores')
@@ -30,6 +31,17 @@ export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void 
   const { output_handler: handler } = spec
   if (handler?.type === 'agent') checkTemplate('spec.output_handler.input_template', handler.input_template, refuse)
   if (handler?.type === 'webhook') checkTemplate('spec.output_handler.body_template', handler.body_template, refuse)
+}
+
+/** A list of commands beside any other name would bound nothing. */
+function checkDispatchers(dispatchers: WrittenManifest['spec']['builtin_dispatchers'], refuse: Refusal): void {
+  for (const [index, { capabilities }] of dispatchers.entries()) {
+    for (const [position, { name, subcommand_allowlist: commands }] of capabilities.entries()) {
+      if (commands === undefined || name === 'cmd.run') continue
+      const field = `spec.builtin_dispatchers[${index}].capabilities[${position}].name`
+      refuse(field, 'must be cmd.run where there is a subcommand_allowlist')
+    }
+  }
 }
 
 function checkRuntime(runtime: WrittenManifest['spec']['runtime'], refuse: Refusal): void {

@@ -150,6 +150,46 @@ describe('loose spellings', () => {
 })
 
 const refused: readonly [string, string, RegExp][] = [
+  [
+    'commands in the wrong place',
+    withSpec('subcommand_allowlist: {git: [status]}'),
+    /^spec\.subcommand_allowlist has no effect here, .* goes into spec\.builtin_dispatchers\[\]\.capabilities\[\]/,
+  ],
+  [
+    'commands of no tool',
+    withSpec('builtin_dispatchers: [{name: cmd, capabilities: [{name: cmd, subcommand_allowlist: [ls]}]}]'),
+    /^spec\.builtin_dispatchers\[0\]\.capabilities\[0\]\.name must be cmd\.run/,
+  ],
+  [
+    'a network outside of security',
+    withSpec('network: {mode: none}'),
+    /^spec\.network has no effect here, .* network goes into spec\.security/,
+  ],
+  [
+    'security outside of spec',
+    `${withSpec()}security: {network: {mode: none}}\n`,
+    /^security has no effect here, .* security goes into spec/,
+  ],
+  [
+    'security misspelt',
+    withSpec('securty: {network: {mode: none}}'),
+    /^spec\.securty has no effect here, .* security goes into spec/,
+  ],
+  [
+    'a context in camel case in the wrong place',
+    withSpec('execution: {securityContext: default}'),
+    /^spec\.execution\.securityContext has no effect here/,
+  ],
+  [
+    'judged tools outside of execution',
+    withSpec('tool_validation: [{type: semantic, judge_agent: j, criteria: c}]'),
+    /tool_validation goes into spec\.execution/,
+  ],
+  [
+    'what may be read beside filesystem',
+    withSpec('security: {read_only: true}'),
+    /read_only goes into spec\.security\.filesystem/,
+  ],
   ['no name', withSpec().replace('name: a, ', ''), /^metadata\.name is required/],
   ['a name in capitals', withSpec().replace('name: a', 'name: My_Agent'), /^metadata\.name must be 1 to 63/],
   ['a version that is none', withSpec().replace('"1.0.0"', 'latest'), /^metadata\.version must be a semantic version/],

@@ -6,6 +6,7 @@ import { agentManifestSchema } from './manifest-schema.ts'
 import { type AgentManifest, normalised } from './normalised-manifest.ts'
 import { modernise } from './old-spellings.ts'
 import { isFields, manifestInvalid, pathText, type ReadYaml, readYaml, type YamlFields } from './read-yaml.ts'
+import { securityPlaceOf } from './security-fields.ts'
 
 export type { AgentManifest } from './normalised-manifest.ts'
 export type ParsedManifest<Manifest> = Readonly<{ manifest: Manifest; warnings: readonly string[] }>
@@ -56,21 +57,33 @@ export function readOrErrors(yaml: string, texts: readonly RegExp[]): ReadYaml |
   }
 }
 
-/** Fields that the schema does not know are taken out of `fields` and named in `warnings`; all else must fit. */
+/**
+ * Fields that the schema does not know are taken out of `fields` and named in `warnings`; all else must fit. Those that would
+ * close something if they stood elsewhere are refused.
+ */
 export function fitShape<Schema extends z.ZodType>(
   schema: Schema,
   fields: YamlFields,
   warnings: string[],
 ): { value: z.output<Schema> } | { errors: readonly string[] } {
+  const misplaced: string[] = []
   for (;;) {
     const result = schema.safeParse(fields)
-    if (result.success) return { value: result.data }
+    if (result.success) return misplaced.length > 0 ? { errors: misplaced } : { value: result.data }
     const unknown = result.error.issues.filter((issue) => issue.code === 'unrecognized_keys')
     for (const { path, keys } of unknown) {
       const owner = at(fields, path)
       if (!isFields(owner)) continue
       for (const key of keys) {
         delete owner[key]
+        const security = securityPlaceOf(key)
+        if (security !== undefined) {
+          const { field, place } = security
+          misplaced.push(
+            `${pathText([...path, key])} has no effect here, and would leave open what it is to close: ${field} goes into ${place}`,
+          )
+          continue
+        }
         const near = nearestName(key, knownKeys(schema, path))
         warnings.push(
           `${pathText([...path, key])}: not a known field; it has no effect${near ? `. Did you mean ${near}?` : ''}`,
@@ -78,7 +91,8 @@ export function fitShape<Schema extends z.ZodType>(
       }
     }
     if (unknown.length > 0) continue
-    return { errors: [...new Set(result.error.issues.slice(0, 50).map((issue) => issueText(issue, fields)))] }
+    const issues = result.error.issues.slice(0, 50).map((issue) => issueText(issue, fields))
+    return { errors: [...new Set([...misplaced, ...issues])] }
   }
 }
 

@@ -135,6 +135,9 @@ const clear: readonly [string, string][] = [
 ]
 
 const impossible: readonly [string, string][] = [
+  ['{kind: System, command: ls, network: none, transitions: []}', 'network: has no effect here, and would leave open'],
+  ['{kind: Agent, agent: a, tools: [fs.read], transitions: []}', 'tools goes into the manifest of the agent'],
+  ['{kind: System, command: ls, judges: [{agent_id: j}], transitions: []}', 'judges goes into an Agent'],
   ['{kind: System, command: ls, transitions: [{condition: always, target: C}]}', "there is no state 'C'"],
   ['{kind: Sistem, command: ls, transitions: []}', 'did you mean System?'],
   ['{kind: ContainerStep, image: x, command: [ls], transitions: []}', 'did you mean ContainerRun?'],

@@ -1,5 +1,6 @@
 import type { Json } from '../../kernel/canonical-json.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
+import { securityPlaceOf } from './security-fields.ts'
 
 /** What was found in a text of somebody else: an error keeps it from being used, a warning does not. */
 export type Findings = Readonly<{ error(at: string, problem: string): void; warn(at: string, problem: string): void }>
@@ -76,6 +77,14 @@ function takeKnown(findings: Findings, at: string, given: Record<string, unknown
     if (known.includes(now) && !taken.has(now)) {
       taken.set(now, value)
       findings.warn(`${at}.${key}`, `is an old spelling; write ${now}`)
+      continue
+    }
+    const place = securityPlaceOf(key)
+    if (place !== undefined) {
+      findings.error(
+        `${at}.${key.slice(0, 64)}`,
+        `has no effect here, and would leave open what it is to close: ${place}`,
+      )
       continue
     }
     const near = nearestName(key, known)

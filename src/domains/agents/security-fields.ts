@@ -1,0 +1,47 @@
+import { editDistance, squashName } from '../../kernel/nearest-name.ts'
+
+const CONTEXT = 'a context in security_contexts of the configuration, which spec.security_context names'
+const COMMANDS = 'spec.builtin_dispatchers[].capabilities[], beside name: cmd.run'
+
+/** Fields that close something, and where they do so. */
+const places: Readonly<Record<string, string>> = {
+  access_mode: 'spec.volumes[]',
+  allowlist: 'spec.security.network',
+  command_allowlist: COMMANDS,
+  deny_list: CONTEXT,
+  denylist: 'spec.security.network',
+  domain_allowlist: 'spec.security.network, as allowlist',
+  domain_denylist: 'spec.security.network, as denylist',
+  filesystem: 'spec.security',
+  filesystem_policy: 'spec.security, as filesystem',
+  max_concurrent: CONTEXT,
+  max_response_size: CONTEXT,
+  network: 'spec.security',
+  network_policy: 'spec.security, as network',
+  path_allowlist: 'spec.security.filesystem, as read and write',
+  rate_limit: CONTEXT,
+  read_only: 'spec.security.filesystem',
+  resources: 'spec.security',
+  security: 'spec',
+  security_context: 'spec',
+  subcommand_allowlist: COMMANDS,
+  tool_validation: 'spec.execution',
+  tools: 'spec',
+}
+
+const TYPO_LENGTH_MIN = 8
+const TYPO_MAX = 2
+
+/**
+ * Where a field belongs that would close something and stands where it has no effect, or is misspelt. To go on without it
+ * would leave open what its author wanted closed.
+ */
+export function securityPlaceOf(key: string): Readonly<{ field: string; place: string }> | undefined {
+  const given = squashName(key)
+  for (const [field, place] of Object.entries(places)) {
+    const wanted = squashName(field)
+    const isTypo = wanted.length >= TYPO_LENGTH_MIN && editDistance(given, wanted, TYPO_MAX) <= TYPO_MAX
+    if (given === wanted || isTypo) return { field, place }
+  }
+  return undefined
+}

@@ -1,0 +1,27 @@
+import { squashName } from '../../kernel/nearest-name.ts'
+
+const STEP = 'a ContainerRun state or a step of ParallelContainerRun'
+const AGENT = 'the manifest of the agent'
+
+/** Fields that close something, and where they do so. */
+const places: Readonly<Record<string, string>> = {
+  filesystem: AGENT,
+  judges: 'an Agent or a ParallelAgents state',
+  network: `${STEP}, as network_mode`,
+  network_mode: STEP,
+  network_policy: `${STEP}, as network_mode`,
+  read_only: 'volumes[] of a container state',
+  read_only_root_filesystem: STEP,
+  resources: STEP,
+  security: AGENT,
+  security_context: AGENT,
+  subcommand_allowlist: AGENT,
+  tool_validation: AGENT,
+  tools: AGENT,
+}
+
+/** Where a field belongs that would close something and stands where it has no effect. */
+export function securityPlaceOf(key: string): string | undefined {
+  const field = Object.keys(places).find((name) => squashName(name) === squashName(key))
+  return field === undefined ? undefined : `${field} goes into ${places[field]}`
+}
