@@ -81,6 +81,7 @@ export const errorCodes = {
   ERR_INTENT_FAILED: entry('conflict', 409, 'after-fix', 'Read the reason and the state, then say it otherwise.'),
   ERR_DEPTH_EXCEEDED: entry('conflict', 409, 'after-fix', 'Use fewer levels of judges and sub-workflows.'),
   ERR_STARTER_GONE: entry('denied', 403, 'never', 'Start it again with a key that is live.'),
+  ERR_RUN_STUCK: entry('conflict', 409, 'after-fix', 'Read its log from the named event on, correct it, run it again.'),
   ERR_TEMPLATE_INVALID: entry('input', 400, 'after-fix', 'Correct the template at the named place.'),
   ERR_VALIDATOR_FAILED: entry('conflict', 409, 'after-fix', 'Correct the validator or the judge that it names.'),
   ERR_OUTPUT_HANDLER_FAILED: entry('conflict', 409, 'after-fix', 'Correct spec.output_handler, then run again.'),

@@ -242,6 +242,8 @@ export const limits = {
   runRetryMsMax: 2_000,
   /** How often the runs in a store that others write to as well are looked at. */
   runLookMs: 500,
+  /** How often in a row a run is taken up after the server died, without anything coming of it. */
+  runResumesMax: 3,
   /** Runs below runs. */
   runDepthMax: 3,
   /** The longest time that one call waits for the end of a run: clients give up after about a minute. */

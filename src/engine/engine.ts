@@ -16,6 +16,7 @@ import {
   type RunKind,
 } from './ports.ts'
 import { createRequests } from './requests.ts'
+import { type Claimed, isStuck, mayTidyUp, stuckEnd, takeUp } from './resumes.ts'
 import { createSchedule } from './schedule.ts'
 import { createWatchers } from './watchers.ts'
 
@@ -30,7 +31,8 @@ type Registered = Readonly<{ program: Program; ending: Ending | undefined }>
  * 3. A run is at work in one process: the one that its row names, for as long as that lives.
  * 4. So many runs are at work at once; others are pending. What runs below a run shares its place.
  * 5. A run that waits for a signal or a time is nowhere but in the store.
- * 6. Before each step it is asked whether whoever started the run is still there; if not, it fails.
+ * 6. A run during which the process dies again and again, without anything coming of it, fails.
+ * 7. Before each step it is asked whether whoever started the run is still there; if not, it fails.
  */
 export function createEngine(deps: EngineDeps): Engine {
   const { database, store, clock, logger } = deps
@@ -106,39 +108,53 @@ export function createEngine(deps: EngineDeps): Engine {
 
   /** From the beginning of the program to its end or to its next wait. */
   async function execute({ tenant, id }: Run, onIdle: (isIdle: boolean) => void): Promise<void> {
-    const run = await claim(tenant, id)
-    if (run === undefined) return
+    const claimed = await claim(tenant, id)
+    if (claimed === undefined) return
+    const { run, resumes } = claimed
     const attempt = createAttempt(attemptDeps, run, onIdle)
     attempts.set(id, attempt)
     try {
       await attempt.refresh()
       if (run.cancelRequested) attempt.cancel()
       else if (await isAbandoned(deps, database.read, run)) attempt.abandon()
-      const end = await runProgram(run, attempt)
+      const isOver = isStuck(resumes) && !attempt.isCancelled()
+      const end = isOver ? stuckEnd(run, resumes) : await runProgram(run, attempt)
       if (end === 'parked') {
         attempts.delete(id)
         const parked = await store.findRun(database.read, tenant, id)
         if (parked !== undefined) await look(parked)
         return
       }
-      await finish(run, attempt, end)
+      await finish(run, attempt, end, mayTidyUp(resumes))
     } catch (error) {
       if (!(error instanceof RunStopped)) throw error
+      if (attempt.isShutDown()) await giveBack(run)
     } finally {
       attempts.delete(id)
     }
   }
 
   /** Undefined when another process has it, or it has ended meanwhile. */
-  const claim = (tenant: TenantId, id: string): Promise<Run | undefined> =>
+  const claim = (tenant: TenantId, id: string): Promise<Claimed | undefined> =>
     database.write(tenant, async (unit) => {
       const run = await store.findRun(unit, tenant, id)
       if (run === undefined || isEnded(run)) return undefined
       if (run.claim !== null && run.claim !== deps.bootId && (await deps.isAlive(run.claim))) return undefined
-      const claimed: Run = { ...run, claim: deps.bootId, status: 'running' }
-      await store.saveRun(unit, claimed)
-      return claimed
+      return await takeUp(deps, unit, run)
     })
+
+  /** An orderly end is none of the run's doing. */
+  async function giveBack({ tenant, id }: Run): Promise<void> {
+    try {
+      await database.write(tenant, async (unit) => {
+        const run = await store.findRun(unit, tenant, id)
+        if (run === undefined || isEnded(run) || run.claim !== deps.bootId) return
+        await store.saveRun(unit, { ...run, claim: null })
+      })
+    } catch (error) {
+      logger.warn('a run was not given back', { run_id: id, cause: String(error) })
+    }
+  }
 
   async function runProgram(run: Run, attempt: Attempt): Promise<ProgramEnd | 'cancelled' | 'parked'> {
     if (attempt.isAbandoned()) return abandonedEnd()
@@ -169,10 +185,10 @@ export function createEngine(deps: EngineDeps): Engine {
     return toRunError(new AppError('ERR_INTERNAL', message, { reference: run.id }))
   }
 
-  async function finish(run: Run, attempt: Attempt, end: ProgramEnd | 'cancelled'): Promise<void> {
+  async function finish(run: Run, attempt: Attempt, end: ProgramEnd | 'cancelled', isTidied: boolean): Promise<void> {
     const status: EndStatus = end === 'cancelled' ? 'cancelled' : end.status
     try {
-      await programs.get(run.kind)?.ending?.(run, attempt.lastSteps, status)
+      if (isTidied) await programs.get(run.kind)?.ending?.(run, attempt.lastSteps, status)
     } catch (error) {
       if (attempt.isShutDown() || error instanceof RunStopped) throw new RunStopped('the server ends')
       logger.warn('a run was not tidied up', { run_id: run.id, cause: String(error) })

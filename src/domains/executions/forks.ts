@@ -106,7 +106,7 @@ const SHOWN_CHARS_MAX = 4_096
 const shown = (value: Json): string | null =>
   value === null ? null : shortened(JSON.stringify(value), SHOWN_CHARS_MAX).toWellFormed()
 
-const notCopied: ReadonlySet<string> = new Set(['execution_started', 'cancel_requested'])
+const notCopied: ReadonlySet<string> = new Set(['execution_started', 'cancel_requested', 'run_resumed'])
 
 function journalUpTo(
   run: Run,

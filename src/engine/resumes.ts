@@ -1,0 +1,58 @@
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+import type { WriteUnit } from '../contract/unit.ts'
+import { toRunError } from './attempt.ts'
+import type { EngineDeps } from './core.ts'
+import { appendToRun } from './journal.ts'
+import { isEnded, type ProgramEnd, type Run } from './ports.ts'
+
+export const RESUMED = 'run_resumed'
+
+/** `resumes`: how often it was taken up in a row after a process died, this time included, without anything coming of it. */
+export type Claimed = Readonly<{ run: Run; resumes: number }>
+
+/**
+ * Enters this process as the one that has the run. A run that another process left in the midst of its work is told so in its
+ * journal: one that ends the server each time would otherwise do so for ever.
+ */
+export async function takeUp(deps: EngineDeps, unit: WriteUnit, run: Run): Promise<Claimed> {
+  const change = { claim: deps.bootId, status: 'running' } as const
+  if (!(await wasLeft(deps, unit, run))) {
+    const claimed = { ...run, ...change }
+    await deps.store.saveRun(unit, claimed)
+    return { run: claimed, resumes: 0 }
+  }
+  const resumes = 1 + (await resumesBefore(deps, unit, run))
+  const row = { type: RESUMED, payload: { times: resumes } }
+  return { run: await appendToRun(deps, unit, run, deps.clock.nowMs(), [row], change), resumes }
+}
+
+/** Orderly ends give runs back first. A run that waits for what runs below it does nothing: the one below counts for itself. */
+async function wasLeft({ store, bootId }: EngineDeps, unit: WriteUnit, run: Run): Promise<boolean> {
+  if (run.status !== 'running' || run.claim === null || run.claim === bootId) return false
+  const all = await store.runsUnder(unit, run.tenant, run.rootId)
+  return all.every((one) => one.parentId !== run.id || isEnded(one))
+}
+
+async function resumesBefore({ store }: EngineDeps, unit: WriteUnit, run: Run): Promise<number> {
+  const page = 2 * limits.runResumesMax + 2
+  const after = Math.max(0, run.lastSequence - page)
+  const rows = await store.listEvents(unit, run.tenant, run.id, { after, limit: page })
+  const last = rows.findLastIndex(({ type }) => type !== RESUMED)
+  return rows.length - 1 - last
+}
+
+export const isStuck = (resumes: number): boolean => resumes > limits.runResumesMax
+
+/** Tidying up may be what ends the server. */
+export const mayTidyUp = (resumes: number): boolean => resumes <= 2 * limits.runResumesMax
+
+export function stuckEnd({ lastSequence }: Run, resumes: number): ProgramEnd {
+  const sequence = lastSequence - resumes
+  const error = new AppError(
+    'ERR_RUN_STUCK',
+    `The server died ${resumes} times while this run did the same thing, after event ${sequence} of its log, so it is not tried again. Correct what it does there, then start it again.`,
+    { sequence, resumes },
+  )
+  return { status: 'failed', output: null, error: toRunError(error) }
+}
