@@ -154,6 +154,7 @@ CREATE TABLE runs (
   claim TEXT, cancel_requested INTEGER NOT NULL, last_sequence INTEGER NOT NULL, PRIMARY KEY (tenant, id));
 CREATE INDEX runs_by_start ON runs (tenant, kind, started_at, id);
 CREATE INDEX runs_by_subject ON runs (tenant, subject_id, started_at, id);
+CREATE INDEX runs_by_owner ON runs (tenant, kind, owner, started_at, id);
 CREATE INDEX runs_by_root ON runs (tenant, root_id);
 CREATE INDEX runs_open ON runs (node, started_at) WHERE status IN ('pending', 'running');
 CREATE TABLE run_journal (
@@ -313,6 +314,7 @@ CREATE TABLE runs (
   claim TEXT, cancel_requested BIGINT NOT NULL, last_sequence BIGINT NOT NULL, PRIMARY KEY (tenant, id));
 CREATE INDEX runs_by_start ON runs (tenant, kind, started_at, id);
 CREATE INDEX runs_by_subject ON runs (tenant, subject_id, started_at, id);
+CREATE INDEX runs_by_owner ON runs (tenant, kind, owner, started_at, id);
 CREATE INDEX runs_by_root ON runs (tenant, root_id);
 CREATE INDEX runs_open ON runs (node, started_at) WHERE status IN ('pending', 'running');
 CREATE TABLE run_journal (

@@ -1,21 +1,20 @@
 /** Durable runs: steps beside DBOS, waits that cost nothing, lists of many runs, and what an agent's tool call costs beside a plain one. */
 import { join } from 'node:path'
 import type { Database } from '../../src/contract/database.ts'
-import { LOCAL_TENANT, localOwner } from '../../src/contract/principal.ts'
-import { newRunOf } from '../../src/engine/core.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { openPostgresDatabase } from '../../src/stores/postgres/postgres-database.ts'
-import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
 import { openSqliteDatabase } from '../../src/stores/sqlite/sqlite-database.ts'
 import { openTestApp } from '../../test/support/app.ts'
-import { openEngine, sampleRun, type TestEngine } from '../../test/support/engine.ts'
+import { openEngine, type TestEngine } from '../../test/support/engine.ts'
 import { agentYaml, openLoop } from '../../test/support/executions.ts'
 import { createDatabase, startPostgres } from '../../test/support/postgres.ts'
 import { type Bench, newDirectory, type Section } from '../bench-context.ts'
 import { median } from '../interleave.ts'
 import { openDbos, type StepRunner } from '../peers/dbos-workflow.ts'
 import { msText, rateText } from '../table.ts'
+import { reportWaits } from './human-waits.ts'
+import { medianMs, reportQueries } from './run-queries.ts'
 
 const STEPS = 10
 
@@ -105,112 +104,6 @@ function reportRates(bench: Bench, inFlight: number, [ours, dbos, shared]: reado
   }
 }
 
-const WATCH_MS = 2_000
-
-async function reportWaits(bench: Bench): Promise<void> {
-  const waits = bench.quick ? 200 : 1_000
-  const database = await openSqlite(bench)
-  const engine = openEngine(database, { concurrentMax: 64 })
-  try {
-    engine.register('execution', async (_, steps) => {
-      await steps.wait('approval', { details: {}, untilMs: systemClock.nowMs() + 86_400_000 })
-      return { status: 'completed', output: null }
-    })
-    const idleMs = await processorMs()
-    const ids = await Promise.all(Array.from({ length: waits }, async () => (await engine.run()).id))
-    for (const id of ids) await engine.until(id, ({ waitingFor }) => waitingFor !== null)
-    await processorMs()
-    const parkedMs = await processorMs()
-    bench.report({
-      what: `${waits} runs that wait for a person, share of a processor`,
-      inFlight: null,
-      ours: `${msText(parkedMs)} in ${WATCH_MS / 1000} s`,
-      peer: `none waiting ${msText(idleMs)}`,
-      ratio: parkedMs / WATCH_MS,
-      target: { atMost: 0.02 },
-    })
-  } finally {
-    await engine.close()
-    await database.close()
-  }
-}
-
-/** What this process uses while it does nothing. */
-async function processorMs(): Promise<number> {
-  const before = process.cpuUsage()
-  await new Promise((resolve) => setTimeout(resolve, WATCH_MS))
-  const { user, system } = process.cpuUsage(before)
-  return (user + system) / 1000
-}
-
-const fewRuns = 1_000
-
-async function reportQueries(bench: Bench): Promise<void> {
-  const many = bench.quick ? 10_000 : 100_000
-  const database = await openSqlite(bench)
-  const engine = openEngine(database)
-  try {
-    await fill(database, 0, fewRuns)
-    const small = await queryTimes(engine, database)
-    await fill(database, fewRuns, many)
-    const large = await queryTimes(engine, database)
-    for (const [what, ms] of Object.entries(large)) {
-      bench.report({
-        what: `${what}, of ${many} runs beside ${fewRuns}`,
-        inFlight: 1,
-        ours: msText(ms),
-        peer: msText(small[what]!),
-        ratio: ms / small[what]!,
-        target: { atMost: 2 },
-      })
-    }
-  } finally {
-    await engine.close()
-    await database.close()
-  }
-}
-
-const EVENTS_EACH = 20
-
-async function fill(database: Database, from: number, to: number): Promise<void> {
-  const names = { newId: () => '', node: 'elsewhere', bootId: 'none' }
-  for (let first = from; first < to; first += 500) {
-    await database.write(LOCAL_TENANT, async (unit) => {
-      for (let n = first; n < Math.min(first + 500, to); n++) {
-        const start = { ...sampleRun, id: `filled-${n}`, subjectId: `agent-${n % 100}` }
-        const run = newRunOf(names, start, localOwner, 1_000_000 + n, undefined)
-        await sqlRunStore.insertRun(unit, { ...run, status: 'completed', lastSequence: EVENTS_EACH })
-        for (let sequence = 1; sequence <= EVENTS_EACH; sequence++) {
-          const event = { sequence, type: 'step_completed', key: `step-${sequence}`, payloadText: '{"n":1}' }
-          await sqlRunStore.insertEvent(unit, LOCAL_TENANT, run.id, { ...event, state: null, iteration: 1, atMs: n })
-        }
-      }
-    })
-  }
-}
-
-async function queryTimes(engine: TestEngine, { read }: Database): Promise<Record<string, number>> {
-  const kind = 'execution'
-  const run = { tenant: LOCAL_TENANT, id: 'filled-500', lastSequence: EVENTS_EACH }
-  return {
-    'list of the newest 50': await medianMs(() => engine.list(read, LOCAL_TENANT, { kind, limit: 50 })),
-    'list of the newest 10 of one agent': await medianMs(() =>
-      engine.list(read, LOCAL_TENANT, { kind, subjectId: 'agent-7', limit: 10 }),
-    ),
-    'a page of events': await medianMs(() => engine.events(read, run, { limit: 20, offset: 0 })),
-  }
-}
-
-async function medianMs(work: () => Promise<unknown>): Promise<number> {
-  const times: number[] = []
-  for (let n = 0; n < 200; n++) {
-    const begun = performance.now()
-    await work()
-    times.push(performance.now() - begun)
-  }
-  return median(times.slice(20))
-}
-
 /** One model answer with so many calls of a tool that does nothing. */
 async function reportToolCalls(bench: Bench): Promise<void> {
   const calls = bench.quick ? 100 : 400
@@ -253,7 +146,7 @@ async function reportToolCalls(bench: Bench): Promise<void> {
 
 export const engine: Section = {
   name: 'engine',
-  timeNeededMs: (quick) => (quick ? 60_000 : 240_000),
+  timeNeededMs: (quick) => (quick ? 100_000 : 360_000),
   async run(bench) {
     await reportSteps(bench)
     await reportWaits(bench)

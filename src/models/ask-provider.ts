@@ -137,16 +137,19 @@ function costOf({ inputCost, outputCost }: ModelSettings, inputTokens: number, o
 function toTryFailure(sdk: Sdk, error: unknown): TryFailure {
   if (sdk.APICallError.isInstance(error)) {
     const status = error.statusCode ?? null
+    // An answer that began well and never ended.
+    if (isOfNetwork(error.cause)) return new TryFailure('network', status, null, error)
     return new TryFailure(classOf(status), status, retryAfter(error.responseHeaders), error)
   }
   if (sdk.NoSuchModelError.isInstance(error)) return new TryFailure('model_not_found', null, null, error)
   if (sdk.LoadAPIKeyError.isInstance(error)) return new TryFailure('authentication', null, null, error)
   if (sdk.InvalidPromptError.isInstance(error)) return new TryFailure('invalid_input', null, null, error)
-  if (error instanceof TypeError && /fetch|network/i.test(error.message)) {
-    return new TryFailure('network', null, null, error)
-  }
+  if (isOfNetwork(error)) return new TryFailure('network', null, null, error)
   return new TryFailure('provider', null, null, error)
 }
+
+const isOfNetwork = (error: unknown): boolean =>
+  error instanceof TypeError && /fetch|network|terminated/i.test(error.message)
 
 function classOf(status: number | null): ModelErrorClass {
   if (status === null) return 'network'

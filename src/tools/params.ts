@@ -37,6 +37,15 @@ export const params = {
   workspaceState: z.enum(workspaceStates),
   offset: z.int().min(0).max(1_000_000_000).default(0).describe('How many to skip.'),
   limit: (fallback: number, max: number) => z.int().min(1).max(max).default(fallback).describe('How many at most.'),
+  /** More than `max` counts as `max`. */
+  cappedLimit: (fallback: number, max: number) =>
+    z
+      .int()
+      .min(1)
+      .max(1_000_000)
+      .default(fallback)
+      .transform((limit) => Math.min(limit, max))
+      .describe(`How many at most; more than ${max} counts as ${max}.`),
   metadata: z
     .record(z.string().max(256), z.json())
     .refine(

@@ -2,9 +2,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
+import { createSealClient } from '../../src/seal-client/seal-client.ts'
 import { type CastellanClient, startClient } from '../support/castellan-client.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { agentYaml } from '../support/executions.ts'
+import { startRealServer } from '../support/real-server.ts'
 import { type Line, type SeenRequest, startScriptedModel } from '../support/scripted-model.ts'
 
 /** Wishes in the real program, with a scripted model over HTTP and real workspaces. */
@@ -296,6 +298,49 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
       failed_at_state: 'agent_discovery',
       reason: expect.stringContaining('ERR_WORKSPACE_NOT_FOUND'),
     })
+  })
+
+  test('what bounds the caller bounds the agents of the pipeline', async () => {
+    const model = await startScriptedModel((request) => {
+      if (isAuthor(request))
+        return manifest(
+          agentYaml('curious', '  task: { instruction: "Write programs." }\n  tools: [aegis.tools.list]\n'),
+        )
+      if (isFormatter(request)) return { text: 'done' }
+      const isTold = request.messages.some(({ role }) => role === 'tool')
+      return isTold ? code('echo 1\n') : { toolCalls: [{ name: 'aegis_tools_list', arguments: {} }] }
+    })
+    const dataDir = mkdtempSync(join(tmpdir(), 'castellan-intents-'))
+    const config = {
+      models: {
+        providers: [
+          {
+            name: 'scripted',
+            type: 'openai',
+            endpoint: `${model.url}/v1`,
+            api_key: 'env:MODEL_KEY',
+            models: [{ alias: 'default', model: 'm' }],
+          },
+        ],
+      },
+      security_contexts: [{ name: 'narrow', capabilities: [{ tool_pattern: 'aegis.execute.*' }] }],
+    }
+    writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify(config))
+    const server = await startRealServer({ dataDir, env: { MODEL_KEY: 'k' } })
+    cleanups.push(async () => {
+      await model.stop()
+      await server.stop()
+      rmSync(dataDir, { recursive: true, force: true })
+    })
+    const client = createSealClient({ url: new URL(server.url).origin, securityContext: 'narrow' })
+    const started = await client.call('aegis.execute.intent', { intent: 'print one', language: 'bash' })
+    const { pipeline_execution_id: id } = started as Started
+    await client.call('aegis.execute.wait', { execution_id: id, timeout_seconds: 45 })
+    expect(await client.call('aegis.execute.status', { pipeline_execution_id: id })).toMatchObject({
+      status: 'completed',
+    })
+    const answers = model.requests.flatMap(({ messages }) => messages.filter(({ role }) => role === 'tool'))
+    expect(JSON.stringify(answers)).toContain('is not available')
   })
 
   test('a program is reviewed where a model for judges is configured', async () => {

@@ -111,6 +111,27 @@ C: { kind: System, command: "exit 1", transitions: [] }`,
     expect((await ask<{ workspaces: unknown[] }>(client, 'workspace_list')).workspaces).toEqual([])
   })
 
+  test('have one time for all attempts and their judges', async () => {
+    const stage = await setStage(async ({ text }) => {
+      if (text.includes('Judge.')) return { text: verdict(0.1, 'again') }
+      await new Promise((resolve) => setTimeout(resolve, 1_200))
+      return { text: 'slowly' }
+    })
+    const client = await stage.start()
+    await deploy(client, 'worker', task('Work.'))
+    await deploy(client, 'judge', task('Judge.'))
+    const id = await start(
+      client,
+      workflowYaml(
+        'slow',
+        `A: { kind: Agent, agent: worker, input: x, judges: [judge], max_iterations: 4, timeout: 3s, transitions: [{ condition: timeout, target: B }, { condition: always, target: C }] }
+B: { kind: System, command: update_blackboard, transitions: [] }
+C: { kind: System, command: update_blackboard, transitions: [] }`,
+      ),
+    )
+    expect(await ended(client, id)).toMatchObject({ current_state: 'B', blackboard: { A: { timeout: true } } })
+  })
+
   test('agree by weight, and one that fails goes to on_failure', async () => {
     const stage = await setStage(({ text }) => ({ text: text.includes('one') ? verdict(0.9) : verdict(0.6) }))
     const client = await stage.start()

@@ -82,6 +82,35 @@ B: { kind: System, command: update_blackboard, transitions: [] }`,
     )
     expect(run).toMatchObject({ status: 'completed', blackboard: { A: { timeout: true, status: 'failed' } } })
   })
+
+  it('has one time for all attempts, however much each of them may take', async () => {
+    const run = await runStates(
+      app,
+      'slow-attempts',
+      `A: { kind: ContainerRun, name: c, image: host, command: ["sh", "-c", "echo tried; sleep 60"], timeout: 1s, resources: { timeout: 90s }, retry: { max_attempts: 9, backoff: 90s }, transitions: [{ condition: timeout, target: B }] }
+B: { kind: ParallelContainerRun, timeout: 1s, completion: all_succeed, steps: [{ name: s, image: host, command: [sleep, "60"], resources: { timeout: 90s } }], transitions: [{ condition: on_failure, target: C }] }
+C: { kind: System, command: update_blackboard, transitions: [] }`,
+    )
+    expect(run).toMatchObject({ status: 'completed', current_state: 'C' })
+    expect(run.blackboard['A']).toMatchObject({ timeout: true, attempts: 1, stdout: 'tried\n' })
+    expect(run.blackboard['B']).toMatchObject({ output: { s: { timeout: true } } })
+  })
+
+  it('gives its output to a handler, whose answer takes its place', async () => {
+    const handled = (tool: string, more: string) => `output_handler: { type: mcp_tool, tool_name: ${tool}, ${more} }`
+    const run = await runStates(
+      app,
+      'handled',
+      `A: { kind: ContainerRun, name: a, image: host, command: [echo, words], ${handled('aegis.tools.search', 'arguments: { query: "{{output.stdout}}" }')}, transitions: [{ condition: on_success, target: B }] }
+B: { kind: ContainerRun, name: b, image: host, command: [echo, x], ${handled('cmd.run', 'timeout_seconds: 1, arguments: { command: sleep, args: ["50"] }')}, transitions: [{ condition: on_success, target: C }] }
+C: { kind: ContainerRun, name: c, image: host, command: [echo, x], ${handled('no.such.tool', 'required: true')}, transitions: [{ condition: on_failure, target: D }] }
+D: { kind: System, command: update_blackboard, transitions: [] }`,
+    )
+    expect(run).toMatchObject({ status: 'completed', current_state: 'D' })
+    expect(run.blackboard['A']).toMatchObject({ handled: true, output: { query: 'words\n' } })
+    expect(run.blackboard['B']).toMatchObject({ stdout: 'x\n', output_handler_error: 'it took longer than 1 s' })
+    expect(run.blackboard['C']).toMatchObject({ status: 'failed', error: expect.stringContaining('output handler') })
+  })
 })
 
 describe('ParallelContainerRun', () => {

@@ -5,6 +5,7 @@ import { memberOf, shown } from '../texts/template-values.ts'
 import type { JsonObject, JudgeRef } from './manifest-types.ts'
 import { type ChildEnd, endOf, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Visit } from './run-ports.ts'
+import type { TimeLeft } from './run-time.ts'
 import { createStateTexts, type StateTexts } from './state-texts.ts'
 
 export type Judgement = Readonly<{
@@ -21,7 +22,7 @@ export async function askJudges(
   visit: Visit,
   step: string,
   judges: readonly JudgeRef[],
-  work: Readonly<{ task: string; output: Json; workspaceId: string | null }>,
+  work: Readonly<{ task: string; output: Json; workspaceId: string | null; timeLeft: TimeLeft }>,
 ): Promise<Judgement> {
   const texts = createStateTexts(visit.position.state)
   const verdicts = await Promise.all(
@@ -33,7 +34,7 @@ export async function askJudges(
           intent: null,
           workspaceId: work.workspaceId,
           isJudge: true,
-          timeoutMs: JUDGE_TIMEOUT_MS,
+          timeoutMs: work.timeLeft(JUDGE_TIMEOUT_MS),
         }),
       )
       return { ...verdictOf(end), judge: judge.agent, weight: judge.weight }

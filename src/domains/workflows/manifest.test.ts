@@ -182,6 +182,11 @@ const impossible: readonly [string, string][] = [
     'add up to 1',
   ],
   ['{kind: System, command: ls, timeout: soon, transitions: []}', 'timeout: must be a time'],
+  ['{kind: System, command: ls, timeout: 48h, transitions: []}', 'timeout: must be at most 24h'],
+  [
+    '{kind: ContainerRun, image: x/y, command: [ls], resources: {timeout: 25h}, transitions: []}',
+    'resources.timeout: must be at most 24h',
+  ],
   ['{kind: System, command: ls, max_state_visits: 21, transitions: []}', 'max_state_visits: must be from 1 to 20'],
   [
     '{kind: System, command: ls, transitions: [{condition: score_abov, threshold: 0.5, target: A}]}',

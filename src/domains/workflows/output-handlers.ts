@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import type { DeskAnswer } from '../../contract/tool-desk.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { memberOf, shown } from '../texts/template-values.ts'
 import type { Context } from '../texts/templates.ts'
@@ -6,6 +7,7 @@ import { callTool, toError } from './desk-calls.ts'
 import type { JsonObject, OutputHandler } from './manifest-types.ts'
 import { endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Visit } from './run-ports.ts'
+import type { TimeLeft } from './run-time.ts'
 import { createStateTexts, type StateTexts } from './state-texts.ts'
 
 /** What a handler makes of an output takes its place. A required one that fails makes the state fail. */
@@ -13,11 +15,14 @@ export async function handleOutput(
   visit: Visit,
   handler: OutputHandler | null,
   result: JsonObject,
+  timeLeft: TimeLeft,
 ): Promise<JsonObject> {
   if (handler === null) return result
   const context: Context = { ...visit.context, output: result['output'] ?? null, result }
   const handled =
-    handler.type === 'agent' ? await byAgent(visit, handler, context) : await byTool(visit, handler, context)
+    handler.type === 'agent'
+      ? await byAgent(visit, handler, context, timeLeft)
+      : await byTool(visit, handler, context, timeLeft)
   if ('output' in handled) return { ...result, output: handled.output ?? null, handled: true }
   if (!handler.required) return { ...result, output_handler_error: handled.error }
   return { ...result, status: 'failed', error: `the output handler failed: ${handled.error}` }
@@ -29,6 +34,7 @@ async function byAgent(
   visit: Visit,
   handler: Extract<OutputHandler, { type: 'agent' }>,
   context: Context,
+  timeLeft: TimeLeft,
 ): Promise<Handled> {
   const texts = createStateTexts(visit.position.state)
   const input =
@@ -43,7 +49,7 @@ async function byAgent(
       intent: typeof intent === 'string' ? intent : null,
       workspaceId: null,
       isJudge: false,
-      timeoutMs: handler.timeoutMs,
+      timeoutMs: timeLeft(handler.timeoutMs),
     }),
   )
   if (end.status !== 'completed') return { error: reasonOf(end) }
@@ -54,13 +60,16 @@ async function byTool(
   visit: Visit,
   handler: Extract<OutputHandler, { type: 'mcp_tool' }>,
   context: Context,
+  timeLeft: TimeLeft,
 ): Promise<Handled> {
   try {
     const output = await visit.steps.once<Json>(
       visit.key('output-handler'),
       async () => {
-        const args = rendered(handler.arguments, context, createStateTexts(visit.position.state))
-        const answer = await callTool(visit, handler.tool, args as JsonObject, 'agent')
+        const args = rendered(handler.arguments, context, createStateTexts(visit.position.state)) as JsonObject
+        const answer = await inTime(visit, timeLeft(handler.timeoutMs), (place) =>
+          callTool(place, handler.tool, args, 'agent'),
+        )
         if (answer.isError) throw toError(handler.tool, answer)
         return { result: answer.value }
       },
@@ -71,6 +80,26 @@ async function byTool(
     if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
     return { error: error.message }
   }
+}
+
+type Place = Parameters<typeof callTool>[0]
+
+/** Ends the call when its time is over. That is a failure of the handler; only a stop of the run is passed on as one. */
+async function inTime(
+  { run, deps, steps }: Place,
+  timeoutMs: number | null,
+  call: (place: Place) => Promise<DeskAnswer>,
+): Promise<DeskAnswer> {
+  if (timeoutMs === null) return await call({ run, deps, steps })
+  const late = AbortSignal.timeout(Math.min(timeoutMs, 2 ** 31 - 1))
+  const isLate = (): boolean => late.aborted && !steps.signal.aborted
+  const over = new AppError('ERR_EXECUTION_TIMEOUT', `it took longer than ${Math.ceil(timeoutMs / 1000)} s`)
+  const signal = AbortSignal.any([steps.signal, late])
+  const answer = await call({ run, deps, steps: { ...steps, signal } }).catch((error: unknown) => {
+    throw isLate() ? over : error
+  })
+  if (answer.isError && isLate()) throw over
+  return answer
 }
 
 function rendered(value: Json, context: Context, texts: StateTexts): Json {

@@ -8,7 +8,7 @@ import {
 } from './manifest-types.ts'
 import { readOutputHandler } from './read-agents.ts'
 import { type Fields, openFields, quoted } from './read-fields.ts'
-import { cpuMillis, durationMs, readDuration, sizeBytes } from './read-values.ts'
+import { cpuMillis, readCommandTime, readDuration, sizeBytes } from './read-values.ts'
 
 export const stepFields = [
   'name',
@@ -164,17 +164,15 @@ function readMounts(fields: Fields): readonly VolumeMount[] {
 function readResources(fields: Fields): ContainerStep['resources'] {
   const resources = fields.map('resources', { known: ['cpu', 'memory', 'timeout'] })
   if (resources === undefined) return { cpuMillis: null, memoryMb: null, timeoutMs: null }
-  const [cpu, memory, timeout] = [resources.raw('cpu'), resources.raw('memory'), resources.raw('timeout')]
+  const [cpu, memory] = [resources.raw('cpu'), resources.raw('memory')]
   const millis = cpu === undefined ? undefined : cpuMillis(cpu)
   if (cpu !== undefined && millis === undefined) resources.error('cpu', 'must be millicores, such as 500')
   const bytes = memory === undefined ? undefined : sizeBytes(memory)
   if (memory !== undefined && bytes === undefined) resources.error('memory', 'must be a size such as 512m, 2g or 128Mi')
-  if (timeout !== undefined && durationMs(timeout) === undefined)
-    resources.error('timeout', 'must be a time such as 30s or 10m')
   return {
     cpuMillis: millis ?? null,
     memoryMb: bytes === undefined ? null : Math.max(16, Math.ceil(bytes / 2 ** 20)),
-    timeoutMs: (timeout === undefined ? undefined : durationMs(timeout)) ?? null,
+    timeoutMs: readCommandTime(resources, 'timeout'),
   }
 }
 

@@ -12,7 +12,7 @@ import { agentFields, parallelAgentFields, readAgent, readParallelAgents } from 
 import { containerFields, readContainerRun, readParallelContainers } from './read-containers.ts'
 import { type Fields, type Findings, openFields, quoted } from './read-fields.ts'
 import { readTransitions } from './read-transitions.ts'
-import { readDuration } from './read-values.ts'
+import { readCommandTime, readDuration } from './read-values.ts'
 
 /** Names on the blackboard that are the run's own; neither a state nor update_blackboard may take them. */
 export const reservedKeys: readonly string[] = ['input', 'intent', 'tenant_id', 'attachments', 'workflow', 'blackboard']
@@ -43,6 +43,8 @@ const renamed: Readonly<Record<StateKind, Readonly<Record<string, string>>>> = {
   Subworkflow: { workflow: 'workflow_id', workflow_name: 'workflow_id' },
 }
 
+const runsCommands: ReadonlySet<StateKind> = new Set(['System', 'ContainerRun', 'ParallelContainerRun'])
+
 export function readState(findings: Findings, name: string, value: unknown): State | undefined {
   const at = `spec.states.${name.slice(0, 64)}`
   if (!STATE_NAME.test(name) || name === '__proto__' || name === 'constructor' || reservedKeys.includes(name)) {
@@ -61,7 +63,7 @@ export function readState(findings: Findings, name: string, value: unknown): Sta
   if (fields === undefined) return undefined
   const common = {
     transitions: readTransitions(findings, `${at}.transitions`, fields.raw('transitions')),
-    timeoutMs: readDuration(fields, 'timeout'),
+    timeoutMs: runsCommands.has(kind) ? readCommandTime(fields, 'timeout') : readDuration(fields, 'timeout'),
     maxVisits: fields.number('max_state_visits', { integer: true, min: 1, max: 20 }) ?? 5,
   }
   switch (kind) {

@@ -1,3 +1,4 @@
+import { limits } from '../../contract/limits.ts'
 import type { Fields } from './read-fields.ts'
 
 const durationUnits: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
@@ -26,6 +27,14 @@ export function readDuration(fields: Fields, key: string): number | null {
     fields.error(key, 'must be at most 366 days')
     return null
   }
+  return ms
+}
+
+/** No command of a workspace runs longer than its back end lets it. */
+export function readCommandTime(fields: Fields, key: string): number | null {
+  const ms = readDuration(fields, key)
+  if (ms !== null && ms > limits.execTimeoutSecsMax * 1000)
+    fields.error(key, `must be at most ${limits.execTimeoutSecsMax / 3600}h, the longest time of a command`)
   return ms
 }
 

@@ -6,6 +6,7 @@ import type { AgentState, JsonObject, ParallelAgent, ParallelAgentsState } from 
 import { handleOutput } from './output-handlers.ts'
 import { type ChildEnd, endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Outcome, Visit } from './run-ports.ts'
+import { openTime, type TimeLeft } from './run-time.ts'
 import { failedBy, workspaceOf, workspaceWrites } from './run-workspace.ts'
 import { createStateTexts, type StateTexts } from './state-texts.ts'
 
@@ -37,20 +38,23 @@ export async function runAgent(visit: Visit<AgentState>): Promise<Outcome> {
     const text = state.input === null ? shown(context['input']) : texts('input', state.input, context)
     const intent = state.intent === null ? wish(context['intent']) : texts('intent', state.intent, context)
     const { id: workspaceId, writes } = await sharedWorkspace(visit)
+    const timeLeft = await openTime(visit)
     let input = text
     for (let iteration = 1; ; iteration++) {
-      const request = { agent, input: asInput(input), intent, workspaceId, isJudge: false, timeoutMs: state.timeoutMs }
+      const request = { agent, input: asInput(input), intent, workspaceId, isJudge: false, timeoutMs: timeLeft() }
       const end = await endOf(runAgentBelow(visit, `agent-${iteration}`, request))
       const result = resultOf(end, iteration)
       if (end.status !== 'completed') return { result, writes }
-      if (state.judges.length === 0) return { result: await handleOutput(visit, state.outputHandler, result), writes }
+      if (state.judges.length === 0)
+        return { result: await handleOutput(visit, state.outputHandler, result, timeLeft), writes }
       const judged = await askJudges(visit, `judge-${iteration}`, state.judges, {
         task: text,
         output: result['output'] ?? null,
         workspaceId,
+        timeLeft,
       })
       const isOver = judged.score >= SATISFIED || iteration >= state.maxIterations
-      if (isOver) return { result: await finish(visit, result, judged), writes }
+      if (isOver) return { result: await finish(visit, { ...result, iterations: iteration }, judged, timeLeft), writes }
       steps.note({
         type: 'refinement_applied',
         payload: { iteration, score: judged.score, reasoning: judged.reasoning },
@@ -86,9 +90,14 @@ const textOf = ({ output }: ChildEnd): Json => memberOf(output, 'text') ?? outpu
 const iterationsOf = ({ output }: ChildEnd): Json | undefined => memberOf(output, 'iterations')
 
 /** Unsatisfied judges make the state fail; their score is there all the same, for transitions that go by it. */
-async function finish(visit: Visit<AgentState>, result: JsonObject, judged: Judgement): Promise<JsonObject> {
+async function finish(
+  visit: Visit<AgentState>,
+  result: JsonObject,
+  judged: Judgement,
+  timeLeft: TimeLeft,
+): Promise<JsonObject> {
   const graded = { ...result, score: judged.score, confidence: judged.confidence, judges: judged.verdicts }
-  if (judged.score >= SATISFIED) return await handleOutput(visit, visit.state.outputHandler, graded)
+  if (judged.score >= SATISFIED) return await handleOutput(visit, visit.state.outputHandler, graded, timeLeft)
   return { ...graded, status: 'failed', error: `the judges were not satisfied: ${judged.reasoning}` }
 }
 
@@ -98,15 +107,14 @@ type Voice = Readonly<{ agent: string; end: ChildEnd; output: Json; verdict: Wei
 export async function runAgents(visit: Visit<ParallelAgentsState>): Promise<Outcome> {
   try {
     const { id: workspaceId, writes } = await sharedWorkspace(visit)
+    const timeLeft = await openTime(visit)
     const texts = createStateTexts(visit.position.state)
     const voices = await Promise.all(
-      visit.state.agents.map((agent, index) => askOne(visit, texts, agent, index, workspaceId)),
+      visit.state.agents.map((agent, index) => askOne(visit, texts, agent, index, { workspaceId, timeLeft })),
     )
     const result = consensusResult(visit.state, voices)
-    return {
-      result: result['status'] === 'failed' ? result : await handleOutput(visit, visit.state.outputHandler, result),
-      writes,
-    }
+    if (result['status'] === 'failed') return { result, writes }
+    return { result: await handleOutput(visit, visit.state.outputHandler, result, timeLeft), writes }
   } catch (error) {
     return { result: { output: null, ...failedBy(error) } }
   }
@@ -117,7 +125,7 @@ async function askOne(
   texts: StateTexts,
   one: ParallelAgent,
   index: number,
-  workspaceId: string | null,
+  { workspaceId, timeLeft }: Readonly<{ workspaceId: string | null; timeLeft: TimeLeft }>,
 ): Promise<Voice> {
   const { context, state } = visit
   const agent = texts(`agents[${index}].agent`, one.agent, context)
@@ -129,7 +137,7 @@ async function askOne(
       intent: wish(context['intent']),
       workspaceId,
       isJudge: false,
-      timeoutMs: Math.min(one.timeoutMs, state.timeoutMs ?? one.timeoutMs),
+      timeoutMs: timeLeft(one.timeoutMs),
     }),
   )
   if (end.status !== 'completed') return { agent, end, output: null, verdict: undefined }
@@ -137,7 +145,7 @@ async function askOne(
   const judged =
     state.judges.length === 0
       ? ownVerdict(output)
-      : await askJudges(visit, `judge-${index + 1}`, state.judges, { task: text, output, workspaceId })
+      : await askJudges(visit, `judge-${index + 1}`, state.judges, { task: text, output, workspaceId, timeLeft })
   const verdict = judged && {
     score: judged.score,
     confidence: judged.confidence,
@@ -177,7 +185,7 @@ function consensusResult({ consensus }: ParallelAgentsState, voices: readonly Vo
   }
   if (verdicts.length < consensus.minJudgesRequired) {
     const error = `${verdicts.length} of ${voices.length} agents answered with a score, and ${consensus.minJudgesRequired} are needed`
-    return { status: 'failed', ...facts, error }
+    return { status: 'failed', ...facts, error, ...(voices.some(({ end }) => end.timedOut) && { timeout: true }) }
   }
   const { agreementFactor, selfConfidenceFactor } = consensus.confidenceWeighting
   const grade = consensusOf(consensus.strategy, verdicts, {

@@ -9,6 +9,7 @@ import type { ContainerRunState, ContainerStep, JsonObject, ParallelContainerRun
 import { handleOutput } from './output-handlers.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { execNow } from './run-system.ts'
+import { openTime, type TimeLeft } from './run-time.ts'
 import { destroy, failedBy, type RunWorkspace, workspaceOf, workspaceWrites } from './run-workspace.ts'
 import { createStateTexts, renderEach, type StateTexts } from './state-texts.ts'
 
@@ -23,15 +24,25 @@ export async function runContainer(visit: Visit<ContainerRunState>): Promise<Out
   try {
     const workspace = await workspaceOf(visit)
     const command = commandOf(visit, createStateTexts(visit.position.state), state.step)
+    const timeLeft = await openTime(visit)
     for (let attempt = 1; ; attempt++) {
       const delayMs = attempt === 1 ? 0 : state.retry.backoffMs
-      const output = await runStep(visit, workspace, state.step, `run-${attempt}`, { delayMs, attempt, command })
-      if (output['exit_code'] === 0 || attempt >= attemptsMax || steps.signal.aborted) {
+      const output = await runStep(visit, workspace, state.step, `run-${attempt}`, {
+        delayMs,
+        attempt,
+        command,
+        timeLeft,
+      })
+      const isOver = output['out_of_time'] === true || attempt >= attemptsMax || steps.signal.aborted
+      if (output['exit_code'] === 0 || isOver) {
         const shown = shownOutput(output, attempt)
         const status = output['exit_code'] === 0 ? 'success' : 'failed'
         const result = { status, ...shown, output: shown }
         const handler = status === 'success' ? state.outputHandler : null
-        return { result: await handleOutput(visit, handler, result), writes: workspaceWrites(visit, workspace) }
+        return {
+          result: await handleOutput(visit, handler, result, timeLeft),
+          writes: workspaceWrites(visit, workspace),
+        }
       }
     }
   } catch (error) {
@@ -41,19 +52,25 @@ export async function runContainer(visit: Visit<ContainerRunState>): Promise<Out
   }
 }
 
-const shownOutput = ({ status: _, ...output }: JsonObject, attempts: number): JsonObject => ({ ...output, attempts })
+const shownOutput = ({ status: _, out_of_time: isLate, ...output }: JsonObject, attempts: number): JsonObject => ({
+  ...output,
+  ...(isLate === true && { timeout: true }),
+  attempts,
+})
 
 export async function runContainers(visit: Visit<ParallelContainerRunState>): Promise<Outcome> {
   const { state } = visit
   try {
     const workspace = await workspaceOf(visit)
     const texts = createStateTexts(visit.position.state)
+    const timeLeft = await openTime(visit)
     const outputs = await Promise.all(
       state.steps.map(async (step, index): Promise<readonly [string, JsonObject]> => {
         try {
           const command = commandOf(visit, texts, step)
-          const attempt = { delayMs: 0, attempt: 1, command }
-          return [step.name, await runStep(visit, workspace, step, `step-${index + 1}`, attempt)]
+          const first = { delayMs: 0, attempt: 1, command, timeLeft }
+          const { out_of_time: _, ...output } = await runStep(visit, workspace, step, `step-${index + 1}`, first)
+          return [step.name, output]
         } catch (error) {
           return [step.name, { exit_code: null, stdout: '', stderr: '', ...failedBy(error) }]
         }
@@ -101,19 +118,20 @@ function isOverallSuccess(
   return completion === 'any_succeed' ? succeeded > 0 : failed === 0
 }
 
-type Attempt = Readonly<{ delayMs: number; attempt: number; command: StepCommand }>
+type Attempt = Readonly<{ delayMs: number; attempt: number; command: StepCommand; timeLeft: TimeLeft }>
 
 async function runStep(
   visit: Visit,
   workspace: RunWorkspace,
   step: ContainerStep,
   key: string,
-  { delayMs, attempt, command }: Attempt,
+  { delayMs, attempt, command: rendered, timeLeft }: Attempt,
 ): Promise<JsonObject> {
   return await visit.steps.once<JsonObject & Json>(
     visit.key(key),
     async ({ interrupted }) => {
-      if (delayMs > 0) await pause(delayMs, visit.steps.signal)
+      if (delayMs > 0) await pause(timeLeft(delayMs) ?? delayMs, visit.steps.signal)
+      const command = { ...rendered, timeoutMs: timeLeft(rendered.timeoutMs) ?? rendered.timeoutMs }
       const chosen = chooseImage(step.image, {
         names: await visit.deps.images.names(),
         fallback: visit.deps.images.defaultImage,
@@ -133,7 +151,9 @@ async function runStep(
           payload: { step: step.name, image: chosen.image, attempt, exit_code: result['exit_code'] ?? null },
         },
       ]
-      return { result, events }
+      // Recorded with the attempt, so that a replay does not try again either.
+      const isLate = result['exit_code'] !== 0 && timeLeft() === 1
+      return { result: isLate ? { ...result, out_of_time: true } : result, events }
     },
     { intent: true },
   )

@@ -248,6 +248,7 @@ export const migrations: readonly Migration[] = [
         claim TEXT, cancel_requested $integer NOT NULL, last_sequence $integer NOT NULL, PRIMARY KEY (tenant, id))`,
       'CREATE INDEX runs_by_start ON runs (tenant, kind, started_at, id)',
       'CREATE INDEX runs_by_subject ON runs (tenant, subject_id, started_at, id)',
+      'CREATE INDEX runs_by_owner ON runs (tenant, kind, owner, started_at, id)',
       'CREATE INDEX runs_by_root ON runs (tenant, root_id)',
       "CREATE INDEX runs_open ON runs (node, started_at) WHERE status IN ('pending', 'running')",
       ...(['sqlite', 'postgres'] as const).map((only) => ({

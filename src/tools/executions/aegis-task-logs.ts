@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
-import { fields } from '../params.ts'
+import { fields, params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { executionFields, executionParams } from './execution-fields.ts'
 
@@ -20,13 +20,7 @@ export default defineTool({
   arguments: 'aegis',
   input: z.strictObject({
     execution_id: executionParams.executionId,
-    limit: z
-      .int()
-      .min(1)
-      .max(1_000_000)
-      .default(50)
-      .transform((limit) => Math.min(limit, limits.runEventsPageMax))
-      .describe(`Events at most; more than ${limits.runEventsPageMax} counts as ${limits.runEventsPageMax}.`),
+    limit: params.cappedLimit(50, limits.runEventsPageMax),
     offset: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(0).describe('Events to leave out at the beginning.'),
   }),
   output: z.strictObject({

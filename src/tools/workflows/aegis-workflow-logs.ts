@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { limits } from '../../contract/limits.ts'
 import { fields, params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { workflowFields, workflowParams } from './workflow-params.ts'
@@ -19,7 +20,7 @@ export default defineTool({
   arguments: 'aegis',
   input: z.strictObject({
     execution_id: workflowParams.execution,
-    limit: params.limit(50, 200),
+    limit: params.cappedLimit(50, limits.runEventsPageMax),
     offset: params.offset,
   }),
   output: z.strictObject({
