@@ -14,6 +14,7 @@ export default defineTool({
   rate: 'exec',
   skipJudge: false,
   audit: 'digest',
+  begins: { field: 'execution_id', waitTool: 'aegis.task.wait' },
   arguments: 'aegis',
   input: z.strictObject({
     agent_id: z.string().min(1).max(128).describe('UUID or name of the agent.'),
