@@ -4,6 +4,7 @@ import { limits } from '../../contract/limits.ts'
 import { isPlatformOperator, type Principal, SYSTEM_TENANT, type TenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import type { AgentManifest } from './manifest.ts'
 import type { ActivityLog, Agent, AgentScope, AgentStore, AgentVersion, ScheduleSetter } from './ports.ts'
 import type { Templates } from './templates.ts'
 import { newestFirst } from './versions.ts'
@@ -13,6 +14,8 @@ export type RecordDeps = Readonly<{
   activity: ActivityLog
   templates: Templates
   schedules: ScheduleSetter
+  /** Why no workspace here can be made for a runtime; undefined when one can. */
+  runtimeProblem(runtime: AgentManifest['runtime']): Promise<string | undefined>
   findStored(unit: ReadUnit, tenant: TenantId, idOrName: string): Promise<Agent | undefined>
   versionOf(unit: ReadUnit, agent: Agent, wanted: string | undefined): Promise<AgentVersion>
 }>
@@ -39,7 +42,17 @@ export const forPlatformOperators = (field: 'scope' | 'agent_id'): AppError =>
   )
 
 /** What is known of an agent beside its manifest, and who sees it. */
-export function createAgentRecords({ store, activity, templates, schedules, findStored, versionOf }: RecordDeps) {
+export function createAgentRecords(deps: RecordDeps) {
+  const { store, activity, templates, schedules, findStored, versionOf } = deps
+
+  /** Looks at the machine, so it is no part of a transaction. What is wrong with the manifest itself is told elsewhere. */
+  async function tellOfRuntime(call: Call, input: Readonly<{ manifest_yaml: string }>): Promise<void> {
+    const { checkAgentManifest } = await import('./manifest.ts')
+    const checked = checkAgentManifest(input.manifest_yaml)
+    const problem = checked.ok ? await deps.runtimeProblem(checked.manifest.runtime) : undefined
+    if (problem !== undefined) call.warn(`${problem} An execution that needs a workspace fails until then.`)
+  }
+
   async function readManifest(text: string) {
     const { parseAgentManifest } = await import('./manifest.ts')
     return parseAgentManifest(text).manifest
@@ -145,7 +158,7 @@ export function createAgentRecords({ store, activity, templates, schedules, find
     if (latest !== undefined) await schedules.set(call, after, (await readManifest(latest.manifestYaml)).schedule)
   }
 
-  return { info, setScope }
+  return { info, setScope, tellOfRuntime }
 }
 
 export const tooManyAgents = (): AppError =>

@@ -21,6 +21,7 @@ import {
   agentNotFound,
   createAgentRecords,
   forPlatformOperators,
+  type RecordDeps,
   requireGlobal,
   scopeOf,
   tooManyAgents,
@@ -48,6 +49,7 @@ export type RegistryDeps = Readonly<{
   toolNames(): ReadonlySet<string>
   hasSecurityContext(name: string): boolean
   schedules: ScheduleSetter
+  runtimeProblem: RecordDeps['runtimeProblem']
 }>
 
 export type AgentRegistry = ReturnType<typeof createAgentRegistry>
