@@ -100,7 +100,8 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   let workspaceId: string | null = input.workspaceId
 
   async function openWorkspace(): Promise<void> {
-    if (input.preparesWorkspace && workspaceId !== null) await prepare(workspaceId)
+    const isBare = manifest.startupScript === null && manifest.volumes.length === 0
+    if (input.preparesWorkspace && workspaceId !== null && !isBare) await prepare(workspaceId)
     if (!needsWorkspace(input)) return
     const made = await steps.once<MadeWorkspace & Json>(
       'workspace',
