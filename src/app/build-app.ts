@@ -298,7 +298,7 @@ type AgentGround = Readonly<{
 }>
 
 function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server }: AgentGround) {
-  const { engine, database, imageFolder } = parts
+  const { engine, database, imageFolder, workspaces } = parts
   const schedules = openSchedules(deps, { ...parts, tools: desk })
   const agents = openAgents(deps, {
     schedules: schedules.desks.agent,
@@ -314,7 +314,15 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
     capabilities: capabilitiesOf(catalog),
   })
   const imageOf = agents.runtimes.resolve
-  const executions = openExecutions(deps, { engine, database, agents: agents.registry, imageOf, desk, policies })
+  const executions = openExecutions(deps, {
+    engine,
+    database,
+    agents: agents.registry,
+    imageOf,
+    desk,
+    policies,
+    workspaces,
+  })
   const workflows = openWorkflows(deps, {
     engine,
     database,

@@ -47,6 +47,10 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
   const { config, logger, random } = deps
   const embedder = embedderOf(config)
   const search = createAgentSearch({ embedder, logger })
+  const runtimes = createRuntimeRegistry({
+    hostVersions: installedLanguages(),
+    images: async () => ['host', ...(await listImages(parts.imageFolder)).map(({ name }) => name)],
+  })
   const registry = createAgentRegistry({
     store: sqlAgentStore,
     activity: parts.activity,
@@ -55,11 +59,8 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     random,
     toolNames: () => parts.toolNames,
     schedules: parts.schedules,
+    runtimeProblem: runtimes.problem,
     hasSecurityContext: (name) => parts.policies.contexts.find(name) !== undefined,
-  })
-  const runtimes = createRuntimeRegistry({
-    hostVersions: installedLanguages(),
-    images: async () => ['host', ...(await listImages(parts.imageFolder)).map(({ name }) => name)],
   })
   const platform = createPlatformService({
     languages: {

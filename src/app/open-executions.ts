@@ -1,10 +1,10 @@
 import { AppError } from '../contract/app-error.ts'
 import type { Database } from '../contract/database.ts'
 import { limits } from '../contract/limits.ts'
-import { identityOf } from '../contract/principal.ts'
+import { identityOf, type Principal } from '../contract/principal.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import type { ActivityEvent, ActivityLog } from '../domains/agents/ports.ts'
-import type { AgentDesk, ExecutionDeps, HttpSender, ValueDesk } from '../domains/executions/ports.ts'
+import type { AgentDesk, ExecutionDeps, HttpSender, ValueDesk, WorkspaceAccess } from '../domains/executions/ports.ts'
 import { createExecutionService, type ExecutionService, toLogRow } from '../domains/executions/service.ts'
 import type { WebClient } from '../domains/web/ports.ts'
 import { createEngine } from '../engine/engine.ts'
@@ -59,11 +59,12 @@ export function openExecutions(
     agents: AgentDesk
     desk: ToolDesk
     policies: OpenedPolicies
+    workspaces: WorkspaceAccess
     imageOf: ExecutionDeps['imageOf']
   }>,
 ): OpenedExecutions {
   const { config, clock } = deps
-  const { engine, database, agents, desk, policies } = parts
+  const { engine, database, agents, desk, policies, workspaces } = parts
   const withheld = withheldOf(config)
   const loopWith = async (reach: Pick<ExecutionDeps, 'desk' | 'models' | 'http'>) => {
     const { createExecutionProgram } = await import('../domains/executions/program.ts')
@@ -98,7 +99,7 @@ export function openExecutions(
     const { replay } = await import('../engine/replay.ts')
     return await replay(await idleLoop(), run, events)
   }
-  return { engine, service: createExecutionService({ engine, agents, clock, replay: replayRun }) }
+  return { engine, service: createExecutionService({ engine, agents, clock, workspaces, replay: replayRun }) }
 }
 
 /** A program that is only replayed reaches nothing: what it would do is answered by the record. */
@@ -165,13 +166,19 @@ function valuesOf({ secrets, values }: AppDeps['config']['executions']): ValueDe
   return { secret: (name) => secretValues.get(name), config: (name) => plainValues.get(name) }
 }
 
+/** Admins see the executions of everybody in their tenant. */
+export const ownerSeenBy = (viewer: Principal): string | undefined =>
+  viewer.role === 'admin' ? undefined : identityOf(viewer)
+
 /** How many executions of an agent its activity covers. */
 const ACTIVITY_RUNS = 50
 
 /** What the latest executions of an agent did, oldest first, as far as the viewer may see them. */
 export const activityOf = (engine: Engine): ActivityLog => ({
+  countOf: (read, viewer, subjectId) =>
+    engine.count(read, viewer.tenant, { kind: 'execution', subjectId, owner: ownerSeenBy(viewer) }),
   async activityOf(read, tenant, agentId, { limit, offset, viewer }) {
-    const owner = viewer.role === 'admin' ? undefined : identityOf(viewer)
+    const owner = ownerSeenBy(viewer)
     const filter = { kind: 'execution', subjectId: agentId, owner, limit: ACTIVITY_RUNS } as const
     const runs = (await engine.list(read, tenant, filter)).toReversed()
     const events: ActivityEvent[] = []

@@ -1,25 +1,30 @@
 import type { Database } from '../contract/database.ts'
-import { identityOf } from '../contract/principal.ts'
+import { identityOf, type Principal } from '../contract/principal.ts'
+import { toLogRow } from '../domains/executions/service.ts'
 import type { Engine, RunEvent } from '../engine/ports.ts'
-import type { RunFeed } from '../http/rest-routes.ts'
+import { parsePlace } from '../engine/subject-feed.ts'
+import type { FeedEvent, RunFeed } from '../http/rest-routes.ts'
+import { ownerSeenBy } from './open-executions.ts'
 import type { Starters } from './open-starters.ts'
 
 /** What becomes of runs, for doors that show it as it happens. */
 export const openRunFeed = (engine: Engine, database: Database, starters: Pick<Starters, 'onGone'>): RunFeed => ({
-  async open(principal, id, { fromSequence, follow, signal }) {
+  async open(principal, id, { fromSequence, follow, verbose, signal }) {
     const { tenant } = principal
     const run = await engine.find(database.read, tenant, id)
     if (run === undefined) return undefined
-    const gone = new AbortController()
-    const viewer = identityOf(principal)
-    const stopListening = starters.onGone((place, owner) => {
-      if (place === tenant && owner === viewer) gone.abort()
-    })
-    const events = engine.subscribe(tenant, id, { fromSequence, signal: AbortSignal.any([signal, gone.signal]) })
-    return {
-      subject: { id: run.subjectId, name: run.subjectName },
-      events: closing(follow ? events : upTo(events, fromSequence, run.lastSequence), stopListening),
-    }
+    const stay = staying(starters, principal, signal)
+    const events = engine.subscribe(tenant, id, { fromSequence, signal: stay.signal })
+    const wanted = stay.closing(follow ? events : upTo(events, fromSequence, run.lastSequence))
+    return { subject: { id: run.subjectId, name: run.subjectName }, events: verbose ? wanted : shortened(wanted) }
+  },
+  openAgent(viewer, subjectId, { from, follow, verbose, signal }) {
+    const place = from === undefined ? undefined : parsePlace(from)
+    if (from !== undefined && place === undefined) return undefined
+    const stay = staying(starters, viewer, signal)
+    const wanted = { subjectId, owner: ownerSeenBy(viewer), from: place, follow, signal: stay.signal }
+    const events = stay.closing(engine.subscribeSubject(viewer.tenant, wanted))
+    return verbose ? events : shortenedOf(events)
   },
 })
 
@@ -31,10 +36,30 @@ async function* upTo(events: AsyncIterable<RunEvent>, from: number, last: number
   }
 }
 
-async function* closing(events: AsyncIterable<RunEvent>, close: () => void): AsyncGenerator<RunEvent> {
-  try {
-    yield* events
-  } finally {
-    close()
+/** For as long as the viewer may call: one that is gone sees nothing more. */
+function staying(starters: Pick<Starters, 'onGone'>, principal: Principal, signal: AbortSignal) {
+  const gone = new AbortController()
+  const viewer = identityOf(principal)
+  const stopListening = starters.onGone((place, owner) => {
+    if (place === principal.tenant && owner === viewer) gone.abort()
+  })
+  async function* closing<T>(events: AsyncIterable<T>): AsyncGenerator<T> {
+    try {
+      yield* events
+    } finally {
+      stopListening()
+    }
   }
+  return { signal: AbortSignal.any([signal, gone.signal]), closing }
+}
+
+/** As pages of the log show them. */
+const short = (event: RunEvent): FeedEvent => ({ ...event, payload: toLogRow(event).payload })
+
+async function* shortened(events: AsyncIterable<RunEvent>): AsyncGenerator<FeedEvent> {
+  for await (const event of events) yield short(event)
+}
+
+async function* shortenedOf<T extends Readonly<{ event: RunEvent }>>(events: AsyncIterable<T>) {
+  for await (const one of events) yield { ...one, event: short(one.event) }
 }

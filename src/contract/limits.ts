@@ -115,6 +115,8 @@ export const limits = {
   /** One page of file_read; a larger file is read page by page. */
   fileReadBytesDefault: 256 * 1024,
   fileReadBytesMax: 1024 * 1024,
+  /** A file of an execution, as a whole. */
+  executionFileBytesMax: 4 * 1024 * 1024,
   /** What file_write takes in one call; larger content goes through file_transfer. */
   fileWriteCharsMax: 4_000_000,
   /** The largest file that file_edit rewrites. */

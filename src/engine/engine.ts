@@ -253,6 +253,7 @@ export function createEngine(deps: EngineDeps): Engine {
         (run) => run.tenant === tenant && (run.owner === owner || identityOf(run.principal) === owner),
       )
     },
+    subscribeSubject: watchers.subscribeSubject,
     async begin() {
       if (deps.isReadOnly) return
       await lookAtAll()

@@ -4,6 +4,7 @@ import type { Principal, TenantId } from '../contract/principal.ts'
 import type { RunStatus } from '../contract/run-status.ts'
 import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
 import type { Json } from '../kernel/canonical-json.ts'
+import type { FeedPlace, SubjectEvent } from './subject-feed.ts'
 
 export type RunKind = 'execution' | 'workflow' | 'intent'
 export type { RunStatus } from '../contract/run-status.ts'
@@ -179,6 +180,18 @@ export type Engine = Readonly<{
     id: string,
     options: Readonly<{ fromSequence: number; signal: AbortSignal }>,
   ): AsyncIterable<RunEvent>
+  /** What the runs of a subject did and do, by time; with `follow` it ends only with the signal. */
+  subscribeSubject(
+    tenant: TenantId,
+    options: Readonly<{
+      subjectId: string
+      /** Only that owner's runs. */
+      owner?: string | undefined
+      from?: FeedPlace | undefined
+      follow: boolean
+      signal: AbortSignal
+    }>,
+  ): AsyncIterable<SubjectEvent>
   /** Removes an ended run with all that ran under it; answers false when it has not ended. */
   remove(call: ChangingCall, id: string): Promise<boolean>
   /** Ends what that owner started and may not go on with. For haste alone: a run asks by itself before each step. */
@@ -198,6 +211,12 @@ export type RunStore = Readonly<{
   /** The newest first. */
   listRuns(unit: ReadUnit, tenant: TenantId, filter: RunFilter): Promise<Run[]>
   countRuns(unit: ReadUnit, tenant: TenantId, filter: Omit<RunFilter, 'limit' | 'offset'>): Promise<number>
+  /** How far the newest executions of a subject are, the newest first. */
+  runPlaces(
+    unit: ReadUnit,
+    tenant: TenantId,
+    wanted: Readonly<{ subjectId: string; owner?: string | undefined; limit: number }>,
+  ): Promise<RunPlace[]>
   /** All runs with that root, the first first. */
   runsUnder(unit: ReadUnit | WriteUnit, tenant: TenantId, rootId: string): Promise<Run[]>
   /** What has not ended on a node, over all tenants, the oldest first. */
@@ -210,6 +229,8 @@ export type RunStore = Readonly<{
     page: Readonly<{ after: number; limit: number }>,
   ): Promise<StoredEvent[]>
 }>
+
+export type RunPlace = Readonly<{ id: string; changedAtMs: number; lastSequence: number }>
 
 /** An event with its payload as the text that the log has the digest of. */
 export type StoredEvent = Readonly<Omit<RunEvent, 'payload'> & { payloadText: string }>

@@ -3,6 +3,7 @@ import { RunStopped } from './attempt.ts'
 import { type EngineDeps, outcomeOf } from './core.ts'
 import { readJournal } from './journal.ts'
 import { type Engine, isEnded, type Run, type RunEvent, type RunOutcome } from './ports.ts'
+import { createSubjectReader } from './subject-feed.ts'
 
 type Watcher = () => void
 
@@ -12,8 +13,8 @@ export function createWatchers(deps: EngineDeps) {
   const watching = new Map<string, Set<Watcher>>()
   const closing = new AbortController()
 
-  function changed({ tenant, id }: Pick<Run, 'tenant' | 'id'>): void {
-    for (const watcher of watching.get(`${tenant}/${id}`) ?? []) watcher()
+  function changed({ tenant, id, subjectId }: Pick<Run, 'tenant' | 'id' | 'subjectId'>): void {
+    for (const one of [id, subjectId]) for (const watcher of watching.get(`${tenant}/${one}`) ?? []) watcher()
   }
 
   /** Resolves at the next change, at the time, or when told to stop. */
@@ -92,7 +93,30 @@ export function createWatchers(deps: EngineDeps) {
     }
   }
 
-  return { changed, waitForEnd, outcomeOf: ended, subscribe, close: () => closing.abort() }
+  const subscribeSubject: Engine['subscribeSubject'] = async function* (tenant, { follow, signal, ...wanted }) {
+    const reader = createSubjectReader(deps, tenant, wanted)
+    const stop = AbortSignal.any([signal, closing.signal])
+    for (;;) {
+      const step = new AbortController()
+      // Registered before the look, so that no change falls between the two.
+      const change = nextChange(
+        tenant,
+        wanted.subjectId,
+        AbortSignal.any([stop, step.signal]),
+        Number.POSITIVE_INFINITY,
+      )
+      try {
+        yield* reader.read()
+        if (!follow || stop.aborted) return
+        await change
+      } finally {
+        step.abort()
+      }
+      if (stop.aborted) return
+    }
+  }
+
+  return { changed, waitForEnd, outcomeOf: ended, subscribe, subscribeSubject, close: () => closing.abort() }
 }
 
 const WAIT_MS_MAX = 2 ** 31 - 1

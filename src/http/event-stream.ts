@@ -7,19 +7,24 @@ import { limits } from '../contract/limits.ts'
  * Server-sent events. Each has its number as its id, so that a client that comes back says where it was and misses
  * nothing. What a slow reader has not taken is not read from the source either; one that takes nothing for long is let go.
  */
-export type StreamedEvent = Readonly<{ id: number; data: unknown }>
+export type StreamedEvent = Readonly<{ id: number | string; data: unknown }>
 
 /** From the header that browsers send by themselves, or from the address. */
-export function lastEventId(req: IncomingMessage, query: URLSearchParams): number {
+export function lastEventId(req: IncomingMessage, query: URLSearchParams): string | undefined {
   const header = req.headers['last-event-id']
-  const written = (typeof header === 'string' ? header : query.get('last_event_id')) ?? '0'
-  if (!/^(0|[1-9][0-9]{0,14})$/.test(written)) {
-    throw new AppError('ERR_INVALID_INPUT', 'Last-Event-ID: must be the number of an event of this stream.', {
-      field: 'last_event_id',
-    })
-  }
+  return typeof header === 'string' ? header : (query.get('last_event_id') ?? undefined)
+}
+
+/** The number that a client named as its last; 0 for one that is new. */
+export function sequenceOf(written = '0'): number {
+  if (!/^(0|[1-9][0-9]{0,14})$/.test(written)) throw notOfThisStream('the number of an event')
   return Number(written)
 }
+
+export const notOfThisStream = (what: string): AppError =>
+  new AppError('ERR_INVALID_INPUT', `Last-Event-ID: must be ${what} of this stream; leave it out to begin anew.`, {
+    field: 'last_event_id',
+  })
 
 export type StreamOptions = Readonly<{
   signal: AbortSignal

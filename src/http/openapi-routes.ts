@@ -10,7 +10,7 @@ const refusals = Object.fromEntries(
   [400, 401, 403, 404, 409, 429, 500, 503].map((status) => [status, { $ref: `#/components/responses/Error${status}` }]),
 )
 const parametersOf = (path: string): Json[] =>
-  [...path.matchAll(/\{([a-z]+)\}/g)].map(([, name]) => ({
+  [...path.matchAll(/\{([a-z]+)(?:\.\.\.)?\}/g)].map(([, name]) => ({
     name,
     in: 'path',
     required: true,
@@ -19,7 +19,7 @@ const parametersOf = (path: string): Json[] =>
 const idOf = (method: string, path: string): string =>
   `${method.toLowerCase()}${path
     .replace('/v1', '')
-    .split(/[/{}-]+/)
+    .split(/[/{}.-]+/)
     .map((part) => `${part.charAt(0).toUpperCase()}${part.slice(1)}`)
     .join('')}`
 
@@ -28,7 +28,8 @@ export function restPaths(tools: readonly CatalogTool[]): Paths {
   const byName = new Map(tools.map((tool) => [tool.name, tool]))
   const paths: Paths = {}
   const add = (method: string, path: string, operation: Json): void => {
-    paths[path] = { ...paths[path], [method.toLowerCase()]: operation }
+    const shown = path.replace('...}', '}')
+    paths[shown] = { ...paths[shown], [method.toLowerCase()]: operation }
   }
   for (const row of restRows) {
     const names = toolsOf(row)
@@ -36,13 +37,21 @@ export function restPaths(tools: readonly CatalogTool[]): Paths {
     if (tool === undefined || names.some((name) => !byName.has(name))) continue
     add(row.method, row.path, restOperation(row, tool, names))
   }
-  for (const { path, tool } of streamRows) {
-    if (byName.has(tool)) add('GET', path, streamOperation(path, tool))
+  for (const { path, tool, rows } of streamRows) {
+    if (byName.has(tool)) add('GET', path, streamOperation(path, tool, rows === 'agent'))
   }
   return paths
 }
 
 const toolsOf = ({ tool, tools }: RestRow): readonly string[] => tools ?? [tool as string]
+
+const answerOf = ({ shape }: RestRow): Json => ({
+  'application/json': { schema: shape === undefined ? { type: 'object' } : {} },
+})
+const fileAnswer = {
+  'text/plain': { schema: { type: 'string' } },
+  'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
+}
 
 function restOperation(row: RestRow, tool: CatalogTool, names: readonly string[]): Json {
   const takesBody = row.method === 'POST' || row.method === 'PATCH'
@@ -56,7 +65,7 @@ function restOperation(row: RestRow, tool: CatalogTool, names: readonly string[]
     responses: {
       [row.status ?? 200]: {
         description: 'Done.',
-        content: { 'application/json': { schema: row.shape === undefined ? { type: 'object' } : {} } },
+        content: row.file === undefined ? answerOf(row) : fileAnswer,
       },
       ...refusals,
     },
@@ -64,24 +73,30 @@ function restOperation(row: RestRow, tool: CatalogTool, names: readonly string[]
   }
 }
 
-const streamOperation = (path: string, tool: string): Json => ({
+const streamOperation = (path: string, tool: string, isOfAgent: boolean): Json => ({
   operationId: idOf('GET', path),
-  tags: ['executions'],
-  summary: 'Follow a run',
-  description: `What happened and what happens, as server-sent events up to the end of the run. Needs what \`${tool}\` needs.`,
+  tags: [isOfAgent ? 'agents' : 'executions'],
+  summary: isOfAgent ? 'Follow an agent' : 'Follow a run',
+  description: `What happened and what happens${isOfAgent ? ' in the executions of an agent' : ', up to the end of the run'}, as server-sent events. Needs what \`${tool}\` needs.`,
   parameters: [
     ...parametersOf(path),
     {
       name: 'Last-Event-ID',
       in: 'header',
-      description: 'The number of the last event that was seen.',
-      schema: { type: 'integer' },
+      description: 'The id of the last event that was seen.',
+      schema: { type: 'string' },
     },
     {
       name: 'follow',
       in: 'query',
       description: '`false` ends with what has happened so far.',
       schema: { type: 'boolean', default: true },
+    },
+    {
+      name: 'verbose',
+      in: 'query',
+      description: '`true` shows the details of every event whole, however long.',
+      schema: { type: 'boolean', default: false },
     },
   ],
   responses: {

@@ -5,21 +5,30 @@ import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { ToolAnswer, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Authenticate } from './authenticate.ts'
 import type { CallsUnderWay } from './calls-under-way.ts'
-import { lastEventId, type StreamedEvent, streamEvents } from './event-stream.ts'
+import { lastEventId, notOfThisStream, type StreamedEvent, sequenceOf, streamEvents } from './event-stream.ts'
 import { readJsonBody } from './read-json-body.ts'
 import { type RestRequest, type RestRow, restRows, streamRows } from './rest-table.ts'
 import type { Exchange, PatternRoute } from './route-table.ts'
-import { sendError, sendJson } from './send.ts'
+import { sendError, sendFile, sendJson } from './send.ts'
 import { failureToHttp } from './to-http-error.ts'
 import { warningHeader } from './tool-routes.ts'
 
-/** What becomes of runs, as it happens, for as long as the viewer may call. Whoever asks has shown that the run may be seen. */
+/**
+ * What becomes of runs, as it happens, for as long as the viewer may call. Whoever asks has shown that the run, or the agent,
+ * may be seen.
+ */
 export type RunFeed = Readonly<{
   open(
     principal: Principal,
     id: string,
-    options: Readonly<{ fromSequence: number; follow: boolean; signal: AbortSignal }>,
+    options: Readonly<{ fromSequence: number; follow: boolean; verbose: boolean; signal: AbortSignal }>,
   ): Promise<Readonly<{ subject: RunSubject; events: AsyncIterable<FeedEvent> }> | undefined>
+  /** Of all executions of an agent that the viewer may see; undefined when `from` is no place of such a feed. */
+  openAgent(
+    viewer: Principal,
+    agentId: string,
+    options: Readonly<{ from: string | undefined; follow: boolean; verbose: boolean; signal: AbortSignal }>,
+  ): AsyncIterable<Readonly<{ runId: string; place: string; event: FeedEvent }>> | undefined
 }>
 export type RunSubject = Readonly<{ id: string; name: string }>
 export type FeedEvent = Readonly<{
@@ -89,6 +98,10 @@ const given = (args: Readonly<Record<string, unknown>>): Record<string, unknown>
 /** What a tool tells as an answer, such as that there is one of that name already, is a conflict to HTTP. */
 function sendAnswer({ res }: Exchange, row: RestRow, answer: ToolAnswer): void {
   const headers = warningHeader(answer)
+  if (row.file !== undefined) {
+    sendFile(res, row.file(JSON.parse(answer.json) as Record<string, unknown>))
+    return
+  }
   if (row.shape === undefined && row.isConflict === undefined) {
     sendJson(res, row.status ?? 200, answer.json, headers)
     return
@@ -113,37 +126,68 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
       const principal = await deps.authenticate(req)
       admit(principal)
       const query = queryOf(url)
-      const fromSequence = lastEventId(req, query)
-      const id = params['id']!
-      const answer = await deps.host.call(restCaller(principal), row.tool, { execution_id: id, limit: 1 }, { signal })
+      const asked = { [row.rows === 'agent' ? 'agent_id' : 'execution_id']: params['id']!, limit: 1 }
+      const answer = await deps.host.call(restCaller(principal), row.tool, asked, { signal })
       if (answer.failure !== undefined) {
         sendError(req, res, failureToHttp(answer.failure))
         return
       }
-      const follow = query.get('follow') !== 'false'
-      const opened = await (await deps.runs())?.open(principal, id, { fromSequence, follow, signal })
-      if (opened === undefined) throw new AppError('ERR_NOT_FOUND', 'There is no such run any more.')
-      await streamEvents(res, rowsOf(row, id, opened.subject, opened.events), {
+      const feed = await deps.runs()
+      if (feed === undefined) throw gone()
+      const wish = {
+        last: lastEventId(req, query),
+        follow: query.get('follow') !== 'false',
+        verbose: ['', 'true', '1'].includes(query.get('verbose') ?? 'false'),
         signal,
-        isStillWelcome: async () => void (await deps.authenticate(req)),
-      })
+      }
+      const events = await openEvents(feed, row, principal, JSON.parse(answer.json) as StreamSubject, wish)
+      await streamEvents(res, events, { signal, isStillWelcome: async () => void (await deps.authenticate(req)) })
     },
     undefined,
     'stream',
   )
 }
 
-async function* rowsOf(
+type StreamSubject = Readonly<{ agent_id: string; execution_id: string }>
+type StreamWish = Readonly<{ last: string | undefined; follow: boolean; verbose: boolean; signal: AbortSignal }>
+
+async function openEvents(
+  feed: RunFeed,
   { rows }: StreamRow,
+  principal: Principal,
+  { agent_id: agentId, execution_id: runId }: StreamSubject,
+  { last, ...wish }: StreamWish,
+): Promise<AsyncIterable<StreamedEvent>> {
+  if (rows === 'agent') {
+    const events = feed.openAgent(principal, agentId, { ...wish, from: last })
+    if (events === undefined) throw notOfThisStream('the id of an event')
+    return agentRows(agentId, events)
+  }
+  const opened = await feed.open(principal, runId, { ...wish, fromSequence: sequenceOf(last) })
+  if (opened === undefined) throw gone()
+  return runRows(rows === 'execution' ? executionRow : workflowRow, runId, opened)
+}
+
+const gone = (): AppError => new AppError('ERR_NOT_FOUND', 'There is no such run any more.')
+
+async function* runRows(
+  row: typeof executionRow | typeof workflowRow,
   runId: string,
-  subject: RunSubject,
-  events: AsyncIterable<FeedEvent>,
+  { subject, events }: Readonly<{ subject: RunSubject; events: AsyncIterable<FeedEvent> }>,
 ): AsyncGenerator<StreamedEvent> {
-  const row = rows === 'execution' ? executionRow : workflowRow
   for await (const event of events) yield { id: event.sequence, data: row(runId, subject, event) }
 }
 
-const executionRow = (runId: string, subject: RunSubject, event: FeedEvent) => ({
+async function* agentRows(
+  agentId: string,
+  events: NonNullable<ReturnType<RunFeed['openAgent']>>,
+): AsyncGenerator<StreamedEvent> {
+  for await (const { runId, place, event } of events) {
+    yield { id: place, data: executionRow(runId, { id: agentId }, event) }
+  }
+}
+
+const executionRow = (runId: string, subject: Pick<RunSubject, 'id'>, event: FeedEvent) => ({
   sequence: event.sequence,
   event_type: event.type,
   category: categoryOf(event.type),

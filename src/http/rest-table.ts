@@ -22,6 +22,8 @@ export type RestRow = Readonly<{
   isConflict?(answer: Readonly<Record<string, unknown>>): boolean
   /** What is shown of the tool's answer; all if absent. */
   shape?(answer: Readonly<Record<string, unknown>>): unknown
+  /** The answer holds a file, which is sent as it is. */
+  file?(answer: Readonly<Record<string, unknown>>): Readonly<{ bytes: Buffer; isText: boolean }>
 }>
 
 /** As a number if it is one; otherwise as it is, so that the tool says what is wrong with it. */
@@ -79,10 +81,23 @@ const agentRows: readonly RestRow[] = [
   {
     method: 'GET',
     path: '/v1/agents/{id}',
-    tool: 'aegis.agent.export',
-    args: ({ params, query }) => ({ name: params['id'], ...texts(query, 'version') }),
+    tool: 'agent_info',
+    args: ({ params, query }) => ({ agent_id: params['id'], ...texts(query, 'version') }),
   },
   { method: 'PATCH', path: '/v1/agents/{id}', tool: 'aegis.agent.update', args: deploying },
+  {
+    method: 'GET',
+    path: '/v1/agents/{id}/versions',
+    tool: 'agent_info',
+    args: ({ params }) => ({ agent_id: params['id'] }),
+    shape: ({ versions }) => versions,
+  },
+  {
+    method: 'POST',
+    path: '/v1/agents/{id}/scope',
+    tool: 'agent_scope_set',
+    args: ({ params, body }) => ({ agent_id: params['id'], scope: scopeOf(body) }),
+  },
   {
     method: 'DELETE',
     path: '/v1/agents/{id}',
@@ -139,6 +154,16 @@ const executionRows: readonly RestRow[] = [
     args: (request) => ({ ...request.body, ...executionOf(request) }),
   },
   { method: 'GET', path: '/v1/executions/{id}/logs', tool: 'aegis.task.logs', args: pageOf },
+  {
+    method: 'GET',
+    path: '/v1/executions/{id}/files/{path...}',
+    tool: 'execution_file_read',
+    args: (request) => ({ ...executionOf(request), path: request.params['path'] }),
+    file: ({ content, encoding }) => ({
+      bytes: Buffer.from(content as string, encoding as 'utf-8' | 'base64'),
+      isText: encoding === 'utf-8',
+    }),
+  },
 ]
 
 /** Towards everybody is up, towards one person is down; between the two the request says so. */
@@ -173,6 +198,13 @@ const workflowRows: readonly RestRow[] = [
     path: '/v1/workflows/{name}',
     tool: 'aegis.workflow.delete',
     args: ({ params }) => ({ name: params['name'] }),
+  },
+  {
+    method: 'GET',
+    path: '/v1/workflows/{name}/versions',
+    tool: 'workflow_info',
+    args: ({ params }) => ({ name: params['name'] }),
+    shape: ({ versions }) => versions,
   },
   {
     method: 'POST',
@@ -233,9 +265,11 @@ const workflowRunRows: readonly RestRow[] = [
   },
 ]
 
-/** The words that conditions of a Human state take for yes and no, with what the person adds. */
-const answering = (response: string, given: unknown): string =>
-  given === undefined || given === null ? response : JSON.stringify({ response, feedback: given })
+/** The words that conditions of a Human state take for yes and no, with what the person adds and who it says it is. */
+function answering(response: string, feedback: unknown, by: unknown): string {
+  const given = Object.entries({ feedback, by }).filter(([, value]) => value !== undefined && value !== null)
+  return given.length === 0 ? response : JSON.stringify({ response, ...Object.fromEntries(given) })
+}
 
 /** A waiting Human state is an approval; both answers are signals to its run. */
 const approvalRows: readonly RestRow[] = [
@@ -257,7 +291,10 @@ const approvalRows: readonly RestRow[] = [
     method: 'POST',
     path: '/v1/human-approvals/{id}/approve',
     tool: 'aegis.workflow.signal',
-    args: (request) => ({ ...executionOf(request), response: answering('approved', request.body['feedback']) }),
+    args: (request) => ({
+      ...executionOf(request),
+      response: answering('approved', request.body['feedback'], request.body['approved_by']),
+    }),
     isConflict: ({ signalled }) => signalled === false,
     shape: ({ execution_id }) => ({ id: execution_id, status: 'approved' }),
   },
@@ -265,7 +302,10 @@ const approvalRows: readonly RestRow[] = [
     method: 'POST',
     path: '/v1/human-approvals/{id}/reject',
     tool: 'aegis.workflow.signal',
-    args: (request) => ({ ...executionOf(request), response: answering('rejected', request.body['reason']) }),
+    args: (request) => ({
+      ...executionOf(request),
+      response: answering('rejected', request.body['reason'], request.body['rejected_by']),
+    }),
     isConflict: ({ signalled }) => signalled === false,
     shape: ({ execution_id }) => ({ id: execution_id, status: 'rejected' }),
   },
@@ -279,8 +319,13 @@ export const restRows: readonly RestRow[] = [
   ...approvalRows,
 ]
 
-/** Streams of what becomes of a run; whoever may read its log through the tool may follow it. */
-export const streamRows: readonly Readonly<{ path: string; tool: string; rows: 'execution' | 'workflow' }>[] = [
-  { path: '/v1/executions/{id}/events', tool: 'aegis.task.logs', rows: 'execution' },
-  { path: '/v1/workflows/executions/{id}/logs/stream', tool: 'aegis.workflow.logs', rows: 'workflow' },
-]
+/**
+ * Streams of what becomes of a run, or of all runs of an agent; whoever may read the log through the tool may follow it.
+ * The tool is asked for one row: what it answers names the subject.
+ */
+export const streamRows: readonly Readonly<{ path: string; tool: string; rows: 'execution' | 'workflow' | 'agent' }>[] =
+  [
+    { path: '/v1/agents/{id}/events', tool: 'aegis.agent.logs', rows: 'agent' },
+    { path: '/v1/executions/{id}/events', tool: 'aegis.task.logs', rows: 'execution' },
+    { path: '/v1/workflows/executions/{id}/logs/stream', tool: 'aegis.workflow.logs', rows: 'workflow' },
+  ]

@@ -32,6 +32,20 @@ export function sendText(
   res.writeHead(status, headersFor(type, text, headers)).end(text)
 }
 
+/** What somebody else wrote: a browser must neither show it as a page nor guess what it is. */
+export function sendFile(res: ServerResponse, { bytes, isText }: Readonly<{ bytes: Buffer; isText: boolean }>): void {
+  if (res.destroyed || res.headersSent) return
+  const headers = {
+    'content-type': isText ? 'text/plain; charset=utf-8' : 'application/octet-stream',
+    'content-length': bytes.length,
+    'content-disposition': 'attachment',
+    'content-security-policy': "default-src 'none'; sandbox",
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+  }
+  res.writeHead(200, headers).end(bytes)
+}
+
 /**
  * A refusal may come before the body was read. A small rest is read and dropped by node:http, which keeps the connection;
  * a large one ends it, but only after a moment of reading on: otherwise a client that still sends sees a broken

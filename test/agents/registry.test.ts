@@ -112,6 +112,23 @@ describe('deploying', () => {
     expect(JSON.stringify(answer.content)).toContain('write Agent')
   })
 
+  it('says which runtime no workspace here can have, and that executions will fail', async () => {
+    const yaml = (runtime: string) => manifest('a', '1.0.0').replace('{ language: python, version: "3.11" }', runtime)
+    const rust = await app.call('aegis.agent.create', { manifest_yaml: yaml('{ language: rust, version: "1.74" }') })
+    expect(rust.isError).toBe(false)
+    expect(JSON.stringify(rust.content)).toContain('castellan image build brings one, under the name rust-1.74')
+    const image = await app.call('aegis.agent.update', {
+      manifest_yaml: yaml('{ image: "ghcr.io/acme/tool:2" }'),
+      force: true,
+    })
+    expect(JSON.stringify(image.content)).toContain('under the name tool-2')
+    const own = await app.call('aegis.agent.update', {
+      manifest_yaml: yaml('{ image: "castellan/host" }'),
+      force: true,
+    })
+    expect([own.isError, JSON.stringify(own.content ?? [])]).toEqual([false, expect.not.stringContaining('workspace')])
+  })
+
   it('is in the log with the whole manifest', async () => {
     const { agent_id } = await create(manifest('writer', '1.0.0'))
     await app.ask('aegis.agent.delete', { agent_id })

@@ -45,7 +45,7 @@ test('the guide to agents is true, command by command', async () => {
   stage.transcript.compare(`${told}…`, stage.requests[firstTry.length]!.text)
 })
 
-test('without a workflow, a persistent volume keeps the workspace, and the log says which it is', async () => {
+test('in a workspace of its own, a persistent volume keeps the workspace, and the log says which it is', async () => {
   const { files } = readGuide(guide)
   const { spec, ...manifest } = parse(files.get('fixer.yaml')!) as { spec: { advanced: object } }
   const volume = { name: 'code', storage_class: 'persistent', mount_path: '/workspace', access_mode: 'read-write' }

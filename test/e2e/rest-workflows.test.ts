@@ -27,7 +27,12 @@ const manifest = {
         ],
       },
       DONE: { kind: 'System', command: 'update_blackboard', env: { done: 'yes' }, transitions: [] },
-      STOPPED: { kind: 'System', command: 'update_blackboard', env: { why: '{{ASK.feedback}}' }, transitions: [] },
+      STOPPED: {
+        kind: 'System',
+        command: 'update_blackboard',
+        env: { why: '{{ASK.feedback}}', who: '{{ASK.by}}' },
+        transitions: [],
+      },
     },
   },
 }
@@ -63,6 +68,14 @@ describe('workflows', { timeout: 60_000 }, () => {
     expect((await send('GET', '/v1/workflows/ask-first')).body).toMatchObject({ name: 'ask-first', version: '1.0.0' })
     const other = { ...manifest, metadata: { name: 'gone-soon', version: '1.0.0' } }
     expect((await send('POST', '/v1/workflows', other)).status).toBe(201)
+    const later = { ...manifest, metadata: { name: 'gone-soon', version: '1.10.0' } }
+    expect((await send('POST', '/v1/workflows', later)).status).toBe(201)
+    const versions = (await send('GET', '/v1/workflows/gone-soon/versions')).body as Row[]
+    expect(versions.map(({ version, latest }) => [version, latest])).toEqual([
+      ['1.10.0', true],
+      ['1.0.0', false],
+    ])
+    expect((await send('GET', '/v1/workflows/nothing/versions')).status).toBe(404)
     expect((await send('DELETE', '/v1/workflows/gone-soon')).status).toBe(200)
     expect((await send('GET', '/v1/workflows/gone-soon')).status).toBe(404)
   })
@@ -88,9 +101,11 @@ describe('workflows', { timeout: 60_000 }, () => {
 
   test('are told why they were rejected', async () => {
     const id = await runUntilAsked('secrets')
-    expect((await send('POST', `/v1/human-approvals/${id}/reject`, { reason: 'too early' })).status).toBe(200)
+    expect(
+      (await send('POST', `/v1/human-approvals/${id}/reject`, { reason: 'too early', rejected_by: 'Ann' })).status,
+    ).toBe(200)
     await streamOf(id)
-    expect(await stateOf(id)).toMatchObject({ status: 'completed', blackboard: { why: 'too early' } })
+    expect(await stateOf(id)).toMatchObject({ status: 'completed', blackboard: { why: 'too early', who: 'Ann' } })
   })
 
   test('take a signal and a cancellation', async () => {

@@ -142,7 +142,9 @@ describe('the stages', () => {
   it('permitted refuses by tier and by permission', () => {
     const { run } = stageOf('permitted')
     expect(codeOf(() => run(invocationOf('thing_read')))).toBeUndefined()
-    expect(() => run(invocationOf('thing_write'))).toThrow("needs the tier 'operator'")
+    expect(() => run(invocationOf('thing_write'))).toThrow(
+      "needs the tier 'operator'; you have 'user'. Ask the operator for a key with that tier",
+    )
     const operator: Principal = { ...member, tier: 'operator' }
     expect(codeOf(() => run(invocationOf('thing_write', {}, operator)))).toBeUndefined()
     const narrow: Principal = { ...operator, scopes: ['task:read'] }

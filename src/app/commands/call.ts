@@ -1,4 +1,5 @@
 import { commonFlags, requirePositional } from '../../cli/command.ts'
+import type { McpClient } from '../../cli/mcp-client.ts'
 import { printError, signalExitCode } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { type Command, type CommandContext, printJson, withClient } from './context.ts'
@@ -12,12 +13,14 @@ const spec = {
     'Call a tool and print its answer as JSON. Arguments come as --args JSON or as key=value; where the tool wants text the value is taken as it stands, elsewhere a value that is JSON (a number, true, a list) as that. The exit code says whether the call succeeded: a command that exec ran and that failed is an answer too, with its own exit_code. Use --exit-code to end with that. Ctrl-C or SIGTERM cancels the call; once more ends at once.',
   flags: {
     args: { type: 'string', value: 'JSON', description: 'All arguments as one JSON object; - reads it from input.' },
+    wait: { type: 'boolean', description: 'Wait for the end of the run that the call begins, and print how it ended.' },
     'exit-code': { type: 'boolean', description: 'End with the exit_code of the answer, such as that of exec.' },
     ...commonFlags,
   },
   examples: [
     'castellan call task_create title="Write the docs" project=castellan priority=high',
     `castellan call exec workspace_id=box command='make test' --exit-code`,
+    'castellan call aegis.task.execute agent_id=writer --wait',
     `castellan call task_list --args '{"status":["todo"]}'`,
   ],
 } as const
@@ -47,11 +50,64 @@ async function run(context: CommandContext): Promise<number> {
 async function callTool(context: CommandContext, asked: Promise<never>, signal: AbortSignal): Promise<number> {
   const name = requirePositional(context.parsed, 0, 'NAME', spec)
   const args = await Promise.race([readArguments(context, name), asked])
-  const { answer, warnings } = await withClient(context, (client) => client.callTool(name, args, signal))
-  for (const warning of warnings) context.terminal.error(`${warning}\n`)
+  const isWaiting = context.parsed.isSet('wait')
+  if (isWaiting && (await beginsOf(name)) === undefined) throw beginsNothing(name)
+  const answer = await withClient(context, async (client, { state }) => {
+    const first = await client.callTool(name, args, signal)
+    const begun = await runBegunBy(name, first.answer)
+    if (begun === undefined || !isWaiting) {
+      tell(context, first.warnings)
+      // Whoever owns the state runs what is in it, and this process ends now.
+      if (begun !== undefined && state.local() !== undefined) context.terminal.error(goesOnLater(begun))
+      return first.answer
+    }
+    tell(context, [...first.warnings, `Started ${begun.id}.`])
+    return await waitFor(context, client, begun, signal)
+  })
   printJson(context, answer)
-  return context.parsed.isSet('exit-code') ? exitCodeIn(answer) : 0
+  if (context.parsed.isSet('exit-code')) return exitCodeIn(answer)
+  return isWaiting && answer['status'] !== 'completed' ? 1 : 0
 }
+
+type Begun = Readonly<{ id: string; waitTool: string }>
+
+/** Only an answer that names something sends for the definitions. */
+async function runBegunBy(tool: string, answer: Record<string, unknown>): Promise<Begun | undefined> {
+  if (answer['execution_id'] === undefined && answer['pipeline_execution_id'] === undefined) return undefined
+  const begins = await beginsOf(tool)
+  return begins && { id: String(answer[begins.field]), waitTool: begins.waitTool }
+}
+
+async function beginsOf(tool: string) {
+  const { allTools } = await import('../../tools/index.ts')
+  const { createCatalog } = await import('../../tools/runtime/catalog.ts')
+  return createCatalog(allTools).find(tool)?.definition.begins
+}
+
+/** One call waits for less than a minute; what a run does meanwhile is shown as progress. */
+async function waitFor(context: CommandContext, client: McpClient, { id, waitTool }: Begun, signal: AbortSignal) {
+  const wish = { execution_id: id, timeout_seconds: WAIT_SECS }
+  while (!signal.aborted) {
+    const { answer, warnings } = await client.callTool(waitTool, wish, signal)
+    tell(context, warnings)
+    if (answer['timed_out'] !== true) return answer
+  }
+  throw new AppError('ERR_CANCELLED', `The wait was cancelled. The run ${id} goes on while a server runs.`)
+}
+
+const WAIT_SECS = 3_600
+
+function tell({ terminal }: CommandContext, remarks: readonly string[]): void {
+  for (const remark of remarks) terminal.error(`${remark}\n`)
+}
+
+const goesOnLater = ({ id }: Begun): string =>
+  `The run ${id} was begun and goes on only while a server runs: start one with castellan serve, or give --wait next time to wait for its end here.\n`
+
+const beginsNothing = (tool: string): AppError =>
+  new AppError('ERR_INVALID_INPUT', `--wait: ${tool} begins no run that one could wait for. Leave the flag out.`, {
+    field: 'wait',
+  })
 
 /** What a process can end with; an answer without one is refused, since it would pass for success. */
 function exitCodeIn({ exit_code: code }: Record<string, unknown>): number {

@@ -110,11 +110,14 @@ export async function connectCommandClient(
 }
 
 /** Opens the state, talks to it as a client, and leaves everything as it was. */
-export async function withClient<T>(context: CommandContext, work: (client: McpClient) => Promise<T>): Promise<T> {
+export async function withClient<T>(
+  context: CommandContext,
+  work: (client: McpClient, opened: OpenedState) => Promise<T>,
+): Promise<T> {
   const opened = await openCommandState(context, 'error')
   try {
     const client = await connectCommandClient(context, opened)
-    const result = await Promise.race([work(client), opened.failed])
+    const result = await Promise.race([work(client, opened), opened.failed])
     client.close()
     return result
   } finally {

@@ -18,12 +18,16 @@ const spec = {
 
 export const command: Command = { spec, run }
 
+/** What is behind other doors alone cannot be called from here, nor over stdio. */
+const isCallable = ({ definition: { doors } }: CatalogTool): boolean => doors === undefined || doors.includes('cli')
+
 async function run(context: CommandContext): Promise<number> {
-  const { tools, find, names } = createCatalog(allTools)
+  const catalog = createCatalog(allTools)
+  const tools = catalog.tools.filter(isCallable)
   const name = context.parsed.positionals[0]
   if (name !== undefined) {
-    const tool = find(name)
-    if (tool === undefined) throw unknownTool(name, names)
+    const tool = catalog.find(name)
+    if (tool === undefined) throw unknownTool(name, catalog.names)
     if (context.json) printJson(context, tool.listed)
     else context.terminal.out(describe(context, tool))
     return 0
@@ -52,8 +56,20 @@ async function run(context: CommandContext): Promise<number> {
 function describe({ terminal }: CommandContext, { name, definition, listed }: CatalogTool): string {
   const rows = parameterRows(listed.inputSchema)
   const parameters = rows.length === 0 ? 'No parameters.\n' : `Parameters:\n${textTable(rows, '  ')}`
-  return `${terminal.style('bold', name)}  ${definition.title}\n\n${definition.description}\n\n${parameters}`
+  const { doors } = definition
+  const only = doors === undefined ? '' : `Only over ${doors.map((door) => doorNames[door]).join(', ')}.\n\n`
+  return `${terminal.style('bold', name)}  ${definition.title}\n\n${definition.description}\n\n${only}${parameters}`
 }
+
+const doorNames = {
+  stdio: 'stdio',
+  http: 'Streamable HTTP',
+  cli: 'the command line',
+  rest: 'REST',
+  seal: 'signed calls',
+  agent: 'the loop of an agent',
+  engine: 'runs',
+} as const
 
 function unknownTool(name: string, names: readonly string[]): AppError {
   const nearest = nearestName(name, names)

@@ -62,6 +62,8 @@ export type ActivityLog = Readonly<{
     agentId: string,
     page: ActivityPage,
   ): Promise<Readonly<{ events: readonly ActivityEvent[]; total: number }>>
+  /** How many executions of the agent the viewer may see. */
+  countOf(read: ReadUnit, viewer: Principal, agentId: string): Promise<number>
 }>
 
 /** A manifest that comes with the program; it is there in every tenant without being stored. */

@@ -17,6 +17,15 @@ import { uuidOf } from '../../kernel/uuid.ts'
 import { requireKnownTools } from './known-tools.ts'
 import type { AgentManifest } from './manifest.ts'
 import type { ActivityLog, Agent, AgentScope, AgentStatus, AgentStore, ScheduleSetter } from './ports.ts'
+import {
+  agentNotFound,
+  createAgentRecords,
+  forPlatformOperators,
+  type RecordDeps,
+  requireGlobal,
+  scopeOf,
+  tooManyAgents,
+} from './records.ts'
 import { type AgentSearch, matchesLabels } from './search.ts'
 import type { Templates } from './templates.ts'
 import { findVersion, latestOf, newestFirst, nextVersion } from './versions.ts'
@@ -40,6 +49,7 @@ export type RegistryDeps = Readonly<{
   toolNames(): ReadonlySet<string>
   hasSecurityContext(name: string): boolean
   schedules: ScheduleSetter
+  runtimeProblem: RecordDeps['runtimeProblem']
 }>
 
 export type AgentRegistry = ReturnType<typeof createAgentRegistry>
@@ -124,7 +134,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     const { parseAgentManifest } = await import('./manifest.ts')
     const { manifest, warnings } = parseAgentManifest(input.manifest_yaml)
     const scope = input.scope ?? 'tenant'
-    if (scope === 'global' && !isPlatformOperator(principal)) throw forPlatformOperators('scope')
+    if (scope === 'global') requireGlobal(principal)
     requireUsable(principal, manifest)
     for (const warning of warnings) call.warn(warning)
     const tenant = scope === 'global' ? SYSTEM_TENANT : principal.tenant
@@ -137,7 +147,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
       return conflictOf(before, manifest, versions)
     }
     if (before === undefined) await requireRoom(call, tenant)
-    if (!versions.includes(manifest.version) && versions.length >= limits.agentVersionsMax) throw tooMany('versions')
+    if (!versions.includes(manifest.version) && versions.length >= limits.agentVersionsMax) throw tooManyVersions()
     const agent = await write(call, { tenant, before, manifest, versions, yaml: input.manifest_yaml })
     recordDeployed(call, agent, scope, manifest, input)
     return { agent_id: agent.id, deployed: true, name: agent.name, version: manifest.version }
@@ -150,7 +160,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
   }
 
   async function requireRoom(call: Call, tenant: TenantId): Promise<void> {
-    if ((await store.countAgents(call.write, tenant)) >= limits.agentsMax) throw tooMany('agents')
+    if ((await store.countAgents(call.write, tenant)) >= limits.agentsMax) throw tooManyAgents()
   }
 
   type Deployment = Readonly<{
@@ -210,6 +220,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
 
   return {
     resolve,
+    ...createAgentRecords({ ...deps, findStored, versionOf }),
     /** What an operator deployed for everybody, else what comes with the program; nothing of a tenant. */
     resolvePlatform: (read: ReadUnit, name: string) => resolve(read, { tenant: SYSTEM_TENANT }, name),
     /** One that comes with the program, whatever has been deployed under its name. */
@@ -304,8 +315,6 @@ export type AgentRow = Readonly<{
   scope: AgentScope
 }>
 
-const scopeOf = ({ tenant }: Agent): AgentScope => (tenant === SYSTEM_TENANT ? 'global' : 'tenant')
-
 const rowOf = (agent: Agent): AgentRow => ({
   id: agent.id,
   name: agent.name,
@@ -355,19 +364,6 @@ function recordDeployed(call: Call, agent: Agent, scope: AgentScope, manifest: A
   })
 }
 
-/** The same for what is not there and for what belongs to others. */
-const agentNotFound = (): AppError =>
-  new AppError('ERR_AGENT_NOT_FOUND', 'No such agent. Use aegis.agent.list or aegis.agent.search to find its name.', {
-    field: 'agent_id',
-  })
-
-const forPlatformOperators = (field: 'scope' | 'agent_id'): AppError =>
-  new AppError(
-    'ERR_PERMISSION_DENIED',
-    `${field}: agents of the scope global are for operators of the installation (tenant local); use an agent of your tenant`,
-    { field },
-  )
-
 const templateStays = (): AppError =>
   new AppError('ERR_PERMISSION_DENIED', 'agent_id is a template that comes with the program and cannot be deleted.', {
     field: 'agent_id',
@@ -381,10 +377,8 @@ function versionNotFound(name: string, versions: readonly string[]): AppError {
   })
 }
 
-const tooMany = (what: 'agents' | 'versions'): AppError =>
+const tooManyVersions = (): AppError =>
   new AppError(
     'ERR_QUOTA_EXCEEDED',
-    what === 'agents'
-      ? `A tenant has at most ${limits.agentsMax} agents. Delete one with aegis.agent.delete.`
-      : `An agent has at most ${limits.agentVersionsMax} versions. Replace one with force: true.`,
+    `An agent has at most ${limits.agentVersionsMax} versions. Replace one with force: true.`,
   )

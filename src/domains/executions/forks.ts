@@ -49,8 +49,14 @@ export function createForks({ engine, agents, visible, ownerOf, replay }: ForkDe
       const run = await visible(call, unit, request.execution_id)
       const asked = run.input as unknown as ExecutionInput
       if (asked.role === 'judge') throw refusal(run, 'execution_id: it is a judge of another; fork the one it judges')
-      const events = await journalOf(unit, run)
       const { iteration } = request
+      if (asked.preparesWorkspace && iteration > 0) {
+        throw refusal(
+          run,
+          'iteration: it worked in a workspace of yours, of which no state was kept; fork from iteration 0',
+        )
+      }
+      const events = await journalOf(unit, run)
       const journal = iteration === 0 ? [] : journalUpTo(run, asked, events, request)
       const snapshot = iteration === 0 || !needsWorkspace(asked) ? null : snapshotAt(run, events, iteration)
       const input = changed(asked, request, snapshot)

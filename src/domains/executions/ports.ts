@@ -1,3 +1,4 @@
+import type { Call } from '../../contract/call.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { SecurityContext } from '../../contract/security-context.ts'
@@ -17,6 +18,17 @@ export type AgentDesk = Readonly<{
   resolve(unit: ReadUnit, principal: Principal, idOrName: string, version?: string): Promise<ResolvedAgent>
   /** Only among those of the platform: for names that the configuration or the program chose. */
   resolvePlatform(unit: ReadUnit, name: string): Promise<ResolvedAgent>
+}>
+
+/** The workspaces of callers, as far as executions need them. Not theirs and not there are the same answer. */
+export type WorkspaceAccess = Readonly<{
+  /** A running one of this machine. Touches only the store. */
+  requireUsable(call: Pick<Call, 'principal' | 'nowMs'>, unit: ReadUnit, idOrName: string): Promise<{ id: string }>
+  /** A whole file; `text` if it is some. */
+  readBytes(
+    call: Call,
+    wish: Readonly<{ workspace_id: string; path: string; bytesMax: number }>,
+  ): Promise<Readonly<{ bytes: Buffer; text: string | undefined }>>
 }>
 
 /** Requests to addresses that a manifest names; where they may lead is the adapter's to check. */
@@ -66,6 +78,8 @@ export type ExecutionInput = Readonly<{
   /** A judge looks into the workspace of whom it judges, and changes nothing there; a worker works in the one it is given. */
   role: 'worker' | 'judge'
   workspaceId: string | null
+  /** The workspace is one that whoever started it has named: it is made ready as one of the agent's own would be. */
+  preparesWorkspace?: true
   /** Keeps the workspace although nothing in the manifest asks for it. */
   keepWorkspace: boolean
   /** An end that comes earlier than the manifest's own. */

@@ -100,6 +100,8 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   let workspaceId: string | null = input.workspaceId
 
   async function openWorkspace(): Promise<void> {
+    const isBare = manifest.startupScript === null && manifest.volumes.length === 0
+    if (input.preparesWorkspace && workspaceId !== null && !isBare) await prepare(workspaceId)
     if (!needsWorkspace(input)) return
     const made = await steps.once<MadeWorkspace & Json>(
       'workspace',
@@ -111,9 +113,13 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       { type: 'instance_spawned' },
     )
     workspaceId = made.workspace_id
+    await prepare(workspaceId)
+  }
+
+  async function prepare(id: string): Promise<void> {
     await steps.once('prepared', async () => {
       const env = iterationEnv(deps, run, input, 0, [])
-      await within(deps.clock, steps, [deadline], (signal) => workspaces.prepare(input, made.workspace_id, env, signal))
+      await within(deps.clock, steps, [deadline], (signal) => workspaces.prepare(input, id, env, signal))
       return { result: null }
     })
     const excess = await excessAt('prepared')

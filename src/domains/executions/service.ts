@@ -7,8 +7,9 @@ import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import { createForks, type ForkDeps } from './forks.ts'
-import type { AgentDesk, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
+import type { AgentDesk, ExecutionInput, ExecutionOutput, ResolvedAgent, WorkspaceAccess } from './ports.ts'
 import { requireNoReserved, shortened } from './prompt.ts'
+import { createRunFiles } from './run-files.ts'
 import { requireSchema } from './schema.ts'
 
 export type ExecuteRequest = Readonly<{
@@ -17,12 +18,14 @@ export type ExecuteRequest = Readonly<{
   input?: Readonly<Record<string, unknown>> | undefined
   version?: string | undefined
   context_overrides?: Readonly<Record<string, unknown>> | undefined
+  workspace?: string | undefined
 }>
 
 export type ExecutionServiceDeps = Readonly<{
   engine: Engine
   agents: AgentDesk
   clock: Clock
+  workspaces: WorkspaceAccess
   replay: ForkDeps['replay']
 }>
 export type ExecutionService = ReturnType<typeof createExecutionService>
@@ -39,7 +42,7 @@ export async function runOwnerOf(engine: Pick<Engine, 'find'>, unit: ReadUnit, p
 const seesAll = ({ role }: Principal): boolean => role === 'admin'
 
 /** Executions of agents as callers see them. What is not theirs is not there. */
-export function createExecutionService({ engine, agents, clock, replay }: ExecutionServiceDeps) {
+export function createExecutionService({ engine, agents, clock, workspaces, replay }: ExecutionServiceDeps) {
   const ownerOf = (unit: ReadUnit, principal: Principal): Promise<string> => runOwnerOf(engine, unit, principal)
 
   async function visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run> {
@@ -48,6 +51,18 @@ export function createExecutionService({ engine, agents, clock, replay }: Execut
       run !== undefined && (seesAll(call.principal) || run.owner === (await ownerOf(unit, call.principal)))
     if (!isTheirs || run.kind !== 'execution') throw executionNotFound(id)
     return run
+  }
+
+  /** Whoever was given one workspace to work in cannot send others into another one. */
+  async function usable(call: StartingCall, unit: ReadUnit, reference: string): Promise<Readonly<{ id: string }>> {
+    const found = await workspaces.requireUsable(call, unit, reference)
+    const { workspaceId } = call.principal
+    if (workspaceId === undefined || workspaceId === found.id) return found
+    throw new AppError(
+      'ERR_PERMISSION_DENIED',
+      'workspace: an agent may only name the workspace that it works in; leave it out for a new one',
+      { field: 'workspace' },
+    )
   }
 
   /** `told` is for whoever starts an execution for somebody else: whose it is, and why it is there. */
@@ -62,6 +77,8 @@ export function createExecutionService({ engine, agents, clock, replay }: Execut
     requireNoReserved(contextOverrides)
     await requireSchema(agent.manifest, input)
     const { id, name, version, manifest } = agent
+    const unit = call.write as unknown as ReadUnit
+    const given = request.workspace === undefined ? undefined : await usable(call, unit, request.workspace)
     const asked: ExecutionInput = {
       agent: { id, name, version },
       manifest,
@@ -69,11 +86,12 @@ export function createExecutionService({ engine, agents, clock, replay }: Execut
       input,
       contextOverrides,
       role: 'worker',
-      workspaceId: null,
+      workspaceId: given?.id ?? null,
+      ...(given !== undefined && { preparesWorkspace: true as const }),
       keepWorkspace: false,
       untilMs: null,
     }
-    const owner = told.owner ?? (await ownerOf(call.write as unknown as ReadUnit, call.principal))
+    const owner = told.owner ?? (await ownerOf(unit, call.principal))
     const run = await engine.start(call, {
       kind: 'execution',
       subjectId: id,
@@ -203,6 +221,7 @@ export function createExecutionService({ engine, agents, clock, replay }: Execut
   }
 
   return {
+    ...createRunFiles({ engine, workspaces, visible }),
     ...createForks({ engine, agents, visible, ownerOf, replay }),
     begin,
     ownerOf,

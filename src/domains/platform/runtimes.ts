@@ -69,26 +69,37 @@ export function createRuntimeRegistry(deps: RuntimeDeps) {
       .sort((left, right) => compareText(left.language, right.language) || compareVersions(left.version, right.version))
   }
 
+  async function resolve({ language, version, image }: RuntimeWish): Promise<string> {
+    if (image !== null) {
+      const images = await deps.images()
+      const found = imageNames(image).find((candidate) => images.includes(candidate))
+      if (found !== undefined) return found
+      throw unavailable(
+        'spec.runtime.image',
+        `no image of the workspaces stands for it; bring it with castellan image build under the name ${imageNames(image)[0]}`,
+      )
+    }
+    const row = (await rows()).find((one) => one.language === language?.toLowerCase() && one.version === version)
+    if (row === undefined) throw unavailable('spec.runtime', 'there is no such language and version')
+    if (row.resolvedImage === null) throw unavailable('spec.runtime', row.reason ?? 'it cannot be run here')
+    return row.resolvedImage
+  }
+
   return {
     list: async (language?: string): Promise<RuntimeRow[]> =>
       (await rows()).filter((row) => language === undefined || row.language === language.trim().toLowerCase()),
 
     /** The image of workspaces for `spec.runtime`; refuses what cannot be run here, by name. */
-    async resolve({ language, version, image }: RuntimeWish): Promise<string> {
-      if (image !== null) {
-        const images = await deps.images()
-        const found = imageNames(image).find((candidate) => images.includes(candidate))
-        if (found !== undefined) return found
-        throw unavailable(
-          'spec.runtime.image',
-          `no image of the workspaces stands for it; bring it with castellan image build under the name ${imageNames(image)[0]}`,
-        )
-      }
-      const row = (await rows()).find((one) => one.language === language?.toLowerCase() && one.version === version)
-      if (row === undefined) throw unavailable('spec.runtime', 'there is no such language and version')
-      if (row.resolvedImage === null) throw unavailable('spec.runtime', row.reason ?? 'it cannot be run here')
-      return row.resolvedImage
-    },
+    resolve,
+    /** Why it cannot be run here, in the words of the refusal; undefined when it can. */
+    problem: (wish: RuntimeWish): Promise<string | undefined> =>
+      resolve(wish).then(
+        () => undefined,
+        (error: unknown) => {
+          if (error instanceof AppError) return error.message
+          throw error
+        },
+      ),
   }
 }
 

@@ -49,14 +49,15 @@ async function waitFor(visit: Visit<HumanState>, untilMs: number, details: JsonO
   return await steps.wait(key('answer'), { untilMs, details })
 }
 
-/** A bare text, or `{response, feedback}`. */
+/** A bare text, or `{response, feedback, by}`. */
 export function readSignal(payload: Json): JsonObject {
   if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
     return { response: typeof payload === 'string' ? payload : JSON.stringify(payload) }
   }
-  const { response, feedback } = payload as JsonObject
+  const { response, feedback, by } = payload as JsonObject
   return {
     response: typeof response === 'string' ? response : JSON.stringify(response ?? payload),
     ...(feedback !== undefined && feedback !== null && { feedback }),
+    ...(typeof by === 'string' && { by }),
   }
 }

@@ -2,12 +2,14 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
 import { identityOf, type Principal } from '../../contract/principal.ts'
+import { isoTime } from '../../kernel/clock.ts'
 import type { AgentSearch, SearchInput } from '../agents/search.ts'
+import { latestOf, newestFirst } from '../agents/versions.ts'
 import { createApprovals } from './approvals.ts'
 import { type AuthoringDeps, createAuthoring } from './authoring.ts'
 import { createExecutions, type ExecutionDeps } from './executions.ts'
 import { isPlatform } from './platform-workflows.ts'
-import type { WorkflowRegistry } from './registry.ts'
+import { notFound, type WorkflowRegistry } from './registry.ts'
 import { workflowView } from './views.ts'
 
 export type WorkflowDeps = Omit<ExecutionDeps, 'registry'> &
@@ -36,6 +38,27 @@ export function createWorkflowService(deps: WorkflowDeps) {
   async function exportManifest(call: Call, input: Readonly<{ name: string; version?: string | undefined }>) {
     const { version } = await registry.resolve(call.read, call.principal, input.name, input.version)
     return { manifest_yaml: version.manifestText, id: version.id, name: version.name, version: version.version }
+  }
+
+  /** The highest version first. */
+  async function info(call: Call, input: Readonly<{ name: string }>) {
+    const versions = await registry.versionsFor(call.read, call.principal, input.name)
+    const order = newestFirst(versions.map(({ version }) => version))
+    const latestVersion = latestOf(order)
+    const latest = versions.find(({ version }) => version === latestVersion)
+    if (latest === undefined) throw notFound(input.name)
+    return {
+      ...workflowView(latest),
+      versions: versions
+        .toSorted((one, other) => order.indexOf(one.version) - order.indexOf(other.version))
+        .map(({ version, createdAtMs, changedAtMs, createdBy }) => ({
+          version,
+          created_at: isPlatform(latest) ? null : isoTime(createdAtMs),
+          updated_at: isPlatform(latest) ? null : isoTime(changedAtMs),
+          created_by: isPlatform(latest) ? null : createdBy,
+          latest: version === latest.version,
+        })),
+    }
   }
 
   async function remove(call: Call, input: Readonly<{ name: string }>) {
@@ -76,6 +99,7 @@ export function createWorkflowService(deps: WorkflowDeps) {
     approvals: createApprovals(deps),
     list,
     export: exportManifest,
+    info,
     remove,
     promote,
     demote,

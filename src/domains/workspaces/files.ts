@@ -65,6 +65,23 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       }
     })
 
+  /** A whole file, for domains that pass it on. */
+  const readBytes = (call: Call, input: AtPath & Readonly<{ bytesMax: number }>) =>
+    withFiles(call, input.workspace_id, async (files) => {
+      const { bytesMax } = input
+      const { size, stream } = await files.read(input.path)
+      if (size > bytesMax) {
+        stream.destroy()
+        throw new AppError(
+          'ERR_TOO_LARGE',
+          `path: a file of ${size} bytes is larger than ${bytesMax}; read it in parts with file_read`,
+          { field: 'path', size, limit: bytesMax },
+        )
+      }
+      const bytes = await gather(stream, bytesMax)
+      return { bytes, text: decodeStrictly(bytes) }
+    })
+
   const editFile = (call: Call, input: FileEditInput) =>
     withFiles(call, input.workspace_id, async (files, { id }) => {
       if (input.old_string === '') throw invalid('old_string', 'give the text to replace')
@@ -141,7 +158,7 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       return { direction, host_path, guest_path, bytes, message: `Copied ${counted(bytes, 'byte')} from ${way}.` }
     })
 
-  return { writeFile, readFile, editFile, listFiles, transferFile }
+  return { writeFile, readFile, readBytes, editFile, listFiles, transferFile }
 }
 
 /** Neither larger than allowed nor growing beyond it while it is read. */

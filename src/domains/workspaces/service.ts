@@ -1,4 +1,5 @@
 import type { Call } from '../../contract/call.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { counted } from '../../kernel/counted.ts'
 import { findUsable, findVisible, requireHere, type Standing } from './access.ts'
@@ -76,6 +77,13 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
 
     /** The workspace of that id or name, if the caller may work with it; put right if a crash left it half done. */
     resolve,
+    /** The running workspace of that id or name, if the caller may work with it here. Touches only the store. */
+    async requireUsable(call: Pick<Call, 'principal' | 'nowMs'>, unit: ReadUnit, reference: string) {
+      const workspace = await findUsable(core, call, unit, reference)
+      requireHere(core, workspace)
+      requireRunning(workspace)
+      return workspace
+    },
     imageDefaults: core.imageDefaults,
     handOver: (call: Call, workspaces: readonly Workspace[]) => handOver(core, call, workspaces),
     /** Runs a program and waits for its end. A time that ran out is an answer. */

@@ -149,6 +149,16 @@ const countFamily = statementFamily<Args, { count: number }>(
   (shape) => (db, arg) => filtered(shape, db, arg).select((expression) => expression.fn.countAll<number>().as('count')),
   usualShapes,
 )
+const placeFamily = statementFamily<Args, Pick<RunRow, 'id' | 'changed_at' | 'last_sequence'>>(
+  'run-store.placeFamily',
+  (shape) => (db, arg) =>
+    filtered(shape, db, arg)
+      .select(['id', 'changed_at', 'last_sequence'])
+      .orderBy('started_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(arg('limit') as number),
+  ['s', 'so'],
+)
 
 const argsOf = (tenant: string, wanted: Wanted): Args => ({
   tenant,
@@ -180,6 +190,11 @@ export const sqlRunStore: RunStore = {
   },
   async countRuns(unit, tenant, filter) {
     return Number((await sessionOf(unit).get(countFamily(shapeOf(filter)), argsOf(tenant, filter)))?.count ?? 0)
+  },
+  async runPlaces(unit, tenant, { limit, ...wanted }) {
+    const filter = { kind: 'execution' as const, ...wanted }
+    const rows = await sessionOf(unit).all(placeFamily(shapeOf(filter)), { ...argsOf(tenant, filter), limit })
+    return rows.map((row) => ({ id: row.id, changedAtMs: row.changed_at, lastSequence: row.last_sequence }))
   },
   async runsUnder(unit, tenant, rootId) {
     return (await sessionOf(unit).all(runsUnder, { tenant, root_id: rootId })).map(fromRow)

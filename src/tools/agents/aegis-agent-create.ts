@@ -22,5 +22,6 @@ export default defineTool({
     scope: agentParams.scope,
   }),
   output: agentFields.deployed,
+  before: (input, { agents, call }) => agents.tellOfRuntime(call, input),
   run: (input, { agents, call }) => agents.create(call, input),
 })

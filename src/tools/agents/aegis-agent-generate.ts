@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'exec',
   skipJudge: false,
   audit: 'digest',
+  begins: { field: 'execution_id', waitTool: 'aegis.agent.wait' },
   arguments: 'aegis',
   input: z.strictObject({
     input: z.string().min(1).max(limits.wishCharsMax).describe('What the agent should do, in plain words.'),

@@ -7,14 +7,18 @@ import agentList from './aegis-agent-list.ts'
 import agentLogs from './aegis-agent-logs.ts'
 import agentSearch from './aegis-agent-search.ts'
 import agentUpdate from './aegis-agent-update.ts'
+import agentInfo from './agent-info.ts'
+import agentScopeSet from './agent-scope-set.ts'
 
 export const agentTools: readonly ToolDefinition[] = [
   agentCreate,
   agentDelete,
   agentExport,
   agentGenerate,
+  agentInfo,
   agentList,
   agentLogs,
+  agentScopeSet,
   agentSearch,
   agentUpdate,
 ]

@@ -14,6 +14,7 @@ export default defineTool({
   rate: 'exec',
   skipJudge: false,
   audit: 'digest',
+  begins: { field: 'execution_id', waitTool: 'aegis.task.wait' },
   arguments: 'aegis',
   input: z.strictObject({
     agent_id: z.string().min(1).max(128).describe('UUID or name of the agent.'),
@@ -23,6 +24,14 @@ export default defineTool({
       .optional()
       .describe("Data for the agent, checked against the schema that it declares; prompt holds the task's text."),
     version: z.string().min(1).max(64).optional().describe('Version of the agent; the latest when left out.'),
+    workspace: z
+      .string()
+      .min(1)
+      .max(128)
+      .optional()
+      .describe(
+        'Id or name of a running workspace of yours to work in, in place of a new one. It stays as it is afterwards; its image, network and size are its own.',
+      ),
   }),
   output: z.strictObject({ execution_id: z.string(), status: z.literal('started') }),
   run: (input, { executions, call }) => executions.execute(call, input),

@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'exec',
   skipJudge: false,
   audit: 'digest',
+  begins: { field: 'execution_id', waitTool: 'aegis.task.wait' },
   input: z.strictObject({
     execution_id: executionParams.executionId,
     iteration: z

@@ -7,6 +7,7 @@ import aegisTaskLogs from './aegis-task-logs.ts'
 import aegisTaskRemove from './aegis-task-remove.ts'
 import aegisTaskStatus from './aegis-task-status.ts'
 import aegisTaskWait from './aegis-task-wait.ts'
+import executionFileRead from './execution-file-read.ts'
 import executionFork from './execution-fork.ts'
 import executionReplay from './execution-replay.ts'
 
@@ -19,6 +20,7 @@ export const executionTools: readonly ToolDefinition[] = [
   aegisTaskRemove,
   aegisTaskStatus,
   aegisTaskWait,
+  executionFileRead,
   executionFork,
   executionReplay,
 ]

@@ -37,5 +37,6 @@ export const intentRules = {
   rate: 'exec',
   skipJudge: false,
   audit: 'digest',
+  begins: { field: 'pipeline_execution_id', waitTool: 'aegis.execute.wait' },
   arguments: 'aegis',
 } as const

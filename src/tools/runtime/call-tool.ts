@@ -101,6 +101,10 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       await write(invocation, (unit) => handIn(unit, invocation, entry, answer))
       return answer
     }
+    if (tool.definition.before !== undefined) {
+      const call = new InvokedCall(invocation, database, database.read, undefined)
+      await tool.definition.before(invocation.input, new Context(call) as unknown as ToolContext)
+    }
     const warningCount = invocation.warnings.length
     return await write(invocation, async (unit) => {
       requireNotCancelled(invocation)

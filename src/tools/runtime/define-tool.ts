@@ -98,6 +98,10 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     answerBytesMax?: number
     /** It waits, for `timeout_seconds` if given; an answer with `timed_out` before that says to call again. */
     waits?: true
+    /** What a tool that writes looks at beside the store: done before its transaction begins, which all others wait for. */
+    before?(input: z.output<Input>, context: ToolContext): Promise<void>
+    /** It begins a run and answers at once: the field of the answer that names the run, and the tool that waits for it. */
+    begins?: Readonly<{ field: string; waitTool: string }>
     /** The only doors it is behind; through all others there is no such tool. */
     doors?: readonly ToolCaller['door'][]
     /** Also answers in mode MINIMAL, when no store is open. */

@@ -1,6 +1,6 @@
 import { digest } from '../../audit/call-entry.ts'
 import { AppError } from '../../contract/app-error.ts'
-import { tierAllows } from '../../contract/principal.ts'
+import { type Principal, tierAllows } from '../../contract/principal.ts'
 import { canEverAllow, type PolicyDesk, responseBytesMax } from '../../domains/policies/policy-desk.ts'
 import type { Governed } from '../../domains/policies/read-wish.ts'
 import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
@@ -81,6 +81,12 @@ export function isVisible(tool: CatalogTool, caller: ToolCaller, mode: Mode): bo
   )
 }
 
+/** Agents have theirs by their manifest, everybody else by the key or session that they came with. */
+const wayToTier = ({ kind }: Principal): string =>
+  kind === 'agent'
+    ? 'An operator gives an agent more by the security_context in its manifest.'
+    : 'Ask the operator for a key with that tier (castellan keys create NAME --tier TIER).'
+
 const isBehind = ({ definition: { doors } }: CatalogTool, { door }: ToolCaller): boolean =>
   doors === undefined || doors.includes(door)
 
@@ -157,7 +163,11 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
         const { tier } = invocation.tool!.definition
         const { principal } = invocation.caller
         if (!tierAllows(principal.tier, tier)) {
-          throw new AppError('ERR_PERMISSION_DENIED', `'${invocation.tool!.name}' needs the tier '${tier}'.`, { tier })
+          throw new AppError(
+            'ERR_PERMISSION_DENIED',
+            `'${invocation.tool!.name}' needs the tier '${tier}'; you have '${principal.tier}'. ${wayToTier(principal)}`,
+            { tier },
+          )
         }
         const permission = missingPermission(invocation.rules!, principal)
         if (permission !== undefined) {

@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'exec',
   skipJudge: false,
   audit: 'digest',
+  begins: { field: 'execution_id', waitTool: 'aegis.workflow.wait' },
   arguments: 'aegis',
   input: z.strictObject({
     name: workflowParams.name,

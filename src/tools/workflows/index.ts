@@ -19,6 +19,7 @@ import updateWorkflow from './aegis-workflow-update.ts'
 import validateWorkflow from './aegis-workflow-validate.ts'
 import waitWorkflow from './aegis-workflow-wait.ts'
 import approvalList from './approval-list.ts'
+import workflowInfo from './workflow-info.ts'
 
 export const workflowTools: readonly ToolDefinition[] = [
   createWorkflow,
@@ -41,4 +42,5 @@ export const workflowTools: readonly ToolDefinition[] = [
   statusWorkflow,
   searchWorkflow,
   approvalList,
+  workflowInfo,
 ]

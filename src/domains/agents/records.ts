@@ -1,0 +1,168 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { isPlatformOperator, type Principal, SYSTEM_TENANT, type TenantId } from '../../contract/principal.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import type { AgentManifest } from './manifest.ts'
+import type { ActivityLog, Agent, AgentScope, AgentStore, AgentVersion, ScheduleSetter } from './ports.ts'
+import type { Templates } from './templates.ts'
+import { newestFirst } from './versions.ts'
+
+export type RecordDeps = Readonly<{
+  store: AgentStore
+  activity: ActivityLog
+  templates: Templates
+  schedules: ScheduleSetter
+  /** Why no workspace here can be made for a runtime; undefined when one can. */
+  runtimeProblem(runtime: AgentManifest['runtime']): Promise<string | undefined>
+  findStored(unit: ReadUnit, tenant: TenantId, idOrName: string): Promise<Agent | undefined>
+  versionOf(unit: ReadUnit, agent: Agent, wanted: string | undefined): Promise<AgentVersion>
+}>
+
+type InfoInput = Readonly<{ agent_id: string; version?: string | undefined }>
+
+/** The same for what is not there and for what belongs to others. */
+export const agentNotFound = (): AppError =>
+  new AppError('ERR_AGENT_NOT_FOUND', 'No such agent. Use aegis.agent.list or aegis.agent.search to find its name.', {
+    field: 'agent_id',
+  })
+
+export const scopeOf = ({ tenant }: Agent): AgentScope => (tenant === SYSTEM_TENANT ? 'global' : 'tenant')
+
+export function requireGlobal(principal: Principal): void {
+  if (!isPlatformOperator(principal)) throw forPlatformOperators('scope')
+}
+
+export const forPlatformOperators = (field: 'scope' | 'agent_id'): AppError =>
+  new AppError(
+    'ERR_PERMISSION_DENIED',
+    `${field}: agents of the scope global are for operators of the installation (tenant local); use an agent of your tenant`,
+    { field },
+  )
+
+/** What is known of an agent beside its manifest, and who sees it. */
+export function createAgentRecords(deps: RecordDeps) {
+  const { store, activity, templates, schedules, findStored, versionOf } = deps
+
+  /** Looks at the machine, so it is no part of a transaction. What is wrong with the manifest itself is told elsewhere. */
+  async function tellOfRuntime(call: Call, input: Readonly<{ manifest_yaml: string }>): Promise<void> {
+    const { checkAgentManifest } = await import('./manifest.ts')
+    const checked = checkAgentManifest(input.manifest_yaml)
+    const problem = checked.ok ? await deps.runtimeProblem(checked.manifest.runtime) : undefined
+    if (problem !== undefined) call.warn(`${problem} An execution that needs a workspace fails until then.`)
+  }
+
+  async function readManifest(text: string) {
+    const { parseAgentManifest } = await import('./manifest.ts')
+    return parseAgentManifest(text).manifest
+  }
+
+  async function infoOfTemplate(call: Call, idOrName: string) {
+    const template = await templates.find(idOrName)
+    if (template === undefined) throw agentNotFound()
+    const { id, manifest, manifestYaml } = template
+    return {
+      id,
+      name: manifest.name,
+      version: manifest.version,
+      description: manifest.description,
+      labels: manifest.labels,
+      status: 'active' as const,
+      scope: 'global' as const,
+      created_at: null,
+      updated_at: null,
+      versions: [{ version: manifest.version, created_at: null, created_by: null, latest: true }],
+      input_schema: manifest.inputSchema,
+      execution_count: await activity.countOf(call.read, call.principal, id),
+      manifest_yaml: manifestYaml,
+    }
+  }
+
+  async function versionRows(unit: ReadUnit, agent: Agent) {
+    const names = newestFirst(await store.versionsOf(unit, agent.tenant, agent.id))
+    const rows = await Promise.all(names.map((name) => store.findVersion(unit, agent.tenant, agent.id, name)))
+    return rows.flatMap((row) =>
+      row === undefined
+        ? []
+        : {
+            version: row.version,
+            created_at: isoTime(row.createdAtMs),
+            created_by: row.createdBy,
+            latest: row.version === agent.latestVersion,
+          },
+    )
+  }
+
+  async function info(call: Call, { agent_id, version }: InfoInput) {
+    const agent = await findStored(call.read, call.principal.tenant, agent_id)
+    if (agent === undefined) return await infoOfTemplate(call, agent_id)
+    const stored = await versionOf(call.read, agent, version)
+    const manifest = await readManifest(stored.manifestYaml)
+    return {
+      id: agent.id,
+      name: agent.name,
+      version: stored.version,
+      description: manifest.description,
+      labels: manifest.labels,
+      status: agent.status,
+      scope: scopeOf(agent),
+      created_at: isoTime(agent.createdAtMs),
+      updated_at: isoTime(agent.updatedAtMs),
+      versions: await versionRows(call.read, agent),
+      input_schema: manifest.inputSchema,
+      execution_count: await activity.countOf(call.read, call.principal, agent.id),
+      manifest_yaml: stored.manifestYaml,
+    }
+  }
+
+  /** With all its versions and its id; what runs goes on. */
+  async function setScope(call: Call, input: Readonly<{ agent_id: string; scope: AgentScope }>) {
+    requireGlobal(call.principal)
+    await store.lockShared(call.write)
+    const before = await findStored(call.write, call.principal.tenant, input.agent_id)
+    if (before === undefined) {
+      if ((await templates.find(input.agent_id)) === undefined) throw agentNotFound()
+      throw new AppError(
+        'ERR_PERMISSION_DENIED',
+        'agent_id is a template that comes with the program and is global; deploy a copy under another name',
+        { field: 'agent_id' },
+      )
+    }
+    const tenant = input.scope === 'global' ? SYSTEM_TENANT : call.principal.tenant
+    const answer = { agent_id: before.id, name: before.name, scope: input.scope, previous_scope: scopeOf(before) }
+    if (tenant === before.tenant) return answer
+    if ((await store.findAgentByName(call.write, tenant, before.name)) !== undefined) {
+      throw new AppError(
+        'ERR_ALREADY_EXISTS',
+        `scope: there is another agent of this name that is ${input.scope === 'global' ? 'global' : "your tenant's"}; delete that one, or deploy this one under another name`,
+        { field: 'scope' },
+      )
+    }
+    if ((await store.countAgents(call.write, tenant)) >= limits.agentsMax) throw tooManyAgents()
+    await move(call, before, tenant)
+    call.record({ kind: 'agent_scope_changed', body: { ...answer, changed_by: call.principal.actor } })
+    return answer
+  }
+
+  async function move(call: Call, before: Agent, tenant: TenantId): Promise<void> {
+    const { tenant: from, id } = before
+    const names = await store.versionsOf(call.write, from, id)
+    const versions = await Promise.all(names.map((name) => store.findVersion(call.write, from, id, name)))
+    const after: Agent = { ...before, tenant, updatedAtMs: call.nowMs }
+    await schedules.remove(call, before)
+    await store.deleteAgent(call.write, before.tenant, before.id)
+    await store.insertAgent(call.write, tenant, after)
+    for (const version of versions) if (version !== undefined) await store.putVersion(call.write, tenant, version)
+    const latest = versions.find((version) => version?.version === before.latestVersion)
+    if (latest !== undefined) await schedules.set(call, after, (await readManifest(latest.manifestYaml)).schedule)
+  }
+
+  return { info, setScope, tellOfRuntime }
+}
+
+export const tooManyAgents = (): AppError =>
+  new AppError(
+    'ERR_QUOTA_EXCEEDED',
+    `A tenant has at most ${limits.agentsMax} agents. Delete one with aegis.agent.delete.`,
+  )

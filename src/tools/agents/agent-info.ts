@@ -1,0 +1,44 @@
+import { z } from 'zod'
+import { fields } from '../params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { agentFields, agentParams } from './agent-params.ts'
+
+export default defineTool({
+  name: 'agent_info',
+  toolset: 'agents',
+  title: 'Show an agent',
+  description:
+    'Show one agent with all its versions, the input that it takes, how many executions of it you can see, and its manifest. Use aegis.agent.list to see which agents there are.',
+  permission: 'agent:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  input: z.strictObject({
+    agent_id: agentParams.agent('Id of the agent, or its name.'),
+    version: agentParams.version,
+  }),
+  output: z.strictObject({
+    ...agentFields.row,
+    status: agentFields.status,
+    scope: agentFields.scope,
+    created_at: fields.time.nullable().describe('Null for templates that come with the program.'),
+    updated_at: fields.time.nullable(),
+    versions: z
+      .array(
+        z.strictObject({
+          version: z.string(),
+          created_at: fields.time.nullable(),
+          created_by: z.string().nullable(),
+          latest: z.boolean(),
+        }),
+      )
+      .describe('The highest first.'),
+    input_schema: z.unknown().describe('JSON Schema of its input; null if it declares none.'),
+    execution_count: z.int(),
+    manifest_yaml: z.string(),
+  }),
+  run: (input, { agents, call }) => agents.info(call, input),
+})

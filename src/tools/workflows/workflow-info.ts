@@ -1,0 +1,41 @@
+import { z } from 'zod'
+import { fields } from '../params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { workflowFields, workflowParams } from './workflow-params.ts'
+
+export default defineTool({
+  name: 'workflow_info',
+  toolset: 'workflows',
+  title: 'Show a workflow',
+  description:
+    'Show one workflow with all its versions. Use aegis.workflow.export to get a manifest, aegis.workflow.list to see which workflows there are.',
+  permission: 'workflow:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  input: z.strictObject({ name: workflowParams.name }),
+  output: z.strictObject({
+    id: z.string(),
+    name: z.string(),
+    version: z.string().describe('The latest.'),
+    initial_state: z.string(),
+    scope: workflowFields.scope,
+    description: z.string(),
+    labels: workflowFields.labels,
+    versions: z
+      .array(
+        z.strictObject({
+          version: z.string(),
+          created_at: fields.time.nullable().describe('Null for those that come with the program.'),
+          updated_at: fields.time.nullable(),
+          created_by: z.string().nullable(),
+          latest: z.boolean(),
+        }),
+      )
+      .describe('The highest first.'),
+  }),
+  run: (input, { workflows, call }) => workflows.info(call, input),
+})

@@ -1,0 +1,84 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { endSupervisor } from '../support/end-supervisor.ts'
+import { agentYaml } from '../support/executions.ts'
+import { startRealServer } from '../support/real-server.ts'
+import { runCastellan } from '../support/run-castellan.ts'
+import { type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+
+/** Runs that are begun from the command line, with and without a server. */
+let home: string
+let dataDir: string
+let model: ScriptedModel
+beforeAll(async () => {
+  home = mkdtempSync(join(tmpdir(), 'castellan-cli-runs-'))
+  dataDir = join(home, 'data')
+  model = await startScriptedModel(({ text }) => (text.includes('Fail.') ? { status: 401 } : { text: 'forty-two' }))
+  const provider = {
+    name: 'scripted',
+    type: 'openai',
+    endpoint: `${model.url}/v1`,
+    api_key: 'env:MODEL_KEY',
+    models: [{ alias: 'default', model: 'm' }],
+  }
+  writeFileSync(join(home, 'castellan.yaml'), JSON.stringify({ models: { providers: [provider] } }))
+  const yaml = agentYaml('answerer', '  task: { instruction: "Answer." }\n')
+  expect((await call('aegis.agent.create', '--args', JSON.stringify({ manifest_yaml: yaml }))).code).toBe(0)
+})
+afterAll(async () => {
+  await model.stop()
+  await endSupervisor(dataDir)
+  rmSync(home, { recursive: true, force: true })
+})
+
+const config = ['--data-dir', 'data', '--config', 'castellan.yaml']
+const call = (...args: readonly string[]) =>
+  runCastellan(['call', ...args, ...config], { home, environment: { MODEL_KEY: 'k' } })
+const execute = (...more: readonly string[]) => call('aegis.task.execute', 'agent_id=answerer', ...more)
+const answerIn = ({ stdout }: { stdout: string }) => JSON.parse(stdout) as Record<string, string>
+
+describe('a run begun from the command line', { timeout: 90_000 }, () => {
+  test('is waited for with --wait, and how it ended is the answer and the exit code', async () => {
+    const good = await execute('--wait')
+    expect(good.code).toBe(0)
+    expect(answerIn(good)).toMatchObject({ status: 'completed', last_output: 'forty-two' })
+    expect(good.stderr).toContain(`Started ${answerIn(good)['execution_id']}.`)
+    const bad = await execute('intent=Fail.', '--wait')
+    expect([bad.code, answerIn(bad)['status']]).toEqual([1, 'failed'])
+  })
+
+  test('says that it goes on only with a server, and then it does', async () => {
+    const begun = await execute()
+    const { execution_id: id } = answerIn(begun)
+    expect([begun.code, begun.stderr]).toEqual([0, expect.stringContaining(`The run ${id} was begun`)])
+    expect(begun.stderr).toContain('castellan serve')
+    const server = await startRealServer({
+      dataDir,
+      args: ['--config', join(home, 'castellan.yaml')],
+      env: { MODEL_KEY: 'k' },
+    })
+    try {
+      const waited = await call('aegis.task.wait', `execution_id=${id}`)
+      expect(answerIn(waited)).toMatchObject({ status: 'completed' })
+      const other = await execute()
+      expect([other.code, other.stderr]).toEqual([0, ''])
+    } finally {
+      await server.stop()
+    }
+  })
+
+  test('is not waited for where nothing is begun, and nothing is done', async () => {
+    const refused = await call('task_create', 'title=x', '--wait')
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('--wait: task_create begins no run')])
+    expect(answerIn(await call('task_list'))).toMatchObject({ tasks: [] })
+  })
+})
+
+test('what is only over Streamable HTTP is not in the list, and says so', async () => {
+  const list = await runCastellan(['tools'], { home })
+  expect(list.stdout).not.toContain('zaru.switch_mode')
+  const one = await runCastellan(['tools', 'zaru.switch_mode'], { home })
+  expect(one.stdout).toContain('Only over Streamable HTTP.')
+})
