@@ -15,9 +15,20 @@ const terminal = createTerminal({
   noColor: (process.env['NO_COLOR'] ?? '') !== '' || process.env['TERM'] === 'dumb',
 })
 
+let isAsked = false
 process.exitCode = await main(process.argv.slice(2))
-// Sockets of others may still hold the event loop; everything that had to be written is written.
+// A pipe takes only so much at a time, and what it has not taken would be lost. Whoever asked for the end does not wait.
+if (!isAsked) await Promise.all([process.stdout, process.stderr].map(taken))
+// Sockets of others may still hold the event loop.
 process.exit()
+
+/** Resolves once everything is with the reader, or the reader is gone. */
+function taken(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => {
+    if (stream.writableLength === 0) resolve()
+    else stream.once('error', () => resolve()).write('', () => resolve())
+  })
+}
 
 async function main(args: readonly string[]): Promise<number> {
   const [name, ...rest] = args
@@ -67,7 +78,6 @@ function findCommand(name: string): NonNullable<(typeof commands)[string]> {
 
 function endSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    let isAsked = false
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       process.on(signal, () => {
         // A second signal means now, whichever it is.

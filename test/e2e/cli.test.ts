@@ -1,12 +1,14 @@
-import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import packageFile from '../../package.json' with { type: 'json' }
 import { commands } from '../../src/app/commands/index.ts'
+import { launcher } from '../support/castellan-client.ts'
 import { createOrdinaryUser } from '../support/ordinary-user.ts'
-import { runCastellan } from '../support/run-castellan.ts'
+import { homeEnvironment, runCastellan } from '../support/run-castellan.ts'
 
 /** Every command as a person or a script gives it: words, exit codes, JSON. */
 let home = ''
@@ -127,6 +129,20 @@ describe('JSON', () => {
       expect(stdout).toContain('é😀')
       expect((JSON.parse(stdout) as { title: string }).title).toBe(title)
     }
+  })
+
+  test('is whole also for a reader that is slower than the command', async () => {
+    const command = `'${launcher}' tools --json > whole; '${launcher}' tools --json | cmp - whole`
+    const child = spawn('sh', ['-c', command], { cwd: home, env: homeEnvironment(home), stdio: 'inherit' })
+    expect(await once(child, 'exit')).toEqual([0, null])
+    expect(statSync(join(home, 'whole')).size).toBeGreaterThan(64 * 1024)
+  })
+
+  test('ends quietly when its reader is gone', async () => {
+    const command = `{ '${launcher}' tools --json; echo $? >code; } 2>said | head -c 1`
+    const child = spawn('sh', ['-c', command], { cwd: home, env: homeEnvironment(home), stdio: 'ignore' })
+    expect(await once(child, 'exit')).toEqual([0, null])
+    expect(readFileSync(join(home, 'said'), 'utf8')).toBe('')
   })
 
   test('is what every command prints that is asked for it, and nothing else', async () => {
