@@ -35,6 +35,7 @@ const provider = z.strictObject(
       .regex(/^env:[A-Za-z_][A-Za-z0-9_]*$/, keyRule)
       .optional(),
     enabled: flag(true, 'Whether it is asked at all.'),
+    stream: flag(true, 'Whether its answers come in parts; false for a server that cannot.'),
     models: z.array(model, rule('a list of models')).min(1, rule('a list of at least one model')).max(100),
   },
   rule('a group of fields'),
@@ -47,7 +48,7 @@ export const modelsSection = group(
       .max(50, rule('a list of at most 50 providers'))
       .default([])
       .describe(
-        `Language models. Each: \`name\`, \`type\` (${providerTypes.join(', ')}), \`endpoint\`, \`api_key\` as \`env:NAME\`, and \`models\` with \`alias\` (such as default or judge), \`model\`, \`max_output_tokens\`, \`temperature\`, and their price as \`input_cost_per_million\` and \`output_cost_per_million\` or \`cost_per_1k_tokens\`.`,
+        `Language models. Each: \`name\`, \`type\` (${providerTypes.join(', ')}), \`endpoint\`, \`api_key\` as \`env:NAME\`, \`stream\` (false for a server that gives its answers only as a whole), and \`models\` with \`alias\` (such as default or judge), \`model\`, \`max_output_tokens\`, \`temperature\`, and their price as \`input_cost_per_million\` and \`output_cost_per_million\` or \`cost_per_1k_tokens\`.`,
       ),
     default_provider: name.optional().describe('Provider that is asked when several have the alias.'),
     fallback_provider: name.optional().describe('Provider that is asked when the first one has failed.'),

@@ -32,11 +32,11 @@ function settingsOf(given: Given): ModelsSettings {
   }
 }
 
-function providerOf({ name, type, endpoint, api_key, models }: Given['providers'][number]): ProviderSettings {
+function providerOf({ name, type, endpoint, api_key, stream, models }: Given['providers'][number]): ProviderSettings {
   const variable = api_key?.slice('env:'.length)
   const apiKey = variable === undefined ? null : (process.env[variable] ?? '')
   if (apiKey === '') throw badSetting('providers', `'${name}' needs the variable ${variable}, which is not set`)
-  return { name, type, endpoint: endpoint ?? null, apiKey, models: models.map(modelOf) }
+  return { name, type, endpoint: endpoint ?? null, apiKey, isStreamed: stream, models: models.map(modelOf) }
 }
 
 function modelOf(given: Given['providers'][number]['models'][number]): ModelSettings {

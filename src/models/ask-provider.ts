@@ -2,6 +2,7 @@ import type { LanguageModel, ModelMessage as SdkMessage, ToolSet } from 'ai'
 import type { ModelErrorClass, ModelMessage, ModelRequest, ModelToolCall } from '../domains/executions/model.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import { type Ask, type ModelSettings, type ProviderSettings, TryFailure } from './ports.ts'
+import { readStream, StreamError } from './read-stream.ts'
 import { safeToolNames } from './tool-names.ts'
 
 type Sdk = typeof import('ai')
@@ -14,7 +15,7 @@ export const askProvider: Ask = async ({ provider, model }, request, signal) => 
   globalThis.AI_SDK_LOG_WARNINGS = false
   const names = safeToolNames(request.tools.map(({ name }) => name))
   try {
-    const answer = await sdk.generateText({
+    const question = {
       model: language,
       ...(request.system === null ? {} : { instructions: request.system }),
       messages: request.messages.map((message) => toSdkMessage(message, names.safeOf)),
@@ -23,7 +24,10 @@ export const askProvider: Ask = async ({ provider, model }, request, signal) => 
       ...optional('maxOutputTokens', request.maxOutputTokens ?? model.maxOutputTokens),
       maxRetries: 0,
       abortSignal: signal,
-    })
+    }
+    const answer = provider.isStreamed
+      ? await readStream(sdk.streamText({ ...question, onError: () => {} }).stream)
+      : await sdk.generateText(question)
     const inputTokens = answer.usage.inputTokens ?? 0
     const outputTokens = answer.usage.outputTokens ?? 0
     return {
@@ -69,7 +73,8 @@ async function languageModel(provider: ProviderSettings, { model }: ModelSetting
     case 'openai-compatible': {
       const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
       const baseURL = compatibleUrl(provider)
-      return createOpenAICompatible({ name, baseURL, ...(provider.apiKey === null ? {} : { apiKey }) })(model)
+      const key = provider.apiKey === null ? {} : { apiKey }
+      return createOpenAICompatible({ name, baseURL, includeUsage: true, ...key })(model)
     }
   }
 }
@@ -135,6 +140,8 @@ function costOf({ inputCost, outputCost }: ModelSettings, inputTokens: number, o
 }
 
 function toTryFailure(sdk: Sdk, error: unknown): TryFailure {
+  if (error instanceof TryFailure) return error
+  if (error instanceof StreamError) return toStreamFailure(sdk, error)
   if (sdk.APICallError.isInstance(error)) {
     const status = error.statusCode ?? null
     // An answer that began well and never ended.
@@ -146,6 +153,17 @@ function toTryFailure(sdk: Sdk, error: unknown): TryFailure {
   if (sdk.InvalidPromptError.isInstance(error)) return new TryFailure('invalid_input', null, null, error)
   if (isOfNetwork(error)) return new TryFailure('network', null, null, error)
   return new TryFailure('provider', null, null, error)
+}
+
+/** A line that breaks says so in many ways; a provider that ends its own answer gives a status, and nonsense is its own. */
+function toStreamFailure(sdk: Sdk, { cause, hasBegun }: StreamError): TryFailure {
+  const status = (cause as { statusCode?: unknown } | null | undefined)?.statusCode
+  if (!(cause instanceof Error) && typeof status === 'number' && status >= 400)
+    return new TryFailure(classOf(status), status, null, cause)
+  if (sdk.JSONParseError.isInstance(cause) || sdk.TypeValidationError.isInstance(cause))
+    return new TryFailure('provider', null, null, cause)
+  const hasStopped = sdk.NoOutputGeneratedError.isInstance(cause) || sdk.InvalidResponseDataError.isInstance(cause)
+  return hasBegun || hasStopped ? new TryFailure('network', null, null, cause) : toTryFailure(sdk, cause)
 }
 
 const isOfNetwork = (error: unknown): boolean =>

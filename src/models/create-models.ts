@@ -99,7 +99,8 @@ const advice: Readonly<Record<ModelErrorClass, string>> = {
   invalid_input: 'it refused the request as invalid; look at the tools and the length of the prompt',
   rate_limit: 'it asks for fewer requests; wait, or configure models.fallback_provider',
   service_unavailable: 'it cannot answer at present; wait, or configure models.fallback_provider',
-  network: 'it cannot be reached; look at its endpoint and the network',
+  network:
+    'it cannot be reached, or its answer broke off; look at its endpoint and the network, and set stream: false in models.providers if it cannot stream',
   provider: 'what it answered cannot be understood',
   timeout: 'it did not answer in time; give spec.execution.llm_timeout_seconds or models.overall_timeout_secs more',
 }

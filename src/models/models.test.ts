@@ -1,5 +1,7 @@
 import { createServer } from 'node:http'
+import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { cutAt, startBadLine } from '../../test/support/bad-line.ts'
 import { inTurn, type Line, type ScriptedModel, startScriptedModel } from '../../test/support/scripted-model.ts'
 import { AppError } from '../contract/app-error.ts'
 import type { ModelRequest } from '../domains/executions/model.ts'
@@ -24,6 +26,7 @@ function provider(type: ProviderType, url: string, more: Partial<ProviderSetting
     type,
     endpoint: `${url}${paths[type]}`,
     apiKey: 'k',
+    isStreamed: true,
     models: [{ ...model, alias: 'default', model: 'm-1' }],
     ...more,
   }
@@ -73,13 +76,19 @@ const tools = ['fs.create_dir', 'fs.create.dir'].map((name) => ({
   inputSchema: { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] },
 }))
 
-describe.each(providerTypes)('%s', (type) => {
+const ways = providerTypes.flatMap((type) => [
+  { type, isStreamed: true, how: 'in a stream' },
+  { type, isStreamed: false, how: 'at once' },
+])
+
+describe.each(ways)('$type, $how,', ({ type, isStreamed }) => {
   it('answers with text, tokens and cost', async () => {
-    const model = await scripted({ text: 'hi' })
-    const answer = await modelsOf(settings([provider(type, model.url)])).generate(request())
+    const model = await scripted({ text: 'hi', tokens: { input: 70, output: 3 } })
+    const answer = await modelsOf(settings([provider(type, model.url, { isStreamed })])).generate(request())
+    expect(model.requests[0]!.isStream).toBe(isStreamed)
     expect(answer).toMatchObject({ text: 'hi', toolCalls: [], provider: `${type}-1`, model: 'm-1', failures: [] })
-    const { inputTokens, outputTokens, costUsd } = answer.usage
-    expect(costUsd).toBeCloseTo((2 * inputTokens + 4 * outputTokens) / 1e6, 12)
+    expect(answer.usage).toMatchObject({ inputTokens: 70, outputTokens: 3 })
+    expect(answer.usage.costUsd).toBeCloseTo((2 * 70 + 4 * 3) / 1e6, 12)
     expect(model.requests[0]!.text).toContain('Be brief.')
     expect(model.requests[0]!.text).toContain('hello')
   })
@@ -90,7 +99,7 @@ describe.each(providerTypes)('%s', (type) => {
       { toolCalls: tools.map(({ name }) => ({ name: safeOf(name), arguments: { path: name } })) },
       { text: 'done' },
     )
-    const models = modelsOf(settings([provider(type, model.url)]))
+    const models = modelsOf(settings([provider(type, model.url, { isStreamed })]))
     const first = await models.generate(request({ tools }))
     expect(first.toolCalls.map(({ name, arguments: args }) => [name, args])).toEqual([
       ['fs.create_dir', { path: 'fs.create_dir' }],
@@ -126,10 +135,56 @@ describe.each(providerTypes)('%s', (type) => {
     [429, 'rate_limit', 'ERR_MODEL_FAILED', 3],
   ])('a refusal with %i is of the class %s', async (status, error_class, code, tries) => {
     const model = await scripted({ status, retryAfter: 0 })
-    const failure = await failureOf(modelsOf(settings([provider(type, model.url)])).generate(request()))
+    const only = provider(type, model.url, { isStreamed })
+    const failure = await failureOf(modelsOf(settings([only])).generate(request()))
     expect(failure.code).toBe(code)
     expect(failure.details).toMatchObject({ error_class })
     expect(model.requests).toHaveLength(tries)
+  })
+
+  it('is whole or a failure of the network, wherever it is cut', async () => {
+    const path = 'a path that comes in several parts '.repeat(4)
+    const toolCalls = ['fs_create_dir', 'fs_create_dir'].map((name) => ({ name, arguments: { path } }))
+    const model = await scripted({ text: 'I shall make two directories.', toolCalls })
+    let fate = cutAt(1, 'ended')
+    const url = await startBadLine(model.url, () => fate)
+    const models = modelsOf(settings([provider(type, url, { isStreamed })], { retriesMax: 0 }))
+    const outcome = () =>
+      models.generate(request({ tools: tools.slice(0, 1) })).then(
+        ({ text, toolCalls: calls }) => ({ text, calls: calls.map((call) => call.arguments) }),
+        (error: AppError) => error.details['error_class'],
+      )
+    const whole = { text: 'I shall make two directories.', calls: [{ path }, { path }] }
+    expect(await outcome()).toEqual(whole)
+    const seen = new Set<string>()
+    const share = fc.integer({ min: 1, max: 999 }).map((part) => part / 1000)
+    await fc.assert(
+      fc.asyncProperty(share, fc.constantFrom('broken', 'ended'), async (cut, then) => {
+        fate = cutAt(cut, then)
+        const came = await outcome()
+        seen.add(typeof came === 'string' ? came : 'whole')
+        if (typeof came !== 'string') expect(came).toEqual(whole)
+        else expect(isStreamed || then === 'broken' ? ['network'] : ['network', 'provider']).toContain(came)
+      }),
+      { numRuns: 40 },
+    )
+    expect(seen).toContain('network')
+  })
+
+  it('is given up at once in the middle of an answer', async () => {
+    const model = await scripted({ text: 'This takes long. '.repeat(20) })
+    const isHalfWay = Promise.withResolvers<void>()
+    const url = await startBadLine(model.url, () => (answer, response) => {
+      response.write(answer.subarray(0, answer.length / 2), () => isHalfWay.resolve())
+    })
+    const models = modelsOf(settings([provider(type, url, { isStreamed })], { retriesMax: 0 }))
+    const caller = new AbortController()
+    const asked = failureOf(models.generate(request({ signal: caller.signal })))
+    await isHalfWay.promise
+    caller.abort(new AppError('ERR_CANCELLED', 'stop'))
+    expect((await asked).code).toBe('ERR_CANCELLED')
+    const late = await failureOf(models.generate(request({ timeoutMs: 50 })))
+    expect(late.details).toMatchObject({ error_class: 'timeout' })
   })
 })
 

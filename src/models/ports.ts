@@ -18,6 +18,8 @@ export type ProviderSettings = Readonly<{
   endpoint: string | null
   /** The key itself, from the environment. */
   apiKey: string | null
+  /** Whether answers come in parts; not every server that speaks a provider's protocol can do that. */
+  isStreamed: boolean
   models: readonly ModelSettings[]
 }>
 export type ModelsSettings = Readonly<{

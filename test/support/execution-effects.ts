@@ -139,7 +139,11 @@ export const executionEffects: Readonly<Record<string, () => Promise<void>>> = {
   async 'models.providers'() {
     const { ends, requests } = await ran({ answer: always({ text: 'hello' }) })
     expect(ends[0]).toMatchObject({ status: 'completed', last_output: 'hello' })
-    expect(requests[0]!.model).toBe('model-of-first')
+    expect(requests[0]).toMatchObject({ model: 'model-of-first', isStream: true })
+    const models = (url: string) => ({ providers: [{ ...providerAt('first', url), stream: false }] })
+    const whole = await ran({ answer: always({ text: 'hello' }), models })
+    expect(whole.ends[0]).toMatchObject({ status: 'completed', last_output: 'hello' })
+    expect(whole.requests[0]!.isStream).toBe(false)
   },
   async 'models.default_provider'() {
     const models = (url: string) => ({

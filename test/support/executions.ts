@@ -116,6 +116,7 @@ function modelsOf(model: ScriptedModel | undefined) {
     type: 'openai',
     endpoint: `${model?.url}/v1`,
     apiKey: 'k',
+    isStreamed: true,
     models: ['default', 'judge'].map((alias) => ({
       alias,
       model: alias,

@@ -2,12 +2,17 @@ import { type ChatCompletionRequest, LLMock } from '@copilotkit/aimock'
 
 /** What the scripted model answers: a text, calls of tools, or a failure with its HTTP status. */
 export type Line = Readonly<
-  | { text: string; toolCalls?: readonly ScriptedCall[] }
+  | { text: string; toolCalls?: readonly ScriptedCall[]; tokens?: Readonly<{ input: number; output: number }> }
   | { toolCalls: readonly ScriptedCall[] }
   | { status: number; retryAfter?: number }
 >
 export type ScriptedCall = Readonly<{ name: string; arguments: object; id?: string }>
-export type SeenRequest = Readonly<{ model: string; text: string; messages: ChatCompletionRequest['messages'] }>
+export type SeenRequest = Readonly<{
+  model: string
+  text: string
+  messages: ChatCompletionRequest['messages']
+  isStream: boolean
+}>
 
 export type ScriptedModel = AsyncDisposable &
   Readonly<{
@@ -24,7 +29,8 @@ export async function startScriptedModel(
   const mock = new LLMock({ port: 0, logLevel: 'silent' })
   const requests: SeenRequest[] = []
   mock.on({}, async (request) => {
-    const seen = { model: request.model, text: textOf(request), messages: request.messages }
+    const { model, messages, stream = false } = request
+    const seen = { model, text: textOf(request), messages, isStream: stream }
     const line = await answer(seen, requests.push(seen) - 1)
     if ('status' in line) {
       const retry = line.retryAfter === undefined ? {} : { retryAfter: line.retryAfter }
@@ -35,7 +41,8 @@ export async function startScriptedModel(
       arguments: JSON.stringify(args),
       id: id ?? `call_${requests.length}_${index}`,
     }))
-    if (toolCalls === undefined) return { content: 'text' in line ? line.text : '' }
+    const tokens = 'text' in line && line.tokens !== undefined ? { usage: usageOf(line.tokens) } : {}
+    if (toolCalls === undefined) return { content: 'text' in line ? line.text : '', ...tokens }
     return 'text' in line ? { content: line.text, toolCalls } : { toolCalls }
   })
   await mock.start()
@@ -48,6 +55,18 @@ export const inTurn =
   (...lines: readonly Line[]) =>
   (_: SeenRequest, position: number): Line =>
     lines[Math.min(position, lines.length - 1)]!
+
+/** As each of the protocols spells it. */
+const usageOf = ({ input, output }: Readonly<{ input: number; output: number }>) => ({
+  prompt_tokens: input,
+  completion_tokens: output,
+  total_tokens: input + output,
+  input_tokens: input,
+  output_tokens: output,
+  promptTokenCount: input,
+  candidatesTokenCount: output,
+  totalTokenCount: input + output,
+})
 
 const textOf = ({ messages }: ChatCompletionRequest): string =>
   messages

@@ -1,0 +1,46 @@
+import type { FinishReason, LanguageModelUsage, TextStreamPart, ToolSet, TypedToolCall } from 'ai'
+import { TryFailure } from './ports.ts'
+
+export type WholeAnswer = Readonly<{
+  text: string
+  toolCalls: readonly TypedToolCall<ToolSet>[]
+  usage: LanguageModelUsage
+  finishReason: FinishReason
+}>
+
+/** What a stream said was wrong, and whether anything of the answer had come before. */
+export class StreamError extends Error {
+  override name = 'StreamError'
+  readonly hasBegun: boolean
+
+  constructor(cause: unknown, hasBegun: boolean) {
+    super('the stream told of an error', { cause })
+    this.hasBegun = hasBegun
+  }
+}
+
+/**
+ * An answer from its parts, once the provider has said that it is complete. Until then nothing of it is given to anybody:
+ * half a text looks like a text, and half the arguments of a call can be valid.
+ */
+export async function readStream(stream: AsyncIterable<TextStreamPart<ToolSet>>): Promise<WholeAnswer> {
+  let text = ''
+  let hasBegun = false
+  const toolCalls: TypedToolCall<ToolSet>[] = []
+  let end: Extract<TextStreamPart<ToolSet>, { type: 'finish' }> | undefined
+  for await (const part of stream) {
+    if (part.type === 'error') throw new StreamError(part.error, hasBegun)
+    hasBegun ||= part.type !== 'start' && part.type !== 'start-step'
+    if (part.type === 'text-delta') text += part.text
+    if (part.type === 'tool-call') toolCalls.push(part)
+    if (part.type === 'finish') end = part
+  }
+  if (end === undefined || !isComplete(end)) throw new TryFailure('network', null, null)
+  return { text, toolCalls, usage: end.totalUsage, finishReason: end.finishReason }
+}
+
+/** A stream that just stops is given a reason as well, but none that the provider wrote. */
+const isComplete = ({ finishReason, rawFinishReason }: { finishReason: FinishReason; rawFinishReason?: unknown }) =>
+  finishReason !== 'interrupted' &&
+  finishReason !== 'error' &&
+  (finishReason !== 'other' || rawFinishReason !== undefined)
