@@ -7,6 +7,7 @@ import type { WriteUnit } from '../contract/unit.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { fault } from '../kernel/fault.ts'
+import { pause } from '../kernel/pause.ts'
 import { type EngineDeps, isAbandoned } from './core.ts'
 import { appendToRun, type JournalDeps, type NewRow, type RunChange, readJournal } from './journal.ts'
 import {
@@ -92,7 +93,9 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         break
       } catch (error) {
         if (!(error instanceof AppError) || errorCodes[error.code].kind !== 'unavailable') throw error
-        await pause(delayMs, shutdown.signal)
+        await pause(delayMs, shutdown.signal).catch(() => {
+          throw new RunStopped('the server ends')
+        })
       }
     }
     for (const row of all) remember(row, run.changedAtMs)
@@ -312,12 +315,3 @@ export const toRunError = ({ code, message, details }: AppError): RunError => ({
 })
 
 const toAppError = ({ code, message, details }: RunError): AppError => new AppError(code, message, details)
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, ms)
-  signal.addEventListener('abort', () => resolve(), { once: true })
-  await promise
-  clearTimeout(timer)
-  if (signal.aborted) throw new RunStopped('the server ends')
-}

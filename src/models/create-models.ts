@@ -1,6 +1,7 @@
 import { AppError } from '../contract/app-error.ts'
 import type { ModelErrorClass, ModelFailure, ModelRequest, Models } from '../domains/executions/model.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { pause } from '../kernel/pause.ts'
 import { type Ask, type Candidate, type ModelsSettings, TryFailure } from './ports.ts'
 
 const RETRY_MS_MAX = 30_000
@@ -112,15 +113,4 @@ function givenUp({ alias }: ModelRequest, failures: readonly ModelFailure[], err
     `The model '${alias.slice(0, 64).toWellFormed()}' of the provider '${provider}' did not answer: ${advice[error_class]}.`,
     { alias, provider, error_class, failures },
   )
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, Math.max(ms, 0))
-  const stop = () => resolve()
-  signal.addEventListener('abort', stop, { once: true })
-  await promise
-  clearTimeout(timer)
-  signal.removeEventListener('abort', stop)
-  signal.throwIfAborted()
 }

@@ -3,6 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
 import { createMeter } from '../texts/work-meter.ts'
@@ -11,7 +12,7 @@ import { childOf, shownOutput } from './judges.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
 import { valuesOf } from './surroundings.ts'
 import { renderTemplate, textOf } from './template.ts'
-import { failureOf, pause, type WorkspaceDesk } from './workspace.ts'
+import { failureOf, type WorkspaceDesk } from './workspace.ts'
 
 type Handler = NonNullable<AgentManifest['outputHandler']>
 export type Handled = Readonly<{ output: string }> | Readonly<{ error: string; code: AppError['code'] }>

@@ -3,6 +3,7 @@ import type { DeskAnswer } from '../../contract/tool-desk.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
+import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
@@ -187,18 +188,6 @@ export async function patiently(
 function retryAfterMs({ value }: DeskAnswer): number {
   const { error } = value as { error?: { details?: { retry_after_ms?: number } } }
   return error?.details?.retry_after_ms ?? 1_000
-}
-
-/** Ends early, with the signal's reason, when the work is stopped. */
-export async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, ms)
-  const stop = () => resolve()
-  signal.addEventListener('abort', stop, { once: true })
-  await promise
-  clearTimeout(timer)
-  signal.removeEventListener('abort', stop)
-  signal.throwIfAborted()
 }
 
 /** What was recorded of the workspace of a run, if it has one of its own. */

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { pause } from '../../kernel/pause.ts'
 import { decodeBody, parseMediaType } from './decode-body.ts'
 import { type FetchDeps, webFailed } from './fetch.ts'
 import type { SearchResult, WebResponse } from './ports.ts'
@@ -51,7 +52,9 @@ export function createSearch({ client, pages, bytesMax, userAgent, requireHost, 
       if (!isBusy || tried >= TRIES) return requireGood(response!)
       const askedMs = Number(response?.retryAfter ?? Number.NaN) * 1000
       const pauseMs = Number.isNaN(askedMs) ? FIRST_PAUSE_MS * 2 ** (tried - 1) : Math.min(askedMs, PAUSE_MS_MAX)
-      await pause(pauseMs, call.signal)
+      await pause(pauseMs, call.signal).catch(() => {
+        throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
+      })
     }
   }
 
@@ -101,18 +104,3 @@ const asText = (results: readonly SearchResult[]): string =>
     : results
         .map(({ title, url, snippet }, at) => `${at + 1}. ${title}\n   ${url}\n   ${snippet}`.trimEnd())
         .join('\n\n')
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => {
-      clearTimeout(timer)
-      reject(new AppError('ERR_CANCELLED', 'The call was cancelled.'))
-    }
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', stop)
-      resolve()
-    }, ms)
-    if (signal.aborted) stop()
-    else signal.addEventListener('abort', stop, { once: true })
-  })
-}

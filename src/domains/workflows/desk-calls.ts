@@ -3,6 +3,7 @@ import { type ErrorCode, errorCodes } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { DeskAnswer, DeskDoor } from '../../contract/tool-desk.ts'
+import { pause } from '../../kernel/pause.ts'
 import type { JsonObject } from './manifest-types.ts'
 import type { Visit } from './run-ports.ts'
 
@@ -38,18 +39,3 @@ export const toError = (name: string, { code, text }: DeskAnswer): AppError =>
 
 const knownCode = (code: string | undefined): ErrorCode =>
   code !== undefined && Object.hasOwn(errorCodes, code) ? (code as ErrorCode) : 'ERR_COMMAND_FAILED'
-
-/** Resolves after the time; rejects when told to stop. */
-export async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const stop = (): void => reject(new AppError('ERR_CANCELLED', 'The run was stopped.'))
-  if (signal.aborted) stop()
-  signal.addEventListener('abort', stop, { once: true })
-  const timer = setTimeout(resolve, ms)
-  try {
-    await promise
-  } finally {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', stop)
-  }
-}
