@@ -82,6 +82,31 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
     expect(await loop.eventTypes(run.id)).toContain('tool_policy_violation')
   })
 
+  test('may go one level deep where its manifest says so, and sees what is there', async () => {
+    const one = '  security: { filesystem: { read: ["/workspace/*"], write: ["/workspace/*"] } }\n'
+    const { loop, model } = await open({
+      agents: { worker: worker(one).replace('fs.read,', 'fs.read, fs.list, fs.glob, fs.delete,') },
+      script: [
+        call('cmd_run', { command: 'mkdir d && echo above > a.txt && echo below > d/b.txt' }),
+        call('fs_list', { path: '/workspace' }),
+        call('fs_glob', { path: '/workspace', pattern: '**' }),
+        call('fs_read', { path: 'a.txt' }),
+        call('fs_read', { path: 'd/b.txt' }),
+        call('fs_write', { path: 'd/c.txt', content: 'x' }),
+        call('fs_delete', { path: '/workspace', recursive: true }),
+        { text: 'done' },
+      ],
+    })
+    expect(await loop.finish('worker')).toMatchObject({ status: 'completed' })
+    const answers = model.requests.at(-1)!.messages.filter(({ role }) => role === 'tool')
+    const texts = answers.map(({ content }) => JSON.stringify(content))
+    expect(texts[1]).toContain('a.txt')
+    expect(texts[2]).toContain('a.txt')
+    expect(texts[2]).not.toContain('b.txt')
+    expect(texts[3]).toContain('above')
+    for (const refused of texts.slice(4)) expect(refused).toContain('outside')
+  })
+
   test('prints through its bootstrap, whose exit code and output are judged', async () => {
     const spec = worker(`  advanced:
     bootstrap_path: /workspace/boot.sh

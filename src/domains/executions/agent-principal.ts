@@ -92,7 +92,7 @@ function capabilityOf(manifest: AgentManifest, { name, isReadOnly }: DescribedTo
   if (name.startsWith('fs.')) {
     if (!isReadOnly && filesystem?.readOnly === true) return []
     const paths = isReadOnly ? filesystem?.read : filesystem?.write
-    return [{ toolPattern: name, pathAllowlist: (paths ?? [WORKSPACE]).map(plainPath) }]
+    return [{ toolPattern: name, pathAllowlist: paths ?? [WORKSPACE] }]
   }
   if (name === 'cmd.run') {
     return [{ toolPattern: name, ...(subcommandAllowlist !== null && { subcommandAllowlist }) }]
@@ -105,6 +105,3 @@ function capabilityOf(manifest: AgentManifest, { name, isReadOnly }: DescribedTo
   }
   return [{ toolPattern: name }]
 }
-
-/** `/workspace/**` and `/workspace/*` are the folder with what is in it. */
-const plainPath = (path: string): string => path.replace(/\/\*{1,2}$/, '') || '/'

@@ -1,6 +1,6 @@
 import type { Capability, SecurityContext, Violation } from '../../contract/security-context.ts'
 import { coversPath } from '../../kernel/path-pattern.ts'
-import { allowsHost, commandRulesOf, matchesTool, type Wish } from './rules.ts'
+import { allowsHost, commandRulesOf, matchesTool, placesOf, type Wish } from './rules.ts'
 
 /** `allowed` is what would have been possible instead, for the message. */
 export type Refusal = Readonly<{
@@ -76,9 +76,10 @@ const toolsOf = ({ capabilities, denyList }: SecurityContext): readonly string[]
   ),
 ]
 
-function refusedPath({ pathAllowlist }: Capability, { paths }: Wish): Omit<Refusal, 'context'> | undefined {
+function refusedPath({ pathAllowlist }: Capability, { tool, paths }: Wish): Omit<Refusal, 'context'> | undefined {
   if (pathAllowlist === undefined) return undefined
-  if (paths.every((path) => pathAllowlist.some((pattern) => coversPath(pattern, path)))) return undefined
+  const places = placesOf(tool, pathAllowlist)
+  if (paths.every((path) => places.some((pattern) => coversPath(pattern, path)))) return undefined
   return { violation: 'PathOutsideBoundary', reason: 'the path is outside of what is allowed', allowed: pathAllowlist }
 }
 

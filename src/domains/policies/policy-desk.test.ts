@@ -10,6 +10,10 @@ import { createContextRegistry, shippedContexts } from './shipped-contexts.ts'
 const governed: Record<string, Governed> = {
   'fs.read': { paths: ['path'] },
   'fs.write': { paths: ['path'] },
+  'fs.list': { paths: ['path'] },
+  'fs.glob': { paths: ['path'] },
+  'fs.grep': { paths: ['path'] },
+  'fs.delete': { paths: ['path'] },
   'cmd.run': { command: 'command', args: 'args', paths: ['cwd'] },
   'web.fetch': { url: 'url' },
   exec_parallel: { command: 'commands' },
@@ -129,6 +133,11 @@ describe('a context', () => {
     expect(violationOf(one, 'fs.read', { path: 'a/b' })).toBeUndefined()
     expect(violationOf(one, 'fs.read', { path: 'a/b/c' })).toBe('PathOutsideBoundary')
     expect(violationOf(one, 'fs.read', { path: '/data/b/c' })).toBeUndefined()
+    for (const tool of ['fs.list', 'fs.glob', 'fs.grep']) {
+      expect(violationOf(one, tool, { path: 'a' })).toBeUndefined()
+      expect(violationOf(one, tool, { path: '/workspace' })).toBe('PathOutsideBoundary')
+    }
+    expect(violationOf(one, 'fs.delete', { path: 'a' })).toBe('PathOutsideBoundary')
     const none = as(context([{ toolPattern: 'fs.*', pathAllowlist: [] }]))
     expect(violationOf(none, 'fs.read', { path: 'a' })).toBe('PathOutsideBoundary')
   })

@@ -4,7 +4,7 @@ import type { SecurityContext } from '../../contract/security-context.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { evaluate, isRefusal, type Refusal } from './evaluate.ts'
 import { type Governed, readWish } from './read-wish.ts'
-import { allowsHost, commandRulesOf, matchesTool } from './rules.ts'
+import { allowsHost, commandRulesOf, matchesTool, placesOf } from './rules.ts'
 import { createUsageBook } from './usage-book.ts'
 
 export type AskedCall = Readonly<{
@@ -99,7 +99,14 @@ export const canEverAllow = (principal: Principal, tool: string, governed: Gover
 export const pathBoundaries = (principal: Principal, tool: string): readonly (readonly string[])[] =>
   (principal.securityContexts ?? []).flatMap((context) => {
     const lists = matching(context, tool).map(({ pathAllowlist }) => pathAllowlist)
-    return lists.some((list) => list === undefined) ? [] : [lists.flatMap((list) => list!)]
+    return lists.some((list) => list === undefined)
+      ? []
+      : [
+          placesOf(
+            tool,
+            lists.flatMap((list) => list!),
+          ),
+        ]
   })
 
 /** Refuses a host that a tool is led to on its way. */

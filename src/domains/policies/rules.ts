@@ -1,4 +1,5 @@
 import type { Capability } from '../../contract/security-context.ts'
+import { withFolders } from '../../kernel/path-pattern.ts'
 
 /** What a call wants to do, as far as a security context can restrict it. */
 export type Wish = Readonly<{
@@ -19,6 +20,12 @@ export function matchesTool(pattern: string, tool: string): boolean {
   if (pattern === '*') return true
   return pattern.endsWith('.*') ? tool.startsWith(pattern.slice(0, -1)) : pattern === tool
 }
+
+const looking: ReadonlySet<string> = new Set(['fs.list', 'fs.glob', 'fs.grep'])
+
+/** Where the paths of a tool may lead. What it finds in a folder is held against the patterns by itself. */
+export const placesOf = (tool: string, patterns: readonly string[]): readonly string[] =>
+  looking.has(tool) ? withFolders(patterns) : patterns
 
 const plainHost = (host: string): string => host.toLowerCase().replace(/\.$/, '')
 

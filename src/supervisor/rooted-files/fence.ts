@@ -18,6 +18,6 @@ export function createFence(lists: readonly (readonly string[])[]): Fence {
   return {
     passes: (names) => parsed.every((patterns) => patterns.some((pattern) => leadsToCovered(pattern, names))),
     holds: (names) => parsed.every((patterns) => patterns.some((pattern) => coversNames(pattern, names))),
-    refusal: (field) => pathOutside(field, [...new Set(lists.flat())]),
+    refusal: (field) => pathOutside(field, [...new Set(lists.flat().filter((pattern) => !pattern.endsWith('/.')))]),
   }
 }
