@@ -98,6 +98,11 @@ export const limits = {
   workspaceEnvBytesMax: 128 * 1024,
   workspaceForwardsMax: 50,
   workspaceStopGraceMs: 10_000,
+  /** Destroyed workspaces of one owner whose snapshots are kept for forks, and how long after the last snapshot. */
+  archivedWorkspacesMax: 16,
+  archivedWorkspaceMs: 7 * 24 * 3_600_000,
+  /** Iterations of one execution, the latest, whose workspace is kept as it was then. */
+  executionSnapshotsMax: 10,
   execTimeoutDefaultSecs: 120,
   execParallelTimeoutDefaultSecs: 300,
   execTimeoutSecsMax: 24 * 3600,

@@ -65,6 +65,11 @@ function nextStep(books: WorkspaceBooks, random: SeededRandom, lane: string): St
     () => moved(name, known),
     () => taken(name, known, `s${++books.count}`),
     () => ({ tool: 'workspace_destroy', args: { workspace_id: name }, after: new Map([[name, undefined]]) }),
+    () => ({
+      tool: 'workspace_destroy',
+      args: { workspace_id: name, keep_snapshots: true },
+      after: new Map([[name, undefined]]),
+    }),
   ]
   if (known.state === 'running') choices.push(...Array(3).fill(() => written(name, known, `mark ${++books.count}`)))
   if (own.length < WORKSPACES_PER_LANE) choices.push(() => create(`${lane}-${++books.count}`))

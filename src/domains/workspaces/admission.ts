@@ -1,8 +1,9 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { WriteUnit } from '../../contract/unit.ts'
+import { archivesOf, dropIn } from './archive.ts'
 import type { Resources } from './backend.ts'
-import type { Core } from './core.ts'
+import { type Core, freedLayers } from './core.ts'
 import type { Workspace } from './ports.ts'
 import { invalid, LOCAL_OWNER, quotaExcess, quoted, type Usage } from './rules.ts'
 
@@ -29,9 +30,9 @@ export function chooseResources({ settings: { defaults, maximum } }: Core, wish:
 
 /**
  * Enters a new workspace in the records if there is room for it. Everything is counted in the transaction that inserts, so
- * no race and no crash can let one in too many.
+ * no race and no crash can let one in too many. Answers the layers of what had to make room, to be removed after the commit.
  */
-export async function admitWorkspace(core: Core, unit: WriteUnit, workspace: Workspace): Promise<void> {
+export async function admitWorkspace(core: Core, unit: WriteUnit, workspace: Workspace): Promise<readonly string[]> {
   const { store, settings, node } = core
   const { tenant, name } = workspace
   await store.lockNode(unit, node)
@@ -47,6 +48,7 @@ export async function admitWorkspace(core: Core, unit: WriteUnit, workspace: Wor
       },
     )
   }
+  const dropped = await makeRoom(core, unit, workspace)
   await requireQuota(core, unit, tenant, workspace.owner, [workspace])
   if ((await store.findWorkspaceByName(unit, tenant, name)) !== undefined) {
     throw new AppError(
@@ -59,6 +61,21 @@ export async function admitWorkspace(core: Core, unit: WriteUnit, workspace: Wor
     )
   }
   await store.insertWorkspace(unit, tenant, workspace)
+  // A fork lies on what it was made from, though that had to go.
+  return await freedLayers(core, unit, tenant, dropped)
+}
+
+/** What is only kept for forks goes before its owner is refused a workspace, oldest first. */
+async function makeRoom(core: Core, unit: WriteUnit, workspace: Workspace): Promise<readonly string[]> {
+  const { tenant, owner } = workspace
+  if (owner === LOCAL_OWNER) return []
+  const layers: string[] = []
+  for (const row of await archivesOf(core, unit, tenant, owner)) {
+    const used = await core.store.usageOf(unit, tenant, owner)
+    if (quotaExcess(used, sumOf([workspace]), core.settings.quota)?.quota !== 'disk_gb') break
+    layers.push(...(await dropIn(core, unit, row)))
+  }
+  return layers
 }
 
 /** Whether the owner may have these beside what it has. */

@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { findVisible, type Standing, visibleWorkspaces } from './access.ts'
 import { requireQuota } from './admission.ts'
+import { isArchived } from './archive.ts'
 import type { Core } from './core.ts'
 import type { Workspace } from './ports.ts'
 import { identityOf, quoted, type WorkspaceState } from './rules.ts'
@@ -20,7 +21,7 @@ export async function adopt(core: Core, call: Call, input: AdoptInput) {
   const adopted: Adopted[] = []
   const errors: Readonly<{ workspace_id: string; error: string }>[] = []
   for (const standing of await visibleWorkspaces(core, call, call.read)) {
-    if (!standing.orphaned) continue
+    if (!standing.orphaned || isArchived(standing.workspace)) continue
     try {
       adopted.push(await adoptOne(core, call, standing, false))
     } catch (error) {

@@ -107,6 +107,19 @@ export const wrongState = ({ id, name, state }: Workspace, needed: string): AppE
     state,
   })
 
+const notSettled = (workspace: Workspace): AppError =>
+  wrongState(
+    workspace,
+    workspace.state === 'archived'
+      ? 'only its snapshots are left; fork one with workspace_fork'
+      : 'wait until that is over',
+  )
+
+/** Neither in the making nor on its way out. */
+export function requireSettled(workspace: Workspace): void {
+  if (workspace.state !== 'running' && workspace.state !== 'stopped') throw notSettled(workspace)
+}
+
 export const cancelled = (): AppError => new AppError('ERR_CANCELLED', 'The call was cancelled.')
 
 export function requireNotCancelled(signal: AbortSignal): void {
@@ -115,7 +128,7 @@ export function requireNotCancelled(signal: AbortSignal): void {
 
 export function requireRunning(workspace: Workspace): void {
   if (workspace.state === 'running') return
-  if (workspace.state !== 'stopped') throw wrongState(workspace, 'wait until that is over')
+  requireSettled(workspace)
   throw notRunning(workspace)
 }
 
@@ -136,6 +149,8 @@ export async function requireCapability({ backend }: Core, name: CapabilityName,
   })
 }
 
+const isOnItsWayOut = ({ state }: Workspace): boolean => state === 'destroying' || state === 'archived'
+
 /**
  * Changes the row of an operation of this process. Undefined when a destroy overtook it: then the row is gone or marked,
  * and must not be brought back.
@@ -147,7 +162,7 @@ export async function changeOwnIn(
   change: Partial<Workspace>,
 ): Promise<Workspace | undefined> {
   const found = await core.store.findWorkspace(unit, at.tenant, at.id)
-  if (found === undefined || found.state === 'destroying' || found.operation !== core.bootId) return undefined
+  if (found === undefined || isOnItsWayOut(found) || found.operation !== core.bootId) return undefined
   const changed = { ...found, ...change }
   await core.store.saveWorkspace(unit, at.tenant, changed)
   return changed
@@ -166,7 +181,7 @@ export const changeOwn = (
  */
 export async function giveUp({ store, database, backend }: Core, at: Workspace): Promise<never> {
   const found = await store.findWorkspace(database.read, at.tenant, at.id)
-  if (found !== undefined && found.state !== 'destroying') throw wrongState(found, 'another call changed it meanwhile')
+  if (found !== undefined && !isOnItsWayOut(found)) throw wrongState(found, 'another call changed it meanwhile')
   await backend.destroy(at.id)
   throw goneMeanwhile(at)
 }
@@ -180,6 +195,7 @@ export async function takeIn(
 ): Promise<Workspace> {
   const found = await core.store.findWorkspace(unit, at.tenant, at.id)
   if (found === undefined) throw goneMeanwhile(at)
+  if (found.state === 'archived') throw notSettled(found)
   if (found.operation !== null || !['running', 'stopped'].includes(found.state)) {
     throw new AppError('ERR_BUSY', `The workspace ${quoted(found.name)} is being changed; call again in a moment`, {
       workspace_id: found.id,

@@ -1,7 +1,6 @@
 import type { Call } from '../../contract/call.ts'
 import { findUsable } from './access.ts'
-import type { Core } from './core.ts'
-import { requireSettled } from './lifecycle.ts'
+import { type Core, requireSettled } from './core.ts'
 import { checkEnv, checkEnvName } from './rules.ts'
 
 export type SetEnvInput = Readonly<{

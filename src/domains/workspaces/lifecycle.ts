@@ -2,6 +2,7 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import type { WriteUnit } from '../../contract/unit.ts'
 import { admitWorkspace } from './admission.ts'
+import { settleArchive } from './archive.ts'
 import type { Resources } from './backend.ts'
 import {
   type Core,
@@ -16,7 +17,6 @@ import {
   requireNotCancelled,
   specOf,
   takeIn,
-  wrongState,
 } from './core.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
 import { checkName, checkNotOfPlatform, identityOf } from './rules.ts'
@@ -53,11 +53,11 @@ export function createLifecycle(core: Core) {
   }
 
   async function make(call: Acting, id: string, plan: (unit: WriteUnit) => Promise<WorkspacePlan>): Promise<Workspace> {
-    const planned = await call.transact(async (unit) => {
+    const { planned, freed } = await call.transact(async (unit) => {
       const workspace = fromPlan(call, id, await plan(unit))
-      await admitWorkspace(core, unit, workspace)
-      return workspace
+      return { planned: workspace, freed: await admitWorkspace(core, unit, workspace) }
     })
+    await removeLayers(core, freed)
     try {
       return await bringUp(call, planned)
     } catch (error) {
@@ -122,19 +122,33 @@ export function createLifecycle(core: Core) {
     }
   }
 
-  async function destroy(call: Pick<Call, 'transact'>, workspace: Workspace): Promise<void> {
+  /** With `keepSnapshots` they stay for a while to be forked, if there are any. */
+  async function destroy(
+    call: Pick<Call, 'transact'>,
+    workspace: Workspace,
+    { keepSnapshots = false }: Readonly<{ keepSnapshots?: boolean }> = {},
+  ): Promise<void> {
     const { tenant, id } = workspace
     await core.desk.destroy(workspace, async () => {
-      const isThere = await call.transact(async (unit) => {
+      const state = await call.transact(async (unit) => {
         const found = await store.findWorkspace(unit, tenant, id)
-        if (found === undefined) return false
-        await store.saveWorkspace(unit, tenant, { ...found, state: 'destroying', operation: bootId })
-        return true
+        if (found === undefined) return undefined
+        const kept = keepSnapshots ? await store.listSnapshots(unit, tenant, id) : []
+        const next = kept.some((snapshot) => snapshot.state === 'ready') ? 'archived' : 'destroying'
+        const team = next === 'archived' ? { team: null, boundTo: null } : {}
+        await store.saveWorkspace(unit, tenant, { ...found, ...team, state: next, operation: bootId })
+        return next
       })
-      if (!isThere) return
+      if (state === undefined) return
       try {
         await backend.destroy(id)
+        if (state === 'archived') return await settleArchive(core, call, workspace)
       } catch (error) {
+        if (state === 'archived') {
+          // The row still names this process, which no longer works on it: the next recovery goes on.
+          core.leftovers.any = true
+          throw error
+        }
         const letGo = call.transact(async (unit) => {
           const found = await store.findWorkspace(unit, tenant, id)
           if (found !== undefined) await store.saveWorkspace(unit, tenant, { ...found, operation: null })
@@ -211,10 +225,4 @@ export function createLifecycle(core: Core) {
   }
 
   return { create, destroy, start, stop, forget }
-}
-
-/** Neither in the making nor on its way out. */
-export function requireSettled(workspace: Workspace): void {
-  if (workspace.state === 'running' || workspace.state === 'stopped') return
-  throw wrongState(workspace, 'wait until that is over')
 }

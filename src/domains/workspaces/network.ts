@@ -3,8 +3,16 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { counted } from '../../kernel/counted.ts'
 import { closedNetwork } from './backend.ts'
-import { type Core, changeOwn, giveUp, networkSpec, peersOf, requireCapability, takeIn } from './core.ts'
-import { requireSettled } from './lifecycle.ts'
+import {
+  type Core,
+  changeOwn,
+  giveUp,
+  networkSpec,
+  peersOf,
+  requireCapability,
+  requireSettled,
+  takeIn,
+} from './core.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
 import { checkDomain, checkHostPort, checkPort, checkPorts, invalid } from './rules.ts'
 

@@ -77,7 +77,7 @@ export type WorkspaceStore = Readonly<{
   findWorkspaceByName(unit: ReadUnit, tenant: TenantId, name: string): Promise<Workspace | undefined>
   /** Oldest first. */
   listWorkspaces(unit: ReadUnit, tenant: TenantId): Promise<Workspace[]>
-  /** What the owner's workspaces were given, in whatever state they are. */
+  /** What the owner's workspaces were given, in whatever state they are; of archived ones only the disk counts. */
   usageOf(unit: ReadUnit, tenant: TenantId, owner: string): Promise<Usage>
   insertSnapshot(unit: WriteUnit, tenant: TenantId, snapshot: Snapshot): Promise<void>
   /** Writes parent, size and state. */
@@ -90,6 +90,7 @@ export type WorkspaceStore = Readonly<{
   layersInUse(unit: ReadUnit, tenant: TenantId): Promise<ReadonlySet<string>>
   /** Holds every other admission to the node back until the transaction ends. */
   lockNode(unit: WriteUnit, node: string): Promise<void>
+  /** Without those that are archived. */
   countOnNode(unit: ReadUnit, node: string): Promise<number>
   hostPortsOnNode(unit: ReadUnit, node: string): Promise<ReadonlySet<number>>
   workspacesOnNode(unit: ReadUnit, node: string): Promise<Workspace[]>

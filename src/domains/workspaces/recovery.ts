@@ -1,5 +1,6 @@
 import type { Call } from '../../contract/call.ts'
 import type { TenantId } from '../../contract/principal.ts'
+import { isArchived, isOutdated, settleArchive } from './archive.ts'
 import type { BackendInventory } from './backend.ts'
 import { type Core, changeOwn, networkSpec, peersOf } from './core.ts'
 import type { Lifecycle } from './lifecycle.ts'
@@ -86,6 +87,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     if (operation === core.bootId) return !core.desk.isAtWork(id, inTurn)
     if (operation !== null) return !(await core.isAlive(operation))
     if (await isUnwanted(row)) return true
+    if (isArchived(row)) return await isOutdated(core, database.read, row)
     return state !== 'running' && state !== 'stopped'
   }
 
@@ -146,6 +148,9 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     if (row.state === 'creating' || row.state === 'destroying' || unwanted) {
       await backend.destroy(row.id)
       await parts.lifecycle.forget(call, row)
+    } else if (isArchived(row)) {
+      await backend.destroy(row.id)
+      await settleArchive(core, call, row)
     } else if (row.state === 'restoring') {
       await parts.snapshots.finishRestore(call, row)
     } else {
@@ -162,8 +167,11 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   /** At the start of the server, in the background: only where the records say that something may be wrong. */
   async function begin(): Promise<void> {
     const rows = await store.workspacesOnNode(database.read, core.node)
-    if (rows.some(({ state, operation, boundTo }) => state !== 'stopped' || operation !== null || boundTo !== null))
-      await ensure()
+    for (const row of rows) {
+      const { state, operation, boundTo } = row
+      const isAtRest = state === 'stopped' || (isArchived(row) && !(await isOutdated(core, database.read, row)))
+      if (!isAtRest || operation !== null || boundTo !== null) return await ensure()
+    }
   }
 
   return { ensure, isDone: () => (isDone && !core.leftovers.any) || core.isReadOnly, recoverOne, begin }

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 
-export const workspaceStates = ['creating', 'running', 'stopped', 'restoring', 'destroying'] as const
+export const workspaceStates = ['creating', 'running', 'stopped', 'restoring', 'destroying', 'archived'] as const
 export type WorkspaceState = (typeof workspaceStates)[number]
 export const snapshotStates = ['creating', 'ready'] as const
 export type SnapshotState = (typeof snapshotStates)[number]

@@ -1,10 +1,12 @@
 import type { Call } from '../../contract/call.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { counted } from '../../kernel/counted.ts'
 import { findUsable, findVisible, requireHere, type Standing } from './access.ts'
 import { chooseResources, type ResourceWish } from './admission.ts'
 import { type AdoptInput, adopt, handOver } from './adopt.ts'
+import { discardArchive } from './archive.ts'
 import type { WorkspaceFiles } from './backend.ts'
 import { besideRunning, type Core, goneMeanwhile, notFound, requireRunning, type WorkspaceDeps } from './core.ts'
 import { type SetEnvInput, setEnv } from './environment.ts'
@@ -118,6 +120,12 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
       snapshots.create(call, workspace, { name, includeMemory: false }),
     findSnapshot: (call: Call, workspace: Workspace, reference: string) =>
       snapshots.lookUp(call.read, workspace, reference),
+    /** Whether that snapshot can be forked still. Touches only the store. */
+    async hasSnapshot(unit: ReadUnit, tenant: TenantId, workspaceId: string, name: string): Promise<boolean> {
+      return (await core.store.findSnapshot(unit, tenant, workspaceId, name))?.state === 'ready'
+    },
+    /** Lets go of what is kept only for forks. Touches only the store; the back end follows. */
+    discardArchive: (unit: WriteUnit, tenant: TenantId, name: string) => discardArchive(core, unit, tenant, name),
     /** Refuses what this machine could not give a workspace. */
     requireNetwork: (wanted: NetworkPolicy) => requireNetwork(core, wanted),
     /** At the start of the server; does nothing where nothing can be wrong. */
@@ -131,7 +139,7 @@ type Resolve = (call: Call, reference: string) => Promise<Workspace>
 
 function createResolve(core: Core, recovery: Recovery) {
   const isUnsettled = ({ state, operation, boundTo }: Workspace): boolean =>
-    operation !== null || boundTo !== null || (state !== 'running' && state !== 'stopped')
+    operation !== null || boundTo !== null || !['running', 'stopped', 'archived'].includes(state)
 
   /** Rows are shown as they are on a machine whose back end cannot be asked. */
   async function settle(call: Call, standing: Standing): Promise<Standing> {
@@ -226,12 +234,17 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
     }
   }
 
-  async function destroy(call: Call, input: Readonly<{ workspace_id: string }>) {
+  async function destroy(call: Call, input: Readonly<{ workspace_id: string; keep_snapshots?: boolean | undefined }>) {
     const workspace = await findUsable(core, call, call.read, input.workspace_id)
     requireHere(core, workspace)
-    await lifecycle.destroy(call, workspace)
-    call.record({ kind: 'workspace_destroyed', body: { workspace_id: workspace.id, name: workspace.name } })
-    return { ...named(workspace), destroyed: true, message: `Workspace ${workspace.name} was destroyed.` }
+    await lifecycle.destroy(call, workspace, { keepSnapshots: input.keep_snapshots ?? false })
+    const kept = await core.store.listSnapshots(core.database.read, workspace.tenant, workspace.id)
+    const snapshots_kept = kept.map(({ name }) => name)
+    const body = { ...named(workspace), ...(kept.length > 0 && { snapshots_kept }) }
+    call.record({ kind: 'workspace_destroyed', body })
+    const rest = kept.length === 0 ? '' : ` ${counted(kept.length, 'snapshot is', 'snapshots are')} kept for forks.`
+    const message = `Workspace ${workspace.name} was destroyed.${rest}`
+    return { ...named(workspace), destroyed: true, snapshots_kept, message }
   }
 
   async function start(call: Call, input: Readonly<{ workspace_id: string }>) {

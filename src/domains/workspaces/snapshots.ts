@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { visibleWorkspaces } from './access.ts'
+import { dropIn, isArchived } from './archive.ts'
 import {
   type Core,
   changeOwn,
@@ -13,10 +14,10 @@ import {
   peersOf,
   removeLayers,
   requireCapability,
+  requireSettled,
   specOf,
   takeIn,
 } from './core.ts'
-import { requireSettled } from './lifecycle.ts'
 import type { Snapshot, Workspace } from './ports.ts'
 import { checkName, isUuid, quoted } from './rules.ts'
 
@@ -208,6 +209,9 @@ export function createSnapshots(core: Core) {
         if (workspace.currentSnapshotId === target.id) {
           await store.saveWorkspace(unit, tenant, { ...workspace, currentSnapshotId: target.parentId })
         }
+        // Of an archived workspace nothing is left without its snapshots.
+        const isLast = isArchived(workspace) && (await store.listSnapshots(unit, tenant, at.id)).length === 0
+        const alone = isLast ? await dropIn(core, unit, workspace) : []
         const others = (await store.listWorkspaces(unit, tenant)).filter(
           ({ id, layers }) => id !== at.id && layers.includes(target.layerId),
         )
@@ -216,7 +220,7 @@ export function createSnapshots(core: Core) {
           target,
           dependents: others.filter(({ id }) => seen.includes(id)),
           dependentCount: others.length,
-          freed: await freedLayers(core, unit, tenant, target.layers),
+          freed: await freedLayers(core, unit, tenant, [...target.layers, ...alone]),
         }
       })
       await removeLayers(core, outcome.freed)

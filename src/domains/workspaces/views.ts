@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { findVisible, type Standing, visibleWorkspaces } from './access.ts'
+import { isArchived } from './archive.ts'
 import type { BackendCapabilities, CapabilityName, WorkspaceUsage } from './backend.ts'
 import { type Core, enterAsStopped } from './core.ts'
 import { summaryOf } from './jobs.ts'
@@ -74,7 +75,9 @@ const LOG_LINES_DEFAULT = 100
 /** `settle` puts right, where it can, what a crash left in the rows that are about to be shown. */
 export function createViews(core: Core, settle: (call: Call, standing: Standing) => Promise<Standing>) {
   async function list(call: Call, { state_filter }: ListInput) {
-    const standings = await visibleWorkspaces(core, call, call.read)
+    const all = await visibleWorkspaces(core, call, call.read)
+    // What is only kept for forks is in nobody's way, unless it is asked for.
+    const standings = all.filter(({ workspace }) => isArchived(workspace) === (state_filter === 'archived'))
     const shown: Standing[] = []
     for (const standing of standings) {
       const settled = await settle(call, standing).catch(ignoreGone)
@@ -141,7 +144,8 @@ export function createViews(core: Core, settle: (call: Call, standing: Standing)
     const isHere = workspace.node === core.node
     const capabilities = await orMissing(call, () => core.backend.capabilities())
     const askable = isHere && capabilities?.available === true
-    const usage = askable ? await orMissing(call, () => core.backend.usage(workspace.id)) : undefined
+    const usage =
+      askable && !isArchived(workspace) ? await orMissing(call, () => core.backend.usage(workspace.id)) : undefined
     const jobs =
       askable && workspace.state === 'running' ? await orMissing(call, () => core.backend.jobs.list(workspace.id)) : []
     return {

@@ -81,7 +81,7 @@ const listWorkspaces = statement<{ tenant: string }>('workspace-store.listWorksp
 const resourcesOf = statement<{ tenant: string; owner: string }>('workspace-store.resourcesOf')((db, arg) =>
   db
     .selectFrom('workspaces')
-    .select(['memory_mb', 'disk_gb'])
+    .select(['state', 'memory_mb', 'disk_gb'])
     .where('tenant', '=', arg('tenant'))
     .where('owner', '=', arg('owner')),
 )
@@ -148,7 +148,8 @@ const countOnNode = statement<OnNode>('workspace-store.countOnNode')((db, arg) =
   db
     .selectFrom('workspaces')
     .select((expression) => expression.fn.countAll<number>().as('count'))
-    .where('node', '=', arg('node')),
+    .where('node', '=', arg('node'))
+    .where('state', '<>', 'archived'),
 )
 const forwardsOnNode = statement<OnNode>('workspace-store.forwardsOnNode')((db, arg) =>
   db.selectFrom('workspaces').select('forwards').where('node', '=', arg('node')),
@@ -191,9 +192,10 @@ export const sqlWorkspaceStore: WorkspaceStore = {
   },
   async usageOf(unit, tenant, owner) {
     const rows = await sessionOf(unit).all(resourcesOf, { tenant, owner })
+    const whole = rows.filter(({ state }) => state !== 'archived')
     return {
-      workspaces: rows.length,
-      memoryMb: rows.reduce((sum, row) => sum + row.memory_mb, 0),
+      workspaces: whole.length,
+      memoryMb: whole.reduce((sum, row) => sum + row.memory_mb, 0),
       diskGb: rows.reduce((sum, row) => sum + row.disk_gb, 0),
     }
   },

@@ -17,9 +17,9 @@ export default defineTool({
   audit: 'digest',
   input: z.strictObject({
     state_filter: z
-      .enum(['creating', 'running', 'stopped', 'suspended', 'restoring', 'destroying'])
+      .enum(['creating', 'running', 'stopped', 'suspended', 'restoring', 'destroying', 'archived'])
       .optional()
-      .describe('Only those in this state.'),
+      .describe('Only those in this state. Archived ones, of which only snapshots are left, are shown only so.'),
   }),
   output: z.strictObject({
     workspaces: z.array(z.strictObject(workspaceFields.row)),
