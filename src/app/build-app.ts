@@ -322,6 +322,7 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
     desk,
     policies,
     workspaces,
+    snapshots: parts.workspaces,
   })
   const workflows = openWorkflows(deps, {
     engine,

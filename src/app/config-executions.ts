@@ -66,8 +66,8 @@ export const executionsSection = group(
   {
     max_concurrent: wholeNumber(8, 1, 10_000, 'Executions and workflows at work at once; others are pending.'),
     snapshots: flag(
-      false,
-      'Keeps the workspace of an agent as it was at the end of each iteration that is not accepted, for execution_fork. The workspace then stays, stopped, when the execution is over; remove it with workspace_destroy.',
+      true,
+      'Keeps the workspace of an agent as it was at the end of each iteration, for execution_fork. What is kept stays for a while when the execution is over, archived; workspace_list shows it with the state_filter archived.',
     ),
     secrets: listOf(secretRule)
       .refine(

@@ -4,7 +4,14 @@ import { limits } from '../contract/limits.ts'
 import { identityOf, type Principal } from '../contract/principal.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import type { ActivityEvent, ActivityLog } from '../domains/agents/ports.ts'
-import type { AgentDesk, ExecutionDeps, HttpSender, ValueDesk, WorkspaceAccess } from '../domains/executions/ports.ts'
+import type {
+  AgentDesk,
+  ExecutionDeps,
+  HttpSender,
+  SnapshotDesk,
+  ValueDesk,
+  WorkspaceAccess,
+} from '../domains/executions/ports.ts'
 import { createExecutionService, type ExecutionService, toLogRow } from '../domains/executions/service.ts'
 import type { WebClient } from '../domains/web/ports.ts'
 import { createEngine } from '../engine/engine.ts'
@@ -61,6 +68,7 @@ export function openExecutions(
     policies: OpenedPolicies
     workspaces: WorkspaceAccess
     imageOf: ExecutionDeps['imageOf']
+    snapshots: SnapshotDesk
   }>,
 ): OpenedExecutions {
   const { config, clock } = deps
@@ -99,7 +107,17 @@ export function openExecutions(
     const { replay } = await import('../engine/replay.ts')
     return await replay(await idleLoop(), run, events)
   }
-  return { engine, service: createExecutionService({ engine, agents, clock, workspaces, replay: replayRun }) }
+  return {
+    engine,
+    service: createExecutionService({
+      engine,
+      agents,
+      clock,
+      workspaces,
+      snapshots: parts.snapshots,
+      replay: replayRun,
+    }),
+  }
 }
 
 /** A program that is only replayed reaches nothing: what it would do is answered by the record. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { limits } from '../../src/contract/limits.ts'
 import type { CastellanClient } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
 import { ask, setModelStage } from '../support/model-stage.ts'
@@ -29,6 +30,12 @@ async function forked(client: CastellanClient, args: object): Promise<string> {
 type Event = Readonly<{ event_type: string; payload: Record<string, unknown> }>
 const events = async (client: CastellanClient, execution_id: string): Promise<readonly Event[]> =>
   (await ask<{ events: Event[] }>(client, 'aegis.task.logs', { execution_id, limit: 200 })).events
+
+async function workspaces(client: CastellanClient, state_filter?: string): Promise<readonly string[]> {
+  const args = state_filter === undefined ? {} : { state_filter }
+  const answer = await ask<{ workspaces: { name: string }[] }>(client, 'workspace_list', args)
+  return answer.workspaces.map(({ name }) => name)
+}
 
 describe('through the real program', { timeout: 120_000 }, () => {
   test('a copy goes on after an iteration with another model and more iterations; what was done is not done again', async () => {
@@ -107,7 +114,7 @@ describe('through the real program', { timeout: 120_000 }, () => {
   const withFiles = validated('^good', '  tools: [fs.write, fs.read]\n')
 
   test('a copy has the files as they were at the end of the iteration, also after the end of the original', async () => {
-    const stage = await setModelStage(script, { executions: { snapshots: true } })
+    const stage = await setModelStage(script)
     const client = await stage.start()
     await deploy(client, withFiles)
     const id = await execute(client)
@@ -118,12 +125,44 @@ describe('through the real program', { timeout: 120_000 }, () => {
     expect(last).toContain('written by 0')
     expect(last).not.toContain('written by 2')
     expect(await ask(client, 'execution_replay', { execution_id: fork })).toMatchObject({ same: true })
-    const { workspaces } = await ask<{ workspaces: { name: string; state: string }[] }>(client, 'workspace_list')
-    expect(workspaces).toMatchObject([{ name: `execution-${id}`, state: 'stopped' }])
+    expect(await workspaces(client)).toEqual([])
+    expect(await workspaces(client, 'archived')).toEqual([`execution-${id}`, `execution-${fork}`])
+
+    const next = { execution_id: fork, iteration: 2, model: 'other', max_iterations: 3, intent: 'More.' }
+    const further = await forked(client, next)
+    expect(await wait(client, further)).toMatchObject({ status: 'completed', iteration_count: 3 })
+    expect(stage.requests.at(-1)!.text).toContain('Accepted.')
+    expect(stage.requests.at(-1)!.text).toContain('written by 0')
+    expect(await ask(client, 'execution_replay', { execution_id: further })).toMatchObject({ same: true })
+
+    await ask(client, 'aegis.task.remove', { execution_id: further })
+    expect(await workspaces(client, 'archived')).toEqual([`execution-${id}`, `execution-${fork}`])
+    await ask(client, 'workspace_destroy', { workspace_id: `execution-${id}` })
+    expect(await client.call('execution_fork', { execution_id: id, iteration: 1 })).toMatchObject({
+      code: 'ERR_SNAPSHOT_NOT_FOUND',
+      message: expect.stringContaining('not for ever'),
+    })
+  })
+
+  test('only the newest iterations are kept with their files', async () => {
+    const stage = await setModelStage(script)
+    const client = await stage.start()
+    const most = limits.executionSnapshotsMax + 1
+    await deploy(client, withFiles.replace('max_iterations: 2', `max_iterations: ${most}`))
+    const id = await execute(client)
+    expect(await wait(client, id)).toMatchObject({ status: 'failed', iteration_count: most })
+    const other = { execution_id: id, model: 'other', max_iterations: most + 1 }
+    expect(await client.call('execution_fork', { ...other, iteration: 1 })).toMatchObject({
+      code: 'ERR_SNAPSHOT_NOT_FOUND',
+      message: expect.stringContaining(`the newest ${limits.executionSnapshotsMax}`),
+    })
+    for (const iteration of [2, most]) {
+      expect(await wait(client, await forked(client, { ...other, iteration }))).toMatchObject({ status: 'completed' })
+    }
   })
 
   test('without a snapshot a copy with files is refused by name, and one from the beginning is not', async () => {
-    const stage = await setModelStage(script)
+    const stage = await setModelStage(script, { executions: { snapshots: false } })
     const client = await stage.start()
     await deploy(client, withFiles)
     const id = await execute(client)
@@ -132,6 +171,7 @@ describe('through the real program', { timeout: 120_000 }, () => {
       code: 'ERR_SNAPSHOT_NOT_FOUND',
       message: expect.stringContaining('executions.snapshots'),
     })
+    expect(await workspaces(client, 'archived')).toEqual([])
     const fork = await forked(client, { execution_id: id, iteration: 0, model: 'other' })
     expect(await wait(client, fork)).toMatchObject({ status: 'completed' })
   })

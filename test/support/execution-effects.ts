@@ -112,18 +112,20 @@ async function judged(tool: string, judging: object): Promise<number> {
 }
 
 /** Names of the snapshots that are there after an execution with files whose only iteration was not accepted. */
-async function snapshotsLeft(snapshots: boolean): Promise<readonly string[]> {
+async function snapshotsLeft(executions?: object): Promise<readonly string[]> {
   const validation = '[{ type: regex, pattern: "^good" }]'
   const spec = `  task: { instruction: "Work." }\n  tools: [fs.list]\n  execution: { max_iterations: 1, validation: ${validation} }\n`
   const names: string[] = []
   await ran({
     answer: always({ text: 'bad' }),
-    config: { executions: { snapshots } },
+    config: { ...(executions && { executions }) },
     agents: { plain: agentYaml('plain', spec) },
     async during(ask) {
-      const { executions } = (await ask('aegis.task.list', {})) as { executions: { id: string }[] }
-      await ask('aegis.task.wait', { execution_id: executions[0]!.id, timeout_seconds: 40 })
-      const { workspaces } = (await ask('workspace_list', {})) as { workspaces: { workspace_id: string }[] }
+      const listed = (await ask('aegis.task.list', {})) as { executions: { id: string }[] }
+      await ask('aegis.task.wait', { execution_id: listed.executions[0]!.id, timeout_seconds: 40 })
+      const { workspaces } = (await ask('workspace_list', { state_filter: 'archived' })) as {
+        workspaces: { workspace_id: string }[]
+      }
       for (const { workspace_id } of workspaces) {
         const answer = await ask('snapshot', { workspace_id, action: 'list' })
         names.push(...(answer as { snapshots: { name: string }[] }).snapshots.map(({ name }) => name))
@@ -194,8 +196,8 @@ export const executionEffects: Readonly<Record<string, () => Promise<void>>> = {
     expect(statuses).toContain('pending')
   },
   async 'executions.snapshots'() {
-    expect(await snapshotsLeft(false)).toEqual([])
-    expect(await snapshotsLeft(true)).toEqual([expect.stringMatching(/^iteration-1-/)])
+    expect(await snapshotsLeft({ snapshots: false })).toEqual([])
+    expect(await snapshotsLeft()).toEqual([expect.stringMatching(/^iteration-1-/)])
   },
   async 'executions.secrets'() {
     const headers = await delivered('secret:token', { secrets: ['token env:MY_TOKEN'] })

@@ -5,7 +5,7 @@ import type { ReadUnit } from '../../contract/unit.ts'
 import type { Engine, Run, RunEvent } from '../../engine/ports.ts'
 import type { Replay } from '../../engine/replay.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import type { AgentDesk, ExecutionInput } from './ports.ts'
+import type { AgentDesk, ExecutionInput, SnapshotDesk } from './ports.ts'
 import { shortened } from './prompt.ts'
 import { requireSchema } from './schema.ts'
 import { needsWorkspace, type TakenSnapshot } from './workspace.ts'
@@ -23,6 +23,7 @@ export type ReplayRequest = Readonly<{ execution_id: string; version?: string | 
 export type ForkDeps = Readonly<{
   engine: Engine
   agents: AgentDesk
+  snapshots: SnapshotDesk
   /** The execution that the caller may see. */
   visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run>
   ownerOf(unit: ReadUnit, principal: Call['principal']): Promise<string>
@@ -31,7 +32,7 @@ export type ForkDeps = Readonly<{
 }>
 
 /** Executions that begin in the middle of another, and the question whether one would be decided again as it was. */
-export function createForks({ engine, agents, visible, ownerOf, replay }: ForkDeps) {
+export function createForks({ engine, agents, snapshots, visible, ownerOf, replay }: ForkDeps) {
   async function journalOf(unit: ReadUnit, run: Run): Promise<RunEvent[]> {
     const events: RunEvent[] = []
     while (events.length < run.lastSequence) {
@@ -40,6 +41,15 @@ export function createForks({ engine, agents, visible, ownerOf, replay }: ForkDe
       events.push(...page.events)
     }
     return events
+  }
+
+  async function requireKept(unit: ReadUnit, run: Run, { workspace_id, name }: TakenSnapshot, iteration: number) {
+    if (await snapshots.hasSnapshot(unit, run.tenant, workspace_id, name!)) return
+    throw notKept(
+      run,
+      iteration,
+      `only the newest ${limits.executionSnapshotsMax} of an execution are kept, and not for ever; fork from a later iteration`,
+    )
   }
 
   return {
@@ -59,6 +69,7 @@ export function createForks({ engine, agents, visible, ownerOf, replay }: ForkDe
       const events = await journalOf(unit, run)
       const journal = iteration === 0 ? [] : journalUpTo(run, asked, events, request)
       const snapshot = iteration === 0 || !needsWorkspace(asked) ? null : snapshotAt(run, events, iteration)
+      if (snapshot !== null) await requireKept(unit, run, snapshot, iteration)
       const input = changed(asked, request, snapshot)
       await requireSchema(input.manifest, input.input)
       const owner = await ownerOf(unit, call.principal)
@@ -112,6 +123,7 @@ const SHOWN_CHARS_MAX = 4_096
 const shown = (value: Json): string | null =>
   value === null ? null : shortened(JSON.stringify(value), SHOWN_CHARS_MAX).toWellFormed()
 
+const endings: ReadonlySet<string> = new Set(['iteration_failed', 'iteration_completed'])
 const notCopied: ReadonlySet<string> = new Set(['execution_started', 'cancel_requested', 'run_resumed'])
 
 function journalUpTo(
@@ -122,13 +134,13 @@ function journalUpTo(
 ): readonly RunEvent[] {
   const { iteration } = request
   const ended = events.flatMap(({ type, payload }) =>
-    type === 'iteration_failed' ? [(payload as { iteration: number }).iteration] : [],
+    endings.has(type) ? [(payload as { iteration: number }).iteration] : [],
   )
   if (!ended.includes(iteration)) {
     const can = [0, ...ended].join(', ')
     throw refusal(
       run,
-      `iteration: no recorded iteration ${iteration} is followed by another; one can go on from ${can}, where 0 is the beginning`,
+      `iteration: no end of an iteration ${iteration} is recorded; one can go on from ${can}, where 0 is the beginning`,
       'iteration',
     )
   }
@@ -142,8 +154,7 @@ function journalUpTo(
   }
   const ends = new Set([`iteration-${iteration}/snapshot`, `iteration-${iteration}/refined`])
   const isEnd = ({ type, key, payload }: RunEvent): boolean =>
-    (key !== null && ends.has(key)) ||
-    (type === 'iteration_failed' && (payload as { iteration: number }).iteration === iteration)
+    (key !== null && ends.has(key)) || (endings.has(type) && (payload as { iteration: number }).iteration === iteration)
   const last = events.findLast(isEnd)!.sequence
   // The fork makes a workspace of its own.
   return events.filter(({ sequence, type, key }) => sequence <= last && !notCopied.has(type) && key !== 'workspace')
@@ -153,17 +164,19 @@ function snapshotAt(run: Run, events: readonly RunEvent[], iteration: number): T
   const key = `iteration-${iteration}/snapshot`
   const found = events.find((event) => event.key === key)?.payload as TakenSnapshot | undefined
   if (found?.name != null) return found
-  const why = found?.reason ?? 'set executions.snapshots in the configuration before the execution'
-  throw new AppError(
-    'ERR_SNAPSHOT_NOT_FOUND',
-    `iteration: no snapshot of the workspace was kept at the end of iteration ${iteration}: ${why}; fork from iteration 0`,
-    { field: 'iteration', execution_id: run.id, iteration },
-  )
+  throw notKept(run, iteration, found?.reason ?? 'set executions.snapshots in the configuration before the execution')
 }
+
+const notKept = ({ id }: Run, iteration: number, why: string): AppError =>
+  new AppError(
+    'ERR_SNAPSHOT_NOT_FOUND',
+    `iteration: the workspace is not kept as it was at the end of iteration ${iteration}: ${why}; 0, the beginning, is always possible`,
+    { field: 'iteration', execution_id: id, iteration },
+  )
 
 function changed(asked: ExecutionInput, request: ForkRequest, snapshot: TakenSnapshot | null): ExecutionInput {
   const { manifest } = asked
-  const { fork: _, ...rest } = asked
+  const { fork: _, continuesAfter: __, ...rest } = asked
   return {
     ...rest,
     ...(request.intent !== undefined && { intent: request.intent }),
@@ -177,6 +190,7 @@ function changed(asked: ExecutionInput, request: ForkRequest, snapshot: TakenSna
       },
     },
     untilMs: null,
+    ...(request.iteration > 0 && { continuesAfter: request.iteration }),
     ...(snapshot !== null && { fork: { workspaceId: snapshot.workspace_id, snapshot: snapshot.name! } }),
   }
 }

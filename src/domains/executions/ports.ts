@@ -1,9 +1,9 @@
 import type { Call } from '../../contract/call.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
-import type { Principal } from '../../contract/principal.ts'
+import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { SecurityContext } from '../../contract/security-context.ts'
 import type { ToolDesk } from '../../contract/tool-desk.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
@@ -68,6 +68,13 @@ export type ExecutionDeps = Readonly<{
   clock: Clock
 }>
 
+/** What is kept of workspaces for forks; touches only the store. */
+export type SnapshotDesk = Readonly<{
+  hasSnapshot(unit: ReadUnit, tenant: TenantId, workspaceId: string, name: string): Promise<boolean>
+  /** Lets go of what was kept of the workspace of that name after its end. */
+  discardArchive(unit: WriteUnit, tenant: TenantId, name: string): Promise<void>
+}>
+
 /** What a run of the kind `execution` is asked. The manifest is in it: what becomes of the agent does not touch the run. */
 export type ExecutionInput = Readonly<{
   agent: Readonly<{ id: string; name: string; version: string }>
@@ -86,6 +93,8 @@ export type ExecutionInput = Readonly<{
   untilMs: number | null
   /** The workspace is made from there, as it was at the end of an iteration of another execution. */
   fork?: Readonly<{ workspaceId: string; snapshot: string }>
+  /** The copy of another execution goes on after this iteration, also when it was accepted there. */
+  continuesAfter?: number
   /** What it writes is a manifest of that kind, which is checked and deployed before the work counts as done. */
   publishes?: ManifestKind
 }>

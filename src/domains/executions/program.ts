@@ -16,13 +16,7 @@ import { createToolCaller } from './tool-calls.ts'
 import { createValidation } from './validation.ts'
 import { type IterationOutput, withoutBootstrapLines } from './validators.ts'
 import { firstDeadline, hasTimeToLive, volumeExcess } from './volumes.ts'
-import {
-  createWorkspaceDesk,
-  type MadeWorkspace,
-  needsWorkspace,
-  recordedWorkspace,
-  type TakenSnapshot,
-} from './workspace.ts'
+import { createWorkspaceDesk, type MadeWorkspace, needsWorkspace, recordedWorkspace } from './workspace.ts'
 
 const refinedKey = (iteration: number): string => `iteration-${iteration}/refined`
 
@@ -46,15 +40,6 @@ export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program:
       const made = recordedWorkspace(steps)
       if (made === undefined || made.kept) return
       const workspaces = createWorkspaceDesk(deps, run)
-      if (hasSnapshots(steps)) {
-        // Its snapshots are what forks begin with, and they go with it.
-        const stop = async () => {
-          await workspaces.stop(made.workspace_id, steps.signal)
-          return { result: { workspace_id: made.workspace_id } }
-        }
-        await steps.once('workspace-stopped', stop, { type: 'instance_stopped' })
-        return
-      }
       await steps.once(
         'workspace-ended',
         async () => {
@@ -67,17 +52,20 @@ export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program:
   }
 }
 
-/** Whether one was taken of the run's own workspace; a fork has those of the execution it was made from as well. */
-function hasSnapshots(steps: Steps): boolean {
-  const own = recordedWorkspace(steps)?.workspace_id
-  for (let iteration = 1; ; iteration++) {
-    const taken = steps.recorded(snapshotKey(iteration)) as TakenSnapshot | undefined
-    if (taken === undefined) return false
-    if (taken.name !== null && taken.workspace_id === own) return true
-  }
-}
-
 const snapshotKey = (iteration: number): string => `iteration-${iteration}/snapshot`
+
+type Missed = Readonly<{ output: string; exit_code: number | null; reason?: string; error?: string }>
+
+/** Without a reason and an error it was accepted. */
+const pastOf = (iteration: number, { output, exit_code, reason, error }: Missed): PastAttempt => ({
+  iteration,
+  output,
+  exit_code,
+  validation_failed: reason !== undefined,
+  validation_reason: reason ?? null,
+  ...(reason !== undefined && { feedback: reason }),
+  ...(error !== undefined && { error }),
+})
 
 type Tried = Readonly<{ output: IterationOutput; text: string }>
 
@@ -98,6 +86,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   const validation = createValidation(run, input, steps, { judges, workspaces })
   let lastText = ''
   let workspaceId: string | null = input.workspaceId
+  let keepsSnapshots = false
 
   async function openWorkspace(): Promise<void> {
     const isBare = manifest.startupScript === null && manifest.volumes.length === 0
@@ -106,13 +95,18 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     const made = await steps.once<MadeWorkspace & Json>(
       'workspace',
       async () => ({
-        result: await within(deps.clock, steps, [deadline], (signal) =>
-          input.fork === undefined ? workspaces.create(input, signal) : workspaces.fork(input.fork, signal),
-        ),
+        result: {
+          ...(await within(deps.clock, steps, [deadline], (signal) =>
+            input.fork === undefined ? workspaces.create(input, signal) : workspaces.fork(input.fork, signal),
+          )),
+          // What has a time to live must not live on in a snapshot.
+          snapshots: deps.snapshots && !hasTimeToLive(manifest),
+        },
       }),
       { type: 'instance_spawned' },
     )
     workspaceId = made.workspace_id
+    keepsSnapshots = made.snapshots === true
     await prepare(workspaceId)
   }
 
@@ -205,8 +199,11 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
           return 'again'
         }
         lastText = published?.text ?? text
+        await keepWorkspace(iteration)
         steps.note({ type: 'iteration_completed', payload: { iteration, score: checked.score } })
-        return 'accepted'
+        if (iteration > (input.continuesAfter ?? 0)) return 'accepted'
+        history.push(pastOf(iteration, { output: lastText, exit_code: output.exitCode }))
+        return 'again'
       }
       await refine(iteration, { output: text, exit_code: output.exitCode, reason: checked.reason })
       return 'again'
@@ -249,18 +246,9 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     return { output, text: output.stdout }
   }
 
-  type Missed = Readonly<{ output: string; exit_code: number | null; reason?: string; error?: string }>
-
-  async function refine(iteration: number, { output, exit_code, reason, error }: Missed): Promise<void> {
-    history.push({
-      iteration,
-      output,
-      exit_code,
-      validation_failed: reason !== undefined,
-      validation_reason: reason ?? null,
-      ...(reason !== undefined && { feedback: reason }),
-      ...(error !== undefined && { error }),
-    })
+  async function refine(iteration: number, missed: Missed): Promise<void> {
+    const { output, exit_code, reason, error } = missed
+    history.push(pastOf(iteration, missed))
     const why = reason ?? error ?? ''
     steps.note({
       type: 'iteration_failed',
@@ -275,13 +263,11 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     steps.place({ state: null })
   }
 
-  /** Never of a later state: a run that was refined without one has none. */
+  /** A copy has the records of the iterations that it was made with, whatever is kept of its own. */
   async function keepWorkspace(iteration: number): Promise<void> {
     const id = workspaceId
     const key = snapshotKey(iteration)
-    // What has a time to live must not live on in a snapshot.
-    const isWanted = deps.snapshots && !hasTimeToLive(manifest) && steps.recorded(refinedKey(iteration)) === undefined
-    if (id === null || !needsWorkspace(input) || !(isWanted || steps.recorded(key) !== undefined)) return
+    if (id === null || !(keepsSnapshots || steps.recorded(key) !== undefined)) return
     await steps.once(key, async () => ({ result: await workspaces.snapshot(id, iteration, steps.signal) }), {
       type: 'workspace_snapshot',
     })

@@ -57,7 +57,7 @@ function templatePrompt(parts: PromptParts, template: string): string {
     intent: intent ?? '',
     input: input === null ? (intent ?? '') : input,
     iteration_number: iteration,
-    previous_error: last === undefined ? '' : reasonOf(last),
+    previous_error: last === undefined || isAccepted(last) ? '' : reasonOf(last),
     context: contextSection(context),
   }
   return renderTemplate('spec.task.prompt_template', template, values, { texts: textOf(input, inputText(input)) })
@@ -103,10 +103,14 @@ function attemptsSection(history: readonly PastAttempt[]): string {
   if (history.length === 0) return ''
   const tries = history.map(
     (attempt) =>
-      `## Attempt ${attempt.iteration}\nOutput:\n${shortened(attempt.output)}\nNot accepted because: ${reasonOf(attempt)}`,
+      `## Attempt ${attempt.iteration}\nOutput:\n${shortened(attempt.output)}\n${isAccepted(attempt) ? 'Accepted.' : `Not accepted because: ${reasonOf(attempt)}`}`,
   )
-  return ['Previous attempts', ...tries, 'Correct what was not accepted, then answer in full again.'].join('\n\n')
+  const next = isAccepted(history.at(-1)!) ? 'Go on from there' : 'Correct what was not accepted'
+  return ['Previous attempts', ...tries, `${next}, then answer in full again.`].join('\n\n')
 }
+
+/** The copy of an execution may go on after it. */
+const isAccepted = ({ validation_failed, error }: PastAttempt): boolean => !validation_failed && error === undefined
 
 const reasonOf = (attempt: PastAttempt): string =>
   shortened(attempt.error ?? attempt.feedback ?? attempt.validation_reason ?? 'no reason was given')

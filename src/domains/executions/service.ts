@@ -7,7 +7,14 @@ import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import { createForks, type ForkDeps } from './forks.ts'
-import type { AgentDesk, ExecutionInput, ExecutionOutput, ResolvedAgent, WorkspaceAccess } from './ports.ts'
+import type {
+  AgentDesk,
+  ExecutionInput,
+  ExecutionOutput,
+  ResolvedAgent,
+  SnapshotDesk,
+  WorkspaceAccess,
+} from './ports.ts'
 import { requireNoReserved, shortened } from './prompt.ts'
 import { createRunFiles } from './run-files.ts'
 import { requireSchema } from './schema.ts'
@@ -26,6 +33,7 @@ export type ExecutionServiceDeps = Readonly<{
   agents: AgentDesk
   clock: Clock
   workspaces: WorkspaceAccess
+  snapshots: SnapshotDesk
   replay: ForkDeps['replay']
 }>
 export type ExecutionService = ReturnType<typeof createExecutionService>
@@ -42,7 +50,7 @@ export async function runOwnerOf(engine: Pick<Engine, 'find'>, unit: ReadUnit, p
 const seesAll = ({ role }: Principal): boolean => role === 'admin'
 
 /** Executions of agents as callers see them. What is not theirs is not there. */
-export function createExecutionService({ engine, agents, clock, workspaces, replay }: ExecutionServiceDeps) {
+export function createExecutionService({ engine, agents, clock, workspaces, snapshots, replay }: ExecutionServiceDeps) {
   const ownerOf = (unit: ReadUnit, principal: Principal): Promise<string> => runOwnerOf(engine, unit, principal)
 
   async function visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run> {
@@ -150,7 +158,10 @@ export function createExecutionService({ engine, agents, clock, workspaces, repl
 
   async function remove(call: Call, { execution_id }: ById) {
     const run = await visible(call, call.write as unknown as ReadUnit, execution_id)
-    if (await engine.remove(call, run.id)) return { execution_id: run.id, removed: true }
+    if (await engine.remove(call, run.id)) {
+      await snapshots.discardArchive(call.write, run.tenant, `execution-${run.id}`)
+      return { execution_id: run.id, removed: true }
+    }
     throw wrongState(run, 'it has not ended; use aegis.task.cancel first')
   }
 
@@ -222,7 +233,7 @@ export function createExecutionService({ engine, agents, clock, workspaces, repl
 
   return {
     ...createRunFiles({ engine, workspaces, visible }),
-    ...createForks({ engine, agents, visible, ownerOf, replay }),
+    ...createForks({ engine, agents, snapshots, visible, ownerOf, replay }),
     begin,
     ownerOf,
     execute,

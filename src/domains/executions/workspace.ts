@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
 import type { DeskAnswer } from '../../contract/tool-desk.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -14,7 +15,8 @@ const GIB = 1024 ** 3
 const STARTUP_SECS = 600
 const RATE_TRIES = 20
 
-export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean }>
+/** `snapshots` says whether it is kept as it is at the end of each iteration; decided once, for the whole run. */
+export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean; snapshots?: boolean }>
 /** `name` is null when none could be taken. */
 export type TakenSnapshot = Readonly<{ workspace_id: string; name: string | null; reason?: string }>
 
@@ -89,6 +91,23 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
     return { workspace_id: made.workspace_id, kept: false }
   }
 
+  const snapshotName = (iteration: number): string => `iteration-${iteration}-${run.id}`
+
+  /** One that is gone already is as good. */
+  const dropSnapshot = (id: string, name: string, signal: AbortSignal): Promise<DeskAnswer> =>
+    call('snapshot', { workspace_id: id, action: 'delete', name }, signal)
+
+  /** Only of those that executions took: a volume outlives its executions, and its snapshots with it. */
+  async function dropOldest(id: string, signal: AbortSignal): Promise<boolean> {
+    const { snapshots } = await ask<{ snapshots: { name: string }[] }>(
+      'snapshot',
+      { workspace_id: id, action: 'list' },
+      signal,
+    )
+    const oldest = snapshots.find(({ name }) => /^iteration-\d+-[0-9a-f-]{36}$/.test(name))
+    return oldest !== undefined && !(await dropSnapshot(id, oldest.name, signal)).isError
+  }
+
   return {
     ask,
     make,
@@ -97,14 +116,16 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
     fork,
     /** A limit that is reached costs the possibility to fork, and nothing else. */
     async snapshot(id: string, iteration: number, signal: AbortSignal): Promise<TakenSnapshot> {
-      const name = `iteration-${iteration}-${run.id}`
-      const answer = await call('snapshot', { workspace_id: id, action: 'create', name }, signal)
-      if (!answer.isError || answer.code === 'ERR_ALREADY_EXISTS') return { workspace_id: id, name }
-      return { workspace_id: id, name: null, reason: failureOf(answer).message }
-    },
-    async stop(id: string, signal: AbortSignal): Promise<void> {
-      const answer = await call('workspace_stop', { workspace_id: id }, signal)
-      if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw failureOf(answer)
+      const name = snapshotName(iteration)
+      const take = () => call('snapshot', { workspace_id: id, action: 'create', name }, signal)
+      let answer = await take()
+      if (answer.code === 'ERR_QUOTA_EXCEEDED' && (await dropOldest(id, signal))) answer = await take()
+      if (answer.isError && answer.code !== 'ERR_ALREADY_EXISTS') {
+        return { workspace_id: id, name: null, reason: failureOf(answer).message }
+      }
+      const outdated = iteration - limits.executionSnapshotsMax
+      if (outdated > 0) await dropSnapshot(id, snapshotName(outdated), signal)
+      return { workspace_id: id, name }
     },
     /** Folders of the volumes, then the start-up script. */
     async prepare({ manifest }: ExecutionInput, id: string, env: Record<string, string>, signal: AbortSignal) {
@@ -150,9 +171,9 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
     },
     readFile: async (id: string, path: string, signal: AbortSignal): Promise<string> =>
       (await ask<{ content: string }>('file_read', { workspace_id: id, path }, signal)).content,
-    /** One that is gone already is as good as one that is destroyed. */
+    /** One that is gone already is as good as one that is destroyed. Its snapshots stay for forks, if it has any. */
     async destroy(id: string, signal: AbortSignal): Promise<void> {
-      const answer = await call('workspace_destroy', { workspace_id: id }, signal)
+      const answer = await call('workspace_destroy', { workspace_id: id, keep_snapshots: true }, signal)
       if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw failureOf(answer)
     },
   }
