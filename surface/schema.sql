@@ -151,9 +151,11 @@ CREATE TABLE runs (
   parent_id TEXT, root_id TEXT NOT NULL, depth INTEGER NOT NULL, input TEXT NOT NULL, status TEXT NOT NULL,
   output TEXT NOT NULL, error TEXT, iteration INTEGER NOT NULL, state TEXT, started_at INTEGER NOT NULL,
   changed_at INTEGER NOT NULL, ended_at INTEGER, wake_at INTEGER, waiting_for TEXT, node TEXT NOT NULL,
-  claim TEXT, cancel_requested INTEGER NOT NULL, last_sequence INTEGER NOT NULL, PRIMARY KEY (tenant, id));
+  claim TEXT, cancel_requested INTEGER NOT NULL, last_sequence INTEGER NOT NULL, ended_sequence INTEGER,
+  PRIMARY KEY (tenant, id));
 CREATE INDEX runs_by_start ON runs (tenant, kind, started_at, id);
-CREATE INDEX runs_by_subject ON runs (tenant, subject_id, started_at, id);
+CREATE INDEX runs_by_subject ON runs (tenant, subject_id, kind, started_at, id, owner, ended_sequence);
+CREATE INDEX runs_open_by_subject ON runs (tenant, subject_id, kind, owner) WHERE ended_sequence IS NULL;
 CREATE INDEX runs_by_owner ON runs (tenant, kind, owner, started_at, id);
 CREATE INDEX runs_by_root ON runs (tenant, root_id);
 CREATE INDEX runs_open ON runs (node, started_at) WHERE status IN ('pending', 'running');
@@ -181,6 +183,9 @@ CREATE TABLE agents (
 CREATE TABLE agent_versions (
   tenant TEXT NOT NULL, agent_id TEXT NOT NULL, version TEXT NOT NULL, manifest_yaml TEXT NOT NULL,
   created_at INTEGER NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version));
+CREATE TABLE agent_events (
+  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, sequence INTEGER NOT NULL, type TEXT NOT NULL,
+  payload TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (tenant, agent_id, sequence));
 
 -- 13 workflows
 CREATE TABLE workflows (
@@ -311,9 +316,11 @@ CREATE TABLE runs (
   parent_id TEXT, root_id TEXT NOT NULL, depth BIGINT NOT NULL, input TEXT NOT NULL, status TEXT NOT NULL,
   output TEXT NOT NULL, error TEXT, iteration BIGINT NOT NULL, state TEXT, started_at BIGINT NOT NULL,
   changed_at BIGINT NOT NULL, ended_at BIGINT, wake_at BIGINT, waiting_for TEXT, node TEXT NOT NULL,
-  claim TEXT, cancel_requested BIGINT NOT NULL, last_sequence BIGINT NOT NULL, PRIMARY KEY (tenant, id));
+  claim TEXT, cancel_requested BIGINT NOT NULL, last_sequence BIGINT NOT NULL, ended_sequence BIGINT,
+  PRIMARY KEY (tenant, id));
 CREATE INDEX runs_by_start ON runs (tenant, kind, started_at, id);
-CREATE INDEX runs_by_subject ON runs (tenant, subject_id, started_at, id);
+CREATE INDEX runs_by_subject ON runs (tenant, subject_id, kind, started_at, id, owner, ended_sequence);
+CREATE INDEX runs_open_by_subject ON runs (tenant, subject_id, kind, owner) WHERE ended_sequence IS NULL;
 CREATE INDEX runs_by_owner ON runs (tenant, kind, owner, started_at, id);
 CREATE INDEX runs_by_root ON runs (tenant, root_id);
 CREATE INDEX runs_open ON runs (node, started_at) WHERE status IN ('pending', 'running');
@@ -341,6 +348,9 @@ CREATE TABLE agents (
 CREATE TABLE agent_versions (
   tenant TEXT NOT NULL, agent_id TEXT NOT NULL, version TEXT NOT NULL, manifest_yaml TEXT NOT NULL,
   created_at BIGINT NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version));
+CREATE TABLE agent_events (
+  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, sequence BIGINT NOT NULL, type TEXT NOT NULL,
+  payload TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (tenant, agent_id, sequence));
 
 -- 13 workflows
 CREATE TABLE workflows (

@@ -1,3 +1,4 @@
+import '../../src/stores/sql/activity-store.ts'
 import '../../src/stores/sql/agent-store.ts'
 import '../../src/stores/sql/api-key-store.ts'
 import '../../src/stores/sql/fsck-source.ts'

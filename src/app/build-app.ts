@@ -24,6 +24,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { createSkillSource } from '../stores/files/skill-source.ts'
+import { sqlActivityStore } from '../stores/sql/activity-store.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlTaskStore } from '../stores/sql/task-store.ts'
@@ -36,11 +37,12 @@ import type { RateCategory } from '../tools/runtime/define-tool.ts'
 import { createRateLimiter } from '../tools/runtime/rate-limiter.ts'
 import { createStages, stageNames } from '../tools/runtime/stages.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
+import { activityOf } from './agent-activity.ts'
 import type { Config } from './config.ts'
 import { openAgentTools } from './open-agent-tools.ts'
 import { openAgents } from './open-agents.ts'
 import { openDatabase } from './open-database.ts'
-import { activityOf, openEngine, openExecutions } from './open-executions.ts'
+import { openEngine, openExecutions } from './open-executions.ts'
 import { openIntents } from './open-intents.ts'
 import { type OpenedPolicies, openPolicies } from './open-policies.ts'
 import { openRecord } from './open-record.ts'
@@ -306,7 +308,7 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
     policies,
     tools: desk,
     toolNames: new Set(catalog.names),
-    activity: activityOf(engine),
+    activity: activityOf(engine, sqlActivityStore),
     health: async () => {
       const { version, status } = await server.health({ nowMs: deps.clock.nowMs() })
       return { version, isHealthy: status === 'ok' }

@@ -3,7 +3,6 @@ import type { Database } from '../contract/database.ts'
 import { limits } from '../contract/limits.ts'
 import { identityOf, type Principal } from '../contract/principal.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
-import type { ActivityEvent, ActivityLog } from '../domains/agents/ports.ts'
 import type {
   AgentDesk,
   ExecutionDeps,
@@ -12,12 +11,11 @@ import type {
   ValueDesk,
   WorkspaceAccess,
 } from '../domains/executions/ports.ts'
-import { createExecutionService, type ExecutionService, toLogRow } from '../domains/executions/service.ts'
+import { createExecutionService, type ExecutionService } from '../domains/executions/service.ts'
 import type { WebClient } from '../domains/web/ports.ts'
 import { createEngine } from '../engine/engine.ts'
 import type { Engine, Run, RunEvent } from '../engine/ports.ts'
 import { withholding } from '../engine/withholding.ts'
-import type { Json } from '../kernel/canonical-json.ts'
 import { uuidOf } from '../kernel/uuid.ts'
 import { WITHHELD_CHARS_MIN } from '../kernel/withhold.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
@@ -187,33 +185,3 @@ function valuesOf({ secrets, values }: AppDeps['config']['executions']): ValueDe
 /** Admins see the executions of everybody in their tenant. */
 export const ownerSeenBy = (viewer: Principal): string | undefined =>
   viewer.role === 'admin' ? undefined : identityOf(viewer)
-
-/** How many executions of an agent its activity covers. */
-const ACTIVITY_RUNS = 50
-
-/** What the latest executions of an agent did, oldest first, as far as the viewer may see them. */
-export const activityOf = (engine: Engine): ActivityLog => ({
-  countOf: (read, viewer, subjectId) =>
-    engine.count(read, viewer.tenant, { kind: 'execution', subjectId, owner: ownerSeenBy(viewer) }),
-  async activityOf(read, tenant, agentId, { limit, offset, viewer }) {
-    const owner = ownerSeenBy(viewer)
-    const filter = { kind: 'execution', subjectId: agentId, owner, limit: ACTIVITY_RUNS } as const
-    const runs = (await engine.list(read, tenant, filter)).toReversed()
-    const events: ActivityEvent[] = []
-    let skip = offset
-    for (const run of runs) {
-      if (events.length >= limit) break
-      const page = await engine.events(read, run, { limit: limit - events.length, offset: skip })
-      skip = Math.max(0, skip - run.lastSequence)
-      for (const event of page.events) {
-        const { payload } = toLogRow(event)
-        events.push({
-          eventType: event.type,
-          payload: { ...(payload as Record<string, Json>), execution_id: run.id },
-          recordedAtMs: event.atMs,
-        })
-      }
-    }
-    return { events, total: runs.reduce((sum, { lastSequence }) => sum + lastSequence, 0) }
-  },
-})

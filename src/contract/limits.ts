@@ -95,6 +95,7 @@ export const limits = {
   /** Calls that wait for the same workspace to be free; more are answered ERR_BUSY. */
   workspaceQueueMax: 100,
   workspaceEnvVariablesMax: 256,
+  workspaceDomainsMax: 256,
   workspaceEnvBytesMax: 128 * 1024,
   workspaceForwardsMax: 50,
   workspaceStopGraceMs: 10_000,

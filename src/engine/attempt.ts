@@ -186,13 +186,15 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
       const began = `${key}~began`
       const interrupted = recorded.has(began)
       if (options.intent === true && !interrupted) {
-        await commit([{ type: 'step_began', key: began, payload: { step: key } }], {})
+        const { type = 'step_began', payload } = options.began ?? {}
+        await commit([{ type, key: began, payload: { step: key, ...(payload as object | undefined) } }], {})
       }
       await requireStarter()
       fault('run.step.before')
       const rows: NewRow[] = []
       try {
         const { result, events = [], type = options.type ?? 'step_completed' } = await work({ interrupted })
+        if (options.began !== undefined && options.intent !== true) rows.push(options.began)
         rows.push({ type, key, payload: result }, ...events)
       } catch (error) {
         if (signal.aborted) throw new RunStopped('the run was stopped')

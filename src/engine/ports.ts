@@ -105,6 +105,8 @@ export type StepOptions = Readonly<{
   type?: string
   /** Write down that the work begins, so that after a crash it is known that it may have been done. */
   intent?: boolean
+  /** Told before the result; with `intent`, when the work begins. */
+  began?: NewEvent
 }>
 
 export type Steps = Readonly<{

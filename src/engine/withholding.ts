@@ -38,10 +38,10 @@ function stepsWithout(withhold: Withhold, steps: Steps): Steps {
       steps.once(
         key,
         async (attempt) => {
-          const { result, events } = await cleaned(withhold, () => work(attempt))
-          return { result: clean(result), ...(events && { events: events.map(event) }) }
+          const { result, events, type } = await cleaned(withhold, () => work(attempt))
+          return { result: clean(result), ...(events && { events: events.map(event) }), ...(type && { type }) }
         },
-        options,
+        { ...options, ...(options?.began && { began: event(options.began) }) },
       ),
     note: (...events) => steps.note(...events.map(event)),
     wait: (key, options) => steps.wait(key, { ...options, details: clean(options.details) }),

@@ -196,7 +196,7 @@ describe('through the real program', { timeout: 90_000 }, () => {
     const first = await stage.start()
     await deploy(first, 'worker', '  task: { instruction: "Work." }\n  tools: [cmd.run]\n')
     const id = await execute(first, 'worker')
-    for (;;) if ((await eventTypes(first, id)).includes('step_began')) break
+    for (;;) if ((await eventTypes(first, id)).includes('tool_invocation_started')) break
     first.kill('SIGKILL')
     await first.ended
     const second = await stage.start()
@@ -208,7 +208,7 @@ describe('through the real program', { timeout: 90_000 }, () => {
     const client = await stage.start()
     await deploy(client, 'worker', '  task: { instruction: "Work." }\n  tools: [cmd.run]\n')
     const id = await execute(client, 'worker')
-    for (;;) if ((await eventTypes(client, id)).includes('step_began')) break
+    for (;;) if ((await eventTypes(client, id)).includes('tool_invocation_started')) break
     expect(await wait(client, id, 1)).toMatchObject({ status: 'timed_out', timed_out: true })
     expect(await ask(client, 'aegis.task.cancel', { execution_id: id })).toEqual({ execution_id: id, cancelled: true })
     expect(await wait(client, id)).toMatchObject({ status: 'cancelled' })

@@ -29,7 +29,8 @@ describe('through the real program', { timeout: 90_000 }, () => {
     const { events } = await ask<{ events: { event_type: string; payload: object }[] }>(client, 'aegis.agent.logs', {
       agent_id,
     })
-    expect(events[0]).toMatchObject({
+    expect(events[0]).toMatchObject({ event_type: 'agent_deployed' })
+    expect(events[1]).toMatchObject({
       event_type: 'execution_started',
       payload: { by: 'owner', version: '1.0.0', schedule: { missed: 0, due_at: expect.any(String) } },
     })

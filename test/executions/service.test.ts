@@ -96,6 +96,40 @@ describe('an execution', () => {
     expect(activity.total).toBeGreaterThanOrEqual(logs.total)
   })
 
+  test('is in the activity of its agent, however many there are, with what became of the agent', async () => {
+    const yaml = agentYaml('busy', '  task: { instruction: "Answer." }\n')
+    const { agent_id } = await app.ask<{ agent_id: string }>('aegis.agent.create', { manifest_yaml: yaml })
+    const begin = async (caller?: ToolCaller) =>
+      (await app.ask<{ execution_id: string }>('aegis.task.execute', { agent_id }, caller)).execution_id
+    const ids: string[] = []
+    for (let count = 0; count < 60; count++) ids.push(await begin(count < 3 ? ann : undefined))
+    for (const id of ids) await wait(id)
+    await app.ask('aegis.agent.update', { manifest_yaml: yaml.replace('1.0.0', '1.1.0') })
+    let sum = 0
+    for (const execution_id of ids) {
+      sum += (await app.ask<{ total: number }>('aegis.task.logs', { execution_id, limit: 1 })).total
+    }
+    type Event = Readonly<{ event_type: string; payload: Record<string, unknown>; recorded_at: string }>
+    const pageAt = (offset: number, caller?: ToolCaller) =>
+      app.ask<{ events: Event[]; total: number }>('aegis.agent.logs', { agent_id, limit: 70, offset }, caller)
+    const all: Event[] = []
+    for (let offset = 0; offset < sum + 2; offset += 70) {
+      const { events, total } = await pageAt(offset)
+      expect(total).toBe(sum + 2)
+      all.push(...events)
+    }
+    expect(all).toHaveLength(sum + 2)
+    expect(all[0]).toMatchObject({ event_type: 'agent_deployed', payload: { version: '1.0.0', by: 'owner' } })
+    expect(all.at(-1)).toMatchObject({ event_type: 'agent_updated', payload: { version: '1.1.0' } })
+    expect(new Set(all.flatMap(({ payload }) => payload['execution_id'] ?? []))).toEqual(new Set(ids))
+    expect((await pageAt(sum + 2)).events).toEqual([])
+    const theirs = await pageAt(0, ann)
+    const shown = theirs.events.flatMap(({ payload }) => payload['execution_id'] ?? [])
+    expect(new Set(shown)).toEqual(new Set(ids.slice(0, 3)))
+    expect(theirs.total).toBe(theirs.events.length)
+    expect((await pageAt(0, ben)).total).toBe(2)
+  })
+
   test('of an agent that is not there is refused', async () => {
     const refused = await app.refusal('aegis.task.execute', { agent_id: 'nobody' })
     expect(refused.code, JSON.stringify(refused)).toBe('ERR_AGENT_NOT_FOUND')

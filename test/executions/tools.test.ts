@@ -64,6 +64,19 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
         'instance_terminated',
       ]),
     )
+    const calls = (await loop.engine.journal(run.id)).filter(({ type }) => type.startsWith('tool_invocation_'))
+    const told = (type: string, tool: string) => ({ type: `tool_invocation_${type}`, tool })
+    expect(calls.map(({ type, payload }) => ({ type, tool: (payload as { tool: string }).tool }))).toEqual([
+      told('requested', 'fs.write'),
+      told('requested', 'cmd.run'),
+      told('started', 'fs.write'),
+      told('completed', 'fs.write'),
+      told('started', 'cmd.run'),
+      told('completed', 'cmd.run'),
+      told('requested', 'fs.read'),
+      told('started', 'fs.read'),
+      told('failed', 'fs.read'),
+    ])
     expect(await workspaces()).toBe(0)
     const log = await app.log()
     const written = log.find(({ tool }) => tool === 'fs.write')!
@@ -120,6 +133,27 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
 `)
     const { loop } = await open({ agents: { worker: spec }, script: [{ text: 'answer' }] })
     expect(await loop.finish('worker')).toMatchObject({ status: 'completed', text: '2-answer', iteration: 2 })
+  })
+
+  test('goes on from the output of a process as journals recorded it, now and before', async () => {
+    const spec = worker('  execution: { max_iterations: 1, validation: [{ type: exit_code, expected: 3 }] }\n')
+    const { loop } = await open({ agents: { worker: spec }, script: [{ text: 'answer' }] })
+    const first = await loop.finish('worker', { keepWorkspace: true })
+    expect(first.status).toBe('failed')
+    const rows = (await loop.engine.journal(first.id)).filter(({ key }) => key !== null)
+    const last = rows.findIndex(({ type }) => type === 'console_output')
+    expect(rows[last]!.payload).toEqual({ exit_code: 0, stdout: 'answer', stderr: '', timed_out: false })
+    for (const payload of [
+      { exit_code: 3, stdout: 'now', stderr: '', timed_out: false },
+      { exitCode: 3, stdout: 'before', stderr: '', timedOut: false },
+    ]) {
+      const journal = [...rows.slice(0, last), { ...rows[last]!, payload }]
+      const { subjectId, input } = first
+      const { id } = await loop.engine.run({ subjectId, input, journal })
+      expect(await loop.engine.end(id)).toMatchObject({ status: 'completed', output: { text: payload.stdout } })
+    }
+    const { workspace_id } = first.output as { workspace_id: string }
+    await app.ask('workspace_destroy', { workspace_id })
   })
 
   test('has the environment of its manifest in its commands', async () => {
@@ -238,6 +272,14 @@ describe('judging of tool calls', { timeout: 60_000 }, () => {
     for (const part of ['proposed_tool_call', 'Only a.txt.', 'semantic_judge_pre_execution_inner_loop']) {
       expect(asked[0]!.text).toContain(part)
     }
+    const verdicts = (await loop.engine.journal(run.id))
+      .filter(({ type }) => /^tool_invocation_(?:started|failed)$/.test(type))
+      .map(({ payload }) => (payload as { verdict: object }).verdict)
+    expect(verdicts).toEqual([
+      { by: 'judges', allowed: false, judges: [{ judge: 'judge', score: 0.1, confidence: 1 }] },
+      { by: 'judges', allowed: true, judges: [{ judge: 'judge', score: 1, confidence: 1 }] },
+      { by: 'built-in', allowed: true },
+    ])
     await app.ask('workspace_destroy', { workspace_id })
   })
 

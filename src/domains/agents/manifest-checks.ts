@@ -1,3 +1,5 @@
+import { readDomain } from '../../contract/domain-name.ts'
+import { limits } from '../../contract/limits.ts'
 import { parseTemplate } from '../texts/templates.ts'
 import { cronProblem } from './check-cron.ts'
 import type { WrittenValidator } from './execution-schema.ts'
@@ -135,6 +137,7 @@ function checkSecurity(spec: WrittenManifest['spec'], refuse: Refusal): void {
       refuse(`spec.security.network.${list}[${index}]`, 'must be a host such as example.org, *.example.org, or *')
     }
   }
+  if (worksInWorkspace(spec)) checkReach(network, refuse)
   if (!runsCommands(spec)) return
   if (filesystem?.read_only === true) {
     refuse(
@@ -146,6 +149,32 @@ function checkSecurity(spec: WrittenManifest['spec'], refuse: Refusal): void {
     refuse(
       'spec.security.network.denylist',
       'cannot be honoured for an agent that runs commands; write mode: allow with an allowlist, or leave out cmd.run',
+    )
+  }
+}
+
+/** Whether it gets a workspace of its own, which then reaches what the manifest allows. */
+const worksInWorkspace = (spec: WrittenManifest['spec']): boolean =>
+  runsCommands(spec) ||
+  spec.tools.some((name) => name.startsWith('fs.')) ||
+  spec.volumes.length > 0 ||
+  spec.context.some(({ type }) => type === 'file' || type === 'directory')
+
+/** The rule of the tool network_policy, which the list is given to when an execution starts. */
+function checkReach(network: WrittenManifest['spec']['security']['network'], refuse: Refusal): void {
+  if (network?.mode !== 'allow' || network.allowlist.includes('*')) return
+  const field = 'spec.security.network.allowlist'
+  if (network.allowlist.length > limits.workspaceDomainsMax) {
+    refuse(
+      field,
+      `must have at most ${limits.workspaceDomainsMax} hosts for an agent with a workspace; join some as *.example.org, or write *`,
+    )
+  }
+  for (const [index, host] of network.allowlist.entries()) {
+    if (!hostPattern.test(host) || readDomain(host) !== undefined) continue
+    refuse(
+      `${field}[${index}]`,
+      'must be a host name such as example.org or *.example.org: a workspace reaches names, not addresses',
     )
   }
 }

@@ -283,6 +283,19 @@ const refused: readonly [string, string, RegExp][] = [
     /^spec\.security\.network\.denylist cannot be honoured/,
   ],
   [
+    'an address that no workspace could reach',
+    withSpec('tools: [fs.read]', 'security: {network: {allowlist: [a.org, "10.1.2.3"]}}'),
+    /^spec\.security\.network\.allowlist\[1\] must be a host name/,
+  ],
+  [
+    'more hosts than a workspace can be told',
+    withSpec(
+      'volumes: [{name: w, storage_class: ephemeral, mount_path: /workspace, access_mode: read-write, size_limit: 1Gi}]',
+      `security: {network: {allowlist: [${Array.from({ length: 257 }, (_, index) => `h${index}.org`)}]}}`,
+    ),
+    /^spec\.security\.network\.allowlist must have at most 256 hosts/,
+  ],
+  [
     'a path of an address as a host',
     withSpec('security: {network: {allowlist: ["https://a.org/x"]}}'),
     /^spec\.security\.network\.allowlist\[0\] must be a host/,

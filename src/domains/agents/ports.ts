@@ -38,7 +38,7 @@ export type AgentStore = Readonly<{
   insertAgent(unit: WriteUnit, tenant: TenantId, agent: Agent): Promise<void>
   /** Writes all but id, name and creation. */
   saveAgent(unit: WriteUnit, tenant: TenantId, agent: Agent): Promise<void>
-  /** With its versions. Answers whether it was there. */
+  /** With its versions and events. Answers whether it was there. */
   deleteAgent(unit: WriteUnit, tenant: TenantId, id: string): Promise<boolean>
   findAgent(unit: ReadUnit, tenant: TenantId, id: string): Promise<Agent | undefined>
   findAgentByName(unit: ReadUnit, tenant: TenantId, name: string): Promise<Agent | undefined>
@@ -49,21 +49,57 @@ export type AgentStore = Readonly<{
   putVersion(unit: WriteUnit, tenant: TenantId, version: AgentVersion): Promise<void>
   findVersion(unit: ReadUnit, tenant: TenantId, agentId: string, version: string): Promise<AgentVersion | undefined>
   versionsOf(unit: ReadUnit, tenant: TenantId, agentId: string): Promise<string[]>
+  insertEvent(unit: WriteUnit, tenant: TenantId, event: AgentEvent): Promise<void>
+  /** For an agent that goes to or comes from what is global; whoever does it holds `lockShared`. */
+  moveEvents(unit: WriteUnit, from: TenantId, to: TenantId, agentId: string): Promise<void>
 }>
 
 export type ActivityEvent = Readonly<{ eventType: string; payload: Json; recordedAtMs: number }>
-export type ActivityPage = Readonly<{ limit: number; offset: number; viewer: Principal }>
+export type ActivityPage = Readonly<{ limit: number; offset: number }>
 
-/** What the runs of an agent did, oldest first, as far as the viewer may see them. */
+/** What became of an agent itself. */
+export type AgentEvent = Readonly<{
+  agentId: string
+  type: string
+  payload: Readonly<Record<string, Json>>
+  atMs: number
+}>
+
+/** An agent, and the tenant that it is kept in. */
+export type AgentPlace = Readonly<{ id: string; tenant: TenantId }>
+
+/**
+ * What became of an agent and what its executions did, as far as the viewer may see them: the oldest first, where an execution
+ * with all its events has the place of its start.
+ */
 export type ActivityLog = Readonly<{
   activityOf(
     read: ReadUnit,
-    tenant: TenantId,
-    agentId: string,
+    viewer: Principal,
+    agent: AgentPlace,
     page: ActivityPage,
   ): Promise<Readonly<{ events: readonly ActivityEvent[]; total: number }>>
   /** How many executions of the agent the viewer may see. */
   countOf(read: ReadUnit, viewer: Principal, agentId: string): Promise<number>
+}>
+
+/** The executions of `tenant`, or of one owner in it. */
+export type ActivityWanted = Readonly<{ tenant: TenantId; agent: AgentPlace; owner: string | undefined }>
+/** An execution, as far as it has a place in the activity. */
+export type RunSpan = Readonly<{ runId: string; atMs: number; events: number }>
+export type ActivitySpan = RunSpan | Readonly<{ event: AgentEvent; events: 1 }>
+
+export type ActivityStore = Readonly<{
+  /** Of the agent and of the executions. */
+  countEvents(unit: ReadUnit, wanted: ActivityWanted): Promise<number>
+  /** In the order of their starts, or the other way round, beyond a place in it. */
+  runsAfter(
+    unit: ReadUnit,
+    wanted: ActivityWanted,
+    page: Readonly<{ after: Pick<RunSpan, 'atMs' | 'runId'>; isBackward: boolean; limit: number }>,
+  ): Promise<RunSpan[]>
+  /** The oldest first. */
+  eventsOf(unit: ReadUnit, agent: AgentPlace): Promise<AgentEvent[]>
 }>
 
 /** A manifest that comes with the program; it is there in every tenant without being stored. */

@@ -141,7 +141,11 @@ export function createAgentRecords(deps: RecordDeps) {
     }
     if ((await store.countAgents(call.write, tenant)) >= limits.agentsMax) throw tooManyAgents()
     await move(call, before, tenant)
-    call.record({ kind: 'agent_scope_changed', body: { ...answer, changed_by: call.principal.actor } })
+    const by = call.principal.actor
+    const { agent_id: agentId, ...payload } = answer
+    const event = { agentId, type: 'agent_scope_changed', payload: { ...payload, by }, atMs: call.nowMs }
+    await store.insertEvent(call.write, tenant, event)
+    call.record({ kind: 'agent_scope_changed', body: { ...answer, changed_by: by } })
     return answer
   }
 
@@ -151,6 +155,7 @@ export function createAgentRecords(deps: RecordDeps) {
     const versions = await Promise.all(names.map((name) => store.findVersion(call.write, from, id, name)))
     const after: Agent = { ...before, tenant, updatedAtMs: call.nowMs }
     await schedules.remove(call, before)
+    await store.moveEvents(call.write, from, tenant, id)
     await store.deleteAgent(call.write, before.tenant, before.id)
     await store.insertAgent(call.write, tenant, after)
     for (const version of versions) if (version !== undefined) await store.putVersion(call.write, tenant, version)

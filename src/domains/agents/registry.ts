@@ -11,12 +11,12 @@ import {
 } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import { sha256Hex } from '../../kernel/hash.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import { requireKnownTools } from './known-tools.ts'
+import { tellDeployed } from './lifecycle.ts'
 import type { AgentManifest } from './manifest.ts'
-import type { ActivityLog, Agent, AgentScope, AgentStatus, AgentStore, ScheduleSetter } from './ports.ts'
+import type { ActivityLog, Agent, AgentPlace, AgentScope, AgentStatus, AgentStore, ScheduleSetter } from './ports.ts'
 import {
   agentNotFound,
   createAgentRecords,
@@ -149,7 +149,8 @@ export function createAgentRegistry(deps: RegistryDeps) {
     if (before === undefined) await requireRoom(call, tenant)
     if (!versions.includes(manifest.version) && versions.length >= limits.agentVersionsMax) throw tooManyVersions()
     const agent = await write(call, { tenant, before, manifest, versions, yaml: input.manifest_yaml })
-    recordDeployed(call, agent, scope, manifest, input)
+    const isNew = before === undefined
+    await tellDeployed(call, store, { agent, scope, manifest, yaml: input.manifest_yaml, isNew })
     return { agent_id: agent.id, deployed: true, name: agent.name, version: manifest.version }
   }
 
@@ -273,14 +274,13 @@ export function createAgentRegistry(deps: RegistryDeps) {
 
     async logs(call: Call, input: Readonly<{ agent_id: string; limit: number; offset: number }>) {
       const { principal, read } = call
-      const { id } = await identify(read, principal, input.agent_id)
+      const agent = await identify(read, principal, input.agent_id)
       const limit = Math.min(input.limit, limits.logPageMax)
       const { offset } = input
-      const page = { limit, offset, viewer: principal }
-      const { events, total } = await deps.activity.activityOf(read, principal.tenant, id, page)
+      const { events, total } = await deps.activity.activityOf(read, principal, agent, { limit, offset })
       return {
         tool: 'aegis.agent.logs' as const,
-        agent_id: id,
+        agent_id: agent.id,
         events: events.map(({ eventType, payload, recordedAtMs }) => ({
           event_type: eventType,
           payload,
@@ -298,10 +298,12 @@ export function createAgentRegistry(deps: RegistryDeps) {
     },
   }
 
-  async function identify(read: ReadUnit, principal: Principal, idOrName: string): Promise<{ id: string }> {
-    const agent = (await findStored(read, principal.tenant, idOrName)) ?? (await templates.find(idOrName))
-    if (agent === undefined) throw agentNotFound()
-    return agent
+  async function identify(read: ReadUnit, principal: Principal, idOrName: string): Promise<AgentPlace> {
+    const agent = await findStored(read, principal.tenant, idOrName)
+    if (agent !== undefined) return agent
+    const template = await templates.find(idOrName)
+    if (template === undefined) throw agentNotFound()
+    return { id: template.id, tenant: SYSTEM_TENANT }
   }
 }
 
@@ -345,23 +347,6 @@ function conflictOf(before: Agent, manifest: AgentManifest, versions: readonly s
     version: manifest.version,
     hint: `This version is deployed already. Raise metadata.version, for example to ${next}, or call again with force: true to replace it.`,
   }
-}
-
-function recordDeployed(call: Call, agent: Agent, scope: AgentScope, manifest: AgentManifest, input: DeployInput) {
-  call.record({
-    kind: 'agent_deployed',
-    body: {
-      agent_id: agent.id,
-      name: agent.name,
-      version: manifest.version,
-      latest_version: agent.latestVersion,
-      scope,
-      status: agent.status,
-      manifest_digest: sha256Hex(input.manifest_yaml),
-      manifest_yaml: input.manifest_yaml,
-      deployed_by: call.principal.actor,
-    },
-  })
 }
 
 const templateStays = (): AppError =>

@@ -99,7 +99,8 @@ function askModel(
           model: answer.model,
           finish_reason: answer.finishReason,
         }
-        return { result: result as Recorded & Json, events: answer.failures.map(callFailed) }
+        const events = [...answer.failures.map(callFailed), ...answer.toolCalls.map(callRequested)]
+        return { result: result as Recorded & Json, events }
       } catch (error) {
         if (!(error instanceof AppError) || steps.signal.aborted) throw error
         const { code, message } = error
@@ -111,6 +112,11 @@ function askModel(
 }
 
 const callFailed = (failure: ModelFailure): NewEvent => ({ type: 'llm_call_failed', payload: { ...failure } })
+
+const callRequested = ({ id, name }: ModelToolCall): NewEvent => ({
+  type: 'tool_invocation_requested',
+  payload: { tool: name, call_id: id },
+})
 
 function count(
   total: Usage,

@@ -67,6 +67,10 @@ const pastOf = (iteration: number, { output, exit_code, reason, error }: Missed)
   ...(error !== undefined && { error }),
 })
 
+/** What the process of an iteration printed, as it is recorded. */
+type Printed = { exit_code: number; stdout: string; stderr: string; timed_out: boolean }
+/** As older journals have it. */
+type OldPrinted = { exitCode: number; stdout: string; stderr: string; timedOut: boolean }
 type Tried = Readonly<{ output: IterationOutput; text: string }>
 
 function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps: Steps) {
@@ -222,10 +226,10 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     if (id === null || input.role === 'judge') {
       return { output: { exitCode: 0, stdout: answer, stderr: '' }, text: answer }
     }
-    const ran = await steps.once(
+    const ran = await steps.once<Printed | OldPrinted>(
       `iteration-${iteration}/process`,
       async () => ({
-        result: await within(deps.clock, steps, deadlines, (signal, leftMs) =>
+        result: await within<Printed>(deps.clock, steps, deadlines, (signal, leftMs) =>
           workspaces.runBootstrap(
             id,
             {
@@ -241,8 +245,9 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       }),
       { type: 'console_output', intent: true },
     )
-    if (ran.timedOut) throw timedOut(deadlines.at(-1)!)
-    const output = { ...ran, stdout: withoutBootstrapLines(ran.stdout) }
+    const [exitCode, isLate] = 'exit_code' in ran ? [ran.exit_code, ran.timed_out] : [ran.exitCode, ran.timedOut]
+    if (isLate) throw timedOut(deadlines.at(-1)!)
+    const output = { exitCode, stdout: withoutBootstrapLines(ran.stdout), stderr: ran.stderr }
     return { output, text: output.stdout }
   }
 

@@ -47,7 +47,7 @@ export async function runOwnerOf(engine: Pick<Engine, 'find'>, unit: ReadUnit, p
 }
 
 /** Whoever sees all runs of a tenant. */
-const seesAll = ({ role }: Principal): boolean => role === 'admin'
+export const seesAll = ({ role }: Principal): boolean => role === 'admin'
 
 /** Executions of agents as callers see them. What is not theirs is not there. */
 export function createExecutionService({ engine, agents, clock, workspaces, snapshots, replay }: ExecutionServiceDeps) {

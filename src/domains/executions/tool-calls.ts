@@ -24,7 +24,15 @@ export type CallScene = Readonly<{
   deadlines: readonly Deadline[]
 }>
 
-type Refused = Readonly<{ kind: 'policy' | 'recoverable'; reason: string }>
+type Refused = Readonly<{ kind: 'policy' | 'recoverable'; reason: string; verdict?: Verdict }>
+
+/** Who said before the call that it may be made, as the record shows it. */
+type Verdict = Readonly<{
+  by: 'built-in' | 'configuration' | 'judges'
+  allowed: boolean
+  judges?: readonly Readonly<{ judge: string; score: number; confidence: number }>[]
+}>
+type Decision = Readonly<{ refusal: Refused } | { verdict: Verdict | null }>
 
 const FAILED = 'tool_invocation_failed'
 
@@ -64,10 +72,11 @@ export function createToolCaller(
     const { call, key } = scene
     const refusedKey = `${key}/refused`
     const tool = offered.get(call.name)
-    if (steps.recorded(key) !== undefined) return await dispatch(scene, tool)
-    const refusal =
-      (steps.recorded(refusedKey) as Refused | undefined) ?? checked(scene) ?? (await judged(scene, tool!))
-    if (refusal === undefined) return await dispatch(scene, tool)
+    if (steps.recorded(key) !== undefined) return await dispatch(scene, tool, null)
+    const early = (steps.recorded(refusedKey) as Refused | undefined) ?? checked(scene)
+    const decision = early === undefined ? await judged(scene, tool!) : { refusal: early }
+    if ('verdict' in decision) return await dispatch(scene, tool, decision.verdict)
+    const { refusal } = decision
     const type = refusal.kind === 'policy' ? 'tool_policy_violation' : FAILED
     await steps.once(refusedKey, async () => ({ result: { ...refusal, tool: call.name } }), { type })
     return refused(call, refusal)
@@ -85,9 +94,12 @@ export function createToolCaller(
   }
 
   /** Everything but a verdict that is good enough refuses the call. */
-  async function judged(scene: CallScene, tool: DescribedTool): Promise<Refused | undefined> {
+  async function judged(scene: CallScene, tool: DescribedTool): Promise<Decision> {
     const { toolValidation } = input.manifest.execution
-    if (toolValidation.length === 0 || isSkipped(tool)) return undefined
+    if (toolValidation.length === 0) return { verdict: null }
+    const skippedBy = skipOf(tool)
+    if (skippedBy !== undefined) return { verdict: { by: skippedBy, allowed: true } }
+    const given: { judge: string; score: number; confidence: number }[] = []
     const { call, key, iteration, trail, task } = scene
     for (const [index, rule] of toolValidation.entries()) {
       const verdict = await judges.ask(`${key}/judge-${index + 1}`, {
@@ -105,19 +117,29 @@ export function createToolCaller(
           validation_context: 'semantic_judge_pre_execution_inner_loop',
         },
       })
-      if ('fault' in verdict)
-        return { kind: 'recoverable', reason: `the call was not judged: ${verdict.fault.message}` }
+      if ('fault' in verdict) {
+        const reason = `the call was not judged: ${verdict.fault.message}`
+        return { refusal: { kind: 'recoverable', reason, verdict: { by: 'judges', allowed: false, judges: given } } }
+      }
+      given.push({ judge: rule.judgeAgent, score: verdict.score, confidence: verdict.confidence })
       if (isPassed(verdict, rule)) continue
       const reason = `the judge '${rule.judgeAgent}' rejected the call (score ${verdict.score}, ${rule.minScore} is required; confidence ${verdict.confidence}): ${verdict.reasoning}`
-      return { kind: 'recoverable', reason }
+      return { refusal: { kind: 'recoverable', reason, verdict: { by: 'judges', allowed: false, judges: given } } }
     }
-    return undefined
+    return { verdict: { by: 'judges', allowed: true, judges: given } }
   }
 
-  const isSkipped = ({ name, skipJudge }: DescribedTool): boolean =>
-    deps.judging.skip.includes(name) || (skipJudge && !deps.judging.always.includes(name))
+  /** Who says that no judge needs to look, if anybody does. */
+  function skipOf({ name, skipJudge }: DescribedTool): 'built-in' | 'configuration' | undefined {
+    if (deps.judging.skip.includes(name)) return 'configuration'
+    return skipJudge && !deps.judging.always.includes(name) ? 'built-in' : undefined
+  }
 
-  async function dispatch(scene: CallScene, tool: DescribedTool | undefined): Promise<CallResult> {
+  async function dispatch(
+    scene: CallScene,
+    tool: DescribedTool | undefined,
+    verdict: Verdict | null,
+  ): Promise<CallResult> {
     const { key, call, deadlines } = scene
     const environment = () => agent.environment(scene.iteration)
     const isRepeatable = tool?.isReadOnly === true || tool?.isIdempotent === true
@@ -140,7 +162,14 @@ export function createToolCaller(
         })
         return { result: toRecorded(call, given), ...(given.isError && { type: FAILED }) }
       },
-      { type: 'tool_invocation_completed', intent: tool?.isReadOnly !== true },
+      {
+        type: 'tool_invocation_completed',
+        intent: tool?.isReadOnly !== true,
+        began: {
+          type: 'tool_invocation_started',
+          payload: { tool: call.name, call_id: call.id, ...(verdict !== null && { verdict }) },
+        },
+      },
     )
     const code = answer.code as ErrorCode | null
     const text = shortened(answer.text, limits.toolAnswerCharsMax)

@@ -8,7 +8,6 @@ import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
-import type { IterationOutput } from './validators.ts'
 
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
@@ -153,7 +152,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
         outputBytesMax: number
       }>,
       signal: AbortSignal,
-    ): Promise<IterationOutput & Readonly<{ timedOut: boolean }>> {
+    ): Promise<{ exit_code: number; stdout: string; stderr: string; timed_out: boolean }> {
       const { path, answer, env, timeoutMs, outputBytesMax } = request
       const { exit_code, stdout, stderr, timed_out } = await ask<ExecAnswer>(
         'exec',
@@ -167,7 +166,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
         },
         signal,
       )
-      return { exitCode: exit_code, stdout, stderr, timedOut: timed_out }
+      return { exit_code, stdout, stderr, timed_out }
     },
     readFile: async (id: string, path: string, signal: AbortSignal): Promise<string> =>
       (await ask<{ content: string }>('file_read', { workspace_id: id, path }, signal)).content,

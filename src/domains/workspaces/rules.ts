@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import { readDomain } from '../../contract/domain-name.ts'
 import { limits } from '../../contract/limits.ts'
 
 export const workspaceStates = ['creating', 'running', 'stopped', 'restoring', 'destroying', 'archived'] as const
@@ -12,7 +13,6 @@ const NAME = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/
 const REFUSED_ENV = new Set(['PATH', 'IFS', 'ENV', 'BASH_ENV'])
-const DOMAIN_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 const FILE_MODE = /^(?:0o?)?([0-7]{3,4})$/
 
 export const invalid = (field: string, message: string, details: Record<string, unknown> = {}): AppError =>
@@ -71,15 +71,11 @@ export function checkEnvName(field: string, name: string): void {
   }
 }
 
-/** Lower case and without the final dot; `*.example.org` covers the subdomains of example.org. */
+/** As `readDomain` has it. */
 export function checkDomain(field: string, given: string): string {
-  const domain = given.toLowerCase().replace(/\.$/, '')
-  const labels = (domain.startsWith('*.') ? domain.slice(2) : domain).split('.')
-  const isNumeric = /^\d+$/.test(labels.at(-1)!)
-  if (domain.length > 253 || labels.length < 2 || isNumeric || !labels.every((label) => DOMAIN_LABEL.test(label))) {
-    throw invalid(field, `${quoted(given)} is not a host name; write example.org, or *.example.org for its subdomains`)
-  }
-  return domain
+  const domain = readDomain(given)
+  if (domain !== undefined) return domain
+  throw invalid(field, `${quoted(given)} is not a host name; write example.org, or *.example.org for its subdomains`)
 }
 
 export function checkPorts(field: string, ports: readonly number[]): readonly number[] {

@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely'
 import { SYSTEM_TENANT, tenantId } from '../../contract/principal.ts'
 import type { WriteUnit } from '../../contract/unit.ts'
 import type { Agent, AgentStatus, AgentStore, AgentVersion } from '../../domains/agents/ports.ts'
-import type { AgentTable, AgentVersionTable } from './schema.ts'
+import type { AgentEventTable, AgentTable, AgentVersionTable } from './schema.ts'
 import { rawStatement, type Session, statement } from './statements.ts'
 import { sessionOf, sharedWriterOf, writerOf } from './units.ts'
 
@@ -42,6 +42,25 @@ const deleteAgent = statement<RowId>('agent-store.deleteAgent')((db, arg) =>
 )
 const deleteVersionsOf = statement<RowId>('agent-store.deleteVersionsOf')((db, arg) =>
   db.deleteFrom('agent_versions').where('tenant', '=', arg('tenant')).where('agent_id', '=', arg('id')),
+)
+const deleteEventsOf = statement<RowId>('agent-store.deleteEventsOf')((db, arg) =>
+  db.deleteFrom('agent_events').where('tenant', '=', arg('tenant')).where('agent_id', '=', arg('id')),
+)
+const moveEvents = statement<RowId & { to_tenant: string }>('agent-store.moveEvents')((db, arg) =>
+  db
+    .updateTable('agent_events')
+    .set({ tenant: arg('to_tenant') })
+    .where('tenant', '=', arg('tenant'))
+    .where('agent_id', '=', arg('id')),
+)
+type EventRow = Omit<Selectable<AgentEventTable>, 'sequence'>
+const insertEvent = statement<EventRow>('agent-store.insertEvent')((db, arg, { sql }) =>
+  rawStatement(
+    sql`INSERT INTO agent_events (tenant, agent_id, sequence, type, payload, at)
+        SELECT ${arg('tenant')}, ${arg('agent_id')}, COALESCE(MAX(sequence), 0) + 1, ${arg('type')}, ${arg('payload')}, ${arg('at')}
+        FROM agent_events WHERE tenant = ${arg('tenant')} AND agent_id = ${arg('agent_id')}`,
+    db,
+  ),
 )
 const findAgent = statement<RowId>('agent-store.findAgent')((db, arg) =>
   db.selectFrom('agents').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
@@ -119,6 +138,7 @@ export const sqlAgentStore: AgentStore = {
   async deleteAgent(unit, tenant, id) {
     const session = writer(unit, tenant)
     await session.run(deleteVersionsOf, { tenant, id })
+    await session.run(deleteEventsOf, { tenant, id })
     return (await session.run(deleteAgent, { tenant, id })) > 0
   },
   async findAgent(unit, tenant, id) {
@@ -141,6 +161,14 @@ export const sqlAgentStore: AgentStore = {
   },
   async versionsOf(unit, tenant, id) {
     return (await sessionOf(unit).all(versionsOf, { tenant, id })).map(({ version }) => version)
+  },
+  async insertEvent(unit, tenant, { agentId, type, payload, atMs }) {
+    const row = { tenant, agent_id: agentId, type, payload: JSON.stringify(payload), at: atMs }
+    await writer(unit, tenant).run(insertEvent, row)
+  },
+  async moveEvents(unit, from, to, id) {
+    writer(unit, from)
+    await writer(unit, to).run(moveEvents, { tenant: from, to_tenant: to, id })
   },
 }
 

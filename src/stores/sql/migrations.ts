@@ -245,9 +245,12 @@ export const migrations: readonly Migration[] = [
         parent_id TEXT, root_id TEXT NOT NULL, depth $integer NOT NULL, input TEXT NOT NULL, status TEXT NOT NULL,
         output TEXT NOT NULL, error TEXT, iteration $integer NOT NULL, state TEXT, started_at $integer NOT NULL,
         changed_at $integer NOT NULL, ended_at $integer, wake_at $integer, waiting_for TEXT, node TEXT NOT NULL,
-        claim TEXT, cancel_requested $integer NOT NULL, last_sequence $integer NOT NULL, PRIMARY KEY (tenant, id))`,
+        claim TEXT, cancel_requested $integer NOT NULL, last_sequence $integer NOT NULL, ended_sequence $integer,
+        PRIMARY KEY (tenant, id))`,
       'CREATE INDEX runs_by_start ON runs (tenant, kind, started_at, id)',
-      'CREATE INDEX runs_by_subject ON runs (tenant, subject_id, started_at, id)',
+      // With all that the activity of an agent is counted by. What changes with every step is in no index.
+      'CREATE INDEX runs_by_subject ON runs (tenant, subject_id, kind, started_at, id, owner, ended_sequence)',
+      'CREATE INDEX runs_open_by_subject ON runs (tenant, subject_id, kind, owner) WHERE ended_sequence IS NULL',
       'CREATE INDEX runs_by_owner ON runs (tenant, kind, owner, started_at, id)',
       'CREATE INDEX runs_by_root ON runs (tenant, root_id)',
       "CREATE INDEX runs_open ON runs (node, started_at) WHERE status IN ('pending', 'running')",
@@ -284,6 +287,9 @@ export const migrations: readonly Migration[] = [
       `CREATE TABLE agent_versions (
         tenant TEXT NOT NULL, agent_id TEXT NOT NULL, version TEXT NOT NULL, manifest_yaml TEXT NOT NULL,
         created_at $integer NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, agent_id, version))`,
+      `CREATE TABLE agent_events (
+        tenant TEXT NOT NULL, agent_id TEXT NOT NULL, sequence $integer NOT NULL, type TEXT NOT NULL,
+        payload TEXT NOT NULL, at $integer NOT NULL, PRIMARY KEY (tenant, agent_id, sequence))`,
     ],
   },
   {

@@ -40,6 +40,7 @@ const insertRun = statement<RunRow>('run-store.insertRun')((db, arg) =>
     claim: arg('claim'),
     cancel_requested: arg('cancel_requested'),
     last_sequence: arg('last_sequence'),
+    ended_sequence: arg('ended_sequence'),
   }),
 )
 const saveRun = statement<ChangingRow & RowId>('run-store.saveRun')((db, arg) =>
@@ -58,6 +59,7 @@ const saveRun = statement<ChangingRow & RowId>('run-store.saveRun')((db, arg) =>
       claim: arg('claim'),
       cancel_requested: arg('cancel_requested'),
       last_sequence: arg('last_sequence'),
+      ended_sequence: arg('ended_sequence'),
     })
     .where('tenant', '=', arg('tenant'))
     .where('id', '=', arg('id')),
@@ -263,6 +265,7 @@ const changingPart = (run: Run) => ({
   claim: run.claim,
   cancel_requested: run.cancelRequested ? 1 : 0,
   last_sequence: run.lastSequence,
+  ended_sequence: run.endedAtMs === null ? null : run.lastSequence,
 })
 
 const fromRow = (row: RunRow): Run => ({

@@ -25,6 +25,7 @@ export type Schema = {
   seal_messages: SealMessageTable
   agents: AgentTable
   agent_versions: AgentVersionTable
+  agent_events: AgentEventTable
   workflows: WorkflowTable
   schedules: ScheduleTable
 }
@@ -276,6 +277,17 @@ export type RunTable = {
   claim: string | null
   cancel_requested: number
   last_sequence: number
+  /** `last_sequence` of a run that has ended. */
+  ended_sequence: number | null
+}
+
+export type AgentEventTable = {
+  tenant: string
+  agent_id: string
+  sequence: number
+  type: string
+  payload: string
+  at: number
 }
 
 export type RunJournalTable = {

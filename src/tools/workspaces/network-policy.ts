@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { limits } from '../../contract/limits.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { workspaceFields, workspaceParams } from './workspace-params.ts'
 
@@ -29,7 +30,7 @@ export default defineTool({
       .describe('Inbound TCP ports that others may connect to.'),
     allowed_domains: z
       .array(z.string().min(1).max(255))
-      .max(256)
+      .max(limits.workspaceDomainsMax)
       .optional()
       .describe('Hosts for HTTP and HTTPS without the rest of the internet, such as example.org or *.example.org.'),
   }),

@@ -1,0 +1,52 @@
+import type { Principal } from '../contract/principal.ts'
+import type { ReadUnit } from '../contract/unit.ts'
+import { spansAt } from '../domains/agents/activity.ts'
+import type { ActivityEvent, ActivityLog, ActivityStore } from '../domains/agents/ports.ts'
+import { runOwnerOf, seesAll, toLogRow } from '../domains/executions/service.ts'
+import type { Engine } from '../engine/ports.ts'
+import type { Json } from '../kernel/canonical-json.ts'
+
+/** What became of an agent and what its executions did. */
+export const activityOf = (engine: Engine, store: ActivityStore): ActivityLog => {
+  const seenOwner = async (read: ReadUnit, viewer: Principal): Promise<string | undefined> =>
+    seesAll(viewer) ? undefined : await runOwnerOf(engine, read, viewer)
+  return {
+    async countOf(read, viewer, subjectId) {
+      return await engine.count(read, viewer.tenant, {
+        kind: 'execution',
+        subjectId,
+        owner: await seenOwner(read, viewer),
+      })
+    },
+    async activityOf(read, viewer, agent, { limit, offset }) {
+      const { tenant } = viewer
+      const owner = await seenOwner(read, viewer)
+      const wanted = { tenant, agent, owner }
+      const total = await store.countEvents(read, wanted)
+      const spans = await spansAt(store, read, wanted, { offset, limit }, total)
+      const events: ActivityEvent[] = []
+      for (const span of spans) {
+        if (events.length >= limit) break
+        if ('event' in span) {
+          const { type, payload, atMs } = span.event
+          const { by, ...told } = payload
+          // Who deploys what is there for all is not told to other tenants.
+          events.push({ eventType: type, payload: agent.tenant === tenant ? payload : told, recordedAtMs: atMs })
+          continue
+        }
+        const skip = Math.max(0, offset - span.from)
+        const run = { tenant, id: span.runId, lastSequence: span.events }
+        const page = await engine.events(read, run, { limit: limit - events.length, offset: skip })
+        for (const event of page.events) {
+          const { payload } = toLogRow(event)
+          events.push({
+            eventType: event.type,
+            payload: { ...(payload as Record<string, Json>), execution_id: run.id },
+            recordedAtMs: event.atMs,
+          })
+        }
+      }
+      return { events, total }
+    },
+  }
+}
