@@ -45,6 +45,10 @@ describe('the registry', () => {
     })
     expect(JSON.stringify(content)).toContain('No judge looked at this workflow')
     expect(JSON.stringify(content)).toContain('write System')
+    const updated = await app.call('aegis.workflow.update', {
+      manifest_yaml: workflowYaml('warned', state('two'), { version: '1.1.0' }),
+    })
+    expect(JSON.stringify(updated.content)).toContain('No judge looked at this workflow')
   })
 
   it('refuses what is not valid and names all of it', async () => {
