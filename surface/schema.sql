@@ -159,6 +159,7 @@ CREATE INDEX runs_open_by_subject ON runs (tenant, subject_id, kind, owner) WHER
 CREATE INDEX runs_by_owner ON runs (tenant, kind, owner, started_at, id);
 CREATE INDEX runs_by_root ON runs (tenant, root_id);
 CREATE INDEX runs_open ON runs (node, started_at) WHERE status IN ('pending', 'running');
+CREATE INDEX runs_open_by_start ON runs (tenant, kind, started_at, id) WHERE status IN ('pending', 'running');
 CREATE TABLE run_journal (
   tenant TEXT NOT NULL, run_id TEXT NOT NULL, sequence INTEGER NOT NULL, type TEXT NOT NULL, key TEXT,
   payload TEXT NOT NULL, state TEXT, iteration INTEGER, at INTEGER NOT NULL,
@@ -324,6 +325,7 @@ CREATE INDEX runs_open_by_subject ON runs (tenant, subject_id, kind, owner) WHER
 CREATE INDEX runs_by_owner ON runs (tenant, kind, owner, started_at, id);
 CREATE INDEX runs_by_root ON runs (tenant, root_id);
 CREATE INDEX runs_open ON runs (node, started_at) WHERE status IN ('pending', 'running');
+CREATE INDEX runs_open_by_start ON runs (tenant, kind, started_at, id) WHERE status IN ('pending', 'running');
 CREATE TABLE run_journal (
   tenant TEXT NOT NULL, run_id TEXT NOT NULL, sequence BIGINT NOT NULL, type TEXT NOT NULL, key TEXT,
   payload TEXT NOT NULL, state TEXT, iteration BIGINT, at BIGINT NOT NULL,

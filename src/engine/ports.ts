@@ -170,11 +170,14 @@ export type Engine = Readonly<{
     run: Pick<Run, 'tenant' | 'id' | 'lastSequence'>,
     page: Readonly<{ limit: number; offset: number }>,
   ): Promise<Readonly<{ events: readonly RunEvent[]; total: number }>>
-  /** The run at its end, or as it is at `untilMs`, or when `signal` is aborted; undefined when there is none. */
+  /**
+   * The run at its end, or as it is at `untilMs`, or when `signal` is aborted; undefined when there is none. Whoever waits
+   * hears of every change, and after `everyMs` without one that nothing has changed.
+   */
   waitForEnd(
     tenant: TenantId,
     id: string,
-    options: Readonly<{ untilMs: number; signal: AbortSignal; onProgress?: (run: Run) => void }>,
+    options: Readonly<{ untilMs: number; signal: AbortSignal; everyMs?: number; onProgress?: (run: Run) => void }>,
   ): Promise<Run | undefined>
   /** Events after `fromSequence`, those to come included, up to the end of the run. */
   subscribe(

@@ -34,18 +34,19 @@ export function createWatchers(deps: EngineDeps) {
     if (set.size === 0) watching.delete(key)
   }
 
-  /** Calls `see` with the run as it is and after each change, until that answers true. */
+  /** Calls `see` with the run as it is, after each change and when `dueInMs` has passed, until that answers true. */
   async function watch(
     tenant: TenantId,
     id: string,
-    { untilMs, signal }: Readonly<{ untilMs: number; signal: AbortSignal }>,
+    { untilMs, signal, dueInMs }: Readonly<{ untilMs: number; signal: AbortSignal; dueInMs?: () => number }>,
     see: (run: Run | undefined) => boolean | Promise<boolean>,
   ): Promise<void> {
     const stop = AbortSignal.any([signal, closing.signal])
     for (;;) {
       // Registered before the look, so that no change falls between the two.
       const step = new AbortController()
-      const change = nextChange(tenant, id, AbortSignal.any([stop, step.signal]), untilMs)
+      const wakeMs = dueInMs === undefined ? untilMs : Math.min(untilMs, clock.nowMs() + dueInMs())
+      const change = nextChange(tenant, id, AbortSignal.any([stop, step.signal]), wakeMs)
       try {
         const isDone = await see(await store.findRun(database.read, tenant, id))
         if (isDone || stop.aborted || clock.nowMs() >= untilMs) return
@@ -57,9 +58,17 @@ export function createWatchers(deps: EngineDeps) {
   }
 
   const waitForEnd: Engine['waitForEnd'] = async (tenant, id, options) => {
+    const { everyMs = Number.POSITIVE_INFINITY, onProgress } = options
     let last: Run | undefined
-    await watch(tenant, id, options, (run) => {
-      if (run !== undefined && last?.lastSequence !== run.lastSequence) options.onProgress?.(run)
+    let toldMs = clock.monotonicMs()
+    const leftMs = () => everyMs - (clock.monotonicMs() - toldMs)
+    // What is due now is told by the look that follows, so the next time is a whole pause away.
+    const dueInMs = () => (leftMs() > 0 ? leftMs() : everyMs)
+    await watch(tenant, id, { ...options, dueInMs }, (run) => {
+      if (run !== undefined && (last?.lastSequence !== run.lastSequence || leftMs() <= 0)) {
+        toldMs = clock.monotonicMs()
+        onProgress?.(run)
+      }
       last = run
       return run === undefined || isEnded(run)
     })

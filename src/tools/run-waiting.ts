@@ -33,7 +33,12 @@ export const runWaiting = {
   waits: true,
   input: z.strictObject({
     execution_id: z.string().min(1).max(64).describe('Id of the run.'),
-    poll_interval_seconds: z.int().min(1).max(3600).default(5).describe('Has no effect: the end is noticed at once.'),
+    poll_interval_seconds: z
+      .int()
+      .min(1)
+      .max(3600)
+      .default(5)
+      .describe('Seconds after which progress is reported though nothing has changed. The end is noticed at once.'),
     timeout_seconds: z.int().min(1).max(86_400).default(300).describe('Longest time to wait, over several calls.'),
   }),
   output: z.strictObject({

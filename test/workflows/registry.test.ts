@@ -45,6 +45,42 @@ describe('the registry', () => {
     })
     expect(JSON.stringify(content)).toContain('No judge looked at this workflow')
     expect(JSON.stringify(content)).toContain('write System')
+    const updated = await app.call('aegis.workflow.update', {
+      manifest_yaml: workflowYaml('warned', state('two'), { version: '1.1.0' }),
+    })
+    expect(JSON.stringify(updated.content)).toContain('No judge looked at this workflow')
+  })
+
+  it('is found by its states when it has no description, and not by what has nothing to do with it', async () => {
+    const bare: Readonly<Record<string, readonly string[]>> = {
+      'test-workflow': ['A', 'B'],
+      pipeline: ['GENERATE', 'RUN', 'REPORT'],
+      'nightly-backup': ['DUMP', 'COPY', 'VERIFY'],
+      onboarding: ['CREATE_ACCOUNT', 'SEND_MAIL', 'WAIT_FOR_REPLY'],
+    }
+    for (const [name, states] of Object.entries(bare)) {
+      const texts = states.map((one, index) => {
+        const target = states[index + 1]
+        const transitions = target === undefined ? '[]' : `[{ condition: always, target: ${target} }]`
+        return `${one}: { kind: System, command: "true", transitions: ${transitions} }`
+      })
+      await register(app, workflowYaml(name, texts.join('\n')))
+    }
+    const found = async (query: string) =>
+      (
+        await app.ask<{ results: { name: string }[] }>('aegis.workflow.search', {
+          query,
+          include_platform_templates: false,
+        })
+      ).results
+        .map(({ name }) => name)
+        .filter((name) => Object.hasOwn(bare, name))
+    for (const query of ['bake bread at home', 'feed the cat', 'weather in Lisbon', 'play chess', 'resize photos']) {
+      expect([query, await found(query)]).toEqual([query, []])
+    }
+    expect((await found('send mail to a new employee'))[0]).toBe('onboarding')
+    expect((await found('backup of my database'))[0]).toBe('nightly-backup')
+    expect(await found('test workflow')).toContain('test-workflow')
   })
 
   it('refuses what is not valid and names all of it', async () => {

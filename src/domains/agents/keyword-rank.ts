@@ -3,9 +3,15 @@ import { stopWords } from '../../kernel/stop-words.ts'
 import { documentWords, foldWord } from '../../kernel/tokenize.ts'
 
 /** What is searched: a name that counts most, then what is said about it. */
-export type SearchDocument = Readonly<{ name: string; description: string; labels: Readonly<Record<string, string>> }>
+export type SearchDocument = Readonly<{
+  name: string
+  description: string
+  labels: Readonly<Record<string, string>>
+  /** What there is to go by when nobody wrote a description. */
+  hint?: string
+}>
 
-const fieldWeights = { name: 1, description: 0.9, labels: 0.8, beginning: 0.5 } as const
+const fieldWeights = { name: 1, description: 0.9, hint: 0.8, labels: 0.8, beginning: 0.5 } as const
 const BEGINNING_CHARS = 4
 
 /**
@@ -38,7 +44,7 @@ function queryTerms(query: string): string[] {
 
 export const plainName = (text: string): string => documentWords(text).map(foldWord).join(' ')
 
-function termsOf({ name, description, labels }: SearchDocument) {
+function termsOf({ name, description, labels, hint = '' }: SearchDocument) {
   const weights = new Map<string, number>()
   const add = (text: string, weight: number) => {
     for (const word of documentWords(text)) {
@@ -48,6 +54,7 @@ function termsOf({ name, description, labels }: SearchDocument) {
   }
   add(name, fieldWeights.name)
   add(description, fieldWeights.description)
+  add(hint, fieldWeights.hint)
   for (const [key, value] of Object.entries(labels)) add(`${key} ${value}`, fieldWeights.labels)
   return { weights, name: plainName(name) }
 }

@@ -100,8 +100,10 @@ function createRanking({ embedder, logger }: Readonly<{ embedder: Embedder | und
       const scores = documents.map(() => 0)
       const asName = plainName(query)
       for (const [position, index] of chosen.entries()) {
-        const isNamed = plainName(documents[index]!.name) === asName
-        scores[index] = isNamed ? 1 : blended(similarity(asked!, made[position]!), byWords[index]!)
+        const document = documents[index]!
+        const isNamed = plainName(document.name) === asName
+        const meaning = trusted(similarity(asked!, made[position]!), document, byWords[index]!)
+        scores[index] = isNamed ? 1 : blended(meaning, byWords[index]!)
       }
       return { scores, mode: 'semantic' }
     } catch (error) {
@@ -119,7 +121,16 @@ const mostPromising = (scores: readonly number[], count: number): number[] =>
     .slice(0, count)
     .map(({ index }) => index)
 
-const documentText = ({ name, description }: SearchDocument): string => `${name.replaceAll('-', ' ')}. ${description}`
+function documentText({ name, description, hint = '', labels }: SearchDocument): string {
+  const about =
+    description === '' ? [hint, ...Object.values(labels)].filter((text) => text !== '').join(', ') : description
+  return `${name.replaceAll('-', ' ')}. ${about}`
+}
+
+/** A few bare names are a little like everything, so their likeness counts from there on unless a word confirms it. */
+const BARE_LIKENESS = 0.3
+const trusted = (meaning: number, { description }: SearchDocument, words: number): number =>
+  description !== '' || words > 0 ? meaning : Math.max(0, (meaning - BARE_LIKENESS) / (1 - BARE_LIKENESS))
 
 /** Words that are shared raise a likeness of meaning, by at most a third of what is missing. */
 const blended = (meaning: number, words: number): number => meaning + ((1 - meaning) * words) / 3

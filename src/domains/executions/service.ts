@@ -184,14 +184,19 @@ export function createExecutionService({ engine, agents, clock, workspaces, snap
   async function wait(call: Call, input: ById & Readonly<{ poll_interval_seconds: number; timeout_seconds: number }>) {
     const { id, tenant } = await visible(call, call.read, input.execution_id)
     const waitMs = Math.min(input.timeout_seconds * 1000, limits.runWaitMsMax)
+    const everyMs = input.poll_interval_seconds * 1000
     let lastToldMs = Number.NEGATIVE_INFINITY
+    let told = 0
     const run = await engine.waitForEnd(tenant, id, {
       untilMs: clock.nowMs() + waitMs,
       signal: call.signal,
+      everyMs,
       onProgress({ iteration, status: state, lastSequence }) {
-        if (clock.monotonicMs() - lastToldMs < input.poll_interval_seconds * 100) return
+        if (clock.monotonicMs() - lastToldMs < everyMs / 10) return
         lastToldMs = clock.monotonicMs()
-        call.progress({ progress: lastSequence, message: `${state}, iteration ${iteration}` })
+        // The protocol wants a greater number each time, also when nothing has changed.
+        told = Math.max(lastSequence, told + 1)
+        call.progress({ progress: told, message: `${state}, iteration ${iteration}` })
       },
     })
     if (run === undefined) throw executionNotFound(id)

@@ -49,8 +49,7 @@ export function createAuthoring({ registry, engine, clock, agents, judgesAlways 
   async function create(call: Call, input: CreateInput) {
     const manifest = await read(call, input.manifest_yaml)
     const chosen = [...new Set(input.judge_agents ?? [])]
-    if (judgesAlways.length + chosen.length === 0)
-      call.warn('No judge looked at this workflow: it was checked by rules alone. Give judge_agents to have it judged.')
+    if (judgesAlways.length + chosen.length === 0) call.warn(unjudged('Give judge_agents to have it judged.'))
     await requireConfigured(call, input)
     if (chosen.length > 0) await requireApproval(call, chosen, input, input)
     return deployed(
@@ -63,6 +62,8 @@ export function createAuthoring({ registry, engine, clock, agents, judgesAlways 
     { manifest_yaml: text, force }: Readonly<{ manifest_yaml: string; force: boolean }>,
   ) {
     const manifest = await read(call, text)
+    if (judgesAlways.length === 0)
+      call.warn(unjudged('Use aegis.workflow.create with judge_agents and force to have it judged.'))
     await requireConfigured(call, { manifest_yaml: text, force })
     return deployed(await call.transact((unit) => registry.update(within(call, unit), text, manifest, force)))
   }
@@ -143,6 +144,9 @@ function verdictOf(judge: string, run: Run | undefined) {
     ...(run && { execution_id: run.id }),
   })
 }
+
+const unjudged = (advice: string): string =>
+  `No judge looked at this workflow: it was checked by rules alone. ${advice}`
 
 const rejected = (message: string, details: Readonly<Record<string, Json | undefined>>): AppError =>
   new AppError('ERR_WORKFLOW_REJECTED', `${message} The workflow was not registered.`, details)

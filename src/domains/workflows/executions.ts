@@ -97,7 +97,10 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     return await engine.start(call, { ...start, owner: told.owner, payload })
   }
 
-  async function wait(call: Call, input: Reference & Readonly<{ timeout_seconds: number }>) {
+  async function wait(
+    call: Call,
+    input: Reference & Readonly<{ poll_interval_seconds: number; timeout_seconds: number }>,
+  ) {
     const { id, tenant } = await find(call, input)
     const wantedMs = input.timeout_seconds * 1000
     const untilMs = clock.nowMs() + Math.min(wantedMs, limits.runWaitMsMax)
@@ -105,10 +108,12 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     const ended = await engine.waitForEnd(tenant, id, {
       untilMs,
       signal: call.signal,
+      everyMs: input.poll_interval_seconds * 1000,
       onProgress: ({ state, lastSequence, waitingFor: awaited }) => {
         const what = awaited === null ? 'in state' : 'waits for the answer of a person in state'
-        if (lastSequence > told) call.progress({ progress: lastSequence, message: `${what} ${state ?? 'none yet'}` })
-        told = lastSequence
+        // The protocol wants a greater number each time, also when nothing has changed.
+        told = Math.max(lastSequence, told + 1)
+        call.progress({ progress: told, message: `${what} ${state ?? 'none yet'}` })
       },
     })
     if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The wait was cancelled; the execution goes on.')

@@ -10,6 +10,7 @@ import { type AuthoringDeps, createAuthoring } from './authoring.ts'
 import { createExecutions, type ExecutionDeps } from './executions.ts'
 import { isPlatform } from './platform-workflows.ts'
 import { notFound, type WorkflowRegistry } from './registry.ts'
+import { createSearchHints } from './search-hints.ts'
 import { workflowView } from './views.ts'
 
 export type WorkflowDeps = Omit<ExecutionDeps, 'registry'> &
@@ -20,6 +21,7 @@ export type WorkflowService = ReturnType<typeof createWorkflowService>
 
 export function createWorkflowService(deps: WorkflowDeps) {
   const { registry, search } = deps
+  const withHint = createSearchHints()
 
   async function list(
     call: Call,
@@ -89,7 +91,7 @@ export function createWorkflowService(deps: WorkflowDeps) {
   async function find(call: Call, input: Omit<SearchInput, 'status'>) {
     const seen = await registry.list(call.read, call.principal, 'visible', identityOf(call.principal))
     const rows = seen.filter((one) => input.include_platform_templates || !isPlatform(one))
-    const { mode: _, ...found } = await search.search(call, rows, input)
+    const { mode: _, ...found } = await search.search(call, rows.map(withHint), input)
     return { tool: 'aegis.workflow.search' as const, ...found }
   }
 

@@ -254,6 +254,7 @@ export const migrations: readonly Migration[] = [
       'CREATE INDEX runs_by_owner ON runs (tenant, kind, owner, started_at, id)',
       'CREATE INDEX runs_by_root ON runs (tenant, root_id)',
       "CREATE INDEX runs_open ON runs (node, started_at) WHERE status IN ('pending', 'running')",
+      "CREATE INDEX runs_open_by_start ON runs (tenant, kind, started_at, id) WHERE status IN ('pending', 'running')",
       ...(['sqlite', 'postgres'] as const).map((only) => ({
         only,
         sql: `CREATE TABLE run_journal (
