@@ -213,13 +213,19 @@ describe('lists', () => {
     expect(await app.ask('aegis.agent.list', { anything: 'else' })).toMatchObject({ total: 4 })
   })
 
-  it('an agent that did nothing has an empty log', async () => {
+  it('an agent that did nothing has its deployment in its log', async () => {
     const { agent_id } = await create(manifest('a', '1.0.0'))
     expect(await app.ask('aegis.agent.logs', { agent_id, limit: 5_000 })).toEqual({
       tool: 'aegis.agent.logs',
       agent_id,
-      events: [],
-      total: 0,
+      events: [
+        {
+          event_type: 'agent_deployed',
+          payload: { name: 'a', version: '1.0.0', latest_version: '1.0.0', scope: 'tenant', by: 'owner' },
+          recorded_at: expect.any(String),
+        },
+      ],
+      total: 1,
       limit: 200,
       offset: 0,
     })

@@ -128,6 +128,17 @@ describe('an execution', () => {
     expect(new Set(shown)).toEqual(new Set(ids.slice(0, 3)))
     expect(theirs.total).toBe(theirs.events.length)
     expect((await pageAt(0, ben)).total).toBe(2)
+    await app.ask('agent_scope_set', { agent_id, scope: 'global' })
+    const moved = await pageAt(sum)
+    expect(moved.total).toBe(sum + 3)
+    expect(moved.events.at(-1)).toMatchObject({ event_type: 'agent_scope_changed', payload: { scope: 'global' } })
+    const abroad = await pageAt(0, stranger)
+    expect(abroad.events.map(({ event_type }) => event_type)).toEqual([
+      'agent_deployed',
+      'agent_updated',
+      'agent_scope_changed',
+    ])
+    expect(JSON.stringify(abroad.events)).not.toContain('owner')
   })
 
   test('of an agent that is not there is refused', async () => {
