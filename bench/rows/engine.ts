@@ -106,7 +106,7 @@ function reportRates(bench: Bench, inFlight: number, [ours, dbos, shared]: reado
 
 /** One model answer with so many calls of a tool that does nothing. */
 async function reportToolCalls(bench: Bench): Promise<void> {
-  const calls = bench.quick ? 100 : 400
+  const calls = bench.quick ? 100 : 200
   const toolCalls = Array.from({ length: calls }, (_, n) => ({ id: `c${n}`, name: 'server_ping', arguments: {} }))
   const usage = { inputTokens: 0, outputTokens: 0, costUsd: null }
   const answer = { usage, provider: 'none', model: 'none', finishReason: 'stop', failures: [] }
