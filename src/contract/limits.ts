@@ -237,7 +237,7 @@ export const limits = {
   wishCharsMax: 20_000,
   /** One manifest: its text, its values with aliases counted in full, and its nesting. */
   manifestCharsMax: 256 * 1024,
-  manifestValuesMax: 20_000,
+  manifestValuesMax: 10_000,
   manifestDepthMax: 32,
   /** A regular expression of a manifest or of a schema in it: its characters, and its compiled size. */
   manifestPatternCharsMax: 1_024,

@@ -333,7 +333,7 @@ describe('hostile text', () => {
   it('cannot grow by aliases', () => {
     const laughs = ['a0: &a0 [x,x,x,x,x,x,x,x,x,x]']
     for (let level = 1; level < 9; level++) laughs.push(`a${level}: &a${level} [${`*a${level - 1},`.repeat(9)}]`)
-    expect(errorsOf(laughs.join('\n'))[0]).toMatch(/more than 20000 values/)
+    expect(errorsOf(laughs.join('\n'))[0]).toMatch(/more than 10000 values/)
     expect(errorsOf('a: &a [*a]')[0]).toMatch(/nested deeper|is an alias/)
   })
 
@@ -344,6 +344,16 @@ describe('hostile text', () => {
 
   it('cannot be endless', () => {
     expect(errorsOf(`a: ${'x'.repeat(300_000)}`)[0]).toMatch(/longer than/)
+  })
+
+  it('is read to its first fault, in steps as many as it has characters', () => {
+    const keys = Array.from({ length: 15_000 }, (_, index) => `k${index}: 1`)
+    expect(errorsOf(keys.join('\n'))[0]).toMatch(/more than 10000 values/)
+    expect(errorsOf([...keys.slice(0, 9_000), 'k8: 1'].join('\n'))[0]).toMatch(/given twice \(line 9001\)/)
+    expect(errorsOf(`z: "${'\\x'.repeat(100_000)}`)[0]).toMatch(/not valid YAML/)
+    expect(errorsOf(`? ${'k'.repeat(2_000)}\n: [1]`)[0]).toMatch(/longer than 1024/)
+    const aliases = Array.from({ length: 3_000 }, (_, index) => `- &a${index} x\n- *a${index}`)
+    expect(errorsOf(aliases.join('\n'))[0]).toMatch(/group of fields/)
   })
 
   it('cannot reach the prototype', () => {
