@@ -237,14 +237,20 @@ export const limits = {
   wishCharsMax: 20_000,
   /** One manifest: its text, its values with aliases counted in full, and its nesting. */
   manifestCharsMax: 256 * 1024,
-  manifestValuesMax: 20_000,
+  manifestValuesMax: 10_000,
   manifestDepthMax: 32,
   /** A regular expression of a manifest or of a schema in it: its characters, and its compiled size. */
   manifestPatternCharsMax: 1_024,
   manifestPatternSizeMax: 1_500,
-  /** A JSON Schema that somebody brings: its text, and the time to compile it or to check one value. */
+  /**
+   * A JSON Schema that somebody brings: its text; its values with those behind references counted again, for all schemas of a
+   * manifest; how many values a pattern counts for at least; and the time to compile it and to check one value.
+   */
   jsonSchemaCharsMax: 128 * 1024,
-  jsonSchemaCheckMs: 2_000,
+  jsonSchemaWorkMax: 3_000,
+  jsonSchemaPatternWork: 20,
+  jsonSchemaCompileMs: 1_000,
+  jsonSchemaCheckMs: 250,
   /** How soon a step that the store did not take is handed in again. */
   runRetryMsMin: 50,
   runRetryMsMax: 2_000,

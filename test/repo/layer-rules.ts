@@ -60,7 +60,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/skills',
-    folders: ['kernel', 'contract'],
+    folders: ['kernel', 'contract', 'domains/texts'],
     packages: ['yaml'],
     reason: 'Reads SKILL.md front matter, which is YAML; the files come through its port.',
   },
@@ -90,7 +90,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/vault',
-    folders: ['kernel', 'contract'],
+    folders: ['kernel', 'contract', 'domains/texts'],
     packages: ['yaml', 're2js'],
     reason:
       'Rules and texts of notes: front matter is YAML, and a pattern of a caller needs a matcher that cannot be made to hang. The files come through its port.',
@@ -136,8 +136,9 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'domains/texts',
     folders: ['kernel', 'contract'],
-    packages: ['handlebars', 'node:module'],
-    reason: 'Templates of manifests, with their work counted; the library only parses, and is loaded late.',
+    packages: ['handlebars', 'yaml', 'node:module'],
+    reason:
+      'Templates of manifests, with their work counted; the library only parses, and is loaded late. YAML of strangers, with its tokens counted.',
   },
   {
     folder: 'domains/agents',

@@ -1,8 +1,9 @@
 import { createRequire } from 'node:module'
 import { createContext, Script } from 'node:vm'
-import type { AnySchema, ErrorObject } from 'ajv'
+import type { AnySchema, ErrorObject, Options } from 'ajv'
 import { RE2JS } from 're2js'
 import { limits } from '../../contract/limits.ts'
+import { chargeSchema, newSchemaBudget, type SchemaBudget } from './schema-work.ts'
 
 /** What is wrong with a value, one sentence each that begins with its place; empty if it conforms. */
 export type SchemaCheck = (value: unknown) => readonly string[]
@@ -10,10 +11,11 @@ export type CompiledSchema = Readonly<{ ok: true; check: SchemaCheck }> | Readon
 
 /**
  * Compiles a JSON Schema that a stranger wrote. Its patterns run in linear time (RE2: no look-around, no
- * back-references); references lead nowhere but into itself; nothing is fetched. Small schemas can still ask for endless
- * work (references that multiply), so compiling and checking are cut off after a while: what was cut off does not conform.
+ * back-references); references lead nowhere but into itself; nothing is fetched. The work of compiling is counted, with that
+ * of the other schemas that share the budget. Small schemas can still ask for endless work with a value (references that
+ * multiply), so checking is cut off after a while: what was cut off does not conform.
  */
-export function compileJsonSchema(schema: unknown): CompiledSchema {
+export function compileJsonSchema(schema: unknown, budget: SchemaBudget = newSchemaBudget()): CompiledSchema {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
     return typeof schema === 'boolean'
       ? { ok: true, check: () => (schema ? [] : ['the schema allows nothing']) }
@@ -23,14 +25,23 @@ export function compileJsonSchema(schema: unknown): CompiledSchema {
   if (text.length > limits.jsonSchemaCharsMax) {
     return { ok: false, reason: `it is longer than ${limits.jsonSchemaCharsMax} characters` }
   }
+  if (!chargeSchema(schema, budget)) return { ok: false, reason: tooMuchWork }
   try {
-    const ajv = newValidator(text.includes('draft/2020-12'))
-    const validate = boundedInTime(() => ajv.compile(withoutId(schema) as AnySchema))
+    const isOf2020 = text.includes('draft/2020-12')
+    const meta = metaValidator(isOf2020)
+    const ajv = newValidator(isOf2020, { ...options, meta: false, validateSchema: false })
+    const validate = boundedInTime(limits.jsonSchemaCompileMs, () => {
+      const bare = withoutId(schema) as AnySchema
+      if (meta.validateSchema(bare) !== true) throw new Error(`schema is invalid: ${meta.errorsText()}`)
+      return ajv.compile(bare)
+    })
     return {
       ok: true,
       check(value) {
         try {
-          return boundedInTime(() => validate(value)) ? [] : (validate.errors ?? []).slice(0, 20).map(sentence)
+          return boundedInTime(limits.jsonSchemaCheckMs, () => validate(value))
+            ? []
+            : (validate.errors ?? []).slice(0, 20).map(sentence)
         } catch (error) {
           return [`the value cannot be checked: ${reasonOf(error)}`]
         }
@@ -41,16 +52,33 @@ export function compileJsonSchema(schema: unknown): CompiledSchema {
   }
 }
 
+const tooMuchWork =
+  `it is too large, with the other schemas of the manifest: at most ${limits.jsonSchemaWorkMax} values in all, where those ` +
+  `behind each $ref count again and a pattern counts as ${limits.jsonSchemaPatternWork} or more; leave something out`
+
 const load = createRequire(import.meta.url)
 
 /** The libraries are loaded when the first schema comes: most servers never see one. */
-function newValidator(isOf2020: boolean) {
+function newValidator(isOf2020: boolean, options: Options) {
   const { Ajv } = load('ajv') as typeof import('ajv')
   const { Ajv2020 } = load('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')
   const { default: addFormats } = load('ajv-formats') as { default: import('ajv-formats').FormatsPlugin }
   const ajv = isOf2020 ? new Ajv2020(options) : new Ajv(options)
   addFormats(ajv, { mode: 'fast' })
   return ajv
+}
+
+const metaValidators = new Map<boolean, ReturnType<typeof newValidator>>()
+
+/** Whether a schema is one. It keeps nothing of what it is asked about, and is costly to make. */
+function metaValidator(isOf2020: boolean): ReturnType<typeof newValidator> {
+  let meta = metaValidators.get(isOf2020)
+  if (meta === undefined) {
+    meta = newValidator(isOf2020, options)
+    meta.validateSchema({})
+    metaValidators.set(isOf2020, meta)
+  }
+  return meta
 }
 
 const linearPattern = Object.assign(
@@ -74,25 +102,26 @@ const room: { work: (() => unknown) | undefined } = { work: undefined }
 let context: object | undefined
 
 /** Runs `work` in this thread, and ends it by force if it takes longer than it may. */
-function boundedInTime<T>(work: () => T): T {
+function boundedInTime<T>(timeoutMs: number, work: () => T): T {
   context ??= createContext(room)
   room.work = work
   try {
-    return watch.runInContext(context, { timeout: limits.jsonSchemaCheckMs }) as T
+    return watch.runInContext(context, { timeout: timeoutMs }) as T
   } finally {
     room.work = undefined
   }
 }
 
-const options = {
+const options: Options = {
   strict: false,
   allErrors: true,
   validateFormats: true,
   logger: false,
   messages: true,
   unicodeRegExp: false,
-  code: { regExp: linearPattern },
-} as const
+  inlineRefs: false,
+  code: { regExp: linearPattern, optimize: false },
+}
 
 /** The dialect is chosen above, and an identifier of one schema must not meet that of another. */
 function withoutId(schema: object): object {
@@ -108,7 +137,7 @@ const sentence = ({ instancePath, message, params }: ErrorObject): string => {
 
 function reasonOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown }
-  if (String(code).endsWith('SCRIPT_EXECUTION_TIMEOUT')) return `it takes longer than ${limits.jsonSchemaCheckMs} ms`
+  if (String(code).endsWith('SCRIPT_EXECUTION_TIMEOUT')) return 'it takes longer than it may'
   if (error instanceof RangeError) return 'it refers to itself without end'
   if (!(error instanceof Error)) return 'it cannot be compiled'
   return error.message.replaceAll(/\s+/g, ' ').slice(0, 200)

@@ -5,6 +5,7 @@ import { cronProblem } from './check-cron.ts'
 import type { WrittenValidator } from './execution-schema.ts'
 import { compileJsonSchema, compilePattern } from './json-schema.ts'
 import type { WrittenManifest } from './manifest-schema.ts'
+import { newSchemaBudget, type SchemaBudget } from './schema-work.ts'
 
 /** A known field whose value cannot be honoured: `field` and what to write instead. */
 export type Refusal = (field: string, problem: string) => void
@@ -13,10 +14,11 @@ export type Refusal = (field: string, problem: string) => void
 export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void {
   checkRuntime(spec.runtime, refuse)
   checkTemplate('spec.task.prompt_template', spec.task.prompt_template, refuse)
-  checkSchema('spec.input_schema', spec.input_schema, refuse)
+  const budget = newSchemaBudget()
+  checkSchema('spec.input_schema', spec.input_schema, budget, refuse)
   for (const list of ['validation', 'tool_validation'] as const) {
     for (const [index, validator] of (spec.execution?.[list] ?? []).entries()) {
-      checkValidator(`spec.execution.${list}[${index}]`, validator, refuse)
+      checkValidator(`spec.execution.${list}[${index}]`, validator, budget, refuse)
     }
   }
   checkDelivery(spec.execution?.delivery, refuse)
@@ -73,14 +75,14 @@ function checkTemplate(field: string, template: string | undefined, refuse: Refu
   if (problem !== null) refuse(field, `is not a template: ${problem}`)
 }
 
-function checkSchema(field: string, schema: unknown, refuse: Refusal): void {
+function checkSchema(field: string, schema: unknown, budget: SchemaBudget, refuse: Refusal): void {
   if (schema === undefined) return
-  const compiled = compileJsonSchema(schema)
+  const compiled = compileJsonSchema(schema, budget)
   if (!compiled.ok) refuse(field, `cannot be used as a JSON Schema: ${compiled.reason}`)
 }
 
-function checkValidator(field: string, validator: WrittenValidator, refuse: Refusal): void {
-  if (validator.type === 'json_schema') checkSchema(`${field}.schema`, validator.schema, refuse)
+function checkValidator(field: string, validator: WrittenValidator, budget: SchemaBudget, refuse: Refusal): void {
+  if (validator.type === 'json_schema') checkSchema(`${field}.schema`, validator.schema, budget, refuse)
   if (validator.type === 'regex') {
     const compiled = compilePattern(validator.pattern)
     if ('reason' in compiled) refuse(`${field}.pattern`, `cannot be used as an RE2 pattern: ${compiled.reason}`)

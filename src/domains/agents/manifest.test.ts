@@ -333,7 +333,7 @@ describe('hostile text', () => {
   it('cannot grow by aliases', () => {
     const laughs = ['a0: &a0 [x,x,x,x,x,x,x,x,x,x]']
     for (let level = 1; level < 9; level++) laughs.push(`a${level}: &a${level} [${`*a${level - 1},`.repeat(9)}]`)
-    expect(errorsOf(laughs.join('\n'))[0]).toMatch(/more than 20000 values/)
+    expect(errorsOf(laughs.join('\n'))[0]).toMatch(/more than 10000 values/)
     expect(errorsOf('a: &a [*a]')[0]).toMatch(/nested deeper|is an alias/)
   })
 
@@ -344,6 +344,16 @@ describe('hostile text', () => {
 
   it('cannot be endless', () => {
     expect(errorsOf(`a: ${'x'.repeat(300_000)}`)[0]).toMatch(/longer than/)
+  })
+
+  it('is read to its first fault, in steps as many as it has characters', () => {
+    const keys = Array.from({ length: 15_000 }, (_, index) => `k${index}: 1`)
+    expect(errorsOf(keys.join('\n'))[0]).toMatch(/more than 10000 values/)
+    expect(errorsOf([...keys.slice(0, 9_000), 'k8: 1'].join('\n'))[0]).toMatch(/given twice \(line 9001\)/)
+    expect(errorsOf(`z: "${'\\x'.repeat(100_000)}`)[0]).toMatch(/not valid YAML/)
+    expect(errorsOf(`? ${'k'.repeat(2_000)}\n: [1]`)[0]).toMatch(/longer than 1024/)
+    const aliases = Array.from({ length: 3_000 }, (_, index) => `- &a${index} x\n- *a${index}`)
+    expect(errorsOf(aliases.join('\n'))[0]).toMatch(/group of fields/)
   })
 
   it('cannot reach the prototype', () => {
@@ -375,6 +385,46 @@ describe('a JSON Schema of a stranger', () => {
     const compiled = compileJsonSchema({ definitions, $ref: '#/definitions/d59' })
     const problems = compiled.ok ? compiled.check('x') : [compiled.reason]
     expect(problems[0]).toMatch(/takes longer/)
+  })
+
+  it('is refused when it is too large, with what its references lead to', () => {
+    const properties = Object.fromEntries(Array.from({ length: 300 }, (_, index) => [`p${index}`, { minLength: 1 }]))
+    const definitions = { a: { properties } }
+    expect(compileJsonSchema({ definitions, $ref: '#/definitions/a' }).ok).toBe(true)
+    expect(compileJsonSchema({ definitions, allOf: Array(60).fill({ $ref: '#/definitions/a' }) }).ok).toBe(true)
+    for (const spellings of [
+      ['#/definitions/a', '#/definitions/%61', '#/%64efinitions/a', '#/definitions/a/properties', '#'],
+      ['#one', 'two', 'three#/definitions/a', 'urn:four'],
+    ]) {
+      const compiled = compileJsonSchema({ definitions, allOf: spellings.map(($ref) => ({ $ref })) })
+      expect(compiled).toMatchObject({ ok: false, reason: expect.stringContaining('at most 3000 values in all') })
+    }
+    const patterns = Array.from({ length: 140 }, (_, index) => `^(?:a|b){200}${index}$`)
+    const byName = Object.fromEntries(patterns.map((pattern) => [pattern, true]))
+    expect(compileJsonSchema({ patternProperties: byName })).toMatchObject({ ok: false })
+    expect(compileJsonSchema({ allOf: patterns.map((pattern) => ({ pattern })) })).toMatchObject({ ok: false })
+  })
+
+  it('shares its bound with the others of its manifest', () => {
+    const schema = (count: number) =>
+      JSON.stringify({
+        properties: Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, { minLength: 1 }])),
+      })
+    const validators = (count: number) =>
+      `execution: {validation: [${Array(8)
+        .fill(`{type: json_schema, schema: ${schema(count)}}`)
+        .join()}]}`
+    expect(errorsOf(withSpec(validators(100)))).toEqual([])
+    const errors = errorsOf(withSpec(`input_schema: ${schema(500)}`, validators(150)))
+    expect(errors[0]).toMatch(/^spec\.execution\.validation\[6\]\.schema cannot be used .* at most 3000 values in all/)
+  })
+
+  it('is cut off when its references multiply with the value', () => {
+    let value: unknown = 1
+    for (let level = 0; level < 40; level++) value = [value]
+    const check = checkOf({ allOf: [{ items: { $ref: '#' } }, { items: { $ref: '#' } }] })
+    expect(check(value)).toEqual(['the value cannot be checked: it takes longer than it may'])
+    expect(check([[1]])).toEqual([])
   })
 
   it('reaches nothing outside itself', () => {

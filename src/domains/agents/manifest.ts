@@ -57,6 +57,9 @@ export function readOrErrors(yaml: string, texts: readonly RegExp[]): ReadYaml |
   }
 }
 
+/** A hint is looked for among all names, and fields without one may be thousands. */
+const HINTS_MAX = 100
+
 /**
  * Fields that the schema does not know are taken out of `fields` and named in `warnings`; all else must fit. Those that would
  * close something if they stood elsewhere are refused.
@@ -84,7 +87,7 @@ export function fitShape<Schema extends z.ZodType>(
           )
           continue
         }
-        const near = nearestName(key, knownKeys(schema, path))
+        const near = warnings.length < HINTS_MAX ? nearestName(key, knownKeys(schema, path)) : undefined
         warnings.push(
           `${pathText([...path, key])}: not a known field; it has no effect${near ? `. Did you mean ${near}?` : ''}`,
         )

@@ -1,6 +1,7 @@
-import { type Document, isAlias, isMap, isScalar, isSeq, parseDocument } from 'yaml'
+import { isAlias, isMap, isScalar, isSeq } from 'yaml'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import { type ComposedYaml, composeYaml, yamlKeyCharsMax } from '../texts/bounded-yaml.ts'
 
 /**
  * `fields` is plain, own and mutable: maps are objects, lists arrays, numbers finite. `unquoted` names the fields that are
@@ -15,6 +16,7 @@ const advice: Readonly<Record<string, string>> = {
   DUPLICATE_KEY: 'a field is given twice',
   MULTIPLE_DOCS: 'it holds several documents; give one',
   TAB_AS_INDENT: 'indent with spaces, not with a tab',
+  TOO_MANY_EMPTY_LINES: 'too many empty lines or comments follow each other; take some out',
   TAG_RESOLVE_FAILED: 'a tag (!…) is not accepted; put a value that begins with "!" in quotes',
 }
 
@@ -29,14 +31,19 @@ export function readYaml(text: string, isText: (path: readonly string[]) => bool
   if (text.length > limits.manifestCharsMax) {
     throw manifestInvalid(`manifest_yaml is longer than ${limits.manifestCharsMax} characters; shorten it`)
   }
-  refuseDeepNesting(text)
-  const document = composed(text)
-  const problem = document.errors[0] ?? document.warnings[0]
-  if (problem !== undefined) {
-    const line = problem.linePos === undefined ? '' : ` (line ${problem.linePos[0].line})`
-    throw manifestInvalid(`manifest_yaml is not valid YAML: ${advice[problem.code] ?? problem.code}${line}`)
+  const composed = composeYaml(text, {
+    depthMax: limits.manifestDepthMax,
+    valuesMax: limits.manifestValuesMax,
+    warnings: 'refused',
+  })
+  if ('problem' in composed) {
+    const { code, line } = composed.problem
+    if (code === 'TOO_DEEP') throw tooDeep()
+    if (code === 'TOO_MANY_VALUES') throw tooMany()
+    throw manifestInvalid(`manifest_yaml is not valid YAML: ${advice[code] ?? code} (line ${line})`)
   }
-  const walk: Walk = { document, isText, unquoted: [], left: limits.manifestValuesMax, aliasDepth: 0 }
+  const { document, targets } = composed
+  const walk: Walk = { targets, isText, unquoted: [], left: limits.manifestValuesMax, aliasDepth: 0 }
   const value = plain(document.contents, [], walk)
   if (!isFields(value)) throw manifestInvalid('manifest_yaml must be a group of fields that begins with apiVersion')
   return { fields: value, unquoted: walk.unquoted }
@@ -54,21 +61,8 @@ export const pathText = (path: readonly PropertyKey[]): string =>
     '',
   )
 
-function composed(text: string): Document {
-  try {
-    return parseDocument(text, {
-      schema: 'core',
-      stringKeys: true,
-      prettyErrors: true,
-      logLevel: 'error',
-    })
-  } catch {
-    throw manifestInvalid('manifest_yaml cannot be read as YAML: simplify it')
-  }
-}
-
 type Walk = {
-  document: Document
+  targets: ComposedYaml['targets']
   isText: (path: readonly string[]) => boolean
   unquoted: string[]
   left: number
@@ -76,12 +70,10 @@ type Walk = {
 }
 
 function plain(node: unknown, path: readonly string[], walk: Walk): unknown {
-  if (walk.left-- <= 0) {
-    throw manifestInvalid(`manifest_yaml holds more than ${limits.manifestValuesMax} values, aliases counted in full`)
-  }
+  if (walk.left-- <= 0) throw tooMany()
   if (path.length > limits.manifestDepthMax) throw tooDeep()
   if (isAlias(node)) {
-    const target = node.resolve(walk.document)
+    const target = walk.targets.get(node)
     if (target === undefined) throw manifestInvalid(`${pathText(path)} is an alias of something that is not there`)
     if (++walk.aliasDepth > limits.manifestDepthMax) throw tooDeep()
     const value = plain(target, path, walk)
@@ -110,6 +102,9 @@ function plainMap(
   const fields: YamlFields = {}
   for (const { key, value } of items) {
     const name = isScalar(key) ? String(key.value) : String(key)
+    if (name.length > yamlKeyCharsMax) {
+      throw manifestInvalid(`${pathText(path)}: a name in it is longer than ${yamlKeyCharsMax} characters; shorten it`)
+    }
     const at = [...path, name]
     if (name === '<<') throw manifestInvalid(`${pathText(at)}: merge keys are not read; write the fields out`)
     if (name === '__proto__') throw manifestInvalid(`${pathText(at)} is not a name that a field may have`)
@@ -118,18 +113,7 @@ function plainMap(
   return fields
 }
 
-/** The YAML library recurses once per level; brackets in strings count too, which costs nobody anything. */
-function refuseDeepNesting(text: string): void {
-  const deepest = limits.manifestDepthMax
-  let depth = 0
-  for (const line of text.split('\n')) {
-    if (line.search(/\S/) > deepest * 8 || /^\s*(?:[-?] +){33}/.test(line)) throw tooDeep()
-    for (const char of line) {
-      if (char === '[' || char === '{') depth++
-      else if (depth > 0 && (char === ']' || char === '}')) depth--
-      if (depth > deepest) throw tooDeep()
-    }
-  }
-}
-
 const tooDeep = (): AppError => manifestInvalid(`manifest_yaml is nested deeper than ${limits.manifestDepthMax} levels`)
+
+const tooMany = (): AppError =>
+  manifestInvalid(`manifest_yaml holds more than ${limits.manifestValuesMax} values, aliases counted in full`)

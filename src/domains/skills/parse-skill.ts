@@ -1,6 +1,7 @@
-import { isAlias, isMap, isScalar, isSeq, type ParsedNode, parseDocument, visit, type YAMLMap } from 'yaml'
+import { isAlias, isMap, isScalar, isSeq, type ParsedNode, visit, type YAMLMap } from 'yaml'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { composeYaml } from '../texts/bounded-yaml.ts'
 
 /**
  * What a SKILL.md says. `frontmatter` is the whole front matter as plain data, unknown fields included; the other fields
@@ -73,13 +74,17 @@ function lineAt(text: string, at: number): { line: string; next: number } {
 }
 
 function readFields(yaml: string): YAMLMap {
-  refuseDeepNesting(yaml)
-  const document = parseDocument(yaml, { schema: 'core', stringKeys: true, prettyErrors: true, logLevel: 'silent' })
-  const problem = document.errors[0] ?? document.warnings[0]
-  if (problem !== undefined) {
-    const line = problem.linePos === undefined ? '' : ` (line ${problem.linePos[0].line + 1})`
-    throw new Unreadable(`the front matter is not valid YAML: ${advice[problem.code] ?? problem.code}${line}`)
+  const composed = composeYaml(yaml, {
+    depthMax: NESTING_MAX,
+    valuesMax: limits.skillFrontmatterCharsMax,
+    warnings: 'refused',
+  })
+  if ('problem' in composed) {
+    const { code, line } = composed.problem
+    if (code === 'TOO_DEEP') throw new Unreadable(`the front matter is nested deeper than ${NESTING_MAX} levels`)
+    throw new Unreadable(`the front matter is not valid YAML: ${advice[code] ?? code} (line ${line + 1})`)
   }
+  const { document } = composed
   visit(document, {
     Alias() {
       throw new Unreadable('the front matter uses a YAML alias, which is not accepted')
@@ -89,21 +94,6 @@ function readFields(yaml: string): YAMLMap {
   if (!isMap(document.contents)) throw new Unreadable('the front matter is not a list of fields')
   return document.contents
 }
-
-/** The YAML library recurses once per level; brackets in strings count too, which costs nobody anything. */
-function refuseDeepNesting(yaml: string): void {
-  let depth = 0
-  for (const line of yaml.split('\n')) {
-    if (line.search(/\S/) > NESTING_MAX * 16 || /^\s*(?:[-?] +){17}/.test(line)) throw tooDeep()
-    for (const char of line) {
-      if (char === '[' || char === '{') depth++
-      else if (depth > 0 && (char === ']' || char === '}')) depth--
-      if (depth > NESTING_MAX) throw tooDeep()
-    }
-  }
-}
-
-const tooDeep = (): Unreadable => new Unreadable(`the front matter is nested deeper than ${NESTING_MAX} levels`)
 
 /** YAML has numbers that JSON has not (`.inf`): they become null. */
 const plainData = (fields: YAMLMap): Record<string, Json> => JSON.parse(JSON.stringify(fields.toJSON()))

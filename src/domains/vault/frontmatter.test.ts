@@ -46,7 +46,11 @@ describe('front matter', () => {
       }),
     ].join('\n')
     const cases = [bomb, '['.repeat(60_000), '- '.repeat(30_000), '{a: '.repeat(15_000), `a: ${'x'.repeat(70_000)}`]
+    cases.push(`x: &x [${'*x,'.repeat(15_000)}]`, `a: "${'\\q'.repeat(30_000)}"`, '--- a\n'.repeat(9_000))
     for (const yaml of cases) expect(readFrontmatter(`---\n${yaml}\n---\n`).kind).toBe('broken')
+    const keys = Array.from({ length: 6_000 }, (_, index) => `k${index}:`).join('\n')
+    expect(Object.keys(fieldsOf(`---\n${keys}\n---\n`))).toHaveLength(6_000)
+    expect(fieldsOf('---\na: &x [1, .inf]\nb: {c: *x}\n---\n')).toEqual({ a: [1, null], b: { c: [1, null] } })
     expect(limits.vaultFrontmatterCharsMax).toBeLessThan(70_000)
   })
 

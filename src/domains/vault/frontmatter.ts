@@ -1,7 +1,8 @@
-import { type Document, isMap, isScalar, type Pair, parseDocument, stringify, type YAMLMap } from 'yaml'
+import { type Document, isAlias, isMap, isScalar, isSeq, type Pair, stringify, type YAMLMap } from 'yaml'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { type ComposedYaml, composeYaml } from '../texts/bounded-yaml.ts'
 
 /** Front matter as plain data; `broken` when there is a block that is not a list of fields in YAML, with the reason. */
 export type Frontmatter =
@@ -14,7 +15,6 @@ export type Fields = Readonly<Record<string, Json>>
 type Block = Readonly<{ yamlStart: number; yamlEnd: number; bodyStart: number }>
 
 const NESTING_MAX = 32
-const ALIASES_MAX = 100
 
 /** A block is a first line `---` and everything to the next line `---`. Without the second there is no block. */
 function findBlock(text: string): Block | undefined {
@@ -90,22 +90,48 @@ function readYaml(yaml: string): ReadYaml {
   if (yaml.length > limits.vaultFrontmatterCharsMax) {
     return { reason: `it is longer than ${limits.vaultFrontmatterCharsMax} characters` }
   }
-  if (isNestedDeeply(yaml)) return { reason: `it is nested deeper than ${NESTING_MAX} levels` }
+  const composed = composeYaml(yaml, {
+    depthMax: NESTING_MAX,
+    valuesMax: limits.vaultFrontmatterCharsMax,
+    warnings: 'ignored',
+  })
+  if ('problem' in composed) {
+    const { code, line } = composed.problem
+    if (code === 'TOO_DEEP') return { reason: `it is nested deeper than ${NESTING_MAX} levels` }
+    return { reason: `it is not valid YAML (${code} in line ${line + 1})` }
+  }
+  const { document, targets } = composed
+  if (document.contents === null || isEmptyScalar(document.contents)) return { fields: {}, document }
+  if (!isMap(document.contents)) return { reason: 'it is not a list of fields' }
+  const walk: Walk = { targets, left: limits.vaultFrontmatterCharsMax, depth: 0 }
+  const fields = plain(document.contents, walk)
+  return fields === undefined
+    ? { reason: 'it has aliases that stand for nothing, for themselves, or for too much' }
+    : { fields: fields as Fields, document }
+}
+
+type Walk = { targets: ComposedYaml['targets']; left: number; depth: number }
+
+/** Aliases count as what they stand for. Undefined when that is too much. YAML has numbers that JSON has not: they become null. */
+function plain(node: unknown, walk: Walk): Json | undefined {
+  if (walk.left-- <= 0 || walk.depth > NESTING_MAX) return undefined
+  walk.depth++
   try {
-    const document = parseDocument(yaml, { schema: 'core', stringKeys: true, prettyErrors: true, logLevel: 'silent' })
-    const problem = document.errors[0]
-    if (problem !== undefined) {
-      const line = problem.linePos === undefined ? '' : ` in line ${problem.linePos[0].line + 1}`
-      return { reason: `it is not valid YAML (${problem.code}${line})` }
+    if (isAlias(node)) return walk.targets.has(node) ? plain(walk.targets.get(node), walk) : undefined
+    if (isSeq(node)) return allOf(node.items.map((item) => plain(item, walk)))
+    if (isMap(node)) {
+      const values = allOf(node.items.map(({ value }) => plain(value, walk)))
+      const names = node.items.map(({ key }) => String(isScalar(key) ? key.value : key))
+      return values && Object.fromEntries(names.map((name, index) => [name, values[index]!]))
     }
-    if (document.contents === null || isEmptyScalar(document.contents)) return { fields: {}, document }
-    if (!isMap(document.contents)) return { reason: 'it is not a list of fields' }
-    // YAML has numbers that JSON has not (`.inf`): they become null.
-    return { fields: JSON.parse(JSON.stringify(document.toJS({ maxAliasCount: ALIASES_MAX }))) as Fields, document }
-  } catch {
-    return { reason: 'it cannot be read as YAML' }
+    return isScalar(node) ? (JSON.parse(JSON.stringify(node.value) ?? 'null') as Json) : null
+  } finally {
+    walk.depth--
   }
 }
+
+const allOf = (values: readonly (Json | undefined)[]): Json[] | undefined =>
+  values.includes(undefined) ? undefined : (values as Json[])
 
 const isEmptyScalar = (node: unknown): boolean => isScalar(node) && node.value === null
 
@@ -121,20 +147,6 @@ export const frontmatterBroken = (reason: string): AppError =>
     `The front matter of this note cannot be changed: ${reason}. Nothing was changed; repair the block and try again.`,
     { reason },
   )
-
-/** The YAML library recurses once per level; brackets in texts count too, which costs nobody anything. */
-function isNestedDeeply(yaml: string): boolean {
-  let depth = 0
-  for (const line of yaml.split('\n')) {
-    if (line.search(/\S/) > NESTING_MAX * 8 || /^\s*(?:[-?]\s+){33}/.test(line)) return true
-    for (const character of line) {
-      if (character === '[' || character === '{') depth++
-      else if (depth > 0 && (character === ']' || character === '}')) depth--
-      if (depth > NESTING_MAX) return true
-    }
-  }
-  return false
-}
 
 /** `key: value` without the last line break. Texts of several lines are quoted, so that their end is theirs alone. */
 const renderField = (key: string, value: Json, newline: string): string =>

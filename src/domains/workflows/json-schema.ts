@@ -1,11 +1,13 @@
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type CompiledSchema, compileJsonSchema } from '../agents/json-schema.ts'
+import type { SchemaBudget } from '../agents/schema-work.ts'
 import type { JsonObject } from './manifest-types.ts'
 
 const cache = new Map<string, CompiledSchema>()
 
-export function schemaProblem(schema: JsonObject): string | null {
-  const compiled = compile(schema)
+/** The budget is that of the manifest, whether the schema is known already or not. */
+export function schemaProblem(schema: JsonObject, budget: SchemaBudget): string | null {
+  const compiled = compileJsonSchema(schema, budget)
   return compiled.ok ? null : compiled.reason
 }
 

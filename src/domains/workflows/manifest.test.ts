@@ -28,6 +28,18 @@ const warningsOf = (text: string) => {
 }
 
 describe('a workflow manifest', () => {
+  it('has one bound for both of its schemas', () => {
+    const properties = Object.fromEntries(Array.from({ length: 800 }, (_, index) => [`p${index}`, { minLength: 1 }]))
+    const schema = JSON.stringify({ properties })
+    const text = one('{ kind: System, command: "true", transitions: [] }')
+    const withSchemas = (...names: string[]) =>
+      text.replace('name: w,', `name: w, ${names.map((name) => `${name}: ${schema},`).join(' ')}`)
+    expect(errorsOf(withSchemas('input_schema'))).toEqual([])
+    expect(errorsOf(withSchemas('input_schema', 'output_schema'))).toEqual([
+      expect.stringMatching(/^metadata\.output_schema: is not a JSON Schema: .* at most 3000 values in all/),
+    ])
+  })
+
   it('is read with every default filled in', () => {
     const { manifest, warnings } = parseWorkflowManifest(releaseNotes)
     expect(warnings).toEqual([

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import { newSchemaBudget, type SchemaBudget } from '../agents/schema-work.ts'
 import { checkGraph } from './check-graph.ts'
 import { checkTemplate } from './check-texts.ts'
 import { schemaProblem } from './json-schema.ts'
@@ -107,9 +108,10 @@ function readMetadata(fields: Fields) {
     fields.error('name', 'must be 1 to 63 of a–z, 0–9 and "-", with a letter or digit at both ends')
   }
   const version = readVersion(fields)
+  const budget = newSchemaBudget()
   const schemas = {
-    inputSchema: readSchema(fields, 'input_schema'),
-    outputSchema: readSchema(fields, 'output_schema'),
+    inputSchema: readSchema(fields, 'input_schema', budget),
+    outputSchema: readSchema(fields, 'output_schema', budget),
     outputTemplate: (fields.json('output_template') as JsonObject | undefined) ?? null,
   }
   if (schemas.outputTemplate !== null) checkLeaves(fields, 'output_template', schemas.outputTemplate, 0)
@@ -124,10 +126,10 @@ function readMetadata(fields: Fields) {
   }
 }
 
-function readSchema(fields: Fields, key: string): JsonObject | null {
+function readSchema(fields: Fields, key: string, budget: SchemaBudget): JsonObject | null {
   const schema = fields.json(key)
   if (schema === undefined) return null
-  const problem = schemaProblem(schema)
+  const problem = schemaProblem(schema, budget)
   if (problem !== null) fields.error(key, `is not a JSON Schema: ${problem}`)
   return schema
 }

@@ -1,0 +1,61 @@
+import { limits } from '../../contract/limits.ts'
+
+/** What the schemas of one manifest may still ask for, in the unit of `chargeSchema`. */
+export type SchemaBudget = { left: number }
+
+export const newSchemaBudget = (): SchemaBudget => ({ left: limits.jsonSchemaWorkMax })
+
+const referenceWords = new Set(['$ref', '$dynamicRef', '$recursiveRef'])
+
+/**
+ * Takes the work of compiling a schema from the budget: one for each value in it, again for each value behind a spelling of
+ * a reference, and more for a pattern. Answers whether the budget had it; counting ends where the budget does.
+ */
+export function chargeSchema(schema: object, budget: SchemaBudget): boolean {
+  const references = new Set<string>()
+  charge(schema, budget, references)
+  // A reference that leads to more of them adds to the set, and the loop goes on to those.
+  for (const reference of references) charge(targetOf(schema, reference), budget, references)
+  return budget.left >= 0
+}
+
+function charge(value: unknown, budget: SchemaBudget, references: Set<string>): void {
+  if (budget.left < 0) return
+  budget.left--
+  if (Array.isArray(value)) {
+    for (const item of value) charge(item, budget, references)
+    return
+  }
+  if (typeof value !== 'object' || value === null) return
+  for (const [key, inner] of Object.entries(value)) {
+    if (referenceWords.has(key) && typeof inner === 'string') references.add(inner)
+    if (key === 'pattern' && typeof inner === 'string') budget.left -= patternWork(inner)
+    if (key === 'patternProperties' && typeof inner === 'object' && inner !== null) {
+      for (const pattern of Object.keys(inner)) budget.left -= patternWork(pattern)
+    }
+    charge(inner, budget, references)
+  }
+}
+
+/** A long pattern takes longer to compile, a short one with large counts takes long as well. */
+const patternWork = (pattern: string): number => limits.jsonSchemaPatternWork + Math.ceil(pattern.length / 8)
+
+/** What is not a path into the schema counts as all of it, which no reference within it exceeds. */
+function targetOf(schema: object, reference: string): unknown {
+  if (!/^#(?:\/|$)/.test(reference)) return schema
+  let place: unknown = schema
+  for (const part of reference.split('/').slice(1)) {
+    const name = decoded(part).replaceAll('~1', '/').replaceAll('~0', '~')
+    if (typeof place !== 'object' || place === null || !Object.hasOwn(place, name)) return schema
+    place = (place as Record<string, unknown>)[name]
+  }
+  return place
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
