@@ -130,8 +130,10 @@ export type Steps = Readonly<{
     ) => Promise<Readonly<{ result: T; events?: readonly NewEvent[]; type?: string }>>,
     options?: StepOptions,
   ): Promise<T>
-  /** The result of a step that is recorded already. */
+  /** What is recorded of a step already: its result, or its failure. */
   recorded(key: string): Json | undefined
+  /** The same, unless the step failed. */
+  result(key: string): Json | undefined
   /** Told once, and committed with the next step. Not for branches that run beside each other. */
   note(...events: readonly NewEvent[]): void
   /** Where the run is, for whoever asks; committed with the next step. */

@@ -231,6 +231,20 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
     await app.ask('aegis.workflow.cancel', { execution_id })
   })
 
+  test('that gets no workspace leaves nothing to tidy up', async () => {
+    const { loop } = await open({
+      agents: { worker: worker() },
+      deps: { imageOf: async () => 'no-such-image' },
+      script: [],
+    })
+    const before = (await app.log()).length
+    const run = await loop.finish('worker')
+    expect(run.status).toBe('failed')
+    const failed = (await loop.engine.journal(run.id)).filter(({ type }) => type === 'step_failed')
+    expect(failed.map(({ key }) => key)).toEqual(['workspace'])
+    expect((await app.log()).slice(before).map(({ tool }) => tool)).not.toContain('workspace_destroy')
+  })
+
   test('is stopped with the processes it started', async () => {
     const { loop } = await open({
       agents: { worker: worker() },

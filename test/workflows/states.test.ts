@@ -82,6 +82,15 @@ B: { kind: System, command: update_blackboard, transitions: [] }`,
     expect(run).toMatchObject({ status: 'completed', current_state: 'B', blackboard: { A: { timeout: true } } })
   })
 
+  it('have their workspaces whatever the rate at which their starter may call', async () => {
+    await using limited = await openWorkspaceApp({ config: { 'rate_limits.enabled': true } })
+    await register(limited, workflowYaml('busy', 'A: { kind: System, command: echo done, transitions: [] }'))
+    const key = await limited.keyCaller()
+    const ids: string[] = []
+    for (let count = 0; count < 6; count++) ids.push(await start(limited, 'busy', {}, key))
+    for (const id of ids) expect(await ended(limited, id, key)).toMatchObject({ status: 'completed' })
+  })
+
   it('fail with a reason when a template cannot be rendered or a workspace not be had', async () => {
     const run = await runStates(
       app,
