@@ -79,7 +79,7 @@ export const configSchema = z
           default: bucket(120, 20, 'all other tools'),
           message: bucket(300, 50, 'tools that send messages'),
         },
-        'Token buckets for each principal and category.',
+        'Token buckets for each principal and category. What the platform does for a run is not counted.',
       ),
       ledger: group(
         {

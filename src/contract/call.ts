@@ -15,6 +15,9 @@ export type EffectRecord = Readonly<{
   bodyText?: string
 }>
 
+/** Where a call came in: from outside, from an agent or a manifest (`agent`), or from the platform itself (`engine`). */
+export type Door = 'stdio' | 'http' | 'cli' | 'rest' | 'seal' | 'agent' | 'engine'
+
 export type Progress = Readonly<{ progress: number; total?: number; message?: string }>
 
 /**
@@ -24,6 +27,7 @@ export type Progress = Readonly<{ progress: number; total?: number; message?: st
 export type Call = Readonly<{
   id: string
   principal: Principal
+  door: Door
   /** The platform itself calls, for a run or a caller: nobody at a door can say so. */
   isOfPlatform?: boolean
   /** Where the caller reached the HTTP server, such as `http://127.0.0.1:7433`; absent on other doors. */

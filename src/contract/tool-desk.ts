@@ -1,9 +1,9 @@
 import type { Json } from '../kernel/canonical-json.ts'
-import type { Progress } from './call.ts'
+import type { Door, Progress } from './call.ts'
 import type { ErrorCode } from './error-codes.ts'
 import type { Principal } from './principal.ts'
 
-export type DeskDoor = 'agent' | 'engine'
+export type DeskDoor = Extract<Door, 'agent' | 'engine'>
 export type DeskAnswer = Readonly<{ isError: boolean; value: Json; text: string; code?: ErrorCode }>
 export type DescribedTool = Readonly<{
   name: string

@@ -240,6 +240,10 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         return await occupied(() => doOnce<T>(key, work, options))
       },
       recorded: (key) => recorded.get(key)?.payload,
+      result(key) {
+        const found = recorded.get(key)
+        return found?.type === FAILED ? undefined : found?.payload
+      },
       note(...events) {
         for (const event of events) {
           const key = noteKey(++notesTold)

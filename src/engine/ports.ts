@@ -1,4 +1,4 @@
-import type { Call } from '../contract/call.ts'
+import type { Call, Door } from '../contract/call.ts'
 import type { ErrorCode } from '../contract/error-codes.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
 import type { RunStatus } from '../contract/run-status.ts'
@@ -109,6 +109,10 @@ export type StepOptions = Readonly<{
   began?: NewEvent
 }>
 
+/** Who gave a signal, whoever the signal itself names. Journals of earlier programs do not have it. */
+export type SignalActor = Readonly<{ name: string; identity: string; door?: Door }>
+export type Signal = Readonly<{ kind: 'signal'; payload: Json; actor?: SignalActor }>
+
 export type Steps = Readonly<{
   /** Aborted when the run is cancelled, and when the server ends. */
   signal: AbortSignal
@@ -126,8 +130,10 @@ export type Steps = Readonly<{
     ) => Promise<Readonly<{ result: T; events?: readonly NewEvent[]; type?: string }>>,
     options?: StepOptions,
   ): Promise<T>
-  /** The result of a step that is recorded already. */
+  /** What is recorded of a step already: its result, or its failure. */
   recorded(key: string): Json | undefined
+  /** The same, unless the step failed. */
+  result(key: string): Json | undefined
   /** Told once, and committed with the next step. Not for branches that run beside each other. */
   note(...events: readonly NewEvent[]): void
   /** Where the run is, for whoever asks; committed with the next step. */
@@ -136,13 +142,14 @@ export type Steps = Readonly<{
   wait(
     key: string,
     options: Readonly<{ untilMs?: number; details: Json }>,
-  ): Promise<Readonly<{ kind: 'signal'; payload: Json }> | Readonly<{ kind: 'timeout' }>>
+  ): Promise<Signal | Readonly<{ kind: 'timeout' }>>
   /** A run of its own, cancelled with this one; resolves at its end. */
   child(key: string, start: NewRun): Promise<RunOutcome>
 }>
 
 export type StartingCall = Pick<Call, 'write' | 'principal' | 'nowMs'>
 export type ChangingCall = Pick<Call, 'write' | 'principal' | 'nowMs' | 'record'>
+export type SignallingCall = ChangingCall & Partial<Pick<Call, 'door'>>
 export type RunFilter = Readonly<{
   kind: RunKind
   subjectId?: string | undefined
@@ -160,7 +167,7 @@ export type Engine = Readonly<{
   /** Answers false for a run that has ended. What runs under it is cancelled too. */
   cancel(call: ChangingCall, id: string): Promise<boolean>
   /** Answers false when the run waits for nothing. */
-  signal(call: ChangingCall, id: string, payload: Json): Promise<boolean>
+  signal(call: SignallingCall, id: string, payload: Json): Promise<boolean>
   find(unit: ReadUnit, tenant: TenantId, id: string): Promise<Run | undefined>
   list(unit: ReadUnit, tenant: TenantId, filter: RunFilter): Promise<Run[]>
   count(unit: ReadUnit, tenant: TenantId, filter: Omit<RunFilter, 'limit' | 'offset'>): Promise<number>

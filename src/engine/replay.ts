@@ -136,6 +136,10 @@ function createRecord(run: Run, events: readonly RunEvent[]) {
     nowMs: () => nowMs,
     once: async (key) => answer(key),
     recorded: (key) => byKey.get(key)?.payload,
+    result(key) {
+      const event = byKey.get(key)
+      return event?.type === 'step_failed' ? undefined : event?.payload
+    },
     note: (...told) => told.forEach(tell),
     place() {},
     wait: async (key) => answer(key),

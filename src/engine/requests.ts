@@ -1,9 +1,9 @@
-import type { TenantId } from '../contract/principal.ts'
+import { identityOf, type TenantId } from '../contract/principal.ts'
 import type { WriteUnit } from '../contract/unit.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import type { EngineDeps } from './core.ts'
 import { appendToRun } from './journal.ts'
-import { type ChangingCall, isEnded, type Run } from './ports.ts'
+import { type ChangingCall, isEnded, type Run, type SignalActor, type SignallingCall } from './ports.ts'
 
 /** What callers ask of runs, each in the transaction of its call; `lookSoon` sees to it after the commit. */
 export function createRequests(deps: EngineDeps, lookSoon: (tenant: TenantId, id: string) => void) {
@@ -31,11 +31,13 @@ export function createRequests(deps: EngineDeps, lookSoon: (tenant: TenantId, id
     return found
   }
 
-  async function signal(call: ChangingCall, id: string, payload: Json): Promise<boolean> {
-    const { tenant } = call.principal
+  async function signal(call: SignallingCall, id: string, payload: Json): Promise<boolean> {
+    const { principal, door } = call
+    const { tenant } = principal
     const run = await store.findRun(call.write, tenant, id)
     if (run === undefined || isEnded(run) || run.waitingFor === null) return false
-    const row = { type: 'signal_received', key: run.waitingFor, payload: { kind: 'signal', payload } }
+    const actor: SignalActor = { name: principal.actor, identity: identityOf(principal), ...(door && { door }) }
+    const row = { type: 'signal_received', key: run.waitingFor, payload: { kind: 'signal', payload, actor } }
     await appendToRun(deps, call.write, run, call.nowMs, [row], { waitingFor: null, wakeAtMs: null })
     call.record({ kind: 'run_signalled', body: { run_id: id } })
     lookSoon(tenant, id)

@@ -7,6 +7,7 @@ import type { Authenticate } from './authenticate.ts'
 import type { CallsUnderWay } from './calls-under-way.ts'
 import { lastEventId, notOfThisStream, type StreamedEvent, sequenceOf, streamEvents } from './event-stream.ts'
 import { readJsonBody } from './read-json-body.ts'
+import { ReadQuery } from './read-query.ts'
 import { type RestRequest, type RestRow, restRows, streamRows } from './rest-table.ts'
 import type { Exchange, PatternRoute } from './route-table.ts'
 import { sendError, sendFile, sendJson } from './send.ts'
@@ -73,7 +74,9 @@ function createServe(deps: RestRoutesDeps, row: RestRow): PatternRoute['serve'] 
       admit(principal)
       const request = await requestOf(deps, row, exchange)
       const tool = typeof row.tool === 'string' ? row.tool : row.tool(request)
-      const answer = await deps.host.call(restCaller(principal), tool, given(row.args(request)), { signal })
+      const args = given(row.args(request))
+      request.query.requireAllRead()
+      const answer = await deps.host.call(restCaller(principal), tool, args, { signal })
       if (answer.failure !== undefined) sendError(req, res, failureToHttp(answer.failure))
       else sendAnswer(exchange, row, answer)
     })
@@ -83,12 +86,12 @@ async function requestOf(
   { bodyBytesMax }: RestRoutesDeps,
   { method }: RestRow,
   exchange: Exchange,
-): Promise<RestRequest> {
+): Promise<RestRequest & { query: ReadQuery }> {
   const body = method === 'POST' || method === 'PATCH' ? await readJsonBody(exchange.req, bodyBytesMax) : {}
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new AppError('ERR_INVALID_INPUT', 'The body must be an object.', { field: 'body', constraint: 'object' })
   }
-  return { params: exchange.params, query: queryOf(exchange.url), body: body as Record<string, unknown> }
+  return { params: exchange.params, query: new ReadQuery(exchange.url), body: body as Record<string, unknown> }
 }
 
 /** What was left out must not look like a field that is there. */
@@ -125,7 +128,14 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
     async (signal, admit) => {
       const principal = await deps.authenticate(req)
       admit(principal)
-      const query = queryOf(url)
+      const query = new ReadQuery(url)
+      const wish = {
+        last: lastEventId(req, query),
+        follow: query.get('follow') !== 'false',
+        verbose: ['', 'true', '1'].includes(query.get('verbose') ?? 'false'),
+        signal,
+      }
+      query.requireAllRead()
       const asked = { [row.rows === 'agent' ? 'agent_id' : 'execution_id']: params['id']!, limit: 1 }
       const answer = await deps.host.call(restCaller(principal), row.tool, asked, { signal })
       if (answer.failure !== undefined) {
@@ -134,12 +144,6 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
       }
       const feed = await deps.runs()
       if (feed === undefined) throw gone()
-      const wish = {
-        last: lastEventId(req, query),
-        follow: query.get('follow') !== 'false',
-        verbose: ['', 'true', '1'].includes(query.get('verbose') ?? 'false'),
-        signal,
-      }
       const events = await openEvents(feed, row, principal, JSON.parse(answer.json) as StreamSubject, wish)
       await streamEvents(res, events, { signal, isStillWelcome: async () => void (await deps.authenticate(req)) })
     },
@@ -231,8 +235,3 @@ const restCaller = (principal: Principal): ToolCaller => ({
   exposure: 'full',
   safeNames: false,
 })
-
-const queryOf = (url: string): URLSearchParams => {
-  const start = url.indexOf('?')
-  return new URLSearchParams(start === -1 ? '' : url.slice(start + 1))
-}

@@ -227,10 +227,10 @@ const workflowRunRows: readonly RestRow[] = [
     method: 'GET',
     path: '/v1/workflows/executions',
     tool: 'aegis.workflow.executions.list',
-    args: ({ query }) => ({
-      ...numbers(query, 'limit', 'offset'),
-      workflow_id: query.get('workflow_id') ?? query.get('workflow_name') ?? undefined,
-    }),
+    args: ({ query }) => {
+      const { workflow_name, workflow_id = workflow_name } = texts(query, 'workflow_id', 'workflow_name')
+      return { ...numbers(query, 'limit', 'offset'), workflow_id }
+    },
     shape: ({ executions }) => executions,
   },
   {

@@ -113,6 +113,28 @@ describe('agents', () => {
     expect((await send('GET', '/v1/agents?limit=many')).status).toBe(400)
     expect((await send('PUT', '/v1/agents')).status).toBe(405)
   })
+
+  test.each([
+    ['GET', '/v1/agents?scope=global', 'scope'],
+    ['GET', '/v1/agents?limt=3', 'limt'],
+    ['GET', '/v1/agents/answerer/versions?version=1', 'version'],
+    ['GET', '/v1/agents/answerer/events?folow=false', 'folow'],
+    ['GET', '/v1/human-approvals?offset=1', 'offset'],
+    ['DELETE', '/v1/agents/answerer?force', 'force'],
+  ])('take no parameters in the address that they do not have: %s %s', async (method, path, name) => {
+    const { status, body } = await send(method, path)
+    expect([status, body]).toMatchObject([400, { error: { code: 'ERR_INVALID_INPUT', details: { field: name } } }])
+  })
+
+  test('take those that they have', async () => {
+    for (const path of [
+      '/v1/agents?limit=3&offset=0&status=active&include_platform_templates',
+      '/v1/workflows/executions?limit=3&workflow_id=a&workflow_name=b',
+      '/v1/executions?limit=3&agent_id=answerer',
+    ]) {
+      expect([path, (await send('GET', path)).status]).toEqual([path, 200])
+    }
+  })
 })
 
 describe('wishes', { timeout: 60_000 }, () => {

@@ -3,6 +3,7 @@ import { openTestApp, type TestApp } from '../support/app.ts'
 import { agentYaml, type Loop, type LoopWish, openLoop } from '../support/executions.ts'
 import { inTurn, type Line, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
 import { answer, serveWeb } from '../support/web-server.ts'
+import { register, start, untilEvent, workflowYaml } from '../support/workflows.ts'
 
 /** Tool calls of the inner loop, in a real workspace. */
 let app: TestApp
@@ -211,6 +212,37 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
     const refused = await outcome('900Gi')
     expect(refused.error).toMatchObject({ code: 'ERR_OUTPUT_HANDLER_FAILED' })
     expect(refused.error!.message).toContain('memory_mb')
+  })
+
+  test('does not answer for a person, whatever name it gives', async () => {
+    await register(app, workflowYaml('gate', 'A: { kind: Human, prompt: "Publish?", transitions: [] }'))
+    const execution_id = await start(app, 'gate')
+    await untilEvent(app, execution_id, 'wait_began')
+    const { loop, model } = await open({
+      agents: { eager: agentYaml('eager', '  task: { instruction: "Go." }\n  tools: [aegis.workflow.signal]\n') },
+      script: [
+        call('aegis_workflow_signal', { execution_id, response: '{"response": "approved", "by": "Ann"}' }),
+        { text: 'done' },
+      ],
+    })
+    await loop.finish('eager')
+    expect(model.requests.at(-1)!.text).toContain('a person must answer')
+    expect((await app.ask('aegis.workflow.status', { execution_id }))['waiting_for']).not.toBeNull()
+    await app.ask('aegis.workflow.cancel', { execution_id })
+  })
+
+  test('that gets no workspace leaves nothing to tidy up', async () => {
+    const { loop } = await open({
+      agents: { worker: worker() },
+      deps: { imageOf: async () => 'no-such-image' },
+      script: [],
+    })
+    const before = (await app.log()).length
+    const run = await loop.finish('worker')
+    expect(run.status).toBe('failed')
+    const failed = (await loop.engine.journal(run.id)).filter(({ type }) => type === 'step_failed')
+    expect(failed.map(({ key }) => key)).toEqual(['workspace'])
+    expect((await app.log()).slice(before).map(({ tool }) => tool)).not.toContain('workspace_destroy')
   })
 
   test('is stopped with the processes it started', async () => {

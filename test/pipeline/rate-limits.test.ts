@@ -73,6 +73,13 @@ describe('the rate of calls', () => {
     expect(await passing(app, agent, 1)).toBe(0)
   })
 
+  it('does not count what the platform does for a run, and counts what its agent calls', async () => {
+    await using app = await openTestApp({ clock: movableClock() })
+    const key = await app.keyCaller()
+    expect(await passing(app, { ...key, door: 'engine' }, 40)).toBe(40)
+    expect(await passing(app, { ...key, door: 'agent' }, 40)).toBe(20)
+  })
+
   it('does not bound the local owner, unless the configuration says so', async () => {
     await using app = await openTestApp({ clock: movableClock() })
     expect(await passing(app, ownerCaller, 400)).toBe(400)

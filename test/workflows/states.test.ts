@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Answer, TestApp } from '../support/app.ts'
+import { localOwner, type Principal } from '../../src/contract/principal.ts'
+import { type Answer, callerOf, type TestApp } from '../support/app.ts'
 import { ended, eventsOf, register, runStates, start, untilEvent, workflowYaml } from '../support/workflows.ts'
 import { destroyAll, openWorkspaceApp, rowsFor } from '../support/workspaces.ts'
 
@@ -81,6 +82,15 @@ B: { kind: System, command: update_blackboard, transitions: [] }`,
     expect(run).toMatchObject({ status: 'completed', current_state: 'B', blackboard: { A: { timeout: true } } })
   })
 
+  it('have their workspaces whatever the rate at which their starter may call', async () => {
+    await using limited = await openWorkspaceApp({ config: { 'rate_limits.enabled': true } })
+    await register(limited, workflowYaml('busy', 'A: { kind: System, command: echo done, transitions: [] }'))
+    const key = await limited.keyCaller()
+    const ids: string[] = []
+    for (let count = 0; count < 6; count++) ids.push(await start(limited, 'busy', {}, key))
+    for (const id of ids) expect(await ended(limited, id, key)).toMatchObject({ status: 'completed' })
+  })
+
   it('fail with a reason when a template cannot be rendered or a workspace not be had', async () => {
     const run = await runStates(
       app,
@@ -133,6 +143,47 @@ NO: { kind: System, command: update_blackboard, env: { answer: "{{A.feedback}}" 
     expect(await app.ask('aegis.workflow.signal', { execution_id: id, response: 'yes' })).toMatchObject({
       signalled: false,
       error: 'execution is not in a waiting state',
+    })
+  })
+
+  it('are answered by people alone, and the record has who it was beside who they say they are', async () => {
+    await register(app, workflowYaml('people', gate))
+    const id = await start(app, 'people')
+    await untilEvent(app, id, 'wait_began')
+    const answer = { execution_id: id, response: '{"response": "approved", "by": "Ann"}' }
+    const agent: Principal = { ...localOwner, kind: 'agent', actor: 'agent:eager', tier: 'user', onBehalfOf: 'owner' }
+    const ofRun: Principal = { ...localOwner, executionId: id }
+    for (const caller of [
+      callerOf(agent, { door: 'agent' }),
+      callerOf(agent),
+      callerOf(ofRun),
+      callerOf(localOwner, { door: 'agent' }),
+      callerOf(localOwner, { door: 'engine' }),
+    ]) {
+      const direct = await app.refusal('aegis.workflow.signal', answer, caller)
+      const indirect = { tool_name: 'aegis.workflow.signal', arguments: answer }
+      expect(direct).toMatchObject({
+        code: 'ERR_PERMISSION_DENIED',
+        message: expect.stringContaining('a person must answer'),
+      })
+      expect(await app.refusal('run_tool', indirect, caller)).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
+    }
+    expect((await app.ask('aegis.workflow.status', { execution_id: id }))['waiting_for']).not.toBeNull()
+    await app.ask('aegis.workflow.signal', answer)
+    const actor = { name: 'owner', identity: 'owner', door: 'stdio' }
+    expect((await ended(app, id)).blackboard['A']).toMatchObject({ response: 'approved', by: 'Ann', actor })
+    expect(await untilEvent(app, id, 'signal_received')).toMatchObject({ payload: { actor, payload: { by: 'Ann' } } })
+  })
+
+  it('say who answered when nobody is named', async () => {
+    await register(app, workflowYaml('unnamed', gate))
+    const key = await app.keyCaller({ name: 'carla', role: 'admin' })
+    const id = await start(app, 'unnamed')
+    await untilEvent(app, id, 'wait_began')
+    await app.ask('aegis.workflow.signal', { execution_id: id, response: 'approved' }, key)
+    expect((await ended(app, id)).blackboard['A']).toMatchObject({
+      by: 'carla',
+      actor: { name: 'carla', identity: `key:${key.principal.keyId}`, door: 'http' },
     })
   })
 

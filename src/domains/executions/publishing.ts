@@ -8,7 +8,6 @@ import type { Judges } from './judges.ts'
 import { hasModel } from './model.ts'
 import type { ExecutionDeps, Fault, ManifestKind } from './ports.ts'
 import { isPassed, parseJsonOutput } from './validators.ts'
-import { patiently } from './workspace.ts'
 
 /** `reason` goes back to the author, who tries again; a fault is nothing that another text would change. */
 export type Published = Readonly<{ text: string }> | Readonly<{ reason: string }> | Readonly<{ fault: Fault }>
@@ -46,7 +45,7 @@ export function createPublishing(
 ) {
   const principal = publisherOf(run.principal, kind)
   const ask = (tool: string, args: Json): Promise<DeskAnswer> =>
-    patiently((signal) => deps.desk.call(principal, tool, args, { signal, door: 'engine' }), steps.signal)
+    deps.desk.call(principal, tool, args, { signal: steps.signal, door: 'engine' })
 
   const check = (key: string, { manifest_yaml }: Draft): Promise<readonly string[]> =>
     steps.once<string[]>(

@@ -4,7 +4,6 @@ import type { DeskAnswer } from '../../contract/tool-desk.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
-import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
@@ -12,7 +11,6 @@ import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
 const STARTUP_SECS = 600
-const RATE_TRIES = 20
 
 /** `snapshots` says whether it is kept as it is at the end of each iteration; decided once, for the whole run. */
 export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean; snapshots?: boolean }>
@@ -63,7 +61,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
       disk_gb: Math.max(1, Math.ceil(resources.diskBytes / GIB)),
       ...(network !== null && { allow_internet: network.mode === 'deny' || reachesAll(network) }),
     }
-    const answer = await patiently((until) => call('workspace_create', args, until), signal)
+    const answer = await call('workspace_create', args, signal)
     if (!answer.isError) return (answer.value as { workspace_id: string }).workspace_id
     if (answer.code !== 'ERR_ALREADY_EXISTS') throw failureOf(answer)
     return (await ask<{ workspace_id: string }>('workspace_info', { workspace_id: name }, signal)).workspace_id
@@ -193,23 +191,6 @@ export const failureOf = ({ code, value }: DeskAnswer): AppError => {
   return new AppError(code ?? 'ERR_INTERNAL', error?.message ?? 'The tool failed.', error?.details ?? {})
 }
 
-/** Calls again what came too often, after the pause that the answer names. */
-export async function patiently(
-  work: (signal: AbortSignal) => Promise<DeskAnswer>,
-  signal: AbortSignal,
-): Promise<DeskAnswer> {
-  for (let tries = 1; ; tries++) {
-    const answer = await work(signal)
-    if (answer.code !== 'ERR_RATE_LIMITED' || tries === RATE_TRIES) return answer
-    await pause(retryAfterMs(answer), signal)
-  }
-}
-
-function retryAfterMs({ value }: DeskAnswer): number {
-  const { error } = value as { error?: { details?: { retry_after_ms?: number } } }
-  return error?.details?.retry_after_ms ?? 1_000
-}
-
-/** What was recorded of the workspace of a run, if it has one of its own. */
+/** The workspace of a run, as its record has it; undefined if none was made. */
 export const recordedWorkspace = (steps: Steps): MadeWorkspace | undefined =>
-  steps.recorded('workspace') as MadeWorkspace | undefined
+  steps.result('workspace') as MadeWorkspace | undefined

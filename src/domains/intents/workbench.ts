@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { DeskAnswer } from '../../contract/tool-desk.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { createWorkspaceDesk, failureOf, type MadeWorkspace, patiently } from '../executions/workspace.ts'
+import { createWorkspaceDesk, failureOf, type MadeWorkspace } from '../executions/workspace.ts'
 import { languageRules } from './languages.ts'
 import type { IntentDeps, IntentInput } from './ports.ts'
 
@@ -30,7 +30,7 @@ export function createWorkbench(
   const path = `${folder}/solution.${extension}`
 
   const call = (tool: string, args: Json, signal: AbortSignal): Promise<DeskAnswer> =>
-    patiently((until) => deps.desk.call(run.principal, tool, args, { signal: until, door: 'engine' }), signal)
+    deps.desk.call(run.principal, tool, args, { signal, door: 'engine' })
 
   async function ask<T>(tool: string, args: Json, signal = steps.signal): Promise<T> {
     const answer = await call(tool, args, signal)

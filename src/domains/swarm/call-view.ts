@@ -6,6 +6,7 @@ export function viewOf(call: Call, changes: Partial<Pick<Call, 'progress' | 'sig
   return {
     id: call.id,
     principal: call.principal,
+    door: call.door,
     nowMs: call.nowMs,
     signal: changes.signal ?? call.signal,
     progress: changes.progress ?? ((update) => call.progress(update)),

@@ -198,6 +198,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
 
   /** Bare text, or the JSON of `{response, feedback}`. */
   async function signal(call: Call, input: Reference & Readonly<{ response: string }>) {
+    requirePerson(call)
     const { id } = await find(call, input)
     const parsed = input.response.trimStart().startsWith('{') ? parsedJson(input.response) : undefined
     const isPair = typeof parsed === 'object' && parsed !== null && 'response' in parsed
@@ -221,6 +222,17 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
   }
 
   return { run, begin, wait, get, list, logs, cancel, signal, remove, status }
+}
+
+/** What a Human state is there for is lost if what it holds up can let itself pass. */
+function requirePerson({ principal, door }: Pick<Call, 'principal' | 'door'>): void {
+  const isOfRun = principal.executionId !== undefined || door === 'agent' || door === 'engine'
+  if (principal.kind !== 'agent' && !isOfRun) return
+  throw new AppError(
+    'ERR_PERMISSION_DENIED',
+    'execution_id: a person must answer a Human state; agents and runs may not. Tell the person to answer with aegis.workflow.signal or POST /v1/human-approvals/{id}/approve.',
+    { field: 'execution_id' },
+  )
 }
 
 const isExit = ({ type, key }: RunEvent): boolean => type === 'workflow_state_exited' && EXIT_KEY.test(key ?? '')

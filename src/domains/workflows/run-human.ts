@@ -1,4 +1,5 @@
 import { limits } from '../../contract/limits.ts'
+import type { SignalActor } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { HumanState, JsonObject } from './manifest-types.ts'
 import type { Outcome, Visit } from './run-ports.ts'
@@ -22,7 +23,7 @@ export async function runHuman(visit: Visit<HumanState>): Promise<Outcome> {
     until_ms: asked.until_ms,
   })
   if (answer.kind === 'signal')
-    return { result: { status: 'completed', ...readSignal(answer.payload), timeout: false } }
+    return { result: { status: 'completed', ...readSignal(answer.payload, answer.actor), timeout: false } }
   if (state.defaultResponse !== null) {
     return { result: { status: 'completed', response: state.defaultResponse, timeout: true } }
   }
@@ -49,15 +50,17 @@ async function waitFor(visit: Visit<HumanState>, untilMs: number, details: JsonO
   return await steps.wait(key('answer'), { untilMs, details })
 }
 
-/** A bare text, or `{response, feedback, by}`. */
-export function readSignal(payload: Json): JsonObject {
+/** A bare text, or `{response, feedback, by}`. `by` is who the answer names, `actor` who gave it. */
+export function readSignal(payload: Json, actor?: SignalActor): JsonObject {
+  const known: JsonObject = actor === undefined ? {} : { by: actor.name, actor: { ...actor } }
   if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
-    return { response: typeof payload === 'string' ? payload : JSON.stringify(payload) }
+    return { response: typeof payload === 'string' ? payload : JSON.stringify(payload), ...known }
   }
   const { response, feedback, by } = payload as JsonObject
   return {
     response: typeof response === 'string' ? response : JSON.stringify(response ?? payload),
     ...(feedback !== undefined && feedback !== null && { feedback }),
-    ...(typeof by === 'string' && { by }),
+    ...known,
+    ...(typeof by === 'string' && by.trim() !== '' && { by }),
   }
 }

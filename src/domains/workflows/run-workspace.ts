@@ -36,7 +36,7 @@ export async function workspaceOf(visit: Visit): Promise<RunWorkspace> {
 
 /** The workspace that the states have by now, if any has needed one. */
 export const recordedWorkspace = (steps: Steps): RunWorkspace | undefined =>
-  steps.recorded(keyOf(latestTurn(steps))) as unknown as RunWorkspace | undefined
+  steps.result(keyOf(latestTurn(steps))) as unknown as RunWorkspace | undefined
 
 function expiryOf({ storage }: WorkflowManifest, { made_at_ms, madeAtMs, owned }: Recorded): number | null {
   const { ttlHours } = storage.workspace
@@ -129,8 +129,10 @@ export async function endWorkspace(run: Run, steps: Steps, deps: RunDeps, manife
   const turn = latestTurn(steps)
   const isBegun = steps.recorded(keyOf(turn)) !== undefined || steps.recorded(`${keyOf(turn)}~began`) !== undefined
   if (!isBegun) return
+  // A new one that could not be had has not replaced the one before it.
+  const left = turn > 0 && steps.result(keyOf(turn)) === undefined ? [turn - 1, turn] : [turn]
   await steps.once('workspace-gone', async () => {
-    await destroy({ run, steps, deps }, nameOf(run, turn))
+    for (const one of left) await destroy({ run, steps, deps }, nameOf(run, one))
     return { result: {} }
   })
 }

@@ -8,6 +8,7 @@ import type { Invocation } from './stages.ts'
 export class InvokedCall implements Call {
   readonly id: string
   readonly principal: Call['principal']
+  readonly door: Call['door']
   readonly isOfPlatform: boolean
   readonly origin?: string
   readonly environment?: () => Readonly<Record<string, string>>
@@ -22,6 +23,7 @@ export class InvokedCall implements Call {
   constructor(invocation: Invocation, database: Database | undefined, read: ReadUnit, write: WriteUnit | undefined) {
     this.id = invocation.callId
     this.principal = invocation.caller.principal
+    this.door = invocation.caller.door
     this.isOfPlatform = invocation.caller.door === 'engine'
     if (invocation.caller.host !== undefined) this.origin = `http://${invocation.caller.host}`
     if (invocation.options.environment !== undefined) this.environment = invocation.options.environment

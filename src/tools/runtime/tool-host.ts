@@ -1,5 +1,5 @@
 import type { ErrorDetails } from '../../contract/app-error.ts'
-import type { Progress } from '../../contract/call.ts'
+import type { Door, Progress } from '../../contract/call.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { ZaruMode } from './zaru-modes.ts'
@@ -15,7 +15,7 @@ export type ZaruExposure = Readonly<{ zaruMode: ZaruMode; tools?: ChosenTools }>
 /** Who asks, through which door, and what the connection chose to see. Made once for a connection. */
 export type ToolCaller = Readonly<{
   principal: Principal
-  door: 'stdio' | 'http' | 'cli' | 'rest' | 'seal' | 'agent' | 'engine'
+  door: Door
   exposure: Exposure
   /** Offer `fs_read`-style names: set for clients that refuse dots or long names. Both spellings are always callable. */
   safeNames: boolean

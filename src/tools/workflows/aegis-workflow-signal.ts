@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'workflows',
   title: 'Answer an execution that waits',
   description:
-    'Send a person’s answer to a workflow execution that waits in a Human state. aegis.workflow.logs has the question.',
+    'Send a person’s answer to a workflow execution that waits in a Human state. aegis.workflow.logs has the question. Agents and runs are refused: a person must answer.',
   permission: 'execution:signal',
   tier: 'user',
   effect: 'update',

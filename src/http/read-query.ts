@@ -1,0 +1,43 @@
+import { AppError } from '../contract/app-error.ts'
+import { nearestName } from '../kernel/nearest-name.ts'
+import { shown } from '../tools/runtime/validate-arguments.ts'
+
+/**
+ * The parameters of an address, which remember what was looked for: what nobody looked for is refused, as tools refuse
+ * fields that they do not have.
+ */
+export class ReadQuery extends URLSearchParams {
+  readonly #known = new Set<string>()
+
+  constructor(url: string) {
+    const start = url.indexOf('?')
+    super(start === -1 ? '' : url.slice(start + 1))
+  }
+
+  override get(name: string): string | null {
+    this.#known.add(name)
+    return super.get(name)
+  }
+
+  override has(name: string): boolean {
+    this.#known.add(name)
+    return super.has(name)
+  }
+
+  requireAllRead(): void {
+    for (const name of this.keys()) if (!this.#known.has(name)) throw unknownParameter(name, [...this.#known])
+  }
+}
+
+function unknownParameter(name: string, accepted: readonly string[]): AppError {
+  const field = shown(name)
+  const nearest = nearestName(name, accepted)
+  const hint = nearest === undefined ? '' : ` Did you mean '${nearest}'?`
+  const list = accepted.length === 0 ? 'none is accepted' : `accepted: ${accepted.join(', ')}`
+  return new AppError('ERR_INVALID_INPUT', `Unknown query parameter '${field}' in the address.${hint} (${list})`, {
+    field,
+    constraint: 'unknown query parameter',
+    accepted,
+    ...(nearest === undefined ? {} : { nearest }),
+  })
+}
