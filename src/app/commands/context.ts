@@ -29,7 +29,12 @@ export type CommandContext = Readonly<{
   ended: Promise<NodeJS.Signals>
 }>
 
-export type Command = Readonly<{ spec: CommandSpec; run(context: CommandContext): Promise<number> }>
+export type Command = Readonly<{
+  spec: CommandSpec
+  run(context: CommandContext): Promise<number>
+  /** Shown for --help in place of what follows from the spec; undefined when that is wanted. */
+  help?(context: Pick<CommandContext, 'parsed' | 'terminal'>): Promise<string | undefined>
+}>
 
 const flagFields: Readonly<Record<string, string>> = {
   'data-dir': 'data_dir',
