@@ -108,8 +108,12 @@ export async function connectCommandClient(
   const client = connectMcpClient({
     lines: transport,
     version: context.version,
-    onProgress: ({ progress, total, message }) =>
-      context.terminal.progress(message ?? (total === undefined ? `${progress}` : `${progress} of ${total}`)),
+    onProgress: ({ progress, total, message }) => {
+      const text = message ?? (total === undefined ? `${progress}` : `${progress} of ${total}`)
+      // What has come how far is one line; more is a question that somebody has to answer.
+      if (text.includes('\n')) context.terminal.notice(text)
+      else context.terminal.progress(text)
+    },
   })
   return await Promise.race([client, failed])
 }
