@@ -73,6 +73,12 @@ describe('deploying', () => {
     })
   })
 
+  it('takes the names of tools and beginnings such as fs.*, but not all tools at once', async () => {
+    expect(await create(manifest('reader', '1.0.0', 'tools: ["fs.*", web.fetch]'))).toMatchObject({ deployed: true })
+    const refused = await app.refusal('aegis.agent.create', { manifest_yaml: manifest('all', '1.0.0', 'tools: ["*"]') })
+    expect(refused).toMatchObject({ code: 'ERR_MANIFEST_INVALID', details: { unknown_tools: ['*'] } })
+  })
+
   it('keeps versions side by side, and the highest release is the latest', async () => {
     const { agent_id } = await create(manifest('writer', '1.2.0'))
     for (const version of ['1.10.0', '1.9.0', '2.0.0-rc.1']) {
