@@ -49,7 +49,8 @@ async function main(args: readonly string[]): Promise<number> {
     if (planned !== undefined) (await import('./app/fault-plan.ts')).planFaults(planned)
     const { command } = await entry.load()
     if (rest.includes('--help') || rest.includes('-h')) {
-      terminal.out(commandHelp(command.spec))
+      const special = await command.help?.({ parsed: parseCommand(command.spec, rest), terminal })
+      terminal.out(special ?? commandHelp(command.spec))
       return 0
     }
     return await command.run({

@@ -54,6 +54,15 @@ it('shows what a failed program printed, and nothing in it that a terminal would
   expect(quiet.written.error).toBe('error: It failed (ERR_COMMAND_FAILED)\n')
 })
 
+it('shows a notice at once, on a line of its own, without what a terminal would obey, and once', () => {
+  const { terminal, written } = terminalOf({ outIsTTY: true, errorIsTTY: false })
+  terminal.progress('in state A')
+  terminal.notice('Go on?\u001b[2J\nAnswer with: x')
+  terminal.notice('Go on?\u001b[2J\nAnswer with: x')
+  terminal.notice('And now?')
+  expect(written.error).toBe('Go on?\ufffd[2J\nAnswer with: x\nAnd now?\n')
+})
+
 it('counts in words', () => {
   expect([counted(0, 'finding'), counted(1, 'finding'), counted(2, 'entry', 'entries')]).toEqual([
     '0 findings',

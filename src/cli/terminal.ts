@@ -13,6 +13,8 @@ export type Terminal = Readonly<{
   /** How far long work has come. Shown only once it has taken a second; the next line replaces it. */
   progress(text: string): void
   progressDone(): void
+  /** What somebody has to know while work goes on: shown at once, and it stays. The same again is not repeated. */
+  notice(text: string): void
 }>
 
 export type Style = keyof typeof codes
@@ -33,6 +35,11 @@ export function createTerminal(streams: { out: Output; error: Output; noColor: b
   const repaintMs = streams.error.isTTY === true ? REPAINT_MS.terminal : REPAINT_MS.file
   let nextMs: number | undefined
   let shown = false
+  let noticed: string | undefined
+  const clearLine = (): void => {
+    if (shown && streams.error.isTTY === true) streams.error.write('\r\u001b[2K')
+    shown = false
+  }
   return {
     out: (text) => streams.out.write(text),
     error: (text) => streams.error.write(text),
@@ -48,9 +55,14 @@ export function createTerminal(streams: { out: Output; error: Output; noColor: b
       shown = true
     },
     progressDone() {
-      if (shown && streams.error.isTTY === true) streams.error.write('\r\u001b[2K')
-      shown = false
+      clearLine()
       nextMs = undefined
+    },
+    notice(text) {
+      if (text === noticed) return
+      noticed = text
+      clearLine()
+      streams.error.write(`${harmless(text)}\n`)
     },
   }
 }
@@ -91,6 +103,8 @@ const outputDetails = ['stdout_tail', 'stderr_tail', 'git_output'] as const
 /** Whatever else a terminal obeys, or that turns the direction of text: others wrote what is shown here. */
 const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 
+const harmless = (text: string): string => text.replaceAll('\r\n', '\n').replace(OBEYED, '\ufffd')
+
 function outputsIn(details: Readonly<Record<string, unknown>>): string {
   return outputDetails
     .map((name) => [name, details[name]] as const)
@@ -98,7 +112,7 @@ function outputsIn(details: Readonly<Record<string, unknown>>): string {
       return typeof pair[1] === 'string' && pair[1].trim() !== ''
     })
     .map(([name, text]) => {
-      const shown = text.replaceAll('\r\n', '\n').replace(OBEYED, '\ufffd').trimEnd()
+      const shown = harmless(text).trimEnd()
       return `${name}:\n${shown.replace(/^/gm, '  ')}\n`
     })
     .join('')

@@ -242,6 +242,8 @@ export const limits = {
   /** A regular expression of a manifest or of a schema in it: its characters, and its compiled size. */
   manifestPatternCharsMax: 1_024,
   manifestPatternSizeMax: 1_500,
+  /** Characters times compiled size: what a validator's pattern, or the patterns of one schema, may cost on one output. */
+  patternWorkMax: 20_000_000,
   /**
    * A JSON Schema that somebody brings: its text; its values with those behind references counted again, for all schemas of a
    * manifest; how many values a pattern counts for at least; and the time to compile it and to check one value.

@@ -184,7 +184,12 @@ export type Engine = Readonly<{
   waitForEnd(
     tenant: TenantId,
     id: string,
-    options: Readonly<{ untilMs: number; signal: AbortSignal; everyMs?: number; onProgress?: (run: Run) => void }>,
+    options: Readonly<{
+      untilMs: number
+      signal: AbortSignal
+      everyMs?: number
+      onProgress?: (run: Run) => void | Promise<void>
+    }>,
   ): Promise<Run | undefined>
   /** Events after `fromSequence`, those to come included, up to the end of the run. */
   subscribe(

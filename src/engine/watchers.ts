@@ -64,10 +64,10 @@ export function createWatchers(deps: EngineDeps) {
     const leftMs = () => everyMs - (clock.monotonicMs() - toldMs)
     // What is due now is told by the look that follows, so the next time is a whole pause away.
     const dueInMs = () => (leftMs() > 0 ? leftMs() : everyMs)
-    await watch(tenant, id, { ...options, dueInMs }, (run) => {
+    await watch(tenant, id, { ...options, dueInMs }, async (run) => {
       if (run !== undefined && (last?.lastSequence !== run.lastSequence || leftMs() <= 0)) {
         toldMs = clock.monotonicMs()
-        onProgress?.(run)
+        await onProgress?.(run)
       }
       last = run
       return run === undefined || isEnded(run)

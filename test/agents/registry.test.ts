@@ -55,6 +55,30 @@ describe('deploying', () => {
     ])
   })
 
+  it('tells when it runs by itself, and next, until that is switched off', async () => {
+    const timed = (version: string, more = '') =>
+      manifest('clock', version, `schedule: { type: cron, cron: "0 9 * * 1", timezone: Asia/Tokyo${more} }`)
+    const schedule = {
+      type: 'cron',
+      cron: '0 9 * * 1',
+      timezone: 'Asia/Tokyo',
+      next_run_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT00:00:00\.000Z$/),
+    }
+    expect(await create(timed('1.0.0'))).toMatchObject({ deployed: true, schedule })
+    expect(await app.ask('agent_info', { agent_id: 'clock' })).toMatchObject({ schedule })
+    expect(await create(timed('1.1.0', ', enabled: false'))).not.toHaveProperty('schedule')
+    expect(await app.ask('agent_info', { agent_id: 'clock' })).toMatchObject({ schedule: null })
+    expect(await create(manifest('beat', '1.0.0', 'schedule: { type: interval, seconds: 90 }'))).toMatchObject({
+      schedule: { type: 'interval', seconds: 90, next_run_at: expect.any(String) },
+    })
+  })
+
+  it('takes the names of tools and beginnings such as fs.*, but not all tools at once', async () => {
+    expect(await create(manifest('reader', '1.0.0', 'tools: ["fs.*", web.fetch]'))).toMatchObject({ deployed: true })
+    const refused = await app.refusal('aegis.agent.create', { manifest_yaml: manifest('all', '1.0.0', 'tools: ["*"]') })
+    expect(refused).toMatchObject({ code: 'ERR_MANIFEST_INVALID', details: { unknown_tools: ['*'] } })
+  })
+
   it('keeps versions side by side, and the highest release is the latest', async () => {
     const { agent_id } = await create(manifest('writer', '1.2.0'))
     for (const version of ['1.10.0', '1.9.0', '2.0.0-rc.1']) {

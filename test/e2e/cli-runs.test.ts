@@ -7,6 +7,7 @@ import { agentYaml } from '../support/executions.ts'
 import { startRealServer } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
 import { type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+import { workflowYaml } from '../support/workflows.ts'
 
 /** Runs that are begun from the command line, with and without a server. */
 let home: string
@@ -67,6 +68,21 @@ describe('a run begun from the command line', { timeout: 90_000 }, () => {
     } finally {
       await server.stop()
     }
+  })
+
+  test('shows the question of a person while it is waited for, and the command that answers it', async () => {
+    const manifest_yaml = workflowYaml('ask', 'ASK: { kind: Human, prompt: "Shall it go on?", transitions: [] }')
+    await call('aegis.workflow.create', '--args', JSON.stringify({ manifest_yaml }))
+    const waiting = call('aegis.workflow.run', 'name=ask', '--wait')
+    const asked = async () =>
+      (JSON.parse((await call('approval_list')).stdout) as { approvals: { id: string }[] }).approvals
+    await expect.poll(asked, { timeout: 30_000 }).toHaveLength(1)
+    const { id } = (await asked())[0]!
+    const answer = ['aegis.workflow.signal', `execution_id=${id}`, 'response=yes']
+    expect(answerIn(await call(...answer))).toMatchObject({ signalled: true })
+    const { code, stderr } = await waiting
+    expect([code, stderr]).toEqual([0, expect.stringContaining(`in state ASK, run ${id}: Shall it go on?`)])
+    expect(stderr).toContain(`castellan call ${answer.slice(0, 2).join(' ')} response=`)
   })
 
   test('is not waited for where nothing is begun, and nothing is done', async () => {

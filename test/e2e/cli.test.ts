@@ -48,6 +48,17 @@ describe('help', () => {
     expect((await plain(['help', 'call'])).stdout).toBe((await plain(['call', '-h'])).stdout)
   })
 
+  test('of a call it shows what the tool takes, without calling it', async () => {
+    const help = await plain(['call', 'task_create', '--help'])
+    const { stdout } = await plain(['tools', 'task_create'])
+    expect([help.code, help.stderr]).toEqual([0, ''])
+    expect(stdout).toContain('Parameters:')
+    expect(help.stdout).toContain(stdout)
+    expect(help.stdout).toContain('castellan call --help')
+    const unknown = await plain(['call', 'task_creat', '--help'])
+    expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining("Did you mean 'task_create'?")])
+  })
+
   test('without a command it is printed with exit code 2; the version is the package’s', async () => {
     const nothing = await plain([])
     expect([nothing.code, nothing.stdout]).toEqual([2, expect.stringContaining('Usage: castellan COMMAND')])

@@ -25,7 +25,15 @@ const spec = {
   ],
 } as const
 
-export const command: Command = { spec, run }
+export const command: Command = { spec, run, help }
+
+/** Of one tool, what it takes: that is what somebody wants to know who has its name. */
+async function help({ parsed, terminal }: Parameters<NonNullable<Command['help']>>[0]): Promise<string | undefined> {
+  const name = parsed.positionals[0]
+  if (name === undefined) return undefined
+  const { toolHelp } = await import('./tools.ts')
+  return `${toolHelp({ terminal }, name)}\nHow arguments are given, and the flags: castellan call --help\n`
+}
 
 async function run(context: CommandContext): Promise<number> {
   const cancel = new AbortController()

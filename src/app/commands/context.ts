@@ -29,7 +29,12 @@ export type CommandContext = Readonly<{
   ended: Promise<NodeJS.Signals>
 }>
 
-export type Command = Readonly<{ spec: CommandSpec; run(context: CommandContext): Promise<number> }>
+export type Command = Readonly<{
+  spec: CommandSpec
+  run(context: CommandContext): Promise<number>
+  /** Shown for --help in place of what follows from the spec; undefined when that is wanted. */
+  help?(context: Pick<CommandContext, 'parsed' | 'terminal'>): Promise<string | undefined>
+}>
 
 const flagFields: Readonly<Record<string, string>> = {
   'data-dir': 'data_dir',
@@ -103,8 +108,12 @@ export async function connectCommandClient(
   const client = connectMcpClient({
     lines: transport,
     version: context.version,
-    onProgress: ({ progress, total, message }) =>
-      context.terminal.progress(message ?? (total === undefined ? `${progress}` : `${progress} of ${total}`)),
+    onProgress: ({ progress, total, message }) => {
+      const text = message ?? (total === undefined ? `${progress}` : `${progress} of ${total}`)
+      // What has come how far is one line; more is a question that somebody has to answer.
+      if (text.includes('\n')) context.terminal.notice(text)
+      else context.terminal.progress(text)
+    },
   })
   return await Promise.race([client, failed])
 }

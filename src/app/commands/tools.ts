@@ -4,7 +4,7 @@ import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
 import { allTools } from '../../tools/index.ts'
-import { type CatalogTool, createCatalog } from '../../tools/runtime/catalog.ts'
+import { type Catalog, type CatalogTool, createCatalog } from '../../tools/runtime/catalog.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
 
 const spec = {
@@ -26,10 +26,8 @@ async function run(context: CommandContext): Promise<number> {
   const tools = catalog.tools.filter(isCallable)
   const name = context.parsed.positionals[0]
   if (name !== undefined) {
-    const tool = catalog.find(name)
-    if (tool === undefined) throw unknownTool(name, catalog.names)
-    if (context.json) printJson(context, tool.listed)
-    else context.terminal.out(describe(context, tool))
+    if (context.json) printJson(context, requireTool(catalog, name).listed)
+    else context.terminal.out(toolHelp(context, name))
     return 0
   }
   if (context.json) {
@@ -53,7 +51,9 @@ async function run(context: CommandContext): Promise<number> {
   return 0
 }
 
-function describe({ terminal }: CommandContext, { name, definition, listed }: CatalogTool): string {
+/** What a tool does and takes. */
+export function toolHelp({ terminal }: Pick<CommandContext, 'terminal'>, wanted: string): string {
+  const { name, definition, listed } = requireTool(createCatalog(allTools), wanted)
   const rows = parameterRows(listed.inputSchema)
   const parameters = rows.length === 0 ? 'No parameters.\n' : `Parameters:\n${textTable(rows, '  ')}`
   const { doors } = definition
@@ -71,8 +71,10 @@ const doorNames = {
   engine: 'runs',
 } as const
 
-function unknownTool(name: string, names: readonly string[]): AppError {
-  const nearest = nearestName(name, names)
+function requireTool(catalog: Catalog, name: string): CatalogTool {
+  const tool = catalog.find(name)
+  if (tool !== undefined) return tool
+  const nearest = nearestName(name, catalog.names)
   const hint = nearest === undefined ? '' : ` Did you mean '${nearest}'?`
-  return new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${name}'.${hint} See: castellan tools`, { field: 'NAME' })
+  throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${name}'.${hint} See: castellan tools`, { field: 'NAME' })
 }

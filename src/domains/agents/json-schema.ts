@@ -3,6 +3,7 @@ import { createContext, Script } from 'node:vm'
 import type { AnySchema, ErrorObject, Options } from 'ajv'
 import { RE2JS } from 're2js'
 import { limits } from '../../contract/limits.ts'
+import { createMeter, TooMuchWork } from '../texts/work-meter.ts'
 import { chargeSchema, newSchemaBudget, type SchemaBudget } from './schema-work.ts'
 
 /** What is wrong with a value, one sentence each that begins with its place; empty if it conforms. */
@@ -27,6 +28,7 @@ export function compileJsonSchema(schema: unknown, budget: SchemaBudget = newSch
   }
   if (!chargeSchema(schema, budget)) return { ok: false, reason: tooMuchWork }
   try {
+    patternMeter = createMeter(limits.patternWorkMax)
     const isOf2020 = text.includes('draft/2020-12')
     const meta = metaValidator(isOf2020)
     const ajv = newValidator(isOf2020, { ...options, meta: false, validateSchema: false })
@@ -39,6 +41,7 @@ export function compileJsonSchema(schema: unknown, budget: SchemaBudget = newSch
       ok: true,
       check(value) {
         try {
+          patternMeter = createMeter(limits.patternWorkMax)
           return boundedInTime(limits.jsonSchemaCheckMs, () => validate(value))
             ? []
             : (validate.errors ?? []).slice(0, 20).map(sentence)
@@ -81,20 +84,40 @@ function metaValidator(isOf2020: boolean): ReturnType<typeof newValidator> {
   return meta
 }
 
-const linearPattern = Object.assign(
+function linearPattern(pattern: string) {
+  if (pattern.length > limits.manifestPatternCharsMax) {
+    throw new Error(`a pattern is too long: it may have ${limits.manifestPatternCharsMax} characters`)
+  }
+  const compiled = RE2JS.compile(pattern)
+  const size = compiled.programSize()
+  if (size > limits.manifestPatternSizeMax) {
+    throw new Error(
+      `a pattern is too large: compiled it has the size ${size}, and ${limits.manifestPatternSizeMax} is allowed; write smaller repetition counts`,
+    )
+  }
+  return {
+    /** Steps for each character, at most. */
+    size,
+    test: (text: string) => compiled.matcher(text).find(),
+  }
+}
+
+/** For the schema or the value that is being checked: a schema puts many patterns to many texts. */
+let patternMeter = createMeter(limits.patternWorkMax)
+
+const meteredPattern = Object.assign(
   (pattern: string) => {
-    if (pattern.length > limits.manifestPatternCharsMax) throw new Error('a pattern is too long')
-    const compiled = RE2JS.compile(pattern)
-    if (compiled.programSize() > limits.manifestPatternSizeMax) throw new Error('a pattern is too large')
+    const { size, test } = linearPattern(pattern)
     return {
-      /** Steps for each character, at most. */
-      size: compiled.programSize(),
-      test: (text: string) => compiled.matcher(text).find(),
+      test(text: string) {
+        patternMeter.charge(size * text.length)
+        return test(text)
+      },
       /** Ajv tells patterns apart by this. */
       toString: () => pattern,
     }
   },
-  { code: 'linearPattern' },
+  { code: 'meteredPattern' },
 )
 
 const watch = new Script('work()')
@@ -120,7 +143,7 @@ const options: Options = {
   messages: true,
   unicodeRegExp: false,
   inlineRefs: false,
-  code: { regExp: linearPattern, optimize: false },
+  code: { regExp: meteredPattern, optimize: false },
 }
 
 /** The dialect is chosen above, and an identifier of one schema must not meet that of another. */
@@ -138,12 +161,18 @@ const sentence = ({ instancePath, message, params }: ErrorObject): string => {
 function reasonOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown }
   if (String(code).endsWith('SCRIPT_EXECUTION_TIMEOUT')) return 'it takes longer than it may'
+  if (error instanceof TooMuchWork) {
+    return `its patterns need more than ${limits.patternWorkMax} steps (characters times the size of the compiled pattern)`
+  }
   if (error instanceof RangeError) return 'it refers to itself without end'
   if (!(error instanceof Error)) return 'it cannot be compiled'
   return error.message.replaceAll(/\s+/g, ' ').slice(0, 200)
 }
 
-/** A pattern of a stranger, for text of a stranger: linear in both, or not accepted. */
+/**
+ * A pattern of a stranger, for text of a stranger: linear in both, or not accepted. A test takes up to `size` steps for each
+ * character and holds up everything else meanwhile, so it is paid for before it is made.
+ */
 export function compilePattern(pattern: string): { size: number; test(text: string): boolean } | { reason: string } {
   try {
     return linearPattern(pattern)

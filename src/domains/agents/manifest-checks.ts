@@ -114,7 +114,7 @@ function checkDelivery(delivery: NonNullable<WrittenManifest['spec']['execution'
 
 /** Whether it runs commands, which no list of paths and hosts binds but the walls of the workspace. */
 export const runsCommands = ({ tools, builtin_dispatchers: dispatchers, advanced }: WrittenManifest['spec']): boolean =>
-  tools.some((name) => name === '*' || name.startsWith('cmd.')) ||
+  tools.some((name) => name.startsWith('cmd.')) ||
   dispatchers.some(({ enabled, capabilities }) => enabled && capabilities.some(({ name }) => name === 'cmd.run')) ||
   advanced.startup_script !== undefined ||
   advanced.bootstrap_path !== undefined

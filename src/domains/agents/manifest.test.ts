@@ -305,6 +305,11 @@ const refused: readonly [string, string, RegExp][] = [
     withSpec('output_handler: {type: container, image: a/b, command: [cat], resources: {memory: much}}'),
     /^spec\.output_handler\.resources\.memory must be a size/,
   ],
+  [
+    'a pattern that is large when compiled',
+    withSpec("execution: {validation: [{type: exit_code}, {type: regex, pattern: '(?:a?){900}[bc]'}]}"),
+    /^spec\.execution\.validation\[1\]\.pattern cannot be used .* the size \d+, and 1500 is allowed/,
+  ],
   ['a warm pool', withSpec('advanced: {warm_pool_size: 2}'), /warm_pool_size must be 0/],
   ['no YAML', 'a: [', /not valid YAML/],
   ['a merge key', withSpec('<<: {a: 1}'), /merge keys are not read/],

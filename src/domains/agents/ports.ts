@@ -1,6 +1,6 @@
 import type { Call } from '../../contract/call.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
-import type { Timing } from '../../contract/timing.ts'
+import type { ShownSchedule, Timing } from '../../contract/timing.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 
@@ -109,4 +109,6 @@ export type AgentTemplate = Readonly<{ name: string; manifestYaml: string }>
 export type ScheduleSetter = Readonly<{
   set(call: Call, agent: Pick<Agent, 'tenant' | 'id'>, timing: Timing | null): Promise<void>
   remove(call: Call, agent: Pick<Agent, 'tenant' | 'id'>): Promise<void>
+  /** What is in force; null when nothing starts the agent by itself. */
+  find(unit: ReadUnit | WriteUnit, agent: Pick<Agent, 'tenant' | 'id'>): Promise<ShownSchedule | null>
 }>

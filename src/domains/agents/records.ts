@@ -75,6 +75,7 @@ export function createAgentRecords(deps: RecordDeps) {
       versions: [{ version: manifest.version, created_at: null, created_by: null, latest: true }],
       input_schema: manifest.inputSchema,
       execution_count: await activity.countOf(call.read, call.principal, id),
+      schedule: null,
       manifest_yaml: manifestYaml,
     }
   }
@@ -112,6 +113,7 @@ export function createAgentRecords(deps: RecordDeps) {
       versions: await versionRows(call.read, agent),
       input_schema: manifest.inputSchema,
       execution_count: await activity.countOf(call.read, call.principal, agent.id),
+      schedule: await schedules.find(call.read, agent),
       manifest_yaml: stored.manifestYaml,
     }
   }

@@ -151,7 +151,9 @@ export function createAgentRegistry(deps: RegistryDeps) {
     const agent = await write(call, { tenant, before, manifest, versions, yaml: input.manifest_yaml })
     const isNew = before === undefined
     await tellDeployed(call, store, { agent, scope, manifest, yaml: input.manifest_yaml, isNew })
-    return { agent_id: agent.id, deployed: true, name: agent.name, version: manifest.version }
+    const schedule = await deps.schedules.find(call.write, agent)
+    const answer = { agent_id: agent.id, deployed: true, name: agent.name, version: manifest.version }
+    return { ...answer, ...(schedule !== null && { schedule }) }
   }
 
   /** Neither a further version of what is there, nor something that others would find in its place. */

@@ -74,7 +74,7 @@ export function offeredTools(
   const names = new Set(wanted)
   return desk
     .describe(principal)
-    .filter(({ name }) => names.has(name) || names.has('*') || prefixes.some((prefix) => name.startsWith(prefix)))
+    .filter(({ name }) => names.has(name) || prefixes.some((prefix) => name.startsWith(prefix)))
 }
 
 /** What the manifest itself allows, as a context: default deny. */

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -50,7 +51,10 @@ export function createValidation(
   ): Promise<Grade | Readonly<{ fault: Fault }>> {
     try {
       if (isMachineValidator(validator)) {
-        return gradeByRule(validator, request.output, await targetFile(key, validator, request))
+        const file = await targetFile(key, validator, request)
+        // A rule may take a second, and there may be many.
+        await nextTurn()
+        return gradeByRule(validator, request.output, file)
       }
       if (validator.type === 'multi_judge') {
         const input = { ...shown(request), criteria: validator.criteria, validation_context: 'multi_judge' }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
 import { gradeByRule, isPassed, readVerdict, withoutBootstrapLines, withoutFence } from './validators.ts'
 
 const output = (stdout: string, more: { exitCode?: number; stderr?: string } = {}) => ({
@@ -35,6 +36,14 @@ describe('json_schema', () => {
     expect(gradeByRule(rule, output('no'))).toMatchObject({ score: 0, reasoning: 'the output is not JSON' })
   })
 
+  it('does not put its patterns to more text than they may see', () => {
+    const large = { ...rule, schema: { items: { pattern: '(?:a?){700}[bc]' } } }
+    expect(scoreOf(large, output('["aab"]'))).toBe(1)
+    expect(gradeByRule(large, output(JSON.stringify(['a'.repeat(100_000)]))).reasoning).toMatch(
+      /cannot be checked: its patterns need more than \d+ steps/,
+    )
+  })
+
   it('names a schema that cannot be used', () => {
     const bad = { ...rule, schema: { type: 'nonsense' } }
     expect(() => gradeByRule(bad, output('{}'))).toThrow(
@@ -58,6 +67,20 @@ describe('regex', () => {
     const hostile = { type: 'regex', pattern: '(a+)+$', target: 'stdout', minScore: 1 } as const
     expect(scoreOf(hostile, output(`${'a'.repeat(50_000)}!`))).toBe(0)
     expect(() => gradeByRule({ ...hostile, pattern: '(?=a)' }, output(''))).toThrow(AppError)
+  })
+
+  it('does not look where pattern and text together are too much, and says how much it looks at', () => {
+    const large = { type: 'regex', pattern: '(?:a?){700}[bc]', target: 'stdout', minScore: 1 } as const
+    const { score, reasoning } = gradeByRule(large, output(`${'a'.repeat(100_000)}b`))
+    expect(score).toBe(0)
+    expect(reasoning).toMatch(/^stdout has 100001 characters, and the pattern .* is looked for in \d+ at most/)
+    expect(scoreOf(large, output('aaab'))).toBe(1)
+  })
+
+  it('looks through the longest output for an ordinary pattern', () => {
+    const ordinary = { type: 'regex', pattern: '[0-9]+ passed$', target: 'stdout', minScore: 1 } as const
+    const lines = 'ok some test of the suite\n'.repeat(limits.iterationOutputBytesMax / 26 - 2)
+    expect(scoreOf(ordinary, output(`${lines}12 passed`))).toBe(1)
   })
 })
 

@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { compileJsonSchema, compilePattern } from '../agents/json-schema.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
@@ -31,18 +32,27 @@ export function gradeByRule(validator: MachineValidator, output: IterationOutput
     case 'json_schema':
       return gradeBySchema(validator.schema, output.stdout)
     case 'regex': {
-      const compiled = compilePattern(validator.pattern)
-      if ('reason' in compiled) throw badValidator('regex.pattern', compiled.reason)
       const text = textOf(validator.target, output, file)
       if (text === undefined) return binary(false, `${validator.target} is not there`, 'regex')
-      const isFound = compiled.test(text)
-      return binary(
-        isFound,
-        `${validator.target} ${isFound ? 'has' : 'lacks'} the pattern ${validator.pattern}`,
-        'regex',
-      )
+      return gradeByPattern(validator, text)
     }
   }
+}
+
+/** What would hold up the server for long is not looked at, by count, so that a replay refuses what the first run refused. */
+function gradeByPattern({ pattern, target }: Extract<Validator, { type: 'regex' }>, text: string): Grade {
+  const compiled = compilePattern(pattern)
+  if ('reason' in compiled) throw badValidator('regex.pattern', compiled.reason)
+  if (compiled.size * text.length > limits.patternWorkMax) {
+    const charsMax = Math.floor(limits.patternWorkMax / compiled.size)
+    return binary(
+      false,
+      `${target} has ${text.length} characters, and the pattern ${pattern} is looked for in ${charsMax} at most (its compiled size is ${compiled.size}); print less, or write a smaller pattern`,
+      'regex',
+    )
+  }
+  const isFound = compiled.test(text)
+  return binary(isFound, `${target} ${isFound ? 'has' : 'lacks'} the pattern ${pattern}`, 'regex')
 }
 
 function textOf(target: string, output: IterationOutput, file: string | undefined): string | undefined {

@@ -18,7 +18,7 @@ export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean; snap
 export type TakenSnapshot = Readonly<{ workspace_id: string; name: string | null; reason?: string }>
 
 /** Tools that work on the files and processes of the agent. */
-const isLocal = (tool: string): boolean => tool === '*' || tool.startsWith('fs.') || tool.startsWith('cmd.')
+const isLocal = (tool: string): boolean => tool.startsWith('fs.') || tool.startsWith('cmd.')
 
 /**
  * Whether the agent needs a workspace of its own. Without one, what the model answers is the output. One that works in the

@@ -1,10 +1,10 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
-import type { Timing } from '../../contract/timing.ts'
+import type { ShownSchedule, Timing } from '../../contract/timing.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import type { ScheduleStore, SubjectKind } from './ports.ts'
+import type { Schedule, ScheduleStore, SubjectKind } from './ports.ts'
 
 export type ScheduleDeskDeps = Readonly<{
   store: ScheduleStore
@@ -38,6 +38,10 @@ export function createScheduleDesk(deps: ScheduleDeskDeps) {
 
   return {
     remove,
+    async find(unit: ReadUnit | WriteUnit, { tenant, id }: Subject): Promise<ShownSchedule | null> {
+      const found = await store.find(unit, tenant, id)
+      return found === undefined ? null : shown(found)
+    },
     /** The same timing keeps its next time: deploying again does not put a run off. */
     async set(call: SettingCall, subject: Subject, timing: Timing | null): Promise<void> {
       if (timing === null || !timing.enabled) return await remove(call, subject)
@@ -69,6 +73,13 @@ export function createScheduleDesk(deps: ScheduleDeskDeps) {
     },
   }
 }
+
+const shown = ({ timing, nextAtMs }: Schedule): ShownSchedule => ({
+  ...(timing.type === 'cron'
+    ? { type: timing.type, cron: timing.cron, timezone: timing.timezone }
+    : { type: timing.type, seconds: timing.everyMs / 1_000 }),
+  next_run_at: isoTime(nextAtMs),
+})
 
 const beatOf = (timing: Timing): string =>
   JSON.stringify(timing.type === 'cron' ? [timing.cron, timing.timezone] : timing.everyMs)

@@ -15,7 +15,7 @@ import type { WorkflowRegistry } from './registry.ts'
 import type { AgentRequest } from './run-ports.ts'
 
 export type AuthoringDeps = Readonly<{
-  registry: Pick<WorkflowRegistry, 'register' | 'update'>
+  registry: Pick<WorkflowRegistry, 'register' | 'update' | 'scheduleOf'>
   engine: Pick<Engine, 'start' | 'waitForEnd'>
   clock: Clock
   agents: Readonly<{
@@ -52,9 +52,7 @@ export function createAuthoring({ registry, engine, clock, agents, judgesAlways 
     if (judgesAlways.length + chosen.length === 0) call.warn(unjudged('Give judge_agents to have it judged.'))
     await requireConfigured(call, input)
     if (chosen.length > 0) await requireApproval(call, chosen, input, input)
-    return deployed(
-      await call.transact((unit) => registry.register(within(call, unit), input.manifest_yaml, manifest, input.force)),
-    )
+    return await deploy(call, (changing) => registry.register(changing, input.manifest_yaml, manifest, input.force))
   }
 
   async function update(
@@ -65,8 +63,16 @@ export function createAuthoring({ registry, engine, clock, agents, judgesAlways 
     if (judgesAlways.length === 0)
       call.warn(unjudged('Use aegis.workflow.create with judge_agents and force to have it judged.'))
     await requireConfigured(call, { manifest_yaml: text, force })
-    return deployed(await call.transact((unit) => registry.update(within(call, unit), text, manifest, force)))
+    return await deploy(call, (changing) => registry.update(changing, text, manifest, force))
   }
+
+  const deploy = (call: Call, work: (changing: ChangingCall) => Promise<WorkflowVersion>) =>
+    call.transact(async (unit) => {
+      const kept = await work(within(call, unit))
+      const schedule = await registry.scheduleOf(unit, kept)
+      const answer = { workflow_id: kept.id, deployed: true, name: kept.name, version: kept.version }
+      return { ...answer, ...(schedule !== null && { schedule }) }
+    })
 
   async function read(call: Call, text: string): Promise<WorkflowManifest> {
     const { manifest, warnings } = parseWorkflowManifest(text)
@@ -170,5 +176,3 @@ function agentsIn({ states }: WorkflowManifest): readonly string[] {
   })
   return [...new Set(found)].filter((agent) => !agent.includes('{{'))
 }
-
-const deployed = ({ id, name, version }: WorkflowVersion) => ({ workflow_id: id, deployed: true, name, version })

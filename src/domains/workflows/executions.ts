@@ -9,7 +9,7 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { JsonObject } from './manifest-types.ts'
 import { newWorkflowRun, type RunRequest } from './new-run.ts'
 import { inputOf, isShown, otherBlackboard, outputOf } from './other-runs.ts'
-import { waitingFor } from './questions.ts'
+import { questionText, waitingFor } from './questions.ts'
 import { quoted } from './read-fields.ts'
 import type { WorkflowRegistry } from './registry.ts'
 import { parsedJson } from './render-output.ts'
@@ -105,15 +105,20 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     const wantedMs = input.timeout_seconds * 1000
     const untilMs = clock.nowMs() + Math.min(wantedMs, limits.runWaitMsMax)
     let told = 0
+    let seen = -1
     const ended = await engine.waitForEnd(tenant, id, {
       untilMs,
       signal: call.signal,
       everyMs: input.poll_interval_seconds * 1000,
-      onProgress: ({ state, lastSequence, waitingFor: awaited }) => {
-        const what = awaited === null ? 'in state' : 'waits for the answer of a person in state'
+      onProgress: async (run) => {
+        // The question of a workflow below it changes nothing in this one; while this one goes on there is none.
+        const mayAsk = run.waitingFor !== null || run.lastSequence === seen
+        const question = mayAsk ? await waitOf(call, run) : null
+        seen = run.lastSequence
         // The protocol wants a greater number each time, also when nothing has changed.
-        told = Math.max(lastSequence, told + 1)
-        call.progress({ progress: told, message: `${what} ${state ?? 'none yet'}` })
+        told = Math.max(run.lastSequence, told + 1)
+        const message = question === null ? `in state ${run.state ?? 'none yet'}` : questionText(question)
+        call.progress({ progress: told, message })
       },
     })
     if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The wait was cancelled; the execution goes on.')

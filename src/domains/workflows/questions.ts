@@ -11,6 +11,8 @@ type Reading = Pick<Engine, 'events' | 'find'>
 /** How far back from the end of a journal the question is: a run that waits does nothing else. */
 const LOOKED_AT = 20
 const LEVELS_MAX = 4
+/** What is shown of a prompt while a run waits; the whole one is in `waiting_for`. */
+const PROMPT_CHARS_MAX = 2_000
 
 /** What a run asks a person, as the journal has it. */
 export async function questionOf(engine: Reading, read: ReadUnit, run: Run) {
@@ -41,6 +43,11 @@ export async function waitingFor(engine: Reading, read: ReadUnit, run: Run) {
     },
   }
 }
+
+/** The question for somebody who looks on, with the way to answer it. */
+export const questionText = ({ execution_id: id, state, prompt }: Awaited<ReturnType<typeof questionOf>>): string =>
+  `waits for the answer of a person in state ${state ?? 'none yet'}, run ${id}: ${(prompt ?? '').slice(0, PROMPT_CHARS_MAX).toWellFormed()}
+Answer with: castellan call aegis.workflow.signal execution_id=${id} response=ANSWER`
 
 async function askingRun(engine: Reading, read: ReadUnit, run: Run, levels: number): Promise<Run | undefined> {
   if (run.kind !== 'workflow' || isEnded(run)) return undefined

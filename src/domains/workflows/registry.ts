@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { nameTaken } from '../../contract/name-taken.ts'
 import { identityOf, isPlatformOperator, type Principal } from '../../contract/principal.ts'
-import type { Timing } from '../../contract/timing.ts'
+import type { ShownSchedule, Timing } from '../../contract/timing.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { ChangingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -33,6 +33,8 @@ export type RegistryDeps = Readonly<{
   schedules: Readonly<{
     set(call: ChangingCall, workflow: ScheduledWorkflow, timing: Timing | null): Promise<void>
     remove(call: ChangingCall, workflow: ScheduledWorkflow): Promise<void>
+    /** What is in force; null when nothing starts the workflow by itself. */
+    find(unit: Unit, workflow: ScheduledWorkflow): Promise<ShownSchedule | null>
   }>
 }>
 type ScheduledWorkflow = Pick<WorkflowVersion, 'tenant' | 'id'>
@@ -244,7 +246,7 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
     return [...byId.values()].map((versions) => latest(versions)!)
   }
 
-  return { resolve, register, update, remove, changeScope, list, versionsFor }
+  return { resolve, register, update, remove, changeScope, list, versionsFor, scheduleOf: schedules.find }
 }
 
 function requireOperator(principal: Principal): void {

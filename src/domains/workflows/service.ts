@@ -51,6 +51,7 @@ export function createWorkflowService(deps: WorkflowDeps) {
     if (latest === undefined) throw notFound(input.name)
     return {
       ...workflowView(latest),
+      schedule: await registry.scheduleOf(call.read, latest),
       versions: versions
         .toSorted((one, other) => order.indexOf(one.version) - order.indexOf(other.version))
         .map(({ version, createdAtMs, changedAtMs, createdBy }) => ({

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { fields } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
+import { scheduleFields } from '../schedule-fields.ts'
 import { agentFields, agentParams } from './agent-params.ts'
 
 export default defineTool({
@@ -8,7 +9,7 @@ export default defineTool({
   toolset: 'agents',
   title: 'Show an agent',
   description:
-    'Show one agent with all its versions, the input that it takes, how many executions of it you can see, and its manifest. Use aegis.agent.list to see which agents there are.',
+    'Show one agent with all its versions, the input that it takes, how many executions of it you can see, when it runs by itself, and its manifest. Use aegis.agent.list to see which agents there are.',
   permission: 'agent:read',
   tier: 'user',
   effect: 'read',
@@ -38,6 +39,7 @@ export default defineTool({
       .describe('The highest first.'),
     input_schema: z.unknown().describe('JSON Schema of its input; null if it declares none.'),
     execution_count: z.int(),
+    schedule: scheduleFields.shown,
     manifest_yaml: z.string(),
   }),
   run: (input, { agents, call }) => agents.info(call, input),

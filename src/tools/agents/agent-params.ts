@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
+import { scheduleFields } from '../schedule-fields.ts'
 
 /** What the tools for agents share. */
 export const agentParams = {
@@ -33,6 +34,7 @@ export const agentFields = {
     deployed: z.boolean(),
     name: z.string(),
     version: z.string(),
+    schedule: scheduleFields.ofDeployed,
     status: z.literal('conflict').optional(),
     hint: z.string().optional(),
   }),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { defineTool } from '../runtime/define-tool.ts'
-import { workflowParams } from './workflow-params.ts'
+import { workflowFields, workflowParams } from './workflow-params.ts'
 
 export default defineTool({
   name: 'aegis.workflow.create',
@@ -28,6 +28,6 @@ export default defineTool({
     min_score: z.number().min(0).max(1).optional().describe('Score that the judges must give; 0.8 when left out.'),
     min_confidence: z.number().min(0).max(1).optional().describe('Confidence that they must have; 0.7 when left out.'),
   }),
-  output: z.strictObject({ workflow_id: z.string(), deployed: z.boolean(), name: z.string(), version: z.string() }),
+  output: workflowFields.deployed,
   run: (input, { workflows, call }) => workflows.create(call, input),
 })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { defineTool } from '../runtime/define-tool.ts'
-import { workflowParams } from './workflow-params.ts'
+import { workflowFields, workflowParams } from './workflow-params.ts'
 
 export default defineTool({
   name: 'aegis.workflow.update',
@@ -17,6 +17,6 @@ export default defineTool({
   audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject({ manifest_yaml: workflowParams.manifest, force: workflowParams.force }),
-  output: z.strictObject({ workflow_id: z.string(), deployed: z.boolean(), name: z.string(), version: z.string() }),
+  output: workflowFields.deployed,
   run: (input, { workflows, call }) => workflows.update(call, input),
 })

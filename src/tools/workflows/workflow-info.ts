@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { fields } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
+import { scheduleFields } from '../schedule-fields.ts'
 import { workflowFields, workflowParams } from './workflow-params.ts'
 
 export default defineTool({
@@ -8,7 +9,7 @@ export default defineTool({
   toolset: 'workflows',
   title: 'Show a workflow',
   description:
-    'Show one workflow with all its versions. Use aegis.workflow.export to get a manifest, aegis.workflow.list to see which workflows there are.',
+    'Show one workflow with all its versions, and when it runs by itself. Use aegis.workflow.export to get a manifest, aegis.workflow.list to see which workflows there are.',
   permission: 'workflow:read',
   tier: 'user',
   effect: 'read',
@@ -25,6 +26,7 @@ export default defineTool({
     scope: workflowFields.scope,
     description: z.string(),
     labels: workflowFields.labels,
+    schedule: scheduleFields.shown,
     versions: z
       .array(
         z.strictObject({

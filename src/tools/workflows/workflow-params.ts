@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
 import { fields } from '../params.ts'
 import { waitingFields } from '../run-waiting.ts'
+import { scheduleFields } from '../schedule-fields.ts'
 
 const status = z.enum(['pending', 'running', 'completed', 'failed', 'cancelled'])
 
@@ -18,6 +19,13 @@ export const workflowParams = {
 } as const
 
 export const workflowFields = {
+  deployed: z.strictObject({
+    workflow_id: z.string(),
+    deployed: z.boolean(),
+    name: z.string(),
+    version: z.string(),
+    schedule: scheduleFields.ofDeployed,
+  }),
   scope: z.enum(['user', 'tenant', 'global']),
   labels: z.record(z.string(), z.string()),
   status,

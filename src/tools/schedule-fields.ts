@@ -1,0 +1,20 @@
+import { z } from 'zod'
+import { fields } from './params.ts'
+
+/** When an agent or a workflow runs by itself. */
+const schedule = z.strictObject({
+  type: z.enum(['cron', 'interval']),
+  cron: z.string().optional(),
+  timezone: z.string().optional(),
+  seconds: z.number().optional().describe('Of an interval: from one start to the next.'),
+  next_run_at: fields.time,
+})
+
+export const scheduleFields = {
+  ofDeployed: schedule
+    .optional()
+    .describe('When it runs by itself from now on, and next; left out when it does not, as with enabled: false.'),
+  shown: schedule
+    .nullable()
+    .describe('When the latest version runs by itself, and next; null when it does not, as with enabled: false.'),
+} as const
