@@ -364,18 +364,4 @@ describe('hostile text', () => {
   it('cannot reach the prototype', () => {
     expect(errorsOf(withSpec('__proto__: {polluted: true}'))[0]).toMatch(/not a name/)
   })
-
-  it('has one bound for all of its schemas', () => {
-    const schema = (count: number) =>
-      JSON.stringify({
-        properties: Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, { minLength: 1 }])),
-      })
-    const validators = (count: number) =>
-      `execution: {validation: [${Array(8)
-        .fill(`{type: json_schema, schema: ${schema(count)}}`)
-        .join()}]}`
-    expect(errorsOf(withSpec(validators(100)))).toEqual([])
-    const errors = errorsOf(withSpec(`input_schema: ${schema(500)}`, validators(150)))
-    expect(errors[0]).toMatch(/^spec\.execution\.validation\[6\]\.schema cannot be used .* at most 3000 values in all/)
-  })
 })

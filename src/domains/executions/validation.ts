@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -53,7 +52,7 @@ export function createValidation(
       if (isMachineValidator(validator)) {
         const file = await targetFile(key, validator, request)
         // A rule may take a second, and there may be many.
-        await nextTurn()
+        await new Promise((resolve) => setImmediate(resolve))
         return gradeByRule(validator, request.output, file)
       }
       if (validator.type === 'multi_judge') {
