@@ -89,8 +89,7 @@ export function openExecutions(
     return withholding(made, withheld)
   }
   const loop = once(() => {
-    const http = senderOver(createHttpClient({ allowedNetworks: config.web.allow_private_addresses }))
-    return loopWith({ desk, models: openModels(deps), http })
+    return loopWith({ desk, models: openModels(deps), http: senderFor(config) })
   })
   const idleLoop = once(() => loopWith(withoutEffects(desk)))
   // A wrong setting is told at the start, not at the first execution.
@@ -131,6 +130,9 @@ function withoutEffects(desk: ToolDesk): Pick<ExecutionDeps, 'desk' | 'models' |
 const ANSWER_BYTES_MAX = 1024 * 1024
 
 /** Addresses of a manifest are as good as those of anybody: none of this machine's network unless configured. */
+export const senderFor = ({ web }: AppDeps['config']): HttpSender =>
+  senderOver(createHttpClient({ allowedNetworks: web.allow_private_addresses }))
+
 const senderOver = (client: WebClient): HttpSender => ({
   async send({ url, method, headers, body, timeoutMs, signal }) {
     const target = URL.parse(url)
@@ -159,7 +161,7 @@ const once = <T>(make: () => Promise<T>): (() => Promise<T>) => {
   }
 }
 
-function valuesOf({ secrets, values }: AppDeps['config']['executions']): ValueDesk {
+export function valuesOf({ secrets, values }: AppDeps['config']['executions']): ValueDesk {
   const secretValues = new Map(
     secrets.map((entry) => {
       const [name, reference] = entry.split(' ') as [string, string]

@@ -13,6 +13,7 @@ import { withholding } from '../engine/withholding.ts'
 import { uuidOf } from '../kernel/uuid.ts'
 import { sqlWorkflowStore } from '../stores/sql/workflow-store.ts'
 import type { AppDeps } from './build-app.ts'
+import { senderFor, valuesOf } from './open-executions.ts'
 import { withheldOf } from './withheld.ts'
 
 type Parts = Readonly<{
@@ -38,6 +39,8 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
     read: database.read,
     newId,
     agents,
+    http: senderFor(config),
+    values: valuesOf(config.executions),
     images: {
       names: async () => (await images()).map(({ name }) => name),
       defaultImage: config.workspaces.default_image,

@@ -179,7 +179,8 @@ export function normalised({ metadata, spec }: WrittenManifest): AgentManifest {
 
 const jsonOf = (value: unknown): Json => (value === undefined ? null : (value as Json))
 
-const envOf = (env: Readonly<Record<string, string>>): Record<string, EnvValue> =>
+/** Values as they are written: references to what the operator has set, and texts. */
+export const envOf = (env: Readonly<Record<string, string>>): Record<string, EnvValue> =>
   Object.fromEntries(Object.entries(env).map(([name, value]) => [name, envValue(value)]))
 
 function envValue(value: string): EnvValue {

@@ -3,11 +3,10 @@ import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { pause } from '../../kernel/pause.ts'
-import { shellWord } from '../../kernel/shell-word.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
 import { createMeter } from '../texts/work-meter.ts'
 import { type Deadline, within } from './deadline.ts'
+import { HANDLER_TIMEOUT_MS, type HandlerTime, runInThrowaway, sendToWebhook } from './handler-effects.ts'
 import { childOf, shownOutput } from './judges.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
 import { valuesOf } from './surroundings.ts'
@@ -16,9 +15,6 @@ import { failureOf, type WorkspaceDesk } from './workspace.ts'
 
 type Handler = NonNullable<AgentManifest['outputHandler']>
 export type Handled = Readonly<{ output: string }> | Readonly<{ error: string; code: AppError['code'] }>
-
-const TIMEOUT_MS = 300_000
-const RETRY_MS = 1_000
 
 export type HandlerScene = Readonly<{
   deps: ExecutionDeps
@@ -54,7 +50,7 @@ async function byAgent({ deps, run, input, steps }: HandlerScene, handler: Of<'a
   }))
   const text =
     handler.inputTemplate === null ? output : wordsOf(input, output).render('input_template', handler.inputTemplate)
-  const untilMs = steps.nowMs() + (handler.timeoutMs ?? TIMEOUT_MS)
+  const untilMs = steps.nowMs() + (handler.timeoutMs ?? HANDLER_TIMEOUT_MS)
   const start = childOf(agent, { role: 'worker', input: text, workspaceId: null, untilMs })
   const outcome = await steps.child('output/run', start)
   if (outcome.status === 'completed') return (outcome.output as unknown as ExecutionOutput).text
@@ -66,16 +62,16 @@ async function byAgent({ deps, run, input, steps }: HandlerScene, handler: Of<'a
 async function inOneStep(scene: HandlerScene, handler: Exclude<Handler, Of<'agent'>>, output: string): Promise<string> {
   const { deps, steps, deadline } = scene
   const own: Deadline = {
-    untilMs: steps.nowMs() + (handler.timeoutMs ?? TIMEOUT_MS),
+    untilMs: steps.nowMs() + (handler.timeoutMs ?? HANDLER_TIMEOUT_MS),
     what: 'the output handler',
     field: 'spec.output_handler.timeout_seconds',
   }
   const { text } = await steps.once(
     'output/step',
-    async () => ({
+    async ({ interrupted }) => ({
       result: {
         text: await within(deps.clock, steps, [deadline, own], (signal, leftMs) =>
-          runs[handler.type](scene, handler as never, output, signal, leftMs),
+          runs[handler.type](scene, handler as never, output, { signal, leftMs }, interrupted),
         ),
       },
     }),
@@ -88,59 +84,35 @@ type RunHandler<Type extends Handler['type']> = (
   scene: HandlerScene,
   handler: Of<Type>,
   output: string,
-  signal: AbortSignal,
-  leftMs: number,
+  time: HandlerTime,
+  interrupted: boolean,
 ) => Promise<string>
 
 const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandler<Type> } = {
-  async webhook({ deps, run, input }, handler, output, signal, leftMs) {
+  async webhook({ deps, run, input }, handler, output, time) {
     const { url, method, bodyTemplate, retries } = handler
     const headers = valuesOf(deps, run, 'spec.output_handler.headers', handler.headers)
     const body =
       bodyTemplate === null
         ? JSON.stringify({ output: shownOutput(output), agent: input.agent.name })
         : wordsOf(input, output).render('body_template', bodyTemplate)
-    for (let tries = 0; ; tries++) {
-      try {
-        const { status, body: answer } = await deps.http.send({ url, method, headers, body, timeoutMs: leftMs, signal })
-        if (status < 400) return answer
-        if (status < 500 || tries >= retries) {
-          throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the address answered ${status}`, { status })
-        }
-      } catch (error) {
-        const mayPass = error instanceof AppError && (error.code === 'ERR_WEB_FAILED' || error.code === 'ERR_TIMED_OUT')
-        if (signal.aborted || !mayPass || tries >= retries) throw error
-      }
-      await pause(RETRY_MS * 2 ** tries, signal)
-    }
+    return await sendToWebhook(deps.http, { url, method, headers, body, retries }, time)
   },
-  async container({ deps, run, input, workspaces }, handler, output, signal, leftMs) {
+  async container({ deps, run, input, workspaces }, handler, output, time, interrupted) {
     const image = await workspaces.imageOf({ language: null, version: null, image: handler.image })
     const { network, resources } = input.manifest
-    const needed = { network, resources: { ...resources, ...handler.resources } }
-    const id = await workspaces.make(needed, `output-${run.id}`, image, signal)
-    try {
-      const command = handler.command.map(shellWord).join(' ')
-      const env = { ...valuesOf(deps, run, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }
-      const timeout_secs = Math.max(1, Math.ceil(leftMs / 1000))
-      const args = { workspace_id: id, command, stdin: output, env, timeout_secs }
-      const { exit_code, stdout, stderr } = await workspaces.ask<Ran>('exec', args, signal)
-      if (exit_code === 0) return stdout
-      const details = { exit_code, stderr: stderr.slice(-2_000) }
-      throw new AppError('ERR_OUTPUT_HANDLER_FAILED', `the command ended with the exit code ${exit_code}`, details)
-    } finally {
-      await workspaces.destroy(id, new AbortController().signal)
-    }
+    const needs = { network, resources: { ...resources, ...handler.resources } }
+    const env = { ...valuesOf(deps, run, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }
+    const job = { name: `output-${run.id}`, needs, image, command: handler.command, env, stdin: output }
+    return await runInThrowaway(workspaces, job, time, interrupted)
   },
-  async mcp_tool({ deps, principal, input }, handler, output, signal) {
+  async mcp_tool({ deps, principal, input }, handler, output, { signal }) {
     const args = renderedArguments(handler.arguments, wordsOf(input, output))
     const answer = await deps.desk.call(principal, handler.toolName, args, { signal, door: 'agent' })
     if (answer.isError) throw failureOf(answer)
     return answer.text
   },
 }
-
-type Ran = Readonly<{ exit_code: number; stdout: string; stderr: string }>
 
 type Words = Readonly<{ render(field: string, template: string): string }>
 

@@ -17,6 +17,12 @@ export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean; snap
 /** `name` is null when none could be taken. */
 export type TakenSnapshot = Readonly<{ workspace_id: string; name: string | null; reason?: string }>
 
+/** What is left out is as workspaces have it. */
+export type WorkspaceNeeds = Readonly<{
+  resources: Readonly<Partial<Pick<AgentManifest['resources'], 'cpuMillicores' | 'memoryBytes' | 'diskBytes'>>>
+  network: AgentManifest['network']
+}>
+
 /** Tools that work on the files and processes of the agent. */
 const isLocal = (tool: string): boolean => tool.startsWith('fs.') || tool.startsWith('cmd.')
 
@@ -47,18 +53,18 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
 
   /** A workspace of that name, made if it is not there: a crash may have come between the making and the record. */
   async function make(
-    manifest: Pick<AgentManifest, 'resources' | 'network'>,
+    { resources, network }: WorkspaceNeeds,
     name: string,
     image: string | undefined,
     signal: AbortSignal,
   ) {
-    const { resources, network } = manifest
+    const { cpuMillicores: cpu, memoryBytes: memory, diskBytes: disk } = resources
     const args: Json = {
       name,
       ...(image !== undefined && { base_image: image }),
-      vcpus: Math.max(1, Math.ceil(resources.cpuMillicores / 1000)),
-      memory_mb: Math.max(16, Math.ceil(resources.memoryBytes / MIB)),
-      disk_gb: Math.max(1, Math.ceil(resources.diskBytes / GIB)),
+      ...(cpu !== undefined && { vcpus: Math.max(1, Math.ceil(cpu / 1000)) }),
+      ...(memory !== undefined && { memory_mb: Math.max(16, Math.ceil(memory / MIB)) }),
+      ...(disk !== undefined && { disk_gb: Math.max(1, Math.ceil(disk / GIB)) }),
       ...(network !== null && { allow_internet: network.mode === 'deny' || reachesAll(network) }),
     }
     const answer = await call('workspace_create', args, signal)

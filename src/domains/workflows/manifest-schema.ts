@@ -1,4 +1,4 @@
-import { completions, conditionTypes, consensusStrategies } from './manifest-types.ts'
+import { completions, conditionTypes, consensusStrategies, webhookMethods } from './manifest-types.ts'
 
 /**
  * The manifest of a workflow as JSON Schema: what authors and editors check against. It describes the present spelling;
@@ -49,21 +49,48 @@ const judge = object(['agent_id'], {
   weight: { type: 'number', exclusiveMinimum: 0, default: 1 },
 })
 
+const command: Schema = {
+  type: 'array',
+  minItems: 1,
+  items: { type: 'string' },
+  description: 'Program and arguments, each a template; one that is empty is left out.',
+}
+const sizes: Record<string, Schema> = {
+  cpu: { type: ['integer', 'string'], description: 'Millicores.' },
+  memory: { type: ['integer', 'string'], description: 'A size such as 512m or 128Mi.' },
+  timeout: duration,
+}
+
+const handlerProperties: Record<string, Schema> = {
+  timeout_seconds: { type: 'number', minimum: 1, description: 'Time that it has, within that of the state.' },
+  required: { type: 'boolean', default: false, description: 'Whether the state fails with it.' },
+}
+const handler = (type: string, required: readonly string[], properties: Record<string, Schema>): Schema =>
+  object(['type', ...required], { type: { const: type }, ...properties, ...handlerProperties })
+
 const outputHandler = {
+  description: 'What becomes of the output of a state that succeeded. What the handler answers takes its place.',
   oneOf: [
-    object(['type', 'agent_id'], {
-      type: { const: 'agent' },
+    handler('agent', ['agent_id'], {
       agent_id: text('Agent that turns the output into another.'),
       input_template: text('Template with {{output}} and {{intent}}.'),
-      timeout_seconds: { type: 'number', minimum: 1 },
-      required: { type: 'boolean', default: false },
     }),
-    object(['type', 'tool_name'], {
-      type: { const: 'mcp_tool' },
+    handler('webhook', ['url'], {
+      url: text('Where the output is sent.', { pattern: '^[Hh][Tt][Tt][Pp][Ss]?://', maxLength: 2_048 }),
+      method: { enum: webhookMethods, default: 'POST' },
+      headers: texts('Headers; a value is a template, or secret:NAME or config:NAME.'),
+      body_template: text('Template with {{output}} and {{intent}}; left out: JSON with the output and the state.'),
+      retry: { type: 'integer', minimum: 0, maximum: 10, default: 0, description: 'Further tries.' },
+    }),
+    handler('container', ['image', 'command'], {
+      image: text('Name of an image of this installation; another runs on the default image, and the run says so.'),
+      command,
+      env: texts('Variables; a value is a template, or secret:NAME or config:NAME.'),
+      resources: object([], { ...sizes, disk: { type: ['integer', 'string'], description: 'A size such as 2g.' } }),
+    }),
+    handler('mcp_tool', ['tool_name'], {
       tool_name: text('Tool to call.'),
       arguments: { type: 'object', description: 'Its arguments; texts in it are templates.' },
-      timeout_seconds: { type: 'number', minimum: 1 },
-      required: { type: 'boolean', default: false },
     }),
   ],
 }
@@ -71,12 +98,7 @@ const outputHandler = {
 const stepProperties: Record<string, Schema> = {
   name: text('Name of the step.'),
   image: text('Name of an image of this installation; another runs on the default image, and the run says so.'),
-  command: {
-    type: 'array',
-    minItems: 1,
-    items: { type: 'string' },
-    description: 'Program and arguments, each a template; one that is empty is left out.',
-  },
+  command,
   env: texts('Variables; values are templates, and no shell reads them.'),
   workdir: text('Directory to run in.'),
   volumes: {
@@ -87,11 +109,7 @@ const stepProperties: Record<string, Schema> = {
       read_only: { type: 'boolean', default: false },
     }),
   },
-  resources: object([], {
-    cpu: { type: ['integer', 'string'], description: 'Millicores.' },
-    memory: { type: ['integer', 'string'], description: 'A size such as 512m or 128Mi.' },
-    timeout: duration,
-  }),
+  resources: object([], sizes),
   image_pull_policy: { enum: ['IfNotPresent', 'Never'] },
   shell: {
     type: 'boolean',

@@ -1,5 +1,7 @@
 import type { Timing } from '../../contract/timing.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import type { AgentManifest } from '../agents/manifest.ts'
+import type { WorkspaceNeeds } from '../executions/workspace.ts'
 
 export type JsonObject = { readonly [key: string]: Json | undefined }
 
@@ -138,21 +140,30 @@ export type ContainerStep = Readonly<{
 }>
 export type VolumeMount = Readonly<{ name: string; mountPath: string; readOnly: boolean }>
 
-export type OutputHandler =
-  | Readonly<{
-      type: 'agent'
-      agent: string
-      inputTemplate: string | null
-      timeoutMs: number | null
-      required: boolean
-    }>
-  | Readonly<{
-      type: 'mcp_tool'
-      tool: string
-      arguments: JsonObject
-      timeoutMs: number | null
-      required: boolean
-    }>
+/** Values that refer to what the operator has set, and templates. */
+export type GivenValues = AgentManifest['env']
+
+export type OutputHandler = Readonly<{ timeoutMs: number | null; required: boolean }> &
+  (
+    | Readonly<{ type: 'agent'; agent: string; inputTemplate: string | null }>
+    | Readonly<{ type: 'mcp_tool'; tool: string; arguments: JsonObject }>
+    | Readonly<{
+        type: 'webhook'
+        url: string
+        method: (typeof webhookMethods)[number]
+        headers: GivenValues
+        bodyTemplate: string | null
+        retries: number
+      }>
+    | Readonly<{
+        type: 'container'
+        image: string
+        command: readonly string[]
+        env: GivenValues
+        resources: WorkspaceNeeds['resources']
+      }>
+  )
+export const webhookMethods = ['POST', 'PUT', 'PATCH'] as const
 
 export type Transition = Readonly<{ condition: Condition; target: string; feedback: string | null }>
 export type Condition =

@@ -74,6 +74,19 @@ describe('a workflow manifest', () => {
     expect(conforms({ kind: 'Workflow' })).toBe(false)
   })
 
+  it.each([
+    '{type: agent, agent_id: a, input_template: "{{output}}", timeout_seconds: 5, required: true}',
+    '{type: mcp_tool, tool_name: t, arguments: {a: 1}}',
+    '{type: webhook, url: "https://a.b/", method: PUT, headers: {x-a: "secret:n"}, body_template: "{{output}}", retry: 2}',
+    '{type: container, image: a/b, command: [x], env: {A: "{{output}}"}, resources: {cpu: 500, memory: 64Mi, disk: 1g, timeout: 5s}}',
+  ])('has the output handler %s by its schema and by its parser', (handler) => {
+    const text = one(`{kind: Agent, agent: a, input: x, output_handler: ${handler}, transitions: []}`)
+    expect(warningsOf(text)).toEqual([])
+    const conforms = new Ajv2020({ strict: false }).compile(workflowManifestSchema)
+    expect(conforms(parse(text)), JSON.stringify(conforms.errors)).toBe(true)
+    expect(conforms(parse(text.replace(/type: (agent|mcp_tool|webhook|container)/, 'type: mail')))).toBe(false)
+  })
+
   it('refuses what is no workflow, and says all that is wrong at once', () => {
     expect(errorsOf('a: [1')[0]).toContain('not valid YAML')
     expect(errorsOf('apiVersion: v2\nkind: Agent\nspec: {}').length).toBeGreaterThan(3)
@@ -183,7 +196,31 @@ const impossible: readonly [string, string][] = [
   ['{kind: Agent, agent: a, input: x, pre_execution_validator: {}, transitions: []}', 'pre_execution_validator'],
   [
     '{kind: Agent, agent: a, input: x, output_handler: {type: webhook, url: x}, transitions: []}',
-    'output_handler.type',
+    'output_handler.url: must be an address',
+  ],
+  [
+    '{kind: Agent, agent: a, input: x, output_handler: {type: webhook, url: "https://{{output}}/"}, transitions: []}',
+    'output_handler.url: cannot be a template',
+  ],
+  [
+    '{kind: Agent, agent: a, input: x, output_handler: {type: webhook, url: "https://a.b/", headers: {"a b": x}}, transitions: []}',
+    'output_handler.headers.a b: is not the name',
+  ],
+  [
+    '{kind: Agent, agent: a, input: x, output_handler: {type: webhook, url: "https://a.b/", body_template: "{{#if"}, transitions: []}',
+    'output_handler.body_template: is not a template',
+  ],
+  [
+    '{kind: Agent, agent: a, input: x, output_handler: {type: container, image: a/b}, transitions: []}',
+    'output_handler.command: must be a list',
+  ],
+  [
+    '{kind: Agent, agent: a, input: x, output_handler: {type: container, image: a/b, command: [x], resources: {disk: much}}, transitions: []}',
+    'output_handler.resources.disk: must be a size',
+  ],
+  [
+    '{kind: Agent, agent: a, input: x, output_handler: {type: mail}, transitions: []}',
+    "output_handler.type: 'mail' is not one of agent, webhook, container, mcp_tool",
   ],
   [
     '{kind: ParallelAgents, agents: [{agent: a, input: x}], consensus: {strategy: majority, min_judges_required: 2}, transitions: []}',

@@ -1,14 +1,18 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { DeskAnswer } from '../../contract/tool-desk.ts'
+import type { NewEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { HANDLER_TIMEOUT_MS, runInThrowaway, sendToWebhook } from '../executions/handler-effects.ts'
+import { meaningOf } from '../executions/surroundings.ts'
+import { createWorkspaceDesk } from '../executions/workspace.ts'
 import { memberOf, shown } from '../texts/template-values.ts'
 import type { Context } from '../texts/templates.ts'
+import { chooseImage } from './container-images.ts'
 import { callTool, toError } from './desk-calls.ts'
-import type { JsonObject, OutputHandler } from './manifest-types.ts'
+import type { GivenValues, JsonObject, OutputHandler } from './manifest-types.ts'
 import { endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Visit } from './run-ports.ts'
 import type { TimeLeft } from './run-time.ts'
-import { createStateTexts, type StateTexts } from './state-texts.ts'
+import { createStateTexts, fieldOf, type StateTexts } from './state-texts.ts'
 
 /** What a handler makes of an output takes its place. A required one that fails makes the state fail. */
 export async function handleOutput(
@@ -22,20 +26,16 @@ export async function handleOutput(
   const handled =
     handler.type === 'agent'
       ? await byAgent(visit, handler, context, timeLeft)
-      : await byTool(visit, handler, context, timeLeft)
+      : await inOneStep(visit, handler, context, timeLeft)
   if ('output' in handled) return { ...result, output: handled.output ?? null, handled: true }
   if (!handler.required) return { ...result, output_handler_error: handled.error }
   return { ...result, status: 'failed', error: `the output handler failed: ${handled.error}` }
 }
 
 type Handled = Readonly<{ output: Json }> | Readonly<{ error: string }>
+type Of<Type extends OutputHandler['type']> = Extract<OutputHandler, { type: Type }>
 
-async function byAgent(
-  visit: Visit,
-  handler: Extract<OutputHandler, { type: 'agent' }>,
-  context: Context,
-  timeLeft: TimeLeft,
-): Promise<Handled> {
+async function byAgent(visit: Visit, handler: Of<'agent'>, context: Context, timeLeft: TimeLeft): Promise<Handled> {
   const texts = createStateTexts(visit.position.state)
   const input =
     handler.inputTemplate === null
@@ -56,22 +56,25 @@ async function byAgent(
   return { output: readOutput(memberOf(end.output, 'text') ?? end.output) }
 }
 
-async function byTool(
+async function inOneStep(
   visit: Visit,
-  handler: Extract<OutputHandler, { type: 'mcp_tool' }>,
+  handler: Exclude<OutputHandler, Of<'agent'>>,
   context: Context,
   timeLeft: TimeLeft,
 ): Promise<Handled> {
   try {
     const output = await visit.steps.once<Json>(
       visit.key('output-handler'),
-      async () => {
-        const args = rendered(handler.arguments, context, createStateTexts(visit.position.state)) as JsonObject
-        const answer = await inTime(visit, timeLeft(handler.timeoutMs), (place) =>
-          callTool(place, handler.tool, args, 'agent'),
+      async ({ interrupted }) => {
+        const events: NewEvent[] = interrupted
+          ? [{ type: 'step_repeated', payload: { step: 'output_handler', reason: 'the server ended while it ran' } }]
+          : []
+        const scene = { context, texts: createStateTexts(visit.position.state), interrupted, events }
+        const leftMs = timeLeft(handler.timeoutMs)
+        const result = await inTime(visit, leftMs ?? defaultMs[handler.type], (place) =>
+          runs[handler.type]({ ...scene, ...place }, handler as never),
         )
-        if (answer.isError) throw toError(handler.tool, answer)
-        return { result: answer.value }
+        return { result, events }
       },
       { type: 'output_handler_completed', intent: true },
     )
@@ -82,25 +85,95 @@ async function byTool(
   }
 }
 
-type Place = Parameters<typeof callTool>[0]
+/** A tool has limits of its own. */
+const defaultMs = { mcp_tool: null, webhook: HANDLER_TIMEOUT_MS, container: HANDLER_TIMEOUT_MS }
 
-/** Ends the call when its time is over. That is a failure of the handler; only a stop of the run is passed on as one. */
-async function inTime(
-  { run, deps, steps }: Place,
-  timeoutMs: number | null,
-  call: (place: Place) => Promise<DeskAnswer>,
-): Promise<DeskAnswer> {
-  if (timeoutMs === null) return await call({ run, deps, steps })
-  const late = AbortSignal.timeout(Math.min(timeoutMs, 2 ** 31 - 1))
-  const isLate = (): boolean => late.aborted && !steps.signal.aborted
-  const over = new AppError('ERR_EXECUTION_TIMEOUT', `it took longer than ${Math.ceil(timeoutMs / 1000)} s`)
-  const signal = AbortSignal.any([steps.signal, late])
-  const answer = await call({ run, deps, steps: { ...steps, signal } }).catch((error: unknown) => {
-    throw isLate() ? over : error
-  })
-  if (answer.isError && isLate()) throw over
-  return answer
+type Place = Readonly<{ visit: Visit; leftMs: number }>
+type Scene = Place & Readonly<{ context: Context; texts: StateTexts; interrupted: boolean; events: NewEvent[] }>
+type RunHandler<Type extends OutputHandler['type']> = (scene: Scene, handler: Of<Type>) => Promise<Json>
+
+const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandler<Type> } = {
+  async webhook(scene, { url, method, headers: given, bodyTemplate, retries }) {
+    const { visit, context, texts, leftMs } = scene
+    const { run, manifest, position, deps, steps } = visit
+    const headers = valuesOf(scene, 'output_handler.headers', given)
+    const told = { execution_id: run.id, workflow: manifest.name, state: position.state, output: context['output'] }
+    const body =
+      bodyTemplate === null ? JSON.stringify(told) : texts('output_handler.body_template', bodyTemplate, context)
+    const time = { signal: steps.signal, leftMs }
+    return readOutput(await sendToWebhook(deps.http, { url, method, headers, body, retries }, time))
+  },
+  async container(scene, handler) {
+    const { visit, context, texts, leftMs, interrupted, events } = scene
+    const { run, position, deps, steps } = visit
+    const names = await deps.images.names()
+    const { image, substituted } = chooseImage(handler.image, { names, fallback: deps.images.defaultImage })
+    if (substituted) {
+      const payload = {
+        step: 'output_handler',
+        image: handler.image,
+        used: image,
+        reason: 'there is no such image here',
+      }
+      events.push({ type: 'container_image_substituted', payload })
+    }
+    const words = handler.command.map((word) => texts('output_handler.command', word, context))
+    const job = {
+      name: `wf-${run.id}-${position.entered}-output`,
+      needs: { resources: handler.resources, network: null },
+      image,
+      command: words.filter((word) => word !== ''),
+      env: { ...valuesOf(scene, 'output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id },
+      stdin: shown(context['output']),
+    }
+    const time = { signal: steps.signal, leftMs }
+    return readOutput(await runInThrowaway(workspacesOf(visit, image), job, time, interrupted))
+  },
+  async mcp_tool({ visit, context, texts }, handler) {
+    const args = rendered(handler.arguments, context, texts) as JsonObject
+    const answer = await callTool(visit, handler.tool, args, 'agent')
+    if (answer.isError) throw toError(handler.tool, answer)
+    return answer.value
+  },
 }
+
+/** The workspaces of whoever started the run; a busy moment is waited for. */
+const workspacesOf = ({ run, deps, steps }: Visit, image: string) =>
+  createWorkspaceDesk(
+    {
+      desk: {
+        ...deps.desk,
+        call: (_principal, name, args, { signal }) =>
+          callTool({ run, deps, steps: { ...steps, signal } }, name, args as JsonObject),
+      },
+      imageOf: async () => image,
+    },
+    run,
+  )
+
+const valuesOf = ({ visit, texts, context }: Scene, field: string, given: GivenValues): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(given).map(([name, value]) => {
+      const at = `${field}.${name.slice(0, 64)}`
+      if (value.from === 'literal') return [name, texts(at, value.value, context)]
+      return [name, meaningOf(visit.deps, visit.run, fieldOf(visit.position.state, at), value)]
+    }),
+  )
+
+/** Ends the work when its time is over. That is a failure of the handler; only a stop of the run is passed on as one. */
+async function inTime<T>(visit: Visit, timeoutMs: number | null, work: (place: Place) => Promise<T>): Promise<T> {
+  const { steps } = visit
+  const leftMs = Math.min(timeoutMs ?? TIMER_MS_MAX, TIMER_MS_MAX)
+  if (timeoutMs === null) return await work({ visit, leftMs })
+  const late = AbortSignal.timeout(leftMs)
+  const signal = AbortSignal.any([steps.signal, late])
+  return await work({ visit: { ...visit, steps: { ...steps, signal } }, leftMs }).catch((error: unknown) => {
+    if (!late.aborted || steps.signal.aborted) throw error
+    throw new AppError('ERR_EXECUTION_TIMEOUT', `it took longer than ${Math.ceil(timeoutMs / 1000)} s`)
+  })
+}
+
+const TIMER_MS_MAX = 2 ** 31 - 1
 
 function rendered(value: Json, context: Context, texts: StateTexts): Json {
   if (typeof value === 'string') return texts('output_handler.arguments', value, context)

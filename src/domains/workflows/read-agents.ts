@@ -4,11 +4,11 @@ import {
   type Consensus,
   consensusStrategies,
   type JudgeRef,
-  type OutputHandler,
   type ParallelAgent,
   type ParallelAgentsState,
 } from './manifest-types.ts'
-import { type Fields, openFields, quoted } from './read-fields.ts'
+import { type Fields, openFields } from './read-fields.ts'
+import { readOutputHandler } from './read-output-handler.ts'
 
 export const agentFields = [
   'agent',
@@ -146,33 +146,4 @@ function readConsensus(fields: Fields, voices: number): Consensus {
     minJudgesRequired,
     confidenceWeighting: { agreementFactor, selfConfidenceFactor },
   }
-}
-
-export function readOutputHandler(fields: Fields): OutputHandler | null {
-  const handler = fields.map('output_handler', {
-    known: ['type', 'agent_id', 'input_template', 'tool_name', 'arguments', 'timeout_seconds', 'required'],
-    renamed: { agent: 'agent_id', tool: 'tool_name' },
-  })
-  if (handler === undefined) return null
-  const seconds = handler.number('timeout_seconds', { min: 1, max: 86_400 })
-  const timeoutMs = seconds === undefined ? null : seconds * 1000
-  const required = handler.flag('required') ?? false
-  const type = handler.text('type', { required: true })
-  if (type === 'agent') {
-    const agent = handler.text('agent_id', { required: true, max: 256 })
-    const inputTemplate = handler.text('input_template', { blank: true }) ?? null
-    checkTemplate(handler, 'input_template', inputTemplate)
-    return agent === undefined ? null : { type, agent, inputTemplate, timeoutMs, required }
-  }
-  if (type === 'mcp_tool') {
-    const tool = handler.text('tool_name', { required: true, max: 256 })
-    return tool === undefined ? null : { type, tool, arguments: handler.json('arguments') ?? {}, timeoutMs, required }
-  }
-  if (type !== undefined) {
-    handler.error(
-      'type',
-      `${quoted(type)} is not done on states; use agent or mcp_tool, or put a state of its own after this one`,
-    )
-  }
-  return null
 }

@@ -6,9 +6,10 @@ import {
   type ParallelContainerRunState,
   type VolumeMount,
 } from './manifest-types.ts'
-import { readOutputHandler } from './read-agents.ts'
+import { readCommand, readCpu, readSize } from './read-commands.ts'
 import { type Fields, openFields, quoted } from './read-fields.ts'
-import { cpuMillis, readCommandTime, readDuration, sizeBytes } from './read-values.ts'
+import { readOutputHandler } from './read-output-handler.ts'
+import { readCommandTime, readDuration } from './read-values.ts'
 
 export const stepFields = [
   'name',
@@ -104,23 +105,6 @@ function readStep(fields: Fields, fallbackName: string): ContainerStep | undefin
   }
 }
 
-function readCommand(fields: Fields): readonly string[] | undefined {
-  const given = fields.raw('command')
-  if (typeof given === 'string' && given.trim() !== '') {
-    fields.warn('command', 'is text and is run by a shell; write a list of words, such as ["sh", "-c", "…"]')
-    checkTemplate(fields, 'command', given)
-    return ['sh', '-c', given]
-  }
-  const list = fields.list('command')
-  if (list === undefined || list.length === 0) {
-    if (given === undefined || Array.isArray(given)) fields.error('command', 'must be a list of at least one word')
-    return undefined
-  }
-  const words = list.map((word) => (typeof word === 'object' ? JSON.stringify(word) : String(word)))
-  for (const word of words) checkTemplate(fields, 'command', word)
-  return words
-}
-
 /** Fields that have a meaning which no workspace can give; each says what to do instead. */
 function refuseWhatCannotBe(fields: Fields): void {
   if (fields.raw('registry_credentials') !== undefined) {
@@ -163,16 +147,11 @@ function readMounts(fields: Fields): readonly VolumeMount[] {
 
 function readResources(fields: Fields): ContainerStep['resources'] {
   const resources = fields.map('resources', { known: ['cpu', 'memory', 'timeout'] })
-  if (resources === undefined) return { cpuMillis: null, memoryMb: null, timeoutMs: null }
-  const [cpu, memory] = [resources.raw('cpu'), resources.raw('memory')]
-  const millis = cpu === undefined ? undefined : cpuMillis(cpu)
-  if (cpu !== undefined && millis === undefined) resources.error('cpu', 'must be millicores, such as 500')
-  const bytes = memory === undefined ? undefined : sizeBytes(memory)
-  if (memory !== undefined && bytes === undefined) resources.error('memory', 'must be a size such as 512m, 2g or 128Mi')
+  const bytes = resources && readSize(resources, 'memory')
   return {
-    cpuMillis: millis ?? null,
+    cpuMillis: (resources && readCpu(resources)) ?? null,
     memoryMb: bytes === undefined ? null : Math.max(16, Math.ceil(bytes / 2 ** 20)),
-    timeoutMs: readCommandTime(resources, 'timeout'),
+    timeoutMs: resources === undefined ? null : readCommandTime(resources, 'timeout'),
   }
 }
 

@@ -4,6 +4,7 @@ import type { ReadUnit } from '../../contract/unit.ts'
 import type { NewEvent, NewRun, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import type { HttpSender, ValueDesk } from '../executions/ports.ts'
 import type { Context } from '../texts/templates.ts'
 import type { Position, Start } from './interpreter.ts'
 import type { JsonObject, State, WorkflowManifest } from './manifest-types.ts'
@@ -34,6 +35,8 @@ export type RunDeps = Readonly<{
     /** An execution of the agent, ready to be started below a run. Refuses what does not exist. */
     prepare(principal: Principal, request: AgentRequest): Promise<NewRun>
   }>
+  http: HttpSender
+  values: ValueDesk
   images: Readonly<{ names(): Promise<readonly string[]>; defaultImage: string }>
   /** Starts a run of its own; one that exists already is left as it is. */
   startRun(principal: Principal, run: NewRun & Readonly<{ id: string }>): Promise<void>
