@@ -49,7 +49,7 @@ export const runWaiting = {
     blackboard: z.record(z.string(), z.unknown()).optional(),
     started_at: fields.time.optional(),
     last_transition_at: fields.time.optional(),
-    output: z.unknown().optional(),
+    output: fields.anyJson.optional(),
     error: z
       .strictObject({ code: z.string(), message: z.string(), details: z.record(z.string(), z.unknown()) })
       .nullable()

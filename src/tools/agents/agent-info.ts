@@ -37,7 +37,7 @@ export default defineTool({
         }),
       )
       .describe('The highest first.'),
-    input_schema: z.unknown().describe('JSON Schema of its input; null if it declares none.'),
+    input_schema: fields.anyJson.describe('JSON Schema of its input; null if it declares none.'),
     execution_count: z.int(),
     schedule: scheduleFields.shown,
     manifest_yaml: z.string(),

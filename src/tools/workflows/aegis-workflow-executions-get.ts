@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { fields } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { workflowFields, workflowParams } from './workflow-params.ts'
 
@@ -24,7 +25,7 @@ export default defineTool({
     input: workflowFields.data,
     blackboard: workflowFields.data,
     state_outputs: workflowFields.data,
-    output: z.unknown(),
+    output: fields.anyJson,
     error: workflowFields.error,
   }),
   run: (input, { workflows, call }) => workflows.executions.get(call, input),
