@@ -54,7 +54,7 @@ const filesIn = (folder: string): string[] =>
     .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
     .sort()
 
-const lasting = ['castellan.db', 'checkpoints/local.checkpoint', 'log-key.json', 'owner.lock']
+const lasting = ['castellan.db', 'checkpoints/local.checkpoint', 'log-key.json', 'owner.lock', 'seal-key.json']
 
 test(`${TAKE_OVERS} take-overs leave nothing behind in the directory or in a process that saw them all`, async () => {
   let owner = await start()

@@ -96,14 +96,21 @@ async function beginsOf(tool: string) {
 async function waitFor(context: CommandContext, client: McpClient, { id, waitTool }: Begun, signal: AbortSignal) {
   const wish = { execution_id: id, timeout_seconds: WAIT_SECS }
   while (!signal.aborted) {
-    const { answer, warnings } = await client.callTool(waitTool, wish, signal)
-    tell(context, warnings)
-    if (answer['timed_out'] !== true) return answer
+    const waited = await client.callTool(waitTool, wish, signal).catch(unlessHolderEnded)
+    if (waited === undefined) continue
+    tell(context, waited.warnings)
+    if (waited.answer['timed_out'] !== true) return waited.answer
   }
   throw new AppError('ERR_CANCELLED', `The wait was cancelled. The run ${id} goes on while a server runs.`)
 }
 
 const WAIT_SECS = 3_600
+
+/** Whoever held the state has ended, and the next call finds who holds it now. To wait again changes nothing. */
+function unlessHolderEnded(error: unknown): undefined {
+  if (error instanceof AppError && ['ERR_SHUTTING_DOWN', 'ERR_OWNER_LOST'].includes(error.code)) return undefined
+  throw error
+}
 
 function tell({ terminal }: CommandContext, remarks: readonly string[]): void {
   for (const remark of remarks) terminal.error(`${remark}\n`)
