@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { connectMcpClient } from './mcp-client.ts'
 
-it('says which call the end of the connection left in doubt, in the words that every client is given', async () => {
+it('says which call the end of the connection left in doubt, and that a later one was not begun', async () => {
   let receive: (line: string) => void = () => {}
   let end: () => void = () => {}
   const client = await connectMcpClient({
@@ -25,5 +25,9 @@ it('says which call the end of the connection left in doubt, in the words that e
     code: 'ERR_OWNER_LOST',
     message:
       'The process that owned the state ended while task_create was under way; it may or may not have taken effect. Check, then call again.',
+  })
+  await expect(client.callTool('task_create', {})).rejects.toMatchObject({
+    code: 'ERR_OWNER_LOST',
+    message: 'The process that owned the state has ended, and task_create was not begun. Call again.',
   })
 })

@@ -1,6 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import { type ErrorCode, errorCodes } from '../contract/error-codes.ts'
-import { lostUnderWay } from '../contract/owner-lost.ts'
+import { lostUnderWay, notBegun } from '../contract/owner-lost.ts'
 
 /** A line connection to a server, as the command line needs it. */
 export type ClientLines = Readonly<{
@@ -50,6 +50,7 @@ export async function connectMcpClient(options: {
   const { lines } = options
   const waiting = new Map<number, PromiseWithResolvers<Record<string, unknown>> & Readonly<{ what: string }>>()
   let nextId = 1
+  let isClosed = false
   lines.onLine((line) => {
     const message = JSON.parse(line) as Message
     if (message.method === 'notifications/progress') options.onProgress?.(message.params as never)
@@ -60,16 +61,19 @@ export async function connectMcpClient(options: {
     else request.resolve(message.result ?? {})
   })
   lines.onClose(() => {
+    isClosed = true
     for (const { what, reject } of waiting.values()) reject(new AppError('ERR_OWNER_LOST', lostUnderWay(what)))
     waiting.clear()
   })
-  const ask = (method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> => {
+  const ask = async (method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> => {
     const id = nextId++
     const request = Promise.withResolvers<Record<string, unknown>>()
     const { name } = params
-    waiting.set(id, { ...request, what: method === 'tools/call' && typeof name === 'string' ? name : method })
+    const what = method === 'tools/call' && typeof name === 'string' ? name : method
+    if (isClosed) throw new AppError('ERR_OWNER_LOST', notBegun(what))
+    waiting.set(id, { ...request, what })
     lines.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
-    return request.promise
+    return await request.promise
   }
   await ask('initialize', {
     protocolVersion: PROTOCOL_REVISION,

@@ -27,6 +27,8 @@ beforeAll(async () => {
   writeFileSync(join(home, 'castellan.yaml'), JSON.stringify({ models: { providers: [provider] } }))
   const yaml = agentYaml('answerer', '  task: { instruction: "Answer." }\n')
   expect((await call('aegis.agent.create', '--args', JSON.stringify({ manifest_yaml: yaml }))).code).toBe(0)
+  const manifest_yaml = workflowYaml('ask', 'ASK: { kind: Human, prompt: "Shall it go on?", transitions: [] }')
+  expect((await call('aegis.workflow.create', '--args', JSON.stringify({ manifest_yaml }))).code).toBe(0)
 })
 afterAll(async () => {
   await model.stop()
@@ -35,10 +37,25 @@ afterAll(async () => {
 })
 
 const config = ['--data-dir', 'data', '--config', 'castellan.yaml']
-const call = (...args: readonly string[]) =>
-  runCastellan(['call', ...args, ...config], { home, environment: { MODEL_KEY: 'k' } })
+const environment = { MODEL_KEY: 'k' }
+const call = (...args: readonly string[]) => runCastellan(['call', ...args, ...config], { home, environment })
 const execute = (...more: readonly string[]) => call('aegis.task.execute', 'agent_id=answerer', ...more)
 const answerIn = ({ stdout }: { stdout: string }) => JSON.parse(stdout) as Record<string, string>
+const startServer = () =>
+  startRealServer({ dataDir, args: ['--config', join(home, 'castellan.yaml')], env: environment })
+
+/** Begins a run that asks a person, and waits for its end beside the caller. */
+function askSomebody() {
+  const question = Promise.withResolvers<{ id: string; shown: string }>()
+  let shown = ''
+  const onStderr = (piece: string) => {
+    shown += piece
+    const id = /run (\S+): Shall it go on\?\n.*response=/.exec(shown)?.[1]
+    if (id !== undefined) question.resolve({ id, shown })
+  }
+  const args = ['call', 'aegis.workflow.run', 'name=ask', '--wait', ...config]
+  return { question: question.promise, ended: runCastellan(args, { home, environment, onStderr }) }
+}
 
 describe('a run begun from the command line', { timeout: 90_000 }, () => {
   test('is waited for with --wait, and how it ended is the answer and the exit code', async () => {
@@ -55,11 +72,7 @@ describe('a run begun from the command line', { timeout: 90_000 }, () => {
     const { execution_id: id } = answerIn(begun)
     expect([begun.code, begun.stderr]).toEqual([0, expect.stringContaining(`The run ${id} was begun`)])
     expect(begun.stderr).toContain('castellan serve')
-    const server = await startRealServer({
-      dataDir,
-      args: ['--config', join(home, 'castellan.yaml')],
-      env: { MODEL_KEY: 'k' },
-    })
+    const server = await startServer()
     try {
       const waited = await call('aegis.task.wait', `execution_id=${id}`)
       expect(answerIn(waited)).toMatchObject({ status: 'completed' })
@@ -71,18 +84,25 @@ describe('a run begun from the command line', { timeout: 90_000 }, () => {
   })
 
   test('shows the question of a person while it is waited for, and the command that answers it', async () => {
-    const manifest_yaml = workflowYaml('ask', 'ASK: { kind: Human, prompt: "Shall it go on?", transitions: [] }')
-    await call('aegis.workflow.create', '--args', JSON.stringify({ manifest_yaml }))
-    const waiting = call('aegis.workflow.run', 'name=ask', '--wait')
-    const asked = async () =>
-      (JSON.parse((await call('approval_list')).stdout) as { approvals: { id: string }[] }).approvals
-    await expect.poll(asked, { timeout: 30_000 }).toHaveLength(1)
-    const { id } = (await asked())[0]!
-    const answer = ['aegis.workflow.signal', `execution_id=${id}`, 'response=yes']
-    expect(answerIn(await call(...answer))).toMatchObject({ signalled: true })
-    const { code, stderr } = await waiting
-    expect([code, stderr]).toEqual([0, expect.stringContaining(`in state ASK, run ${id}: Shall it go on?`)])
-    expect(stderr).toContain(`castellan call ${answer.slice(0, 2).join(' ')} response=`)
+    const { question, ended } = askSomebody()
+    const { id, shown } = await question
+    expect(shown).toContain(`in state ASK, run ${id}: Shall it go on?`)
+    const answer = ['aegis.workflow.signal', `execution_id=${id}`]
+    expect(shown).toContain(`castellan call ${answer.join(' ')} response=`)
+    expect(answerIn(await call(...answer, 'response=yes'))).toMatchObject({ signalled: true })
+    const finished = await ended
+    expect([finished.code, answerIn(finished)['status']]).toEqual([0, 'completed'])
+  })
+
+  test('is waited for though the server that ran it ends meanwhile', async () => {
+    const server = await startServer()
+    const { question, ended } = askSomebody()
+    const { id } = await question
+    await server.stop()
+    const signalled = await call('aegis.workflow.signal', `execution_id=${id}`, 'response=yes')
+    expect(answerIn(signalled)).toMatchObject({ signalled: true })
+    const finished = await ended
+    expect([finished.code, answerIn(finished)['status']]).toEqual([0, 'completed'])
   })
 
   test('is not waited for where nothing is begun, and nothing is done', async () => {

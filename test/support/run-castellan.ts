@@ -10,6 +10,8 @@ export type RunOptions = Readonly<{
   environment?: Readonly<Record<string, string>>
   /** What is piped into the program. */
   input?: string
+  /** Told of each piece of what the program says beside its answer. */
+  onStderr?: (piece: string) => void
   /** A home without anybody's configuration, and the directory the command is given in. */
   home: string
   uid?: number | undefined
@@ -29,6 +31,8 @@ export async function runCastellan(args: readonly string[], options: RunOptions)
   })
   child.stdin.on('error', () => {})
   child.stdin.end(options.input ?? '')
+  const { onStderr } = options
+  if (onStderr !== undefined) child.stderr.setEncoding('utf8').on('data', onStderr)
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
   return { code: code as number | null, stdout, stderr }
 }

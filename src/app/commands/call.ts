@@ -2,7 +2,15 @@ import { commonFlags, requirePositional } from '../../cli/command.ts'
 import type { McpClient } from '../../cli/mcp-client.ts'
 import { printError, signalExitCode } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
-import { type Command, type CommandContext, printJson, withClient } from './context.ts'
+import { pause } from '../../kernel/pause.ts'
+import {
+  type Command,
+  type CommandContext,
+  connectCommandClient,
+  type OpenedState,
+  printJson,
+  withClient,
+} from './context.ts'
 
 const spec = {
   name: 'call',
@@ -60,17 +68,17 @@ async function callTool(context: CommandContext, asked: Promise<never>, signal: 
   const args = await Promise.race([readArguments(context, name), asked])
   const isWaiting = context.parsed.isSet('wait')
   if (isWaiting && (await beginsOf(name)) === undefined) throw beginsNothing(name)
-  const answer = await withClient(context, async (client, { state }) => {
+  const answer = await withClient(context, async (client, opened) => {
     const first = await client.callTool(name, args, signal)
     const begun = await runBegunBy(name, first.answer)
     if (begun === undefined || !isWaiting) {
       tell(context, first.warnings)
       // Whoever owns the state runs what is in it, and this process ends now.
-      if (begun !== undefined && state.local() !== undefined) context.terminal.error(goesOnLater(begun))
+      if (begun !== undefined && opened.state.local() !== undefined) context.terminal.error(goesOnLater(begun))
       return first.answer
     }
     tell(context, [...first.warnings, `Started ${begun.id}.`])
-    return await waitFor(context, client, begun, signal)
+    return await waitFor(context, { client, opened }, begun, signal)
   })
   printJson(context, answer)
   if (context.parsed.isSet('exit-code')) return exitCodeIn(answer)
@@ -93,24 +101,36 @@ async function beginsOf(tool: string) {
 }
 
 /** One call waits for less than a minute; what a run does meanwhile is shown as progress. */
-async function waitFor(context: CommandContext, client: McpClient, { id, waitTool }: Begun, signal: AbortSignal) {
+async function waitFor(
+  context: CommandContext,
+  { client, opened }: Readonly<{ client: McpClient; opened: OpenedState }>,
+  { id, waitTool }: Begun,
+  signal: AbortSignal,
+): Promise<Record<string, unknown>> {
   const wish = { execution_id: id, timeout_seconds: WAIT_SECS }
+  let current: McpClient | undefined = client
   while (!signal.aborted) {
-    const waited = await client.callTool(waitTool, wish, signal).catch(unlessHolderEnded)
-    if (waited === undefined) continue
-    tell(context, waited.warnings)
-    if (waited.answer['timed_out'] !== true) return waited.answer
+    try {
+      current ??= await connectCommandClient(context, opened)
+      const waited = await current.callTool(waitTool, wish, signal)
+      tell(context, waited.warnings)
+      if (waited.answer['timed_out'] !== true) return waited.answer
+    } catch (error) {
+      if (!hasHolderEnded(error)) throw error
+      // To wait again changes nothing, and needs a connection to whoever holds the state now.
+      current?.close()
+      current = undefined
+      await pause(RETRY_MS, signal).catch(() => {})
+    }
   }
   throw new AppError('ERR_CANCELLED', `The wait was cancelled. The run ${id} goes on while a server runs.`)
 }
 
 const WAIT_SECS = 3_600
+const RETRY_MS = 200
 
-/** Whoever held the state has ended, and the next call finds who holds it now. To wait again changes nothing. */
-function unlessHolderEnded(error: unknown): undefined {
-  if (error instanceof AppError && ['ERR_SHUTTING_DOWN', 'ERR_OWNER_LOST'].includes(error.code)) return undefined
-  throw error
-}
+const hasHolderEnded = (error: unknown): boolean =>
+  error instanceof AppError && ['ERR_SHUTTING_DOWN', 'ERR_OWNER_LOST'].includes(error.code)
 
 function tell({ terminal }: CommandContext, remarks: readonly string[]): void {
   for (const remark of remarks) terminal.error(`${remark}\n`)
