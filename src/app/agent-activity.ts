@@ -1,26 +1,22 @@
-import type { Principal } from '../contract/principal.ts'
-import type { ReadUnit } from '../contract/unit.ts'
 import { spansAt } from '../domains/agents/activity.ts'
 import type { ActivityEvent, ActivityLog, ActivityStore } from '../domains/agents/ports.ts'
-import { runOwnerOf, seesAll, toLogRow } from '../domains/executions/service.ts'
+import { ownerSeenBy, toLogRow } from '../domains/executions/service.ts'
 import type { Engine } from '../engine/ports.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 
 /** What became of an agent and what its executions did. */
 export const activityOf = (engine: Engine, store: ActivityStore): ActivityLog => {
-  const seenOwner = async (read: ReadUnit, viewer: Principal): Promise<string | undefined> =>
-    seesAll(viewer) ? undefined : await runOwnerOf(engine, read, viewer)
   return {
     async countOf(read, viewer, subjectId) {
       return await engine.count(read, viewer.tenant, {
         kind: 'execution',
         subjectId,
-        owner: await seenOwner(read, viewer),
+        owner: await ownerSeenBy(engine, read, viewer),
       })
     },
     async activityOf(read, viewer, agent, { limit, offset }) {
       const { tenant } = viewer
-      const owner = await seenOwner(read, viewer)
+      const owner = await ownerSeenBy(engine, read, viewer)
       const wanted = { tenant, agent, owner }
       const total = await store.countEvents(read, wanted)
       const spans = await spansAt(store, read, wanted, { offset, limit }, total)

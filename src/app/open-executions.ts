@@ -1,7 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import type { Database } from '../contract/database.ts'
 import { limits } from '../contract/limits.ts'
-import { identityOf, type Principal } from '../contract/principal.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import type {
   AgentDesk,
@@ -183,7 +182,3 @@ export function valuesOf({ secrets, values }: AppDeps['config']['executions']): 
   )
   return { secret: (name) => secretValues.get(name), config: (name) => plainValues.get(name) }
 }
-
-/** Admins see the executions of everybody in their tenant. */
-export const ownerSeenBy = (viewer: Principal): string | undefined =>
-  viewer.role === 'admin' ? undefined : identityOf(viewer)

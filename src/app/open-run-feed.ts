@@ -1,10 +1,9 @@
 import type { Database } from '../contract/database.ts'
 import { identityOf, type Principal } from '../contract/principal.ts'
-import { toLogRow } from '../domains/executions/service.ts'
+import { ownerSeenBy, toLogRow } from '../domains/executions/service.ts'
 import type { Engine, RunEvent } from '../engine/ports.ts'
 import { parsePlace } from '../engine/subject-feed.ts'
 import type { FeedEvent, RunFeed } from '../http/rest-routes.ts'
-import { ownerSeenBy } from './open-executions.ts'
 import type { Starters } from './open-starters.ts'
 
 /** What becomes of runs, for doors that show it as it happens. */
@@ -18,11 +17,12 @@ export const openRunFeed = (engine: Engine, database: Database, starters: Pick<S
     const wanted = stay.closing(follow ? events : upTo(events, fromSequence, run.lastSequence))
     return { subject: { id: run.subjectId, name: run.subjectName }, events: verbose ? wanted : shortened(wanted) }
   },
-  openAgent(viewer, subjectId, { from, follow, verbose, signal }) {
+  async openAgent(viewer, subjectId, { from, follow, verbose, signal }) {
     const place = from === undefined ? undefined : parsePlace(from)
     if (from !== undefined && place === undefined) return undefined
+    const owner = await ownerSeenBy(engine, database.read, viewer)
     const stay = staying(starters, viewer, signal)
-    const wanted = { subjectId, owner: ownerSeenBy(viewer), from: place, follow, signal: stay.signal }
+    const wanted = { subjectId, owner, from: place, follow, signal: stay.signal }
     const events = stay.closing(engine.subscribeSubject(viewer.tenant, wanted))
     return verbose ? events : shortenedOf(events)
   },

@@ -75,3 +75,6 @@ export function identityOf(principal: Principal): string {
       return principal.onBehalfOf ?? `agent:${principal.agent ?? principal.actor}`
   }
 }
+
+/** Whoever sees what everybody in the tenant has, and may act on it. */
+export const seesAll = ({ role }: Pick<Principal, 'role'>): boolean => role === 'admin'

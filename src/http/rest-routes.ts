@@ -29,8 +29,9 @@ export type RunFeed = Readonly<{
     viewer: Principal,
     agentId: string,
     options: Readonly<{ from: string | undefined; follow: boolean; verbose: boolean; signal: AbortSignal }>,
-  ): AsyncIterable<Readonly<{ runId: string; place: string; event: FeedEvent }>> | undefined
+  ): Promise<AsyncIterable<AgentFeedEvent> | undefined>
 }>
+type AgentFeedEvent = Readonly<{ runId: string; place: string; event: FeedEvent }>
 export type RunSubject = Readonly<{ id: string; name: string }>
 export type FeedEvent = Readonly<{
   sequence: number
@@ -163,7 +164,7 @@ async function openEvents(
   { last, ...wish }: StreamWish,
 ): Promise<AsyncIterable<StreamedEvent>> {
   if (rows === 'agent') {
-    const events = feed.openAgent(principal, agentId, { ...wish, from: last })
+    const events = await feed.openAgent(principal, agentId, { ...wish, from: last })
     if (events === undefined) throw notOfThisStream('the id of an event')
     return agentRows(agentId, events)
   }
@@ -182,10 +183,7 @@ async function* runRows(
   for await (const event of events) yield { id: event.sequence, data: row(runId, subject, event) }
 }
 
-async function* agentRows(
-  agentId: string,
-  events: NonNullable<ReturnType<RunFeed['openAgent']>>,
-): AsyncGenerator<StreamedEvent> {
+async function* agentRows(agentId: string, events: AsyncIterable<AgentFeedEvent>): AsyncGenerator<StreamedEvent> {
   for await (const { runId, place, event } of events) {
     yield { id: place, data: executionRow(runId, { id: agentId }, event) }
   }

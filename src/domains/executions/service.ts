@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import { identityOf, type Principal } from '../../contract/principal.ts'
+import { identityOf, type Principal, seesAll } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -46,8 +46,12 @@ export async function runOwnerOf(engine: Pick<Engine, 'find'>, unit: ReadUnit, p
   return run?.owner ?? identityOf(principal)
 }
 
-/** Whoever sees all runs of a tenant. */
-export const seesAll = ({ role }: Principal): boolean => role === 'admin'
+/** Whose runs the viewer sees; undefined for those of everybody in the tenant. */
+export const ownerSeenBy = async (
+  engine: Pick<Engine, 'find'>,
+  unit: ReadUnit,
+  viewer: Principal,
+): Promise<string | undefined> => (seesAll(viewer) ? undefined : await runOwnerOf(engine, unit, viewer))
 
 /** Executions of agents as callers see them. What is not theirs is not there. */
 export function createExecutionService({ engine, agents, clock, workspaces, snapshots, replay }: ExecutionServiceDeps) {
@@ -138,7 +142,7 @@ export function createExecutionService({ engine, agents, clock, workspaces, snap
             ({ id }) => id,
             () => agent_id,
           )
-    const owner = seesAll(call.principal) ? undefined : await ownerOf(call.read, call.principal)
+    const owner = await ownerSeenBy(engine, call.read, call.principal)
     const runs = await engine.list(call.read, tenant, { kind: 'execution', subjectId, owner, limit })
     return {
       executions: runs.map((run) => ({

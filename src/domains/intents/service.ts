@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { IntentLanguage } from '../../contract/intent-languages.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
-import type { Principal } from '../../contract/principal.ts'
+import { type Principal, seesAll } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -68,7 +68,7 @@ export function createIntentService({ engine, executions, agents, models }: Inte
 
   async function find({ read, principal }: Call, id: string): Promise<Run> {
     const run = await engine.find(read, principal.tenant, id.toLowerCase())
-    const isTheirs = principal.role === 'admin' || run?.owner === (await executions.ownerOf(read, principal))
+    const isTheirs = seesAll(principal) || run?.owner === (await executions.ownerOf(read, principal))
     if (run !== undefined && isTheirs && run.kind === 'intent') return run
     throw new AppError(
       'ERR_EXECUTION_NOT_FOUND',

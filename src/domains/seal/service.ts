@@ -1,7 +1,7 @@
 import type { Call } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
-import { localOwner, type Principal, type TenantId } from '../../contract/principal.ts'
+import { localOwner, type Principal, seesAll, type TenantId } from '../../contract/principal.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
@@ -174,7 +174,7 @@ export function createSealService(deps: SealDeps): SealService {
     },
 
     async listSessions({ principal, nowMs, read }) {
-      const filter = principal.role === 'admin' ? {} : { identity: identityOf(principal) }
+      const filter = seesAll(principal) ? {} : { identity: identityOf(principal) }
       const found = await store.listSessions(read, principal.tenant, {
         ...filter,
         limit: limits.sealSessionListMax + 1,

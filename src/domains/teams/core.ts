@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
-import type { Principal } from '../../contract/principal.ts'
+import { seesAll } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
@@ -62,8 +62,6 @@ export const newMessageId = ({ random }: Pick<TeamDeps, 'random'>): string => `m
 type Looking = Pick<Call, 'principal' | 'nowMs'>
 /** A team as one caller stands to it. Of one whose owner is gone, everybody may see what it is and end it. */
 export type Standing = Readonly<{ team: Team; orphaned: boolean }>
-
-const seesAll = ({ role }: Principal): boolean => role === 'admin'
 
 export async function standingOf(
   deps: Pick<TeamDeps, 'owners'>,

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import { identityOf } from '../../contract/principal.ts'
+import { identityOf, seesAll } from '../../contract/principal.ts'
 import type { Engine, Run, RunFilter } from '../../engine/ports.ts'
 import { questionOf } from './questions.ts'
 import { quoted } from './read-fields.ts'
@@ -19,7 +19,7 @@ export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
   const filterFor = ({ principal }: Reading): Omit<RunFilter, 'limit'> => ({
     kind: 'workflow',
     status: 'running',
-    ...(principal.role === 'admin' ? {} : { owner: identityOf(principal) }),
+    ...(seesAll(principal) ? {} : { owner: identityOf(principal) }),
   })
 
   return {
@@ -28,7 +28,7 @@ export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
       const { principal, read } = call
       if (input.execution_id !== undefined) {
         const run = await engine.find(read, principal.tenant, input.execution_id.toLowerCase())
-        const isVisible = principal.role === 'admin' || run?.owner === identityOf(principal)
+        const isVisible = seesAll(principal) || run?.owner === identityOf(principal)
         if (run === undefined || !isVisible || run.kind !== 'workflow' || run.waitingFor === null) {
           throw notWaiting(input.execution_id)
         }

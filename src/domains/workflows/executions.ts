@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
-import { identityOf } from '../../contract/principal.ts'
+import { identityOf, seesAll } from '../../contract/principal.ts'
 import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
@@ -31,7 +31,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     const { principal } = call
     requireOwnTenant(principal, tenant)
     const run = await engine.find(call.read, principal.tenant, id.toLowerCase())
-    const isVisible = principal.role === 'admin' || run?.owner === (await ownerFor(call))
+    const isVisible = seesAll(principal) || run?.owner === (await ownerFor(call))
     if (run !== undefined && isVisible && isShown(run)) return run
     throw new AppError(
       'ERR_EXECUTION_NOT_FOUND',

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { nameTaken } from '../../contract/name-taken.ts'
-import { identityOf, isPlatformOperator, type Principal } from '../../contract/principal.ts'
+import { identityOf, isPlatformOperator, type Principal, seesAll } from '../../contract/principal.ts'
 import type { ShownSchedule, Timing } from '../../contract/timing.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { ChangingCall } from '../../engine/ports.ts'
@@ -43,8 +43,7 @@ type ScheduledWorkflow = Pick<WorkflowVersion, 'tenant' | 'id'>
 export function createRegistry({ store, newId, schedules }: RegistryDeps) {
   const isVisible = (principal: Principal, { scope, owner, tenant }: WorkflowVersion): boolean =>
     scope === 'global' ||
-    (tenant === principal.tenant &&
-      (scope === 'tenant' || owner === identityOf(principal) || principal.role === 'admin'))
+    (tenant === principal.tenant && (scope === 'tenant' || owner === identityOf(principal) || seesAll(principal)))
 
   /** Every version that the reference means: of a name, those in the narrowest scope, one's own before others'. */
   async function versionsFor(unit: Unit, principal: Principal, reference: string): Promise<readonly WorkflowVersion[]> {

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
-import { identityOf, type Principal } from '../../contract/principal.ts'
+import { identityOf, type Principal, seesAll } from '../../contract/principal.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { AgentSearch, SearchInput } from '../agents/search.ts'
 import { latestOf, newestFirst } from '../agents/versions.ts'
@@ -115,7 +115,7 @@ function ownerFor(principal: Principal, given: string | undefined): string {
   const own = identityOf(principal)
   if (given === undefined) return own
   const owner = given === own || given.includes(':') ? given : `user:${given}`
-  if (owner === own || given === own || principal.role === 'admin') return owner
+  if (owner === own || given === own || seesAll(principal)) return owner
   throw new AppError(
     'ERR_PERMISSION_DENIED',
     'user_id: only admins may name somebody else; leave it out for yourself.',

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
-import type { Principal } from '../../contract/principal.ts'
+import { seesAll } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { type Core, notFound } from './core.ts'
 import type { Workspace } from './ports.ts'
@@ -18,8 +18,6 @@ async function standingOf(core: Core, call: Looking, unit: ReadUnit, workspace: 
   const orphaned = !owned && (await core.owners.isGone(unit, tenant, workspace.owner, call.nowMs))
   return owned || orphaned || seesAll(call.principal) ? { workspace, owned, orphaned } : undefined
 }
-
-const seesAll = ({ role }: Principal): boolean => role === 'admin'
 
 /** Every workspace that the caller may see, oldest first. */
 export async function visibleWorkspaces(core: Core, call: Looking, unit: ReadUnit): Promise<readonly Standing[]> {
