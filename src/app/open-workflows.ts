@@ -2,7 +2,7 @@ import { AppError } from '../contract/app-error.ts'
 import type { Database } from '../contract/database.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import type { AgentSearch } from '../domains/agents/search.ts'
-import { childOf } from '../domains/executions/judges.ts'
+import { childOf, withToolCallJudge } from '../domains/executions/judges.ts'
 import type { AgentDesk } from '../domains/executions/ports.ts'
 import { createRegistry, type RegistryDeps } from '../domains/workflows/registry.ts'
 import type { RunDeps } from '../domains/workflows/run-ports.ts'
@@ -79,10 +79,11 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
 
 /** Agents as workflows use them: each is an execution below the run. */
 const agentsFor = ({ agents, database }: Parts, clock: AppDeps['clock']) => ({
-  prepare: (async (principal, { agent, isOfPlatform, input, intent, workspaceId, isJudge, timeoutMs }) => {
+  prepare: (async (principal, request) => {
+    const { agent, isOfPlatform, input, intent, workspaceId, isJudge, toolCallJudge, timeoutMs } = request
     const { read } = database
-    const found = isOfPlatform ? agents.resolvePlatform(read, agent) : agents.resolve(read, principal, agent)
-    return childOf(await found, {
+    const found = await (isOfPlatform ? agents.resolvePlatform(read, agent) : agents.resolve(read, principal, agent))
+    return childOf(toolCallJudge ? withToolCallJudge(found, toolCallJudge) : found, {
       role: isJudge ? 'judge' : 'worker',
       input,
       intent,

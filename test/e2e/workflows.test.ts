@@ -111,6 +111,38 @@ C: { kind: System, command: "exit 1", transitions: [] }`,
     expect((await ask<{ workspaces: unknown[] }>(client, 'workspace_list')).workspaces).toEqual([])
   })
 
+  test('have each tool call judged before it is made by whom the state names', async () => {
+    const write = (path: string): Line => ({ toolCalls: [{ name: 'fs_write', arguments: { path, content: 'x' } }] })
+    const stage = await setStage(({ text, messages }) => {
+      if (text.includes('Guard.'))
+        return { text: verdict(/proposed_tool_call[^}]*bad/.test(text) ? 0.1 : 1, 'not that one') }
+      const answers = messages.filter(({ role }) => role === 'tool')
+      return [write('bad'), write('good')][answers.length] ?? { text: JSON.stringify(answers[0]) }
+    })
+    const client = await stage.start()
+    await deploy(client, 'worker', task('Work.', '  tools: [fs.write]\n'))
+    await deploy(client, 'guard', task('Guard.'))
+    const id = await start(
+      client,
+      workflowYaml(
+        'guarded',
+        `A: { kind: Agent, agent: worker, input: x, pre_execution_validator: guard, transitions: [{ condition: on_success, target: B }] }
+B: { kind: System, command: ls, transitions: [] }`,
+      ),
+    )
+    const run = await ended(client, id)
+    expect(run).toMatchObject({ status: 'completed', blackboard: { B: { stdout: 'good\n' } } })
+    expect(JSON.stringify(run.blackboard['A'])).toContain('not that one')
+    const unguarded = await start(
+      client,
+      workflowYaml(
+        'unknown',
+        'A: { kind: Agent, agent: worker, input: x, pre_execution_validator: nobody, transitions: [] }',
+      ),
+    )
+    expect(JSON.stringify((await ended(client, unguarded)).blackboard['A'])).toContain('not judged')
+  })
+
   test('have one time for all attempts and their judges', async () => {
     const stage = await setStage(async ({ text }) => {
       if (text.includes('Judge.')) return { text: verdict(0.1, 'again') }

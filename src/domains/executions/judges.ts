@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { NewRun, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import type { SemanticValidator } from '../agents/normalised-manifest.ts'
 import { consensusOf, type Grade, type Verdict, type WeighedVerdict } from './consensus.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, Fault, ResolvedAgent } from './ports.ts'
 import { parseJsonOutput, readVerdict, type Validator } from './validators.ts'
@@ -103,6 +104,23 @@ export function childOf(
     input: input as unknown as Json,
   }
 }
+
+/** The agent as it is where somebody else wants each of its tool calls judged too. */
+export function withToolCallJudge(agent: ResolvedAgent, judgeAgent: string): ResolvedAgent {
+  const { manifest } = agent
+  const rule: SemanticValidator = { ...toolCallRule, judgeAgent }
+  const execution = { ...manifest.execution, toolValidation: [...manifest.execution.toolValidation, rule] }
+  return { ...agent, manifest: { ...manifest, execution } }
+}
+
+/** Scores and times as in a manifest that says nothing of them. */
+const toolCallRule = {
+  type: 'semantic',
+  criteria: 'The call serves the task, does no more than the task needs, and harms nothing.',
+  minScore: 0.7,
+  minConfidence: 0,
+  timeoutMs: 300_000,
+} as const
 
 function shownTo({ manifest }: ResolvedAgent, input: Readonly<Record<string, Json>>): Json {
   const { properties } = (manifest.inputSchema ?? {}) as { properties?: Record<string, unknown> }

@@ -170,7 +170,8 @@ const round = (value: number): number => Math.round(value * 1000) / 1000
 /** Agents that the text names; those that a template chooses are not known yet. */
 function agentsIn({ states }: WorkflowManifest): readonly string[] {
   const found = [...states.values()].flatMap((state) => {
-    if (state.kind === 'Agent') return [state.agent, ...state.judges.map(({ agent }) => agent)]
+    if (state.kind === 'Agent')
+      return [state.agent, state.toolCallJudge ?? [], state.judges.map(({ agent }) => agent)].flat()
     if (state.kind === 'ParallelAgents') return [...state.agents, ...state.judges].map(({ agent }) => agent)
     return []
   })

@@ -145,6 +145,9 @@ const states = [
     input: text('Template of what the agent is given.'),
     intent: text('Template of the wish in plain words.'),
     isolation: { enum: ['inherit'] },
+    pre_execution_validator: text(
+      'Name or id of an agent that judges each tool call before it is made, beside those that the agent names itself.',
+    ),
     judges: {
       type: 'array',
       items: judge,

@@ -77,6 +77,8 @@ export type AgentState = Common<'Agent'> &
     /** Null: the input of the run. */
     input: string | null
     intent: string | null
+    /** An agent that looks at each tool call before it is made, beside those that the worker's own manifest names. */
+    toolCallJudge: string | null
     judges: readonly JudgeRef[]
     /** How often the judges may send the state back. */
     maxIterations: number

@@ -193,7 +193,10 @@ const impossible: readonly [string, string][] = [
     '{kind: Subworkflow, workflow_id: x, mode: fire_and_forget, result_key: r, transitions: []}',
     'result_key: cannot be given',
   ],
-  ['{kind: Agent, agent: a, input: x, pre_execution_validator: {}, transitions: []}', 'pre_execution_validator'],
+  [
+    '{kind: Agent, agent: a, input: x, pre_execution_validator: {}, transitions: []}',
+    'pre_execution_validator: must be',
+  ],
   [
     '{kind: Agent, agent: a, input: x, output_handler: {type: webhook, url: x}, transitions: []}',
     'output_handler.url: must be an address',

@@ -39,18 +39,16 @@ export function readAgent(fields: Fields, common: Common): AgentState | undefine
       'is ignored: an Agent state works in the workspace of the run; give volumes in the manifest of the agent',
     )
   }
-  if (fields.raw('pre_execution_validator') !== undefined) {
-    fields.error('pre_execution_validator', 'is not done here; put a state that checks in front of this one')
-  }
   const isolation = fields.choice('isolation', ['inherit', 'docker', 'process', 'firecracker'])
   if (isolation === 'firecracker') fields.error('isolation', 'there are no virtual machines here; use inherit')
   else if (isolation !== undefined && isolation !== 'inherit')
     fields.warn('isolation', 'agents run in a workspace; write inherit')
+  const toolCallJudge = fields.text('pre_execution_validator', { max: 256 }) ?? null
   const judges = readJudges(fields, 'judges')
   const maxIterations = fields.number('max_iterations', { integer: true, min: 1, max: 20 }) ?? 10
   const outputHandler = readOutputHandler(fields)
   if (agent === undefined) return undefined
-  return { kind: 'Agent', ...common, agent, input, intent, judges, maxIterations, outputHandler }
+  return { kind: 'Agent', ...common, agent, input, intent, toolCallJudge, judges, maxIterations, outputHandler }
 }
 
 export function readParallelAgents(fields: Fields, common: Common): ParallelAgentsState | undefined {

@@ -39,9 +39,10 @@ export async function runAgent(visit: Visit<AgentState>): Promise<Outcome> {
     const intent = state.intent === null ? wish(context['intent']) : texts('intent', state.intent, context)
     const { id: workspaceId, writes } = await sharedWorkspace(visit)
     const timeLeft = await openTime(visit)
+    const always = { agent, intent, workspaceId, isJudge: false, toolCallJudge: state.toolCallJudge }
     let input = text
     for (let iteration = 1; ; iteration++) {
-      const request = { agent, input: asInput(input), intent, workspaceId, isJudge: false, timeoutMs: timeLeft() }
+      const request = { ...always, input: asInput(input), timeoutMs: timeLeft() }
       const end = await endOf(runAgentBelow(visit, `agent-${iteration}`, request))
       const result = resultOf(end, iteration)
       if (end.status !== 'completed') return { result, writes }

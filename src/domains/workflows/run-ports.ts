@@ -21,6 +21,8 @@ export type AgentRequest = Readonly<{
   workspaceId: string | null
   /** Judges look and do not touch. */
   isJudge: boolean
+  /** Judges each tool call of the agent, beside those of its own manifest. */
+  toolCallJudge?: string | null
   timeoutMs: number | null
 }>
 
