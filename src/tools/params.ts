@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { limits } from '../contract/limits.ts'
 import { taskPriorities, taskStatuses } from '../domains/tasks/rules.ts'
 import { thoughtTypes } from '../domains/trail/ports.ts'
+import { vaultActions } from '../domains/vault/requests.ts'
 import { workspaceStates } from '../domains/workspaces/rules.ts'
 
 /** Parameters and fields that recur, each with its rule and the words a model reads, written once. */
@@ -35,6 +36,7 @@ export const params = {
     .refine((value) => isoPattern.test(value) && !Number.isNaN(Date.parse(value)), 'must be an ISO-8601 timestamp')
     .meta({ format: 'date-time' }),
   workspaceState: z.enum(workspaceStates),
+  vaultAction: z.enum(vaultActions),
   offset: z.int().min(0).max(1_000_000_000).default(0).describe('How many to skip.'),
   limit: (fallback: number, max: number) => z.int().min(1).max(max).default(fallback).describe('How many at most.'),
   /** More than `max` counts as `max`. */

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
+import { params } from '../params.ts'
 
 const path = (text: string) => z.string().max(limits.vaultPathCharsMax).describe(text)
 const flag = (text: string) => z.boolean().optional().describe(text)
@@ -7,21 +8,7 @@ const text = (description: string) => z.string().max(limits.vaultNoteBytesMax).o
 
 /** All parameters of all actions; the service says which belong to which. */
 export const vaultInput = z.strictObject({
-  action: z
-    .enum([
-      'read',
-      'write',
-      'search',
-      'list',
-      'delete',
-      'frontmatter',
-      'tags',
-      'replace',
-      'move',
-      'batch_read',
-      'stats',
-    ])
-    .describe('What to do; each action takes the parameters that name it.'),
+  action: params.vaultAction.describe('What to do; each action takes the parameters that name it.'),
   path: path(
     'Path in the vault, such as "projects/plan.md". For all but search, batch_read and stats; list: a folder.',
   ).optional(),
