@@ -87,7 +87,8 @@ describe.each(everybody)('for %s', (who) => {
       { name: 'closed', kind: 'directory', mode: 0o700, uid: 1000, gid: 1000 },
       { name: 'app', kind: 'directory', mode: 0o755 },
     ]
-    const config = { Env: ['OF_IMAGE=image', 'BOTH=image'], WorkingDir: '/app' }
+    const Env = ['OF_IMAGE=image', 'BOTH=image', 'GITHUB_TOKEN=hidden', 'AWS_SECRET_ACCESS_KEY=hidden']
+    const config = { Env, WorkingDir: '/app' }
     await writeImageArchive(join(user.home, 'image.tar'), [shellLayer(), more], { config })
   })
   afterAll(async () => {
@@ -163,6 +164,20 @@ describe.each(everybody)('for %s', (who) => {
     await leave(second)
     expect(await run(user, 'image', 'remove', 'used')).toEqual({ code: 0, stdout: 'Removed used.\n', stderr: '' })
     expect(await readdir(imagesOf(user))).toEqual(['host'])
+  })
+
+  it('keeps what an image says from commands of agents where it names a credential', async () => {
+    expect(await run(user, 'image', 'build', 'own', 'image.tar', '--from', 'oci-archive')).toMatchObject({ code: 0 })
+    await writeFile(join(user.home, 'own.yaml'), 'workspaces: { default_image: own }')
+    const client = await connect(user, '--config', join(user.home, 'own.yaml'))
+    const { stdout } = await answerOf(
+      client.call('cmd.run', { command: 'export; while read -r line; do echo "$line"; done < /proc/self/environ' }),
+    )
+    expect(stdout).toContain('OF_IMAGE')
+    expect(stdout).not.toContain('hidden')
+    await answerOf(client.call('workspace_destroy', { workspace_id: 'personal-owner' }))
+    await leave(client)
+    expect(await run(user, 'image', 'remove', 'own')).toMatchObject({ code: 0 })
   })
 
   it('copies a directory, and says what is wrong with one that it cannot read', async () => {

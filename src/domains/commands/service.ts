@@ -4,7 +4,7 @@ import { requireWorkspacePath, WORKSPACE_FOLDER } from '../../contract/workspace
 import type { Workplaces } from '../workspaces/personal.ts'
 import type { RunResult } from '../workspaces/run.ts'
 import type { WorkspaceService } from '../workspaces/service.ts'
-import { scrubbed } from './scrub.ts'
+import { isSecretName } from './scrub.ts'
 
 export type CommandSettings = Readonly<{ timeoutSecs: number; timeoutCeilingSecs: number; outputBytesMax: number }>
 export type CommandServiceDeps = Readonly<{
@@ -34,21 +34,18 @@ export function createCommandService({ workspaces, workplaces, settings }: Comma
     const tooMuch = new AbortController()
     let printed = 0
     const outcome = await workspaces
-      .run(
-        { signal: AbortSignal.any([call.signal, tooMuch.signal]), transact: (work) => call.transact(work) },
-        scrubbed(place),
-        {
-          argv: args === undefined ? ['/bin/sh', '-c', command] : [command, ...args],
-          workdir,
-          env: call.environment?.(),
-          timeoutMs: timeoutSecs * 1000,
-          outputBytesMax,
-          onOutput(_stream, chunk) {
-            printed += chunk.length
-            if (printed > outputBytesMax) tooMuch.abort()
-          },
+      .run({ signal: AbortSignal.any([call.signal, tooMuch.signal]), transact: (work) => call.transact(work) }, place, {
+        argv: args === undefined ? ['/bin/sh', '-c', command] : [command, ...args],
+        workdir,
+        env: call.environment?.(),
+        isWithheld: isSecretName,
+        timeoutMs: timeoutSecs * 1000,
+        outputBytesMax,
+        onOutput(_stream, chunk) {
+          printed += chunk.length
+          if (printed > outputBytesMax) tooMuch.abort()
         },
-      )
+      })
       .catch((error: unknown) => {
         if (tooMuch.signal.aborted && !call.signal.aborted) throw tooMuchOutput(outputBytesMax)
         return notRun(command, error)

@@ -12,6 +12,8 @@ export type RunWish = Readonly<{
   workdir?: string | undefined
   /** Comes last: over the defaults and over what set_env keeps. */
   env?: Readonly<Record<string, string>> | undefined
+  /** Names that the command does not get, whether the image or set_env gave them a value. */
+  isWithheld?(name: string): boolean
   stdin?: string | Uint8Array | undefined
   timeoutMs: number
   outputBytesMax?: number | undefined
@@ -62,11 +64,11 @@ export const commandEnv = (
   workspace: Workspace,
   image: ImageDefaults,
   env: Readonly<Record<string, string>> = {},
-): Record<string, string> => ({
-  ...defaultEnv(workspace, image),
-  ...workspace.env,
-  ...env,
-})
+  isWithheld: (name: string) => boolean = () => false,
+): Record<string, string> => {
+  const kept = Object.entries({ ...defaultEnv(workspace, image), ...workspace.env })
+  return { ...Object.fromEntries(kept.filter(([name]) => !isWithheld(name))), ...env }
+}
 
 /** Half of an answer, for each of its two streams. */
 const JSON_BYTES_MAX = Math.floor(limits.answerBytesMax * 0.45)
@@ -87,7 +89,7 @@ export function createRunner(core: Core) {
         core.backend.exec(at.id, {
           argv: wish.argv,
           workdir,
-          env: commandEnv(at, image, wish.env),
+          env: commandEnv(at, image, wish.env, wish.isWithheld),
           stdin: wish.stdin,
           timeoutMs: wish.timeoutMs,
           outputBytesMax,
