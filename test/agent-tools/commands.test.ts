@@ -53,6 +53,19 @@ describe('cmd.run', () => {
     expect((await refused({ command: null })).message).toContain("required field 'command' is missing or null")
   })
 
+  it('refuses a folder to run in that there is not, by the name that the caller used', async () => {
+    expect(await refused({ command: 'pwd', cwd: 'nowhere' })).toMatchObject({
+      code: 'ERR_INVALID_INPUT',
+      message: expect.stringMatching(/^'cwd' .*fs\.create_dir/),
+      details: { field: 'cwd' },
+    })
+    expect((await refused({ command: 'pwd', cwd: '/etc/passwd' })).details['field']).toBe('cwd')
+    expect((await refused({ command: 'pwd', cwd: '../etc' })).details).toMatchObject({
+      violation: 'PathTraversalAttempt',
+      field: 'cwd',
+    })
+  })
+
   it('ends what prints too much, and kills it', async () => {
     expect(
       (await run({ command: 'head -c 300000 /dev/zero | tr "\\0" x; head -c 200000 /dev/zero | tr "\\0" y >&2' }))

@@ -128,6 +128,9 @@ describe('fs.read, fs.write, fs.list, fs.create_dir, fs.delete', () => {
       code: 'ERR_DISK_FULL',
       details: { violation: 'QuotaExceeded' },
     })
+    await app.ask('fs.delete', { path: 'fill' }, caller)
+    expect(await app.ask('fs.read', { path: 'a' }, caller)).toMatchObject({ content: 'a' })
+    await app.ask('fs.write', { path: 'b', content: 'b'.repeat(3_000_000) }, caller)
   })
 })
 
@@ -237,8 +240,36 @@ describe('fs.grep and fs.glob', () => {
     expect(await refused('fs.grep', { pattern: '(', path: 'h' })).toMatchObject({ code: 'ERR_INVALID_INPUT' })
     expect(await ask('fs.grep', { pattern: '--pre=sh', path: 'h' })).toMatchObject({ count: 0 })
     expect(await ask('fs.glob', { pattern: `${'*a'.repeat(500)}b`, path: '.' })).toMatchObject({ count: 0 })
-    expect((await refused('fs.glob', { pattern: '{a', path: '.' })).details['field']).toBe('pattern')
+    for (const pattern of ['{a', '[z-a]', '[a', 'a\\']) {
+      expect((await refused('fs.glob', { pattern, path: '.' })).details['field']).toBe('pattern')
+    }
     expect((await refused('fs.grep', { pattern: 'a', path: 'none' })).code).toBe('ERR_FILE_NOT_FOUND')
+  })
+})
+
+describe('fs.grep and fs.glob among other things than text', () => {
+  beforeAll(async () => {
+    await inPlace(`mkdir /workspace/t && cd /workspace/t && mkfifo pipe && printf 'x' > file && ln -s pipe link &&
+      (echo beta 1; yes filler | head -c 300000; printf '\\0beta') > a && echo beta 2 > b && echo beta 3 > c`)
+  })
+
+  it('say nothing of a file that turns out not to be text but what was found before', async () => {
+    const found = { count: 3, result: '/workspace/t/a:1:beta 1\n/workspace/t/b:1:beta 2\n/workspace/t/c:1:beta 3' }
+    expect(await ask('fs.grep', { pattern: 'beta', path: 't' })).toMatchObject(found)
+    const oneDeep = callerOf({ ...localOwner, securityContexts: [within('/workspace/t/*')] })
+    expect(await app.ask('fs.grep', { pattern: 'beta', path: 't' }, oneDeep)).toMatchObject(found)
+  })
+
+  it('refuse to begin where there is nothing to search', async () => {
+    for (const path of ['t/pipe', 't/link']) {
+      expect(await refused('fs.grep', { pattern: 'x', path })).toMatchObject({
+        code: 'ERR_FILE_REFUSED',
+        details: { violation: 'PERMISSION_DENIED' },
+      })
+    }
+    for (const path of ['t/pipe', 't/file']) {
+      expect((await refused('fs.glob', { pattern: '**', path })).code).toBe('ERR_NOT_A_DIRECTORY')
+    }
   })
 })
 

@@ -48,6 +48,7 @@ export function createCommandService({ workspaces, workplaces, settings }: Comma
       })
       .catch((error: unknown) => {
         if (tooMuch.signal.aborted && !call.signal.aborted) throw tooMuchOutput(outputBytesMax)
+        if (error instanceof AppError && error.details['field'] === 'workdir') throw noSuchFolder(workdir)
         return notRun(command, error)
       })
     if (outcome.stdout.totalBytes + outcome.stderr.totalBytes > outputBytesMax) throw tooMuchOutput(outputBytesMax)
@@ -79,6 +80,13 @@ const emptyCommand = (): AppError =>
       constraint: 'not empty',
     },
   )
+
+const noSuchFolder = (cwd: string): AppError =>
+  new AppError('ERR_INVALID_INPUT', "'cwd' must be a folder of the workspace. Make it first with fs.create_dir.", {
+    field: 'cwd',
+    constraint: 'a folder that is there',
+    cwd,
+  })
 
 const overCeiling = (ceiling: number): AppError =>
   new AppError(

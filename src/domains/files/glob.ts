@@ -15,9 +15,18 @@ const BRACES_DEPTH_MAX = 4
 export function compileGlob(pattern: string): Glob {
   const trimmed = pattern.replace(/^(\.?\/)+/, '')
   const source = new Translator(trimmed).translate()
-  const compiled = RE2JS.compile(`^(?:${source})$`, RE2JS.DOTALL)
+  const compiled = compile(`^(?:${source})$`)
   if (compiled.programSize() > PROGRAM_SIZE_MAX) throw invalid('is too large; use fewer alternatives')
   return { matches: (path) => compiled.matches(path) }
+}
+
+/** What is left to refuse after the translation is a range that runs backwards. */
+function compile(source: string): RE2JS {
+  try {
+    return RE2JS.compile(source, RE2JS.DOTALL)
+  } catch {
+    throw invalid('has a range inside of [ ] that runs backwards')
+  }
 }
 
 const invalid = (rule: string): AppError =>
@@ -90,7 +99,6 @@ class Translator {
       const literal = char === '\\' ? this.#next('ends with \\') : char
       members += literal === '-' && char !== '\\' ? '-' : escapeMember(literal)
     }
-    // A range that runs backwards is refused by the matcher's own rules.
     return isNegated ? `[^/${members}]` : `[${members}]`
   }
 

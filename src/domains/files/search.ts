@@ -39,19 +39,30 @@ export function grep(request: SearchRequest): Promise<Found> {
     ...[`--max-columns=${limits.agentGrepLineBytesMax}`, '--max-columns-preview'],
     ...[`--regexp=${pattern}`, '--', path],
   ]
+  let last = ''
   /** A path ends with a zero byte, so that no name can pretend to be a line. */
   return search(request, argv, (text, emit) => {
     let at = 0
     for (;;) {
+      if (text.startsWith(`${last}${NO_TEXT_AFTER_ALL}`, at)) {
+        const end = text.indexOf('\n', at + last.length)
+        if (end < 0) return text.slice(at)
+        at = end + 1
+        continue
+      }
       const zero = text.indexOf('\0', at)
       const end = zero < 0 ? -1 : text.indexOf('\n', zero)
       if (end < 0) return text.slice(at)
       const name = text.slice(at, zero)
+      last = name
       if (isAllowed(name)) emit(`${name}:${text.slice(zero + 1, end).replace(/\r$/, '')}`)
       at = end + 1
     }
   })
 }
+
+/** What the search program says, in a line of its own, of a file that had matches and then a zero byte. */
+const NO_TEXT_AFTER_ALL = ': WARNING: stopped searching binary file after match ('
 
 /** Files below `path` whose path from there matches. */
 export function glob(request: SearchRequest): Promise<Found> {

@@ -5,7 +5,7 @@ import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
 import { requireWorkspacePath, WORKSPACE_FOLDER } from '../../contract/workspace-path.ts'
 import { coversPath } from '../../kernel/path-pattern.ts'
-import type { WorkspaceFiles } from '../workspaces/backend.ts'
+import type { FileKind, WorkspaceFiles } from '../workspaces/backend.ts'
 import { decodeStrictly } from '../workspaces/output-text.ts'
 import type { Workplaces } from '../workspaces/personal.ts'
 import type { Workspace } from '../workspaces/ports.ts'
@@ -128,7 +128,7 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
     (call: Call, input: AtPath & Readonly<{ pattern: string }>) =>
       at(call, tool, input, async (path, files, place, within) => {
         // Where the path leads is judged here; what the search finds below is judged by its name.
-        await files.stat(path)
+        requireSearchable(tool, path, (await files.stat(path)).kind)
         const isAllowed = (name: string) => within.every((list) => list.some((pattern) => coversPath(pattern, name)))
         const { pattern } = input
         const { signal } = call
@@ -148,6 +148,25 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
     grep: search('fs.grep', grep),
     glob: search('fs.glob', glob),
   }
+}
+
+/** A search that began at a pipe would wait for whoever writes into it. */
+function requireSearchable(tool: 'fs.grep' | 'fs.glob', path: string, kind: FileKind): void {
+  if (kind === 'dir' || (kind === 'file' && tool === 'fs.grep')) return
+  if (tool === 'fs.glob') {
+    throw new AppError('ERR_NOT_A_DIRECTORY', "'path' is not a folder. Give the folder to begin at.", {
+      field: 'path',
+      path,
+    })
+  }
+  throw new AppError(
+    'ERR_FILE_REFUSED',
+    "'path' is a device, a pipe or a socket; only files and folders are searched.",
+    {
+      field: 'path',
+      path,
+    },
+  )
 }
 
 async function wholeFile(files: WorkspaceFiles, path: string): Promise<Buffer> {
