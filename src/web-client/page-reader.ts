@@ -13,11 +13,27 @@ export function createPageReader({ timeoutMs = TIMEOUT_MS, memoryMb = MEMORY_MB 
   const waiting: (() => void)[] = []
   let running = 0
 
-  async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    if (running >= AT_ONCE) await new Promise<void>((resolve) => waiting.push(resolve))
+  /** Whoever goes away while he waits leaves the line. */
+  const turn = (signal: AbortSignal): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const enter = (): void => {
+        signal.removeEventListener('abort', leave)
+        resolve()
+      }
+      const leave = (): void => {
+        waiting.splice(waiting.indexOf(enter), 1)
+        reject(signal.reason)
+      }
+      waiting.push(enter)
+      signal.addEventListener('abort', leave, { once: true })
+    })
+
+  async function read(task: PageTask, signal: AbortSignal): Promise<PageAnswer | undefined> {
+    signal.throwIfAborted()
+    if (running >= AT_ONCE) await turn(signal)
     else running++
     try {
-      return await work()
+      return await readInThread(task, { timeoutMs, memoryMb }, signal)
     } finally {
       const next = waiting.shift()
       if (next === undefined) running--
@@ -25,40 +41,49 @@ export function createPageReader({ timeoutMs = TIMEOUT_MS, memoryMb = MEMORY_MB 
     }
   }
 
-  const read = (task: PageTask): Promise<PageAnswer | undefined> =>
-    inTurn(
-      () =>
-        new Promise((resolve) => {
-          const worker = new Worker(new URL('./page-worker.ts', import.meta.url), {
-            resourceLimits: { maxOldGenerationSizeMb: memoryMb, stackSizeMb: 4 },
-            // Nothing of the environment is for what others wrote, and none of it may be said on our standard output.
-            env: {},
-            execArgv: [],
-            stdout: true,
-            stderr: true,
-          })
-          const end = (answer: PageAnswer | undefined): void => {
-            clearTimeout(timer)
-            resolve(answer)
-            void worker.terminate()
-          }
-          const timer = setTimeout(() => end(undefined), timeoutMs)
-          worker.on('message', (answer: PageAnswer) => end(answer))
-          worker.on('error', () => end(undefined))
-          worker.on('exit', () => end(undefined))
-          worker.postMessage(task)
-        }),
-    )
-
   return {
-    async toMarkdown(html, url) {
-      const markdown = (await read({ kind: 'markdown', html, url }))?.markdown
+    async toMarkdown(html, url, signal) {
+      const markdown = (await read({ kind: 'markdown', html, url }, signal))?.markdown
       return markdown === '' ? undefined : markdown
     },
-    async searchResults(html) {
-      const answer = await read({ kind: 'search-results', html })
+    async searchResults(html, signal) {
+      const answer = await read({ kind: 'search-results', html }, signal)
       if (answer === undefined) throw new SyntaxError('the page could not be read')
       return answer.results
     },
   }
+}
+
+function readInThread(
+  task: PageTask,
+  { timeoutMs, memoryMb }: Required<PageReaderDeps>,
+  signal: AbortSignal,
+): Promise<PageAnswer | undefined> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason)
+    const worker = new Worker(new URL('./page-worker.ts', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: memoryMb, stackSizeMb: 4 },
+      // Nothing of the environment is for what others wrote, and none of it may be said on our standard output.
+      env: {},
+      execArgv: [],
+      stdout: true,
+      stderr: true,
+    })
+    const end = (answer: PageAnswer | undefined): void => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', stop)
+      resolve(answer)
+      void worker.terminate()
+    }
+    const stop = (): void => {
+      reject(signal.reason)
+      end(undefined)
+    }
+    const timer = setTimeout(() => end(undefined), timeoutMs)
+    signal.addEventListener('abort', stop, { once: true })
+    worker.on('message', (answer: PageAnswer) => end(answer))
+    worker.on('error', () => end(undefined))
+    worker.on('exit', () => end(undefined))
+    worker.postMessage(task)
+  })
 }

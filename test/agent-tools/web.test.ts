@@ -8,6 +8,9 @@ import { answer, type Route, redirect, serveWeb, type WebServer } from '../suppo
 const json = (value: unknown) => answer(JSON.stringify(value), 'application/json')
 const deep = `<html><body>${'<div>'.repeat(60_000)}deep${'</div>'.repeat(60_000)}</body></html>`
 
+/** More than the reader can do in the time that it has. */
+const heavy = `<html><body>${`<div><p>${'some words, here and there, '.repeat(4)}`.repeat(20_000)}</body></html>`
+
 let app: TestApp
 let web: WebServer
 let secret: WebServer
@@ -21,6 +24,7 @@ beforeAll(async () => {
     '/tiny': answer('<p>Hello <b>you</b></p>', 'text/html'),
     '/empty': answer('<html><body><script>x()</script></body></html>', 'text/html'),
     '/deep': answer(deep, 'text/html'),
+    '/heavy': answer(heavy, 'text/html'),
     '/json': json({ a: 1 }),
     '/picture': answer(Buffer.from([0x89, 0x50, 0, 1]), 'image/png'),
     '/error': (_request, response) => void response.writeHead(503).end('broken'),
@@ -50,7 +54,7 @@ beforeAll(async () => {
   }
   web = await serveWeb(routes)
   app = await openTestApp({
-    config: { 'web.allow_private_addresses': ['127.0.0.1', '127.0.0.2'], 'web.max_response_bytes': 1_000_000 },
+    config: { 'web.allow_private_addresses': ['127.0.0.1', '127.0.0.2'], 'web.max_response_bytes': 3_000_000 },
   })
 })
 afterAll(async () => {
@@ -84,9 +88,26 @@ describe('web.fetch', () => {
     expect((await fetchPage('/tiny'))['result']).toBe('Hello **you**')
     expect((await fetchPage('/latin'))['result']).toBe('café')
     expect(await fetchPage('/empty')).toMatchObject({ content_format: 'html' })
+    const unread = await app.call('web.fetch', { url: web.at('/empty') })
+    expect(JSON.stringify(unread.content)).toContain('Warning: The page could not be turned into Markdown')
     expect(await fetchPage('/json')).toMatchObject({ content_format: 'text', result: '{"a":1}', content_length: 7 })
     expect(await fetchPage('/deep')).toMatchObject({ http_status: 200 })
     expect((await refused('/picture')).code).toBe('ERR_NOT_TEXT')
+  })
+
+  it('counts the reading of the page to its time, and its waiting for a turn', async () => {
+    const answers = Array.from({ length: 4 }, () => refused('/heavy', { timeout_secs: 2 }))
+    for (const { code } of await Promise.all(answers)) expect(code).toBe('ERR_TIMED_OUT')
+    expect((await fetchPage('/tiny'))['result']).toBe('Hello **you**')
+    const before = web.requests.length
+    const cancelling = new AbortController()
+    const reading = Array.from({ length: 3 }, () =>
+      app.call('web.fetch', { url: web.at('/heavy') }, undefined, { signal: cancelling.signal }),
+    )
+    await expect.poll(() => web.requests.length - before).toBe(3)
+    cancelling.abort()
+    for (const { failure } of await Promise.all(reading)) expect(failure?.code).toBe('ERR_CANCELLED')
+    expect((await fetchPage('/tiny'))['result']).toBe('Hello **you**')
   })
 
   it('says nothing of the machine but that it is a program', async () => {

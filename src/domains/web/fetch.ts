@@ -22,16 +22,17 @@ export type FetchInput = Readonly<{
 export function createFetch({ client, pages, bytesMax, userAgent, requireHost }: FetchDeps) {
   async function fetchPage(call: Call, input: FetchInput) {
     const timeout = AbortSignal.timeout(input.timeout_secs * 1000)
+    const signal = AbortSignal.any([call.signal, timeout])
     try {
-      const { url, response } = await follow(call, input, AbortSignal.any([call.signal, timeout]))
-      return await present(url, response, input)
+      const { url, response } = await follow(call, input, signal)
+      return await present(call, url, response, input, signal)
     } catch (error) {
       if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
       if (!timeout.aborted) throw error
       const rule = `${input.timeout_secs} s`
       throw new AppError(
         'ERR_TIMED_OUT',
-        `The page did not come within ${rule}. Try again, or give more timeout_secs.`,
+        `The page was not fetched and read within ${rule}. Try again, or give more timeout_secs.`,
         {
           timeout_secs: input.timeout_secs,
         },
@@ -56,7 +57,13 @@ export function createFetch({ client, pages, bytesMax, userAgent, requireHost }:
     }
   }
 
-  async function present(url: URL, response: WebResponse, { to_markdown }: FetchInput) {
+  async function present(
+    call: Call,
+    url: URL,
+    response: WebResponse,
+    { to_markdown }: FetchInput,
+    signal: AbortSignal,
+  ) {
     const { status, body } = response
     if (status >= 400) {
       throw webFailed(`The server answered with the status ${status}`, { http_status: status, url: shown(url) })
@@ -69,7 +76,9 @@ export function createFetch({ client, pages, bytesMax, userAgent, requireHost }:
         url: shown(url),
       })
     }
-    const markdown = to_markdown && isHtml(type) ? await pages.toMarkdown(text, url.href) : undefined
+    const isWanted = to_markdown && isHtml(type)
+    const markdown = isWanted ? await pages.toMarkdown(text, url.href, signal) : undefined
+    if (isWanted && markdown === undefined) call.warn('The page could not be turned into Markdown; this is its HTML.')
     const format = markdown !== undefined ? 'markdown' : isHtml(type) ? 'html' : 'text'
     return {
       result: markdown ?? text,

@@ -25,10 +25,10 @@ export type WebClient = Readonly<{ send(request: WebRequest): Promise<WebRespons
 
 export type SearchResult = Readonly<{ title: string; url: string; snippet: string }>
 
-/** Reads what others wrote, away from the main thread and with an end. */
+/** Reads what others wrote, away from the main thread and with an end: its own, or that of the signal, which it throws. */
 export type PageReader = Readonly<{
   /** Undefined when nothing can be made of it. */
-  toMarkdown(html: string, url: string): Promise<string | undefined>
+  toMarkdown(html: string, url: string, signal: AbortSignal): Promise<string | undefined>
   /** Undefined when the page has no results because the engine wants to see a person. */
-  searchResults(html: string): Promise<readonly SearchResult[] | undefined>
+  searchResults(html: string, signal: AbortSignal): Promise<readonly SearchResult[] | undefined>
 }>

@@ -20,7 +20,7 @@ export type SearchEngine = Readonly<{
   usualUrl: string | undefined
   needsKey: boolean
   request(base: string, query: SearchQuery): EngineRequest
-  read(text: string, pages: PageReader): Promise<readonly SearchResult[] | undefined>
+  read(text: string, pages: PageReader, signal: AbortSignal): Promise<readonly SearchResult[] | undefined>
 }>
 
 const withQuery = (base: string, query: Readonly<Record<string, string>>): URL => {
@@ -56,7 +56,7 @@ export const searchEngines: Readonly<Record<EngineName, SearchEngine>> = {
       method: 'GET',
       headers: { accept: 'text/html' },
     }),
-    read: (text, pages) => pages.searchResults(text),
+    read: (text, pages, signal) => pages.searchResults(text, signal),
   },
   brave: {
     usualUrl: 'https://api.search.brave.com/res/v1/web/search',

@@ -31,7 +31,7 @@ export function createSearch({ client, pages, bytesMax, userAgent, requireHost, 
     if (engine.needsKey && key === undefined) throw notConfigured('web.search_key')
     const request = engine.request(base, { query, count, key: key ?? '' })
     requireHost(call, 'web.search', request.url.hostname)
-    const results = (await readResults(await ask(call, request))).slice(0, count)
+    const results = (await readResults(call, await ask(call, request))).slice(0, count)
     return { result: asText(results), query, engine: name, result_count: results.length, results }
   }
 
@@ -68,11 +68,12 @@ export function createSearch({ client, pages, bytesMax, userAgent, requireHost, 
     })
   }
 
-  async function readResults({ body, contentType }: WebResponse): Promise<readonly SearchResult[]> {
+  async function readResults(call: Call, { body, contentType }: WebResponse): Promise<readonly SearchResult[]> {
     let results: readonly SearchResult[] | undefined
     try {
-      results = await engine.read(decodeBody(body, parseMediaType(contentType)) ?? '', pages)
+      results = await engine.read(decodeBody(body, parseMediaType(contentType)) ?? '', pages, call.signal)
     } catch (error) {
+      if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
       if (!(error instanceof SyntaxError)) throw error
       throw webFailed(`The search engine ${name} answered with something that cannot be read`, { engine: name })
     }
