@@ -44,6 +44,9 @@ beforeAll(async () => {
     '/sx/search': json(searxng),
     '/tavily': json(tavily),
     '/nonsense': answer('<html>', 'text/html'),
+    '/odd/1': json(null),
+    '/odd/2': json({ web: null, results: null }),
+    '/odd/3': json({ web: { results: [null, 5, 'x', { title: 'T', url: 'ftp://x' }] } }),
     '/busy': (_request, response) => {
       failures.push(1)
       if (failures.length < 3) response.writeHead(429, { 'retry-after': '0' }).end()
@@ -223,7 +226,7 @@ describe('web.search', () => {
       const found = await engine.ask<{ results: Answer[] }>('web.search', { query: 'castle' })
       expect(found.results).toEqual([
         { title: 'Castle', url: 'https://castle.example/', snippet: 'A castle.' },
-        { title: 'Keep', url: 'https://keep.example/', snippet: 'A keep.' },
+        { title: "Tom & Ann's keep", url: 'https://keep.example/', snippet: '"A keep" – &odd; &lt;' },
       ])
       expect(web.requests.at(-1)).toMatchObject({
         url: '/brave?q=castle&count=10',
@@ -231,7 +234,10 @@ describe('web.search', () => {
       })
     })
     await searching(engineAt('searxng', '/sx'), async (engine) => {
-      expect((await engine.ask('web.search', { query: 'castle' }))['result_count']).toBe(2)
+      expect(await engine.ask('web.search', { query: 'castle' })).toMatchObject({
+        result_count: 3,
+        results: [{ snippet: 'A castle.' }, { snippet: '' }, { snippet: 'A &amp; B <b>' }],
+      })
       expect(web.requests.at(-1)!.url).toBe('/sx/search?q=castle&format=json')
     })
     await searching(engineAt('tavily', '/tavily', 'key-2'), async (engine) => {
@@ -262,6 +268,17 @@ describe('web.search', () => {
     })
     await searching(engineAt('brave', '/nonsense', 'k'), async (engine) => {
       expect((await engine.refusal('web.search', { query: 'x' })).message).toContain('cannot be read')
+    })
+  })
+
+  it('takes odd answers for what they are', async () => {
+    for (const path of ['/odd/1', '/odd/2']) {
+      await searching(engineAt('brave', path, 'k'), async (engine) => {
+        expect((await engine.refusal('web.search', { query: 'x' })).message).toContain('cannot be read')
+      })
+    }
+    await searching(engineAt('brave', '/odd/3', 'k'), async (engine) => {
+      expect(await engine.ask('web.search', { query: 'x' })).toMatchObject({ result_count: 0 })
     })
   })
 

@@ -43,7 +43,11 @@ export const brave = {
     type: 'search',
     results: [
       { title: 'Castle', url: 'https://castle.example/', description: 'A <strong>castle</strong>.', language: 'en' },
-      { title: 'Keep', url: 'https://keep.example/', description: 'A keep.' },
+      {
+        title: 'Tom &amp; Ann&#x27;s keep',
+        url: 'https://keep.example/',
+        description: '&quot;A keep&quot; &#8211; &odd; &amp;lt;',
+      },
     ],
   },
 }
@@ -53,6 +57,7 @@ export const searxng = {
   results: [
     { url: 'https://castle.example/', title: 'Castle', content: 'A castle.', engine: 'wikipedia', score: 4 },
     { url: 'https://keep.example/', title: 'Keep', content: null, engine: 'wikipedia', score: 1 },
+    { url: 'https://moat.example/', title: 'Moat', content: 'A &amp; B <b>', engine: 'wikipedia', score: 1 },
   ],
   answers: [],
   unresponsive_engines: [],

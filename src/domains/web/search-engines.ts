@@ -30,22 +30,37 @@ const withQuery = (base: string, query: Readonly<Record<string, string>>): URL =
 }
 
 /** Results in JSON: a list somewhere in it, with the snippet under another name. */
-function readJson(text: string, listOf: (answer: Json) => unknown, snippetName: string): readonly SearchResult[] {
-  const list = listOf(JSON.parse(text) as Json)
+function readJson(
+  text: string,
+  listOf: (answer: Json) => unknown,
+  snippetName: string,
+  read: (text: string) => string = (same) => same,
+): readonly SearchResult[] {
+  const answer: unknown = JSON.parse(text)
+  const list = answer === null ? undefined : listOf(fieldsOf(answer))
   if (!Array.isArray(list)) throw new SyntaxError('the answer has no list of results')
-  return list.flatMap((entry: Json) => {
+  return list.map(fieldsOf).flatMap((entry) => {
     const { title, url } = entry
     if (typeof title !== 'string' || typeof url !== 'string' || !/^https?:/.test(url)) return []
     const snippet = entry[snippetName]
-    return [{ title: plain(title), url, snippet: typeof snippet === 'string' ? plain(snippet) : '' }]
+    return [{ title: plain(read(title)), url, snippet: typeof snippet === 'string' ? plain(read(snippet)) : '' }]
   })
 }
 type Json = Record<string, unknown>
-const plain = (text: string): string =>
-  text
+const fieldsOf = (value: unknown): Json => (typeof value === 'object' && value !== null ? (value as Json) : {})
+const plain = (text: string): string => text.replaceAll(/\s+/g, ' ').trim()
+
+const entities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' }
+
+/** Text that is written as HTML: what was found is set off with tags, and some characters are entities. */
+const fromHtml = (html: string): string =>
+  html
     .replaceAll(/<\/?(?:strong|b|em)>/g, '')
-    .replaceAll(/\s+/g, ' ')
-    .trim()
+    .replaceAll(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z]{2,6}));/gi, (whole, decimal, hex, name) => {
+      if (name !== undefined) return entities[name] ?? whole
+      const point = decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal)
+      return point > 0x10ffff ? whole : String.fromCodePoint(point).toWellFormed()
+    })
 
 export const searchEngines: Readonly<Record<EngineName, SearchEngine>> = {
   duckduckgo: {
@@ -67,7 +82,7 @@ export const searchEngines: Readonly<Record<EngineName, SearchEngine>> = {
       headers: { accept: 'application/json', 'x-subscription-token': key },
     }),
     read: async (text) =>
-      readJson(text, ({ web }) => (web === undefined ? [] : (web as Json)['results']), 'description'),
+      readJson(text, ({ web }) => (web === undefined ? [] : fieldsOf(web)['results']), 'description', fromHtml),
   },
   searxng: {
     usualUrl: undefined,
