@@ -26,7 +26,7 @@ export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void 
   checkSecurity(spec, refuse)
   checkSchedule(spec.schedule, refuse)
   checkAdvanced(spec.advanced, refuse)
-  checkDispatchers(spec.builtin_dispatchers, refuse)
+  checkDispatchers(spec, refuse)
   for (const name of Object.keys(spec.env)) {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
       refuse(`spec.env.${name}`, 'must have a name of letters, digits and underscores')
@@ -37,9 +37,14 @@ export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void 
   if (handler?.type === 'webhook') checkTemplate('spec.output_handler.body_template', handler.body_template, refuse)
 }
 
-/** A list of commands beside any other name would bound nothing. */
-function checkDispatchers(dispatchers: WrittenManifest['spec']['builtin_dispatchers'], refuse: Refusal): void {
-  for (const [index, { capabilities }] of dispatchers.entries()) {
+/** A list of commands beside any other name would bound nothing, nor would one of a dispatcher that does not count. */
+function checkDispatchers({ tools, builtin_dispatchers: dispatchers }: WrittenManifest['spec'], refuse: Refusal): void {
+  const isListed = tools.some((name) => name === 'cmd.run' || name === 'cmd.*')
+  for (const [index, { enabled, capabilities }] of dispatchers.entries()) {
+    if (!enabled && isListed && capabilities.some(({ name }) => name === 'cmd.run')) {
+      const field = `spec.builtin_dispatchers[${index}].enabled`
+      refuse(field, 'must be true while spec.tools has cmd.run: without its list every command could be run')
+    }
     for (const [position, { name, subcommand_allowlist: commands }] of capabilities.entries()) {
       if (commands === undefined || name === 'cmd.run') continue
       const field = `spec.builtin_dispatchers[${index}].capabilities[${position}].name`

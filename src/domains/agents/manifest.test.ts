@@ -161,6 +161,13 @@ const refused: readonly [string, string, RegExp][] = [
     /^spec\.builtin_dispatchers\[0\]\.capabilities\[0\]\.name must be cmd\.run/,
   ],
   [
+    'a list of commands that does not count',
+    withSpec(
+      'tools: [cmd.run]\n  builtin_dispatchers: [{name: cmd, enabled: false, capabilities: [{name: cmd.run, subcommand_allowlist: [ls]}]}]',
+    ),
+    /^spec\.builtin_dispatchers\[0\]\.enabled must be true while spec\.tools has cmd\.run/,
+  ],
+  [
     'a network outside of security',
     withSpec('network: {mode: none}'),
     /^spec\.network has no effect here, .* network goes into spec\.security/,

@@ -91,6 +91,10 @@ describe('a context', () => {
     expect(violationOf(as(context([])), 'fs.read')).toBe('ToolNotAllowed')
     const denying = as(context([{ toolPattern: '*' }], ['fs.*']))
     expect(violationOf(denying, 'fs.read', { path: 'a' })).toBe('ToolExplicitlyDenied')
+    for (const refusing of [denying, as(context([]))]) {
+      expect(messageOf(refusing, 'fs.read', { path: 'a' })).toContain('PERMISSION_DENIED')
+    }
+    expect(messageOf(as(context([])), 'cmd.run', { command: 'ls' })).not.toContain('PERMISSION_DENIED')
     expect(violationOf(denying, 'fsx')).toBeUndefined()
     expect(violationOf(localOwner, 'fs.read', { path: '/etc' })).toBeUndefined()
   })

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Principal } from '../../contract/principal.ts'
-import type { SecurityContext } from '../../contract/security-context.ts'
+import type { SecurityContext, Violation } from '../../contract/security-context.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { evaluate, isRefusal, type Refusal } from './evaluate.ts'
 import { type Governed, readWish } from './read-wish.ts'
@@ -63,7 +63,7 @@ function toError({ violation, context, reason, allowed, retryAfterMs }: Refusal,
   const next = retryAfterMs === undefined ? ` Allowed: ${shown.join(', ') || 'nothing'}${more}.` : wait
   return new AppError(
     retryAfterMs === undefined ? 'ERR_POLICY_VIOLATION' : 'ERR_RATE_LIMITED',
-    `${violation}: the security context '${context}' refused '${tool}': ${reason}.${next}`,
+    `${violation}: the security context '${context}' refused '${tool}'${fileName(violation, tool)}: ${reason}.${next}`,
     {
       violation,
       security_context: context,
@@ -73,6 +73,12 @@ function toError({ violation, context, reason, allowed, retryAfterMs }: Refusal,
   )
 }
 const SHOWN_MAX = 60
+
+/** What callers of fs.* know a tool of theirs as that they may not use at all. */
+const fileName = (violation: Violation, tool: string): string =>
+  tool.startsWith('fs.') && (violation === 'ToolNotAllowed' || violation === 'ToolExplicitlyDenied')
+    ? ' (PERMISSION_DENIED)'
+    : ''
 
 const matching = (context: SecurityContext, tool: string) =>
   context.denyList.some((pattern) => matchesTool(pattern, tool))
