@@ -172,14 +172,26 @@ describe('fs.edit and fs.multi_edit', () => {
     expect(await textOf('m')).toBe('$& c')
   })
 
-  it('lose no change though they come at once', async () => {
-    await write('n', Array.from({ length: 20 }, (_, n) => `<${n}>`).join(''))
+  it('lose no change though they come at once, by whatever path and tool', async () => {
+    await write('n', Array.from({ length: 30 }, (_, n) => `<${n}>`).join(''))
+    await inPlace('ln -s n /workspace/n.link')
     await Promise.all(
-      Array.from({ length: 20 }, (_, n) =>
-        ask('fs.edit', { path: 'n', target_content: `<${n}>`, replacement_content: `[${n}]` }),
+      Array.from({ length: 30 }, (_, n) =>
+        n % 3 === 2
+          ? app.ask('file_edit', {
+              workspace_id: place,
+              path: '/workspace/n',
+              old_string: `<${n}>`,
+              new_string: `[${n}]`,
+            })
+          : ask('fs.edit', {
+              path: n % 3 === 0 ? 'n' : 'n.link',
+              target_content: `<${n}>`,
+              replacement_content: `[${n}]`,
+            }),
       ),
     )
-    expect(await textOf('n')).toBe(Array.from({ length: 20 }, (_, n) => `[${n}]`).join(''))
+    expect(await textOf('n')).toBe(Array.from({ length: 30 }, (_, n) => `[${n}]`).join(''))
   })
 })
 

@@ -13,10 +13,9 @@ import type { WorkspaceService } from '../workspaces/service.ts'
 import { applyEdits, type Edit } from './apply-edits.ts'
 import { naming, tooLarge } from './file-errors.ts'
 import { type Found, glob, grep, type SearchRequest } from './search.ts'
-import { createTurns } from './turns.ts'
 
 export type FileServiceDeps = Readonly<{
-  workspaces: Pick<WorkspaceService, 'withFiles' | 'runRaw'>
+  workspaces: Pick<WorkspaceService, 'withFiles' | 'runRaw' | 'inTurn'>
   workplaces: Workplaces
   /** Where the contexts of the caller let a tool's paths lead; nothing when they say nothing. */
   boundariesOf(principal: Principal, tool: string): readonly (readonly string[])[]
@@ -28,8 +27,6 @@ export type FileService = ReturnType<typeof createFileService>
 
 /** What fs.* does with the files of the caller's workspace. Every path is held against its boundary where it really leads. */
 export function createFileService({ workspaces, workplaces, boundariesOf }: FileServiceDeps) {
-  const turns = createTurns()
-
   function boundaryOf(call: Call, tool: string): Within {
     const given = boundariesOf(call.principal, tool)
     return given.length === 0 ? [[WORKSPACE_FOLDER]] : given
@@ -58,10 +55,10 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
     })
 
   const write = (call: Call, input: AtPath & Readonly<{ content: string }>) =>
-    at(call, 'fs.write', input, async (path, files, { id }) => {
+    at(call, 'fs.write', input, async (path, files, place) => {
       const content = Buffer.from(input.content, 'utf8')
-      const { bytes } = await turns.take(`${id}:${path}`, () => files.write(path, content))
-      call.record({ kind: 'workspace_file_written', body: { workspace_id: id, path, bytes } })
+      const { bytes } = await workspaces.inTurn(place, () => files.write(path, content))
+      call.record({ kind: 'workspace_file_written', body: { workspace_id: place.id, path, bytes } })
       return { status: 'success' as const, path, bytes_written: bytes }
     })
 
@@ -85,14 +82,15 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
     })
 
   const remove = (call: Call, input: AtPath & Readonly<{ recursive: boolean }>) =>
-    at(call, 'fs.delete', input, async (path, files, { id }) => {
+    at(call, 'fs.delete', input, async (path, files, place) => {
       if (path === WORKSPACE_FOLDER) {
         throw new AppError('ERR_INVALID_INPUT', `'path' is ${WORKSPACE_FOLDER} itself. Delete what is in it instead.`, {
           field: 'path',
         })
       }
-      await turns.take(`${id}:${path}`, () => files.remove(path, { recursive: input.recursive }))
-      call.record({ kind: 'workspace_file_deleted', body: { workspace_id: id, path, recursive: input.recursive } })
+      const { recursive } = input
+      await workspaces.inTurn(place, () => files.remove(path, { recursive }))
+      call.record({ kind: 'workspace_file_deleted', body: { workspace_id: place.id, path, recursive } })
       return { status: 'success' as const, path }
     })
 
@@ -103,11 +101,11 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
     edits: readonly Edit[],
     fieldOf: (n: number) => string,
   ) {
-    return await at(call, tool, input, (path, files, { id }) =>
-      turns.take(`${id}:${path}`, async () => {
+    return await at(call, tool, input, (path, files, place) =>
+      workspaces.inTurn(place, async () => {
         const after = await applyEdits(await wholeFile(files, path), edits, fieldOf)
         const { bytes } = await files.write(path, after)
-        call.record({ kind: 'workspace_file_edited', body: { workspace_id: id, path, bytes } })
+        call.record({ kind: 'workspace_file_edited', body: { workspace_id: place.id, path, bytes } })
         return path
       }),
     )

@@ -10,6 +10,7 @@ import { permissionText, wholeCharacters } from './file-rules.ts'
 import { decodeStrictly } from './output-text.ts'
 import type { Workspace } from './ports.ts'
 import { fileMode, invalid, quoted } from './rules.ts'
+import { createTurns } from './turns.ts'
 
 type OfWorkspace = Readonly<{ workspace_id: string }>
 type AtPath = OfWorkspace & Readonly<{ path: string }>
@@ -22,6 +23,8 @@ export type FileTransferInput = OfWorkspace &
 
 /** The files of a running workspace, through the back end. */
 export function createFiles(core: Core, resolve: (call: Call, reference: string) => Promise<Workspace>) {
+  const turns = createTurns()
+
   async function withFiles<T>(
     call: Call,
     reference: string,
@@ -34,7 +37,8 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
   const writeFile = (call: Call, input: FileWriteInput) =>
     withFiles(call, input.workspace_id, async (files, { id }) => {
       const mode = input.mode === undefined ? {} : { mode: fileMode(input.mode) }
-      const { bytes } = await files.write(input.path, Buffer.from(input.content, 'utf8'), mode)
+      const content = Buffer.from(input.content, 'utf8')
+      const { bytes } = await turns.take(id, () => files.write(input.path, content, mode))
       call.record({ kind: 'workspace_file_written', body: { workspace_id: id, path: input.path, bytes } })
       return { path: input.path, bytes_written: bytes, message: `Wrote ${counted(bytes, 'byte')} to ${input.path}.` }
     })
@@ -85,27 +89,7 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
   const editFile = (call: Call, input: FileEditInput) =>
     withFiles(call, input.workspace_id, async (files, { id }) => {
       if (input.old_string === '') throw invalid('old_string', 'give the text to replace')
-      const { size, stream } = await files.read(input.path)
-      if (size > limits.fileEditBytesMax) {
-        stream.destroy()
-        throw new AppError('ERR_TOO_LARGE', `path: a file of ${size} bytes is too large to edit; use exec`, {
-          field: 'path',
-          size,
-          rule: `at most ${limits.fileEditBytesMax} bytes`,
-        })
-      }
-      const before = await gather(stream, limits.fileEditBytesMax)
-      const wanted = Buffer.from(input.old_string, 'utf8')
-      const { at, occurrences } = placesOf(before, wanted)
-      if (occurrences === 0) {
-        throw invalid('old_string', `does not occur in ${quoted(input.path)}; read the file and copy the text exactly`)
-      }
-      const after = Buffer.concat([
-        before.subarray(0, at),
-        Buffer.from(input.new_string, 'utf8'),
-        before.subarray(at + wanted.length),
-      ])
-      const { bytes } = await files.write(input.path, after)
+      const { bytes, occurrences } = await turns.take(id, () => replaceFirst(files, input))
       call.record({ kind: 'workspace_file_edited', body: { workspace_id: id, path: input.path, bytes } })
       const others = occurrences === 1 ? '' : ` ${occurrences - 1} more remain.`
       return {
@@ -158,7 +142,10 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       return { direction, host_path, guest_path, bytes, message: `Copied ${counted(bytes, 'byte')} from ${way}.` }
     })
 
-  return { writeFile, readFile, readBytes, editFile, listFiles, transferFile }
+  /** A change of files that nobody else's change may come between. */
+  const inTurn = <T>({ id }: Pick<Workspace, 'id'>, work: () => Promise<T>): Promise<T> => turns.take(id, work)
+
+  return { writeFile, readFile, readBytes, editFile, listFiles, transferFile, inTurn }
 }
 
 /** Neither larger than allowed nor growing beyond it while it is read. */
@@ -187,6 +174,31 @@ function bounded({ size, stream }: FileContent, field: 'guest_path' | 'host_path
 }
 
 const LIST_DEFAULT = 1_000
+
+async function replaceFirst(files: WorkspaceFiles, input: FileEditInput) {
+  const { size, stream } = await files.read(input.path)
+  if (size > limits.fileEditBytesMax) {
+    stream.destroy()
+    throw new AppError('ERR_TOO_LARGE', `path: a file of ${size} bytes is too large to edit; use exec`, {
+      field: 'path',
+      size,
+      rule: `at most ${limits.fileEditBytesMax} bytes`,
+    })
+  }
+  const before = await gather(stream, limits.fileEditBytesMax)
+  const wanted = Buffer.from(input.old_string, 'utf8')
+  const { at, occurrences } = placesOf(before, wanted)
+  if (occurrences === 0) {
+    throw invalid('old_string', `does not occur in ${quoted(input.path)}; read the file and copy the text exactly`)
+  }
+  const after = Buffer.concat([
+    before.subarray(0, at),
+    Buffer.from(input.new_string, 'utf8'),
+    before.subarray(at + wanted.length),
+  ])
+  const { bytes } = await files.write(input.path, after)
+  return { bytes, occurrences }
+}
 
 async function gather(stream: Readable, bytesMax: number): Promise<Buffer> {
   const chunks: Buffer[] = []

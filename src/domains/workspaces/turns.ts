@@ -1,4 +1,7 @@
-/** Changes of one file, one after the other, so that none is lost between another's reading and writing. */
+/**
+ * Changes of files, one after the other, so that none is lost between another's reading and writing. A file has many paths,
+ * so it is the workspace that they take turns in.
+ */
 export type Turns = Readonly<{ take<T>(key: string, work: () => Promise<T>): Promise<T> }>
 
 export function createTurns(): Turns {
