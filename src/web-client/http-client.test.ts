@@ -83,6 +83,19 @@ describe('a name', () => {
     expect([found.body.toString(), asked]).toEqual([`rebound.test:${judged.port}`, ['rebound.test']])
   })
 
+  it('with several addresses is reached at the first that answers, of those that may be', async () => {
+    const server = await serve({ '/': answer('ok') }, '127.0.0.2')
+    const resolve = async () => ['127.0.0.5', '127.0.0.4', '127.0.0.2']
+    const at = `http://many.test:${server.port}/`
+    const found = await get(at, { resolve, allowedNetworks: ['127.0.0.4', '127.0.0.2'] })
+    expect(found.body.toString()).toBe('ok')
+    await expect(get(at, { resolve, allowedNetworks: ['127.0.0.4'] })).rejects.toMatchObject({
+      code: 'ERR_WEB_FAILED',
+      details: { reason: 'ECONNREFUSED' },
+    })
+    expect(server.requests).toHaveLength(1)
+  })
+
   it('that nobody knows is said to be so', async () => {
     await expect(get('http://nowhere.invalid/')).rejects.toMatchObject({ code: 'ERR_WEB_FAILED' })
   })
@@ -109,6 +122,18 @@ describe('an answer', () => {
     for (const path of ['/odd', '/broken']) {
       await expect(get(server.at(path), { allowedNetworks })).rejects.toMatchObject({ code: 'ERR_WEB_FAILED' })
     }
+  })
+
+  it('may be empty whatever it says of its encoding', async () => {
+    const server = await serve({
+      '/gzip': (_request, response) =>
+        void response.writeHead(302, { location: '/', 'content-encoding': 'gzip', 'content-length': '0' }).end(),
+      '/br': answer('', 'text/plain', { 'content-encoding': 'br' }),
+      '/cut': answer(gzipSync('x'.repeat(1_000)).subarray(0, 20), 'text/plain', { 'content-encoding': 'gzip' }),
+    })
+    expect(await get(server.at('/gzip'), { allowedNetworks })).toMatchObject({ status: 302, location: '/' })
+    expect((await get(server.at('/br'), { allowedNetworks })).body).toHaveLength(0)
+    await expect(get(server.at('/cut'), { allowedNetworks })).rejects.toMatchObject({ code: 'ERR_WEB_FAILED' })
   })
 
   it('that breaks off or never comes is an error', async () => {

@@ -15,15 +15,17 @@ export type HttpClientDeps = Readonly<{
   resolve?(host: string): Promise<readonly string[]>
 }>
 
-/** HTTP, one request on one connection. A name is asked once, and the address that was judged is the one connected to. */
+const ADDRESSES_MAX = 8
+
+/** HTTP, one request on one connection. A name is asked once, and only addresses that were judged are connected to. */
 export function createHttpClient({ allowedNetworks, resolve = resolveBySystem }: HttpClientDeps): WebClient {
   const isAllowed = createAddressRule(allowedNetworks)
 
-  async function addressOf({ url, trusted, signal }: WebRequest): Promise<string> {
+  async function addressesOf({ url, trusted, signal }: WebRequest): Promise<readonly string[]> {
     const host = url.hostname.replace(/^\[|\]$/g, '')
     const addresses = isIP(host) === 0 ? await unlessAborted(resolve(host), signal) : [host]
-    const address = addresses.find((candidate) => trusted || isAllowed(candidate))
-    if (address !== undefined) return address
+    const allowed = addresses.filter((candidate) => trusted || isAllowed(candidate))
+    if (allowed.length > 0) return allowed.slice(0, ADDRESSES_MAX)
     throw new AppError(
       'ERR_POLICY_VIOLATION',
       'DomainNotAllowed: the host has no address on the open internet. Ask the operator to add its address to web.allow_private_addresses, if it should be reached.',
@@ -34,8 +36,7 @@ export function createHttpClient({ allowedNetworks, resolve = resolveBySystem }:
   return {
     async send(request) {
       try {
-        const address = await addressOf(request)
-        return await read(request, await open(request, address))
+        return await read(request, await openFirst(request, await addressesOf(request)))
       } catch (error) {
         throw toAppError(error, request)
       }
@@ -65,6 +66,19 @@ function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
     signal.addEventListener('abort', stop, { once: true })
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
   })
+}
+
+/** A name may have addresses that cannot be reached from here; where no connection came about, nothing was sent. */
+async function openFirst(request: WebRequest, addresses: readonly string[]): Promise<IncomingMessage> {
+  for (const [index, address] of addresses.entries()) {
+    try {
+      return await open(request, address)
+    } catch (error) {
+      const isLast = index === addresses.length - 1
+      if (isLast || (error as NodeJS.ErrnoException).syscall !== 'connect') throw error
+    }
+  }
+  throw new Error('no address')
 }
 
 function open({ url, method, headers, body, signal }: WebRequest, address: string): Promise<IncomingMessage> {
@@ -112,12 +126,23 @@ async function read({ bytesMax, signal }: WebRequest, message: IncomingMessage):
 async function gather(message: IncomingMessage, bytesMax: number, signal: AbortSignal): Promise<Buffer> {
   if (Number(message.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(bytesMax)
   const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of decompressed(message)) {
-    if (signal.aborted) throw signal.reason
-    size += chunk.length
-    if (size > bytesMax) throw tooLarge(bytesMax)
-    chunks.push(chunk)
+  let [size, received] = [0, 0]
+  const source = decompressed(message)
+  if (source !== message) {
+    message.on('data', (chunk: Buffer) => {
+      received += chunk.length
+    })
+  }
+  try {
+    for await (const chunk of source) {
+      if (signal.aborted) throw signal.reason
+      size += chunk.length
+      if (size > bytesMax) throw tooLarge(bytesMax)
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    // Nothing at all is no compressed text, though redirects and the like often say that it is.
+    if (source === message || received > 0 || !message.complete) throw error
   }
   return Buffer.concat(chunks)
 }
