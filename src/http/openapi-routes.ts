@@ -133,7 +133,7 @@ export function sealPaths(): Paths {
         responses: {
           200: { description: 'A JSON-RPC result: what the tool answered.', content: object },
           ...Object.fromEntries(
-            [400, 401, 403, 404, 409, 413, 422, 429, 500, 503].map((status) => [status, sealAnswer]),
+            [400, 401, 403, 404, 409, 413, 422, 429, 500, 502, 503].map((status) => [status, sealAnswer]),
           ),
         },
       },
