@@ -68,6 +68,7 @@ function restOperation(row: RestRow, tool: CatalogTool, names: readonly string[]
         content: row.file === undefined ? answerOf(row) : fileAnswer,
       },
       ...refusals,
+      ...(row.failureStatus === undefined ? {} : { 422: refusals[400] }),
     },
     'x-tool': names.length === 1 ? names[0] : names,
   }

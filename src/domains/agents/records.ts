@@ -28,6 +28,16 @@ export const agentNotFound = (): AppError =>
     field: 'agent_id',
   })
 
+/** The agent that a caller means is the one whose manifest it sends. */
+export function requireName({ name }: Agent, manifest: AgentManifest): void {
+  if (manifest.name === name) return
+  throw new AppError(
+    'ERR_MANIFEST_INVALID',
+    `metadata.name: must be '${name}', the name of the agent that is to be updated; aegis.agent.create deploys another`,
+    { field: 'metadata.name' },
+  )
+}
+
 export const scopeOf = ({ tenant }: Agent): AgentScope => (tenant === SYSTEM_TENANT ? 'global' : 'tenant')
 
 export function requireGlobal(principal: Principal): void {
@@ -58,6 +68,29 @@ export function createAgentRecords(deps: RecordDeps) {
     return parseAgentManifest(text).manifest
   }
 
+  const detailsOf = async (call: Call, agent: Agent, { inputSchema }: Pick<AgentManifest, 'inputSchema'>) => ({
+    created_at: isoTime(agent.createdAtMs),
+    updated_at: isoTime(agent.updatedAtMs),
+    tenant_id: agent.tenant as string,
+    input_schema: inputSchema,
+    execution_count: await activity.countOf(call.read, call.principal, agent.id),
+  })
+  const detailsOfTemplate = async (call: Call, id: string, { inputSchema }: Pick<AgentManifest, 'inputSchema'>) => ({
+    created_at: null,
+    updated_at: null,
+    tenant_id: SYSTEM_TENANT as string,
+    input_schema: inputSchema,
+    execution_count: await activity.countOf(call.read, call.principal, id),
+  })
+
+  /** What a list shows of an agent only to those who ask for it: its manifest and its runs are looked at. */
+  async function details(call: Call, id: string) {
+    const agent = await findStored(call.read, call.principal.tenant, id)
+    if (agent === undefined) return await detailsOfTemplate(call, id, (await templates.find(id))!.manifest)
+    const { manifestYaml } = await versionOf(call.read, agent, undefined)
+    return await detailsOf(call, agent, await readManifest(manifestYaml))
+  }
+
   async function infoOfTemplate(call: Call, idOrName: string) {
     const template = await templates.find(idOrName)
     if (template === undefined) throw agentNotFound()
@@ -70,11 +103,8 @@ export function createAgentRecords(deps: RecordDeps) {
       labels: manifest.labels,
       status: 'active' as const,
       scope: 'global' as const,
-      created_at: null,
-      updated_at: null,
+      ...(await detailsOfTemplate(call, id, manifest)),
       versions: [{ version: manifest.version, created_at: null, created_by: null, latest: true }],
-      input_schema: manifest.inputSchema,
-      execution_count: await activity.countOf(call.read, call.principal, id),
       schedule: null,
       manifest_yaml: manifestYaml,
     }
@@ -108,11 +138,8 @@ export function createAgentRecords(deps: RecordDeps) {
       labels: manifest.labels,
       status: agent.status,
       scope: scopeOf(agent),
-      created_at: isoTime(agent.createdAtMs),
-      updated_at: isoTime(agent.updatedAtMs),
+      ...(await detailsOf(call, agent, manifest)),
       versions: await versionRows(call.read, agent),
-      input_schema: manifest.inputSchema,
-      execution_count: await activity.countOf(call.read, call.principal, agent.id),
       schedule: await schedules.find(call.read, agent),
       manifest_yaml: stored.manifestYaml,
     }
@@ -165,7 +192,7 @@ export function createAgentRecords(deps: RecordDeps) {
     if (latest !== undefined) await schedules.set(call, after, (await readManifest(latest.manifestYaml)).schedule)
   }
 
-  return { info, setScope, tellOfRuntime }
+  return { info, details, setScope, tellOfRuntime }
 }
 
 export const tooManyAgents = (): AppError =>
