@@ -5,7 +5,14 @@ import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { ToolAnswer, ToolCaller, ToolFailure, ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Authenticate } from './authenticate.ts'
 import type { CallsUnderWay } from './calls-under-way.ts'
-import { lastEventId, notOfThisStream, type StreamedEvent, sequenceOf, streamEvents } from './event-stream.ts'
+import {
+  lastEventId,
+  notOfThisStream,
+  type StreamedEvent,
+  sequenceOf,
+  streamEvents,
+  streamHeaders,
+} from './event-stream.ts'
 import { readJsonBody } from './read-json-body.ts'
 import { ReadQuery } from './read-query.ts'
 import { flagOf, type RestRequest } from './rest-arguments.ts'
@@ -150,6 +157,10 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
       const answer = await deps.host.call(restCaller(principal), row.tool, asked, { signal })
       if (answer.failure !== undefined) {
         sendError(req, res, failureToHttp(answer.failure))
+        return
+      }
+      if (req.method === 'HEAD') {
+        res.writeHead(200, streamHeaders).end()
         return
       }
       const feed = await deps.runs()

@@ -1,3 +1,4 @@
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
 
@@ -155,6 +156,23 @@ describe('workflows', { timeout: 60_000 }, () => {
     expect(listed.map((row) => row['execution_id'])).toEqual(expect.arrayContaining([signalled, cancelled]))
     const both = await send('GET', '/v1/executions?workflow_name=ask-first&agent_id=x')
     expect([both.status, JSON.stringify(both.body)]).toEqual([400, expect.stringContaining('one of them')])
+  })
+
+  test('answer HEAD of a stream at once, and the connection takes the next request', async () => {
+    const id = await runUntilAsked('head')
+    const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
+    let text = ''
+    socket.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk
+    })
+    const lines = (method: string, path: string) => `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`
+    socket.write(lines('HEAD', `/v1/workflows/executions/${id}/logs/stream`) + lines('GET', '/health'))
+    await expect.poll(() => text, { timeout: 20_000 }).toContain('"mode":"FULL"')
+    expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\ncontent-type: text\/event-stream\r\n/)
+    expect(text).not.toContain('data:')
+    socket.destroy()
+    const path = '/v1/workflows/executions/nothing/logs/stream'
+    expect((await fetch(new URL(path, server.url), { method: 'HEAD' })).status).toBe(404)
   })
 
   test('of others are neither approved nor seen', async () => {
