@@ -6,7 +6,7 @@ import { type Clock, systemClock } from '../kernel/clock.ts'
  * Calls tools of a server from outside, each call signed. The key is made here and its private half never leaves; the
  * session begins with the first call, and again when the server says that it is over.
  *
- *   const client = createSealClient({ url: 'http://127.0.0.1:8088', apiKey })
+ *   const client = createSealClient({ url: 'http://127.0.0.1:7433', apiKey })
  *   const agents = await client.call('aegis.agent.list')
  */
 export type SealClientOptions = Readonly<{

@@ -138,6 +138,10 @@ describe('an agent', { timeout: 90_000 }, () => {
       input_schema: { type: 'object' },
     })
     expect([row['created_at'], row['updated_at']]).toEqual([expect.any(String), expect.any(String)])
+    const changed = writer('rowed', '1.0.0').replace('{ type: object }', '{ type: object, maxProperties: 1 }')
+    expect((await send('POST', '/v1/agents?force', { manifest_yaml: changed })).status).toBe(201)
+    const again = ((await send('GET', '/v1/agents')).body as Row[]).find(({ name }) => name === 'rowed')!
+    expect(again['input_schema']).toEqual({ type: 'object', maxProperties: 1 })
     const found = await send('GET', '/v1/agents/lookup/rowed')
     expect(found.body).toEqual({ id: row['id'], agent_id: row['id'], name: 'rowed', version: '1.0.0' })
     const templates = (await send('GET', '/v1/agents?include_platform_templates')).body as Row[]

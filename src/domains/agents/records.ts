@@ -1,9 +1,11 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPlatformOperator, type Principal, SYSTEM_TENANT, type TenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
 import type { AgentManifest } from './manifest.ts'
 import type { ActivityLog, Agent, AgentScope, AgentStore, AgentVersion, ScheduleSetter } from './ports.ts'
 import type { Templates } from './templates.ts'
@@ -19,6 +21,9 @@ export type RecordDeps = Readonly<{
   findStored(unit: ReadUnit, tenant: TenantId, idOrName: string): Promise<Agent | undefined>
   versionOf(unit: ReadUnit, agent: Agent, wanted: string | undefined): Promise<AgentVersion>
 }>
+
+const REMEMBERED_MAX = 2_000
+const REMEMBERED_CHARS_MAX = 8_192
 
 type InfoInput = Readonly<{ agent_id: string; version?: string | undefined }>
 
@@ -54,6 +59,7 @@ export const forPlatformOperators = (field: 'scope' | 'agent_id'): AppError =>
 /** What is known of an agent beside its manifest, and who sees it. */
 export function createAgentRecords(deps: RecordDeps) {
   const { store, activity, templates, schedules, findStored, versionOf } = deps
+  const schemas = new Map<string, AgentManifest['inputSchema']>()
 
   /** Looks at the machine, so it is no part of a transaction. What is wrong with the manifest itself is told elsewhere. */
   async function tellOfRuntime(call: Call, input: Readonly<{ manifest_yaml: string }>): Promise<void> {
@@ -88,7 +94,20 @@ export function createAgentRecords(deps: RecordDeps) {
     const agent = await findStored(call.read, call.principal.tenant, id)
     if (agent === undefined) return await detailsOfTemplate(call, id, (await templates.find(id))!.manifest)
     const { manifestYaml } = await versionOf(call.read, agent, undefined)
-    return await detailsOf(call, agent, await readManifest(manifestYaml))
+    return await detailsOf(call, agent, { inputSchema: await inputSchemaOf(manifestYaml) })
+  }
+
+  /** To read a manifest takes milliseconds: a long list gives way before each, and reads the same text once. */
+  async function inputSchemaOf(yaml: string): Promise<AgentManifest['inputSchema']> {
+    const key = sha256Hex(yaml)
+    const known = schemas.get(key)
+    if (known !== undefined) return known
+    await nextTurn()
+    const { inputSchema } = await readManifest(yaml)
+    if (yaml.length > REMEMBERED_CHARS_MAX) return inputSchema
+    if (schemas.size >= REMEMBERED_MAX) schemas.clear()
+    schemas.set(key, inputSchema)
+    return inputSchema
   }
 
   async function infoOfTemplate(call: Call, idOrName: string) {
