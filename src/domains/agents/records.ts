@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
@@ -102,7 +101,7 @@ export function createAgentRecords(deps: RecordDeps) {
     const key = sha256Hex(yaml)
     const known = schemas.get(key)
     if (known !== undefined) return known
-    await nextTurn()
+    await new Promise((resolve) => setImmediate(resolve))
     const { inputSchema } = await readManifest(yaml)
     if (yaml.length > REMEMBERED_CHARS_MAX) return inputSchema
     if (schemas.size >= REMEMBERED_MAX) schemas.clear()
