@@ -167,6 +167,29 @@ describe('routes', () => {
     expect((await send(at, '/health')).status).toBe(503)
   })
 
+  it('is alive as long as it answers, whatever the state', async () => {
+    const at = await peer.serve({ health: () => Promise.reject(new Error('no store')), requireKeys: true })
+    const reply = await send(at, '/health/live')
+    expect([reply.status, reply.body]).toEqual([200, { status: 'ok', version: '1.2.3' }])
+  })
+
+  it.each([
+    [{ status: 'ok', mode: 'FULL', db: { open: true } } as const, 200, 'ready'],
+    [{ status: 'degraded', mode: 'FULL', db: { open: true } } as const, 200, 'degraded'],
+    [{ status: 'degraded', mode: 'FULL', db: { open: false } } as const, 503, 'unavailable'],
+    [{ status: 'ok', mode: 'MINIMAL', db: { open: false } } as const, 200, 'ready'],
+  ])('is ready or not: %j with %i', async (facts, status, word) => {
+    const at = await peer.serve({ health: async () => facts, requireKeys: true })
+    const reply = await send(at, '/health/ready')
+    expect([reply.status, reply.body]).toEqual([status, { status: word, version: '1.2.3', mode: facts.mode }])
+  })
+
+  it('is not ready when it cannot tell', async () => {
+    const at = await peer.serve({ health: () => Promise.reject(new Error('no store')) })
+    const reply = await send(at, '/health/ready')
+    expect([reply.status, reply.body['status']]).toEqual([503, 'unavailable'])
+  })
+
   it('lists the tools for whoever asks', async () => {
     const names = async (path: string, headers = {}) => {
       const { body } = await send(served, path, { headers })
@@ -196,7 +219,7 @@ describe('routes', () => {
     expect(odd.text).not.toContain('"><script>')
   })
 
-  it.each(['/', '/health', '/openapi.json', '/v1/tools'])(
+  it.each(['/', '/health', '/health/live', '/health/ready', '/openapi.json', '/v1/tools'])(
     'answers HEAD %s like GET, without the body',
     async (path) => {
       const [head, get] = [await send(served, path, { method: 'HEAD' }), await send(served, path)]
@@ -219,6 +242,7 @@ describe('routes', () => {
 
   it.each([
     ['POST', '/health', 'GET, HEAD, OPTIONS'],
+    ['POST', '/health/ready', 'GET, HEAD, OPTIONS'],
     ['DELETE', '/v1/tools', 'GET, HEAD, OPTIONS'],
     ['GET', '/v1/tools/task_list', 'POST, OPTIONS'],
     ['PUT', '/', 'GET, HEAD, OPTIONS'],

@@ -33,17 +33,19 @@ export type StreamOptions = Readonly<{
   isStillWelcome(): Promise<void>
 }>
 
+export const streamHeaders = {
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-store',
+  'x-accel-buffering': 'no',
+  'x-content-type-options': 'nosniff',
+} as const
+
 export async function streamEvents(
   res: ServerResponse,
   events: AsyncIterable<StreamedEvent>,
   { signal, isStillWelcome }: StreamOptions,
 ): Promise<void> {
-  res.writeHead(200, {
-    'content-type': 'text/event-stream',
-    'cache-control': 'no-store',
-    'x-accel-buffering': 'no',
-    'x-content-type-options': 'nosniff',
-  })
+  res.writeHead(200, streamHeaders)
   res.flushHeaders()
   const over = new AbortController()
   const ended = AbortSignal.any([signal, over.signal])

@@ -68,6 +68,7 @@ function restOperation(row: RestRow, tool: CatalogTool, names: readonly string[]
         content: row.file === undefined ? answerOf(row) : fileAnswer,
       },
       ...refusals,
+      ...(row.failureStatus === undefined ? {} : { 422: refusals[400] }),
     },
     'x-tool': names.length === 1 ? names[0] : names,
   }
@@ -133,7 +134,7 @@ export function sealPaths(): Paths {
         responses: {
           200: { description: 'A JSON-RPC result: what the tool answered.', content: object },
           ...Object.fromEntries(
-            [400, 401, 403, 404, 409, 413, 422, 429, 500, 503].map((status) => [status, sealAnswer]),
+            [400, 401, 403, 404, 409, 413, 422, 429, 500, 502, 503].map((status) => [status, sealAnswer]),
           ),
         },
       },

@@ -95,6 +95,17 @@ function factPaths(): Record<string, Json> {
         503: { description: 'The state cannot be used.', content: json(schemaRef('Health')) },
       },
     }),
+    '/health/live': fact('getLiveness', 'Whether the server answers', {
+      ...anyone,
+      responses: { 200: { description: 'It does.', content: json(schemaRef('Liveness')) } },
+    }),
+    '/health/ready': fact('getReadiness', 'Whether requests can be served', {
+      ...anyone,
+      responses: {
+        200: { description: 'They can; `degraded` if something is wrong.', content: json(schemaRef('Readiness')) },
+        503: { description: 'The state cannot be used.', content: json(schemaRef('Readiness')) },
+      },
+    }),
     '/openapi.json': fact('getOpenApi', 'This document', {
       ...anyone,
       responses: { 200: { description: 'The document.', content: json({ type: 'object' }) } },
@@ -173,6 +184,20 @@ function sharedSchemas(): Record<string, Json> {
       required: ['status', 'version', 'mode'],
       properties: {
         status: { type: 'string', enum: ['ok', 'degraded'] },
+        version: { type: 'string' },
+        mode: { type: 'string' },
+      },
+    },
+    Liveness: {
+      type: 'object',
+      required: ['status', 'version'],
+      properties: { status: { const: 'ok' }, version: { type: 'string' } },
+    },
+    Readiness: {
+      type: 'object',
+      required: ['status', 'version', 'mode'],
+      properties: {
+        status: { type: 'string', enum: ['ready', 'degraded', 'unavailable'] },
         version: { type: 'string' },
         mode: { type: 'string' },
       },

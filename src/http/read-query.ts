@@ -25,18 +25,19 @@ export class ReadQuery extends URLSearchParams {
   }
 
   requireAllRead(): void {
-    for (const name of this.keys()) if (!this.#known.has(name)) throw unknownParameter(name, [...this.#known])
+    for (const name of this.keys())
+      if (!this.#known.has(name)) throw unknownName('query parameter', name, [...this.#known], 'the address')
   }
 }
 
-function unknownParameter(name: string, accepted: readonly string[]): AppError {
+export function unknownName(what: string, name: string, accepted: readonly string[], where: string): AppError {
   const field = shown(name)
   const nearest = nearestName(name, accepted)
   const hint = nearest === undefined ? '' : ` Did you mean '${nearest}'?`
   const list = accepted.length === 0 ? 'none is accepted' : `accepted: ${accepted.join(', ')}`
-  return new AppError('ERR_INVALID_INPUT', `Unknown query parameter '${field}' in the address.${hint} (${list})`, {
+  return new AppError('ERR_INVALID_INPUT', `Unknown ${what} '${field}' in ${where}.${hint} (${list})`, {
     field,
-    constraint: 'unknown query parameter',
+    constraint: `unknown ${what}`,
     accepted,
     ...(nearest === undefined ? {} : { nearest }),
   })

@@ -1,7 +1,7 @@
 import { AppError } from '../contract/app-error.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
-import { unknownExposureNames } from '../tools/runtime/exposure.ts'
+import { isZaru, unknownExposureNames } from '../tools/runtime/exposure.ts'
 import type { Exposure } from '../tools/runtime/tool-host.ts'
 
 /** What an address asks to see: `?tools=` and `?mode=` choose the tools, `?names=safe|documented` their spelling. */
@@ -26,7 +26,7 @@ export function createViewOfUrl(
   function parse(url: string, query: string, shown: Exposure): RequestView {
     const parameters = new URLSearchParams(query)
     const chooses = parameters.get('tools') || parameters.has('mode')
-    const exposure = chooses ? deps.exposureOfUrl(url) : shown
+    const exposure = chooses ? withMode(deps.exposureOfUrl(url), shown) : shown
     requireKnown(exposure, deps.catalog)
     const names = parameters.get('names')
     if (names === null) return { exposure }
@@ -51,6 +51,10 @@ export function createViewOfUrl(
     return view
   }
 }
+
+/** Who chooses tools and no mode stays in the mode of the port. */
+const withMode = (chosen: Exposure, shown: Exposure): Exposure =>
+  isZaru(shown) && !isZaru(chosen) ? { zaruMode: shown.zaruMode, tools: chosen } : chosen
 
 function requireKnown(exposure: Exposure, catalog: Catalog): void {
   const [unknown] = unknownExposureNames(exposure, catalog.tools)

@@ -2,16 +2,24 @@ import { AppError } from '../contract/app-error.ts'
 import type { Principal } from '../contract/principal.ts'
 import { isoTime } from '../kernel/clock.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
-import type { ToolAnswer, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
+import type { ToolAnswer, ToolCaller, ToolFailure, ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Authenticate } from './authenticate.ts'
 import type { CallsUnderWay } from './calls-under-way.ts'
-import { lastEventId, notOfThisStream, type StreamedEvent, sequenceOf, streamEvents } from './event-stream.ts'
+import {
+  lastEventId,
+  notOfThisStream,
+  type StreamedEvent,
+  sequenceOf,
+  streamEvents,
+  streamHeaders,
+} from './event-stream.ts'
 import { readJsonBody } from './read-json-body.ts'
 import { ReadQuery } from './read-query.ts'
-import { type RestRequest, type RestRow, restRows, streamRows } from './rest-table.ts'
+import { flagOf, type RestRequest } from './rest-arguments.ts'
+import { type RestRow, restRows, streamRows } from './rest-table.ts'
 import type { Exchange, PatternRoute } from './route-table.ts'
 import { sendError, sendFile, sendJson } from './send.ts'
-import { failureToHttp } from './to-http-error.ts'
+import { failureToHttp, type HttpError } from './to-http-error.ts'
 import { warningHeader } from './tool-routes.ts'
 
 /**
@@ -77,10 +85,18 @@ function createServe(deps: RestRoutesDeps, row: RestRow): PatternRoute['serve'] 
       const tool = typeof row.tool === 'string' ? row.tool : row.tool(request)
       const args = given(row.args(request))
       request.query.requireAllRead()
-      const answer = await deps.host.call(restCaller(principal), tool, args, { signal })
-      if (answer.failure !== undefined) sendError(req, res, failureToHttp(answer.failure))
+      const call = (name: string) => deps.host.call(restCaller(principal), name, args, { signal })
+      const first = await call(tool)
+      const other = first.failure === undefined ? undefined : row.instead?.(first.failure, request)
+      const answer = other === undefined ? first : await call(other)
+      if (answer.failure !== undefined) sendError(req, res, refusalOf(row, answer.failure))
       else sendAnswer(exchange, row, answer)
     })
+}
+
+function refusalOf(row: RestRow, failure: ToolFailure): HttpError {
+  const error = failureToHttp(failure)
+  return { ...error, status: row.failureStatus?.(failure) ?? error.status }
 }
 
 async function requestOf(
@@ -132,8 +148,8 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
       const query = new ReadQuery(url)
       const wish = {
         last: lastEventId(req, query),
-        follow: query.get('follow') !== 'false',
-        verbose: ['', 'true', '1'].includes(query.get('verbose') ?? 'false'),
+        follow: flagOf(query, 'follow', true),
+        verbose: flagOf(query, 'verbose', false),
         signal,
       }
       query.requireAllRead()
@@ -141,6 +157,10 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
       const answer = await deps.host.call(restCaller(principal), row.tool, asked, { signal })
       if (answer.failure !== undefined) {
         sendError(req, res, failureToHttp(answer.failure))
+        return
+      }
+      if (req.method === 'HEAD') {
+        res.writeHead(200, streamHeaders).end()
         return
       }
       const feed = await deps.runs()
@@ -220,10 +240,12 @@ function categoryOf(type: string): string {
   return /^(file|directory|path|filesystem|volume)_/.test(type) ? 'storage' : 'execution'
 }
 
-/** `iteration_started` in the second try is "Iteration started (iteration 2)". */
+/** `iteration_started` in the second try is "Iteration started (iteration 2)"; what comes before the first has none. */
 function messageOf({ type, state, iteration }: FeedEvent): string {
   const words = type.replaceAll('_', ' ')
-  const place = [state, iteration === null ? null : `iteration ${iteration}`].filter((part) => part !== null)
+  const place = [state, iteration === null || iteration === 0 ? null : `iteration ${iteration}`].filter(
+    (part) => part !== null,
+  )
   return `${words[0]!.toUpperCase()}${words.slice(1)}${place.length === 0 ? '' : ` (${place.join(', ')})`}`
 }
 

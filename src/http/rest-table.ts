@@ -1,13 +1,11 @@
+import { AppError } from '../contract/app-error.ts'
+import type { ToolFailure } from '../tools/runtime/tool-host.ts'
+import { fieldsOf, flags, numbers, type RestRequest, requiredText, textOf, texts, wordOf } from './rest-arguments.ts'
+
 /**
  * Agents, executions and workflows under the addresses that their clients know. Every row is a call of a tool: what the
  * tool's definition demands is demanded here too, and a row whose tool is not there is not served.
  */
-export type RestRequest = Readonly<{
-  params: Readonly<Record<string, string>>
-  query: URLSearchParams
-  body: Readonly<Record<string, unknown>>
-}>
-
 export type RestRow = Readonly<{
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   path: string
@@ -16,8 +14,12 @@ export type RestRow = Readonly<{
   /** Named where `tool` is chosen for each request. */
   tools?: readonly string[]
   args(request: RestRequest): Readonly<Record<string, unknown>>
+  /** The tool that does it instead, where the refusal of the first one shows that the request means that. */
+  instead?(failure: ToolFailure, request: RestRequest): string | undefined
   /** For success, 200 if absent. */
   status?: number
+  /** Where clients know a refusal by another status than that of its code. */
+  failureStatus?(failure: ToolFailure): number | undefined
   /** The answer says that it could not be done as things are. */
   isConflict?(answer: Readonly<Record<string, unknown>>): boolean
   /** What is shown of the tool's answer; all if absent. */
@@ -25,28 +27,6 @@ export type RestRow = Readonly<{
   /** The answer holds a file, which is sent as it is. */
   file?(answer: Readonly<Record<string, unknown>>): Readonly<{ bytes: Buffer; isText: boolean }>
 }>
-
-/** As a number if it is one; otherwise as it is, so that the tool says what is wrong with it. */
-const numbers = (query: URLSearchParams, ...names: readonly string[]): Record<string, unknown> =>
-  Object.fromEntries(
-    names.flatMap((name) => {
-      const text = query.get(name)
-      return text === null ? [] : [[name, /^\d{1,15}$/.test(text) ? Number(text) : text]]
-    }),
-  )
-const texts = (query: URLSearchParams, ...names: readonly string[]): Record<string, unknown> =>
-  Object.fromEntries(names.flatMap((name) => (query.get(name) === null ? [] : [[name, query.get(name)]])))
-/** `?force` alone means yes. */
-const flags = (query: URLSearchParams, ...names: readonly string[]): Record<string, unknown> =>
-  Object.fromEntries(
-    names.flatMap((name) => {
-      const text = query.get(name)
-      if (text === null) return []
-      return [
-        [name, text === '' || text === 'true' || text === '1' ? true : text === 'false' || text === '0' ? false : text],
-      ]
-    }),
-  )
 
 /** A manifest is the body itself, which as JSON is YAML too, or a text inside it. */
 const manifestOf = (body: RestRequest['body']): Record<string, unknown> => ({
@@ -58,6 +38,14 @@ const deploying = ({ query, body }: RestRequest) => ({
   ...texts(query, 'scope'),
 })
 
+const isConflict = ({ status }: Readonly<Record<string, unknown>>): boolean => status === 'conflict'
+
+/** Input that does not fit the agent is unprocessable; a version that it does not have conflicts with what there is. */
+function executeStatus({ code, details }: ToolFailure): number | undefined {
+  if (code === 'ERR_INVALID_INPUT' && details['field'] === 'input') return 422
+  return code === 'ERR_AGENT_NOT_FOUND' && details['field'] === 'version' ? 409 : undefined
+}
+
 const agentRows: readonly RestRow[] = [
   {
     method: 'POST',
@@ -65,7 +53,7 @@ const agentRows: readonly RestRow[] = [
     tool: 'aegis.agent.create',
     args: deploying,
     status: 201,
-    isConflict: ({ status }) => status === 'conflict',
+    isConflict,
   },
   {
     method: 'GET',
@@ -75,6 +63,7 @@ const agentRows: readonly RestRow[] = [
       ...numbers(query, 'limit', 'offset'),
       ...texts(query, 'status'),
       ...flags(query, 'include_platform_templates'),
+      details: true,
     }),
     shape: ({ agents }) => agents,
   },
@@ -84,7 +73,13 @@ const agentRows: readonly RestRow[] = [
     tool: 'agent_info',
     args: ({ params, query }) => ({ agent_id: params['id'], ...texts(query, 'version') }),
   },
-  { method: 'PATCH', path: '/v1/agents/{id}', tool: 'aegis.agent.update', args: deploying },
+  {
+    method: 'PATCH',
+    path: '/v1/agents/{id}',
+    tool: 'aegis.agent.update',
+    args: (request) => ({ ...deploying(request), agent_id: request.params['id'] }),
+    isConflict,
+  },
   {
     method: 'GET',
     path: '/v1/agents/{id}/versions',
@@ -96,7 +91,10 @@ const agentRows: readonly RestRow[] = [
     method: 'POST',
     path: '/v1/agents/{id}/scope',
     tool: 'agent_scope_set',
-    args: ({ params, body }) => ({ agent_id: params['id'], scope: scopeOf(body) }),
+    args: ({ params, body }) => {
+      fieldsOf(body, 'target_scope', 'scope')
+      return { agent_id: params['id'], scope: wordOf(body, ['target_scope', 'scope'], ['tenant', 'global']) }
+    },
   },
   {
     method: 'DELETE',
@@ -109,7 +107,7 @@ const agentRows: readonly RestRow[] = [
     path: '/v1/agents/lookup/{name}',
     tool: 'aegis.agent.export',
     args: ({ params }) => ({ name: params['name'] }),
-    shape: ({ id, name, version }) => ({ agent_id: id, name, version }),
+    shape: ({ id, name, version }) => ({ id, agent_id: id, name, version }),
   },
   {
     method: 'POST',
@@ -117,6 +115,7 @@ const agentRows: readonly RestRow[] = [
     tool: 'aegis.task.execute',
     args: ({ params, query, body }) => ({ ...body, ...texts(query, 'version'), agent_id: params['id'] }),
     status: 202,
+    failureStatus: executeStatus,
   },
   {
     method: 'GET',
@@ -129,7 +128,11 @@ const agentRows: readonly RestRow[] = [
 const executionOf = ({ params }: RestRequest) => ({ execution_id: params['id'] })
 const pageOf = (request: RestRequest) => ({ ...executionOf(request), ...numbers(request.query, 'limit', 'offset') })
 
-const isOfWorkflow = ({ query }: RestRequest): boolean => query.has('workflow_name')
+function isOfWorkflow({ query }: RestRequest): boolean {
+  const isNamed = query.has('workflow_name')
+  if (!isNamed || !query.has('agent_id')) return isNamed
+  throw new AppError('ERR_INVALID_INPUT', 'agent_id and workflow_name: give one of them.', { field: 'agent_id' })
+}
 
 const executionRows: readonly RestRow[] = [
   {
@@ -166,10 +169,15 @@ const executionRows: readonly RestRow[] = [
   },
 ]
 
-/** Towards everybody is up, towards one person is down; between the two the request says so. */
-const isDemotion = ({ body }: RestRequest): boolean =>
-  body['action'] === 'demote' || (body['action'] === undefined && scopeOf(body) !== 'global')
-const scopeOf = (body: RestRequest['body']): unknown => body['target_scope'] ?? body['scope']
+const SCOPES = ['user', 'tenant', 'global'] as const
+const SCOPE_NAMES = ['target_scope', 'scope']
+const actionOf = ({ body }: RestRequest) =>
+  body['action'] === undefined ? undefined : wordOf(body, ['action'], ['promote', 'demote'])
+const scopeTools = { promote: 'aegis.workflow.promote', demote: 'aegis.workflow.demote' } as const
+
+/** Towards everybody is up, towards one person is down. To the tenant it is down first: what that says shows if it is up. */
+const scopeTool = (request: RestRequest): string =>
+  scopeTools[actionOf(request) ?? (wordOf(request.body, SCOPE_NAMES, SCOPES) === 'global' ? 'promote' : 'demote')]
 
 const workflowRows: readonly RestRow[] = [
   {
@@ -178,7 +186,7 @@ const workflowRows: readonly RestRow[] = [
     tool: 'aegis.workflow.create',
     args: deploying,
     status: 201,
-    isConflict: ({ status }) => status === 'conflict',
+    isConflict,
   },
   {
     method: 'GET',
@@ -209,9 +217,17 @@ const workflowRows: readonly RestRow[] = [
   {
     method: 'POST',
     path: '/v1/workflows/{name}/scope',
-    tool: (request) => (isDemotion(request) ? 'aegis.workflow.demote' : 'aegis.workflow.promote'),
+    tool: scopeTool,
     tools: ['aegis.workflow.demote', 'aegis.workflow.promote'],
-    args: ({ params, body }) => ({ name: params['name'], target_scope: scopeOf(body), user_id: body['user_id'] }),
+    instead: ({ code, details }, request) =>
+      code === 'ERR_INVALID_TRANSITION' && details['scope'] === 'user' && actionOf(request) === undefined
+        ? scopeTools.promote
+        : undefined,
+    args: ({ params, body }) => {
+      fieldsOf(body, ...SCOPE_NAMES, 'user_id', 'action')
+      const target_scope = wordOf(body, SCOPE_NAMES, SCOPES)
+      return { name: params['name'], target_scope, user_id: body['user_id'] }
+    },
   },
   {
     method: 'POST',
@@ -239,7 +255,12 @@ const workflowRunRows: readonly RestRow[] = [
     tool: 'aegis.workflow.executions.get',
     args: executionOf,
   },
-  { method: 'GET', path: '/v1/workflows/executions/{id}/logs', tool: 'aegis.workflow.logs', args: pageOf },
+  {
+    method: 'GET',
+    path: '/v1/workflows/executions/{id}/logs',
+    tool: 'aegis.workflow.logs',
+    args: (request) => ({ limit: 100, ...pageOf(request) }),
+  },
   {
     method: 'POST',
     path: '/v1/workflows/executions/{id}/signal',
@@ -266,9 +287,8 @@ const workflowRunRows: readonly RestRow[] = [
 ]
 
 /** The words that conditions of a Human state take for yes and no, with what the person adds and who it says it is. */
-function answering(response: string, feedback: unknown, by: unknown): string {
-  const given = Object.entries({ feedback, by }).filter(([, value]) => value !== undefined && value !== null)
-  return given.length === 0 ? response : JSON.stringify({ response, ...Object.fromEntries(given) })
+function answering(response: string, feedback: string | undefined, by: string | undefined): string {
+  return feedback === undefined && by === undefined ? response : JSON.stringify({ response, feedback, by })
 }
 
 /** A waiting Human state is an approval; both answers are signals to its run. */
@@ -291,10 +311,11 @@ const approvalRows: readonly RestRow[] = [
     method: 'POST',
     path: '/v1/human-approvals/{id}/approve',
     tool: 'aegis.workflow.signal',
-    args: (request) => ({
-      ...executionOf(request),
-      response: answering('approved', request.body['feedback'], request.body['approved_by']),
-    }),
+    args: (request) => {
+      const body = fieldsOf(request.body, 'feedback', 'approved_by')
+      const response = answering('approved', textOf(body, 'feedback'), textOf(body, 'approved_by'))
+      return { ...executionOf(request), response }
+    },
     isConflict: ({ signalled }) => signalled === false,
     shape: ({ execution_id }) => ({ id: execution_id, status: 'approved' }),
   },
@@ -302,10 +323,11 @@ const approvalRows: readonly RestRow[] = [
     method: 'POST',
     path: '/v1/human-approvals/{id}/reject',
     tool: 'aegis.workflow.signal',
-    args: (request) => ({
-      ...executionOf(request),
-      response: answering('rejected', request.body['reason'], request.body['rejected_by']),
-    }),
+    args: (request) => {
+      const body = fieldsOf(request.body, 'reason', 'rejected_by')
+      const response = answering('rejected', requiredText(body, 'reason'), textOf(body, 'rejected_by'))
+      return { ...executionOf(request), response }
+    },
     isConflict: ({ signalled }) => signalled === false,
     shape: ({ execution_id }) => ({ id: execution_id, status: 'rejected' }),
   },

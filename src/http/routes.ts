@@ -50,10 +50,12 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
     view: deps.viewOfUrl(url, relayExposure(req.socket)),
   })
 
-  // The first three need no key: they say nothing about anybody's data.
+  // All but the last need no key: they say nothing about anybody's data.
   const exact: ReadonlyMap<string, Route> = new Map<string, Route>([
     ['/', { methods: READ, serve: (exchange) => welcome(exchange, deps) }],
     ['/health', { methods: READ, serve: ({ res }) => health(res, deps) }],
+    ['/health/live', { methods: READ, serve: ({ res }) => live(res, deps) }],
+    ['/health/ready', { methods: READ, serve: ({ res }) => ready(res, deps) }],
     [
       '/openapi.json',
       {
@@ -105,14 +107,28 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
 }
 
 /** 503 only when no call that needs the state can succeed: what is merely degraded must not be taken out of service. */
-async function health(res: ServerResponse, { health, version, logger }: RoutesDeps): Promise<void> {
+async function health(res: ServerResponse, deps: RoutesDeps): Promise<void> {
+  const { status, mode, isUsable } = await readHealth(deps)
+  sendJson(res, isUsable ? 200 : 503, JSON.stringify({ status, version: deps.version, mode }))
+}
+
+/** For whoever restarts what hangs: nothing is asked that a restart would not mend. */
+const live = (res: ServerResponse, { version }: RoutesDeps): void =>
+  sendJson(res, 200, JSON.stringify({ status: 'ok', version }))
+
+/** For whoever sends requests only where they can be served. */
+async function ready(res: ServerResponse, deps: RoutesDeps): Promise<void> {
+  const { status, mode, isUsable } = await readHealth(deps)
+  const word = isUsable ? (status === 'ok' ? 'ready' : status) : 'unavailable'
+  sendJson(res, isUsable ? 200 : 503, JSON.stringify({ status: word, version: deps.version, mode }))
+}
+
+async function readHealth({ health, logger }: RoutesDeps) {
   const facts = await health().catch((error: unknown): HealthFacts => {
     logger.warn('the health of the server cannot be told', { error: String(error) })
     return { status: 'degraded', mode: 'unknown', db: { open: false } }
   })
-  const { status, mode, db } = facts
-  const isUsable = db.open || mode === 'MINIMAL'
-  sendJson(res, isUsable ? 200 : 503, JSON.stringify({ status, version, mode }))
+  return { ...facts, isUsable: facts.db.open || facts.mode === 'MINIMAL' }
 }
 
 function welcome({ req, res }: Exchange, { version, requireKeys }: RoutesDeps): void {

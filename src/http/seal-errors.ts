@@ -35,8 +35,8 @@ export function envelopeError(error: unknown): SealError {
   const { code, message, details } = error
   const name = typeof details['reason'] === 'string' ? details['reason'] : undefined
   const { kind, httpStatus } = errorCodes[code]
-  if (code === 'ERR_UNAUTHENTICATED' || kind === 'denied') {
-    return { status: httpStatus, rpcCode: rpc.server, name: name ?? 'SESSION_INACTIVE', message }
+  if (kind === 'denied') {
+    return { status: httpStatus, rpcCode: rpc.server, name: name ?? codeName(code), message }
   }
   if (code === 'ERR_TOO_LARGE' || code === 'ERR_MEDIA_TYPE_UNSUPPORTED') {
     return { status: httpStatus, rpcCode: rpc.invalidRequest, name: 'MALFORMED_ENVELOPE', message }
@@ -54,6 +54,8 @@ export function callError(failure: ToolFailure, tool: string): SealError {
   if (code === 'ERR_QUOTA_EXCEEDED') return { status: 422, rpcCode: rpc.server, name: 'QUOTA_EXCEEDED', message }
   if (code === 'ERR_RATE_LIMITED') {
     const retryAfterMs = Number(details['retry_after_ms'] ?? 1_000)
+    // Too many at once is a matter of the context, like any other of its limits; only a rate is counted by the clock.
+    if (violation !== undefined) return { status: 403, rpcCode: rpc.server, name: violation, message, retryAfterMs }
     return { status: 429, rpcCode: rpc.server, name: 'RATE_LIMIT_EXCEEDED', message, retryAfterMs }
   }
   switch (kind) {
@@ -88,7 +90,13 @@ const argumentText = ({ message, details }: ToolFailure, tool: string): string =
     ? `Invalid tool arguments: required field '${String(details['field'])}' is missing or null for tool '${tool}'`
     : message
 
-const deniedName = (code: ErrorCode): string => (code === 'ERR_PERMISSION_DENIED' ? 'TOOL_NOT_ALLOWED' : 'TOOL_DENIED')
+function deniedName(code: ErrorCode): string {
+  if (code === 'ERR_PERMISSION_DENIED') return 'TOOL_NOT_ALLOWED'
+  return code === 'ERR_POLICY_VIOLATION' ? 'TOOL_DENIED' : codeName(code)
+}
+
+/** What has no name of its own among the newer ones is called what it is called everywhere else. */
+export const codeName = (code: ErrorCode): string => code.slice('ERR_'.length)
 
 const internal = (message: string): SealError => ({
   status: 500,
@@ -97,13 +105,12 @@ const internal = (message: string): SealError => ({
   message,
 })
 
-const unavailable = ({ message, details }: Pick<ToolFailure, 'message' | 'details'>): SealError => ({
-  status: 503,
-  rpcCode: rpc.internal,
-  name: 'SERVICE_UNAVAILABLE',
-  message,
-  retryAfterMs: Number(details['retry_after_ms'] ?? 5_000),
-})
+function unavailable({ code, message, details }: Pick<ToolFailure, 'code' | 'message' | 'details'>): SealError {
+  const retryAfterMs = Number(details['retry_after_ms'] ?? 5_000)
+  return errorCodes[code].httpStatus === 502
+    ? { status: 502, rpcCode: rpc.internal, name: 'UPSTREAM_UNAVAILABLE', message, retryAfterMs }
+    : { status: 503, rpcCode: rpc.internal, name: 'SERVICE_UNAVAILABLE', message, retryAfterMs }
+}
 
 export function sealErrorToHttp(error: SealError, id: string | number | null): HttpError {
   const { status, rpcCode, name, message, retryAfterMs } = error

@@ -80,7 +80,8 @@ describe('attesting', () => {
 
   it('needs a key where keys are demanded, and gives it no more than it has', async () => {
     const key = await peer.createKey({ name: 'sealed' })
-    expect((await attest({ public_key: signer.publicKey }, {}, keyed)).status).toBe(401)
+    const nobody = await attest({ public_key: signer.publicKey }, {}, keyed)
+    expect([nobody.status, nobody.headers.get('x-castellan-error-code')]).toEqual([401, 'UNAUTHENTICATED'])
     expect((await attest({ public_key: signer.publicKey }, bearer('cst_wrong'), keyed)).status).toBe(401)
     const beyond = await attest(
       { public_key: signer.publicKey, security_context: 'aegis-system-operator' },
@@ -139,6 +140,13 @@ describe('a signed call', () => {
       -32000,
       'TOOL_NOT_ALLOWED',
     ])
+  })
+
+  it('beyond the tier of its session is refused with the way to another session', async () => {
+    const { reply, body, name } = await call(await tokenFor(), 'aegis.agent.create', { manifest_yaml: 'x' })
+    expect([reply.status, name]).toEqual([403, 'TOOL_NOT_ALLOWED'])
+    expect(body.error?.['message']).toContain("'system'; your session has 'user'. Attest with another security_context")
+    expect(body.error?.['message']).not.toContain('keys create')
   })
 
   it.each([
@@ -219,8 +227,10 @@ describe('the list of tools', () => {
     expect(Object.keys((all.body['tools'] as object[])[0]!)).toEqual(['name', 'description', 'inputSchema'])
     const free = await send(served, '/v1/seal/tools', { headers: { 'x-zaru-security-context': 'zaru-free' } })
     expect(namesOf(free)).not.toContain('task_create')
-    expect((await send(served, '/v1/seal/tools?security_context=nowhere')).status).toBe(403)
-    expect((await send(keyed, '/v1/seal/tools')).status).toBe(401)
+    const nameOf = ({ status, headers }: Reply) => [status, headers.get('x-castellan-error-code')]
+    expect(nameOf(await send(served, '/v1/seal/tools?security_context=nowhere'))).toEqual([403, 'CONTEXT_NOT_ALLOWED'])
+    expect(nameOf(await send(served, '/v1/seal/tools?context=zaru-free'))).toEqual([400, 'INVALID_INPUT'])
+    expect(nameOf(await send(keyed, '/v1/seal/tools'))).toEqual([401, 'UNAUTHENTICATED'])
   })
 })
 

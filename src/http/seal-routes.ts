@@ -3,12 +3,13 @@ import type { Principal } from '../contract/principal.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
-import type { ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
+import type { ToolCaller, ToolFailure, ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Authenticate } from './authenticate.ts'
 import type { CallsUnderWay } from './calls-under-way.ts'
 import { readJsonBody, readJsonText } from './read-json-body.ts'
+import { ReadQuery } from './read-query.ts'
 import type { Exchange, PatternRoute } from './route-table.ts'
-import { callError, ERROR_NAME_HEADER, envelopeError, sealErrorToHttp } from './seal-errors.ts'
+import { callError, codeName, ERROR_NAME_HEADER, envelopeError, sealErrorToHttp } from './seal-errors.ts'
 import { sendError, sendJson } from './send.ts'
 import { failureToHttp, type HttpError, toHttpError } from './to-http-error.ts'
 import { warningHeader } from './tool-routes.ts'
@@ -69,13 +70,13 @@ export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] 
         const args = attestArguments(await readJsonBody(req, deps.bodyBytesMax))
         const answer = await host.call(sealCaller(principal), 'seal_session_create', args, { signal })
         if (answer.failure !== undefined) {
-          sendError(req, res, withName(failureToHttp(answer.failure), answer.failure))
+          sendError(req, res, named(failureToHttp(answer.failure), answer.failure))
           return
         }
         const { security_token, expires_at, session_id } = JSON.parse(answer.json) as Record<string, string>
         sendJson(res, 200, JSON.stringify({ status: 'success', security_token, expires_at, session_id }))
       },
-      (error) => toHttpError(error, deps),
+      (error) => namedError(error, deps),
     )
 
   async function invoke({ req, res }: Exchange): Promise<void> {
@@ -104,21 +105,29 @@ export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] 
     )
   }
 
-  async function tools({ req, res, url }: Exchange): Promise<void> {
+  async function listed({ req, url }: Exchange): Promise<string> {
     const header = req.headers[CONTEXT_HEADER]
-    const asked = queryOf(url).get('security_context') ?? (typeof header === 'string' ? header : undefined)
+    const query = new ReadQuery(url)
+    const asked = query.get('security_context') ?? (typeof header === 'string' ? header : undefined)
+    query.requireAllRead()
     const known = await deps.authenticate(req)
     const principal = (await gate()).preview(known, asked)
-    const listed = host.list(sealCaller(principal))
-    const answer = {
+    return JSON.stringify({
       protocol: 'seal/v1',
       attestation_endpoint: ATTEST,
       invoke_endpoint: INVOKE,
       security_context: principal.securityContexts?.[0]?.name,
-      tools: listed.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
-    }
-    sendJson(res, 200, JSON.stringify(answer))
+      tools: host
+        .list(sealCaller(principal))
+        .map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+    })
   }
+
+  const tools = (exchange: Exchange): Promise<void> =>
+    listed(exchange).then(
+      (json) => sendJson(exchange.res, 200, json),
+      (error: unknown) => sendError(exchange.req, exchange.res, namedError(error, deps)),
+    )
 
   return [
     { method: 'POST', path: ATTEST, serve: attest },
@@ -133,11 +142,6 @@ const sealCaller = (principal: Principal): ToolCaller => ({
   exposure: 'full',
   safeNames: false,
 })
-
-const queryOf = (url: string): URLSearchParams => {
-  const start = url.indexOf('?')
-  return new URLSearchParams(start === -1 ? '' : url.slice(start + 1))
-}
 
 /** What the tool takes, under the names that clients use. Claims about who somebody is beside the key are not taken. */
 const attestNames: Readonly<Record<string, readonly string[]>> = {
@@ -162,7 +166,11 @@ function attestArguments(body: unknown): unknown {
   return args
 }
 
-function withName(error: HttpError, { code, details }: Readonly<{ code: string; details: Record<string, unknown> }>) {
-  const name = typeof details['reason'] === 'string' ? details['reason'] : code.slice('ERR_'.length)
+/** As every other route answers it, with the name that newer clients know it by. */
+const named = (error: HttpError, { code, details }: Pick<ToolFailure, 'code' | 'details'>): HttpError => {
+  const name = typeof details['reason'] === 'string' ? details['reason'] : codeName(code)
   return { ...error, headers: { ...error.headers, [ERROR_NAME_HEADER]: name } }
 }
+
+const namedError = (error: unknown, deps: SealRoutesDeps): HttpError =>
+  named(toHttpError(error, deps), error instanceof AppError ? error : { code: 'ERR_INTERNAL', details: {} })

@@ -17,7 +17,7 @@ Call a tool without MCP:
   curl -X POST ${origin}/v1/tools/server_ping${forCurl} -H 'content-type: application/json' -d '{}'
 
 Addresses:
-  GET  /health             whether the server is well
+  GET  /health             whether the server is well; /health/live and /health/ready are for probes
   GET  /v1/tools           the tools you may use
   POST /v1/tools/{name}    call one; the body is its arguments
   POST /v1/agents/{id}/execute, GET /v1/executions/{id}/events, and more of agents, executions and workflows

@@ -6,7 +6,7 @@ import { type Clock, systemClock } from '../kernel/clock.ts'
  * Calls tools of a server from outside, each call signed. The key is made here and its private half never leaves; the
  * session begins with the first call, and again when the server says that it is over.
  *
- *   const client = createSealClient({ url: 'http://127.0.0.1:8088', apiKey })
+ *   const client = createSealClient({ url: 'http://127.0.0.1:7433', apiKey })
  *   const agents = await client.call('aegis.agent.list')
  */
 export type SealClientOptions = Readonly<{
@@ -37,6 +37,8 @@ export type SealClient = Readonly<{
   tools(): Promise<readonly SealTool[]>
 }>
 
+const REASON_HEADER = 'x-castellan-error-code'
+
 /** `reason` is the name of the refusal, such as TOOL_NOT_ALLOWED; `code` that of JSON-RPC, where there was one. */
 export class SealError extends Error {
   override name = 'SealError'
@@ -48,7 +50,7 @@ export class SealError extends Error {
   constructor(response: Response, message: string, code?: number) {
     super(message)
     this.status = response.status
-    this.reason = response.headers.get('x-castellan-error-code') ?? undefined
+    this.reason = response.headers.get(REASON_HEADER) ?? undefined
     this.code = code
     const after = Number(response.headers.get('retry-after') ?? Number.NaN)
     this.retryAfterSeconds = Number.isFinite(after) ? after : undefined
@@ -114,7 +116,7 @@ export function createSealClient(options: SealClientOptions): SealClient {
       body: envelope,
       ...(signal === undefined ? {} : { signal }),
     })
-    if (response.status === 401 && !isLast) {
+    if (!isLast && isSessionOver(response)) {
       // Nothing was done yet, so the call may be made again in a new session.
       await response.body?.cancel()
       forget(used)
@@ -132,6 +134,9 @@ export function createSealClient(options: SealClientOptions): SealClient {
     },
   }
 }
+
+const isSessionOver = ({ status, headers }: Response): boolean =>
+  status === 401 || (status === 403 && headers.get(REASON_HEADER) === 'SESSION_INACTIVE')
 
 /** The text of a signed call. What is signed is canonical JSON with the time in whole seconds. */
 export function sealEnvelope(privateKey: KeyObject, token: string, payload: unknown, nowMs: number): string {

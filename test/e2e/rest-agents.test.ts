@@ -123,6 +123,70 @@ describe('an agent', { timeout: 90_000 }, () => {
     expect((await send('GET', '/v1/agents/nobody/versions')).status).toBe(404)
   })
 
+  test('is listed with all that is known of it, and found by its name', async () => {
+    await deploy('rowed')
+    const rows = (await send('GET', '/v1/agents')).body as Row[]
+    const row = rows.find(({ name }) => name === 'rowed')!
+    const { versions, schedule, manifest_yaml, ...shown } = (await send('GET', '/v1/agents/rowed')).body as Row
+    expect(row).toEqual(shown)
+    expect(row).toMatchObject({
+      version: '1.0.0',
+      status: 'active',
+      scope: 'tenant',
+      tenant_id: 'local',
+      execution_count: 0,
+      input_schema: { type: 'object' },
+    })
+    expect([row['created_at'], row['updated_at']]).toEqual([expect.any(String), expect.any(String)])
+    const changed = writer('rowed', '1.0.0').replace('{ type: object }', '{ type: object, maxProperties: 1 }')
+    expect((await send('POST', '/v1/agents?force', { manifest_yaml: changed })).status).toBe(201)
+    const again = ((await send('GET', '/v1/agents')).body as Row[]).find(({ name }) => name === 'rowed')!
+    expect(again['input_schema']).toEqual({ type: 'object', maxProperties: 1 })
+    const found = await send('GET', '/v1/agents/lookup/rowed')
+    expect(found.body).toEqual({ id: row['id'], agent_id: row['id'], name: 'rowed', version: '1.0.0' })
+    const templates = (await send('GET', '/v1/agents?include_platform_templates')).body as Row[]
+    expect(templates.find(({ created_at }) => created_at === null)).toMatchObject({ tenant_id: 'aegis-system' })
+  })
+
+  test('is updated at its own address alone', async () => {
+    await deploy('first')
+    await deploy('second')
+    const patch = (at: string, name: string, version: string) =>
+      send('PATCH', `/v1/agents/${at}`, { manifest_yaml: writer(name, version) })
+    expect((await patch('nobody', 'first', '1.1.0')).status).toBe(404)
+    const wrong = await patch('second', 'first', '1.1.0')
+    expect([wrong.status, JSON.stringify(wrong.body)]).toEqual([400, expect.stringContaining('metadata.name')])
+    expect((await patch('first', 'first', '1.0.0')).status).toBe(409)
+    const { id } = (await send('GET', '/v1/agents/first')).body as Row
+    expect((await patch(String(id), 'first', '1.2.0')).body).toMatchObject({ agent_id: id, version: '1.2.0' })
+    const versions = (await send('GET', '/v1/agents/first/versions')).body as Row[]
+    expect(versions.map(({ version }) => version)).toEqual(['1.2.0', '1.0.0'])
+  })
+
+  test('that is global is updated at its address where it is, by operators', async () => {
+    await deploy('everywhere')
+    await send('POST', '/v1/agents/everywhere/scope', { scope: 'global' })
+    const { id } = (await send('GET', '/v1/agents/everywhere')).body as Row
+    const updated = await send('PATCH', `/v1/agents/${String(id)}`, { manifest_yaml: writer('everywhere', '2.0.0') })
+    expect(updated.body).toMatchObject({ agent_id: id, version: '2.0.0' })
+    const elsewhere = { manifest_yaml: writer('everywhere', '3.0.0') }
+    expect((await send('PATCH', `/v1/agents/${String(id)}?scope=tenant`, elsewhere)).status).toBe(404)
+    expect((await send('GET', '/v1/agents/everywhere')).body).toMatchObject({ id, scope: 'global', version: '2.0.0' })
+  })
+
+  test('is not executed with what does not fit, or in a version that it does not have', async () => {
+    const schema = '{ type: object, properties: { tone: { type: string } } }'
+    const manifest_yaml = writer('strict', '1.0.0').replace('{ type: object }', schema)
+    expect((await send('POST', '/v1/agents', { manifest_yaml })).status).toBe(201)
+    const tried = async (query: string, body: object) => (await send('POST', `/v1/agents/${query}`, body)).status
+    expect(await tried('strict/execute', { input: 'text' })).toBe(422)
+    expect(await tried('strict/execute', { input: { tone: 1 } })).toBe(422)
+    expect(await tried('strict/execute', { input: {}, attachments: [] })).toBe(400)
+    expect(await tried('strict/execute?version=7.0.0', {})).toBe(409)
+    expect(await tried('nobody/execute?version=7.0.0', {})).toBe(404)
+    expect(await tried('strict/execute?versio=1.0.0', {})).toBe(400)
+  })
+
   test('is made global and taken back by operators alone, with its id and versions', async () => {
     await deploy('shared')
     await deploy('shared', '2.0.0')
@@ -142,6 +206,7 @@ describe('an agent', { timeout: 90_000 }, () => {
     expect((await send('POST', '/v1/agents/shared/scope', { target_scope: 'tenant' })).status).toBe(200)
     expect((await send('GET', '/v1/agents/shared')).body).toMatchObject({ id, scope: 'tenant' })
     expect((await send('POST', '/v1/agents/shared/scope', {})).status).toBe(400)
+    expect((await send('POST', '/v1/agents/shared/scope', { scope: 'tenant', to: 'all' })).status).toBe(400)
   })
 
   test('is followed over all its executions, and from where a client was, also after a restart', async () => {
@@ -180,6 +245,11 @@ describe('an agent', { timeout: 90_000 }, () => {
     await read('/v1/agents/quiet/events', ends(id))
     expect(await read('/v1/agents/quiet/events?follow=false', () => false, other)).toEqual([])
     expect((await send('GET', '/v1/agents/nobody/events')).status).toBe(404)
+    for (const query of ['follow=no', 'verbose=2', 'follow=maybe&verbose=true']) {
+      const refused = await send('GET', `/v1/agents/quiet/events?${query}`)
+      expect([refused.status, JSON.stringify(refused.body)]).toEqual([400, expect.stringContaining('true or false')])
+    }
+    expect(await read('/v1/agents/quiet/events?follow=0&verbose=1', () => false)).not.toEqual([])
     const wrong = await send('GET', '/v1/agents/quiet/events', undefined, { 'last-event-id': 'x' })
     expect([wrong.status, JSON.stringify(wrong.body)]).toEqual([400, expect.stringContaining('Last-Event-ID')])
   })

@@ -1,3 +1,4 @@
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
 
@@ -101,11 +102,43 @@ describe('workflows', { timeout: 60_000 }, () => {
 
   test('are told why they were rejected', async () => {
     const id = await runUntilAsked('secrets')
+    const silent = await send('POST', `/v1/human-approvals/${id}/reject`, { rejected_by: 'Ann' })
+    expect([silent.status, JSON.stringify(silent.body)]).toEqual([400, expect.stringContaining("'reason'")])
+    const odd = await send('POST', `/v1/human-approvals/${id}/approve`, { reason: 'fine' })
+    expect([odd.status, JSON.stringify(odd.body)]).toEqual([400, expect.stringContaining("'reason'")])
+    const untold = await send('POST', `/v1/human-approvals/${id}/approve`, { feedback: { fine: true } })
+    expect([untold.status, JSON.stringify(untold.body)]).toEqual([400, expect.stringContaining("'feedback'")])
     expect(
       (await send('POST', `/v1/human-approvals/${id}/reject`, { reason: 'too early', rejected_by: 'Ann' })).status,
     ).toBe(200)
     await streamOf(id)
     expect(await stateOf(id)).toMatchObject({ status: 'completed', blackboard: { why: 'too early', who: 'Ann' } })
+  })
+
+  test('are seen by those whom the scope names, whichever it was before', async () => {
+    const own = { ...manifest, metadata: { name: 'wandering', version: '1.0.0' } }
+    await send('POST', '/v1/workflows', own)
+    const move = async (body: object) => await send('POST', '/v1/workflows/wandering/scope', body)
+    for (const target_scope of ['global', 'tenant', 'user', 'tenant', 'global', 'user']) {
+      expect([target_scope, await move({ target_scope })]).toMatchObject([target_scope, { status: 200 }])
+      const rows = (await send('GET', '/v1/workflows')).body as Row[]
+      expect(rows.find(({ name }) => name === 'wandering')).toMatchObject({ scope: target_scope })
+    }
+    expect((await move({ target_scope: 'tenant', action: 'demote' })).status).toBe(400)
+    for (const body of [{}, { target_scope: 'all' }, { target_scope: 'tenant', action: 'up' }, { scop: 'tenant' }]) {
+      expect([body, (await move(body)).status]).toEqual([body, 400])
+    }
+    const missing = await move({})
+    expect(JSON.stringify(missing.body)).toContain('user, tenant or global')
+  })
+
+  test('show a hundred rows of their log unless told otherwise', async () => {
+    const id = await runUntilAsked('rows')
+    const path = `/v1/workflows/executions/${id}/logs`
+    expect((await send('GET', path)).body).toMatchObject({ limit: 100, offset: 0 })
+    expect((await send('GET', `${path}?limit=2&offset=1`)).body).toMatchObject({ limit: 2, offset: 1 })
+    const text = await (await fetch(new URL(`${path}/stream?follow=false`, server.url))).text()
+    expect(text).toContain('"message":"Workflow execution started"')
   })
 
   test('take a signal and a cancellation', async () => {
@@ -121,6 +154,25 @@ describe('workflows', { timeout: 60_000 }, () => {
     expect(await stateOf(cancelled)).toMatchObject({ status: 'cancelled' })
     const listed = (await send('GET', '/v1/executions?workflow_name=ask-first&limit=200')).body as Row[]
     expect(listed.map((row) => row['execution_id'])).toEqual(expect.arrayContaining([signalled, cancelled]))
+    const both = await send('GET', '/v1/executions?workflow_name=ask-first&agent_id=x')
+    expect([both.status, JSON.stringify(both.body)]).toEqual([400, expect.stringContaining('one of them')])
+  })
+
+  test('answer HEAD of a stream at once, and the connection takes the next request', async () => {
+    const id = await runUntilAsked('head')
+    const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
+    let text = ''
+    socket.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk
+    })
+    const lines = (method: string, path: string) => `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`
+    socket.write(lines('HEAD', `/v1/workflows/executions/${id}/logs/stream`) + lines('GET', '/health'))
+    await expect.poll(() => text, { timeout: 20_000 }).toContain('"mode":"FULL"')
+    expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\ncontent-type: text\/event-stream\r\n/)
+    expect(text).not.toContain('data:')
+    socket.destroy()
+    const path = '/v1/workflows/executions/nothing/logs/stream'
+    expect((await fetch(new URL(path, server.url), { method: 'HEAD' })).status).toBe(404)
   })
 
   test('of others are neither approved nor seen', async () => {

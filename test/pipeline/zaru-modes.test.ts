@@ -147,6 +147,17 @@ describe('over the wire', () => {
     expect((await send(served, '/openapi.json')).text).not.toContain('zaru.switch_mode')
   })
 
+  it('a mode of the server stays where an address chooses tools alone', async () => {
+    const port = await peer.serve({ exposureDefault: { zaruMode: 'execute' } })
+    const namesAt = async (query: string) =>
+      ((await send(port, `/v1/tools${query}`)).body['tools'] as { name: string }[]).map(({ name }) => name)
+    const ofMode = ['aegis.execute.intent', 'aegis.execute.status', 'aegis.execute.wait', 'aegis.workflow.wait']
+    expect(await namesAt('')).toEqual(ofMode)
+    expect(await namesAt('?tools=full')).toEqual(ofMode)
+    expect(await namesAt('?tools=workflows,server')).toEqual(['aegis.workflow.wait'])
+    expect(await namesAt('?mode=operator&tools=server')).toEqual(['server_health', 'server_ping'])
+  })
+
   it.each([
     ['--mode', 'chat'],
     ['--zaru-mode', 'chat'],

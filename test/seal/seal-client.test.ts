@@ -50,6 +50,15 @@ describe('the client', () => {
     expect(seen).toEqual([401, 200])
   })
 
+  it('begins a new session when the old one was revoked', async () => {
+    const client = operator()
+    const sessionsOf = async () =>
+      ((await client.call('seal_session_list')) as { sessions: { session_id: string; status: string }[] }).sessions
+    const { session_id } = (await sessionsOf()).find(({ status }) => status === 'active')!
+    expect(await client.call('seal_session_revoke', { session_id })).toMatchObject({ status: 'revoked' })
+    expect((await sessionsOf())[0]).toMatchObject({ status: 'active' })
+  })
+
   it('says why the server refused', async () => {
     const refused = await operator()
       .call('task_get', {})

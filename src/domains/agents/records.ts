@@ -4,6 +4,7 @@ import { limits } from '../../contract/limits.ts'
 import { isPlatformOperator, type Principal, SYSTEM_TENANT, type TenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
 import type { AgentManifest } from './manifest.ts'
 import type { ActivityLog, Agent, AgentScope, AgentStore, AgentVersion, ScheduleSetter } from './ports.ts'
 import type { Templates } from './templates.ts'
@@ -20,6 +21,9 @@ export type RecordDeps = Readonly<{
   versionOf(unit: ReadUnit, agent: Agent, wanted: string | undefined): Promise<AgentVersion>
 }>
 
+const REMEMBERED_MAX = 2_000
+const REMEMBERED_CHARS_MAX = 8_192
+
 type InfoInput = Readonly<{ agent_id: string; version?: string | undefined }>
 
 /** The same for what is not there and for what belongs to others. */
@@ -27,6 +31,16 @@ export const agentNotFound = (): AppError =>
   new AppError('ERR_AGENT_NOT_FOUND', 'No such agent. Use aegis.agent.list or aegis.agent.search to find its name.', {
     field: 'agent_id',
   })
+
+/** The agent that a caller means is the one whose manifest it sends. */
+export function requireName({ name }: Agent, manifest: AgentManifest): void {
+  if (manifest.name === name) return
+  throw new AppError(
+    'ERR_MANIFEST_INVALID',
+    `metadata.name: must be '${name}', the name of the agent that is to be updated; aegis.agent.create deploys another`,
+    { field: 'metadata.name' },
+  )
+}
 
 export const scopeOf = ({ tenant }: Agent): AgentScope => (tenant === SYSTEM_TENANT ? 'global' : 'tenant')
 
@@ -44,6 +58,7 @@ export const forPlatformOperators = (field: 'scope' | 'agent_id'): AppError =>
 /** What is known of an agent beside its manifest, and who sees it. */
 export function createAgentRecords(deps: RecordDeps) {
   const { store, activity, templates, schedules, findStored, versionOf } = deps
+  const schemas = new Map<string, AgentManifest['inputSchema']>()
 
   /** Looks at the machine, so it is no part of a transaction. What is wrong with the manifest itself is told elsewhere. */
   async function tellOfRuntime(call: Call, input: Readonly<{ manifest_yaml: string }>): Promise<void> {
@@ -58,6 +73,42 @@ export function createAgentRecords(deps: RecordDeps) {
     return parseAgentManifest(text).manifest
   }
 
+  const detailsOf = async (call: Call, agent: Agent, { inputSchema }: Pick<AgentManifest, 'inputSchema'>) => ({
+    created_at: isoTime(agent.createdAtMs),
+    updated_at: isoTime(agent.updatedAtMs),
+    tenant_id: agent.tenant as string,
+    input_schema: inputSchema,
+    execution_count: await activity.countOf(call.read, call.principal, agent.id),
+  })
+  const detailsOfTemplate = async (call: Call, id: string, { inputSchema }: Pick<AgentManifest, 'inputSchema'>) => ({
+    created_at: null,
+    updated_at: null,
+    tenant_id: SYSTEM_TENANT as string,
+    input_schema: inputSchema,
+    execution_count: await activity.countOf(call.read, call.principal, id),
+  })
+
+  /** What a list shows of an agent only to those who ask for it: its manifest and its runs are looked at. */
+  async function details(call: Call, id: string) {
+    const agent = await findStored(call.read, call.principal.tenant, id)
+    if (agent === undefined) return await detailsOfTemplate(call, id, (await templates.find(id))!.manifest)
+    const { manifestYaml } = await versionOf(call.read, agent, undefined)
+    return await detailsOf(call, agent, { inputSchema: await inputSchemaOf(manifestYaml) })
+  }
+
+  /** To read a manifest takes milliseconds: a long list gives way before each, and reads the same text once. */
+  async function inputSchemaOf(yaml: string): Promise<AgentManifest['inputSchema']> {
+    const key = sha256Hex(yaml)
+    const known = schemas.get(key)
+    if (known !== undefined) return known
+    await new Promise((resolve) => setImmediate(resolve))
+    const { inputSchema } = await readManifest(yaml)
+    if (yaml.length > REMEMBERED_CHARS_MAX) return inputSchema
+    if (schemas.size >= REMEMBERED_MAX) schemas.clear()
+    schemas.set(key, inputSchema)
+    return inputSchema
+  }
+
   async function infoOfTemplate(call: Call, idOrName: string) {
     const template = await templates.find(idOrName)
     if (template === undefined) throw agentNotFound()
@@ -70,11 +121,8 @@ export function createAgentRecords(deps: RecordDeps) {
       labels: manifest.labels,
       status: 'active' as const,
       scope: 'global' as const,
-      created_at: null,
-      updated_at: null,
+      ...(await detailsOfTemplate(call, id, manifest)),
       versions: [{ version: manifest.version, created_at: null, created_by: null, latest: true }],
-      input_schema: manifest.inputSchema,
-      execution_count: await activity.countOf(call.read, call.principal, id),
       schedule: null,
       manifest_yaml: manifestYaml,
     }
@@ -108,11 +156,8 @@ export function createAgentRecords(deps: RecordDeps) {
       labels: manifest.labels,
       status: agent.status,
       scope: scopeOf(agent),
-      created_at: isoTime(agent.createdAtMs),
-      updated_at: isoTime(agent.updatedAtMs),
+      ...(await detailsOf(call, agent, manifest)),
       versions: await versionRows(call.read, agent),
-      input_schema: manifest.inputSchema,
-      execution_count: await activity.countOf(call.read, call.principal, agent.id),
       schedule: await schedules.find(call.read, agent),
       manifest_yaml: stored.manifestYaml,
     }
@@ -165,7 +210,7 @@ export function createAgentRecords(deps: RecordDeps) {
     if (latest !== undefined) await schedules.set(call, after, (await readManifest(latest.manifestYaml)).schedule)
   }
 
-  return { info, setScope, tellOfRuntime }
+  return { info, details, setScope, tellOfRuntime }
 }
 
 export const tooManyAgents = (): AppError =>

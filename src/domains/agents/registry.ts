@@ -23,6 +23,7 @@ import {
   forPlatformOperators,
   type RecordDeps,
   requireGlobal,
+  requireName,
   scopeOf,
   tooManyAgents,
 } from './records.ts'
@@ -54,13 +55,19 @@ export type RegistryDeps = Readonly<{
 
 export type AgentRegistry = ReturnType<typeof createAgentRegistry>
 
-type DeployInput = Readonly<{ manifest_yaml: string; force: boolean; scope?: AgentScope | undefined }>
+type DeployInput = Readonly<{
+  manifest_yaml: string
+  force: boolean
+  scope?: AgentScope | undefined
+  agent_id?: string | undefined
+}>
 type ListInput = Readonly<{
   labels?: Readonly<Record<string, string>> | undefined
   status?: AgentStatus | undefined
   limit: number
   offset: number
   include_platform_templates: boolean
+  details: boolean
 }>
 
 export function createAgentRegistry(deps: RegistryDeps) {
@@ -133,7 +140,8 @@ export function createAgentRegistry(deps: RegistryDeps) {
     const { principal } = call
     const { parseAgentManifest } = await import('./manifest.ts')
     const { manifest, warnings } = parseAgentManifest(input.manifest_yaml)
-    const scope = input.scope ?? 'tenant'
+    const meant = input.agent_id === undefined ? undefined : await findMeant(call, input.agent_id, manifest)
+    const scope = input.scope ?? (meant === undefined ? 'tenant' : scopeOf(meant))
     if (scope === 'global') requireGlobal(principal)
     requireUsable(principal, manifest)
     for (const warning of warnings) call.warn(warning)
@@ -142,6 +150,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     if (principal.newNamesOnly) await requireNewName(call, manifest.name)
     const before = await store.findAgentByName(call.write, tenant, manifest.name)
     if (before === undefined && mode === 'update') throw agentNotFound()
+    if (meant !== undefined && before?.id !== meant.id) throw agentNotFound()
     const versions = before === undefined ? [] : await store.versionsOf(call.write, tenant, before.id)
     if (before !== undefined && versions.includes(manifest.version) && !input.force) {
       return conflictOf(before, manifest, versions)
@@ -154,6 +163,13 @@ export function createAgentRegistry(deps: RegistryDeps) {
     const schedule = await deps.schedules.find(call.write, agent)
     const answer = { agent_id: agent.id, deployed: true, name: agent.name, version: manifest.version }
     return { ...answer, ...(schedule !== null && { schedule }) }
+  }
+
+  async function findMeant(call: Call, idOrName: string, manifest: AgentManifest): Promise<Agent> {
+    const meant = await findStored(call.write, call.principal.tenant, idOrName)
+    if (meant === undefined) throw agentNotFound()
+    requireName(meant, manifest)
+    return meant
   }
 
   /** Neither a further version of what is there, nor something that others would find in its place. */
@@ -221,9 +237,11 @@ export function createAgentRegistry(deps: RegistryDeps) {
     return [...stored, ...shipped.map(({ id, manifest }) => templateRow(id, manifest))]
   }
 
+  const records = createAgentRecords({ ...deps, findStored, versionOf })
+
   return {
     resolve,
-    ...createAgentRecords({ ...deps, findStored, versionOf }),
+    ...records,
     /** What an operator deployed for everybody, else what comes with the program; nothing of a tenant. */
     resolvePlatform: (read: ReadUnit, name: string) => resolve(read, { tenant: SYSTEM_TENANT }, name),
     /** One that comes with the program, whatever has been deployed under its name. */
@@ -241,7 +259,9 @@ export function createAgentRegistry(deps: RegistryDeps) {
         ({ labels, status }) =>
           matchesLabels(labels, input.labels) && (input.status === undefined || status === input.status),
       )
-      const agents = found.slice(input.offset, input.offset + input.limit)
+      const page = found.slice(input.offset, input.offset + input.limit)
+      const agents: (AgentRow & Partial<Awaited<ReturnType<typeof records.details>>>)[] = []
+      for (const row of page) agents.push(input.details ? { ...row, ...(await records.details(call, row.id)) } : row)
       return { agents, total: found.length, limit: input.limit, offset: input.offset }
     },
 

@@ -26,9 +26,20 @@ export default defineTool({
       .boolean()
       .default(false)
       .describe('Whether the templates that come with the program are listed too.'),
+    details: z
+      .boolean()
+      .default(false)
+      .describe('Whether each has its times, its tenant, its input_schema and how many executions you can see.'),
   }),
   output: z.strictObject({
-    agents: z.array(z.strictObject({ ...agentFields.row, status: agentFields.status, scope: agentFields.scope })),
+    agents: z.array(
+      z.strictObject({
+        ...agentFields.row,
+        status: agentFields.status,
+        scope: agentFields.scope,
+        ...z.strictObject(agentFields.details).partial().shape,
+      }),
+    ),
     total: z.int().describe('How many there are, whatever the limit.'),
     limit: z.int(),
     offset: z.int(),

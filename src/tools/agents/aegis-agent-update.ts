@@ -20,6 +20,9 @@ export default defineTool({
     manifest_yaml: agentParams.manifest,
     force: agentParams.force('Replace the version if it exists already.'),
     scope: agentParams.scope,
+    agent_id: agentParams
+      .agent('Id or name of the agent that you mean; the manifest of another is then refused.')
+      .optional(),
   }),
   output: agentFields.deployed,
   before: (input, { agents, call }) => agents.tellOfRuntime(call, input),

@@ -25,8 +25,7 @@ export default defineTool({
     ...agentFields.row,
     status: agentFields.status,
     scope: agentFields.scope,
-    created_at: fields.time.nullable().describe('Null for templates that come with the program.'),
-    updated_at: fields.time.nullable(),
+    ...agentFields.details,
     versions: z
       .array(
         z.strictObject({
@@ -37,8 +36,6 @@ export default defineTool({
         }),
       )
       .describe('The highest first.'),
-    input_schema: fields.anyJson.describe('JSON Schema of its input; null if it declares none.'),
-    execution_count: z.int(),
     schedule: scheduleFields.shown,
     manifest_yaml: z.string(),
   }),

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
+import { fields } from '../params.ts'
 import { scheduleFields } from '../schedule-fields.ts'
 
 /** What the tools for agents share. */
@@ -26,6 +27,13 @@ export const agentFields = {
     version: z.string(),
     description: z.string(),
     labels: z.record(z.string(), z.string()),
+  },
+  details: {
+    created_at: fields.time.nullable().describe('Null for templates that come with the program.'),
+    updated_at: fields.time.nullable(),
+    tenant_id: z.string(),
+    input_schema: fields.anyJson.describe('JSON Schema of its input; null if it declares none.'),
+    execution_count: z.int(),
   },
   scope: z.enum(['tenant', 'global']),
   status: z.enum(['active', 'paused', 'archived', 'failed']),

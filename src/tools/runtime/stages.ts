@@ -82,10 +82,15 @@ export function isVisible(tool: CatalogTool, caller: ToolCaller, mode: Mode): bo
 }
 
 /** Agents have theirs by their manifest, everybody else by the key or session that they came with. */
-const wayToTier = ({ kind }: Principal): string =>
-  kind === 'agent'
-    ? 'An operator gives an agent more by the security_context in its manifest.'
-    : 'Ask the operator for a key with that tier (castellan keys create NAME --tier TIER).'
+function tierRefusal({ kind, tier, sealSessionId }: Principal): string {
+  if (kind === 'agent')
+    return `you have '${tier}'. An operator gives an agent more by the security_context in its manifest.`
+  // The key behind a session may have the tier: what is missing is first of all in the session.
+  if (sealSessionId !== undefined) {
+    return `your session has '${tier}'. Attest with another security_context; if your key has less too, ask the operator for one.`
+  }
+  return `you have '${tier}'. Ask the operator for a key with that tier (castellan keys create NAME --tier TIER).`
+}
 
 const isBehind = ({ definition: { doors } }: CatalogTool, { door }: ToolCaller): boolean =>
   doors === undefined || doors.includes(door)
@@ -165,7 +170,7 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
         if (!tierAllows(principal.tier, tier)) {
           throw new AppError(
             'ERR_PERMISSION_DENIED',
-            `'${invocation.tool!.name}' needs the tier '${tier}'; you have '${principal.tier}'. ${wayToTier(principal)}`,
+            `'${invocation.tool!.name}' needs the tier '${tier}'; ${tierRefusal(principal)}`,
             { tier },
           )
         }
