@@ -44,13 +44,13 @@ export async function handleOutput(scene: HandlerScene, handler: Handler, output
 
 type Of<Type extends Handler['type']> = Extract<Handler, { type: Type }>
 
-async function byAgent({ deps, run, input, steps }: HandlerScene, handler: Of<'agent'>, output: string) {
+async function byAgent({ deps, run, input, steps, deadline }: HandlerScene, handler: Of<'agent'>, output: string) {
   const agent = await steps.once('output/agent', async () => ({
     result: (await deps.agents.resolve(deps.read, run.principal, handler.agentId)) as ResolvedAgent & Json,
   }))
   const text =
     handler.inputTemplate === null ? output : wordsOf(input, output).render('input_template', handler.inputTemplate)
-  const untilMs = steps.nowMs() + (handler.timeoutMs ?? HANDLER_TIMEOUT_MS)
+  const untilMs = Math.min(steps.nowMs() + (handler.timeoutMs ?? HANDLER_TIMEOUT_MS), deadline.untilMs)
   const start = childOf(agent, { role: 'worker', input: text, workspaceId: null, untilMs })
   const outcome = await steps.child('output/run', start)
   if (outcome.status === 'completed') return (outcome.output as unknown as ExecutionOutput).text

@@ -86,9 +86,10 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   const history: PastAttempt[] = []
   const workspaces = createWorkspaceDesk(deps, run)
   const judges = createJudges(deps, run, steps)
-  const publishing = input.publishes && createPublishing(deps, run, input.publishes, steps, judges)
-  const validation = createValidation(run, input, steps, { judges, workspaces })
+  const publishing = input.publishes && createPublishing(deps, run, input.publishes, steps, { judges, deadline })
+  const validation = createValidation(run, input, steps, { judges, workspaces, deadline })
   let lastText = ''
+  let iterations = 0
   let workspaceId: string | null = input.workspaceId
   let keepsSnapshots = false
 
@@ -145,6 +146,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     const caller = createToolCaller(deps, run, input, steps, judges, { principal, tools, workspaceId, environment })
     for (let iteration = 1; iteration <= execution.maxIterations; iteration++) {
       requireTime(steps, deadline)
+      iterations = iteration
       steps.place({ iteration })
       steps.note({ type: 'iteration_started', payload: { iteration } })
       const own: Deadline = {
@@ -303,7 +305,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
 
   const output = (): ExecutionOutput => ({
     text: lastText,
-    iterations: history.length + (history.at(-1)?.iteration === execution.maxIterations ? 0 : 1),
+    iterations,
     workspace_id: workspaceId,
     usage: {
       input_tokens: usage.inputTokens,

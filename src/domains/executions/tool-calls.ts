@@ -100,11 +100,12 @@ export function createToolCaller(
     const skippedBy = skipOf(tool)
     if (skippedBy !== undefined) return { verdict: { by: skippedBy, allowed: true } }
     const given: { judge: string; score: number; confidence: number }[] = []
-    const { call, key, iteration, trail, task } = scene
+    const { call, key, iteration, trail, task, deadlines } = scene
     for (const [index, rule] of toolValidation.entries()) {
       const verdict = await judges.ask(`${key}/judge-${index + 1}`, {
         agent: rule.judgeAgent,
         timeoutMs: rule.timeoutMs,
+        deadlines,
         workspaceId: agent.workspaceId,
         input: {
           execution_id: run.id,
