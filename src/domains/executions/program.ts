@@ -9,7 +9,7 @@ import { runInnerLoop, type Usage } from './inner-loop.ts'
 import { createJudges } from './judges.ts'
 import { deliver, handleOutput } from './output-handler.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput } from './ports.ts'
-import { buildPrompt, type LoadedContext, type PastAttempt } from './prompt.ts'
+import { buildPrompt, type LoadedContext, type PastAttempt, shortened } from './prompt.ts'
 import { createPublishing } from './publishing.ts'
 import { iterationEnv, loadContext } from './surroundings.ts'
 import { createToolCaller } from './tool-calls.ts'
@@ -168,7 +168,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     }
     const reason = history.at(-1)!
     const why = reason.error ?? reason.validation_reason ?? ''
-    const message = `None of ${execution.maxIterations} iterations was accepted. The last one: ${why}`
+    const message = `None of ${execution.maxIterations} iterations was accepted. The last one: ${shortened(why)}`
     return await failed({ code: 'ERR_ITERATIONS_EXHAUSTED', message })
   }
 
