@@ -10,6 +10,7 @@ import type { Judges } from './judges.ts'
 import type { ModelToolCall } from './model.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 import { shortened } from './prompt.ts'
+import { skipOf } from './skip-judge.ts'
 import { isPassed } from './validators.ts'
 
 /** What the model is told of one call. `isFatal`: it cannot go on, and the iteration ends. */
@@ -97,7 +98,7 @@ export function createToolCaller(
   async function judged(scene: CallScene, tool: DescribedTool): Promise<Decision> {
     const { toolValidation } = input.manifest.execution
     if (toolValidation.length === 0) return { verdict: null }
-    const skippedBy = skipOf(tool)
+    const skippedBy = skipOf(deps.judging, tool)
     if (skippedBy !== undefined) return { verdict: { by: skippedBy, allowed: true } }
     const given: { judge: string; score: number; confidence: number }[] = []
     const { call, key, iteration, trail, task, deadlines } = scene
@@ -128,12 +129,6 @@ export function createToolCaller(
       return { refusal: { kind: 'recoverable', reason, verdict: { by: 'judges', allowed: false, judges: given } } }
     }
     return { verdict: { by: 'judges', allowed: true, judges: given } }
-  }
-
-  /** Who says that no judge needs to look, if anybody does. */
-  function skipOf({ name, skipJudge }: DescribedTool): 'built-in' | 'configuration' | undefined {
-    if (deps.judging.skip.includes(name)) return 'configuration'
-    return skipJudge && !deps.judging.always.includes(name) ? 'built-in' : undefined
   }
 
   async function dispatch(
