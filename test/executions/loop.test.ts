@@ -263,6 +263,23 @@ describe('what becomes of the output', () => {
     expect((await loop.finish('a')).text).toBe('short of long')
   })
 
+  test.each([
+    ['', 'interrupted by a restart'],
+    ['interrupted_calls: report', 'interrupted by a restart'],
+    ['interrupted_calls: retry', 'No such'],
+  ])('a tool that a death interrupted is called again only if that is harmless or wanted: %s', async (wish, told) => {
+    const args = '{ agent_id: no-such-agent }'
+    const spec = `${task()}  tools: [aegis.task.execute]\n  execution: { ${wish} }\n  output_handler: { type: mcp_tool, tool_name: aegis.task.execute, arguments: ${args}, required: true }\n`
+    const { loop } = await open({ agents: { a: agentYaml('a', spec) }, script: [{ text: 'out' }] })
+    const first = await loop.finish('a')
+    expect(first.error!.message).toContain('No such')
+    const rows = await loop.engine.journal(first.id)
+    const journal = rows.slice(1, rows.findIndex(({ key }) => key === 'output/step~began') + 1)
+    const { id } = await loop.engine.run({ subjectId: first.subjectId, input: first.input, journal })
+    const { error } = await loop.engine.end(id)
+    expect(error).toMatchObject({ code: 'ERR_OUTPUT_HANDLER_FAILED', message: expect.stringContaining(told) })
+  })
+
   test('an agent that handles it has no more time than the whole execution', async () => {
     const spec = `${task()}  output_handler: { type: agent, agent_id: b, required: true }\n  security: { resources: { timeout: "1s" } }\n`
     const { loop } = await open({

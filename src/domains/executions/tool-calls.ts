@@ -138,15 +138,10 @@ export function createToolCaller(
   ): Promise<CallResult> {
     const { key, call, deadlines } = scene
     const environment = () => agent.environment(scene.iteration)
-    const isRepeatable = tool?.isReadOnly === true || tool?.isIdempotent === true
     const answer = await steps.once<RecordedAnswer>(
       key,
       async ({ interrupted }) => {
-        if (interrupted && input.manifest.execution.interruptedCalls === 'report')
-          return { result: interruptedAnswer, type: FAILED }
-        if (interrupted && input.manifest.execution.interruptedCalls === null && !isRepeatable) {
-          return { result: interruptedAnswer, type: FAILED }
-        }
+        if (interrupted && !mayRepeat(input, tool)) return { result: interruptedAnswer, type: FAILED }
         const given = await within(deps.clock, steps, deadlines, async (signal) => {
           const answer = await deps.desk.call(agent.principal, call.name, call.arguments, {
             signal,
@@ -178,6 +173,16 @@ export function createToolCaller(
   }
 
   return { handle }
+}
+
+/** Whether a call that a crash interrupted is made again: as the manifest says, else if that is harmless. */
+export const mayRepeat = (
+  { manifest }: Pick<ExecutionInput, 'manifest'>,
+  tool: Pick<DescribedTool, 'isReadOnly' | 'isIdempotent'> | undefined,
+): boolean => {
+  const { interruptedCalls } = manifest.execution
+  if (interruptedCalls !== null) return interruptedCalls === 'retry'
+  return tool?.isReadOnly === true || tool?.isIdempotent === true
 }
 
 type RecordedAnswer = Readonly<{ tool: string; is_error: boolean; code: string | null; text: string }>
