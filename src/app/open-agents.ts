@@ -6,6 +6,7 @@ import type { ActivityLog, AgentTemplate, ScheduleSetter } from '../domains/agen
 import { type AgentRegistry, createAgentRegistry } from '../domains/agents/registry.ts'
 import { type AgentSearch, createAgentSearch, type Embedder } from '../domains/agents/search.ts'
 import { createTemplates } from '../domains/agents/templates.ts'
+import { skipOf } from '../domains/executions/skip-judge.ts'
 import { createRuntimeRegistry, type RuntimeRegistry } from '../domains/platform/runtimes.ts'
 import { createPlatformService, type PlatformDeps, type PlatformService } from '../domains/platform/service.ts'
 import { createHttpEmbedder } from '../search/http-embedder.ts'
@@ -80,6 +81,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     },
     runtimes,
     tools: parts.tools,
+    skipsJudge: (tool) => skipOf(config.judging, tool) !== undefined,
     health: parts.health,
     capabilities: () => [...parts.capabilities, embedder === undefined ? 'keyword_search' : 'semantic_search'],
     configuration: async () => shownConfig(config, deps.configPath),

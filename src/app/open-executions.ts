@@ -87,13 +87,11 @@ export function openExecutions(
     })
     return withholding(made, withheld)
   }
-  const loop = once(() => {
-    return loopWith({ desk, models: openModels(deps), http: senderFor(config) })
-  })
-  const idleLoop = once(() => loopWith(withoutEffects(desk)))
   // A wrong setting is told at the start, not at the first execution.
-  openModels(deps)
+  const models = openModels(deps)
   valuesOf(config.executions)
+  const loop = once(() => loopWith({ desk, models, http: senderFor(config) }))
+  const idleLoop = once(() => loopWith(withoutEffects(desk)))
   engine.register(
     'execution',
     async (run, steps) => (await loop()).program(run, steps),
@@ -111,6 +109,7 @@ export function openExecutions(
       clock,
       workspaces,
       snapshots: parts.snapshots,
+      models,
       replay: replayRun,
     }),
   }

@@ -6,11 +6,13 @@ import type { Config, LoadedConfig } from './config.ts'
 
 /**
  * A pattern of a security context that fits no tool is a slip of the pen, and may leave open what should be closed. A name
- * in `tools` that is no toolset and no tool would leave the client with an empty list and no word why. The tools are
- * loaded only when names are given, so that a plain start does not wait for them here.
+ * in `tools` that is no toolset and no tool would leave the client with an empty list and no word why. The same goes for
+ * names that judges are told of. The tools are loaded only when names are given, so that a plain start does not wait for them here.
  */
 export async function requireKnownTools({ config, sources, file }: LoadedConfig): Promise<void> {
-  if (typeof config.tools === 'string' && config.security_contexts.length === 0) return
+  const { skip, always } = config.judging
+  const named = config.security_contexts.length + skip.length + always.length
+  if (typeof config.tools === 'string' && named === 0) return
   const [{ allTools }, { createCatalog }, { unknownExposureNames }] = await Promise.all([
     import('../tools/index.ts'),
     import('../tools/runtime/catalog.ts'),
@@ -18,6 +20,7 @@ export async function requireKnownTools({ config, sources, file }: LoadedConfig)
   ])
   const catalog = createCatalog(allTools)
   requireKnownPatterns(config, catalog, file ?? 'the configuration')
+  requireKnownJudging(config, catalog, file ?? 'the configuration')
   const [unknown] = unknownExposureNames(config.tools, catalog.tools)
   if (unknown === undefined) return
   const toolsets = [...new Set(catalog.tools.map((tool) => tool.definition.toolset))]
@@ -28,6 +31,22 @@ export async function requireKnownTools({ config, sources, file }: LoadedConfig)
     `${origins[sources.get('tools') ?? 'default']}: tools has '${unknown}', which is neither a toolset (${toolsets.join(', ')}) nor a tool.${nearest === undefined ? ' See: castellan tools' : ` Did you mean ${nearest}?`}`,
     { field: 'tools', unknown, ...(nearest === undefined ? {} : { nearest }) },
   )
+}
+
+/** A name that is no tool judges nothing, and one in both lists would say two things. */
+function requireKnownJudging({ judging }: Config, { names }: Catalog, origin: string): void {
+  const refuse = (field: string, problem: string, details: Readonly<Record<string, string>>): never => {
+    throw new AppError('ERR_CONFIG_INVALID', `${origin}: ${field} has ${problem}`, { field, ...details })
+  }
+  for (const list of ['skip', 'always'] as const) {
+    const unknown = judging[list].find((name) => !names.includes(name))
+    if (unknown === undefined) continue
+    const nearest = nearestName(unknown, names)
+    const hint = nearest === undefined ? 'See: castellan tools' : `Did you mean ${nearest}?`
+    refuse(`judging.${list}`, `'${unknown}', which is no tool. ${hint}`, { unknown, ...(nearest && { nearest }) })
+  }
+  const both = judging.skip.find((name) => judging.always.includes(name))
+  if (both !== undefined) refuse('judging.skip', `'${both}', which judging.always has as well. Keep one of them.`, {})
 }
 
 function requireKnownPatterns({ security_contexts }: Config, { names }: Catalog, origin: string): void {

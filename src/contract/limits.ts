@@ -273,6 +273,9 @@ export const limits = {
   promptCharsMax: 1024 * 1024,
   /** What a later iteration is told of the output of an earlier one. */
   attemptCharsMax: 8 * 1024,
+  /** What a later iteration is told of all earlier ones, in its prompt and in its environment; the newest come first. */
+  attemptsCharsMax: 128 * 1024,
+  attemptsBytesMax: 64 * 1024,
   /** Rounds of model and tools in one iteration. */
   modelRoundsMax: 50,
   /** What the model sees of one answer of a tool. */

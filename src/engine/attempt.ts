@@ -84,7 +84,8 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     change: RunChange,
     beside?: (unit: WriteUnit, run: Run) => Promise<void>,
   ): Promise<void> {
-    const all = [...pending, ...rows]
+    const told = pending
+    const all = [...told, ...rows]
     pending = []
     for (let delayMs: number = limits.runRetryMsMin; ; delayMs = Math.min(delayMs * 2, limits.runRetryMsMax)) {
       try {
@@ -92,7 +93,10 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         placement = {}
         break
       } catch (error) {
-        if (!(error instanceof AppError) || errorCodes[error.code].kind !== 'unavailable') throw error
+        if (!(error instanceof AppError) || errorCodes[error.code].kind !== 'unavailable') {
+          pending = [...told, ...pending]
+          throw error
+        }
         await pause(delayMs, shutdown.signal).catch(() => {
           throw new RunStopped('the server ends')
         })
@@ -213,9 +217,15 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         const id = start.id ?? deps.newId()
         const { kind, subjectId, subjectName } = start
         const payload = { run_id: id, kind, subject_id: subjectId, subject_name: subjectName }
-        await commit([{ type: childEvents[kind].started, key: linkKey, payload }], {}, (unit, parent) =>
-          deps.insertChild(unit, parent, id, start),
-        )
+        try {
+          await commit([{ type: childEvents[kind].started, key: linkKey, payload }], {}, (unit, parent) =>
+            deps.insertChild(unit, parent, id, start),
+          )
+        } catch (error) {
+          if (!(error instanceof AppError)) throw error
+          await commit([{ type: FAILED, key, payload: toRunError(error) }], {})
+          return answer<RunOutcome & Json>(recorded.get(key)!)
+        }
       }
       const { run_id: id } = recorded.get(linkKey)!.payload as { run_id: string }
       childWaits++

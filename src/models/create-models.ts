@@ -58,7 +58,10 @@ export function createModels(deps: Readonly<{ settings: ModelsSettings; ask: Ask
   }
 }
 
-/** The provider that has the alias, the default one first, then the fallback with the same alias or whatever it has. */
+/**
+ * The provider that has the alias, the default one first, then the fallback with the same alias or whatever it has. An alias
+ * that nobody has is a slip of the pen, for which no other model stands in.
+ */
 export function candidatesFor(
   { providers, defaultProvider, fallbackProvider }: ModelsSettings,
   alias: string,
@@ -70,8 +73,9 @@ export function candidatesFor(
   const first = found.find(({ provider }) => provider.name !== fallbackProvider) ?? found[0]
   const fallback = providers.find(({ name }) => name === fallbackProvider)
   const second = fallback?.models.find((model) => model.alias === alias) ?? fallback?.models[0]
-  const candidates = first === undefined ? [] : [first]
-  if (fallback !== undefined && second !== undefined && first?.provider.name !== fallback.name) {
+  if (first === undefined) return []
+  const candidates = [first]
+  if (fallback !== undefined && second !== undefined && first.provider.name !== fallback.name) {
     candidates.push({ provider: fallback, model: second })
   }
   return candidates

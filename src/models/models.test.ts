@@ -245,6 +245,7 @@ describe('models', () => {
     expect(names({})).toEqual(['openai-1'])
     expect(names({ defaultProvider: 'gemini-1' })).toEqual(['gemini-1'])
     expect(names({ fallbackProvider: 'openai-1' })).toEqual(['gemini-1', 'openai-1'])
+    expect(candidatesFor(settings(two, { fallbackProvider: 'openai-1' }), 'defualt')).toEqual([])
   })
 })
 

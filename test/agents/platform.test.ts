@@ -44,8 +44,43 @@ describe('schemas', () => {
   })
 })
 
+/** Whether no judge looks at the calls of a tool: as the document lists it. */
+const unjudged = `
+  fs.read fs.list fs.grep fs.glob web.search web.fetch aegis.agent.list aegis.agent.search aegis.workflow.list
+  aegis.workflow.search aegis.schema.get aegis.schema.validate aegis.agent.export aegis.workflow.export
+  aegis.agent.create aegis.agent.update aegis.agent.delete aegis.workflow.create aegis.workflow.update
+  aegis.workflow.executions.list aegis.task.status aegis.task.wait aegis.task.list aegis.task.logs
+  aegis.workflow.logs aegis.workflow.executions.get aegis.workflow.status aegis.agent.logs aegis.agent.wait
+  aegis.workflow.wait aegis.execute.wait aegis.workflow.cancel aegis.workflow.signal aegis.workflow.remove
+  aegis.workflow.validate aegis.execute.status aegis.tools.list aegis.tools.search aegis.system.info
+  aegis.system.config aegis.runtime.list
+`
+const judged = `
+  cmd.run fs.write fs.edit fs.multi_edit fs.create_dir fs.create.dir fs.delete aegis.agent.generate
+  aegis.workflow.delete aegis.workflow.run aegis.workflow.generate aegis.task.execute aegis.task.cancel
+  aegis.task.remove aegis.workflow.promote aegis.workflow.demote aegis.execute.intent
+`
+const wordsOf = (text: string): string[] => text.trim().split(/\s+/)
+
 describe('tools', () => {
   type Tools = Readonly<{ tools: readonly { name: string; source: string; skip_judge: boolean }[]; total: number }>
+
+  it('are judged by default as the document says', async () => {
+    const { tools } = await app.ask<Tools>('aegis.tools.list')
+    const shown = new Map(tools.map(({ name, skip_judge }) => [name, skip_judge]))
+    const listed = [...wordsOf(unjudged), ...wordsOf(judged)]
+    expect(new Set(listed).size).toBe(58)
+    expect(listed.filter((name) => shown.get(name) !== wordsOf(unjudged).includes(name))).toEqual([])
+  })
+
+  it('are shown to be judged as the configuration says', async () => {
+    await using other = await openTestApp({
+      config: { 'judging.skip': ['fs.write'], 'judging.always': ['fs.read'] },
+    })
+    const { tools } = await other.ask<Tools>('aegis.tools.search', { query: 'fs.' })
+    const shown = new Map(tools.map(({ name, skip_judge }) => [name, skip_judge]))
+    expect(['fs.write', 'fs.read', 'fs.list'].map((name) => shown.get(name))).toEqual([true, false, true])
+  })
 
   it('are all that the caller may use, counted', async () => {
     const mine = await app.ask<Tools>('aegis.tools.list')

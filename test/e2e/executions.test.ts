@@ -87,6 +87,28 @@ const answered = ({ messages }: SeenRequest): number => messages.filter(({ role 
 const call = (name: string, args: object): Line => ({ toolCalls: [{ name, arguments: args }] })
 
 describe('through the real program', { timeout: 90_000 }, () => {
+  test('what an agent without files answered last is told while it is at work', async () => {
+    const isAskedAgain = Promise.withResolvers<void>()
+    const stage = await setStage((_, position) => {
+      if (position === 0) return { text: 'bad' }
+      isAskedAgain.resolve()
+      return new Promise<never>(() => {})
+    })
+    const client = await stage.start()
+    const rule = '{ type: regex, pattern: "^good" }'
+    await deploy(
+      client,
+      'plain',
+      `  task: { instruction: "Work." }\n  execution: { mode: iterative, validation: [${rule}] }\n`,
+    )
+    const execution_id = await execute(client, 'plain')
+    await isAskedAgain.promise
+    expect(await ask(client, 'aegis.task.status', { execution_id })).toMatchObject({
+      status: 'running',
+      last_output: 'bad',
+    })
+  })
+
   test('an agent is refined until its validator is satisfied', async () => {
     const stage = await setStage((_, position) => ({ text: position === 0 ? 'not yet' : '{"file":"a","entries":2}' }))
     const client = await stage.start()

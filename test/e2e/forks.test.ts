@@ -52,6 +52,10 @@ describe('through the real program', { timeout: 120_000 }, () => {
       code: 'ERR_EXECUTION_STATE',
       message: expect.stringContaining('0, 1, 2'),
     })
+    expect(await client.call('execution_fork', { execution_id: id, iteration: 0, model: 'nobody' })).toMatchObject({
+      code: 'ERR_MODEL_UNAVAILABLE',
+      message: "model: no provider has a model with the alias 'nobody'; there are default, other",
+    })
     const more = { iteration: 2, model: 'other', max_iterations: 3, intent: 'Work well.' }
     const fork = await forked(client, { execution_id: id, ...more })
     expect(await wait(client, fork)).toMatchObject({ status: 'completed', iteration_count: 3, last_output: 'good' })

@@ -1,8 +1,10 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { AppError } from '../../src/contract/app-error.ts'
 import type { Database } from '../../src/contract/database.ts'
+import { limits } from '../../src/contract/limits.ts'
 import { LOCAL_TENANT, tenantId } from '../../src/contract/principal.ts'
-import type { RunStore, Steps } from '../../src/engine/ports.ts'
+import type { Program, RunStore, Steps } from '../../src/engine/ports.ts'
+import { replay } from '../../src/engine/replay.ts'
 import type { Json } from '../../src/kernel/canonical-json.ts'
 import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
 import { dialects, newPlace, openEmpty } from '../support/databases.ts'
@@ -125,6 +127,24 @@ describe.each(dialects)('over %s', (dialect) => {
     })
     const { id } = await engine.run()
     expect(JSON.stringify(await engine.end(id))).toContain('ERR_DEPTH_EXCEEDED')
+  })
+
+  test('a run below that is refused is a step that failed, and what was told before is in the journal', async () => {
+    const { engine } = await open()
+    const program: Program = async (run, steps) => {
+      if (run.depth < limits.runDepthMax) return done((await steps.child('child', template)).output)
+      steps.note({ type: 'told' })
+      const refused = await steps.child('child', template).catch((error: AppError) => error.code)
+      return done({ id: run.id, refused } as Json)
+    }
+    engine.register('execution', program)
+    const { output } = await engine.end((await engine.run()).id)
+    const { id, refused } = output as { id: string; refused: string }
+    expect(refused).toBe('ERR_DEPTH_EXCEEDED')
+    const journal = await engine.journal(id)
+    expect(journal.map(({ type }) => type)).toEqual(['execution_started', 'told', 'step_failed', 'execution_completed'])
+    const replayed = await replay({ program, ending: undefined }, await engine.end(id), journal)
+    expect(replayed).toMatchObject({ difference: null, end: { status: 'completed' } })
   })
 
   test('cancelling stops the work, all that runs below, and lets the ending tidy up', async () => {

@@ -111,6 +111,14 @@ describe('an agent without tools', () => {
     expect(await loop.eventTypes(run.id)).toContain('execution_timed_out')
   })
 
+  test('tells how many iterations there were, also when another would be of no use', async () => {
+    const spec = `${task()}  execution: { mode: iterative, max_iterations: 4 }\n`
+    const { loop } = await open({ agents: { a: agentYaml('a', spec) }, script: [{ status: 401 }] })
+    const run = await loop.finish('a')
+    expect(run.error).toMatchObject({ code: 'ERR_MODEL_REFUSED' })
+    expect(run.output).toMatchObject({ iterations: 1 })
+  })
+
   test('is cancelled while the model thinks', async () => {
     const asked = Promise.withResolvers<void>()
     const { loop } = await open({
@@ -175,6 +183,39 @@ describe('judges', () => {
     const second = await open({ agents: { a: agentYaml('a', nonsense), judge }, script: [{ text: 'fine!' }] })
     expect((await second.loop.finish('a')).error!.message).toContain('its answer is no verdict')
   })
+
+  test('that do not say how sure they are give no verdict', async () => {
+    const spec = judged('{ type: semantic, judge_agent: judge, criteria: c, min_confidence: 0.9 }')
+    const { loop } = await open({ agents: { a: agentYaml('a', spec), judge }, script: [{ text: '{"score":1}' }] })
+    expect((await loop.finish('a')).error!.message).toContain('its answer is no verdict')
+  })
+
+  const hangs = (kind: string) => `${judged(kind)}  security: { resources: { timeout: "1s" } }\n`
+  const unasked: Script = ({ text }) => (isJudge(text) ? new Promise<never>(() => {}) : { text: 'work' })
+
+  test.each([
+    ['semantic', '{ type: semantic, judge_agent: judge, criteria: c, timeout_seconds: 600 }'],
+    ['multi_judge', '{ type: multi_judge, judges: [judge, judge], criteria: c, timeout_seconds: 600 }'],
+  ])('have no more time than the whole execution: %s', async (_, kind) => {
+    const { loop } = await open({ agents: { a: agentYaml('a', hangs(kind)), judge }, script: unasked })
+    const run = await loop.finish('a')
+    expect(run).toMatchObject({ status: 'failed', iteration: 1, error: { code: 'ERR_EXECUTION_TIMEOUT' } })
+    expect(await loop.eventTypes(run.id)).toContain('execution_timed_out')
+  })
+
+  test('of tool calls have no more time than the iteration', async () => {
+    const spec = `${task()}  tools: [aegis.task.cancel]\n  execution:\n    mode: one-shot\n    iteration_timeout: "1s"\n    tool_validation:\n      - { type: semantic, judge_agent: judge, criteria: c, timeout_seconds: 600 }\n`
+    const { loop } = await open({
+      agents: { a: agentYaml('a', spec), judge },
+      script: ({ text }) =>
+        isJudge(text)
+          ? new Promise<never>(() => {})
+          : { toolCalls: [{ name: 'aegis_task_cancel', arguments: { execution_id: 'x' } }] },
+    })
+    const run = await loop.finish('a')
+    expect(run.error).toMatchObject({ code: 'ERR_ITERATIONS_EXHAUSTED' })
+    expect(run.error!.message).toContain('spec.execution.iteration_timeout')
+  })
 })
 
 describe('what becomes of the output', () => {
@@ -220,5 +261,31 @@ describe('what becomes of the output', () => {
       }),
     })
     expect((await loop.finish('a')).text).toBe('short of long')
+  })
+
+  test.each([
+    ['', 'interrupted by a restart'],
+    ['interrupted_calls: report', 'interrupted by a restart'],
+    ['interrupted_calls: retry', 'No such'],
+  ])('a tool that a death interrupted is called again only if that is harmless or wanted: %s', async (wish, told) => {
+    const args = '{ agent_id: no-such-agent }'
+    const spec = `${task()}  tools: [aegis.task.execute]\n  execution: { ${wish} }\n  output_handler: { type: mcp_tool, tool_name: aegis.task.execute, arguments: ${args}, required: true }\n`
+    const { loop } = await open({ agents: { a: agentYaml('a', spec) }, script: [{ text: 'out' }] })
+    const first = await loop.finish('a')
+    expect(first.error!.message).toContain('No such')
+    const rows = await loop.engine.journal(first.id)
+    const journal = rows.slice(1, rows.findIndex(({ key }) => key === 'output/step~began') + 1)
+    const { id } = await loop.engine.run({ subjectId: first.subjectId, input: first.input, journal })
+    const { error } = await loop.engine.end(id)
+    expect(error).toMatchObject({ code: 'ERR_OUTPUT_HANDLER_FAILED', message: expect.stringContaining(told) })
+  })
+
+  test('an agent that handles it has no more time than the whole execution', async () => {
+    const spec = `${task()}  output_handler: { type: agent, agent_id: b, required: true }\n  security: { resources: { timeout: "1s" } }\n`
+    const { loop } = await open({
+      agents: { a: agentYaml('a', spec), b: agentYaml('b', task('Format.')) },
+      script: ({ text }) => (text.includes('Format.') ? new Promise<never>(() => {}) : { text: 'long' }),
+    })
+    expect((await loop.finish('a')).error).toMatchObject({ code: 'ERR_OUTPUT_HANDLER_FAILED' })
   })
 })

@@ -136,6 +136,20 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
     expect(await loop.finish('worker')).toMatchObject({ status: 'completed', text: '2-answer', iteration: 2 })
   })
 
+  test('goes on however much a judge had to say of the last try', async () => {
+    const spec =
+      '  execution:\n    mode: iterative\n    max_iterations: 2\n    validation: [{ type: semantic, judge_agent: judge, criteria: c }]\n'
+    let asked = 0
+    const { loop } = await open({
+      agents: { worker: worker(spec), judge },
+      script: ({ text }) =>
+        text.includes('Judge.')
+          ? { text: JSON.stringify({ score: asked++, confidence: 1, reasoning: 'é'.repeat(200_000) }) }
+          : { text: 'work' },
+    })
+    expect(await loop.finish('worker')).toMatchObject({ status: 'completed', iteration: 2 })
+  })
+
   test('goes on from the output of a process as journals recorded it, now and before', async () => {
     const spec = worker('  execution: { max_iterations: 1, validation: [{ type: exit_code, expected: 3 }] }\n')
     const { loop } = await open({ agents: { worker: spec }, script: [{ text: 'answer' }] })

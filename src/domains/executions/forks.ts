@@ -5,6 +5,7 @@ import type { ReadUnit } from '../../contract/unit.ts'
 import type { Engine, Run, RunEvent } from '../../engine/ports.ts'
 import type { Replay } from '../../engine/replay.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { hasModel, type Models } from './model.ts'
 import type { AgentDesk, ExecutionInput, SnapshotDesk } from './ports.ts'
 import { shortened } from './prompt.ts'
 import { requireSchema } from './schema.ts'
@@ -24,6 +25,7 @@ export type ForkDeps = Readonly<{
   engine: Engine
   agents: AgentDesk
   snapshots: SnapshotDesk
+  models: Pick<Models, 'aliases' | 'requireAlias'>
   /** The execution that the caller may see. */
   visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run>
   ownerOf(unit: ReadUnit, principal: Call['principal']): Promise<string>
@@ -32,7 +34,7 @@ export type ForkDeps = Readonly<{
 }>
 
 /** Executions that begin in the middle of another, and the question whether one would be decided again as it was. */
-export function createForks({ engine, agents, snapshots, visible, ownerOf, replay }: ForkDeps) {
+export function createForks({ engine, agents, snapshots, models, visible, ownerOf, replay }: ForkDeps) {
   async function journalOf(unit: ReadUnit, run: Run): Promise<RunEvent[]> {
     const events: RunEvent[] = []
     while (events.length < run.lastSequence) {
@@ -52,6 +54,18 @@ export function createForks({ engine, agents, snapshots, visible, ownerOf, repla
     )
   }
 
+  /** A name that was given now is looked at now; that of the manifest when the execution comes to it. */
+  function requireModel(model: string): void {
+    const aliases = models.aliases()
+    if (aliases.length === 0) models.requireAlias(model)
+    if (hasModel(models, model)) return
+    throw new AppError(
+      'ERR_MODEL_UNAVAILABLE',
+      `model: no provider has a model with the alias '${model.slice(0, 64).toWellFormed()}'; there are ${aliases.join(', ')}`,
+      { field: 'model', aliases },
+    )
+  }
+
   return {
     /** The journal up to the end of the iteration, in a run of its own that goes on from there. */
     async fork(call: Call, request: ForkRequest) {
@@ -59,7 +73,8 @@ export function createForks({ engine, agents, snapshots, visible, ownerOf, repla
       const run = await visible(call, unit, request.execution_id)
       const asked = run.input as unknown as ExecutionInput
       if (asked.role === 'judge') throw refusal(run, 'execution_id: it is a judge of another; fork the one it judges')
-      const { iteration } = request
+      const { iteration, model } = request
+      if (model !== undefined) requireModel(model)
       if (asked.preparesWorkspace && iteration > 0) {
         throw refusal(
           run,

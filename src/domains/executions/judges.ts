@@ -3,6 +3,7 @@ import type { NewRun, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { SemanticValidator } from '../agents/normalised-manifest.ts'
 import { consensusOf, type Grade, type Verdict, type WeighedVerdict } from './consensus.ts'
+import { type Deadline, requireTime } from './deadline.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, Fault, ResolvedAgent } from './ports.ts'
 import { parseJsonOutput, readVerdict, type Validator } from './validators.ts'
 
@@ -15,11 +16,16 @@ export type JudgeRequest = Readonly<{
   input: Readonly<Record<string, Json>>
   workspaceId: string | null
   timeoutMs: number
+  /** Times by which what is judged must be done: a judge has no longer than that. */
+  deadlines?: readonly Deadline[]
 }>
 
 const isFault = (judged: Judged): judged is Readonly<{ fault: Fault }> => 'fault' in judged
 
-/** Judges are agents: each verdict is an execution below the one that is judged, with limits of its own. */
+/**
+ * Judges are agents: each verdict is an execution below the one that is judged, with limits of its own. That a judge had no
+ * time because the work has none left is no fault of the judge: ERR_EXECUTION_TIMEOUT is thrown then.
+ */
 export function createJudges(deps: Pick<ExecutionDeps, 'agents' | 'read'>, run: Run, steps: Steps) {
   /** The agent as it was when it was first asked for: a later version does not change a run under way. */
   const agentNamed = ({ agent, isOfPlatform = false }: JudgeRequest): Promise<ResolvedAgent> =>
@@ -30,13 +36,22 @@ export function createJudges(deps: Pick<ExecutionDeps, 'agents' | 'read'>, run: 
     })
 
   async function ask(key: string, request: JudgeRequest): Promise<Judged> {
+    const judged = await verdictOf(key, request)
+    if (isFault(judged)) requireTime(steps, ...(request.deadlines ?? []))
+    return judged
+  }
+
+  async function verdictOf(key: string, request: JudgeRequest): Promise<Judged> {
     try {
       const agent = await agentNamed(request)
       const start = childOf(agent, {
         role: 'judge',
         input: shownTo(agent, request.input),
         workspaceId: request.workspaceId,
-        untilMs: steps.nowMs() + request.timeoutMs,
+        untilMs: Math.min(
+          steps.nowMs() + request.timeoutMs,
+          ...(request.deadlines ?? []).map(({ untilMs }) => untilMs),
+        ),
       })
       const outcome = await steps.child(key, start)
       if (outcome.status !== 'completed') {
@@ -61,13 +76,14 @@ export function createJudges(deps: Pick<ExecutionDeps, 'agents' | 'read'>, run: 
       validator.judges.map(async ({ agent, weight }, index) => ({
         judge: agent,
         weight,
-        judged: await ask(`${key}-${index + 1}`, { ...request, agent, timeoutMs: validator.timeoutMs }),
+        judged: await verdictOf(`${key}-${index + 1}`, { ...request, agent, timeoutMs: validator.timeoutMs }),
       })),
     )
     const verdicts = all.flatMap(({ judge, weight, judged }): WeighedVerdict[] =>
       isFault(judged) ? [] : [{ ...judged, judge, weight }],
     )
     if (verdicts.length >= Math.max(1, validator.minJudgesRequired)) return consensusOf(validator.consensus, verdicts)
+    requireTime(steps, ...(request.deadlines ?? []))
     const reasons = all.flatMap(({ judged }) => (isFault(judged) ? [judged.fault.message] : []))
     const message = `${verdicts.length} of ${all.length} judges gave a verdict, ${validator.minJudgesRequired} are required: ${reasons.join('; ')}`
     return { fault: { code: 'ERR_VALIDATOR_FAILED', message } }

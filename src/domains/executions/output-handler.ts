@@ -11,6 +11,7 @@ import { childOf, shownOutput } from './judges.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
 import { valuesOf } from './surroundings.ts'
 import { renderTemplate, textOf } from './template.ts'
+import { mayRepeat } from './tool-calls.ts'
 import { failureOf, type WorkspaceDesk } from './workspace.ts'
 
 type Handler = NonNullable<AgentManifest['outputHandler']>
@@ -44,13 +45,13 @@ export async function handleOutput(scene: HandlerScene, handler: Handler, output
 
 type Of<Type extends Handler['type']> = Extract<Handler, { type: Type }>
 
-async function byAgent({ deps, run, input, steps }: HandlerScene, handler: Of<'agent'>, output: string) {
+async function byAgent({ deps, run, input, steps, deadline }: HandlerScene, handler: Of<'agent'>, output: string) {
   const agent = await steps.once('output/agent', async () => ({
     result: (await deps.agents.resolve(deps.read, run.principal, handler.agentId)) as ResolvedAgent & Json,
   }))
   const text =
     handler.inputTemplate === null ? output : wordsOf(input, output).render('input_template', handler.inputTemplate)
-  const untilMs = steps.nowMs() + (handler.timeoutMs ?? HANDLER_TIMEOUT_MS)
+  const untilMs = Math.min(steps.nowMs() + (handler.timeoutMs ?? HANDLER_TIMEOUT_MS), deadline.untilMs)
   const start = childOf(agent, { role: 'worker', input: text, workspaceId: null, untilMs })
   const outcome = await steps.child('output/run', start)
   if (outcome.status === 'completed') return (outcome.output as unknown as ExecutionOutput).text
@@ -106,7 +107,13 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
     const job = { name: `output-${run.id}`, needs, image, command: handler.command, env, stdin: output }
     return await runInThrowaway(workspaces, job, time, interrupted)
   },
-  async mcp_tool({ deps, principal, input }, handler, output, { signal }) {
+  async mcp_tool({ deps, principal, input }, handler, output, { signal }, interrupted) {
+    const [tool] = deps.desk.describe(principal, [handler.toolName])
+    if (interrupted && !mayRepeat(input, tool)) {
+      const problem =
+        'the call was interrupted by a restart, and nobody knows whether it took effect; look before you run the agent again, or set spec.execution.interrupted_calls to retry'
+      throw new AppError('ERR_OUTPUT_HANDLER_FAILED', problem, { tool: handler.toolName })
+    }
     const args = renderedArguments(handler.arguments, wordsOf(input, output))
     const answer = await deps.desk.call(principal, handler.toolName, args, { signal, door: 'agent' })
     if (answer.isError) throw failureOf(answer)

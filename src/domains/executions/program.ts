@@ -9,7 +9,7 @@ import { runInnerLoop, type Usage } from './inner-loop.ts'
 import { createJudges } from './judges.ts'
 import { deliver, handleOutput } from './output-handler.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput } from './ports.ts'
-import { buildPrompt, type LoadedContext, type PastAttempt } from './prompt.ts'
+import { buildPrompt, type LoadedContext, type PastAttempt, shortened } from './prompt.ts'
 import { createPublishing } from './publishing.ts'
 import { iterationEnv, loadContext } from './surroundings.ts'
 import { createToolCaller } from './tool-calls.ts'
@@ -86,9 +86,10 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   const history: PastAttempt[] = []
   const workspaces = createWorkspaceDesk(deps, run)
   const judges = createJudges(deps, run, steps)
-  const publishing = input.publishes && createPublishing(deps, run, input.publishes, steps, judges)
-  const validation = createValidation(run, input, steps, { judges, workspaces })
+  const publishing = input.publishes && createPublishing(deps, run, input.publishes, steps, { judges, deadline })
+  const validation = createValidation(run, input, steps, { judges, workspaces, deadline })
   let lastText = ''
+  let iterations = 0
   let workspaceId: string | null = input.workspaceId
   let keepsSnapshots = false
 
@@ -145,6 +146,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     const caller = createToolCaller(deps, run, input, steps, judges, { principal, tools, workspaceId, environment })
     for (let iteration = 1; iteration <= execution.maxIterations; iteration++) {
       requireTime(steps, deadline)
+      iterations = iteration
       steps.place({ iteration })
       steps.note({ type: 'iteration_started', payload: { iteration } })
       const own: Deadline = {
@@ -166,7 +168,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     }
     const reason = history.at(-1)!
     const why = reason.error ?? reason.validation_reason ?? ''
-    const message = `None of ${execution.maxIterations} iterations was accepted. The last one: ${why}`
+    const message = `None of ${execution.maxIterations} iterations was accepted. The last one: ${shortened(why)}`
     return await failed({ code: 'ERR_ITERATIONS_EXHAUSTED', message })
   }
 
@@ -303,7 +305,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
 
   const output = (): ExecutionOutput => ({
     text: lastText,
-    iterations: history.length + (history.at(-1)?.iteration === execution.maxIterations ? 0 : 1),
+    iterations,
     workspace_id: workspaceId,
     usage: {
       input_tokens: usage.inputTokens,

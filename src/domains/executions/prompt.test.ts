@@ -1,7 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { buildPrompt, type PastAttempt, type PromptParts, requireNoReserved, shortened } from './prompt.ts'
+import {
+  buildPrompt,
+  newestWithin,
+  type PastAttempt,
+  type PromptParts,
+  requireNoReserved,
+  shortened,
+} from './prompt.ts'
 import { renderTemplate } from './template.ts'
 
 const parts = (more: Partial<PromptParts> & { template?: string } = {}): PromptParts => ({
@@ -96,6 +103,21 @@ it('a later iteration is told of the earlier ones', () => {
   expect(text).toMatch(/^Previous attempts\n\n## Attempt 1\nOutput:\nfirst\nNot accepted because: no file/)
   expect(text).toContain('## Attempt 2\nOutput:\n\nNot accepted because: timeout')
   expect(shortened('a'.repeat(100), 10)).toBe('aaaaa\n[… 90 characters left out …]\naaaaa')
+})
+
+it('many attempts are told from the newest, as far as there is room', () => {
+  const history = Array.from({ length: 100 }, (_, index): PastAttempt => {
+    const failed = { validation_failed: true, validation_reason: `reason ${index + 1}` }
+    return { iteration: index + 1, output: 'x'.repeat(5_000), exit_code: 0, ...failed }
+  })
+  const text = buildPrompt(parts({ iteration: 101, history }))
+  expect(text.length).toBeLessThan(limits.attemptsCharsMax + 1_000)
+  expect(text).toMatch(/^Previous attempts\n\n\[… 7\d earlier attempts left out …\]\n\n## Attempt 7/)
+  expect(text).toContain('## Attempt 100\n')
+  expect(newestWithin([9, 1], 5, (size) => size)).toEqual([1])
+  expect(newestWithin([1, 9], 5, (size) => size)).toEqual([9])
+  expect(newestWithin([], 5, (size) => size)).toEqual([])
+  expect(newestWithin([2, 3], 5, (size) => size)).toEqual([2, 3])
 })
 
 it('context comes with its titles', () => {

@@ -101,12 +101,25 @@ const contextSection = (context: readonly LoadedContext[]): string =>
 
 function attemptsSection(history: readonly PastAttempt[]): string {
   if (history.length === 0) return ''
-  const tries = history.map(
+  const all = history.map(
     (attempt) =>
       `## Attempt ${attempt.iteration}\nOutput:\n${shortened(attempt.output)}\n${isAccepted(attempt) ? 'Accepted.' : `Not accepted because: ${reasonOf(attempt)}`}`,
   )
+  const newest = newestWithin(all, limits.attemptsCharsMax, (text) => text.length)
+  const left = all.length - newest.length
+  const tries = left === 0 ? newest : [`[… ${left} earlier attempts left out …]`, ...newest]
   const next = isAccepted(history.at(-1)!) ? 'Go on from there' : 'Correct what was not accepted'
   return ['Previous attempts', ...tries, `${next}, then answer in full again.`].join('\n\n')
+}
+
+/** As many of the last ones as fit, and the very last in any case. */
+export function newestWithin<T>(all: readonly T[], most: number, sizeOf: (one: T) => number): readonly T[] {
+  let total = 0
+  const tooMany = all.findLastIndex((one) => {
+    total += sizeOf(one)
+    return total > most
+  })
+  return all.slice(Math.min(tooMany + 1, all.length - 1))
 }
 
 /** The copy of an execution may go on after it. */

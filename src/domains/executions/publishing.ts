@@ -4,6 +4,7 @@ import { type Principal, tierAllows } from '../../contract/principal.ts'
 import type { DeskAnswer } from '../../contract/tool-desk.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import type { Deadline } from './deadline.ts'
 import type { Judges } from './judges.ts'
 import { hasModel } from './model.ts'
 import type { ExecutionDeps, Fault, ManifestKind } from './ports.ts'
@@ -41,7 +42,7 @@ export function createPublishing(
   run: Run,
   kind: ManifestKind,
   steps: Steps,
-  judges: Judges,
+  { judges, deadline }: Readonly<{ judges: Judges; deadline: Deadline }>,
 ) {
   const principal = publisherOf(run.principal, kind)
   const ask = (tool: string, args: Json): Promise<DeskAnswer> =>
@@ -76,7 +77,8 @@ export function createPublishing(
       criteria: `The ${kind} does what is wished, and is as small and as safe as it can be.`,
       validation_context: `${kind}_generation`,
     }
-    const verdict = await judges.ask(key, { agent, isOfPlatform: true, input, workspaceId: null, timeoutMs: JUDGE_MS })
+    const asked = { agent, isOfPlatform: true, input, workspaceId: null }
+    const verdict = await judges.ask(key, { ...asked, timeoutMs: JUDGE_MS, deadlines: [deadline] })
     if ('fault' in verdict) return verdict.fault.message
     if (isPassed(verdict, scoreRule)) return undefined
     return `the judge '${agent}' gave a score of ${verdict.score}, ${scoreRule.minScore} is required: ${verdict.reasoning}`

@@ -34,6 +34,7 @@ export type ExecutionServiceDeps = Readonly<{
   clock: Clock
   workspaces: WorkspaceAccess
   snapshots: SnapshotDesk
+  models: ForkDeps['models']
   replay: ForkDeps['replay']
 }>
 export type ExecutionService = ReturnType<typeof createExecutionService>
@@ -54,7 +55,8 @@ export const ownerSeenBy = async (
 ): Promise<string | undefined> => (seesAll(viewer) ? undefined : await runOwnerOf(engine, unit, viewer))
 
 /** Executions of agents as callers see them. What is not theirs is not there. */
-export function createExecutionService({ engine, agents, clock, workspaces, snapshots, replay }: ExecutionServiceDeps) {
+export function createExecutionService(deps: ExecutionServiceDeps) {
+  const { engine, agents, clock, workspaces, snapshots } = deps
   const ownerOf = (unit: ReadUnit, principal: Principal): Promise<string> => runOwnerOf(engine, unit, principal)
 
   async function visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run> {
@@ -228,13 +230,19 @@ export function createExecutionService({ engine, agents, clock, workspaces, snap
     }
   }
 
-  /** Of a run that is still at work, what its latest iteration printed. */
+  /** Of a run that is still at work, what its latest iteration printed; without a workspace, what was not accepted. */
   async function latestOutput(unit: ReadUnit, run: Run): Promise<string | null> {
     let latest: string | null = null
+    let printedIn: number | null = null
     for (let offset = 0; offset < run.lastSequence; offset += limits.runEventsPageMax) {
       const { events } = await engine.events(unit, run, { limit: limits.runEventsPageMax, offset })
-      for (const { type, payload } of events) {
-        if (type === 'console_output') latest = (payload as { stdout?: string }).stdout ?? latest
+      for (const { type, payload, iteration } of events) {
+        if (type === 'console_output') {
+          latest = (payload as { stdout?: string }).stdout ?? latest
+          printedIn = iteration
+        } else if (type === 'iteration_failed' && iteration !== printedIn) {
+          latest = (payload as { output?: string }).output || latest
+        }
       }
     }
     return latest === null ? null : shortened(latest, limits.iterationOutputBytesMax)
@@ -242,7 +250,7 @@ export function createExecutionService({ engine, agents, clock, workspaces, snap
 
   return {
     ...createRunFiles({ engine, workspaces, visible }),
-    ...createForks({ engine, agents, snapshots, visible, ownerOf, replay }),
+    ...createForks({ ...deps, visible, ownerOf }),
     begin,
     ownerOf,
     execute,

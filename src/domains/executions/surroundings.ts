@@ -6,7 +6,7 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
 import { agentPrincipal } from './agent-principal.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
-import { type LoadedContext, type PastAttempt, shortened } from './prompt.ts'
+import { type LoadedContext, newestWithin, type PastAttempt, shortened } from './prompt.ts'
 import { failureOf, type WorkspaceDesk } from './workspace.ts'
 
 type EnvValue = AgentManifest['env'][string]
@@ -41,6 +41,9 @@ export const valuesOf = (
     Object.entries(given).map(([name, value]) => [name, meaningOf(deps, run, `${field}.${name}`, value)]),
   )
 
+const shortenedTexts = (_: string, value: unknown): unknown =>
+  typeof value === 'string' ? shortened(value, HISTORY_CHARS_MAX) : value
+
 /** The environment of the iteration's process. No key and no token is in it: tools are called by the loop. */
 export function iterationEnv(
   deps: Pick<ExecutionDeps, 'values'>,
@@ -49,12 +52,13 @@ export function iterationEnv(
   iteration: number,
   history: readonly PastAttempt[],
 ): Record<string, string> {
-  const past = history.map((attempt) => ({ ...attempt, output: shortened(attempt.output, HISTORY_CHARS_MAX) }))
+  const past = history.map((attempt) => JSON.stringify(attempt, shortenedTexts))
+  const told = newestWithin(past, limits.attemptsBytesMax, (text) => Buffer.byteLength(text) + 1)
   return {
     AEGIS_AGENT_ID: agent.id,
     AEGIS_EXECUTION_ID: run.id,
     AEGIS_ITERATION: String(iteration),
-    AEGIS_ITERATION_HISTORY: JSON.stringify(past),
+    AEGIS_ITERATION_HISTORY: `[${told.join(',')}]`,
     AEGIS_MODEL_ALIAS: manifest.runtime.model,
     AEGIS_LLM_TIMEOUT_SECONDS: String(Math.round(manifest.execution.llmTimeoutMs / 1000)),
     AEGIS_AGENT_INSTRUCTION: shortened(manifest.task.instruction),

@@ -10,6 +10,7 @@ import type { Judges } from './judges.ts'
 import type { ModelToolCall } from './model.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 import { shortened } from './prompt.ts'
+import { skipOf } from './skip-judge.ts'
 import { isPassed } from './validators.ts'
 
 /** What the model is told of one call. `isFatal`: it cannot go on, and the iteration ends. */
@@ -97,14 +98,15 @@ export function createToolCaller(
   async function judged(scene: CallScene, tool: DescribedTool): Promise<Decision> {
     const { toolValidation } = input.manifest.execution
     if (toolValidation.length === 0) return { verdict: null }
-    const skippedBy = skipOf(tool)
+    const skippedBy = skipOf(deps.judging, tool)
     if (skippedBy !== undefined) return { verdict: { by: skippedBy, allowed: true } }
     const given: { judge: string; score: number; confidence: number }[] = []
-    const { call, key, iteration, trail, task } = scene
+    const { call, key, iteration, trail, task, deadlines } = scene
     for (const [index, rule] of toolValidation.entries()) {
       const verdict = await judges.ask(`${key}/judge-${index + 1}`, {
         agent: rule.judgeAgent,
         timeoutMs: rule.timeoutMs,
+        deadlines,
         workspaceId: agent.workspaceId,
         input: {
           execution_id: run.id,
@@ -129,12 +131,6 @@ export function createToolCaller(
     return { verdict: { by: 'judges', allowed: true, judges: given } }
   }
 
-  /** Who says that no judge needs to look, if anybody does. */
-  function skipOf({ name, skipJudge }: DescribedTool): 'built-in' | 'configuration' | undefined {
-    if (deps.judging.skip.includes(name)) return 'configuration'
-    return skipJudge && !deps.judging.always.includes(name) ? 'built-in' : undefined
-  }
-
   async function dispatch(
     scene: CallScene,
     tool: DescribedTool | undefined,
@@ -142,15 +138,10 @@ export function createToolCaller(
   ): Promise<CallResult> {
     const { key, call, deadlines } = scene
     const environment = () => agent.environment(scene.iteration)
-    const isRepeatable = tool?.isReadOnly === true || tool?.isIdempotent === true
     const answer = await steps.once<RecordedAnswer>(
       key,
       async ({ interrupted }) => {
-        if (interrupted && input.manifest.execution.interruptedCalls === 'report')
-          return { result: interruptedAnswer, type: FAILED }
-        if (interrupted && input.manifest.execution.interruptedCalls === null && !isRepeatable) {
-          return { result: interruptedAnswer, type: FAILED }
-        }
+        if (interrupted && !mayRepeat(input, tool)) return { result: interruptedAnswer, type: FAILED }
         const given = await within(deps.clock, steps, deadlines, async (signal) => {
           const answer = await deps.desk.call(agent.principal, call.name, call.arguments, {
             signal,
@@ -182,6 +173,16 @@ export function createToolCaller(
   }
 
   return { handle }
+}
+
+/** Whether a call that a crash interrupted is made again: as the manifest says, else if that is harmless. */
+export const mayRepeat = (
+  { manifest }: Pick<ExecutionInput, 'manifest'>,
+  tool: Pick<DescribedTool, 'isReadOnly' | 'isIdempotent'> | undefined,
+): boolean => {
+  const { interruptedCalls } = manifest.execution
+  if (interruptedCalls !== null) return interruptedCalls === 'retry'
+  return tool?.isReadOnly === true || tool?.isIdempotent === true
 }
 
 type RecordedAnswer = Readonly<{ tool: string; is_error: boolean; code: string | null; text: string }>

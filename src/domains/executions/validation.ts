@@ -3,6 +3,7 @@ import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { auditHistory, type TrailStep } from './audit-trail.ts'
 import type { Grade } from './consensus.ts'
+import type { Deadline } from './deadline.ts'
 import { type Judges, shownOutput } from './judges.ts'
 import type { ExecutionInput, Fault } from './ports.ts'
 import { gradeByRule, type IterationOutput, isMachineValidator, isPassed, type Validator } from './validators.ts'
@@ -26,8 +27,10 @@ export function createValidation(
   run: Run,
   { manifest }: ExecutionInput,
   steps: Steps,
-  parts: Readonly<{ judges: Judges; workspaces: WorkspaceDesk }>,
+  parts: Readonly<{ judges: Judges; workspaces: WorkspaceDesk; deadline: Deadline }>,
 ) {
+  const deadlines = [parts.deadline]
+
   async function check(request: CheckRequest): Promise<Checked> {
     let score = 1
     for (const [index, validator] of manifest.execution.validation.entries()) {
@@ -57,7 +60,7 @@ export function createValidation(
       }
       if (validator.type === 'multi_judge') {
         const input = { ...shown(request), criteria: validator.criteria, validation_context: 'multi_judge' }
-        const graded = await parts.judges.askAll(key, validator, { input, workspaceId: request.workspaceId })
+        const graded = await parts.judges.askAll(key, validator, { input, workspaceId: request.workspaceId, deadlines })
         if (!('fault' in graded)) {
           const { consensus: strategy } = validator
           const { score, confidence, metadata } = graded
@@ -68,6 +71,7 @@ export function createValidation(
       const verdict = await parts.judges.ask(key, {
         agent: validator.judgeAgent,
         timeoutMs: validator.timeoutMs,
+        deadlines,
         workspaceId: request.workspaceId,
         input: {
           ...shown(request),
@@ -80,7 +84,7 @@ export function createValidation(
       })
       return 'fault' in verdict ? verdict : { ...verdict, metadata: {} }
     } catch (error) {
-      if (!(error instanceof AppError)) throw error
+      if (!(error instanceof AppError) || error.code === 'ERR_EXECUTION_TIMEOUT') throw error
       return { fault: { code: error.code, message: error.message } }
     }
   }

@@ -99,11 +99,11 @@ export function parseJsonOutput(text: string): Readonly<{ value: Json }> | undef
 export const withoutBootstrapLines = (text: string): string =>
   text.includes('[BOOTSTRAP') ? text.replaceAll(/^\[BOOTSTRAP.*(?:\n|$)/gm, '') : text
 
-/** The verdict in a judge's answer; undefined when it has none. Numbers beyond 0 to 1 are none either. */
+/** The verdict in a judge's answer; undefined when it has none. It must say score and confidence, both from 0 to 1. */
 export function readVerdict(text: string): Verdict | undefined {
   const value = parseJsonOutput(text)?.value
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
-  const { score, confidence = 1, reasoning = '', signals = [] } = value as Record<string, unknown>
+  const { score, confidence, reasoning = '', signals = [] } = value as Record<string, unknown>
   if (!isUnit(score) || !isUnit(confidence) || typeof reasoning !== 'string') return undefined
   return { score, confidence, reasoning, signals: Array.isArray(signals) ? signals.flatMap(toSignal) : [] }
 }

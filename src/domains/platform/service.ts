@@ -19,6 +19,8 @@ export type PlatformDeps = Readonly<{
   languages: Readonly<Record<ManifestKind, () => Promise<ManifestLanguage>>>
   runtimes: RuntimeRegistry
   tools: Pick<ToolDesk, 'describe'>
+  /** Whether no judge looks at calls of the tool, as this installation has it. */
+  skipsJudge(tool: Pick<DescribedTool, 'name' | 'skipJudge'>): boolean
   health(): Promise<Readonly<{ version: string; isHealthy: boolean }>>
   capabilities(): readonly string[]
   /** The configuration in force, without secrets. */
@@ -29,6 +31,13 @@ export type PlatformService = ReturnType<typeof createPlatformService>
 
 /** Tells about the installation: what manifests look like, what can be run, which tools there are, how it is set up. */
 export function createPlatformService(deps: PlatformDeps) {
+  const toolRow = (tool: DescribedTool) => ({
+    name: tool.name,
+    description: tool.description,
+    source: 'builtin' as const,
+    skip_judge: deps.skipsJudge(tool),
+  })
+
   return {
     async getSchema(input: Readonly<{ key: SchemaKey }>) {
       const language = await deps.languages[input.key.split('/')[0] as ManifestKind]()
@@ -92,10 +101,3 @@ export function createPlatformService(deps: PlatformDeps) {
     },
   }
 }
-
-const toolRow = ({ name, description, skipJudge }: DescribedTool) => ({
-  name,
-  description,
-  source: 'builtin' as const,
-  skip_judge: skipJudge,
-})
