@@ -34,6 +34,17 @@ B: { kind: ContainerRun, name: d, image: host, shell: true, command: ["echo", "$
     expect(substituted).toMatchObject([{ payload: { image: 'docker.io/library/alpine:3.20', used: 'host' } }])
   })
 
+  it('runs on no other image than its own if it says so', async () => {
+    const run = await runStates(
+      app,
+      'strict',
+      `A: { kind: ContainerRun, name: a, image: host, image_pull_policy: Never, command: ["true"], transitions: [{ condition: on_success, target: B }] }
+B: { kind: ContainerRun, name: b, image: "docker.io/library/alpine:3.20", image_pull_policy: Never, command: ["true"], transitions: [] }`,
+    )
+    expect(run).toMatchObject({ status: 'failed', current_state: 'B', blackboard: { A: { exit_code: 0 } } })
+    expect(run.blackboard['B']?.['error']).toContain('there is no image')
+  })
+
   it('tries again as often as it may, and reports the last attempt', async () => {
     const run = await runStates(
       app,
@@ -58,6 +69,30 @@ END: { kind: System, command: update_blackboard, transitions: [] }`,
     expect(run.blackboard['LOOK']).toMatchObject({ exit_code: 0, stdout: 'one\ntwo\n' })
     expect(run.blackboard['AFTER']).toMatchObject({ exit_code: 2, stdout: 'one\nthree\n' })
     expect(await rowsFor(app)).toEqual([])
+  })
+
+  it('finds a volume in the workspace that the blackboard names for it, and leaves there what a step may write', async () => {
+    const { workspace_id } = await app.ask<{ workspace_id: string }>('workspace_create', { name: 'library' })
+    const sh = (command: string) => app.ask<{ stdout: string }>('exec', { workspace_id, command })
+    await sh('echo kept > /workspace/book')
+    const run = await runStates(
+      app,
+      'lent',
+      `A: { kind: ContainerRun, name: a, image: host, command: ["sh", "-c", "cat book; echo new > made; echo own > /work/note"], volumes: [{ name: books, mount_path: /books }, { name: src, mount_path: /work }], workdir: /books, transitions: [{ condition: on_success, target: B }] }
+B: { kind: ContainerRun, name: b, image: host, command: ["sh", "-c", "cat made /workspace/note; echo lost > gone"], volumes: [{ name: books, mount_path: /b, read_only: true }, { name: workspace, mount_path: /workspace }], workdir: /b, transitions: [] }`,
+      {
+        spec: 'storage: { workspace: { blackboard_key: src_volume_id } }',
+        run: { blackboard: { books_volume_id: workspace_id } },
+      },
+    )
+    expect(run.blackboard['A']).toMatchObject({ exit_code: 0, stdout: 'kept\n' })
+    expect(run.blackboard['B']).toMatchObject({ exit_code: 0, stdout: 'new\nown\n' })
+    expect((await sh('ls /workspace')).stdout).toBe('book\nmade\n')
+    await app.ask('workspace_destroy', { workspace_id })
+    const states =
+      'A: { kind: ContainerRun, name: a, image: host, command: [ls], volumes: [{ name: books, mount_path: /b }], transitions: [] }'
+    const without = await runStates(app, 'not-lent', states, { run: { blackboard: { books_volume_id: workspace_id } } })
+    expect(without).toMatchObject({ status: 'failed', blackboard: { A: { error_code: 'ERR_WORKSPACE_NOT_FOUND' } } })
   })
 
   it('gives a step the network that it asks for, and takes it away again', async () => {

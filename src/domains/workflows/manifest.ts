@@ -3,6 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import { newSchemaBudget, type SchemaBudget } from '../agents/schema-work.ts'
 import { checkGraph } from './check-graph.ts'
 import { checkTemplate } from './check-texts.ts'
+import { workspaceNames } from './container-volumes.ts'
 import { schemaProblem } from './json-schema.ts'
 import type { JsonObject, State, Storage, StorageClass, WorkflowManifest } from './manifest-types.ts'
 import { createFindings, type Fields, type Findings, openFields, quoted } from './read-fields.ts'
@@ -249,7 +250,7 @@ function readVolume(findings: Findings, index: number, item: unknown): Storage['
 /** A volume that nobody declared is a mistake as soon as somebody declares volumes. */
 function checkVolumes(findings: Findings, storage: Storage, states: ReadonlyMap<string, State>): void {
   if (storage.sharedVolumes.length === 0) return
-  const declared = new Set(['workspace', ...storage.sharedVolumes.map(({ name }) => name)])
+  const declared = new Set([...workspaceNames(storage), ...storage.sharedVolumes.map(({ name }) => name)])
   for (const [name, state] of states) {
     const steps =
       state.kind === 'ContainerRun' ? [state.step] : state.kind === 'ParallelContainerRun' ? state.steps : []

@@ -1,13 +1,22 @@
+import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { NewEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import { chooseImage } from './container-images.ts'
-import { copyVolume, mountScript } from './container-volumes.ts'
+import {
+  type CopyEnd,
+  copyVolume,
+  mountScript,
+  type PlacedVolume,
+  placedVolumes,
+  volumePlace,
+} from './container-volumes.ts'
 import { askTool, callTool, toError } from './desk-calls.ts'
 import type { ContainerRunState, ContainerStep, JsonObject, ParallelContainerRunState } from './manifest-types.ts'
 import { handleOutput } from './output-handlers.ts'
+import { quoted } from './read-fields.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { execNow } from './run-system.ts'
 import { openTime, type TimeLeft } from './run-time.ts'
@@ -16,8 +25,8 @@ import { createStateTexts, renderEach, type StateTexts } from './state-texts.ts'
 
 /**
  * A step of a container on the back end of the workspaces. It runs in the workspace of the run where it may leave what it
- * writes there. A step with another image, a read-only root or read-only volumes gets a workspace of its own: its volumes are
- * copied in, those that it may write are copied back, and the rest is thrown away with it.
+ * writes there. A step with another image, a read-only root, or volumes that are read-only or of another workspace gets a
+ * workspace of its own: its volumes are copied in, those that it may write are copied back, and the rest is thrown away.
  */
 export async function runContainer(visit: Visit<ContainerRunState>): Promise<Outcome> {
   const { state, steps } = visit
@@ -137,11 +146,16 @@ async function runStep(
         names: await visit.deps.images.names(),
         fallback: visit.deps.images.defaultImage,
       })
+      if (chosen.substituted && !step.isImageReplaceable) throw imageMissing(step)
+      const volumes = placedVolumes(visit, step.volumes)
+      const placed = { ...step, volumes }
       const isApart =
-        step.readOnlyRoot || step.volumes.some(({ readOnly }) => readOnly) || chosen.image !== workspace.image
+        step.readOnlyRoot ||
+        volumes.some(({ readOnly, from }) => readOnly || from !== null) ||
+        chosen.image !== workspace.image
       const result = isApart
-        ? await runApart(visit, workspace, step, { ...command, image: chosen.image, key })
-        : await runShared(visit, workspace, step, command)
+        ? await runApart(visit, workspace, placed, { ...command, image: chosen.image, key })
+        : await runShared(visit, workspace, placed, command)
       const events: NewEvent[] = [
         ...(chosen.substituted ? [substituted(step, chosen.image)] : []),
         ...(interrupted
@@ -164,6 +178,13 @@ const substituted = ({ name, image }: ContainerStep, used: string): NewEvent => 
   type: 'container_image_substituted',
   payload: { step: name, image, used, reason: 'there is no such image here; build it with castellan image' },
 })
+
+const imageMissing = ({ image }: ContainerStep): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    `image: there is no image ${quoted(image)} here, and image_pull_policy is Never; build it with castellan image, or write IfNotPresent to run on the default image.`,
+    { field: 'image' },
+  )
 
 type StepCommand = Readonly<{ line: string; env: Record<string, string>; workdir: string; timeoutMs: number }>
 
@@ -223,7 +244,7 @@ async function setNetwork(visit: Visit, workspace: string, { network }: Containe
 async function runApart(
   visit: Visit,
   shared: RunWorkspace,
-  step: ContainerStep,
+  step: Omit<ContainerStep, 'volumes'> & Readonly<{ volumes: readonly PlacedVolume[] }>,
   command: StepCommand & Readonly<{ image: string; key: string }>,
 ): Promise<JsonObject> {
   const name = `wf-${visit.run.id}-${visit.position.entered}-${command.key}`
@@ -239,10 +260,15 @@ async function runApart(
   })
   if (made.isError) throw toError('workspace_create', made)
   try {
-    for (const volume of step.volumes) await copyVolume(visit, volume.name, shared.id, name)
+    const copied = step.volumes.map(({ name: volume, from, readOnly }) => {
+      const path = volumePlace(volume)
+      const kept: CopyEnd =
+        from === null ? { workspace: shared.id, path } : { workspace: from, path: volumePlace('workspace') }
+      return { volume, readOnly, kept, own: { workspace: name, path } }
+    })
+    for (const { volume, kept, own } of copied) await copyVolume(visit, volume, kept, own)
     const result = await run(visit, name, step, command)
-    for (const { name: volume, readOnly } of step.volumes)
-      if (!readOnly) await copyVolume(visit, volume, name, shared.id)
+    for (const { volume, kept, own, readOnly } of copied) if (!readOnly) await copyVolume(visit, volume, own, kept)
     return result
   } finally {
     await callTool(visit, 'workspace_destroy', { workspace_id: name })
