@@ -8,7 +8,7 @@ import { schemaProblem } from './json-schema.ts'
 import type { JsonObject, State, Storage, StorageClass, WorkflowManifest } from './manifest-types.ts'
 import { createFindings, type Fields, type Findings, openFields, quoted } from './read-fields.ts'
 import { readSchedule } from './read-schedule.ts'
-import { readState, reservedKeys } from './read-states.ts'
+import { readState, reservedKeys, warnOfHidden } from './read-states.ts'
 import { readTransitions } from './read-transitions.ts'
 import { readVersion } from './read-version.ts'
 import { parseYaml } from './yaml-text.ts'
@@ -188,6 +188,7 @@ function readContext(spec: Fields, states: ReadonlyMap<string, State>): JsonObje
   for (const key of Object.keys(context)) {
     if (reservedKeys.includes(key)) spec.error(`context.${key}`, 'is one of the run’s own names; choose another')
     else if (states.has(key)) spec.warn(`context.${key}`, 'is replaced by the result of the state of that name')
+    warnOfHidden(spec.findings, `spec.context.${key.slice(0, 64)}`, key)
   }
   return context
 }
