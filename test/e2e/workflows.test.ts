@@ -161,7 +161,10 @@ B: { kind: System, command: update_blackboard, transitions: [] }
 C: { kind: System, command: update_blackboard, transitions: [] }`,
       ),
     )
-    expect(await ended(client, id)).toMatchObject({ current_state: 'B', blackboard: { A: { timeout: true } } })
+    const end = await ended(client, id)
+    expect(end).toMatchObject({ current_state: 'B', blackboard: { A: { timeout: true } } })
+    // The limit that ended it is not one of the agent's manifest.
+    expect(end.blackboard['A']?.['error']).toContain('give the timeout of the state')
   })
 
   test('agree by weight, and one that fails goes to on_failure', async () => {
