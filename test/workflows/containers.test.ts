@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { TestApp } from '../support/app.ts'
-import { eventsOf, runStates } from '../support/workflows.ts'
+import { ended, eventsOf, register, runStates, start, workflowYaml } from '../support/workflows.ts'
 import { destroyAll, openWorkspaceApp, rowsFor } from '../support/workspaces.ts'
 
 let app: TestApp
@@ -106,6 +106,24 @@ B: { kind: System, command: "${probe}", transitions: [] }`,
     expect(run.status).toBe('completed')
     const policies = (await app.log()).filter(({ tool }) => tool === 'network_policy')
     expect(policies.map(({ outcome }) => outcome)).toEqual(['ok', 'ok'])
+  })
+
+  it('has no network at all where it wants none, whatever its workspace may reach otherwise', async () => {
+    await app.ask('workspace_create', { name: 'guarded' })
+    const open = { allow_internet: false, allow_inter_vm: true, allowed_domains: ['example.org'] }
+    await app.ask('network_policy', { workspace_id: 'guarded', ...open })
+    const states =
+      'A: { kind: ContainerRun, name: a, image: host, network_mode: none, command: [sh, -c, "until test -e go; do sleep 0.1; done"], transitions: [] }'
+    await register(app, workflowYaml('quiet', states, { spec: 'storage: { workspace: { volume_id: guarded } }' }))
+    const id = await start(app, 'quiet')
+    const policy = async () =>
+      (await app.ask<{ network: object }>('workspace_info', { workspace_id: 'guarded' })).network
+    const closed = { allow_internet: false, allow_inter_vm: false, allowed_domains: [] }
+    await expect.poll(policy, { timeout: 20_000 }).toMatchObject(closed)
+    await app.ask('exec', { workspace_id: 'guarded', command: 'touch go' })
+    expect(await ended(app, id)).toMatchObject({ status: 'completed' })
+    expect(await policy()).toMatchObject(open)
+    await app.ask('workspace_destroy', { workspace_id: 'guarded' })
   })
 
   it('is ended when its time is over', async () => {
