@@ -161,7 +161,10 @@ B: { kind: System, command: update_blackboard, transitions: [] }
 C: { kind: System, command: update_blackboard, transitions: [] }`,
       ),
     )
-    expect(await ended(client, id)).toMatchObject({ current_state: 'B', blackboard: { A: { timeout: true } } })
+    const end = await ended(client, id)
+    expect(end).toMatchObject({ current_state: 'B', blackboard: { A: { timeout: true } } })
+    // The limit that ended it is not one of the agent's manifest.
+    expect(end.blackboard['A']?.['error']).toContain('give the timeout of the state')
   })
 
   test('agree by weight, and one that fails goes to on_failure', async () => {
@@ -254,6 +257,37 @@ describe('the setting workflows.judge_agents', { timeout: 60_000 }, () => {
       kind: 'failed',
       code: 'ERR_WORKFLOW_REJECTED',
     })
+  })
+})
+
+describe('a step with a network of its own, in a workspace that others use', { timeout: 120_000 }, () => {
+  const states = `A: { kind: ContainerRun, name: a, image: host, network_mode: bridge, command: [sh, -c, "test -e again && exit; touch again; sleep 600"], workdir: /workspace, transitions: [{ condition: always, target: B }] }
+B: { kind: Human, prompt: q, transitions: [] }`
+  const yaml = (name: string) => workflowYaml(name, states, { spec: 'storage: { workspace: { volume_id: app } }' })
+  const isOnline = async (client: CastellanClient) =>
+    (await ask<{ network: { allow_internet: boolean } }>(client, 'workspace_info', { workspace_id: 'app' })).network
+      .allow_internet
+
+  test('leaves the network as it was, also when it is cancelled, and when the server dies', async () => {
+    const stage = await setStage()
+    const client = await stage.start()
+    await ask(client, 'workspace_create', { name: 'app', allow_internet: false })
+    const id = await start(client, yaml('stopped'))
+    await expect.poll(() => isOnline(client), { timeout: 30_000 }).toBe(true)
+    await ask(client, 'aegis.workflow.cancel', { execution_id: id })
+    expect(await ended(client, id)).toMatchObject({ status: 'cancelled' })
+    expect(await isOnline(client)).toBe(false)
+    const begun = await ask(client, 'exec', { workspace_id: 'app', command: 'rm -f again' })
+    expect(begun).toMatchObject({ exit_code: 0 })
+    const second = await start(client, yaml('killed'))
+    const look = { workspace_id: 'app', command: 'ls' }
+    await expect.poll(async () => (await ask(client, 'exec', look))['stdout'], { timeout: 30_000 }).toContain('again')
+    expect(await isOnline(client)).toBe(true)
+    client.kill('SIGKILL')
+    await client.ended
+    const next = await stage.start()
+    await until(next, second, 'human_input_requested')
+    expect(await isOnline(next)).toBe(false)
   })
 })
 

@@ -30,7 +30,7 @@ const plansFor = (steps: number, commits: number): readonly string[] => {
 const noted = (word: string): string => `echo ${word} >> /workspace/log`
 const states = `GATE: { kind: Human, prompt: "Begin?", transitions: [{ condition: always, target: WORK }] }
 WORK: { kind: System, command: "${noted('work')}", transitions: [{ condition: on_success, target: BOX }] }
-BOX: { kind: ContainerRun, name: box, image: host, command: ["sh", "-c", "${noted('box')}"], transitions: [{ condition: on_success, target: PAIR }] }
+BOX: { kind: ContainerRun, name: box, image: host, network_mode: bridge, command: ["sh", "-c", "${noted('box')}"], transitions: [{ condition: on_success, target: PAIR }] }
 PAIR: { kind: ParallelContainerRun, completion: all_succeed, steps: [{ name: left, image: host, command: ["sh", "-c", "${noted('left')}"] }, { name: right, image: host, command: ["sh", "-c", "${noted('right')}"] }], transitions: [{ condition: on_success, target: VOICES }] }
 VOICES: { kind: ParallelAgents, agents: [{ agent: voice, input: "voice-1 {{input.turn}}." }, { agent: voice, input: "voice-2 {{input.turn}}." }], consensus: { strategy: weighted_average, min_judges_required: 2 }, transitions: [{ condition: score_above, threshold: 0.5, target: ASK }] }
 ASK: { kind: Human, prompt: "Go on?", transitions: [{ condition: input_equals_yes, target: BELOW }] }
@@ -97,7 +97,7 @@ describe('a server that kills itself', () => {
         }
       },
     }
-    const plans = plansFor(22, 60)
+    const plans = plansFor(24, 64)
     const unreached = await sweepDeaths(stage, run, plans)
     expect(unreached.length, `${unreached}`).toBeLessThan(plans.length / 3)
   })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { TestApp } from '../support/app.ts'
-import { eventsOf, runStates } from '../support/workflows.ts'
+import { ended, eventsOf, register, runStates, start, workflowYaml } from '../support/workflows.ts'
 import { destroyAll, openWorkspaceApp, rowsFor } from '../support/workspaces.ts'
 
 let app: TestApp
@@ -34,6 +34,17 @@ B: { kind: ContainerRun, name: d, image: host, shell: true, command: ["echo", "$
     expect(substituted).toMatchObject([{ payload: { image: 'docker.io/library/alpine:3.20', used: 'host' } }])
   })
 
+  it('runs on no other image than its own if it says so', async () => {
+    const run = await runStates(
+      app,
+      'strict',
+      `A: { kind: ContainerRun, name: a, image: host, image_pull_policy: Never, command: ["true"], transitions: [{ condition: on_success, target: B }] }
+B: { kind: ContainerRun, name: b, image: "docker.io/library/alpine:3.20", image_pull_policy: Never, command: ["true"], transitions: [] }`,
+    )
+    expect(run).toMatchObject({ status: 'failed', current_state: 'B', blackboard: { A: { exit_code: 0 } } })
+    expect(run.blackboard['B']?.['error']).toContain('there is no image')
+  })
+
   it('tries again as often as it may, and reports the last attempt', async () => {
     const run = await runStates(
       app,
@@ -60,6 +71,30 @@ END: { kind: System, command: update_blackboard, transitions: [] }`,
     expect(await rowsFor(app)).toEqual([])
   })
 
+  it('finds a volume in the workspace that the blackboard names for it, and leaves there what a step may write', async () => {
+    const { workspace_id } = await app.ask<{ workspace_id: string }>('workspace_create', { name: 'library' })
+    const sh = (command: string) => app.ask<{ stdout: string }>('exec', { workspace_id, command })
+    await sh('echo kept > /workspace/book')
+    const run = await runStates(
+      app,
+      'lent',
+      `A: { kind: ContainerRun, name: a, image: host, command: ["sh", "-c", "cat book; echo new > made; echo own > /work/note"], volumes: [{ name: books, mount_path: /books }, { name: src, mount_path: /work }], workdir: /books, transitions: [{ condition: on_success, target: B }] }
+B: { kind: ContainerRun, name: b, image: host, command: ["sh", "-c", "cat made /workspace/note; echo lost > gone"], volumes: [{ name: books, mount_path: /b, read_only: true }, { name: workspace, mount_path: /workspace }], workdir: /b, transitions: [] }`,
+      {
+        spec: 'storage: { workspace: { blackboard_key: src_volume_id } }',
+        run: { blackboard: { books_volume_id: workspace_id } },
+      },
+    )
+    expect(run.blackboard['A']).toMatchObject({ exit_code: 0, stdout: 'kept\n' })
+    expect(run.blackboard['B']).toMatchObject({ exit_code: 0, stdout: 'new\nown\n' })
+    expect((await sh('ls /workspace')).stdout).toBe('book\nmade\n')
+    await app.ask('workspace_destroy', { workspace_id })
+    const states =
+      'A: { kind: ContainerRun, name: a, image: host, command: [ls], volumes: [{ name: books, mount_path: /b }], transitions: [] }'
+    const without = await runStates(app, 'not-lent', states, { run: { blackboard: { books_volume_id: workspace_id } } })
+    expect(without).toMatchObject({ status: 'failed', blackboard: { A: { error_code: 'ERR_WORKSPACE_NOT_FOUND' } } })
+  })
+
   it('gives a step the network that it asks for, and takes it away again', async () => {
     const probe = 'ip route 2>/dev/null | grep -c default || true'
     const run = await runStates(
@@ -71,6 +106,24 @@ B: { kind: System, command: "${probe}", transitions: [] }`,
     expect(run.status).toBe('completed')
     const policies = (await app.log()).filter(({ tool }) => tool === 'network_policy')
     expect(policies.map(({ outcome }) => outcome)).toEqual(['ok', 'ok'])
+  })
+
+  it('has no network at all where it wants none, whatever its workspace may reach otherwise', async () => {
+    await app.ask('workspace_create', { name: 'guarded' })
+    const open = { allow_internet: false, allow_inter_vm: true, allowed_domains: ['example.org'] }
+    await app.ask('network_policy', { workspace_id: 'guarded', ...open })
+    const states =
+      'A: { kind: ContainerRun, name: a, image: host, network_mode: none, command: [sh, -c, "until test -e go; do sleep 0.1; done"], transitions: [] }'
+    await register(app, workflowYaml('quiet', states, { spec: 'storage: { workspace: { volume_id: guarded } }' }))
+    const id = await start(app, 'quiet')
+    const policy = async () =>
+      (await app.ask<{ network: object }>('workspace_info', { workspace_id: 'guarded' })).network
+    const closed = { allow_internet: false, allow_inter_vm: false, allowed_domains: [] }
+    await expect.poll(policy, { timeout: 20_000 }).toMatchObject(closed)
+    await app.ask('exec', { workspace_id: 'guarded', command: 'touch go' })
+    expect(await ended(app, id)).toMatchObject({ status: 'completed' })
+    expect(await policy()).toMatchObject(open)
+    await app.ask('workspace_destroy', { workspace_id: 'guarded' })
   })
 
   it('is ended when its time is over', async () => {

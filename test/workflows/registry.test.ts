@@ -63,6 +63,17 @@ describe('the registry', () => {
     expect(JSON.stringify(updated.content)).toContain('No judge looked at this workflow')
   })
 
+  it('says which workflows and agents it names are not there yet', async () => {
+    const states = `A: { kind: Subworkflow, workflow_id: nobodys, mode: fire_and_forget, transitions: [{ condition: always, target: B }] }
+B: { kind: Subworkflow, workflow_id: naming, mode: fire_and_forget, transitions: [{ condition: always, target: C }] }
+C: { kind: ContainerRun, name: c, image: host, command: [ls], output_handler: { type: agent, agent_id: nobody }, transitions: [] }`
+    const { content } = await app.call('aegis.workflow.create', { manifest_yaml: workflowYaml('naming', states) })
+    const warnings = JSON.stringify(content)
+    expect(warnings).toContain("There is no workflow 'nobodys' yet")
+    expect(warnings).toContain("There is no agent 'nobody' yet")
+    expect(warnings).not.toContain("'naming'")
+  })
+
   it('is found by its states when it has no description, and not by what has nothing to do with it', async () => {
     const bare: Readonly<Record<string, readonly string[]>> = {
       'test-workflow': ['A', 'B'],
@@ -171,6 +182,18 @@ describe('the registry', () => {
     })
     expect(await namesFor(eve, { scope: 'global' })).toContain('public')
     expect(await saidBy(eve, 'public')).toBe('from local')
+    const shipped = { name: 'platform-approval-gate' }
+    for (const refused of [
+      await app.refusal('aegis.workflow.delete', shipped),
+      await app.refusal('aegis.workflow.demote', shipped),
+      await app.refusal('aegis.workflow.update', { manifest_yaml: workflowYaml(shipped.name, state('own')) }),
+      await app.refusal('aegis.workflow.update', { manifest_yaml: workflowYaml('public', state('own')) }, eve),
+    ]) {
+      expect(refused).toMatchObject({
+        code: 'ERR_PERMISSION_DENIED',
+        message: expect.stringContaining('is not of your tenant and cannot be changed here'),
+      })
+    }
     await register(app, workflowYaml('public', state('own')), {}, eve)
     expect(await saidBy(eve, 'public')).toBe('own')
     expect(await app.refusal('aegis.workflow.promote', { name: 'public' })).toMatchObject({

@@ -304,6 +304,24 @@ D: { kind: System, command: update_blackboard, transitions: [] }`,
     const apart = String(run.blackboard['B']?.['execution_id'])
     expect(await ended(app, apart)).toMatchObject({ status: 'completed', output: { text: 'apartapart' } })
   })
+
+  it('may take longer than any timer can wait', async () => {
+    await register(app, workflowYaml('asks', 'A: { kind: Human, prompt: q, timeout: 2400h, transitions: [] }'))
+    const states =
+      'A: { kind: Subworkflow, workflow_id: asks, mode: blocking, result_key: said, timeout: 2400h, transitions: [] }'
+    await register(app, workflowYaml('patient', states))
+    const id = await start(app, 'patient')
+    const standing = () => app.ask<Answer>('aegis.workflow.status', { execution_id: id })
+    const asked = async () => {
+      const { status, waiting_for } = await standing()
+      return waiting_for ?? (status === 'running' || status === 'pending' ? null : status)
+    }
+    await expect.poll(asked, { timeout: 20_000 }).not.toBeNull()
+    expect(await asked()).toMatchObject({ prompt: 'q' })
+    const { execution_id } = (await asked()) as Answer
+    await app.ask('aegis.workflow.signal', { execution_id, response: 'late' })
+    expect(await ended(app, id)).toMatchObject({ status: 'completed', blackboard: { said: 'late' } })
+  })
 })
 
 describe('a run', () => {

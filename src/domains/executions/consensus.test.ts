@@ -41,6 +41,22 @@ describe('consensus', () => {
     expect(() => consensusOf('best_of_n', three, { n: 0 })).toThrow(RangeError)
   })
 
+  it('is exactly the score on which all agree, so that one at a threshold counts as such', () => {
+    expect(consensusOf('best_of_n', three, { n: 2 }).score).toBe(0.8)
+    const hundredths = fc.integer({ min: 0, max: 100 }).map((score) => score / 100)
+    const weights = fc.array(
+      fc.integer({ min: 1, max: 50 }).map((weight) => weight / 10),
+      { minLength: 1, maxLength: 9 },
+    )
+    fc.assert(
+      fc.property(hundredths, weights, (score, all) => {
+        const verdicts = all.map((weight) => verdict(score, 1, weight))
+        for (const strategy of ['weighted_average', 'unanimous', 'best_of_n'] as const)
+          expect(consensusOf(strategy, verdicts, { threshold: 0 }).score).toBe(score)
+      }),
+    )
+  })
+
   it('is never outside of 0 to 1, and one judge alone has its way', () => {
     const unit = fc.double({ min: 0, max: 1, noNaN: true })
     const one = fc.tuple(unit, unit, fc.integer({ min: 0, max: 9 })).map(([s, c, w]) => verdict(s, c, w))

@@ -32,6 +32,8 @@ export function consensusOf(
   const graded = strategies[strategy](verdicts, options)
   return {
     ...graded,
+    score: withoutNoise(graded.score),
+    confidence: withoutNoise(graded.confidence),
     reasoning: verdicts.map(({ judge, score, reasoning }) => `${judge} (${round(score)}): ${reasoning}`).join('\n'),
     signals: verdicts.flatMap(({ signals }) => signals),
   }
@@ -91,5 +93,8 @@ function weightedOf(verdicts: readonly WeighedVerdict[], value: (verdict: Weighe
   if (total <= 0) return averageOf(verdicts, value)
   return verdicts.reduce((sum, verdict) => sum + value(verdict) * verdict.weight, 0) / total
 }
+
+/** Sums of fractions leave noise in the last digits, which would put a score that is at a threshold below it. */
+const withoutNoise = (value: number): number => Number(value.toFixed(12))
 
 const round = (score: number): number => Math.round(score * 1000) / 1000

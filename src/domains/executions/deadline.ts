@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { Steps } from '../../engine/ports.ts'
+import type { Run, Steps } from '../../engine/ports.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import type { ExecutionInput } from './ports.ts'
 
 /**
  * A time by which work must be done. Decisions look at recorded times only; work under way is ended by the clock, and how it
@@ -10,6 +11,21 @@ export type Deadline = Readonly<{ untilMs: number; what: string; field: string }
 
 export const timedOut = ({ what, field }: Deadline): AppError =>
   new AppError('ERR_EXECUTION_TIMEOUT', `The time for ${what} is over; give ${field} more, or less to do.`, { field })
+
+/** The end of an execution: its own, or the earlier one of the state, judge or handler whose part it is. */
+export function wholeTime({ startedAtMs }: Pick<Run, 'startedAtMs'>, { manifest, untilMs }: ExecutionInput): Deadline {
+  const own: Deadline = {
+    untilMs: startedAtMs + manifest.resources.timeoutMs,
+    what: 'the whole execution',
+    field: 'spec.security.resources.timeout',
+  }
+  if (untilMs === null || untilMs >= own.untilMs) return own
+  return {
+    untilMs,
+    what: 'this execution, which its starter limits,',
+    field: 'the timeout of the state, validator or handler that started it',
+  }
+}
 
 export function requireTime(steps: Steps, ...deadlines: readonly Deadline[]): void {
   for (const deadline of deadlines) if (steps.nowMs() >= deadline.untilMs) throw timedOut(deadline)

@@ -4,7 +4,7 @@ import { limits } from '../../contract/limits.ts'
 import type { Ending, Program, ProgramEnd, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { agentPrincipal, offeredTools } from './agent-principal.ts'
-import { type Deadline, requireTime, timedOut, within } from './deadline.ts'
+import { type Deadline, requireTime, timedOut, wholeTime, within } from './deadline.ts'
 import { runInnerLoop, type Usage } from './inner-loop.ts'
 import { createJudges } from './judges.ts'
 import { deliver, handleOutput } from './output-handler.ts'
@@ -76,12 +76,7 @@ type Tried = Readonly<{ output: IterationOutput; text: string }>
 function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps: Steps) {
   const { manifest } = input
   const { execution } = manifest
-  const whole: Deadline = {
-    untilMs: Math.min(run.startedAtMs + manifest.resources.timeoutMs, input.untilMs ?? Number.POSITIVE_INFINITY),
-    what: 'the whole execution',
-    field: 'spec.security.resources.timeout',
-  }
-  const deadline = firstDeadline(whole, run, input)
+  const deadline = firstDeadline(wholeTime(run, input), run, input)
   const usage: Usage = { inputTokens: 0, outputTokens: 0, costUsd: null, modelCalls: 0 }
   const history: PastAttempt[] = []
   const workspaces = createWorkspaceDesk(deps, run)

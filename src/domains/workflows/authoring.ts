@@ -15,7 +15,7 @@ import type { WorkflowRegistry } from './registry.ts'
 import type { AgentRequest } from './run-ports.ts'
 
 export type AuthoringDeps = Readonly<{
-  registry: Pick<WorkflowRegistry, 'register' | 'update' | 'scheduleOf'>
+  registry: Pick<WorkflowRegistry, 'register' | 'update' | 'scheduleOf' | 'versionsFor'>
   engine: Pick<Engine, 'start' | 'waitForEnd'>
   clock: Clock
   agents: Readonly<{
@@ -80,6 +80,10 @@ export function createAuthoring({ registry, engine, clock, agents, judgesAlways 
     for (const agent of agentsIn(manifest)) {
       if (!(await agents.exists(call.principal, agent)))
         call.warn(`There is no agent ${quoted(agent)} yet; runs that come to it will fail.`)
+    }
+    for (const workflow of workflowsIn(manifest)) {
+      if ((await registry.versionsFor(call.read, call.principal, workflow)).length === 0)
+        call.warn(`There is no workflow ${quoted(workflow)} yet; runs that come to it will fail.`)
     }
     return manifest
   }
@@ -170,10 +174,18 @@ const round = (value: number): number => Math.round(value * 1000) / 1000
 /** Agents that the text names; those that a template chooses are not known yet. */
 function agentsIn({ states }: WorkflowManifest): readonly string[] {
   const found = [...states.values()].flatMap((state) => {
+    const handler = 'outputHandler' in state && state.outputHandler?.type === 'agent' ? [state.outputHandler.agent] : []
     if (state.kind === 'Agent')
-      return [state.agent, state.toolCallJudge ?? [], state.judges.map(({ agent }) => agent)].flat()
-    if (state.kind === 'ParallelAgents') return [...state.agents, ...state.judges].map(({ agent }) => agent)
-    return []
+      return [state.agent, state.toolCallJudge ?? [], state.judges.map(({ agent }) => agent), handler].flat()
+    if (state.kind === 'ParallelAgents')
+      return [...[...state.agents, ...state.judges].map(({ agent }) => agent), ...handler]
+    return handler
   })
   return [...new Set(found)].filter((agent) => !agent.includes('{{'))
+}
+
+/** The same of workflows; one that starts itself is there by then. */
+function workflowsIn({ name, states }: WorkflowManifest): readonly string[] {
+  const found = [...states.values()].flatMap((state) => (state.kind === 'Subworkflow' ? state.workflow : []))
+  return [...new Set(found)].filter((workflow) => workflow !== name && !workflow.includes('{{'))
 }

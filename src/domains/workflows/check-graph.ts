@@ -93,7 +93,24 @@ function warnOfGaps(findings: Findings, name: string, { transitions }: State): v
   ) {
     if (!types.includes('on_failure'))
       findings.warn(at, 'a state that fails has no score; add on_failure or always, or the run fails there')
+    const gap = scoreGap(transitions.map(({ condition }) => condition))
+    if (gap !== undefined)
+      findings.warn(
+        at,
+        `a score from ${gap.from} to ${gap.to} matches none of these and fails the run; add score_between`,
+      )
     return
   }
   findings.warn(at, 'what matches none of these fails the run; add condition: always at the end to be safe')
+}
+
+/** Of the scores between those that score_below takes and those that score_above takes, what no score_between takes. */
+function scoreGap(conditions: readonly Condition[]): Readonly<{ from: number; to: number }> | undefined {
+  const thresholds = (type: 'score_above' | 'score_below'): readonly number[] =>
+    conditions.flatMap((one) => (one.type === type ? one.threshold : []))
+  const to = Math.min(...thresholds('score_above'))
+  const ranges = conditions.flatMap((one) => (one.type === 'score_between' ? one : []))
+  let from = Math.max(...thresholds('score_below'))
+  for (const { min, max } of ranges.toSorted((a, b) => a.min - b.min)) if (min <= from) from = Math.max(from, max)
+  return from < to ? { from, to } : undefined
 }

@@ -2,12 +2,31 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import { askTool } from './desk-calls.ts'
-import type { JsonObject, VolumeMount } from './manifest-types.ts'
+import type { JsonObject, Storage, VolumeMount } from './manifest-types.ts'
 import { quoted } from './read-fields.ts'
 import type { Visit } from './run-ports.ts'
 
 /** Where a volume lies in the workspace of the run. */
 export const volumePlace = (name: string): string => (name === 'workspace' ? '/workspace' : `/volumes/${name}`)
+
+const ID_KEY = '_volume_id'
+
+/** Names of volumes that a manifest need not declare: `workspace`, and what the key of its id on the blackboard says. */
+export const workspaceNames = ({ workspace: { blackboardKey } }: Storage): readonly string[] =>
+  blackboardKey.endsWith(ID_KEY) ? ['workspace', blackboardKey.slice(0, -ID_KEY.length)] : ['workspace']
+
+/** The volumes of a step, each in the workspace of the run (`from` is null) or in one that the blackboard names as `<name>_volume_id`. */
+export function placedVolumes({ manifest, context }: Visit, volumes: readonly VolumeMount[]): readonly PlacedVolume[] {
+  const own = workspaceNames(manifest.storage)
+  return volumes.map((volume) => {
+    if (own.includes(volume.name)) return { ...volume, name: 'workspace', from: null }
+    const isShared = manifest.storage.sharedVolumes.some(({ name }) => name === volume.name)
+    const id = isShared ? undefined : context[`${volume.name}${ID_KEY}`]
+    return { ...volume, from: typeof id === 'string' && id.trim() !== '' ? id.trim() : null }
+  })
+}
+
+export type PlacedVolume = VolumeMount & Readonly<{ from: string | null }>
 
 /** Makes volumes appear where a step wants them. What already lies there is not covered up. */
 export function mountScript(volumes: readonly VolumeMount[]): string {
@@ -23,13 +42,16 @@ export function mountScript(volumes: readonly VolumeMount[]): string {
 /** Raw bytes of one piece; its base64 fits what a command may print and be given. */
 const PIECE_BYTES = 1_300_000
 
+export type CopyEnd = Readonly<{ workspace: string; path: string }>
+
 /** Copies a volume, files and links as they are, from one workspace to another. */
-export async function copyVolume(visit: Visit, volume: string, from: string, to: string): Promise<void> {
-  const place = shellWord(volumePlace(volume))
+export async function copyVolume(visit: Visit, volume: string, source: CopyEnd, target: CopyEnd): Promise<void> {
+  const [from, to] = [source.workspace, target.workspace]
+  const [origin, place] = [shellWord(source.path), shellWord(target.path)]
   const pack = `/tmp/.volume-${visit.run.id}`
   const sh = (workspace: string, command: string, more: JsonObject = {}) =>
     askTool(visit, 'exec', { workspace_id: workspace, command, timeout_secs: 300, ...more })
-  const packed = await sh(from, `mkdir -p ${place} && tar -C ${place} -czf ${pack} . && wc -c < ${pack}`)
+  const packed = await sh(from, `mkdir -p ${origin} && tar -C ${origin} -czf ${pack} . && wc -c < ${pack}`)
   const bytes = Number(packed['stdout'])
   if (packed['exit_code'] !== 0 || !Number.isInteger(bytes)) throw copyFailed(volume, packed)
   if (bytes > limits.workflowVolumeBytesMax) {

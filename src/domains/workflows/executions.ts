@@ -164,7 +164,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     if (input.workflow_id !== undefined && subject === undefined) return { executions: [], total: 0, ...page }
     const filter = {
       kind: 'workflow' as const,
-      ...(principal.role !== 'admin' && { owner: await ownerFor(call) }),
+      ...(!seesAll(principal) && { owner: await ownerFor(call) }),
       ...(subject !== undefined && { subjectId: subject }),
     }
     const executions = []

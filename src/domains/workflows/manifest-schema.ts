@@ -104,13 +104,17 @@ const stepProperties: Record<string, Schema> = {
   volumes: {
     type: 'array',
     items: object(['name', 'mount_path'], {
-      name: text('`workspace`, or a shared volume.'),
+      name: text('`workspace`, a shared volume, or one whose workspace the blackboard has as NAME_volume_id.'),
       mount_path: text('Absolute path.', { pattern: '^/' }),
       read_only: { type: 'boolean', default: false },
     }),
   },
   resources: object([], sizes),
-  image_pull_policy: { enum: ['IfNotPresent', 'Never'] },
+  image_pull_policy: {
+    enum: ['IfNotPresent', 'Never'],
+    default: 'IfNotPresent',
+    description: 'With Never no other image stands in for one that is not here: the step fails.',
+  },
   shell: {
     type: 'boolean',
     default: false,

@@ -129,6 +129,8 @@ export type Completion = (typeof completions)[number]
 export type ContainerStep = Readonly<{
   name: string
   image: string
+  /** Whether the default image may stand in for one that is not here. */
+  isImageReplaceable: boolean
   command: readonly string[]
   env: Readonly<Record<string, string>>
   workdir: string | null

@@ -151,6 +151,19 @@ const clear: readonly [string, string][] = [
     'A: {kind: System, command: ls, transitions: [{condition: on_success, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
     'what matches none of these fails the run',
   ],
+  [
+    'A: {kind: Agent, agent: a, input: x, transitions: [{condition: score_above, threshold: 0.8, target: B}, {condition: score_between, min: 0.3, max: 0.6, target: B}, {condition: score_below, threshold: 0.5, target: B}, {condition: on_failure, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+    'a score from 0.6 to 0.8 matches none of these',
+  ],
+  ['A: {kind: System, command: update_blackboard, env: {state: x}, transitions: []}', 'env.state: hides the state'],
+  [
+    'A: {kind: Subworkflow, workflow_id: x, mode: blocking, result_key: state, transitions: []}',
+    'result_key: hides the state',
+  ],
+  [
+    'A: {kind: System, command: ls, transitions: [{condition: always, target: state}]}\nstate: {kind: System, command: ls, transitions: []}',
+    'state: hides the state',
+  ],
   ['A: {kind: ContainerRun, image: i/x, command: "ls -l", transitions: []}', 'command: is text and is run by a shell'],
   ['A: {kind: Subworkflow, workflow_id: x, result_key: r, transitions: []}', 'mode: is absent; blocking'],
   [
@@ -254,6 +267,26 @@ const impossible: readonly [string, string][] = [
 describe('manifests as people write them', () => {
   it.each(clear)('takes what is clear and says how it is written now: %s', (states, warning) => {
     expect(warningsOf(wrap(states)).join('\n')).toContain(warning)
+  })
+
+  it('does not send to a step what stands in one', () => {
+    for (const field of ['network_mode: none', 'read_only_root_filesystem: true']) {
+      const steps = `[{name: s, image: i, command: [ls], ${field}}]`
+      const errors = errorsOf(one(`{kind: ParallelContainerRun, steps: ${steps}, transitions: []}`))
+      expect(errors.join()).not.toContain('a step of')
+    }
+  })
+
+  it('is content with scores that leave nothing out', () => {
+    const to = (condition: string) => `{condition: ${condition}, target: B}`
+    const transitions = [
+      to('score_above, threshold: 0.8'),
+      to('score_between, min: 0.5, max: 0.8'),
+      to('score_below, threshold: 0.5'),
+      to('on_failure'),
+    ].join(', ')
+    const states = `A: {kind: Agent, agent: a, input: x, transitions: [${transitions}]}\nB: {kind: System, command: ls, transitions: []}`
+    expect(warningsOf(wrap(states))).toEqual([])
   })
 
   it.each(impossible)('refuses by name what cannot be done: %s', (state, error) => {

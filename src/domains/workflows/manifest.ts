@@ -3,11 +3,12 @@ import { limits } from '../../contract/limits.ts'
 import { newSchemaBudget, type SchemaBudget } from '../agents/schema-work.ts'
 import { checkGraph } from './check-graph.ts'
 import { checkTemplate } from './check-texts.ts'
+import { workspaceNames } from './container-volumes.ts'
 import { schemaProblem } from './json-schema.ts'
 import type { JsonObject, State, Storage, StorageClass, WorkflowManifest } from './manifest-types.ts'
 import { createFindings, type Fields, type Findings, openFields, quoted } from './read-fields.ts'
 import { readSchedule } from './read-schedule.ts'
-import { readState, reservedKeys } from './read-states.ts'
+import { readState, reservedKeys, warnOfHidden } from './read-states.ts'
 import { readTransitions } from './read-transitions.ts'
 import { readVersion } from './read-version.ts'
 import { parseYaml } from './yaml-text.ts'
@@ -187,6 +188,7 @@ function readContext(spec: Fields, states: ReadonlyMap<string, State>): JsonObje
   for (const key of Object.keys(context)) {
     if (reservedKeys.includes(key)) spec.error(`context.${key}`, 'is one of the run’s own names; choose another')
     else if (states.has(key)) spec.warn(`context.${key}`, 'is replaced by the result of the state of that name')
+    warnOfHidden(spec.findings, `spec.context.${key.slice(0, 64)}`, key)
   }
   return context
 }
@@ -249,7 +251,7 @@ function readVolume(findings: Findings, index: number, item: unknown): Storage['
 /** A volume that nobody declared is a mistake as soon as somebody declares volumes. */
 function checkVolumes(findings: Findings, storage: Storage, states: ReadonlyMap<string, State>): void {
   if (storage.sharedVolumes.length === 0) return
-  const declared = new Set(['workspace', ...storage.sharedVolumes.map(({ name }) => name)])
+  const declared = new Set([...workspaceNames(storage), ...storage.sharedVolumes.map(({ name }) => name)])
   for (const [name, state] of states) {
     const steps =
       state.kind === 'ContainerRun' ? [state.step] : state.kind === 'ParallelContainerRun' ? state.steps : []

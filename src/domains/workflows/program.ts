@@ -16,6 +16,7 @@ import type {
 import { runAgent, runAgents } from './run-agents.ts'
 import { runContainer, runContainers } from './run-container.ts'
 import { runHuman } from './run-human.ts'
+import { endNetwork } from './run-network.ts'
 import type { Outcome, RunDeps, Visit } from './run-ports.ts'
 import { type Exit, exitKey, openRun } from './run-record.ts'
 import { requireRoom } from './run-storage.ts'
@@ -38,6 +39,7 @@ export function createWorkflowProgram(deps: RunDeps): Readonly<{ program: Progra
       }
     },
     async ending(run, steps) {
+      await endNetwork(run, steps, deps)
       await endWorkspace(run, steps, deps, openRun(run).manifest)
     },
   }

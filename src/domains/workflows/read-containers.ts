@@ -86,6 +86,7 @@ function readStep(fields: Fields, fallbackName: string): ContainerStep | undefin
   const command = readCommand(fields)
   if (command !== undefined) warnOfShellWords(fields, 'command', command, shell)
   refuseWhatCannotBe(fields)
+  const pull = readPull(fields)
   const env = fields.texts('env') ?? {}
   checkTemplates(fields, 'env', env)
   const workdir = fields.text('workdir', { max: 4096 }) ?? null
@@ -94,6 +95,7 @@ function readStep(fields: Fields, fallbackName: string): ContainerStep | undefin
   return {
     name,
     image,
+    isImageReplaceable: pull !== 'Never',
     command,
     env,
     workdir,
@@ -113,9 +115,6 @@ function refuseWhatCannotBe(fields: Fields): void {
       'images are not pulled here; build the image with castellan image, then remove this field',
     )
   }
-  const pull = fields.choice('image_pull_policy', ['Always', 'IfNotPresent', 'Never'])
-  if (pull === 'Always')
-    fields.error('image_pull_policy', 'Always cannot be kept, because images are not pulled; use IfNotPresent')
   const user = fields.raw('run_as_user')
   if (user === undefined) return
   if (!/^[A-Za-z0-9_.-]{1,64}(:[A-Za-z0-9_.-]{1,64})?$/.test(String(user))) {
@@ -126,6 +125,13 @@ function refuseWhatCannotBe(fields: Fields): void {
       'commands of a workspace have no capability and are nobody outside it; inside they show the number 0',
     )
   }
+}
+
+function readPull(fields: Fields): 'Always' | 'IfNotPresent' | 'Never' | undefined {
+  const pull = fields.choice('image_pull_policy', ['Always', 'IfNotPresent', 'Never'])
+  if (pull === 'Always')
+    fields.error('image_pull_policy', 'Always cannot be kept, because images are not pulled; use IfNotPresent')
+  return pull
 }
 
 function readMounts(fields: Fields): readonly VolumeMount[] {

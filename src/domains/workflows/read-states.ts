@@ -17,6 +17,15 @@ import { readCommandTime, readDuration } from './read-values.ts'
 /** Names on the blackboard that are the run's own; neither a state nor update_blackboard may take them. */
 export const reservedKeys: readonly string[] = ['input', 'intent', 'tenant_id', 'attachments', 'workflow', 'blackboard']
 
+/** `state` is a name of the texts; who takes it for something else loses the feedback, but may. */
+export function warnOfHidden(findings: Findings, at: string, key: string): void {
+  if (key === 'state')
+    findings.warn(
+      at,
+      'hides the state of the run: {{state.feedback}} and {{state.visit}} are empty then; choose another name',
+    )
+}
+
 const STATE_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
 const commonFields = ['kind', 'transitions', 'timeout', 'max_state_visits', 'description']
 const kindFields: Readonly<Record<StateKind, readonly string[]>> = {
@@ -54,6 +63,7 @@ export function readState(findings: Findings, name: string, value: unknown): Sta
     )
     return undefined
   }
+  warnOfHidden(findings, at, name)
   const kind = readKind(findings, at, value)
   if (kind === undefined) return undefined
   const fields = openFields(findings, at, value, {
@@ -125,6 +135,7 @@ function readSystem(fields: Fields, common: Common): SystemState | undefined {
     for (const key of Object.keys(env)) {
       if (reservedKeys.includes(key) || key === '__proto__')
         fields.error(`env.${key}`, 'cannot be written: it is the run’s own')
+      warnOfHidden(fields.findings, `${fields.at}.env.${key}`, key)
     }
   } else warnOfShellLine(fields, 'command', command)
   return { kind: 'System', ...common, command, env, workdir }
@@ -169,6 +180,7 @@ function readSubworkflow(fields: Fields, common: Common): SubworkflowState | und
   if (resultKey !== null && (reservedKeys.includes(resultKey) || resultKey === '__proto__')) {
     fields.error('result_key', 'is one of the run’s own names; choose another')
   }
+  if (resultKey !== null) warnOfHidden(fields.findings, `${fields.at}.result_key`, resultKey)
   if (workflow === undefined || mode === undefined) return undefined
   return { kind: 'Subworkflow', ...common, workflow, mode, resultKey, input }
 }

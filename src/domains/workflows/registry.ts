@@ -168,6 +168,7 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
   async function ownVersions(call: ChangingCall, reference: string): Promise<readonly WorkflowVersion[]> {
     const versions = await versionsFor(call.write, call.principal, reference)
     const own = versions.filter(({ tenant }) => tenant === call.principal.tenant)
+    if (own.length === 0 && versions.length > 0) throw notYours(reference)
     if (own.some(({ scope }) => scope === 'global')) requireOperator(call.principal)
     return own
   }
@@ -257,6 +258,14 @@ function requireOperator(principal: Principal): void {
     { tier, tenant },
   )
 }
+
+/** What comes with the program, or is global and of another tenant, is seen by all and changed by none of them. */
+const notYours = (reference: string): AppError =>
+  new AppError(
+    'ERR_PERMISSION_DENIED',
+    `name: the workflow ${quoted(reference)} is not of your tenant and cannot be changed here; take its text with aegis.workflow.export and register it as your own with aegis.workflow.create.`,
+    { field: 'name' },
+  )
 
 type Versions = readonly WorkflowVersion[]
 

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { NewRun, RunOutcome } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import type { Clock } from '../../kernel/clock.ts'
 import { parsedJson } from './render-output.ts'
 import type { AgentRequest, Visit } from './run-ports.ts'
 
@@ -27,16 +28,30 @@ export async function runBelow(
     result: { until_ms: deps.clock.nowMs() + timeoutMs },
   }))
   const id = childId(steps.recorded(`${key}~child`)) ?? start.id ?? deps.newId()
-  const timer = setTimeout(
-    () => void deps.cancelRun(run.tenant, run.principal, childId(steps.recorded(`${key}~child`)) ?? id).catch(() => {}),
-    Math.max(0, opened.until_ms - deps.clock.nowMs()),
-  )
+  const cancel = (): void => {
+    const child = childId(steps.recorded(`${key}~child`)) ?? id
+    void deps.cancelRun(run.tenant, run.principal, child).catch(() => {})
+  }
+  const disarm = cancelAt(deps.clock, opened.until_ms, cancel)
   try {
     const outcome = await steps.child(key, { ...start, id })
     return { ...outcome, timedOut: outcome.status === 'cancelled' && steps.nowMs() >= opened.until_ms }
   } finally {
-    clearTimeout(timer)
+    disarm()
   }
+}
+
+const TIMER_MS_MAX = 2 ** 31 - 1
+
+/** A timer takes a time that is longer than it can count for none at all, so a long time is waited for in parts. */
+function cancelAt(clock: Clock, untilMs: number, cancel: () => void): () => void {
+  let timer: NodeJS.Timeout
+  const arm = (): void => {
+    const leftMs = Math.max(0, untilMs - clock.nowMs())
+    timer = setTimeout(leftMs > TIMER_MS_MAX ? arm : cancel, Math.min(leftMs, TIMER_MS_MAX))
+  }
+  arm()
+  return () => clearTimeout(timer)
 }
 
 const childId = (link: Json | undefined): string | undefined =>

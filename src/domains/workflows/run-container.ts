@@ -1,13 +1,23 @@
+import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { NewEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import { chooseImage } from './container-images.ts'
-import { copyVolume, mountScript } from './container-volumes.ts'
-import { askTool, callTool, toError } from './desk-calls.ts'
+import {
+  type CopyEnd,
+  copyVolume,
+  mountScript,
+  type PlacedVolume,
+  placedVolumes,
+  volumePlace,
+} from './container-volumes.ts'
+import { callTool, toError } from './desk-calls.ts'
 import type { ContainerRunState, ContainerStep, JsonObject, ParallelContainerRunState } from './manifest-types.ts'
 import { handleOutput } from './output-handlers.ts'
+import { quoted } from './read-fields.ts'
+import { changeNetwork, type NetworkChange, planNetwork, undoNetwork } from './run-network.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { execNow } from './run-system.ts'
 import { openTime, type TimeLeft } from './run-time.ts'
@@ -16,40 +26,50 @@ import { createStateTexts, renderEach, type StateTexts } from './state-texts.ts'
 
 /**
  * A step of a container on the back end of the workspaces. It runs in the workspace of the run where it may leave what it
- * writes there. A step with another image, a read-only root or read-only volumes gets a workspace of its own: its volumes are
- * copied in, those that it may write are copied back, and the rest is thrown away with it.
+ * writes there. A step with another image, a read-only root, or volumes that are read-only or of another workspace gets a
+ * workspace of its own: its volumes are copied in, those that it may write are copied back, and the rest is thrown away.
  */
 export async function runContainer(visit: Visit<ContainerRunState>): Promise<Outcome> {
-  const { state, steps } = visit
-  const attemptsMax = Math.max(1, state.retry.maxAttempts)
+  const { state } = visit
   try {
     const workspace = await workspaceOf(visit)
     const command = commandOf(visit, createStateTexts(visit.position.state), state.step)
     const timeLeft = await openTime(visit)
-    for (let attempt = 1; ; attempt++) {
-      const delayMs = attempt === 1 ? 0 : state.retry.backoffMs
-      const output = await runStep(visit, workspace, state.step, `run-${attempt}`, {
-        delayMs,
-        attempt,
-        command,
-        timeLeft,
-      })
-      const isOver = output['out_of_time'] === true || attempt >= attemptsMax || steps.signal.aborted
-      if (output['exit_code'] === 0 || isOver) {
-        const shown = shownOutput(output, attempt)
-        const status = output['exit_code'] === 0 ? 'success' : 'failed'
-        const result = { status, ...shown, output: shown }
-        const handler = status === 'success' ? state.outputHandler : null
-        return {
-          result: await handleOutput(visit, handler, result, timeLeft),
-          writes: workspaceWrites(visit, workspace),
-        }
-      }
+    const { output, attempts } = await runAttempts(visit, workspace, command, timeLeft)
+    const shown = shownOutput(output, attempts)
+    const status = output['exit_code'] === 0 ? 'success' : 'failed'
+    const result = { status, ...shown, output: shown }
+    const handler = status === 'success' ? state.outputHandler : null
+    return {
+      result: await handleOutput(visit, handler, result, timeLeft),
+      writes: workspaceWrites(visit, workspace),
     }
   } catch (error) {
     const failed = failedBy(error)
     const shown = { exit_code: null, stdout: '', stderr: '', duration_ms: 0, attempts: 0 }
     return { result: { ...shown, output: shown, ...failed } }
+  }
+}
+
+async function runAttempts(
+  visit: Visit<ContainerRunState>,
+  workspace: RunWorkspace,
+  command: StepCommand,
+  timeLeft: TimeLeft,
+): Promise<Readonly<{ output: JsonObject; attempts: number }>> {
+  const { step, retry } = visit.state
+  const attemptsMax = Math.max(1, retry.maxAttempts)
+  const network = await planNetwork(visit, workspace, step)
+  try {
+    for (let attempt = 1; ; attempt++) {
+      const delayMs = attempt === 1 ? 0 : retry.backoffMs
+      const how = { delayMs, attempt, command, timeLeft, network }
+      const output = await runStep(visit, workspace, step, `run-${attempt}`, how)
+      const isOver = output['out_of_time'] === true || attempt >= attemptsMax || visit.steps.signal.aborted
+      if (output['exit_code'] === 0 || isOver) return { output, attempts: attempt }
+    }
+  } finally {
+    await undoNetwork(visit)
   }
 }
 
@@ -69,7 +89,7 @@ export async function runContainers(visit: Visit<ParallelContainerRunState>): Pr
       state.steps.map(async (step, index): Promise<readonly [string, JsonObject]> => {
         try {
           const command = commandOf(visit, texts, step)
-          const first = { delayMs: 0, attempt: 1, command, timeLeft }
+          const first = { delayMs: 0, attempt: 1, command, timeLeft, network: null }
           const { out_of_time: _, ...output } = await runStep(visit, workspace, step, `step-${index + 1}`, first)
           return [step.name, output]
         } catch (error) {
@@ -119,14 +139,20 @@ function isOverallSuccess(
   return completion === 'any_succeed' ? succeeded > 0 : failed === 0
 }
 
-type Attempt = Readonly<{ delayMs: number; attempt: number; command: StepCommand; timeLeft: TimeLeft }>
+type Attempt = Readonly<{
+  delayMs: number
+  attempt: number
+  command: StepCommand
+  timeLeft: TimeLeft
+  network: NetworkChange | null
+}>
 
 async function runStep(
   visit: Visit,
   workspace: RunWorkspace,
   step: ContainerStep,
   key: string,
-  { delayMs, attempt, command: rendered, timeLeft }: Attempt,
+  { delayMs, attempt, command: rendered, timeLeft, network }: Attempt,
 ): Promise<JsonObject> {
   return await visit.steps.once<JsonObject & Json>(
     visit.key(key),
@@ -137,11 +163,17 @@ async function runStep(
         names: await visit.deps.images.names(),
         fallback: visit.deps.images.defaultImage,
       })
+      if (chosen.substituted && !step.isImageReplaceable) throw imageMissing(step)
+      const volumes = placedVolumes(visit, step.volumes)
+      const placed = { ...step, volumes }
       const isApart =
-        step.readOnlyRoot || step.volumes.some(({ readOnly }) => readOnly) || chosen.image !== workspace.image
+        step.readOnlyRoot ||
+        volumes.some(({ readOnly, from }) => readOnly || from !== null) ||
+        chosen.image !== workspace.image
+      if (!isApart) await changeNetwork(visit, network)
       const result = isApart
-        ? await runApart(visit, workspace, step, { ...command, image: chosen.image, key })
-        : await runShared(visit, workspace, step, command)
+        ? await runApart(visit, workspace, placed, { ...command, image: chosen.image, key })
+        : await run(visit, workspace.id, placed, command)
       const events: NewEvent[] = [
         ...(chosen.substituted ? [substituted(step, chosen.image)] : []),
         ...(interrupted
@@ -165,6 +197,13 @@ const substituted = ({ name, image }: ContainerStep, used: string): NewEvent => 
   payload: { step: name, image, used, reason: 'there is no such image here; build it with castellan image' },
 })
 
+const imageMissing = ({ image }: ContainerStep): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    `image: there is no image ${quoted(image)} here, and image_pull_policy is Never; build it with castellan image, or write IfNotPresent to run on the default image.`,
+    { field: 'image' },
+  )
+
 type StepCommand = Readonly<{ line: string; env: Record<string, string>; workdir: string; timeoutMs: number }>
 
 function commandOf({ context, state }: Visit, texts: StateTexts, step: ContainerStep): StepCommand {
@@ -185,21 +224,6 @@ function commandOf({ context, state }: Visit, texts: StateTexts, step: Container
 const withMounts = (step: ContainerStep, { line, workdir }: StepCommand): string =>
   [mountScript(step.volumes), `cd ${shellWord(workdir)} || exit 125`, line].filter((part) => part !== '').join('\n')
 
-async function runShared(
-  visit: Visit,
-  workspace: RunWorkspace,
-  step: ContainerStep,
-  command: StepCommand,
-): Promise<JsonObject> {
-  const before = await setNetwork(visit, workspace.id, step)
-  try {
-    return await run(visit, workspace.id, step, command)
-  } finally {
-    if (before !== undefined)
-      await callTool(visit, 'network_policy', { workspace_id: workspace.id, allow_internet: before })
-  }
-}
-
 const run = (visit: Visit, workspace: string, step: ContainerStep, command: StepCommand): Promise<JsonObject> =>
   execNow(visit, {
     workspace_id: workspace,
@@ -209,21 +233,10 @@ const run = (visit: Visit, workspace: string, step: ContainerStep, command: Step
     timeoutMs: command.timeoutMs,
   })
 
-/** Answers what to go back to, if anything was changed. */
-async function setNetwork(visit: Visit, workspace: string, { network }: ContainerStep): Promise<boolean | undefined> {
-  if (network === 'default') return undefined
-  const info = await askTool(visit, 'workspace_info', { workspace_id: workspace })
-  const before = (info['network'] as JsonObject)['allow_internet'] === true
-  const wanted = network === 'bridge'
-  if (before === wanted) return undefined
-  await askTool(visit, 'network_policy', { workspace_id: workspace, allow_internet: wanted })
-  return before
-}
-
 async function runApart(
   visit: Visit,
   shared: RunWorkspace,
-  step: ContainerStep,
+  step: Omit<ContainerStep, 'volumes'> & Readonly<{ volumes: readonly PlacedVolume[] }>,
   command: StepCommand & Readonly<{ image: string; key: string }>,
 ): Promise<JsonObject> {
   const name = `wf-${visit.run.id}-${visit.position.entered}-${command.key}`
@@ -239,10 +252,15 @@ async function runApart(
   })
   if (made.isError) throw toError('workspace_create', made)
   try {
-    for (const volume of step.volumes) await copyVolume(visit, volume.name, shared.id, name)
+    const copied = step.volumes.map(({ name: volume, from, readOnly }) => {
+      const path = volumePlace(volume)
+      const kept: CopyEnd =
+        from === null ? { workspace: shared.id, path } : { workspace: from, path: volumePlace('workspace') }
+      return { volume, readOnly, kept, own: { workspace: name, path } }
+    })
+    for (const { volume, kept, own } of copied) await copyVolume(visit, volume, kept, own)
     const result = await run(visit, name, step, command)
-    for (const { name: volume, readOnly } of step.volumes)
-      if (!readOnly) await copyVolume(visit, volume, name, shared.id)
+    for (const { volume, kept, own, readOnly } of copied) if (!readOnly) await copyVolume(visit, volume, own, kept)
     return result
   } finally {
     await callTool(visit, 'workspace_destroy', { workspace_id: name })

@@ -1,17 +1,18 @@
 import { squashName } from '../../kernel/nearest-name.ts'
 
-const STEP = 'a ContainerRun state or a step of ParallelContainerRun'
+const CONTAINER = 'a ContainerRun state'
+const STEP = `${CONTAINER} or a step of ParallelContainerRun`
 const AGENT = 'the manifest of the agent'
 
 /** Fields that close something, and where they do so. */
 const places: Readonly<Record<string, string>> = {
   filesystem: AGENT,
   judges: 'an Agent or a ParallelAgents state',
-  network: `${STEP}, as network_mode`,
-  network_mode: STEP,
-  network_policy: `${STEP}, as network_mode`,
+  network: `${CONTAINER}, as network_mode`,
+  network_mode: CONTAINER,
+  network_policy: `${CONTAINER}, as network_mode`,
   read_only: 'volumes[] of a container state',
-  read_only_root_filesystem: STEP,
+  read_only_root_filesystem: CONTAINER,
   resources: STEP,
   security: AGENT,
   security_context: AGENT,
