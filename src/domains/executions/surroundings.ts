@@ -110,11 +110,11 @@ async function fetchPage(
   return shortened(typeof content === 'string' ? content : answer.text, CHARS)
 }
 
-type Listed = Readonly<{ entries: readonly Readonly<{ name: string; type: string }>[] }>
+type Listed = Readonly<{ entries: readonly Readonly<{ name: string; kind: string }>[] }>
 
 async function readFolder(workspaces: WorkspaceDesk, workspaceId: string, path: string, signal: AbortSignal) {
   const { entries } = await workspaces.ask<Listed>('file_list', { workspace_id: workspaceId, path }, signal)
-  const files = entries.filter(({ type }) => type === 'file').slice(0, limits.contextFilesMax)
+  const files = entries.filter(({ kind }) => kind === 'file').slice(0, limits.contextFilesMax)
   const loaded: LoadedContext[] = []
   let left = CHARS
   for (const { name } of files) {
