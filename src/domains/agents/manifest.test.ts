@@ -87,68 +87,6 @@ describe('a complete manifest', () => {
   })
 })
 
-describe('loose spellings', () => {
-  const cases: readonly [string, string, RegExp][] = [
-    ['kind AgentManifest', withSpec().replace('kind: Agent', 'kind: AgentManifest'), /^kind: .*write Agent$/],
-    ['an unquoted version', withSpec().replace('"1.0.0"', '1.10'), /^metadata\.version: .*"1\.10\.0"/],
-    ['max_retries', withSpec('execution: {max_retries: 7}'), /max_retries: .*write max_iterations/],
-    ['validation as an object', withSpec('execution: {validation: {system: {must_succeed: true}}}'), /write a list/],
-    ['tools as objects', withSpec('tools: [{name: fs.read, executor: builtin}]'), /spec\.tools: .*names only/],
-    ['mount_point', withSpec('volumes: [{name: v, mount_point: /workspace}]'), /mount_point: .*mount_path/],
-    ['size_limit_mb', withSpec('volumes: [{name: v, size_limit_mb: 5}]'), /size_limit: "5Mi"/],
-    ['no size_limit', withSpec('volumes: [{name: v, mount_path: /workspace}]'), /size_limit: .*1Gi/],
-    ['a path without its folder', withSpec('security: {filesystem: {read: [src]}}'), /read: .*write \/workspace\/src/],
-    [
-      'a file of the context',
-      withSpec('context: [{type: file, path: a.md}]'),
-      /context\[0\]\.path: .*write \/workspace\/a\.md/,
-    ],
-    ['an address for a host', withSpec('security: {network: {allowlist: ["https://a.org/"]}}'), /write a\.org/],
-    ['a number in env', withSpec('env: {PORT: 8080}'), /spec\.env\.PORT: .*quotes/],
-    ['an unknown field', withSpec('instructions: x'), /spec\.instructions: not a known field/],
-    ['an unknown field near a known one', withSpec('execution: {max_iteration: 2}'), /Did you mean max_iterations\?/],
-  ]
-  it.each(cases)('%s is accepted with a remark', (_name, yaml, remark) => {
-    expect(parseAgentManifest(yaml).warnings.join('\n')).toMatch(new RegExp(remark.source, 'm'))
-  })
-
-  it('keeps the meaning', () => {
-    const tools = 'tools: [{name: cmd.run, config: {subcommand_allowlist: {git: [status], ls: []}}}]'
-    const { manifest } = parseAgentManifest(withSpec(tools))
-    expect(manifest.tools).toEqual(['cmd.run'])
-    expect(manifest.subcommandAllowlist).toEqual({ git: ['status'], ls: [] })
-    const old =
-      'execution: {validation: {system: {must_succeed: true}, output: {format: json, schema: {type: object}}, semantic: {prompt: Good., threshold: 0.9}}}'
-    expect(parseAgentManifest(withSpec(old)).manifest.execution.validation).toMatchObject([
-      { type: 'exit_code', expected: 0 },
-      { type: 'json_schema', schema: { type: 'object' } },
-      { type: 'semantic', judgeAgent: 'output-judge', criteria: 'Good.', minScore: 0.9 },
-    ])
-    expect(parseAgentManifest(withSpec().replace('"3.11"', '3.10')).manifest.runtime.version).toBe('3.10')
-  })
-
-  it('takes dispatchers for their tools', () => {
-    const tools =
-      'tools: [{name: cmd, executor: "builtin:cmd", config: {subcommand_allowlist: {git: [status]}}}, fs, web]'
-    const { manifest, warnings } = parseAgentManifest(withSpec(tools))
-    expect(manifest).toMatchObject({
-      tools: ['cmd.run', 'fs.*', 'web.*'],
-      subcommandAllowlist: { git: ['status'] },
-    })
-    expect(warnings.join('\n')).toMatch(/spec\.tools: .*write cmd\.run for cmd/)
-  })
-
-  it('takes the list of commands that the document shows', () => {
-    const yaml = withSpec(
-      'builtin_dispatchers: [{name: cmd, capabilities: [{name: cmd.run, subcommand_allowlist: [python, pip]}]}]',
-    )
-    expect(parseAgentManifest(yaml).manifest).toMatchObject({
-      tools: ['cmd.run'],
-      subcommandAllowlist: { python: [], pip: [] },
-    })
-  })
-})
-
 const refused: readonly [string, string, RegExp][] = [
   [
     'commands in the wrong place',

@@ -1,3 +1,4 @@
+import { moderniseConsensus, moderniseLimits, moderniseTemplate, movePlaces } from './old-places.ts'
 import { isFields as isPlainFields, type YamlFields } from './read-yaml.ts'
 import { wholeVersion } from './versions.ts'
 
@@ -67,9 +68,13 @@ export function modernise(manifest: Written, remark: Remark): void {
   if (isFields(manifest.metadata)) moderniseVersion(manifest.metadata, remark)
   const { spec } = manifest
   if (!isFields(spec)) return
+  movePlaces(spec, remark)
   moderniseEnv(spec, remark)
   moderniseTools(spec, remark)
-  if (isFields(spec.security)) moderniseSecurity(spec.security, remark)
+  if (isFields(spec.security)) {
+    moderniseLimits(spec.security, remark)
+    moderniseSecurity(spec.security, remark)
+  }
   if (Array.isArray(spec.context)) moderniseContext(spec.context, remark)
   if (Array.isArray(spec.volumes)) moderniseVolumes(spec.volumes, remark)
   const hadExecution = isFields(spec.execution)
@@ -239,6 +244,7 @@ function moderniseExecution(execution: Written, isWritten: boolean, remark: Rema
     execution.validation = validatorsOf(execution.validation, remark)
     remark(`${at}.validation`, 'write a list of validators, each with a type')
   }
+  if (Array.isArray(execution.validation)) moderniseConsensus(execution.validation, `${at}.validation`, remark)
   if (isFields(execution.tool_validation) && typeof execution.tool_validation.type === 'string') {
     execution.tool_validation = [execution.tool_validation]
     remark(`${at}.tool_validation`, 'write a list of validators')
@@ -276,4 +282,5 @@ function validatorsOf(old: Written, remark: Remark): unknown[] {
 function moderniseTask(task: Written, remark: Remark): void {
   renameField(task, 'prompt', 'instruction', 'spec.task', remark)
   renameField(task, 'instructions', 'instruction', 'spec.task', remark)
+  moderniseTemplate(task, remark)
 }
