@@ -67,7 +67,13 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
       agent: async () => {
         const { checkAgentManifest } = await import('../domains/agents/manifest.ts')
         const { agentManifestJsonSchema } = await import('../domains/agents/manifest-schema.ts')
-        return { jsonSchema: agentManifestJsonSchema, check: (yaml) => errorsOf(checkAgentManifest(yaml)) }
+        const { toolProblemOf } = await import('../domains/agents/known-tools.ts')
+        const check = (yaml: string) => {
+          const checked = checkAgentManifest(yaml)
+          const problem = checked.ok ? toolProblemOf(checked.manifest, parts.toolNames) : undefined
+          return problem === undefined ? errorsOf(checked) : { ...errorsOf(checked), errors: [problem.message] }
+        }
+        return { jsonSchema: agentManifestJsonSchema, check }
       },
       workflow: async () => {
         const { checkWorkflowManifest } = await import('../domains/workflows/manifest.ts')

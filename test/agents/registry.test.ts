@@ -73,6 +73,27 @@ describe('deploying', () => {
     })
   })
 
+  it('takes an output handler only with a tool that there is and that the agent has', async () => {
+    const handler = (tool: string, tools = '') =>
+      manifest('handed', '1.0.0', `output_handler: { type: mcp_tool, tool_name: ${tool} }${tools}`)
+    const refusal = async (yaml: string) => {
+      const refused = await app.refusal('aegis.agent.create', { manifest_yaml: yaml })
+      const { errors } = await app.ask<{ errors: string[] }>('aegis.schema.validate', {
+        kind: 'agent',
+        manifest_yaml: yaml,
+      })
+      expect(errors).toEqual([refused.message])
+      return refused
+    }
+    expect(await refusal(handler('fs.wrote'))).toMatchObject({
+      code: 'ERR_MANIFEST_INVALID',
+      message: "spec.output_handler.tool_name: there is no tool 'fs.wrote'. Did you mean fs.write?",
+    })
+    expect((await refusal(handler('fs.write'))).message).toMatch(/^spec\.output_handler\.tool_name: .*spec\.tools/)
+    expect((await refusal(manifest('a', '1.0.0', 'tools: ["mcp:github"]'))).message).toContain('other MCP servers')
+    expect(await create(handler('fs.write', '\n  tools: ["fs.*"]'))).toMatchObject({ deployed: true })
+  })
+
   it('takes the names of tools and beginnings such as fs.*, but not all tools at once', async () => {
     expect(await create(manifest('reader', '1.0.0', 'tools: ["fs.*", web.fetch]'))).toMatchObject({ deployed: true })
     const refused = await app.refusal('aegis.agent.create', { manifest_yaml: manifest('all', '1.0.0', 'tools: ["*"]') })

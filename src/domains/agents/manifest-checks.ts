@@ -156,7 +156,7 @@ function checkSecurity(spec: WrittenManifest['spec'], refuse: Refusal): void {
 }
 
 /** Whether it gets a workspace of its own, which then reaches what the manifest allows. */
-const worksInWorkspace = (spec: WrittenManifest['spec']): boolean =>
+export const worksInWorkspace = (spec: WrittenManifest['spec']): boolean =>
   runsCommands(spec) ||
   spec.tools.some((name) => name.startsWith('fs.')) ||
   spec.volumes.length > 0 ||

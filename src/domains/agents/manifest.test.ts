@@ -53,9 +53,9 @@ spec:
 `
 
 describe('a complete manifest', () => {
-  it('is read without a remark, with every field', () => {
+  it('is read with every field, and a remark on the one that is rounded', () => {
     const { manifest, warnings } = parseAgentManifest(changelogWriter)
-    expect(warnings).toEqual([])
+    expect(warnings).toEqual(['spec.security.resources.cpu: taken as 1000; a workspace has whole processors'])
     expect(manifest).toMatchObject({
       name: 'changelog-writer',
       labels: { role: 'worker', team: 'docs' },
@@ -69,6 +69,12 @@ describe('a complete manifest', () => {
     expect(manifest.execution).toMatchObject({ maxIterations: 4, iterationTimeoutMs: 120_000, llmTimeoutMs: 90_000 })
     expect(manifest.execution.validation.map(({ type }) => type)).toEqual(['exit_code', 'json_schema', 'semantic'])
     expect(manifest.execution.toolValidation).toMatchObject([{ judgeAgent: 'changelog-judge', timeoutMs: 300_000 }])
+  })
+
+  it('has a remark on a disk that is rounded, where there is a workspace', () => {
+    const sized = 'security: {resources: {cpu: 500, disk: 100Mi}}'
+    expect(parseAgentManifest(withSpec(sized)).warnings).toEqual([])
+    expect(parseAgentManifest(withSpec('tools: [fs.read]', sized)).warnings.join('\n')).toMatch(/disk: taken as 1Gi/)
   })
 
   it('conforms to the published schema', () => {

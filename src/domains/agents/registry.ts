@@ -114,7 +114,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
   }
 
   function requireUsable(principal: Principal, manifest: AgentManifest): void {
-    requireKnownTools(manifest.tools, deps.toolNames())
+    requireKnownTools(manifest, deps.toolNames())
     const { securityContext } = manifest
     if (securityContext === null) return
     if (securityContext.startsWith('aegis-system-') && !tierAllows(principal.tier, 'operator')) {
