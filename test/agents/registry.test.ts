@@ -73,6 +73,23 @@ describe('deploying', () => {
     })
   })
 
+  it('takes a schedule only with an input that its executions can start with', async () => {
+    const schema = 'input_schema: { type: object, required: [n] }'
+    const timed = (schedule: string) =>
+      manifest('timed', '1.0.0', `${schema}\n  schedule: { type: interval, seconds: 3600${schedule} }`)
+    const yaml = timed('')
+    const refused = await app.refusal('aegis.agent.create', { manifest_yaml: yaml })
+    expect(refused).toMatchObject({ code: 'ERR_MANIFEST_INVALID' })
+    expect(refused.message).toContain('spec.schedule.input does not fit spec.input_schema')
+    expect(await app.ask('aegis.schema.validate', { kind: 'agent', manifest_yaml: yaml })).toMatchObject({
+      valid: false,
+      errors: [expect.stringContaining('spec.schedule.input')],
+    })
+    for (const given of [', enabled: false', ', input: { n: 1 }']) {
+      expect(await create(timed(given), { force: true })).toMatchObject({ deployed: true })
+    }
+  })
+
   it('takes an output handler only with a tool that there is and that the agent has', async () => {
     const handler = (tool: string, tools = '') =>
       manifest('handed', '1.0.0', `output_handler: { type: mcp_tool, tool_name: ${tool} }${tools}`)
@@ -172,6 +189,19 @@ describe('deploying', () => {
       force: true,
     })
     expect([own.isError, JSON.stringify(own.content ?? [])]).toEqual([false, expect.not.stringContaining('workspace')])
+  })
+
+  it('says which size no workspace here may have', async () => {
+    const sized = (resources: string) => manifest('large', '1.0.0', `security: { resources: { ${resources} } }`)
+    const told = async (resources: string) =>
+      JSON.stringify(
+        (await app.call('aegis.agent.create', { manifest_yaml: sized(resources), force: true })).content ?? [],
+      )
+    expect(await told('memory: 500Gi')).toContain(
+      'spec.security.resources.memory: a workspace here has at most 8192 MiB',
+    )
+    expect(await told('cpu: 64000')).toContain('workspaces.max_vcpus')
+    expect(await told('disk: 100Gi')).not.toContain('at most')
   })
 
   it('is in the log with the whole manifest', async () => {

@@ -125,9 +125,11 @@ const elementOf = (schema: unknown) => unwrapped(schema)?.def?.element
 function issueText(issue: z.core.$ZodIssue, fields: YamlFields): string {
   const field = issue.path.length === 0 ? 'the manifest' : pathText(issue.path)
   const value = at(fields, issue.path)
-  if (value === undefined || value === null) return `${field} is required`
-  if (issue.code === 'too_big') return `${field} must not be longer than ${issue.maximum}`
-  return `${field} ${issue.message}`
+  if (value === undefined) return `${field} is required`
+  if (value === null) return `${field} has no value: give it one, or leave it out`
+  if (issue.code === 'too_big' && issue.origin === 'string') return `${field} must not be longer than ${issue.maximum}`
+  // Where the type itself is wrong, the rule of the whole group is told at its type.
+  return `${field} ${field.endsWith('.type') ? issue.message.replace(/^must have a type: /, 'must be ') : issue.message}`
 }
 
 const GIB = 1024 ** 3
@@ -149,6 +151,10 @@ function remarks({ spec }: z.output<typeof agentManifestSchema>): string[] {
     const cpu = millicores(resources.cpu)
     const whole = Math.max(1, Math.ceil(cpu / 1_000)) * 1_000
     if (cpu !== whole) list.push(`spec.security.resources.cpu: taken as ${whole}; a workspace has whole processors`)
+    const least = 16 * 1024 ** 2
+    if (sizeBytes(resources.memory) < least) {
+      list.push('spec.security.resources.memory: taken as 16Mi; a workspace has no less')
+    }
     const gib = Math.max(1, Math.ceil(sizeBytes(resources.disk) / GIB))
     if (sizeBytes(resources.disk) !== gib * GIB) {
       list.push(`spec.security.resources.disk: taken as ${gib}Gi; the disk of a workspace has whole Gi`)

@@ -77,15 +77,68 @@ function moderniseSizes(resources: YamlFields, remark: Remark): void {
     resources['cpu'] = Math.round(cpu * 1_000)
     remark('spec.security.resources.cpu', `write ${String(resources['cpu'])}: it is counted in thousandths`)
   }
-  for (const name of ['memory', 'disk']) {
-    const written = resources[name]
-    const [, amount, unit, binary] = typeof written === 'string' ? (looseSize.exec(written) ?? []) : []
-    if (amount === undefined) continue
-    const plain = `${amount}${unit!.toUpperCase()}${binary === '' ? '' : 'i'}`
-    if (plain === written) continue
-    resources[name] = plain
-    remark(`spec.security.resources.${name}`, `write ${plain}`)
+  for (const name of ['memory', 'disk']) moderniseSize(resources, name, 'spec.security.resources', remark)
+}
+
+/** `512MB`, `1 gib` and the like. */
+export function moderniseSize(fields: YamlFields, name: string, at: string, remark: Remark): void {
+  const written = fields[name]
+  const [, amount, unit, binary] = typeof written === 'string' ? (looseSize.exec(written) ?? []) : []
+  if (amount === undefined) return
+  const plain = `${amount}${unit!.toUpperCase()}${binary === '' ? '' : 'i'}`
+  if (plain === written) return
+  fields[name] = plain
+  remark(`${at}.${name}`, `write ${plain}`)
+}
+
+/** A schedule of one kind only is of that kind. */
+export function moderniseSchedule(schedule: YamlFields, remark: Remark): void {
+  if (schedule['type'] !== undefined) return
+  const type = schedule['cron'] === undefined ? 'interval' : 'cron'
+  if (type === 'interval' && schedule['seconds'] === undefined) return
+  schedule['type'] = type
+  remark('spec.schedule.type', `it is missing and taken as ${type}; write it`)
+}
+
+/** Names of old for what handles the output, and for how often a request is tried again. */
+export function moderniseHandler(handler: YamlFields, remark: Remark): void {
+  const at = 'spec.output_handler'
+  const names = { agent: 'agent_id', tool: 'tool_name', retries: 'retry', body: 'body_template' }
+  for (const [old, name] of Object.entries(names)) {
+    if (handler[old] === undefined || handler[name] !== undefined) continue
+    handler[name] = handler[old]
+    delete handler[old]
+    remark(`${at}.${old}`, `write ${name}`)
   }
+  moderniseMethod(handler, at, remark)
+  const { retry } = handler as { retry?: unknown }
+  if (!isFields(retry) || Object.keys(retry).join() !== 'max_attempts') return
+  handler['retry'] = retry['max_attempts']
+  remark(`${at}.retry.max_attempts`, 'write retry with the number of further tries')
+}
+
+export function moderniseDelivery(delivery: YamlFields, remark: Remark): void {
+  const { destinations } = delivery as { destinations?: unknown }
+  if (!Array.isArray(destinations)) return
+  for (const [index, destination] of destinations.entries()) {
+    if (!isFields(destination)) continue
+    const at = `spec.execution.delivery.destinations[${index}]`
+    if (destination['name'] === undefined) {
+      destination['name'] = `destination-${index + 1}`
+      remark(`${at}.name`, `it is missing and taken as ${String(destination['name'])}; write it`)
+    }
+    for (const kind of ['webhook', 'rest']) {
+      const target = destination[kind]
+      if (isFields(target)) moderniseMethod(target, `${at}.${kind}`, remark)
+    }
+  }
+}
+
+function moderniseMethod(target: YamlFields, at: string, remark: Remark): void {
+  const { method } = target as { method?: unknown }
+  if (typeof method !== 'string' || method === method.toUpperCase()) return
+  target['method'] = method.toUpperCase()
+  remark(`${at}.method`, `write ${method.toUpperCase()}`)
 }
 
 const oldVariables: Readonly<Record<string, string>> = {

@@ -57,6 +57,25 @@ describe('loose spellings', () => {
       withSpec('execution: {validation: [{type: multi_judge, judges: [j], criteria: c, consensus: majority_vote}]}'),
       /validation\[0\]\.consensus: .*write majority$/,
     ],
+    ['a schedule without its type', withSpec('schedule: {cron: "0 6 * * *"}'), /schedule\.type: .*taken as cron/],
+    [
+      'a destination without a name',
+      withSpec(
+        'execution: {delivery: {destinations: [{type: webhook, webhook: {url: "https://a.org", method: put}}]}}',
+      ),
+      /destinations\[0\]\.name: .*destination-1(?:.|\n)*webhook\.method: .*write PUT/,
+    ],
+    [
+      'further tries as a group',
+      withSpec('output_handler: {type: webhook, url: "https://a.org", retry: {max_attempts: 3}}'),
+      /retry\.max_attempts: .*number of further tries/,
+    ],
+    ['the name of a tool', withSpec('output_handler: {type: mcp_tool, tool: fs.write}'), /tool: .*write tool_name/],
+    [
+      'the mode of a cluster',
+      withSpec('volumes: [{name: v, access_mode: ReadWriteOnce, size_limit: 1GB}]'),
+      /write 1G$/,
+    ],
     ['a number in env', withSpec('env: {PORT: 8080}'), /spec\.env\.PORT: .*quotes/],
     ['an unknown field', withSpec('instructions: x'), /spec\.instructions: not a known field/],
     ['an unknown field near a known one', withSpec('execution: {max_iteration: 2}'), /Did you mean max_iterations\?/],

@@ -50,6 +50,7 @@ export type RegistryDeps = Readonly<{
   hasSecurityContext(name: string): boolean
   schedules: ScheduleSetter
   runtimeProblem: RecordDeps['runtimeProblem']
+  sizeProblem: RecordDeps['sizeProblem']
 }>
 
 export type AgentRegistry = ReturnType<typeof createAgentRegistry>
@@ -131,8 +132,11 @@ export function createAgentRegistry(deps: RegistryDeps) {
 
   async function deploy(call: Call, input: DeployInput, mode: 'create' | 'update') {
     const { principal } = call
-    const { parseAgentManifest } = await import('./manifest.ts')
+    const { parseAgentManifest, refusalOf } = await import('./manifest.ts')
     const { manifest, warnings } = parseAgentManifest(input.manifest_yaml)
+    const { scheduleProblemOf } = await import('./scheduled-input.ts')
+    const problem = scheduleProblemOf(manifest)
+    if (problem !== undefined) throw refusalOf([problem])
     const scope = input.scope ?? 'tenant'
     if (scope === 'global') requireGlobal(principal)
     requireUsable(principal, manifest)
