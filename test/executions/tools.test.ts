@@ -233,6 +233,14 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
     expect(refused.error!.message).toContain('memory_mb')
   })
 
+  test('hands its output to a container as a word of its command', async () => {
+    const handler = worker(
+      '  output_handler: { type: container, image: a/b, command: [echo, "<{{output}}>"], required: true }\n',
+    )
+    const { loop } = await open({ agents: { worker: handler }, script: [{ text: 'a; echo $(id)' }] })
+    expect(await loop.finish('worker')).toMatchObject({ status: 'completed', text: '<a; echo $(id)>\n' })
+  })
+
   test('does not answer for a person, whatever name it gives', async () => {
     await register(app, workflowYaml('gate', 'A: { kind: Human, prompt: "Publish?", transitions: [] }'))
     const execution_id = await start(app, 'gate')

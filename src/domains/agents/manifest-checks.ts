@@ -36,6 +36,11 @@ export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void 
   }
   const { output_handler: handler } = spec
   if (handler?.type === 'agent') checkTemplate('spec.output_handler.input_template', handler.input_template, refuse)
+  if (handler?.type === 'container') {
+    for (const [index, word] of handler.command.entries()) {
+      checkTemplate(`spec.output_handler.command[${index}]`, word, refuse)
+    }
+  }
   if (handler?.type === 'webhook') checkTemplate('spec.output_handler.body_template', handler.body_template, refuse)
 }
 

@@ -12,8 +12,10 @@ import { failureOf, type WorkspaceDesk } from './workspace.ts'
 type EnvValue = AgentManifest['env'][string]
 const HISTORY_CHARS_MAX = 2_048
 
-/** What a value of a manifest stands for. A secret that nobody set is refused by name: empty would be worse. */
-/** What the operator has set is for the installation's own tenant; to the others it is not there. */
+/**
+ * What a value of a manifest stands for. A secret that nobody set is refused by name: empty would be worse. What the operator
+ * has set is for the installation's own tenant; to the others it is not there.
+ */
 export function meaningOf(
   { values }: Pick<ExecutionDeps, 'values'>,
   { tenant }: Pick<Run, 'tenant'>,
@@ -39,6 +41,26 @@ export const valuesOf = (
 ): Record<string, string> =>
   Object.fromEntries(
     Object.entries(given).map(([name, value]) => [name, meaningOf(deps, run, `${field}.${name}`, value)]),
+  )
+
+const reference = /\{\{\s*(secret|config):([^{}\s]+)\s*\}\}/g
+
+/** Headers as a manifest has them: a reference may be a part of a value, as in `Bearer {{secret:NAME}}`. */
+export const headersOf = (
+  deps: Pick<ExecutionDeps, 'values'>,
+  run: Pick<Run, 'tenant'>,
+  field: string,
+  given: Readonly<Record<string, EnvValue>>,
+): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(given).map(([name, header]) => {
+      const at = `${field}.${name}`
+      if (header.from !== 'literal') return [name, meaningOf(deps, run, at, header)]
+      const filled = header.value.replaceAll(reference, (_, from: 'secret' | 'config', value: string) =>
+        meaningOf(deps, run, at, { from, value }),
+      )
+      return [name, filled]
+    }),
   )
 
 /** The environment of the iteration's process. No key and no token is in it: tools are called by the loop. */
