@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { installedLanguages } from '../backends/namespaces/installed-languages.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
+import type { AgentManifest } from '../domains/agents/manifest.ts'
 import type { ActivityLog, AgentTemplate, ScheduleSetter } from '../domains/agents/ports.ts'
 import { type AgentRegistry, createAgentRegistry } from '../domains/agents/registry.ts'
 import { type AgentSearch, createAgentSearch, type Embedder } from '../domains/agents/search.ts'
@@ -61,6 +62,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     toolNames: () => parts.toolNames,
     schedules: parts.schedules,
     runtimeProblem: runtimes.problem,
+    sizeProblem: sizeProblemFor(config.workspaces),
     hasSecurityContext: (name) => parts.policies.contexts.find(name) !== undefined,
   })
   const platform = createPlatformService({
@@ -68,7 +70,16 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
       agent: async () => {
         const { checkAgentManifest } = await import('../domains/agents/manifest.ts')
         const { agentManifestJsonSchema } = await import('../domains/agents/manifest-schema.ts')
-        return { jsonSchema: agentManifestJsonSchema, check: (yaml) => errorsOf(checkAgentManifest(yaml)) }
+        const { toolProblemOf } = await import('../domains/agents/known-tools.ts')
+        const { scheduleProblemOf } = await import('../domains/agents/scheduled-input.ts')
+        const check = (yaml: string) => {
+          const checked = checkAgentManifest(yaml)
+          if (!checked.ok) return checked
+          const { manifest, warnings } = checked
+          const problems = [scheduleProblemOf(manifest), toolProblemOf(manifest, parts.toolNames)?.message]
+          return { errors: problems.filter((problem) => problem !== undefined), warnings }
+        }
+        return { jsonSchema: agentManifestJsonSchema, check }
       },
       workflow: async () => {
         const { checkWorkflowManifest } = await import('../domains/workflows/manifest.ts')
@@ -90,10 +101,17 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
   return { registry, platform, runtimes, search, isSemantic, close: async () => embedder?.close?.() }
 }
 
-const errorsOf = (checked: { errors?: readonly string[]; warnings: readonly string[] }) => ({
-  errors: checked.errors ?? [],
-  warnings: checked.warnings,
-})
+type Sizes = Pick<Config['workspaces'], 'max_vcpus' | 'max_memory_mb' | 'max_disk_gb'>
+
+const sizeProblemFor =
+  (most: Sizes) =>
+  ({ cpuMillicores, memoryBytes, diskBytes }: AgentManifest['resources']): string | undefined => {
+    const tooMuch = (field: string, setting: keyof Sizes, unit: string): string =>
+      `spec.security.resources.${field}: a workspace here has at most ${most[setting]} ${unit} (workspaces.${setting} in the configuration).`
+    if (cpuMillicores > most.max_vcpus * 1_000) return tooMuch('cpu', 'max_vcpus', 'processors')
+    if (memoryBytes > most.max_memory_mb * 1024 ** 2) return tooMuch('memory', 'max_memory_mb', 'MiB')
+    return diskBytes > most.max_disk_gb * 1024 ** 3 ? tooMuch('disk', 'max_disk_gb', 'GiB') : undefined
+  }
 
 async function readTemplates(): Promise<AgentTemplate[]> {
   const files = (await readdir(templateFolder)).filter((file) => file.endsWith('.yaml'))

@@ -80,6 +80,7 @@ export function openExecutions(
       values: valuesOf(config.executions),
       contexts: policies.contexts,
       imageOf: parts.imageOf,
+      allowsInternet: config.workspaces.default_allow_internet,
       judging: config.judging,
       snapshots: config.executions.snapshots,
       read: database.read,

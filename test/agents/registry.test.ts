@@ -73,6 +73,44 @@ describe('deploying', () => {
     })
   })
 
+  it('takes a schedule only with an input that its executions can start with', async () => {
+    const schema = 'input_schema: { type: object, required: [n] }'
+    const timed = (schedule: string) =>
+      manifest('timed', '1.0.0', `${schema}\n  schedule: { type: interval, seconds: 3600${schedule} }`)
+    const yaml = timed('')
+    const refused = await app.refusal('aegis.agent.create', { manifest_yaml: yaml })
+    expect(refused).toMatchObject({ code: 'ERR_MANIFEST_INVALID' })
+    expect(refused.message).toContain('spec.schedule.input does not fit spec.input_schema')
+    expect(await app.ask('aegis.schema.validate', { kind: 'agent', manifest_yaml: yaml })).toMatchObject({
+      valid: false,
+      errors: [expect.stringContaining('spec.schedule.input')],
+    })
+    for (const given of [', enabled: false', ', input: { n: 1 }']) {
+      expect(await create(timed(given), { force: true })).toMatchObject({ deployed: true })
+    }
+  })
+
+  it('takes an output handler only with a tool that there is and that the agent has', async () => {
+    const handler = (tool: string, tools = '') =>
+      manifest('handed', '1.0.0', `output_handler: { type: mcp_tool, tool_name: ${tool} }${tools}`)
+    const refusal = async (yaml: string) => {
+      const refused = await app.refusal('aegis.agent.create', { manifest_yaml: yaml })
+      const { errors } = await app.ask<{ errors: string[] }>('aegis.schema.validate', {
+        kind: 'agent',
+        manifest_yaml: yaml,
+      })
+      expect(errors).toEqual([refused.message])
+      return refused
+    }
+    expect(await refusal(handler('fs.wrote'))).toMatchObject({
+      code: 'ERR_MANIFEST_INVALID',
+      message: "spec.output_handler.tool_name: there is no tool 'fs.wrote'. Did you mean fs.write?",
+    })
+    expect((await refusal(handler('fs.write'))).message).toMatch(/^spec\.output_handler\.tool_name: .*spec\.tools/)
+    expect((await refusal(manifest('a', '1.0.0', 'tools: ["mcp:github"]'))).message).toContain('other MCP servers')
+    expect(await create(handler('fs.write', '\n  tools: ["fs.*"]'))).toMatchObject({ deployed: true })
+  })
+
   it('takes the names of tools and beginnings such as fs.*, but not all tools at once', async () => {
     expect(await create(manifest('reader', '1.0.0', 'tools: ["fs.*", web.fetch]'))).toMatchObject({ deployed: true })
     const refused = await app.refusal('aegis.agent.create', { manifest_yaml: manifest('all', '1.0.0', 'tools: ["*"]') })
@@ -151,6 +189,19 @@ describe('deploying', () => {
       force: true,
     })
     expect([own.isError, JSON.stringify(own.content ?? [])]).toEqual([false, expect.not.stringContaining('workspace')])
+  })
+
+  it('says which size no workspace here may have', async () => {
+    const sized = (resources: string) => manifest('large', '1.0.0', `security: { resources: { ${resources} } }`)
+    const told = async (resources: string) =>
+      JSON.stringify(
+        (await app.call('aegis.agent.create', { manifest_yaml: sized(resources), force: true })).content ?? [],
+      )
+    expect(await told('memory: 500Gi')).toContain(
+      'spec.security.resources.memory: a workspace here has at most 8192 MiB',
+    )
+    expect(await told('cpu: 64000')).toContain('workspaces.max_vcpus')
+    expect(await told('disk: 100Gi')).not.toContain('at most')
   })
 
   it('is in the log with the whole manifest', async () => {

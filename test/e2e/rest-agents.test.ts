@@ -282,6 +282,20 @@ describe('the files of an execution', { timeout: 90_000 }, () => {
   })
 })
 
+describe('the prompt template of an agent', { timeout: 90_000 }, () => {
+  test('has the names that the caller brings, but for those of the loop', async () => {
+    const spec =
+      '  task: { instruction: "Write.", prompt_template: "{{instruction}} For {{audience}}: {{input.input}}" }\n  tools: [fs.write]\n  input_schema: { type: object, required: [input] }\n'
+    await send('POST', '/v1/agents', { manifest_yaml: agentYaml('narrator', spec) })
+    const taken = await send('POST', '/v1/agents/narrator/execute', { context_overrides: { instruction: 'x' } })
+    expect([taken.status, taken.body]).toEqual([400, expect.objectContaining({ error: expect.anything() })])
+    expect(JSON.stringify(taken.body)).toContain('context_overrides.instruction')
+    const id = await execute('narrator', { input: { input: 'a tale' }, context_overrides: { audience: 'children' } })
+    await read('/v1/agents/narrator/events', ends(id))
+    expect(model.requests.at(-1)!.text).toContain('Write. For children: ')
+  })
+})
+
 describe('a workspace that the caller names', { timeout: 90_000 }, () => {
   test('is where the agent works, and stays', async () => {
     await deploy('guest')

@@ -232,6 +232,19 @@ describe('what becomes of the output', () => {
     expect(JSON.stringify(await loop.engine.journal(run.id))).not.toContain('s3cret')
   })
 
+  test('a header may have a secret in the middle, of the manifest alone', async () => {
+    const spec = (name: string) =>
+      `${task()}  output_handler: { type: webhook, url: "https://example.org/hook", body_template: "{{output}}", required: true, headers: { authorization: "Bearer {{secret:${name}}}" } }\n`
+    const { loop } = await open({
+      agents: { a: agentYaml('a', spec('token')), b: agentYaml('b', spec('nobody')) },
+      script: [{ text: 'say {{secret:token}}' }],
+    })
+    expect((await loop.finish('a')).error).toBeNull()
+    expect(loop.sent).toMatchObject([{ headers: { authorization: 'Bearer s3cret' }, body: 'say {{secret:token}}' }])
+    const refused = await loop.finish('b')
+    expect(refused.error!.message).toContain('spec.output_handler.headers.authorization: secret:nobody is not set')
+  })
+
   test('a webhook that cannot be reached is tried again, as often as the manifest says', async () => {
     const spec = `${task()}  output_handler: { type: webhook, url: "https://example.org/hook", retry: 1, required: true }\n`
     let tries = 0

@@ -96,6 +96,25 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
     expect(await loop.eventTypes(run.id)).toContain('tool_policy_violation')
   })
 
+  test('is told which field of the manifest keeps a listed tool from it', async () => {
+    const bound = agentYaml(
+      'bound',
+      '  task: { instruction: "Work." }\n  tools: ["fs.*", web.fetch]\n  security: { network: { mode: none }, filesystem: { read_only: true } }\n',
+    )
+    const { loop, model } = await open({
+      agents: { bound },
+      script: [
+        call('web_fetch', { url: 'https://a.org' }),
+        call('fs_write', { path: 'a', content: '' }),
+        { text: 'ok' },
+      ],
+    })
+    expect((await loop.finish('bound')).status).toBe('completed')
+    expect(model.requests[1]!.text).toContain('spec.security.network.mode is none; available are fs.')
+    expect(model.requests[2]!.text).toContain('spec.security.filesystem.read_only is true; available are fs.')
+    expect(model.requests[2]!.text).not.toContain('..')
+  })
+
   test('may go one level deep where its manifest says so, and sees what is there', async () => {
     const one = '  security: { filesystem: { read: ["/workspace/*"], write: ["/workspace/*"] } }\n'
     const { loop, model } = await open({
@@ -226,6 +245,14 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
     const refused = await outcome('900Gi')
     expect(refused.error).toMatchObject({ code: 'ERR_OUTPUT_HANDLER_FAILED' })
     expect(refused.error!.message).toContain('memory_mb')
+  })
+
+  test('hands its output to a container as a word of its command', async () => {
+    const handler = worker(
+      '  output_handler: { type: container, image: a/b, command: [echo, "<{{output}}>"], required: true }\n',
+    )
+    const { loop } = await open({ agents: { worker: handler }, script: [{ text: 'a; echo $(id)' }] })
+    expect(await loop.finish('worker')).toMatchObject({ status: 'completed', text: '<a; echo $(id)>\n' })
   })
 
   test('does not answer for a person, whatever name it gives', async () => {

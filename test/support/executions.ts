@@ -75,6 +75,7 @@ export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
     values: { secret: (name) => (name === 'token' ? 's3cret' : undefined), config: () => undefined },
     contexts: createContextRegistry([]),
     imageOf: async () => 'host',
+    allowsInternet: false,
     judging: { skip: [], always: [] },
     snapshots: false,
     read: database.read,

@@ -13,8 +13,10 @@ export function cronProblem(cron: string, timezone: string): CronProblem | undef
   }
   library ??= createRequire(import.meta.url)('croner') as typeof import('croner')
   try {
-    new library.Cron(cron, { paused: true, timezone }).stop()
-    return undefined
+    const timer = new library.Cron(cron, { paused: true, timezone })
+    const next = timer.nextRun(new Date(0))
+    timer.stop()
+    return next === null ? { field: 'cron', problem: 'must name a time that comes' } : undefined
   } catch {
     return { field: 'cron', problem: 'must be a cron expression such as "0 6 * * 1-5"' }
   }

@@ -87,7 +87,7 @@ export const validatorSchema = z.discriminatedUnion(
 const httpTarget = {
   url: text(2_048, 'Address.').regex(/^https?:\/\//i, rule('must begin with https:// or http://')),
   method: oneOf(['POST', 'PUT', 'PATCH'], 'HTTP method.').default('POST'),
-  headers: textMap(4_096, 'Headers; a value may be secret:NAME.').default({}),
+  headers: textMap(4_096, 'Headers; a value may be secret:NAME, or have {{secret:NAME}} in it.').default({}),
   timeout_seconds: seconds('Time for one request.').optional(),
 }
 const destination = group(
@@ -158,7 +158,10 @@ export const outputHandlerSchema = z.discriminatedUnion(
       {
         type: z.literal('container'),
         image: text(512, 'Image.'),
-        command: listOf(text(4_096, 'Word.'), 256, 'The command.').min(1, rule('must name a command')),
+        command: listOf(text(4_096, 'Word; a template with {{output}} and {{intent}}.'), 256, 'The command.').min(
+          1,
+          rule('must name a command'),
+        ),
         env: textMap(32_768, 'Environment.').default({}),
         resources: group(
           {

@@ -27,14 +27,32 @@ export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void 
   checkSchedule(spec.schedule, refuse)
   checkAdvanced(spec.advanced, refuse)
   checkDispatchers(spec, refuse)
-  for (const name of Object.keys(spec.env)) {
+  checkContext(spec.context, refuse)
+  for (const [name, value] of Object.entries(spec.env)) {
+    if (/^(?:secret|config):\s*$/.test(value)) refuse(`spec.env.${name}`, `must have a name after ${value.trim()}`)
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
       refuse(`spec.env.${name}`, 'must have a name of letters, digits and underscores')
     }
   }
   const { output_handler: handler } = spec
   if (handler?.type === 'agent') checkTemplate('spec.output_handler.input_template', handler.input_template, refuse)
+  if (handler?.type === 'container') {
+    for (const [index, word] of handler.command.entries()) {
+      checkTemplate(`spec.output_handler.command[${index}]`, word, refuse)
+    }
+  }
   if (handler?.type === 'webhook') checkTemplate('spec.output_handler.body_template', handler.body_template, refuse)
+}
+
+function checkContext(context: WrittenManifest['spec']['context'], refuse: Refusal): void {
+  for (const [index, entry] of context.entries()) {
+    if (entry.type === 'url' && (!/^https?:\/\//i.test(entry.url) || URL.parse(entry.url) === null)) {
+      refuse(`spec.context[${index}].url`, 'must be an address that begins with https:// or http://')
+    }
+    if ('path' in entry && entry.path.split('/').includes('..')) {
+      refuse(`spec.context[${index}].path`, 'must be a path without "..", such as /workspace/notes.md')
+    }
+  }
 }
 
 /** A list of commands beside any other name would bound nothing, nor would one of a dispatcher that does not count. */
@@ -161,7 +179,7 @@ function checkSecurity(spec: WrittenManifest['spec'], refuse: Refusal): void {
 }
 
 /** Whether it gets a workspace of its own, which then reaches what the manifest allows. */
-const worksInWorkspace = (spec: WrittenManifest['spec']): boolean =>
+export const worksInWorkspace = (spec: WrittenManifest['spec']): boolean =>
   runsCommands(spec) ||
   spec.tools.some((name) => name.startsWith('fs.')) ||
   spec.volumes.length > 0 ||

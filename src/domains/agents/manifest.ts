@@ -1,12 +1,13 @@
 import type { z } from 'zod'
 import type { AppError } from '../../contract/app-error.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
-import { checkManifest, runsCommands } from './manifest-checks.ts'
+import { checkManifest, runsCommands, worksInWorkspace } from './manifest-checks.ts'
 import { agentManifestSchema } from './manifest-schema.ts'
 import { type AgentManifest, normalised } from './normalised-manifest.ts'
 import { modernise } from './old-spellings.ts'
 import { isFields, manifestInvalid, pathText, type ReadYaml, readYaml, type YamlFields } from './read-yaml.ts'
 import { securityPlaceOf } from './security-fields.ts'
+import { millicores, sizeBytes } from './units.ts'
 
 export type { AgentManifest } from './normalised-manifest.ts'
 export type ParsedManifest<Manifest> = Readonly<{ manifest: Manifest; warnings: readonly string[] }>
@@ -124,12 +125,16 @@ const elementOf = (schema: unknown) => unwrapped(schema)?.def?.element
 function issueText(issue: z.core.$ZodIssue, fields: YamlFields): string {
   const field = issue.path.length === 0 ? 'the manifest' : pathText(issue.path)
   const value = at(fields, issue.path)
-  if (value === undefined || value === null) return `${field} is required`
-  if (issue.code === 'too_big') return `${field} must not be longer than ${issue.maximum}`
-  return `${field} ${issue.message}`
+  if (value === undefined) return `${field} is required`
+  if (value === null) return `${field} has no value: give it one, or leave it out`
+  if (issue.code === 'too_big' && issue.origin === 'string') return `${field} must not be longer than ${issue.maximum}`
+  // Where the type itself is wrong, the rule of the whole group is told at its type.
+  return `${field} ${field.endsWith('.type') ? issue.message.replace(/^must have a type: /, 'must be ') : issue.message}`
 }
 
-/** What is accepted and has no effect here. */
+const GIB = 1024 ** 3
+
+/** What is accepted and has no effect here, or not quite the one that is written. */
 function remarks({ spec }: z.output<typeof agentManifestSchema>): string[] {
   const list: string[] = []
   if (spec.execution?.memory === true) list.push('spec.execution.memory: it has no effect here')
@@ -140,6 +145,20 @@ function remarks({ spec }: z.output<typeof agentManifestSchema>): string[] {
     paths.some((path) => /^\/(?:workspace)?(?:\/\*{1,2})?$/.test(path))
   if (filesystem !== undefined && runsCommands(spec) && !(isWhole(filesystem.read) && isWhole(filesystem.write))) {
     list.push('spec.security.filesystem: it binds fs.*; commands reach everything in the workspace')
+  }
+  const { resources } = spec.security
+  if (worksInWorkspace(spec)) {
+    const cpu = millicores(resources.cpu)
+    const whole = Math.max(1, Math.ceil(cpu / 1_000)) * 1_000
+    if (cpu !== whole) list.push(`spec.security.resources.cpu: taken as ${whole}; a workspace has whole processors`)
+    const least = 16 * 1024 ** 2
+    if (sizeBytes(resources.memory) < least) {
+      list.push('spec.security.resources.memory: taken as 16Mi; a workspace has no less')
+    }
+    const gib = Math.max(1, Math.ceil(sizeBytes(resources.disk) / GIB))
+    if (sizeBytes(resources.disk) !== gib * GIB) {
+      list.push(`spec.security.resources.disk: taken as ${gib}Gi; the disk of a workspace has whole Gi`)
+    }
   }
   if (spec.runtime.isolation === 'docker') {
     list.push('spec.runtime.isolation: docker is taken as inherit; agents run in workspaces of the installation')

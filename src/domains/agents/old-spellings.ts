@@ -1,3 +1,13 @@
+import {
+  moderniseConsensus,
+  moderniseDelivery,
+  moderniseHandler,
+  moderniseLimits,
+  moderniseSchedule,
+  moderniseSize,
+  moderniseTemplate,
+  movePlaces,
+} from './old-places.ts'
 import { isFields as isPlainFields, type YamlFields } from './read-yaml.ts'
 import { wholeVersion } from './versions.ts'
 
@@ -45,6 +55,9 @@ type Name =
   | 'path'
   | 'filesystem'
   | 'network'
+  | 'schedule'
+  | 'output_handler'
+  | 'delivery'
 /** Fields that have not been checked yet, with the names that are looked at here. */
 type Written = YamlFields & { [N in Name]?: unknown }
 const isFields = (value: unknown): value is Written => isPlainFields(value)
@@ -67,15 +80,21 @@ export function modernise(manifest: Written, remark: Remark): void {
   if (isFields(manifest.metadata)) moderniseVersion(manifest.metadata, remark)
   const { spec } = manifest
   if (!isFields(spec)) return
+  movePlaces(spec, remark)
   moderniseEnv(spec, remark)
   moderniseTools(spec, remark)
-  if (isFields(spec.security)) moderniseSecurity(spec.security, remark)
+  if (isFields(spec.security)) {
+    moderniseLimits(spec.security, remark)
+    moderniseSecurity(spec.security, remark)
+  }
   if (Array.isArray(spec.context)) moderniseContext(spec.context, remark)
   if (Array.isArray(spec.volumes)) moderniseVolumes(spec.volumes, remark)
   const hadExecution = isFields(spec.execution)
   moderniseOutputSchema(spec, remark)
   if (isFields(spec.execution)) moderniseExecution(spec.execution, hadExecution, remark)
   if (isFields(spec.task)) moderniseTask(spec.task, remark)
+  if (isFields(spec.schedule)) moderniseSchedule(spec.schedule, remark)
+  if (isFields(spec.output_handler)) moderniseHandler(spec.output_handler, remark)
 }
 
 /** `v1.2`, `1` and `1.0` mean one version only; anything else is refused later. */
@@ -179,6 +198,9 @@ const accessModes: Readonly<Record<string, string>> = {
   readwrite: 'read-write',
   read_write: 'read-write',
   ReadWrite: 'read-write',
+  ReadWriteOnce: 'read-write',
+  ReadWriteMany: 'read-write',
+  ReadOnlyMany: 'read-only',
 }
 
 function moderniseVolumes(volumes: readonly unknown[], remark: Remark): void {
@@ -195,6 +217,7 @@ function moderniseVolumes(volumes: readonly unknown[], remark: Remark): void {
       volume.access_mode = accessModes[volume.access_mode]
       remark(`${at}.access_mode`, `write ${String(volume.access_mode)}`)
     }
+    moderniseSize(volume, 'size_limit', at, remark)
     const only = volumes.length === 1 || volume.name === 'workspace'
     presume(volume, 'mount_path', only ? '/workspace' : `/workspace/${String(volume.name)}`, at, remark)
     presume(volume, 'size_limit', '1Gi', at, remark)
@@ -235,10 +258,12 @@ function moderniseExecution(execution: Written, isWritten: boolean, remark: Rema
     remark(`${at}.mode`, 'write one-shot')
   }
   if (!isWritten) return
+  if (isFields(execution.delivery)) moderniseDelivery(execution.delivery, remark)
   if (isFields(execution.validation)) {
     execution.validation = validatorsOf(execution.validation, remark)
     remark(`${at}.validation`, 'write a list of validators, each with a type')
   }
+  if (Array.isArray(execution.validation)) moderniseConsensus(execution.validation, `${at}.validation`, remark)
   if (isFields(execution.tool_validation) && typeof execution.tool_validation.type === 'string') {
     execution.tool_validation = [execution.tool_validation]
     remark(`${at}.tool_validation`, 'write a list of validators')
@@ -276,4 +301,5 @@ function validatorsOf(old: Written, remark: Remark): unknown[] {
 function moderniseTask(task: Written, remark: Remark): void {
   renameField(task, 'prompt', 'instruction', 'spec.task', remark)
   renameField(task, 'instructions', 'instruction', 'spec.task', remark)
+  moderniseTemplate(task, remark)
 }

@@ -17,6 +17,8 @@ export type RecordDeps = Readonly<{
   schedules: ScheduleSetter
   /** Why no workspace here can be made for a runtime; undefined when one can. */
   runtimeProblem(runtime: AgentManifest['runtime']): Promise<string | undefined>
+  /** Why no workspace here may be so large; undefined when one may. */
+  sizeProblem(resources: AgentManifest['resources']): string | undefined
   findStored(unit: ReadUnit, tenant: TenantId, idOrName: string): Promise<Agent | undefined>
   versionOf(unit: ReadUnit, agent: Agent, wanted: string | undefined): Promise<AgentVersion>
 }>
@@ -64,8 +66,11 @@ export function createAgentRecords(deps: RecordDeps) {
   async function tellOfRuntime(call: Call, input: Readonly<{ manifest_yaml: string }>): Promise<void> {
     const { checkAgentManifest } = await import('./manifest.ts')
     const checked = checkAgentManifest(input.manifest_yaml)
-    const problem = checked.ok ? await deps.runtimeProblem(checked.manifest.runtime) : undefined
-    if (problem !== undefined) call.warn(`${problem} An execution that needs a workspace fails until then.`)
+    if (!checked.ok) return
+    const { runtime, resources } = checked.manifest
+    for (const problem of [await deps.runtimeProblem(runtime), deps.sizeProblem(resources)]) {
+      if (problem !== undefined) call.warn(`${problem} An execution that needs a workspace fails until then.`)
+    }
   }
 
   async function readManifest(text: string) {

@@ -51,6 +51,7 @@ export type RegistryDeps = Readonly<{
   hasSecurityContext(name: string): boolean
   schedules: ScheduleSetter
   runtimeProblem: RecordDeps['runtimeProblem']
+  sizeProblem: RecordDeps['sizeProblem']
 }>
 
 export type AgentRegistry = ReturnType<typeof createAgentRegistry>
@@ -121,7 +122,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
   }
 
   function requireUsable(principal: Principal, manifest: AgentManifest): void {
-    requireKnownTools(manifest.tools, deps.toolNames())
+    requireKnownTools(manifest, deps.toolNames())
     const { securityContext } = manifest
     if (securityContext === null) return
     if (securityContext.startsWith('aegis-system-') && !tierAllows(principal.tier, 'operator')) {
@@ -138,8 +139,11 @@ export function createAgentRegistry(deps: RegistryDeps) {
 
   async function deploy(call: Call, input: DeployInput, mode: 'create' | 'update') {
     const { principal } = call
-    const { parseAgentManifest } = await import('./manifest.ts')
+    const { parseAgentManifest, refusalOf } = await import('./manifest.ts')
     const { manifest, warnings } = parseAgentManifest(input.manifest_yaml)
+    const { scheduleProblemOf } = await import('./scheduled-input.ts')
+    const problem = scheduleProblemOf(manifest)
+    if (problem !== undefined) throw refusalOf([problem])
     const meant = input.agent_id === undefined ? undefined : await findMeant(call, input.agent_id, manifest)
     const scope = input.scope ?? (meant === undefined ? 'tenant' : scopeOf(meant))
     if (scope === 'global') requireGlobal(principal)

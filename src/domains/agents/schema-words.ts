@@ -32,15 +32,20 @@ export const anything = (description: string) =>
   z.record(z.string(), z.unknown(), rule('must be a group of fields')).describe(description)
 export const jsonSchema = (description: string) =>
   z.union([z.record(z.string(), z.unknown()), z.boolean()], rule('must be a JSON Schema')).describe(description)
+const isMoreThanNothing = (value: string | number): boolean => /[1-9]/.test(String(value))
 export const duration = (description: string) => {
   const message = rule('must be a duration such as 90s, 10m or 1h')
   return z
     .union([z.string().regex(durationPattern, message), z.number().positive().max(2_592_000)], message)
+    .refine(isMoreThanNothing, rule('must be longer than nothing, such as 90s'))
     .describe(description)
 }
 export const size = (description: string) => {
   const message = rule('must be a size such as 512Mi or 1Gi, or a number of bytes')
-  return z.union([z.string().regex(sizePattern, message), z.int().positive()], message).describe(description)
+  return z
+    .union([z.string().regex(sizePattern, message), z.int().positive()], message)
+    .refine(isMoreThanNothing, rule('must be more than nothing, such as 512Mi'))
+    .describe(description)
 }
 export const cpu = (description: string) => {
   const message = rule('must be millicores such as 500')

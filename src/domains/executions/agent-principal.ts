@@ -77,6 +77,21 @@ export function offeredTools(
     .filter(({ name }) => names.has(name) || prefixes.some((prefix) => name.startsWith(prefix)))
 }
 
+/** Why a tool is not among those that the agent was offered, in the words of its manifest. The model may use safe names. */
+export function whyNotOffered({ manifest, role }: Pick<ExecutionInput, 'manifest' | 'role'>, name: string): string {
+  const safe = (text: string): string => text.replaceAll('.', '_')
+  const asked = safe(name)
+  const isListed = manifest.tools.some((tool) =>
+    tool.endsWith('.*') ? asked.startsWith(safe(tool.slice(0, -1))) : safe(tool) === asked,
+  )
+  if (!isListed) return 'it is not in spec.tools'
+  if (asked.startsWith('web_') && manifest.network?.mode === 'none') return 'spec.security.network.mode is none'
+  if (asked.startsWith('fs_') && manifest.filesystem?.readOnly === true) {
+    return 'spec.security.filesystem.read_only is true'
+  }
+  return role === 'judge' ? 'a judge may only read' : 'whoever started the execution may not use it'
+}
+
 /** What the manifest itself allows, as a context: default deny. */
 export function manifestContext(manifest: AgentManifest, offered: readonly DescribedTool[]): SecurityContext {
   return {

@@ -9,7 +9,7 @@ import { type Deadline, within } from './deadline.ts'
 import { HANDLER_TIMEOUT_MS, type HandlerTime, runInThrowaway, sendToWebhook } from './handler-effects.ts'
 import { childOf, shownOutput } from './judges.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
-import { valuesOf } from './surroundings.ts'
+import { headersOf, valuesOf } from './surroundings.ts'
 import { renderTemplate, textOf } from './template.ts'
 import { mayRepeat } from './tool-calls.ts'
 import { failureOf, type WorkspaceDesk } from './workspace.ts'
@@ -92,7 +92,7 @@ type RunHandler<Type extends Handler['type']> = (
 const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandler<Type> } = {
   async webhook({ deps, run, input }, handler, output, time) {
     const { url, method, bodyTemplate, retries } = handler
-    const headers = valuesOf(deps, run, 'spec.output_handler.headers', handler.headers)
+    const headers = headersOf(deps, run, 'spec.output_handler.headers', handler.headers)
     const body =
       bodyTemplate === null
         ? JSON.stringify({ output: shownOutput(output), agent: input.agent.name })
@@ -104,7 +104,9 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
     const { network, resources } = input.manifest
     const needs = { network, resources: { ...resources, ...handler.resources } }
     const env = { ...valuesOf(deps, run, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }
-    const job = { name: `output-${run.id}`, needs, image, command: handler.command, env, stdin: output }
+    const words = wordsOf(input, output)
+    const command = handler.command.map((word) => (word.includes('{{') ? words.render('command', word) : word))
+    const job = { name: `output-${run.id}`, needs, image, command, env, stdin: output }
     return await runInThrowaway(workspaces, job, time, interrupted)
   },
   async mcp_tool({ deps, principal, input }, handler, output, { signal }, interrupted) {
@@ -162,7 +164,7 @@ export async function deliver(
             output: output.slice(0, limits.promptCharsMax),
             error: reason,
           })
-          const headers = valuesOf(deps, run, `spec.execution.delivery.destinations[${index}].headers`, target.headers)
+          const headers = headersOf(deps, run, `spec.execution.delivery.destinations[${index}].headers`, target.headers)
           const { url, method, timeoutMs } = target
           const answer = await deps.http.send({ url, method, headers, body, timeoutMs, signal: steps.signal })
           return { result: { destination: target.name, status: answer.status } }

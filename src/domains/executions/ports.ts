@@ -61,6 +61,8 @@ export type ExecutionDeps = Readonly<{
   contexts: Readonly<{ find(name: string): SecurityContext | undefined }>
   /** The image of a workspace for a runtime; refuses what cannot be run here. */
   imageOf(runtime: Pick<AgentManifest['runtime'], 'language' | 'version' | 'image'>): Promise<string>
+  /** Whether a workspace reaches the internet when nothing says so. */
+  allowsInternet: boolean
   judging: JudgingSettings
   /** Whether the workspace is kept as it was at the end of each iteration, for forks. */
   snapshots: boolean

@@ -15,7 +15,7 @@ import { iterationEnv, loadContext } from './surroundings.ts'
 import { createToolCaller } from './tool-calls.ts'
 import { createValidation } from './validation.ts'
 import { type IterationOutput, withoutBootstrapLines } from './validators.ts'
-import { firstDeadline, hasTimeToLive, volumeExcess } from './volumes.ts'
+import { ephemeralPaths, firstDeadline, hasTimeToLive, volumeExcess } from './volumes.ts'
 import { createWorkspaceDesk, type MadeWorkspace, needsWorkspace, recordedWorkspace } from './workspace.ts'
 
 const refinedKey = (iteration: number): string => `iteration-${iteration}/refined`
@@ -38,8 +38,21 @@ export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program:
     },
     async ending(run, steps) {
       const made = recordedWorkspace(steps)
-      if (made === undefined || made.kept) return
+      if (made === undefined) return
       const workspaces = createWorkspaceDesk(deps, run)
+      if (made.kept) {
+        const paths = ephemeralPaths((run.input as unknown as ExecutionInput).manifest)
+        if (paths.length === 0) return
+        await steps.once(
+          'volumes-emptied',
+          async () => {
+            await workspaces.empty(made.workspace_id, paths, steps.signal)
+            return { result: { paths } }
+          },
+          { type: 'volumes_emptied' },
+        )
+        return
+      }
       await steps.once(
         'workspace-ended',
         async () => {
@@ -97,7 +110,9 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       async () => ({
         result: {
           ...(await within(deps.clock, steps, [deadline], (signal) =>
-            input.fork === undefined ? workspaces.create(input, signal) : workspaces.fork(input.fork, signal),
+            input.fork === undefined
+              ? workspaces.create(input, deps.allowsInternet, signal)
+              : workspaces.fork(input.fork, signal),
           )),
           // What has a time to live must not live on in a snapshot.
           snapshots: deps.snapshots && !hasTimeToLive(manifest),

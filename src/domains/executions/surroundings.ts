@@ -12,8 +12,10 @@ import { failureOf, type WorkspaceDesk } from './workspace.ts'
 type EnvValue = AgentManifest['env'][string]
 const HISTORY_CHARS_MAX = 2_048
 
-/** What a value of a manifest stands for. A secret that nobody set is refused by name: empty would be worse. */
-/** What the operator has set is for the installation's own tenant; to the others it is not there. */
+/**
+ * What a value of a manifest stands for. A secret that nobody set is refused by name: empty would be worse. What the operator
+ * has set is for the installation's own tenant; to the others it is not there.
+ */
 export function meaningOf(
   { values }: Pick<ExecutionDeps, 'values'>,
   { tenant }: Pick<Run, 'tenant'>,
@@ -39,6 +41,26 @@ export const valuesOf = (
 ): Record<string, string> =>
   Object.fromEntries(
     Object.entries(given).map(([name, value]) => [name, meaningOf(deps, run, `${field}.${name}`, value)]),
+  )
+
+const reference = /\{\{\s*(secret|config):([^{}\s]+)\s*\}\}/g
+
+/** Headers as a manifest has them: a reference may be a part of a value, as in `Bearer {{secret:NAME}}`. */
+export const headersOf = (
+  deps: Pick<ExecutionDeps, 'values'>,
+  run: Pick<Run, 'tenant'>,
+  field: string,
+  given: Readonly<Record<string, EnvValue>>,
+): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(given).map(([name, header]) => {
+      const at = `${field}.${name}`
+      if (header.from !== 'literal') return [name, meaningOf(deps, run, at, header)]
+      const filled = header.value.replaceAll(reference, (_, from: 'secret' | 'config', value: string) =>
+        meaningOf(deps, run, at, { from, value }),
+      )
+      return [name, filled]
+    }),
   )
 
 const shortenedTexts = (_: string, value: unknown): unknown =>
@@ -114,11 +136,11 @@ async function fetchPage(
   return shortened(typeof content === 'string' ? content : answer.text, CHARS)
 }
 
-type Listed = Readonly<{ entries: readonly Readonly<{ name: string; type: string }>[] }>
+type Listed = Readonly<{ entries: readonly Readonly<{ name: string; kind: string }>[] }>
 
 async function readFolder(workspaces: WorkspaceDesk, workspaceId: string, path: string, signal: AbortSignal) {
   const { entries } = await workspaces.ask<Listed>('file_list', { workspace_id: workspaceId, path }, signal)
-  const files = entries.filter(({ type }) => type === 'file').slice(0, limits.contextFilesMax)
+  const files = entries.filter(({ kind }) => kind === 'file').slice(0, limits.contextFilesMax)
   const loaded: LoadedContext[] = []
   let left = CHARS
   for (const { name } of files) {

@@ -4,6 +4,7 @@ import type { Principal } from '../../contract/principal.ts'
 import type { DescribedTool, DeskAnswer } from '../../contract/tool-desk.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { whyNotOffered } from './agent-principal.ts'
 import { auditHistory, summarised, type TrailStep } from './audit-trail.ts'
 import { type Deadline, within } from './deadline.ts'
 import type { Judges } from './judges.ts'
@@ -87,7 +88,7 @@ export function createToolCaller(
   function checked({ call }: CallScene): Refused | undefined {
     if (!offered.has(call.name)) {
       const names = [...offered.keys()].join(', ') || 'none'
-      return { kind: 'policy', reason: `it is not in spec.tools; available are ${names}` }
+      return { kind: 'policy', reason: `${whyNotOffered(input, call.name)}; available are ${names}` }
     }
     const refusal = deps.desk.check(agent.principal, call.name, call.arguments)
     if (refusal === undefined) return undefined
@@ -204,7 +205,7 @@ const toRecorded = (call: ModelToolCall, { isError, text, code }: DeskAnswer): R
 const refused = (call: ModelToolCall, { kind, reason }: Refused): CallResult => ({
   text:
     kind === 'policy'
-      ? `The tool '${call.name}' is not available for this: ${reason}. Do not try it again.`
+      ? `The tool '${call.name}' is not available for this: ${reason.replace(/\.$/, '')}. Do not try it again.`
       : `Tool execution error: ${reason}`,
   isError: true,
   isFatal: false,

@@ -21,6 +21,12 @@ const boundedVolumes = ({ volumes }: Volumes): readonly BoundedVolume[] =>
 
 export const hasTimeToLive = ({ volumes }: Volumes): boolean => volumes.some(({ ttlHours }) => ttlHours !== null)
 
+/** What goes with its execution although the workspace is kept for another volume's sake. */
+export const ephemeralPaths = ({ volumes }: Volumes): string[] =>
+  volumes.some(({ storageClass }) => storageClass === 'persistent')
+    ? volumes.filter(({ storageClass }) => storageClass === 'ephemeral').map(({ mountPath }) => mountPath)
+    : []
+
 /** An ephemeral volume goes with its execution, so an execution may not outlast the volume. */
 export function firstDeadline(whole: Deadline, { startedAtMs }: Run, input: ExecutionInput): Deadline {
   if (!needsWorkspace(input)) return whole

@@ -3,6 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import type { DeskAnswer } from '../../contract/tool-desk.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { counted } from '../../kernel/counted.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
@@ -58,13 +59,10 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
     image: string | undefined,
     signal: AbortSignal,
   ) {
-    const { cpuMillicores: cpu, memoryBytes: memory, diskBytes: disk } = resources
     const args: Json = {
       name,
       ...(image !== undefined && { base_image: image }),
-      ...(cpu !== undefined && { vcpus: Math.max(1, Math.ceil(cpu / 1000)) }),
-      ...(memory !== undefined && { memory_mb: Math.max(16, Math.ceil(memory / MIB)) }),
-      ...(disk !== undefined && { disk_gb: Math.max(1, Math.ceil(disk / GIB)) }),
+      ...sizesOf(resources),
       ...(network !== null && { allow_internet: network.mode === 'deny' || reachesAll(network) }),
     }
     const answer = await call('workspace_create', args, signal)
@@ -73,15 +71,41 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
     return (await ask<{ workspace_id: string }>('workspace_info', { workspace_id: name }, signal)).workspace_id
   }
 
-  async function create(input: ExecutionInput, signal: AbortSignal): Promise<MadeWorkspace> {
+  /** `allowsInternet` holds where the manifest says nothing of the network. */
+  async function create(input: ExecutionInput, allowsInternet: boolean, signal: AbortSignal): Promise<MadeWorkspace> {
     const { manifest } = input
     const volume = manifest.volumes.find(({ storageClass }) => storageClass === 'persistent')
     const name = volume === undefined ? `execution-${run.id}` : volumeName(run, input, volume.name)
-    const id = await make(manifest, name, await imageOf(manifest.runtime), signal)
-    if (manifest.network?.mode === 'allow' && !reachesAll(manifest.network)) {
+    const image = await imageOf(manifest.runtime)
+    const id = await make(manifest, name, image, signal)
+    if (volume !== undefined) await fitKept(id, manifest, { volume: volume.name, image, allowsInternet }, signal)
+    else if (manifest.network?.mode === 'allow' && !reachesAll(manifest.network)) {
       await ask('network_policy', { workspace_id: id, allowed_domains: [...manifest.network.allowlist] }, signal)
     }
     return { workspace_id: id, kept: volume !== undefined || input.keepWorkspace }
+  }
+
+  /** One that is kept was perhaps made for another version of the manifest: what that one said must not hold for this one. */
+  async function fitKept(
+    id: string,
+    { network, resources }: WorkspaceNeeds,
+    { volume, image, allowsInternet }: Readonly<{ volume: string; image: string; allowsInternet: boolean }>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const info = await ask<KeptWorkspace>('workspace_info', { workspace_id: id }, signal)
+    const sizes = Object.entries(sizesOf(resources)) as [keyof Sizes, number][]
+    const field = info.base_image !== image ? 'spec.runtime' : 'spec.security.resources'
+    if (info.base_image !== image || sizes.some(([name, size]) => info.resources[name] !== size)) {
+      const { vcpus, memory_mb, disk_gb } = info.resources
+      throw new AppError(
+        'ERR_INVALID_INPUT',
+        `${field}: the volume '${volume}' is kept in the workspace '${info.name}', which has the image ${info.base_image}, ${counted(vcpus, 'processor')}, ${memory_mb} MB of memory and ${disk_gb} GB of disk, and cannot be changed; write those, give the volume another name, or destroy the workspace`,
+        { field, workspace_id: id },
+      )
+    }
+    const allow_internet = network === null ? allowsInternet : network.mode === 'deny' || reachesAll(network)
+    const allowed_domains = network?.mode === 'allow' && !reachesAll(network) ? [...network.allowlist] : []
+    await ask('network_policy', { workspace_id: id, allow_internet, allowed_domains }, signal)
   }
 
   /** From a snapshot of another execution's workspace. */
@@ -145,6 +169,12 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
         { field: 'spec.advanced.startup_script', exit_code, stderr: stderr.slice(-2000) },
       )
     },
+    /** What is ephemeral in a workspace that is kept. Nothing is left to empty where the workspace is gone. */
+    async empty(id: string, paths: readonly string[], signal: AbortSignal): Promise<void> {
+      const command = paths.map((path) => `find ${shellWord(path)} -mindepth 1 -delete`).join('\n')
+      const answer = await call('exec', { workspace_id: id, command, timeout_secs: STARTUP_SECS }, signal)
+      if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw failureOf(answer)
+    },
     /** The iteration's own process: it gets the model's last answer and its output is what validators see. */
     async runBootstrap(
       id: string,
@@ -184,6 +214,16 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
 export type WorkspaceDesk = ReturnType<typeof createWorkspaceDesk>
 
 type ExecAnswer = Readonly<{ exit_code: number; stdout: string; stderr: string; timed_out: boolean }>
+
+type Sizes = Readonly<{ vcpus: number; memory_mb: number; disk_gb: number }>
+type KeptWorkspace = Readonly<{ name: string; base_image: string; resources: Sizes }>
+
+/** Workspaces have whole processors, megabytes and gigabytes. */
+const sizesOf = ({ cpuMillicores: cpu, memoryBytes: memory, diskBytes: disk }: WorkspaceNeeds['resources']) => ({
+  ...(cpu !== undefined && { vcpus: Math.max(1, Math.ceil(cpu / 1000)) }),
+  ...(memory !== undefined && { memory_mb: Math.max(16, Math.ceil(memory / MIB)) }),
+  ...(disk !== undefined && { disk_gb: Math.max(1, Math.ceil(disk / GIB)) }),
+})
 
 const reachesAll = ({ mode, allowlist }: NonNullable<AgentManifest['network']>): boolean =>
   mode === 'allow' && allowlist.includes('*')

@@ -23,6 +23,10 @@ export default defineTool({
       .record(z.string().max(256), z.unknown())
       .optional()
       .describe("Data for the agent, checked against the schema that it declares; prompt holds the task's text."),
+    context_overrides: z
+      .record(z.string().max(256), z.unknown())
+      .optional()
+      .describe("Further names for the agent's prompt template, with what they stand for."),
     version: z.string().min(1).max(64).optional().describe('Version of the agent; the latest when left out.'),
     workspace: z
       .string()

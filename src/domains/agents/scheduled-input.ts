@@ -1,0 +1,17 @@
+import { compileJsonSchema } from './json-schema.ts'
+import type { AgentManifest } from './manifest.ts'
+
+/** Why the executions of a schedule could never start; undefined when they can. A text is what the agent is asked. */
+export function scheduleProblemOf({ schedule, inputSchema, task }: AgentManifest): string | undefined {
+  if (schedule === null || !schedule.enabled) return undefined
+  const { input } = schedule
+  if (input !== null && typeof input !== 'string' && (typeof input !== 'object' || Array.isArray(input))) {
+    return 'spec.schedule.input must be a text or a group of fields'
+  }
+  if (inputSchema === null) return undefined
+  const compiled = compileJsonSchema(inputSchema)
+  const given = (typeof input === 'string' ? null : input) ?? task.inputData ?? {}
+  const [violation] = compiled.ok ? compiled.check(given) : []
+  if (violation === undefined) return undefined
+  return `spec.schedule.input does not fit spec.input_schema: ${violation}; give it, or write enabled: false`
+}
