@@ -78,7 +78,7 @@ END: { kind: System, command: update_blackboard, transitions: [] }`,
     const run = await runStates(
       app,
       'lent',
-      `A: { kind: ContainerRun, name: a, image: host, command: ["sh", "-c", "cat book; echo new > made; echo own > /work/note"], volumes: [{ name: books, mount_path: /books }, { name: src, mount_path: /work }], workdir: /books, transitions: [{ condition: on_success, target: B }] }
+      `A: { kind: ContainerRun, name: a, image: host, command: ["sh", "-c", "cat book; echo new > made; echo own > /src/note"], volumes: [{ name: books, mount_path: /books }, { name: src, mount_path: /src }], workdir: /books, transitions: [{ condition: on_success, target: B }] }
 B: { kind: ContainerRun, name: b, image: host, command: ["sh", "-c", "cat made /workspace/note; echo lost > gone"], volumes: [{ name: books, mount_path: /b, read_only: true }, { name: workspace, mount_path: /workspace }], workdir: /b, transitions: [] }`,
       {
         spec: 'storage: { workspace: { blackboard_key: src_volume_id } }',
