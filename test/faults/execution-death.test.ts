@@ -12,16 +12,19 @@ import { type Ended, workflowYaml } from '../support/workflows.ts'
  */
 const STEPS = 24
 const COMMITS = 60
-const each = (point: string, last: number, every: number): string[] =>
-  Array.from({ length: Math.floor(last / every) }, (_, index) => index).map(
-    (index) => `${point}.${index % 2 === 0 ? 'before' : 'after'}:kill:${(index + 1) * every}`,
-  )
 const plans = isLongRun
   ? ['before', 'after'].flatMap((side) => [
       ...Array.from({ length: STEPS }, (_, index) => `run.step.${side}:kill:${index + 1}`),
       ...Array.from({ length: COMMITS }, (_, index) => `store.commit.${side}:kill:${index + 1}`),
     ])
-  : [...each('run.step', STEPS, 6), ...each('store.commit', COMMITS, 25)]
+  : [
+      // Around the first command, which must not be run twice.
+      ...[7, 8, 9].map((step) => `run.step.after:kill:${step}`),
+      'run.step.before:kill:12',
+      'run.step.after:kill:18',
+      'store.commit.before:kill:25',
+      'store.commit.after:kill:50',
+    ]
 
 const worker = agentYaml(
   'worker',
