@@ -91,7 +91,7 @@ type RunHandler<Type extends Handler['type']> = (
 const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandler<Type> } = {
   async webhook({ deps, run, input }, handler, output, time) {
     const { url, method, bodyTemplate, retries } = handler
-    const headers = valuesOf(deps, run, 'spec.output_handler.headers', handler.headers)
+    const headers = valuesOf(deps, run, 'request', 'spec.output_handler.headers', handler.headers)
     const body =
       bodyTemplate === null
         ? JSON.stringify({ output: shownOutput(output), agent: input.agent.name })
@@ -102,7 +102,10 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
     const image = await workspaces.imageOf({ language: null, version: null, image: handler.image })
     const { network, resources } = input.manifest
     const needs = { network, resources: { ...resources, ...handler.resources } }
-    const env = { ...valuesOf(deps, run, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }
+    const env = {
+      ...valuesOf(deps, run, 'workspace', 'spec.output_handler.env', handler.env),
+      AEGIS_EXECUTION_ID: run.id,
+    }
     const job = { name: `output-${run.id}`, needs, image, command: handler.command, env, stdin: output }
     return await runInThrowaway(workspaces, job, time, interrupted)
   },
@@ -155,7 +158,13 @@ export async function deliver(
             output: output.slice(0, limits.promptCharsMax),
             error: reason,
           })
-          const headers = valuesOf(deps, run, `spec.execution.delivery.destinations[${index}].headers`, target.headers)
+          const headers = valuesOf(
+            deps,
+            run,
+            'request',
+            `spec.execution.delivery.destinations[${index}].headers`,
+            target.headers,
+          )
           const { url, method, timeoutMs } = target
           const answer = await deps.http.send({ url, method, headers, body, timeoutMs, signal: steps.signal })
           return { result: { destination: target.name, status: answer.status } }

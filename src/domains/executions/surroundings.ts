@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { LOCAL_TENANT } from '../../contract/principal.ts'
+import { LOCAL_TENANT, mayNameSecrets } from '../../contract/principal.ts'
 import type { Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
@@ -12,15 +12,27 @@ import { failureOf, type WorkspaceDesk } from './workspace.ts'
 type EnvValue = AgentManifest['env'][string]
 const HISTORY_CHARS_MAX = 2_048
 
-/** What a value of a manifest stands for. A secret that nobody set is refused by name: empty would be worse. */
-/** What the operator has set is for the installation's own tenant; to the others it is not there. */
+/**
+ * Where a value goes. What enters a workspace can be read by whoever the run is for, since the workspace is theirs; what is
+ * sent with a request cannot.
+ */
+export type ValuePlace = 'workspace' | 'request'
+type ForWhom = Pick<Run, 'tenant' | 'principal'>
+
+/**
+ * What a value of a manifest stands for. A secret that nobody set is refused by name: empty would be worse. What the operator
+ * has set is for the installation's own tenant; to the others it is not there. Into a workspace a secret goes only for those
+ * who could name it in a manifest of their own: executing an agent gives nobody more than they have.
+ */
 export function meaningOf(
   { values }: Pick<ExecutionDeps, 'values'>,
-  { tenant }: Pick<Run, 'tenant'>,
+  { tenant, principal }: ForWhom,
+  place: ValuePlace,
   field: string,
   { from, value }: EnvValue,
 ): string {
   if (from === 'literal') return value
+  if (from === 'secret' && place === 'workspace' && !mayNameSecrets(principal)) throw secretWithheld(field)
   const isTheirs = tenant === LOCAL_TENANT
   const found = !isTheirs ? undefined : from === 'secret' ? values.secret(value) : values.config(value)
   if (found !== undefined) return found
@@ -31,14 +43,22 @@ export function meaningOf(
   )
 }
 
+const secretWithheld = (field: string): AppError =>
+  new AppError(
+    'ERR_PERMISSION_DENIED',
+    `${field}: it names a secret, which would come into a workspace of whoever starts this; that takes the tier 'system'. Ask the operator for a key with that tier, or for a manifest that sends the secret in a header instead.`,
+    { field, tier: 'system' },
+  )
+
 export const valuesOf = (
   deps: Pick<ExecutionDeps, 'values'>,
-  run: Pick<Run, 'tenant'>,
+  run: ForWhom,
+  place: ValuePlace,
   field: string,
   given: Readonly<Record<string, EnvValue>>,
 ): Record<string, string> =>
   Object.fromEntries(
-    Object.entries(given).map(([name, value]) => [name, meaningOf(deps, run, `${field}.${name}`, value)]),
+    Object.entries(given).map(([name, value]) => [name, meaningOf(deps, run, place, `${field}.${name}`, value)]),
   )
 
 /** The environment of the iteration's process. No key and no token is in it: tools are called by the loop. */
@@ -59,7 +79,7 @@ export function iterationEnv(
     AEGIS_LLM_TIMEOUT_SECONDS: String(Math.round(manifest.execution.llmTimeoutMs / 1000)),
     AEGIS_AGENT_INSTRUCTION: shortened(manifest.task.instruction),
     AEGIS_PROMPT_TEMPLATE: shortened(manifest.task.promptTemplate ?? ''),
-    ...valuesOf(deps, run, 'spec.env', manifest.env),
+    ...valuesOf(deps, run, 'workspace', 'spec.env', manifest.env),
   }
 }
 
