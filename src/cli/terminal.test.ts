@@ -54,6 +54,22 @@ it('shows what a failed program printed, and nothing in it that a terminal would
   expect(quiet.written.error).toBe('error: It failed (ERR_COMMAND_FAILED)\n')
 })
 
+it('shows every problem where there are several', () => {
+  const { terminal, written } = terminalOf({ outIsTTY: true, errorIsTTY: false })
+  const errors = ['kind: is wrong', 'spec: is\nmissing\u001b[2J']
+  printError(terminal, new AppError('ERR_MANIFEST_INVALID', 'kind: is wrong (and 1 more)', { errors }), false)
+  expect(written.error).toBe(
+    'error: kind: is wrong (and 1 more) (ERR_MANIFEST_INVALID)\n  - kind: is wrong\n  - spec: is missing\ufffd[2J\n',
+  )
+  const one = terminalOf({ outIsTTY: true, errorIsTTY: false })
+  printError(
+    one.terminal,
+    new AppError('ERR_MANIFEST_INVALID', 'kind: is wrong', { errors: ['kind: is wrong'] }),
+    false,
+  )
+  expect(one.written.error).toBe('error: kind: is wrong (ERR_MANIFEST_INVALID)\n')
+})
+
 it('shows a notice at once, on a line of its own, without what a terminal would obey, and once', () => {
   const { terminal, written } = terminalOf({ outIsTTY: true, errorIsTTY: false })
   terminal.progress('in state A')

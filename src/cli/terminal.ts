@@ -93,8 +93,18 @@ export function printError(terminal: Terminal, error: unknown, json: boolean): n
   }
   const { code, message, details, entry } = error
   if (json) terminal.error(`${JSON.stringify({ error: { code, message, details } })}\n`)
-  else terminal.error(`${terminal.errorStyle('bad', 'error')}: ${message} (${code})\n${outputsIn(details)}`)
+  else
+    terminal.error(
+      `${terminal.errorStyle('bad', 'error')}: ${message} (${code})\n${problemsIn(details)}${outputsIn(details)}`,
+    )
   return exitCodes[entry.kind]
+}
+
+/** The message tells the first of several problems; whoever reads it wants the others too. */
+function problemsIn({ errors }: Readonly<Record<string, unknown>>): string {
+  if (!Array.isArray(errors) || errors.length < 2) return ''
+  const lines = errors.filter((one): one is string => typeof one === 'string')
+  return lines.map((line) => `  - ${harmless(line).replaceAll('\n', ' ')}\n`).join('')
 }
 
 /** Details in which an error carries the end of what a program printed. */

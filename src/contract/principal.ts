@@ -36,6 +36,8 @@ export type Principal = Readonly<{
   sealSessionId?: string
   /** Whose an agent's things are: the identity of whoever started it. */
   onBehalfOf?: string
+  /** The tier of whoever set an agent going, where it is above the agent's own. */
+  starterTier?: Tier
   /** Deploys under new names alone: what the platform deploys for somebody who may have it made, but may not deploy. */
   newNamesOnly?: true
   /** What fs.* and cmd.run act on. */
@@ -54,6 +56,10 @@ export const localOwner: Principal = Object.freeze({
 
 /** A caller of a tier may use the tools of that tier and of the tiers below it. */
 export const tierAllows = (have: Tier, need: Tier): boolean => tiers.indexOf(have) >= tiers.indexOf(need)
+
+/** Whether whoever is behind a call may have manifests of their own name what the operator keeps secret. */
+export const mayNameSecrets = ({ tier, starterTier }: Pick<Principal, 'tier' | 'starterTier'>): boolean =>
+  tierAllows(starterTier ?? tier, 'system')
 
 /** Runs the installation. An operator of another tenant runs that tenant, and nothing that all tenants share. */
 export const isPlatformOperator = ({ tenant, tier }: Pick<Principal, 'tenant' | 'tier'>): boolean =>

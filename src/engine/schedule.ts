@@ -1,3 +1,4 @@
+import { LOCAL_OWNER } from '../contract/principal.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Run } from './ports.ts'
 
@@ -14,27 +15,57 @@ export type ScheduleDeps = Readonly<{
 const TIMER_MS_MAX = 2 ** 31 - 1
 const RETRY_MS = 200
 
+const holderOf = ({ tenant, owner }: Run): string => JSON.stringify([tenant, owner])
+
 /** Which runs are at work, which wait for a place, and which for a time. One timer serves all that wait for one. */
 export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDeps) {
   const queue = new Map<string, Run>()
   const working = new Map<string, Promise<void>>()
   /** Members at work of each tree of runs. */
   const trees = new Map<string, number>()
+  /** Trees at work of each owner. */
+  const held = new Map<string, number>()
   const sleepers = new Map<string, Sleeper>()
   const again = new Map<string, Run>()
   let timer: NodeJS.Timeout | undefined
   let isClosed = false
 
-  function count(rootId: string, by: 1 | -1): void {
-    const members = (trees.get(rootId) ?? 0) + by
-    if (members > 0) trees.set(rootId, members)
-    else trees.delete(rootId)
+  function shift(counts: Map<string, number>, key: string, by: 1 | -1): number {
+    const after = (counts.get(key) ?? 0) + by
+    if (after > 0) counts.set(key, after)
+    else counts.delete(key)
+    return after
+  }
+
+  function count(run: Run, by: 1 | -1): void {
+    const members = shift(trees, run.rootId, by)
+    if (members === (by === 1 ? 1 : 0)) shift(held, holderOf(run), by)
+  }
+
+  /** One place is always left to others, unless there is only one, or it is the local person who takes them all. */
+  const placesOf = ({ owner }: Run): number =>
+    owner === LOCAL_OWNER || concurrentMax === 1 ? concurrentMax : concurrentMax - 1
+
+  /**
+   * The run that is to begin next. What belongs to a tree at work never waits; of the others that one whose owner has the
+   * fewest trees at work, so that nobody waits for all that somebody else has begun.
+   */
+  function next(): Run | undefined {
+    let chosen: Run | undefined
+    let fewest = Number.POSITIVE_INFINITY
+    for (const run of queue.values()) {
+      if (run.depth > 0 || trees.has(run.rootId)) return run
+      if (trees.size >= concurrentMax) continue
+      const atWork = held.get(holderOf(run)) ?? 0
+      if (atWork >= Math.min(fewest, placesOf(run))) continue
+      chosen = run
+      fewest = atWork
+    }
+    return chosen
   }
 
   function pump(): void {
-    for (const run of queue.values()) {
-      if (isClosed) return
-      if (!trees.has(run.rootId) && run.depth === 0 && trees.size >= concurrentMax) continue
+    for (let run = next(); run !== undefined && !isClosed; run = next()) {
       queue.delete(run.id)
       start(run)
     }
@@ -42,13 +73,13 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
 
   function start(run: Run): void {
     let isIdle = false
-    const setIdle = (next: boolean): void => {
-      if (next === isIdle) return
-      isIdle = next
-      count(run.rootId, next ? -1 : 1)
-      if (next) pump()
+    const setIdle = (isNowIdle: boolean): void => {
+      if (isNowIdle === isIdle) return
+      isIdle = isNowIdle
+      count(run, isNowIdle ? -1 : 1)
+      if (isNowIdle) pump()
     }
-    count(run.rootId, 1)
+    count(run, 1)
     const done = begin(run, setIdle)
       .catch(() => {
         // The store did not answer: the run is as it was, and is taken up again a little later.
@@ -56,11 +87,11 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
       })
       .finally(() => {
         setIdle(false)
-        count(run.rootId, -1)
+        count(run, -1)
         working.delete(run.id)
-        const next = again.get(run.id)
+        const wanted = again.get(run.id)
         again.delete(run.id)
-        if (next !== undefined) add(next)
+        if (wanted !== undefined) add(wanted)
         pump()
       })
     working.set(run.id, done)

@@ -93,8 +93,8 @@ function unavailable({ providers }: ModelsSettings, alias: string): AppError {
   const shown = alias.slice(0, 64).toWellFormed()
   const message =
     known.length === 0
-      ? `No language model is configured, so the alias '${shown}' leads nowhere. Set models.providers in castellan.yaml: a provider with its name, type, api_key (env:NAME) and models, one of them with the alias '${shown}'.`
-      : `spec.runtime.model: no provider has a model with the alias '${shown}'; there are ${known.join(', ')}. Use one of those, or add the alias in models.providers.`
+      ? `No language model is configured, so the alias '${shown}' leads nowhere. Set models.providers in castellan.yaml: a provider with its name, type, api_key (env:NAME) and models, one of them with the alias '${shown}'. Then start the server again: it reads the file when it starts.`
+      : `spec.runtime.model: no provider has a model with the alias '${shown}'; there are ${known.join(', ')}. Use one of those, or add the alias in models.providers and start the server again.`
   return new AppError('ERR_MODEL_UNAVAILABLE', message, { alias: shown, aliases: known })
 }
 

@@ -209,6 +209,7 @@ describe('models', () => {
     const none = await failureOf(modelsOf(settings([])).generate(request()))
     expect(none.code).toBe('ERR_MODEL_UNAVAILABLE')
     expect(none.message).toContain('models.providers')
+    expect(none.message).toContain('start the server again')
     const other = modelsOf(settings([provider('openai', 'http://127.0.0.1:1')]))
     expect((await failureOf(other.generate(request({ alias: 'smart' })))).message).toContain('there are default')
     expect(other.aliases()).toEqual(['default'])

@@ -4,10 +4,17 @@ import { type Key, type KeyedServer, startKeyedServer } from '../support/keyed-s
 import { workflowYaml } from '../support/workflows.ts'
 
 /** What somebody gets by having it generated who may not deploy, in the real program. */
-const states = 'A: { kind: System, command: update_blackboard, transitions: [] }'
+const handler = '{ type: webhook, url: "https://example.org/mine", headers: { x-a: "secret:token" } }'
 const yamls = {
-  agent: (name: string) => agentYaml(name, '  task: { instruction: "Work." }\n'),
-  workflow: (name: string) => workflowYaml(name, states),
+  agent: (name: string) =>
+    agentYaml(name, `  task: { instruction: "Work." }\n${name === 'sender' ? `  output_handler: ${handler}\n` : ''}`),
+  workflow: (name: string) =>
+    workflowYaml(
+      name,
+      name === 'sender'
+        ? `A: { kind: Agent, agent: coder, input: x, output_handler: ${handler}, transitions: [] }`
+        : 'A: { kind: System, command: update_blackboard, transitions: [] }',
+    ),
 }
 type Kind = keyof typeof yamls
 
@@ -42,6 +49,12 @@ describe.each(['agent', 'workflow'] as const)(
       const server = await serve(kind)
       const shipped = kind === 'agent' ? 'coder' : 'platform-approval-gate'
       expect(await generate(server, kind, `${shipped} 9.0.0`, await server.newKey())).toContain('another name')
+    })
+
+    test('has no secret sent to an address of its choice', async () => {
+      const server = await serve(kind)
+      expect(await generate(server, kind, 'sender 1.0.0', await server.newKey())).toContain('naming a secret needs')
+      expect(await generate(server, kind, 'sender 1.0.0', await server.newKey({ tier: 'system' }))).toBe('completed')
     })
 
     test('may add a version with the right to deploy', async () => {

@@ -237,6 +237,53 @@ describe.each(dialects)('over %s', (dialect) => {
     expect(most).toBe(2)
   })
 
+  test('nobody waits for all that somebody else has begun', async () => {
+    const { engine } = await open({ concurrentMax: 3 })
+    const gates = new Map<string, () => void>()
+    const begun: string[] = []
+    engine.register('execution', async (run, steps) => {
+      await steps.once('work', async () => {
+        begun.push(run.owner)
+        await new Promise<void>((resolve) => gates.set(run.id, resolve))
+        return { result: null }
+      })
+      return done(null)
+    })
+    const start = (owner: string) => engine.run({ owner })
+    const anns = [await start('key:ann'), await start('key:ann'), await start('key:ann'), await start('key:ann')]
+    await expect.poll(() => begun).toEqual(['key:ann', 'key:ann'])
+    const bob = await start('key:bob')
+    await expect.poll(() => begun).toEqual(['key:ann', 'key:ann', 'key:bob'])
+    const carl = await start('key:carl')
+    gates.get(anns[0]!.id)!()
+    // Ann asked before Carl, and has a place already.
+    await expect.poll(() => begun.at(-1)).toBe('key:carl')
+    for (const { id } of [anns[1]!, bob, carl, anns[2]!, anns[3]!]) {
+      await expect.poll(() => gates.has(id)).toBe(true)
+      gates.get(id)!()
+    }
+    for (const { id } of anns) expect((await engine.end(id)).status).toBe('completed')
+    expect(begun).toHaveLength(6)
+  })
+
+  test('the local person may take every place', async () => {
+    const { engine } = await open({ concurrentMax: 2 })
+    const gate = Promise.withResolvers<void>()
+    let atWork = 0
+    engine.register('execution', async (_, steps) => {
+      await steps.once('work', async () => {
+        atWork++
+        await gate.promise
+        return { result: null }
+      })
+      return done(null)
+    })
+    const runs = [await engine.run({ owner: 'owner' }), await engine.run({ owner: 'owner' })]
+    await expect.poll(() => atWork).toBe(2)
+    gate.resolve()
+    for (const { id } of runs) await engine.end(id)
+  })
+
   test('events are told to whoever subscribes, from where they left off', async () => {
     const { engine } = await open()
     engine.register('execution', async (_, steps) => {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createToolDesk } from '../../src/app/open-tool-desk.ts'
-import { LOCAL_TENANT, localOwner, tenantId } from '../../src/contract/principal.ts'
+import { LOCAL_TENANT, localOwner, type Principal, tenantId } from '../../src/contract/principal.ts'
 import { checkAgentManifest } from '../../src/domains/agents/manifest.ts'
 import { meaningOf } from '../../src/domains/executions/surroundings.ts'
 import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
@@ -39,15 +39,29 @@ describe('what agents and workflows call', () => {
 })
 
 describe('a secret of the configuration', () => {
-  const values = { secret: () => 'hush', config: () => undefined }
+  const values = { secret: () => 'hush', config: () => 'plain' }
   const asked = { from: 'secret', value: 'NAME' } as const
+  const mean = (principal: Principal, place: 'workspace' | 'request', value: Parameters<typeof meaningOf>[4] = asked) =>
+    meaningOf({ values }, { tenant: principal.tenant, principal }, place, 'spec.env.A', value)
+  const member: Principal = { ...localOwner, kind: 'key', keyId: 'k', actor: 'ann', role: 'member', tier: 'user' }
 
   it('is for the tenant of the installation', () => {
-    expect(meaningOf({ values }, { tenant: LOCAL_TENANT }, 'spec.env.A', asked)).toBe('hush')
+    expect(mean(localOwner, 'workspace')).toBe('hush')
   })
 
   it('is not there for others', () => {
-    expect(() => meaningOf({ values }, { tenant: tenantId('other') }, 'spec.env.A', asked)).toThrow(/is not set/)
+    const other = { ...localOwner, tenant: tenantId('other') }
+    for (const place of ['workspace', 'request'] as const) expect(() => mean(other, place)).toThrow(/is not set/)
+  })
+
+  it('enters a workspace only for those who could name it in a manifest of their own', () => {
+    expect(() => mean(member, 'workspace')).toThrow(/spec\.env\.A: it names a secret.*tier 'system'/)
+    expect(mean(member, 'request')).toBe('hush')
+    expect(mean(member, 'workspace', { from: 'config', value: 'NAME' })).toBe('plain')
+    expect(mean({ ...member, tier: 'system' }, 'workspace')).toBe('hush')
+    const agent = { ...member, kind: 'agent' } as const
+    expect(mean({ ...agent, starterTier: 'system' }, 'workspace')).toBe('hush')
+    expect(() => mean({ ...agent, starterTier: 'user' }, 'workspace')).toThrow(/names a secret/)
   })
 })
 

@@ -1,8 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { limits } from '../../src/contract/limits.ts'
+import { localOwner } from '../../src/contract/principal.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
-import { openTestApp, type TestApp } from '../support/app.ts'
+import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
 import { agentYaml } from '../support/executions.ts'
 import { findingsOf } from '../support/stored-state.ts'
+import { workflowYaml } from '../support/workflows.ts'
 
 /** The tools for executions, as callers with keys see them. No model is configured: every execution fails, and says why. */
 let app: TestApp
@@ -18,6 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => app[Symbol.asyncDispose]())
 
+const plain = { agent_id: 'plain' }
 const execute = async (caller?: ToolCaller): Promise<string> =>
   (await app.ask<{ execution_id: string }>('aegis.task.execute', { agent_id: 'plain' }, caller)).execution_id
 const wait = (execution_id: string, caller?: ToolCaller) =>
@@ -29,6 +33,25 @@ describe('an execution', () => {
     expect(end.status).toBe('failed')
     expect(end.last_error).toContain('ERR_MODEL_UNAVAILABLE')
     expect(end.last_error).toContain('models.providers')
+  })
+
+  test('that agents begin one after another does not go on for ever', async () => {
+    const states = 'A: { kind: System, command: update_blackboard, transitions: [] }'
+    await app.ask('aegis.workflow.create', { manifest_yaml: workflowYaml('next', states) })
+    let last = await execute()
+    const asAgent = () =>
+      callerOf({ ...localOwner, kind: 'agent', actor: 'agent:plain', executionId: last, onBehalfOf: 'owner' })
+    for (let turn = 1; turn <= limits.workflowGenerationsMax; turn++) {
+      const [tool, args] =
+        turn % 2 === 0 ? (['aegis.workflow.run', { name: 'next' }] as const) : (['aegis.task.execute', plain] as const)
+      last = (await app.ask<{ execution_id: string }>(tool, args, asAgent())).execution_id
+    }
+    for (const [tool, args] of [
+      ['aegis.task.execute', plain],
+      ['aegis.workflow.run', { name: 'next' }],
+    ] as const) {
+      expect((await app.refusal(tool, args, asAgent())).code, tool).toBe('ERR_DEPTH_EXCEEDED')
+    }
   })
 
   test('that brings no input has that of the manifest', async () => {

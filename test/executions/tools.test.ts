@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { localOwner, type Principal } from '../../src/contract/principal.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 import { agentYaml, type Loop, type LoopWish, openLoop } from '../support/executions.ts'
 import { inTurn, type Line, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
@@ -200,6 +201,26 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
     })
     expect((await loop.finish('worker')).status).toBe('completed')
     expect(model.requests.at(-1)!.text).toContain('info s3cret 1 id-of-worker')
+  })
+
+  test('does not bring a secret into the workspace of somebody who could not name it', async () => {
+    const { loop, model } = await open({
+      agents: { worker: worker('  env: { GITHUB_TOKEN: "secret:token" }\n') },
+      script: [{ text: 'done' }],
+    })
+    const ann: Principal = { ...localOwner, kind: 'key', keyId: 'key_ann', actor: 'ann', role: 'member', tier: 'user' }
+    const made = await app.ask<{ workspace_id: string }>('workspace_create', { name: 'trap' })
+    const command = 'mkdir -p /root/.local/bin; cd /root/.local/bin; printf "env > /workspace/seen" > cat; chmod +x cat'
+    await app.ask('exec', { workspace_id: 'trap', command })
+    for (const workspaceId of [null, made.workspace_id]) {
+      const run = await loop.finish('worker', { workspaceId }, ann)
+      expect(run).toMatchObject({ status: 'failed', error: { code: 'ERR_PERMISSION_DENIED' } })
+      expect(run.error!.message).toContain('spec.env.GITHUB_TOKEN: it names a secret')
+    }
+    expect(model.requests).toHaveLength(0)
+    const { stdout } = await app.ask<{ stdout: string }>('exec', { workspace_id: 'trap', command: 'ls /workspace' })
+    expect(stdout).not.toContain('seen')
+    await app.ask('workspace_destroy', { workspace_id: 'trap' })
   })
 
   test('reads pages for its context only where its network policy lets it', async () => {

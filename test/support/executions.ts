@@ -1,7 +1,7 @@
 import { createToolDesk } from '../../src/app/open-tool-desk.ts'
 import { AppError } from '../../src/contract/app-error.ts'
 import type { Database } from '../../src/contract/database.ts'
-import { localOwner } from '../../src/contract/principal.ts'
+import { localOwner, type Principal } from '../../src/contract/principal.ts'
 import { parseAgentManifest } from '../../src/domains/agents/manifest.ts'
 import type {
   ExecutionDeps,
@@ -23,9 +23,9 @@ import type { ScriptedModel } from './scripted-model.ts'
 /** The loop on a real engine and the real tools of an app, with a scripted model and agents that a test writes. */
 export type Loop = Readonly<{
   engine: TestEngine
-  execute(agent: string, more?: Partial<ExecutionInput>): Promise<Run>
+  execute(agent: string, more?: Partial<ExecutionInput>, principal?: Principal): Promise<Run>
   /** The run at its end. */
-  finish(agent: string, more?: Partial<ExecutionInput>): Promise<Run & { text: string }>
+  finish(agent: string, more?: Partial<ExecutionInput>, principal?: Principal): Promise<Run & { text: string }>
   eventTypes(id: string): Promise<string[]>
   sent: { url: string; body: string; headers: Readonly<Record<string, string>> }[]
 }>
@@ -83,7 +83,7 @@ export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
     ...wish.deps,
   })
   engine.register('execution', program, ending)
-  const execute: Loop['execute'] = (name, more = {}) => {
+  const execute: Loop['execute'] = (name, more = {}, principal = localOwner) => {
     const { id, version, manifest } = find(name)
     const input: ExecutionInput = {
       agent: { id, name, version },
@@ -97,14 +97,14 @@ export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
       untilMs: null,
       ...more,
     }
-    return engine.run({ subjectId: id, subjectName: name, input: input as unknown as Json, principal: localOwner })
+    return engine.run({ subjectId: id, subjectName: name, input: input as unknown as Json, principal })
   }
   return {
     engine,
     sent,
     execute,
-    async finish(name, more) {
-      const run = await engine.end((await execute(name, more)).id)
+    async finish(name, more, principal) {
+      const run = await engine.end((await execute(name, more, principal)).id)
       return { ...run, text: (run.output as unknown as ExecutionOutput | null)?.text ?? '' }
     },
     eventTypes: async (id) => (await engine.journal(id)).map(({ type }) => type),

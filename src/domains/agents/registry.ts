@@ -16,6 +16,7 @@ import { uuidOf } from '../../kernel/uuid.ts'
 import { requireKnownTools } from './known-tools.ts'
 import { tellDeployed } from './lifecycle.ts'
 import type { AgentManifest } from './manifest.ts'
+import { requireNoSecrets, valuesInAgent } from './named-secrets.ts'
 import type { ActivityLog, Agent, AgentPlace, AgentScope, AgentStatus, AgentStore, ScheduleSetter } from './ports.ts'
 import {
   agentNotFound,
@@ -151,7 +152,10 @@ export function createAgentRegistry(deps: RegistryDeps) {
     for (const warning of warnings) call.warn(warning)
     const tenant = scope === 'global' ? SYSTEM_TENANT : principal.tenant
     if (scope === 'global') await store.lockShared(call.write)
-    if (principal.newNamesOnly) await requireNewName(call, manifest.name)
+    if (principal.newNamesOnly) {
+      requireNoSecrets(valuesInAgent(manifest))
+      await requireNewName(call, manifest.name)
+    }
     const before = await store.findAgentByName(call.write, tenant, manifest.name)
     if (before === undefined && mode === 'update') throw agentNotFound()
     if (meant !== undefined && before?.id !== meant.id) throw agentNotFound()

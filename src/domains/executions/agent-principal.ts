@@ -24,12 +24,15 @@ export function agentPrincipal(
   const { manifest } = input
   const { tenant, role, tier, teams, scopes, user } = run.principal
   const named = namedContext(deps, manifest)
+  const ownTier = manifest.securityContext === SYSTEM_CONTEXT && tierAllows(tier, 'system') ? 'system' : 'user'
+  const starterTier = run.principal.starterTier ?? tier
   const base: Principal = {
     tenant,
     kind: 'agent',
     actor: `agent:${manifest.name}`,
     role,
-    tier: manifest.securityContext === SYSTEM_CONTEXT && tierAllows(tier, 'system') ? 'system' : 'user',
+    tier: ownTier,
+    ...(starterTier !== ownTier && { starterTier }),
     teams,
     ...(scopes && { scopes }),
     ...(user && { user }),

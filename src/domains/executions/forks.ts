@@ -5,6 +5,7 @@ import type { ReadUnit } from '../../contract/unit.ts'
 import type { Engine, Run, RunEvent } from '../../engine/ports.ts'
 import type { Replay } from '../../engine/replay.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { nextGeneration } from './generations.ts'
 import { hasModel, type Models } from './model.ts'
 import type { AgentDesk, ExecutionInput, SnapshotDesk } from './ports.ts'
 import { shortened } from './prompt.ts'
@@ -85,7 +86,8 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
       const journal = iteration === 0 ? [] : journalUpTo(run, asked, events, request)
       const snapshot = iteration === 0 || !needsWorkspace(asked) ? null : snapshotAt(run, events, iteration)
       if (snapshot !== null) await requireKept(unit, run, snapshot, iteration)
-      const input = changed(asked, request, snapshot)
+      const generation = await nextGeneration(engine, unit, call.principal)
+      const input = { ...changed(asked, request, snapshot), generation }
       await requireSchema(input.manifest, input.input)
       const owner = await ownerOf(unit, call.principal)
       const { id: agentId, name, version } = asked.agent

@@ -9,7 +9,7 @@ import { type Deadline, within } from './deadline.ts'
 import { HANDLER_TIMEOUT_MS, type HandlerTime, runInThrowaway, sendToWebhook } from './handler-effects.ts'
 import { childOf, shownOutput } from './judges.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
-import { headersOf, valuesOf } from './surroundings.ts'
+import { environmentOf, headersOf } from './surroundings.ts'
 import { renderTemplate, textOf } from './template.ts'
 import { mayRepeat } from './tool-calls.ts'
 import { failureOf, type WorkspaceDesk } from './workspace.ts'
@@ -103,7 +103,7 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
     const image = await workspaces.imageOf({ language: null, version: null, image: handler.image })
     const { network, resources } = input.manifest
     const needs = { network, resources: { ...resources, ...handler.resources } }
-    const env = { ...valuesOf(deps, run, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }
+    const env = { ...environmentOf(deps, run, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }
     const words = wordsOf(input, output)
     const command = handler.command.map((word) => (word.includes('{{') ? words.render('command', word) : word))
     const job = { name: `output-${run.id}`, needs, image, command, env, stdin: output }

@@ -93,6 +93,8 @@ export type ExecutionInput = Readonly<{
   keepWorkspace: boolean
   /** An end that comes earlier than the manifest's own. */
   untilMs: number | null
+  /** Runs that began one another before it, if it was a run that began it. */
+  generation?: number
   /** The workspace is made from there, as it was at the end of an iteration of another execution. */
   fork?: Readonly<{ workspaceId: string; snapshot: string }>
   /** The copy of another execution goes on after this iteration, also when it was accepted there. */

@@ -102,6 +102,9 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   let keepsSnapshots = false
 
   async function openWorkspace(): Promise<void> {
+    const isOpened = workspaceId !== null || needsWorkspace(input)
+    // What its process may not have is told before a workspace is made and a model asked.
+    if (isOpened && input.role === 'worker') iterationEnv(deps, run, input, 0, [])
     const isBare = manifest.startupScript === null && manifest.volumes.length === 0
     if (input.preparesWorkspace && workspaceId !== null && !isBare) await prepare(workspaceId)
     if (!needsWorkspace(input)) return

@@ -7,6 +7,7 @@ import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import { createForks, type ForkDeps } from './forks.ts'
+import { nextGeneration } from './generations.ts'
 import type {
   AgentDesk,
   ExecutionInput,
@@ -93,6 +94,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     const { id, name, version, manifest } = agent
     const unit = call.write as unknown as ReadUnit
     const given = request.workspace === undefined ? undefined : await usable(call, unit, request.workspace)
+    const generation = await nextGeneration(engine, unit, call.principal)
     const asked: ExecutionInput = {
       agent: { id, name, version },
       manifest,
@@ -104,6 +106,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
       ...(given !== undefined && { preparesWorkspace: true as const }),
       keepWorkspace: false,
       untilMs: null,
+      ...(generation > 0 && { generation }),
     }
     const owner = told.owner ?? (await ownerOf(unit, call.principal))
     const run = await engine.start(call, {

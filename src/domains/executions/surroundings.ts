@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { LOCAL_TENANT } from '../../contract/principal.ts'
+import { LOCAL_TENANT, mayNameSecrets } from '../../contract/principal.ts'
 import type { Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
@@ -13,16 +13,26 @@ type EnvValue = AgentManifest['env'][string]
 const HISTORY_CHARS_MAX = 2_048
 
 /**
+ * Where a value goes. What enters a workspace can be read by whoever the run is for, since the workspace is theirs; what is
+ * sent with a request cannot.
+ */
+export type ValuePlace = 'workspace' | 'request'
+type ForWhom = Pick<Run, 'tenant' | 'principal'>
+
+/**
  * What a value of a manifest stands for. A secret that nobody set is refused by name: empty would be worse. What the operator
- * has set is for the installation's own tenant; to the others it is not there.
+ * has set is for the installation's own tenant; to the others it is not there. Into a workspace a secret goes only for those
+ * who could name it in a manifest of their own: executing an agent gives nobody more than they have.
  */
 export function meaningOf(
   { values }: Pick<ExecutionDeps, 'values'>,
-  { tenant }: Pick<Run, 'tenant'>,
+  { tenant, principal }: ForWhom,
+  place: ValuePlace,
   field: string,
   { from, value }: EnvValue,
 ): string {
   if (from === 'literal') return value
+  if (from === 'secret' && place === 'workspace' && !mayNameSecrets(principal)) throw secretWithheld(field)
   const isTheirs = tenant === LOCAL_TENANT
   const found = !isTheirs ? undefined : from === 'secret' ? values.secret(value) : values.config(value)
   if (found !== undefined) return found
@@ -33,14 +43,22 @@ export function meaningOf(
   )
 }
 
-export const valuesOf = (
+const secretWithheld = (field: string): AppError =>
+  new AppError(
+    'ERR_PERMISSION_DENIED',
+    `${field}: it names a secret, which would come into a workspace of whoever starts this; that takes the tier 'system'. Ask the operator for a key with that tier, or for a manifest that sends the secret in a header instead.`,
+    { field, tier: 'system' },
+  )
+
+/** Variables of a process in a workspace. */
+export const environmentOf = (
   deps: Pick<ExecutionDeps, 'values'>,
-  run: Pick<Run, 'tenant'>,
+  run: ForWhom,
   field: string,
   given: Readonly<Record<string, EnvValue>>,
 ): Record<string, string> =>
   Object.fromEntries(
-    Object.entries(given).map(([name, value]) => [name, meaningOf(deps, run, `${field}.${name}`, value)]),
+    Object.entries(given).map(([name, value]) => [name, meaningOf(deps, run, 'workspace', `${field}.${name}`, value)]),
   )
 
 const reference = /\{\{\s*(secret|config):([^{}\s]+)\s*\}\}/g
@@ -48,16 +66,16 @@ const reference = /\{\{\s*(secret|config):([^{}\s]+)\s*\}\}/g
 /** Headers as a manifest has them: a reference may be a part of a value, as in `Bearer {{secret:NAME}}`. */
 export const headersOf = (
   deps: Pick<ExecutionDeps, 'values'>,
-  run: Pick<Run, 'tenant'>,
+  run: ForWhom,
   field: string,
   given: Readonly<Record<string, EnvValue>>,
 ): Record<string, string> =>
   Object.fromEntries(
     Object.entries(given).map(([name, header]) => {
       const at = `${field}.${name}`
-      if (header.from !== 'literal') return [name, meaningOf(deps, run, at, header)]
+      if (header.from !== 'literal') return [name, meaningOf(deps, run, 'request', at, header)]
       const filled = header.value.replaceAll(reference, (_, from: 'secret' | 'config', value: string) =>
-        meaningOf(deps, run, at, { from, value }),
+        meaningOf(deps, run, 'request', at, { from, value }),
       )
       return [name, filled]
     }),
@@ -85,7 +103,7 @@ export function iterationEnv(
     AEGIS_LLM_TIMEOUT_SECONDS: String(Math.round(manifest.execution.llmTimeoutMs / 1000)),
     AEGIS_AGENT_INSTRUCTION: shortened(manifest.task.instruction),
     AEGIS_PROMPT_TEMPLATE: shortened(manifest.task.promptTemplate ?? ''),
-    ...valuesOf(deps, run, 'spec.env', manifest.env),
+    ...environmentOf(deps, run, 'spec.env', manifest.env),
   }
 }
 

@@ -327,7 +327,11 @@ const createdView = (team: Team, made: readonly Made[]) => ({
 })
 
 const nameTaken = (name: string): AppError =>
-  new AppError('ERR_ALREADY_EXISTS', `name: there is a team '${name}'; use it or choose another name`, {
-    field: 'name',
-    name,
-  })
+  new AppError(
+    'ERR_ALREADY_EXISTS',
+    `name: the name '${name}' is taken; the action list shows the teams that are yours. Choose another name`,
+    {
+      field: 'name',
+      name,
+    },
+  )

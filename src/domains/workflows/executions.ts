@@ -6,6 +6,7 @@ import { identityOf, seesAll } from '../../contract/principal.ts'
 import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import { nextGeneration } from '../executions/generations.ts'
 import type { JsonObject } from './manifest-types.ts'
 import { newWorkflowRun, type RunRequest } from './new-run.ts'
 import { inputOf, isShown, otherBlackboard, outputOf } from './other-runs.ts'
@@ -78,7 +79,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
       intent: input.intent ?? null,
       input: (input.input ?? {}) as JsonObject,
       overrides: (input.blackboard ?? {}) as JsonObject,
-      generation: 0,
+      generation: await nextGeneration(engine, call.read, call.principal),
     })
     const started = await engine.start(call, { ...start, owner: await ownerFor(call) })
     return { execution_id: started.id, status: 'started' as const }

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { NewEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { HANDLER_TIMEOUT_MS, runInThrowaway, sendToWebhook } from '../executions/handler-effects.ts'
-import { meaningOf } from '../executions/surroundings.ts'
+import { meaningOf, type ValuePlace } from '../executions/surroundings.ts'
 import { createWorkspaceDesk } from '../executions/workspace.ts'
 import { memberOf, shown } from '../texts/template-values.ts'
 import type { Context } from '../texts/templates.ts'
@@ -96,7 +96,7 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
   async webhook(scene, { url, method, headers: given, bodyTemplate, retries }) {
     const { visit, context, texts, leftMs } = scene
     const { run, manifest, position, deps, steps } = visit
-    const headers = valuesOf(scene, 'output_handler.headers', given)
+    const headers = valuesOf(scene, 'request', 'output_handler.headers', given)
     const told = { execution_id: run.id, workflow: manifest.name, state: position.state, output: context['output'] }
     const body =
       bodyTemplate === null ? JSON.stringify(told) : texts('output_handler.body_template', bodyTemplate, context)
@@ -123,7 +123,7 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
       needs: { resources: handler.resources, network: null },
       image,
       command: words.filter((word) => word !== ''),
-      env: { ...valuesOf(scene, 'output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id },
+      env: { ...valuesOf(scene, 'workspace', 'output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id },
       stdin: shown(context['output']),
     }
     const time = { signal: steps.signal, leftMs }
@@ -151,12 +151,17 @@ const workspacesOf = ({ run, deps, steps }: Visit, image: string) =>
     run,
   )
 
-const valuesOf = ({ visit, texts, context }: Scene, field: string, given: GivenValues): Record<string, string> =>
+const valuesOf = (
+  { visit, texts, context }: Scene,
+  place: ValuePlace,
+  field: string,
+  given: GivenValues,
+): Record<string, string> =>
   Object.fromEntries(
     Object.entries(given).map(([name, value]) => {
       const at = `${field}.${name.slice(0, 64)}`
       if (value.from === 'literal') return [name, texts(at, value.value, context)]
-      return [name, meaningOf(visit.deps, visit.run, fieldOf(visit.position.state, at), value)]
+      return [name, meaningOf(visit.deps, visit.run, place, fieldOf(visit.position.state, at), value)]
     }),
   )
 

@@ -5,6 +5,7 @@ import type { ShownSchedule, Timing } from '../../contract/timing.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { ChangingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { requireNoSecrets, valuesInHandler } from '../agents/named-secrets.ts'
 import { findVersion, latestOf, newestFirst, nextVersion } from '../agents/versions.ts'
 import { parseWorkflowManifest, type WorkflowManifest } from './manifest.ts'
 import { platformWorkflows } from './platform-workflows.ts'
@@ -95,6 +96,7 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
   ): Promise<WorkflowVersion> {
     const { tenant, newNamesOnly } = call.principal
     const named = await store.versionsNamed(call.write, tenant, manifest.name)
+    if (newNamesOnly) requireNoSecrets(valuesInStates(manifest))
     if (newNamesOnly && (await isShared(call, named, manifest.name))) throw nameTaken('workflow')
     return await keep(
       call,
@@ -298,3 +300,8 @@ const effectOf = ({ id, name, version, scope, owner }: WorkflowVersion): Record<
   scope,
   owner,
 })
+
+const valuesInStates = ({ states }: WorkflowManifest) =>
+  [...states].flatMap(([name, state]) =>
+    valuesInHandler(`spec.states.${name}.output_handler`, 'outputHandler' in state ? state.outputHandler : null),
+  )

@@ -53,7 +53,7 @@ export async function admitWorkspace(core: Core, unit: WriteUnit, workspace: Wor
   if ((await store.findWorkspaceByName(unit, tenant, name)) !== undefined) {
     throw new AppError(
       'ERR_ALREADY_EXISTS',
-      `name: there is a workspace ${quoted(name)}; use it or choose another name`,
+      `name: the name ${quoted(name)} is taken; workspace_list shows the workspaces that are yours. Choose another name`,
       {
         field: 'name',
         name,
