@@ -44,6 +44,7 @@ export function openEngine(
     logger,
     newId: () => uuidOf(random.bytes(16)),
     concurrentMax: config.executions.max_concurrent,
+    pendingMax: limits.pendingRunsMax,
     lookMs: limits.runLookMs,
   })
   parts.starters.onGone((tenant, owner) => {

@@ -298,6 +298,8 @@ export const limits = {
   workflowCallAttemptsMax: 6,
   /** Volumes that are copied to the workspace of another image, packed. */
   workflowVolumeBytesMax: 64 * 1024 * 1024,
+  /** Runs of one owner that wait for their turn. */
+  pendingRunsMax: 5_000,
   /** Runs that start each other without waiting. */
   workflowGenerationsMax: 10,
   /** The work of texts that are rendered together (see work-meter), and the text that one template may make. */

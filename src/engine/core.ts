@@ -26,6 +26,8 @@ export type EngineDeps = Readonly<{
   isReadOnly: boolean
   /** Runs that are at work at once, those below them not counted. */
   concurrentMax: number
+  /** Runs of one owner that wait for a place. */
+  pendingMax: number
   /** How often a store is looked at that others write to as well. */
   lookMs: number
 }>

@@ -236,7 +236,11 @@ export function createEngine(deps: EngineDeps): Engine {
 
   return {
     register: (kind, program, ending) => void programs.set(kind, { program, ending }),
-    start: (call, start) => insert(call.write, newRunOf(deps, start, call.principal, call.nowMs, undefined), start),
+    async start(call, start) {
+      const run = newRunOf(deps, start, call.principal, call.nowMs, undefined)
+      if (schedule.pendingOf(run) >= deps.pendingMax) throw tooManyPending(deps.pendingMax)
+      return await insert(call.write, run, start)
+    },
     ...requests,
     find: (unit, tenant, id) => store.findRun(unit, tenant, id),
     list: (unit, tenant, filter) => store.listRuns(unit, tenant, filter),
@@ -269,6 +273,14 @@ export function createEngine(deps: EngineDeps): Engine {
     },
   }
 }
+
+/** Runs that begin runs would else fill the store without end. */
+const tooManyPending = (most: number): AppError =>
+  new AppError(
+    'ERR_QUOTA_EXCEEDED',
+    `${most} runs of yours wait for their turn, and no more may. Wait until some have begun, or cancel some.`,
+    { pending_max: most },
+  )
 
 const abandonedEnd = (): ProgramEnd => ({ status: 'failed', output: null, error: toRunError(starterGone()) })
 

@@ -97,6 +97,13 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
     working.set(run.id, done)
   }
 
+  function pendingOf(run: Run): number {
+    const holder = holderOf(run)
+    let pending = 0
+    for (const queued of queue.values()) if (holderOf(queued) === holder) pending++
+    return pending
+  }
+
   /** A run that is wanted while it comes to rest is looked at again afterwards. */
   function add(run: Run): void {
     if (isClosed) return
@@ -131,6 +138,7 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
 
   return {
     add,
+    pendingOf,
     sleep(run: Run): void {
       if (run.wakeAtMs === null) return
       sleepers.set(run.id, { run: { tenant: run.tenant, id: run.id }, wakeAtMs: run.wakeAtMs })

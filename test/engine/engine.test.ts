@@ -214,7 +214,7 @@ describe.each(dialects)('over %s', (dialect) => {
   })
 
   test('so many runs are at work at once, and the others are pending', async () => {
-    const { engine, database } = await open({ concurrentMax: 2 })
+    const { engine, database } = await open({ concurrentMax: 2, pendingMax: 3 })
     const gate = Promise.withResolvers<void>()
     let atWork = 0
     let most = 0
@@ -232,6 +232,8 @@ describe.each(dialects)('over %s', (dialect) => {
     await expect.poll(() => atWork).toBe(2)
     const last = await engine.find(database.read, LOCAL_TENANT, ids[4]!)
     expect(last?.status).toBe('pending')
+    await expect(engine.run()).rejects.toMatchObject({ code: 'ERR_QUOTA_EXCEEDED', details: { pending_max: 3 } })
+    ids.push((await engine.run({ owner: 'key:other' })).id)
     gate.resolve()
     for (const id of ids) expect((await engine.end(id)).status).toBe('completed')
     expect(most).toBe(2)

@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { localOwner, type Principal } from '../../src/contract/principal.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
-import { agentYaml, type Loop, type LoopWish, openLoop } from '../support/executions.ts'
-import { inTurn, type Line, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+import { agentYaml } from '../support/executions.ts'
+import { call, judge, openToolLoop, worker } from '../support/tool-loop.ts'
 import { answer, serveWeb } from '../support/web-server.ts'
 import { register, start, untilEvent, workflowYaml } from '../support/workflows.ts'
 
@@ -18,23 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => app[Symbol.asyncDispose]())
 
-type Script = readonly Line[] | Parameters<typeof startScriptedModel>[0]
-
-async function open(wish: Omit<LoopWish, 'model'> & { script: Script }): Promise<{ loop: Loop; model: ScriptedModel }> {
-  const { script, ...rest } = wish
-  const model = await startScriptedModel(typeof script === 'function' ? script : inTurn(...script))
-  const loop = await openLoop(app, { ...rest, model })
-  onTestFinished(async () => {
-    await loop.engine.close()
-    await model.stop()
-  })
-  return { loop, model }
-}
-
-const call = (name: string, args: object): Line => ({ toolCalls: [{ name, arguments: args }] })
-const worker = (more = ''): string =>
-  agentYaml('worker', `  task: { instruction: "Work." }\n  tools: [fs.read, fs.write, cmd.run]\n${more}`)
-const judge = agentYaml('judge', '  task: { instruction: "Judge." }\n  tools: [fs.read, fs.write]\n')
+const open = (wish: Parameters<typeof openToolLoop>[1]) => openToolLoop(app, wish)
 const workspaces = async () => (await app.ask<{ workspaces: unknown[] }>('workspace_list')).workspaces.length
 
 describe('an agent with tools', { timeout: 60_000 }, () => {
@@ -317,118 +301,5 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
     await loop.engine.call((one) => loop.engine.cancel(one, id))
     expect(await loop.engine.end(id)).toMatchObject({ status: 'cancelled' })
     expect(await workspaces()).toBe(0)
-  })
-})
-
-describe('judging of tool calls', { timeout: 60_000 }, () => {
-  const rule =
-    '  execution:\n    tool_validation:\n      - { type: semantic, judge_agent: judge, criteria: "Only a.txt.", min_score: 0.8 }\n'
-  const script =
-    (answer: (text: string) => Line, ...lines: Line[]): Exclude<Script, readonly Line[]> =>
-    (request) => {
-      if (request.text.includes('Judge.')) return answer(request.text)
-      const answered = request.messages.filter(({ role }) => role === 'tool').length
-      return lines[Math.min(answered, lines.length - 1)]!
-    }
-  const verdict = (score: number): Line => ({
-    text: JSON.stringify({ score, confidence: 1, reasoning: `it is ${score}` }),
-  })
-
-  test('stops a call before it happens, and tells the model why', async () => {
-    const { loop, model } = await open({
-      agents: { worker: worker(rule), judge },
-      script: script(
-        (text) =>
-          verdict(
-            text.includes('b.txt') && !text.includes('"tool_name":"fs.write","arguments_summary":{"path":"b.txt"')
-              ? 0.1
-              : 1,
-          ),
-        call('fs_write', { path: 'b.txt', content: 'x' }),
-        call('fs_write', { path: 'a.txt', content: 'y' }),
-        call('fs_read', { path: 'a.txt' }),
-        { text: 'done' },
-      ),
-    })
-    const run = await loop.finish('worker', { keepWorkspace: true })
-    expect(run.status).toBe('completed')
-    const workspace_id = (run.output as { workspace_id: string }).workspace_id
-    const { entries } = await app.ask<{ entries: { name: string }[] }>('file_list', {
-      workspace_id,
-      path: '/workspace',
-    })
-    expect(entries.map(({ name }) => name)).toEqual(['a.txt'])
-    const told = model.requests.map(({ text }) => text).join()
-    expect(told).toContain("the judge 'judge' rejected the call")
-    const asked = model.requests.filter(({ text }) => text.includes('Judge.'))
-    // fs.read is not judged.
-    expect(asked).toHaveLength(2)
-    for (const part of ['proposed_tool_call', 'Only a.txt.', 'semantic_judge_pre_execution_inner_loop']) {
-      expect(asked[0]!.text).toContain(part)
-    }
-    const verdicts = (await loop.engine.journal(run.id))
-      .filter(({ type }) => /^tool_invocation_(?:started|failed)$/.test(type))
-      .map(({ payload }) => (payload as { verdict: object }).verdict)
-    expect(verdicts).toEqual([
-      { by: 'judges', allowed: false, judges: [{ judge: 'judge', score: 0.1, confidence: 1 }] },
-      { by: 'judges', allowed: true, judges: [{ judge: 'judge', score: 1, confidence: 1 }] },
-      { by: 'built-in', allowed: true },
-    ])
-    await app.ask('workspace_destroy', { workspace_id })
-  })
-
-  test('is closed: without a verdict there is no call', async () => {
-    const { loop } = await open({
-      agents: { worker: worker(rule), judge },
-      script: script(() => ({ text: 'I would say yes' }), call('fs_write', { path: 'a.txt', content: 'x' }), {
-        text: 'ok',
-      }),
-    })
-    const before = (await app.log()).filter(({ tool }) => tool === 'fs.write').length
-    expect((await loop.finish('worker')).status).toBe('completed')
-    expect((await app.log()).filter(({ tool }) => tool === 'fs.write')).toHaveLength(before)
-  })
-
-  test('is skipped or demanded as the operator says', async () => {
-    const lines = [
-      call('fs_write', { path: 'a.txt', content: 'x' }),
-      call('fs_read', { path: 'a.txt' }),
-      { text: 'ok' },
-    ]
-    const asked = async (judging: { skip: string[]; always: string[] }) => {
-      const { loop, model } = await open({
-        agents: { worker: worker(rule), judge },
-        script: script(() => verdict(1), ...lines),
-        deps: { judging },
-      })
-      await loop.finish('worker')
-      return model.requests.filter(({ text }) => text.includes('Judge.')).length
-    }
-    expect(await asked({ skip: ['fs.write'], always: [] })).toBe(0)
-    expect(await asked({ skip: [], always: ['fs.read'] })).toBe(2)
-  })
-
-  test('a judge may look at the files of whom it judges, and change nothing', async () => {
-    let step = 0
-    const prepared = worker(`${rule}  advanced: { startup_script: "echo precious > /workspace/there.txt" }\n`)
-    const { loop, model } = await open({
-      agents: { worker: prepared, judge },
-      script(request) {
-        if (!request.text.includes('Judge.')) {
-          const answered = request.messages.filter(({ role }) => role === 'tool').length
-          return [call('cmd_run', { command: 'touch', args: ['seen'] }), { text: 'done' }][answered]!
-        }
-        return [
-          call('fs_write', { path: 'mine.txt', content: 'x' }),
-          call('fs_read', { path: 'there.txt' }),
-          verdict(1),
-        ][step++]!
-      },
-    })
-    const run = await loop.finish('worker')
-    expect(run.status).toBe('completed')
-    const judged = model.requests.filter(({ text }) => text.includes('Judge.')).at(-1)!.text
-    expect(judged).toContain('Do not try it again')
-    expect(judged).toContain('precious')
   })
 })

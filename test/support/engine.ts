@@ -15,6 +15,7 @@ export type TestEngine = Engine & ReturnType<typeof conveniences>
 export type EngineWish = Readonly<{
   bootId?: string
   concurrentMax?: number
+  pendingMax?: number
   clock?: Clock
   isGone?: EngineDeps['isGone']
   store?: RunStore
@@ -38,6 +39,7 @@ export function openEngine(database: Database, wish: EngineWish = {}): TestEngin
     isGone: wish.isGone ?? (async () => false),
     isReadOnly: false,
     concurrentMax: wish.concurrentMax ?? 8,
+    pendingMax: wish.pendingMax ?? 1_000,
     lookMs: 50,
   })
   return { ...engine, ...conveniences(engine, database, clock) }

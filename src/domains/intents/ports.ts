@@ -24,6 +24,8 @@ export type IntentInput = Readonly<{
   timeoutSecs: number
   /** A workspace of the caller to run in; a fresh one when null. */
   volumeId: string | null
+  /** How many runs began each other before this one, without waiting. */
+  generation?: number
 }>
 
 /** What the states of a run left behind. */

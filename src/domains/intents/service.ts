@@ -7,6 +7,7 @@ import type { ReadUnit } from '../../contract/unit.ts'
 import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { inherited } from '../executions/agent-principal.ts'
+import { nextGeneration } from '../executions/generations.ts'
 import type { Models } from '../executions/model.ts'
 import type { ExecutionService } from '../executions/service.ts'
 import { authorOf, shippedAgent, type TemplateDesk } from './authors.ts'
@@ -49,6 +50,7 @@ export function createIntentService({ engine, executions, agents, models }: Inte
       language: request.language,
       timeoutSecs: request.timeout_seconds ?? TIMEOUT_SECS,
       volumeId: request.volume_id ?? null,
+      generation: await nextGeneration(engine, call.read, principal),
     }
     const { id, name, version } = intentPipeline
     const run = await engine.start(call, {
