@@ -226,8 +226,10 @@ keep_uplink() {
 keep_uplink 9>&- &
 # A folder that is gone the supervisor sees by itself. Another in its place only we may see: its parents can be root's own.
 if [ $IS_ROOT ]; then
-  perl -e 'my ($path, $first) = @ARGV; my @own = stat $path or exit;
-    while (sleep 10) { my @now = stat $path; last if @now && "@now[0, 1]" ne "@own[0, 1]" } kill 9, $first' \
+  # Without this shell nobody knows whose number that is by then.
+  perl -e 'my ($path, $first) = @ARGV; my $shell = getppid; my @own = stat $path or exit;
+    while (sleep 10) { exit if getppid != $shell; my @now = stat $path; last if @now && "@now[0, 1]" ne "@own[0, 1]" }
+    kill 9, $first' \
     "$STATE" "$first" 9>&- &
   watcher=$!
 fi

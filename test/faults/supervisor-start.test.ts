@@ -85,6 +85,10 @@ const launches = (): number[] =>
   listProcesses().flatMap(({ pid, command }) =>
     command.includes('src/supervisor/launch.sh') && stateOf(pid) === state ? [pid] : [],
   )
+const watchersOf = (first: number): number[] =>
+  listProcesses().flatMap(({ pid, command }) =>
+    command.startsWith('perl -e') && command.trimEnd().endsWith(`${state} ${first}`) ? [pid] : [],
+  )
 function stateOf(pid: number): string | undefined {
   try {
     const entries = readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0')
@@ -120,6 +124,7 @@ describe('a start', () => {
     const backend = open()
     await run(backend, 'w')
     const [first, ...launch] = [supervisorPid(), ...launches()]
+    expect(watchersOf(first)).toHaveLength(1)
     for (const pid of launch) process.kill(pid, 'SIGKILL')
     await expect.poll(() => launch.filter(isProcess)).toEqual([])
     process.kill(first, 'SIGKILL')
@@ -127,6 +132,8 @@ describe('a start', () => {
     expect([pidFile(), join(state, 'supervisor.sock')].filter((path) => existsSync(path))).toHaveLength(2)
     expect((await open().inventory()).stored).toEqual(['w'])
     expect(supervisorPid()).not.toBe(first)
+    // What watched the first would end whoever has its number by then.
+    await expect.poll(() => watchersOf(first), { timeout: 30_000 }).toEqual([])
   })
 
   test('reaches a supervisor whose folder has a very long name', async () => {
