@@ -15,6 +15,7 @@ import type { WebClient } from '../domains/web/ports.ts'
 import { createEngine } from '../engine/engine.ts'
 import type { Engine, Run, RunEvent } from '../engine/ports.ts'
 import { withholding } from '../engine/withholding.ts'
+import { TIMER_MS_MAX } from '../kernel/clock.ts'
 import { uuidOf } from '../kernel/uuid.ts'
 import { WITHHELD_CHARS_MIN } from '../kernel/withhold.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
@@ -139,7 +140,7 @@ const senderOver = (client: WebClient): HttpSender => ({
     if (target === null || !/^https?:$/.test(target.protocol)) {
       throw new AppError('ERR_INVALID_INPUT', 'url: it must be an http:// or https:// URL', { field: 'url' })
     }
-    const late = AbortSignal.timeout(Math.max(1, Math.min(timeoutMs, 2 ** 31 - 1)))
+    const late = AbortSignal.timeout(Math.max(1, Math.min(timeoutMs, TIMER_MS_MAX)))
     const answer = await client.send({
       url: target,
       method: method as 'POST',

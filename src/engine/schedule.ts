@@ -1,5 +1,5 @@
 import { LOCAL_OWNER } from '../contract/principal.ts'
-import type { Clock } from '../kernel/clock.ts'
+import { type Clock, TIMER_MS_MAX } from '../kernel/clock.ts'
 import type { Run } from './ports.ts'
 
 type Sleeper = Readonly<{ run: Pick<Run, 'tenant' | 'id'>; wakeAtMs: number }>
@@ -12,7 +12,6 @@ export type ScheduleDeps = Readonly<{
   due(run: Pick<Run, 'tenant' | 'id'>): Promise<void>
 }>
 
-const TIMER_MS_MAX = 2 ** 31 - 1
 const RETRY_MS = 200
 
 const holderOf = ({ tenant, owner }: Run): string => JSON.stringify([tenant, owner])

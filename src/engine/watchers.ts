@@ -1,4 +1,5 @@
 import type { TenantId } from '../contract/principal.ts'
+import { TIMER_MS_MAX } from '../kernel/clock.ts'
 import { RunStopped } from './attempt.ts'
 import { type EngineDeps, outcomeOf } from './core.ts'
 import { readJournal } from './journal.ts'
@@ -24,7 +25,7 @@ export function createWatchers(deps: EngineDeps) {
     const set = watching.get(key) ?? new Set()
     watching.set(key, set)
     set.add(resolve)
-    const waitMs = Math.min(untilMs - clock.nowMs(), database.kind === 'postgres' ? deps.lookMs : WAIT_MS_MAX)
+    const waitMs = Math.min(untilMs - clock.nowMs(), database.kind === 'postgres' ? deps.lookMs : TIMER_MS_MAX)
     const timer = setTimeout(resolve, Math.max(waitMs, 0))
     stop.addEventListener('abort', () => resolve(), { once: true })
     if (stop.aborted) resolve()
@@ -127,5 +128,3 @@ export function createWatchers(deps: EngineDeps) {
 
   return { changed, waitForEnd, outcomeOf: ended, subscribe, subscribeSubject, close: () => closing.abort() }
 }
-
-const WAIT_MS_MAX = 2 ** 31 - 1

@@ -6,6 +6,9 @@ export const systemClock: Clock = {
   monotonicMs: () => performance.now(),
 }
 
+/** The longest time that a timer takes; longer is none at all to it. */
+export const TIMER_MS_MAX = 2 ** 31 - 1
+
 let lastMs = Number.NaN
 let lastText = ''
 

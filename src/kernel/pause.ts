@@ -1,4 +1,4 @@
-const TIMER_MS_MAX = 2 ** 31 - 1
+import { TIMER_MS_MAX } from './clock.ts'
 
 /** Resolves after the time. Rejects at once, with the signal's reason, when the work is stopped. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
@@ -6,7 +6,6 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const stop = (): void => reject(signal.reason)
   signal.addEventListener('abort', stop, { once: true })
-  // A timer takes a longer time for none at all.
   const timer = setTimeout(resolve, Math.min(Math.max(ms, 0), TIMER_MS_MAX))
   try {
     await promise

@@ -309,8 +309,8 @@ D: { kind: System, command: update_blackboard, transitions: [] }`,
     await register(app, workflowYaml('asks', 'A: { kind: Human, prompt: q, timeout: 2400h, transitions: [] }'))
     const states =
       'A: { kind: Subworkflow, workflow_id: asks, mode: blocking, result_key: said, timeout: 2400h, transitions: [] }'
-    await register(app, workflowYaml('patient', states))
-    const id = await start(app, 'patient')
+    await register(app, workflowYaml('long-patient', states))
+    const id = await start(app, 'long-patient')
     const standing = () => app.ask<Answer>('aegis.workflow.status', { execution_id: id })
     const asked = async () => {
       const { status, waiting_for } = await standing()

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
-import type { Clock } from '../../kernel/clock.ts'
+import { type Clock, TIMER_MS_MAX } from '../../kernel/clock.ts'
 import type { ExecutionInput } from './ports.ts'
 
 /**
@@ -52,5 +52,3 @@ export async function within<T>(
     clearTimeout(timer)
   }
 }
-
-const TIMER_MS_MAX = 2 ** 31 - 1

@@ -6,7 +6,7 @@ import type { TenantId } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import { type Engine, isEnded, type Run, type StartingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { type Clock, isoTime } from '../../kernel/clock.ts'
+import { type Clock, isoTime, TIMER_MS_MAX } from '../../kernel/clock.ts'
 import { fault } from '../../kernel/fault.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { DueTimes } from './due-times.ts'
@@ -36,7 +36,6 @@ const namesOf = ({ kind, subjectId }: Schedule): Record<string, string> => ({ [`
 
 export type Scheduler = ReturnType<typeof createScheduler>
 
-const TIMER_MS_MAX = 2 ** 31 - 1
 const RETRY_MS = 1_000
 /** A time that is over for longer came while no server was there. */
 const LATE_MS = 60_000

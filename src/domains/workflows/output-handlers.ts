@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { NewEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { TIMER_MS_MAX } from '../../kernel/clock.ts'
 import { HANDLER_TIMEOUT_MS, runInThrowaway, sendToWebhook } from '../executions/handler-effects.ts'
 import { meaningOf, type ValuePlace } from '../executions/surroundings.ts'
 import { createWorkspaceDesk } from '../executions/workspace.ts'
@@ -177,8 +178,6 @@ async function inTime<T>(visit: Visit, timeoutMs: number | null, work: (place: P
     throw new AppError('ERR_EXECUTION_TIMEOUT', `it took longer than ${Math.ceil(timeoutMs / 1000)} s`)
   })
 }
-
-const TIMER_MS_MAX = 2 ** 31 - 1
 
 function rendered(value: Json, context: Context, texts: StateTexts): Json {
   if (typeof value === 'string') return texts('output_handler.arguments', value, context)

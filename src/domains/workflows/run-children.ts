@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { NewRun, RunOutcome } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import type { Clock } from '../../kernel/clock.ts'
+import { type Clock, TIMER_MS_MAX } from '../../kernel/clock.ts'
 import { parsedJson } from './render-output.ts'
 import type { AgentRequest, Visit } from './run-ports.ts'
 
@@ -40,8 +40,6 @@ export async function runBelow(
     disarm()
   }
 }
-
-const TIMER_MS_MAX = 2 ** 31 - 1
 
 /** A timer takes a time that is longer than it can count for none at all, so a long time is waited for in parts. */
 function cancelAt(clock: Clock, untilMs: number, cancel: () => void): () => void {
