@@ -283,7 +283,7 @@ const refused: readonly [string, string, RegExp][] = [
     /^spec\.output_handler\.type must be one of agent/,
   ],
   ['a warm pool', withSpec('advanced: {warm_pool_size: 2}'), /warm_pool_size must be 0/],
-  ['no YAML', 'a: [', /not valid YAML/],
+  ['no YAML', 'a: [', /not valid YAML: .* is not closed \(line 1\)/],
   ['a merge key', withSpec('<<: {a: 1}'), /merge keys are not read/],
   ['two documents', `${withSpec()}---\na: 1\n`, /several documents/],
 ]

@@ -2,6 +2,7 @@ import { isAlias, isMap, isScalar, isSeq } from 'yaml'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { type ComposedYaml, composeYaml, yamlKeyCharsMax } from '../texts/bounded-yaml.ts'
+import { yamlAdvice } from '../texts/yaml-advice.ts'
 
 /**
  * `fields` is plain, own and mutable: maps are objects, lists arrays, numbers finite. `unquoted` names the fields that are
@@ -9,16 +10,6 @@ import { type ComposedYaml, composeYaml, yamlKeyCharsMax } from '../texts/bounde
  */
 export type YamlFields = { [key: string]: unknown }
 export type ReadYaml = Readonly<{ fields: YamlFields; unquoted: readonly string[] }>
-
-/** For the mistakes people make. The library's own sentences quote the text, so they are not passed on. */
-const advice: Readonly<Record<string, string>> = {
-  BLOCK_AS_IMPLICIT_KEY: 'put a value that contains ": " in quotes',
-  DUPLICATE_KEY: 'a field is given twice',
-  MULTIPLE_DOCS: 'it holds several documents; give one',
-  TAB_AS_INDENT: 'indent with spaces, not with a tab',
-  TOO_MANY_EMPTY_LINES: 'too many empty lines or comments follow each other; take some out',
-  TAG_RESOLVE_FAILED: 'a tag (!…) is not accepted; put a value that begins with "!" in quotes',
-}
 
 export const manifestInvalid = (message: string, details: Readonly<Record<string, unknown>> = {}): AppError =>
   new AppError('ERR_MANIFEST_INVALID', message, details)
@@ -40,7 +31,7 @@ export function readYaml(text: string, isText: (path: readonly string[]) => bool
     const { code, line } = composed.problem
     if (code === 'TOO_DEEP') throw tooDeep()
     if (code === 'TOO_MANY_VALUES') throw tooMany()
-    throw manifestInvalid(`manifest_yaml is not valid YAML: ${advice[code] ?? code} (line ${line})`)
+    throw manifestInvalid(`manifest_yaml is not valid YAML: ${yamlAdvice(code)} (line ${line})`)
   }
   const { document, targets } = composed
   const walk: Walk = { targets, isText, unquoted: [], left: limits.manifestValuesMax, aliasDepth: 0 }

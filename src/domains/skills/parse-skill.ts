@@ -2,6 +2,7 @@ import { isAlias, isMap, isScalar, isSeq, type ParsedNode, visit, type YAMLMap }
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { composeYaml } from '../texts/bounded-yaml.ts'
+import { yamlAdvice } from '../texts/yaml-advice.ts'
 
 /**
  * What a SKILL.md says. `frontmatter` is the whole front matter as plain data, unknown fields included; the other fields
@@ -19,14 +20,6 @@ export type SkillParse = Readonly<{ ok: true; skill: ParsedSkill }> | Readonly<{
 
 const VERSION_WHEN_MISSING = '0.0.0'
 const NESTING_MAX = 16
-
-/** For the mistakes people make. The library's own sentences quote the file, so they are not passed on. */
-const advice: Readonly<Record<string, string>> = {
-  BLOCK_AS_IMPLICIT_KEY: 'put a value that contains ": " in quotes',
-  DUPLICATE_KEY: 'a field is given twice',
-  TAB_AS_INDENT: 'indent with spaces, not with a tab',
-  TAG_RESOLVE_FAILED: 'a tag (!…) is not accepted; put a value that begins with "!" in quotes',
-}
 
 class Unreadable extends Error {}
 
@@ -82,7 +75,7 @@ function readFields(yaml: string): YAMLMap {
   if ('problem' in composed) {
     const { code, line } = composed.problem
     if (code === 'TOO_DEEP') throw new Unreadable(`the front matter is nested deeper than ${NESTING_MAX} levels`)
-    throw new Unreadable(`the front matter is not valid YAML: ${advice[code] ?? code} (line ${line + 1})`)
+    throw new Unreadable(`the front matter is not valid YAML: ${yamlAdvice(code)} (line ${line + 1})`)
   }
   const { document } = composed
   visit(document, {

@@ -3,6 +3,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type ComposedYaml, composeYaml } from '../texts/bounded-yaml.ts'
+import { yamlAdvice } from '../texts/yaml-advice.ts'
 
 /** Front matter as plain data; `broken` when there is a block that is not a list of fields in YAML, with the reason. */
 export type Frontmatter =
@@ -98,7 +99,7 @@ function readYaml(yaml: string): ReadYaml {
   if ('problem' in composed) {
     const { code, line } = composed.problem
     if (code === 'TOO_DEEP') return { reason: `it is nested deeper than ${NESTING_MAX} levels` }
-    return { reason: `it is not valid YAML (${code} in line ${line + 1})` }
+    return { reason: `it is not valid YAML: ${yamlAdvice(code)} (line ${line + 1})` }
   }
   const { document, targets } = composed
   if (document.contents === null || isEmptyScalar(document.contents)) return { fields: {}, document }
