@@ -57,7 +57,10 @@ async function run(context: CommandContext): Promise<number> {
 function listen(listener: ReturnType<typeof createServer>, config: Config): Promise<number> {
   return new Promise((resolve, reject) => {
     listener.once('error', (cause: NodeJS.ErrnoException) => {
-      const next = cause.code === 'EADDRINUSE' ? 'Another program uses it: choose another with --port.' : cause.message
+      const next =
+        cause.code === 'EADDRINUSE'
+          ? 'Another program uses it, perhaps another castellan serve: choose another with --port.'
+          : cause.message
       const where = `${config.host}:${config.port}`
       reject(new AppError('ERR_INIT_FAILED', `Cannot listen on ${where}. ${next}`, { field: 'port' }, { cause }))
     })
