@@ -30,6 +30,36 @@ BAD: { kind: System, command: update_blackboard, transitions: [] }`
 
 const failing: Route = (_request, response) => void response.writeHead(404).end('no')
 
+/** As a death while the handler worked leaves it, to be gone on with by the next program. */
+function interruptHandlers(id: string): void {
+  app.behindItsBack((db) => {
+    const began = db
+      .prepare("SELECT sequence FROM run_journal WHERE run_id = ? AND key LIKE '%output-handler~began'")
+      .get(id) as { sequence: number }
+    db.prepare('DELETE FROM run_journal WHERE run_id = ? AND sequence > ?').run(id, began.sequence)
+    db.prepare(
+      "UPDATE runs SET status = 'running', output = 'null', error = NULL, ended_at = NULL, ended_sequence = NULL, claim = NULL, state = 'A', last_sequence = ? WHERE id = ?",
+    ).run(began.sequence, id)
+  })
+}
+
+describe('a tool as output handler of a state', () => {
+  it.each([
+    ['task_create', 'arguments: { project: made, title: "{{output.stdout}}" }', 'BAD', 'interrupted by a restart'],
+    ['task_list', 'arguments: { project: made }', 'GOOD', undefined],
+  ])('that a death interrupted is called again only if that is harmless: %s', async (tool, args, end, told) => {
+    const handler = `type: mcp_tool, tool_name: ${tool}, ${args}, required: true`
+    const first = await runStates(app, `called-${tool.replace('_', '-')}`, states(handler))
+    expect(first).toMatchObject({ status: 'completed', current_state: 'GOOD' })
+    interruptHandlers(first.execution_id)
+    app = await app.restart()
+    const again = await ended(app, first.execution_id)
+    expect([again.status, again.current_state]).toEqual(['completed', end])
+    if (told !== undefined) expect(again.blackboard['A']?.['error']).toContain(told)
+    expect((await app.ask<{ tasks: unknown[] }>('task_list', { project: 'made' })).tasks).toHaveLength(1)
+  })
+})
+
 describe('a webhook as output handler of a state', () => {
   it('is sent the output, and its answer takes the place of the output', async () => {
     const web = await serve({ '/hook': answer('{"stored": 7}', 'application/json'), '/plain': answer('thanks') })

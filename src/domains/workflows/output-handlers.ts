@@ -130,13 +130,22 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
     const time = { signal: steps.signal, leftMs }
     return readOutput(await runInThrowaway(workspacesOf(visit, image), job, time, interrupted))
   },
-  async mcp_tool({ visit, context, texts }, handler) {
+  async mcp_tool({ visit, context, texts, interrupted }, handler) {
+    const [tool] = visit.deps.desk.describe(visit.run.principal, [handler.tool])
+    if (interrupted && tool?.isReadOnly !== true && tool?.isIdempotent !== true) throw interruptedCall(handler.tool)
     const args = rendered(handler.arguments, context, texts) as JsonObject
     const answer = await callTool(visit, handler.tool, args, 'agent')
     if (answer.isError) throw toError(handler.tool, answer)
     return answer.value
   },
 }
+
+const interruptedCall = (tool: string): AppError =>
+  new AppError(
+    'ERR_OUTPUT_HANDLER_FAILED',
+    `the call of ${tool} was interrupted by a restart, and nobody knows whether it took effect; look before you run the workflow again`,
+    { tool },
+  )
 
 /** The workspaces of whoever started the run; a busy moment is waited for. */
 const workspacesOf = ({ run, deps, steps }: Visit, image: string) =>
