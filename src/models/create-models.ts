@@ -31,8 +31,10 @@ export function createModels(deps: Readonly<{ settings: ModelsSettings; ask: Ask
           if (!(error instanceof TryFailure)) throw error
           failures.push(failureOf(candidate, error))
           if (final.has(error.errorClass) || tries === settings.retriesMax) break
-          const pauseMs = error.retryAfterMs ?? settings.retryDelayMs * 2 ** tries
-          await pause(Math.min(pauseMs, RETRY_MS_MAX, untilMs - clock.monotonicMs()), request.signal)
+          const pauseMs = Math.min(error.retryAfterMs ?? settings.retryDelayMs * 2 ** tries, RETRY_MS_MAX)
+          // A pause to the end would only keep the fallback from its turn.
+          if (pauseMs >= untilMs - clock.monotonicMs()) break
+          await pause(pauseMs, request.signal)
         }
       }
     }
