@@ -211,6 +211,14 @@ const impossible: readonly [string, string][] = [
     'pre_execution_validator: must be',
   ],
   [
+    '{kind: Agent, agent: a, input: x, pre_execution_validator: "{{input.guard}}", transitions: []}',
+    'pre_execution_validator: cannot be a template',
+  ],
+  [
+    '{kind: Agent, agent: a, input: x, output_handler: {type: webhook, url: "https://a.b/", headers: {authorization: "Bearer {{ secret:t }}"}}, transitions: []}',
+    'output_handler.headers.authorization: must be secret:NAME alone',
+  ],
+  [
     '{kind: Agent, agent: a, input: x, output_handler: {type: webhook, url: x}, transitions: []}',
     'output_handler.url: must be an address',
   ],

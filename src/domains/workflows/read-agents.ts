@@ -44,6 +44,8 @@ export function readAgent(fields: Fields, common: Common): AgentState | undefine
   else if (isolation !== undefined && isolation !== 'inherit')
     fields.warn('isolation', 'agents run in a workspace; write inherit')
   const toolCallJudge = fields.text('pre_execution_validator', { max: 256 }) ?? null
+  // What is judged must not choose its judge.
+  if (toolCallJudge?.includes('{{')) fields.error('pre_execution_validator', 'cannot be a template; name an agent')
   const judges = readJudges(fields, 'judges')
   const maxIterations = fields.number('max_iterations', { integer: true, min: 1, max: 20 }) ?? 10
   const outputHandler = readOutputHandler(fields)

@@ -102,6 +102,11 @@ function readUrl(handler: Fields): string | undefined {
 function readGiven(handler: Fields, key: 'headers' | 'env'): GivenValues {
   const given = envOf(handler.texts(key) ?? {})
   const templates = Object.entries(given).filter(([, { from }]) => from === 'literal')
+  for (const [name, { value }] of templates) {
+    const found = /\{\{\s*(secret|config):/.exec(value)?.[1]
+    if (found !== undefined)
+      handler.error(`${key}.${name.slice(0, 64)}`, `must be ${found}:NAME alone, without text around it`)
+  }
   checkTemplates(handler, key, Object.fromEntries(templates.map(([name, { value }]) => [name, value])))
   return given
 }
