@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { ask, setModelStage } from '../support/model-stage.ts'
-import { type DyingRun, sweepDeaths } from '../support/run-deaths.ts'
+import { begunAtGate, type DyingRun, sweepDeaths } from '../support/run-deaths.ts'
 import { answer, serveWeb } from '../support/web-server.ts'
 import { type Ended, workflowYaml } from '../support/workflows.ts'
 
@@ -37,13 +37,7 @@ END: { kind: System, command: "true", transitions: [] }`
   await client.ended
   const recordedAtDeath: boolean[] = []
   const run: DyingRun = {
-    async begin(first, turn) {
-      const started = { name: 'handled', input: { turn } }
-      const { execution_id } = await ask<{ execution_id: string }>(first, 'aegis.workflow.run', started)
-      const standing = () => ask<{ waiting_for: object | null }>(first, 'aegis.workflow.status', { execution_id })
-      await expect.poll(async () => (await standing()).waiting_for, { timeout: 30_000 }).not.toBeNull()
-      return execution_id
-    },
+    begin: begunAtGate('handled'),
     async judge(next, execution_id, turn, atDeath) {
       const end = await ask<Ended>(next, 'aegis.workflow.wait', { execution_id })
       expect(end, JSON.stringify(end)).toMatchObject({ status: 'completed', current_state: 'END' })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { agentYaml } from '../support/executions.ts'
 import { isLongRun } from '../support/long-run.ts'
 import { ask, setModelStage } from '../support/model-stage.ts'
-import { type DyingRun, type JournalRow, journalsOf, sweepDeaths } from '../support/run-deaths.ts'
+import { begunAtGate, type DyingRun, type JournalRow, journalsOf, sweepDeaths } from '../support/run-deaths.ts'
 import type { SeenRequest } from '../support/scripted-model.ts'
 import { type Ended, workflowYaml } from '../support/workflows.ts'
 
@@ -73,16 +73,7 @@ describe('a server that kills itself', () => {
     client.kill('SIGKILL')
     await client.ended
     const run: DyingRun = {
-      async begin(first, turn) {
-        const started = await ask<{ execution_id: string }>(first, 'aegis.workflow.run', {
-          name: 'swept',
-          input: { turn },
-        })
-        const { execution_id } = started
-        const standing = () => ask<{ waiting_for: object | null }>(first, 'aegis.workflow.status', { execution_id })
-        await expect.poll(async () => (await standing()).waiting_for, { timeout: 30_000 }).not.toBeNull()
-        return execution_id
-      },
+      begin: begunAtGate('swept'),
       async judge(next, execution_id, turn, atDeath) {
         const end = await ask<Ended>(next, 'aegis.workflow.wait', { execution_id })
         expect(end, JSON.stringify(end)).toMatchObject({ status: 'completed', current_state: 'END' })

@@ -25,6 +25,17 @@ export type DyingRun = Readonly<{
   judge(client: CastellanClient, id: string, turn: string, atDeath: readonly JournalRow[]): Promise<void>
 }>
 
+/** Begins a workflow whose first state asks somebody: nothing is done before a server comes that is to die. */
+export const begunAtGate =
+  (name: string): DyingRun['begin'] =>
+  async (client, turn) => {
+    const started = await ask<{ execution_id: string }>(client, 'aegis.workflow.run', { name, input: { turn } })
+    const { execution_id } = started
+    const standing = () => ask<{ waiting_for: object | null }>(client, 'aegis.workflow.status', { execution_id })
+    await expect.poll(async () => (await standing()).waiting_for, { timeout: 30_000 }).not.toBeNull()
+    return execution_id
+  }
+
 /** Journals of a run and all below it, read past the program. */
 export function journalsOf(dataDir: string, id: string): readonly JournalRow[] {
   const database = new DatabaseSync(join(dataDir, 'castellan.db'), { readOnly: true, timeout: 5_000 })
