@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
+import { addElsewhere, addHostAddress } from '../../test/support/network-bench.ts'
 import { answer, type Route, serveWeb, type WebServer } from '../../test/support/web-server.ts'
 import { createHttpClient, type HttpClientDeps } from './http-client.ts'
 
@@ -68,6 +69,34 @@ describe('a private address', () => {
     }
     await expect(get(server.at('/'), { allowedNetworks: ['127.0.0.2', '::1'] })).rejects.toMatchObject(private_)
     expect((await get(server.at('/'), {}, { trusted: true })).body.toString()).toBe('ok')
+  })
+})
+
+describe('a public address', () => {
+  const address = '203.0.113.77'
+  it('is refused while this machine has it, in every spelling and behind a name, unless configured', async () => {
+    const release = addHostAddress(address)
+    try {
+      const server = await serve({ '/': answer('secret') }, address)
+      const resolve = async () => [address]
+      for (const host of [address, '0xcb.0.0x71.77', '3405803853', 'named.test']) {
+        await expect(get(server.at('/', host), { resolve })).rejects.toMatchObject(private_)
+      }
+      expect((await get(server.at('/'), { allowedNetworks: [address] })).body.toString()).toBe('secret')
+    } finally {
+      release()
+    }
+  })
+
+  it('is reached where the machine no longer has it', async () => {
+    addHostAddress(address)()
+    const release = addElsewhere(address)
+    try {
+      const server = await serve({ '/': answer('elsewhere') }, address)
+      expect((await get(server.at('/'))).body.toString()).toBe('elsewhere')
+    } finally {
+      release()
+    }
   })
 })
 

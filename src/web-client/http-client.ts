@@ -6,10 +6,11 @@ import type { Readable } from 'node:stream'
 import { createBrotliDecompress, createUnzip } from 'node:zlib'
 import { AppError } from '../contract/app-error.ts'
 import type { WebClient, WebRequest, WebResponse } from '../domains/web/ports.ts'
+import { isOwnAddress } from '../kernel/own-addresses.ts'
 import { isPublicAddress } from '../kernel/public-address.ts'
 
 export type HttpClientDeps = Readonly<{
-  /** Addresses and networks that may be reached although they are private. */
+  /** Addresses and networks that may be reached although they are private or of this machine. */
   allowedNetworks: readonly string[]
   /** Every address of a name; the system's own unless given. */
   resolve?(host: string): Promise<readonly string[]>
@@ -28,7 +29,7 @@ export function createHttpClient({ allowedNetworks, resolve = resolveBySystem }:
     if (allowed.length > 0) return allowed.slice(0, ADDRESSES_MAX)
     throw new AppError(
       'ERR_POLICY_VIOLATION',
-      'DomainNotAllowed: the host has no address on the open internet. Ask the operator to add its address to web.allow_private_addresses, if it should be reached.',
+      'DomainNotAllowed: the host has no address on the open internet outside this machine. Ask the operator to add its address to web.allow_private_addresses, if it should be reached.',
       { violation: 'DomainNotAllowed', reason: 'private_address' },
     )
   }
@@ -53,7 +54,8 @@ function createAddressRule(networks: readonly string[]): (address: string) => bo
     else allowed.addSubnet(address, Number(prefix), family)
   }
   return (address) =>
-    isPublicAddress(address) || (isIP(address) !== 0 && allowed.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4'))
+    (isPublicAddress(address) && !isOwnAddress(address)) ||
+    (isIP(address) !== 0 && allowed.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4'))
 }
 
 const resolveBySystem = async (host: string): Promise<readonly string[]> =>

@@ -11,9 +11,9 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'kernel',
     folders: [],
-    packages: ['node:crypto', 'node:net'],
+    packages: ['node:crypto', 'node:net', 'node:os'],
     reason:
-      'It is the bottom: pure words, and the only places that ask for time and chance. node:crypto hashes, node:net knows addresses.',
+      'It is the bottom: pure words, and the only places that ask for time and chance. node:crypto hashes, node:net knows addresses, node:os those of this machine.',
   },
   {
     folder: 'contract',

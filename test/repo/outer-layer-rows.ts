@@ -111,7 +111,6 @@ export const outerLayerRows: readonly LayerRow[] = [
       'node:events',
       'node:fs',
       'node:net',
-      'node:os',
       'node:path',
       'node:stream',
       'node:url',

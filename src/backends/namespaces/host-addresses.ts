@@ -1,5 +1,6 @@
-import { networkInterfaces } from 'node:os'
+import { isIPv4 } from 'node:net'
 import type { Logger } from '../../kernel/logger.ts'
+import { ownAddresses } from '../../kernel/own-addresses.ts'
 
 /** Nobody in a workspace may reach the host itself, by whatever address it has, or comes to have. */
 export type HostAddressWatch = Readonly<{
@@ -28,7 +29,7 @@ export function watchHostAddresses(deps: {
     return turn
   }
   async function tellChange(): Promise<void> {
-    const addresses = ownAddresses()
+    const addresses = ownIpv4()
     if (addresses.join(' ') === told) return
     await deps.tell(addresses)
     told = addresses.join(' ')
@@ -42,7 +43,7 @@ export function watchHostAddresses(deps: {
   timer.unref()
   return {
     current() {
-      const addresses = ownAddresses()
+      const addresses = ownIpv4()
       told = addresses.join(' ')
       return addresses
     },
@@ -51,9 +52,7 @@ export function watchHostAddresses(deps: {
   }
 }
 
-const ownAddresses = (): string[] =>
-  Object.values(networkInterfaces())
-    .flatMap((entries) => entries ?? [])
-    .filter(({ family }) => family === 'IPv4')
-    .map(({ address }) => address)
+const ownIpv4 = (): string[] =>
+  ownAddresses()
+    .filter((address) => isIPv4(address))
     .sort()
