@@ -6,6 +6,7 @@ const heavy = ['test/e2e/**/*.test.ts', 'test/faults/**/*.test.ts', 'test/confor
 export default defineConfig({
   test: {
     globalSetup: ['test/support/global-setup.ts'],
+    setupFiles: ['test/support/answer-check-setup.ts'],
     // A bound for what never comes; a busy machine must not reach it.
     expect: { poll: { timeout: 20_000 } },
     projects: [

@@ -132,8 +132,9 @@ export const outerLayerRows: readonly LayerRow[] = [
   {
     folder: 'tools/runtime',
     folders: ['kernel', 'contract', 'audit', 'engine', 'domains/*'],
-    packages: ['zod', 're2js'],
-    reason: 'The one pipeline and the catalogue. It knows the services by their interfaces, and no protocol.',
+    packages: ['zod', 're2js', 'node:diagnostics_channel'],
+    reason:
+      'The one pipeline and the catalogue. It knows the services by their interfaces, and no protocol. Its answers can be watched on a channel of the runtime.',
   },
   {
     folder: 'mcp',

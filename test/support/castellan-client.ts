@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { watchedEnvironment } from './answer-check.ts'
 
 export const launcher = fileURLToPath(new URL('../../bin/castellan', import.meta.url))
 
@@ -31,7 +32,7 @@ export type LaunchOptions = Readonly<{
 /** The configuration of whoever runs the tests must not reach the program under test. */
 export function cleanEnvironment(extra: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(([name]) => !/^(CASTELLAN_|VITEST|NODE_OPTIONS)/.test(name))
-  return { ...Object.fromEntries(inherited), ...extra }
+  return { ...Object.fromEntries(inherited), ...watchedEnvironment(), ...extra }
 }
 
 /** Starts a process and shakes hands; the process may be gone at any time, then `call` says so. */

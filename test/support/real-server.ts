@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { watchedEnvironment } from './answer-check.ts'
 import { endSupervisor } from './end-supervisor.ts'
 import { stopServer } from './run-node.ts'
 
@@ -39,7 +40,7 @@ export async function startRealServer(
   const child = spawn(castellan, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     cwd: options.workingDirectory ?? dataDir,
-    env: { ...process.env, CASTELLAN_LOG_LEVEL: 'warn', ...options.env },
+    env: { ...process.env, ...watchedEnvironment(), CASTELLAN_LOG_LEVEL: 'warn', ...options.env },
   })
   const ended = once(child, 'exit').then(([code, signal]) => (signal ?? code) as number | NodeJS.Signals)
   const failed = ended.then((code): never => {

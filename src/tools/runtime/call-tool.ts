@@ -9,6 +9,7 @@ import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
+import { answers, type PublishedAnswer } from './answer-channel.ts'
 import type { CatalogTool } from './catalog.ts'
 import type { ToolContext } from './define-tool.ts'
 import { InvokedCall } from './invoked-call.ts'
@@ -71,6 +72,12 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       release: undefined,
       handedIn: undefined,
     }
+    const answer = await answerTo(invocation)
+    if (answers.hasSubscribers) answers.publish({ tool: invocation.tool, answer } satisfies PublishedAnswer)
+    return answer
+  }
+
+  async function answerTo(invocation: Invocation): Promise<ToolAnswer> {
     try {
       for (const stage of deps.stages.before) {
         const pending = stage.run(invocation)

@@ -108,17 +108,32 @@ function portable<T>(schema: T): T {
   return members as T
 }
 
-/** Admits the error envelope beside the answer: clients check failed calls against the schema too. */
+type Property = Readonly<Record<string, unknown>>
+
+/**
+ * Admits the error envelope beside the answer: clients check failed calls against the schema too. Where the answer has an
+ * `error` of its own, the property admits what the answer may have there, and the envelope.
+ */
 function orFailure(schema: ObjectSchema): ObjectSchema {
   const {
     required = [],
     properties = {},
     ...rest
-  } = schema as ObjectSchema & { required?: string[]; properties?: object }
+  } = schema as ObjectSchema & { required?: string[]; properties?: Record<string, Property> }
   return {
     ...rest,
-    properties: { ...properties, error: { type: 'object', description: 'Only this, when the call failed.' } },
+    properties: { ...properties, error: errorProperty(properties['error']) },
     anyOf: [{ required }, { required: ['error'] }],
+  }
+}
+
+function errorProperty(own: Property | undefined): Property {
+  if (own === undefined) return { type: 'object', description: 'Only this, when the call failed.' }
+  const { description, ...shape } = own
+  const { anyOf: variants = [shape] } = shape as { anyOf?: readonly Property[] }
+  return {
+    anyOf: [...variants, { type: 'object', description: 'Only this, when the call itself failed.' }],
+    ...(description === undefined ? {} : { description }),
   }
 }
 

@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { allTools } from '../../src/tools/index.ts'
+import { createCatalog } from '../../src/tools/runtime/catalog.ts'
+import { defineTool } from '../../src/tools/runtime/define-tool.ts'
+import { answerFault } from '../support/answer-check.ts'
+
+/** That listed schemas admit every failure, and that the check which is on in all tests can fail. */
+const catalog = createCatalog(allTools)
+const envelope = JSON.stringify({ error: { code: 'ERR_INTERNAL', message: 'It failed.', details: { reference: 'c' } } })
+
+const toolWith = (output: z.ZodType) =>
+  createCatalog({
+    ledger: [
+      defineTool({
+        name: 'sample',
+        toolset: 'ledger',
+        title: 'A tool',
+        description: 'A tool for this test.',
+        permission: null,
+        tier: 'user',
+        effect: 'read',
+        idempotent: true,
+        rate: 'default',
+        skipJudge: true,
+        audit: 'digest',
+        input: z.strictObject({}),
+        output,
+        run: () => ({}),
+      }),
+    ],
+  }).tools[0]
+
+const faultOf = (output: z.ZodType, json: unknown) =>
+  answerFault({ tool: toolWith(output), answer: { json: JSON.stringify(json), isError: false, structured: true } })
+
+describe('a listed output schema', () => {
+  it.each(catalog.names)('of %s admits the error envelope', (name) => {
+    const tool = catalog.find(name)
+    expect(answerFault({ tool, answer: { json: envelope, isError: true, structured: true } })).toBeUndefined()
+  })
+
+  it.each([
+    ['null or an object', z.strictObject({ code: z.string() }).nullable(), [null, { code: 'x' }], ['text', 7]],
+    ['a text', z.string(), ['text'], [null, 7]],
+    ['a text or nothing', z.string().describe('Why not.').optional(), ['text', undefined], [7]],
+  ])('with an error of its own that is %s admits it beside the envelope', (_what, error, good, bad) => {
+    const output = z.strictObject({ done: z.boolean(), error })
+    for (const value of good) expect(faultOf(output, { done: true, error: value })).toBeUndefined()
+    for (const value of bad) expect(faultOf(output, { done: true, error: value })).toContain('sample: /error')
+    expect(faultOf(output, JSON.parse(envelope))).toBeUndefined()
+  })
+
+  it('refuses an answer without what is required', () => {
+    expect(faultOf(z.strictObject({ done: z.boolean() }), {})).toContain("must have required property 'done'")
+    expect(faultOf(z.strictObject({ done: z.boolean() }), { done: 'yes' })).toContain('/done must be boolean')
+  })
+})

@@ -1,0 +1,60 @@
+import { appendFileSync, closeSync, constants, openSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { ValidateFunction } from 'ajv/dist/2020.js'
+import { answers, type PublishedAnswer } from '../../src/tools/runtime/answer-channel.ts'
+
+/**
+ * Holds every answer that leaves the pipeline, success or failure, against the JSON Schema that is listed for its tool,
+ * as a client would. In the process of a test it is started by `answer-check-setup.ts`; in a program that a test starts,
+ * by `--import` of this file. What does not fit goes into the file that ANSWER_FAULTS_FILE names, and fails the test.
+ */
+export const FAULTS_FILE_VARIABLE = 'ANSWER_FAULTS_FILE'
+const SHOWN_CHARS = 2_000
+
+type Validator = Readonly<{ compile(schema: object): ValidateFunction }>
+let validator: Validator | undefined
+const compiled = new WeakMap<object, ValidateFunction>()
+
+/** Programs that answer nothing do not pay for it. */
+function loadValidator(): Validator {
+  const require = createRequire(import.meta.url)
+  const { Ajv2020 } = require('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')
+  const addFormats = require('ajv-formats') as unknown as (ajv: object) => void
+  const ajv = new Ajv2020({ strict: false, allErrors: false })
+  addFormats(ajv)
+  return ajv
+}
+
+/** What is wrong with an answer, if anything is. */
+export function answerFault({ tool, answer }: PublishedAnswer): string | undefined {
+  const schema = tool?.listed.outputSchema
+  if (schema === undefined || !answer.structured) return undefined
+  let validate = compiled.get(schema)
+  if (validate === undefined) {
+    validator ??= loadValidator()
+    validate = validator.compile(schema)
+    compiled.set(schema, validate)
+  }
+  if (validate(JSON.parse(answer.json))) return undefined
+  const reasons = (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath || '/'} ${message}`)
+  return `${tool!.name}: ${reasons.join('; ')}: ${answer.json.slice(0, SHOWN_CHARS)}`
+}
+
+export function watchAnswers(faultsFile: string): void {
+  answers.subscribe((message) => {
+    const fault = answerFault(message as PublishedAnswer)
+    if (fault === undefined) return
+    // Another user may be writing: the file is there already, and is never made here.
+    const file = openSync(faultsFile, constants.O_WRONLY | constants.O_APPEND)
+    appendFileSync(file, `${JSON.stringify(fault)}\n`)
+    closeSync(file)
+  })
+}
+
+/** What a program that a test starts has in its environment to be watched. */
+export function watchedEnvironment(): Readonly<Record<string, string>> {
+  const faultsFile = process.env[FAULTS_FILE_VARIABLE]
+  if (faultsFile === undefined) return {}
+  const preload = new URL('answer-check-preload.ts', import.meta.url).href
+  return { NODE_OPTIONS: `--import ${preload}`, [FAULTS_FILE_VARIABLE]: faultsFile }
+}
