@@ -1,15 +1,13 @@
-import { existsSync } from 'node:fs'
-import { homedir } from 'node:os'
-import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import type { z } from 'zod'
 import { AppError } from '../contract/app-error.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
 import type { Exposure } from '../tools/runtime/tool-host.ts'
 import { type ConfigFile, type ConfigProblem, readConfigFile } from './config-file.ts'
+import { absolutePath, CONFIG_VARIABLE, defaultDataDir, type Environment, findConfigFile } from './config-paths.ts'
 import { acceptedKeys, type ConfigField, configFields, configSchema } from './config-schema.ts'
 import { redactUrl, Secret } from './secret.ts'
 
-export type Environment = Readonly<Record<string, string | undefined>>
 export type ConfigSource = 'default' | 'file' | 'env' | 'flag'
 
 type Parsed = z.output<typeof configSchema>
@@ -47,9 +45,6 @@ export type LoadConfigOptions = Readonly<{
 
 export type ConfigRow = Readonly<{ field: string; value: unknown; source: ConfigSource; variable: string }>
 
-const CONFIG_VARIABLE = 'CASTELLAN_CONFIG'
-const FILE_NAME = 'castellan.yaml'
-
 /** Reads flags over environment over file over defaults. All problems are reported at once, each at its place. */
 export async function loadConfig(options: LoadConfigOptions): Promise<LoadedConfig> {
   const { env } = options
@@ -57,7 +52,7 @@ export async function loadConfig(options: LoadConfigOptions): Promise<LoadedConf
   const warnings: string[] = []
   const sources = new Map<string, ConfigSource>()
   const values: Record<string, unknown> = {}
-  const path = findFile(options)
+  const path = findConfigFile(options)
   const file = path === undefined ? undefined : await readConfigFile(path)
   if (file !== undefined) {
     problems.push(...file.problems)
@@ -108,30 +103,6 @@ const shownSecret = ({ path }: ConfigField, value: Secret): string =>
 /** What a connection sees that does not choose. */
 export const exposureOfConfig = ({ tools, zaru_mode }: Config): Exposure =>
   zaru_mode === undefined ? tools : { zaruMode: zaru_mode, ...(tools === 'default' ? {} : { tools }) }
-
-/** `~/.local/share/castellan`, or where the XDG variables say. */
-function defaultDataDir(env: Environment): string {
-  return join(xdgDir(env, 'XDG_DATA_HOME', '.local/share'), 'castellan')
-}
-
-const homeOf = (env: Environment): string => env['HOME'] || homedir()
-
-/** The XDG rules ignore a relative path in these variables. */
-function xdgDir(env: Environment, variable: string, fallback: string): string {
-  const given = env[variable]
-  return given !== undefined && isAbsolute(given) ? given : join(homeOf(env), fallback)
-}
-
-function findFile({ env, flags, configFile, workingDirectory }: LoadConfigOptions): string | undefined {
-  const named = configFile ?? (env[CONFIG_VARIABLE] || undefined)
-  if (named !== undefined) return resolve(workingDirectory, named)
-  const dataDir = flags?.['data_dir'] ?? (env['CASTELLAN_DATA_DIR'] || undefined) ?? defaultDataDir(env)
-  const candidates = [
-    resolve(workingDirectory, String(dataDir), FILE_NAME),
-    join(xdgDir(env, 'XDG_CONFIG_HOME', '.config'), 'castellan', FILE_NAME),
-  ]
-  return candidates.find((candidate) => existsSync(candidate))
-}
 
 function getIn(from: unknown, keys: readonly string[]): unknown {
   let at = from
@@ -277,9 +248,8 @@ function finish(
   file: string | undefined,
 ): Config {
   const absolute = (field: string, given: string): string => {
-    if (given === '~' || given.startsWith('~/')) return join(homeOf(env), given.slice(1))
     const base = sources.get(field) === 'file' && file !== undefined ? dirname(file) : workingDirectory
-    return resolve(base, given)
+    return absolutePath(given, base, env)
   }
   const { data_dir, database_url, ...rest } = parsed
   const dataDir = data_dir === undefined ? defaultDataDir(env) : absolute('data_dir', data_dir)

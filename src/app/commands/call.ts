@@ -3,14 +3,8 @@ import type { McpClient } from '../../cli/mcp-client.ts'
 import { printError, signalExitCode } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { pause } from '../../kernel/pause.ts'
-import {
-  type Command,
-  type CommandContext,
-  connectCommandClient,
-  type OpenedState,
-  printJson,
-  withClient,
-} from './context.ts'
+import { type ClientState, withClient } from './client.ts'
+import { type Command, type CommandContext, printJson } from './context.ts'
 
 const spec = {
   name: 'call',
@@ -68,17 +62,17 @@ async function callTool(context: CommandContext, asked: Promise<never>, signal: 
   const args = await Promise.race([readArguments(context, name), asked])
   const isWaiting = context.parsed.isSet('wait')
   if (isWaiting && (await beginsOf(name)) === undefined) throw beginsNothing(name)
-  const answer = await withClient(context, async (client, opened) => {
+  const answer = await withClient(context, async (client, state) => {
     const first = await client.callTool(name, args, signal)
     const begun = await runBegunBy(name, first.answer)
     if (begun === undefined || !isWaiting) {
       tell(context, first.warnings)
       // Whoever owns the state runs what is in it, and this process ends now.
-      if (begun !== undefined && opened.state.local() !== undefined) context.terminal.error(goesOnLater(begun))
+      if (begun !== undefined && state.ownsState()) context.terminal.error(goesOnLater(begun))
       return first.answer
     }
     tell(context, [...first.warnings, `Started ${begun.id}.`])
-    return await waitFor(context, { client, opened }, begun, signal)
+    return await waitFor(context, { client, state }, begun, signal)
   })
   printJson(context, answer)
   if (context.parsed.isSet('exit-code')) return exitCodeIn(answer)
@@ -103,7 +97,7 @@ async function beginsOf(tool: string) {
 /** One call waits for less than a minute; what a run does meanwhile is shown as progress. */
 async function waitFor(
   context: CommandContext,
-  { client, opened }: Readonly<{ client: McpClient; opened: OpenedState }>,
+  { client, state }: Readonly<{ client: McpClient; state: ClientState }>,
   { id, waitTool }: Begun,
   signal: AbortSignal,
 ): Promise<Record<string, unknown>> {
@@ -111,7 +105,7 @@ async function waitFor(
   let current: McpClient | undefined = client
   while (!signal.aborted) {
     try {
-      current ??= await connectCommandClient(context, opened)
+      current ??= await state.connect()
       const waited = await current.callTool(waitTool, wish, signal)
       tell(context, waited.warnings)
       if (waited.answer['timed_out'] !== true) return waited.answer

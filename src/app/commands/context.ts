@@ -1,14 +1,13 @@
 import type { Readable, Writable } from 'node:stream'
 import type { CommandSpec, ParsedCommand } from '../../cli/command.ts'
-import { connectMcpClient, type McpClient } from '../../cli/mcp-client.ts'
 import type { Terminal } from '../../cli/terminal.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { systemRandom } from '../../kernel/random.ts'
 import { isZaruMode } from '../../tools/runtime/zaru-modes.ts'
-import { type Environment, type LoadedConfig, loadConfig } from '../config.ts'
+import type { LoadedConfig } from '../config.ts'
+import type { Environment } from '../config-paths.ts'
 import type { LogLevel } from '../config-schema.ts'
-import { requireKnownTools } from '../require-known-tools.ts'
 import type { State } from '../state.ts'
 import { createStderrLogger } from '../stderr-logger.ts'
 
@@ -47,7 +46,8 @@ const flagFields: Readonly<Record<string, string>> = {
   'zaru-mode': 'zaru_mode',
 }
 
-export async function loadCommandConfig(context: CommandContext): Promise<LoadedConfig> {
+/** What the flags of a command set, by the field of the configuration. */
+export function flagSettings(context: CommandContext): Record<string, string | undefined> {
   const { parsed } = context
   const flags: Record<string, string | undefined> = Object.fromEntries(
     Object.entries(flagFields)
@@ -59,10 +59,15 @@ export async function loadCommandConfig(context: CommandContext): Promise<Loaded
     delete flags['mode']
     flags['zaru_mode'] ??= mode
   }
-  const configFile = parsed.text('config')
+  return flags
+}
+
+export async function loadCommandConfig(context: CommandContext): Promise<LoadedConfig> {
+  const configFile = context.parsed.text('config')
+  const { loadConfig } = await import('../config.ts')
   return await loadConfig({
     env: context.env,
-    flags,
+    flags: flagSettings(context),
     workingDirectory: context.workingDirectory,
     ...(configFile === undefined ? {} : { configFile }),
   })
@@ -79,6 +84,7 @@ export type OpenedState = Readonly<{
 /** Joins the state that the flags name. The caller leaves it with `state.attachment.close()`. */
 export async function openCommandState(context: CommandContext, leastLogLevel?: LogLevel): Promise<OpenedState> {
   const loaded = await loadCommandConfig(context)
+  const { requireKnownTools } = await import('../require-known-tools.ts')
   await requireKnownTools(loaded)
   const logger = createStderrLogger(leastLogLevel ?? loaded.config.log_level, context.terminal)
   for (const warning of loaded.warnings) logger.warn(warning)
@@ -98,44 +104,6 @@ export async function openCommandState(context: CommandContext, leastLogLevel?: 
   })
   return { loaded, logger, state, failed: failed.promise }
 }
-
-/** A client of the state, for commands that only call tools. */
-export async function connectCommandClient(
-  context: CommandContext,
-  { state, failed }: OpenedState,
-): Promise<McpClient> {
-  const { transport } = await state.attachment.openLines({ door: 'cli', tools: 'full' }, CONNECT_TIMEOUT_MS)
-  const client = connectMcpClient({
-    lines: transport,
-    version: context.version,
-    onProgress: ({ progress, total, message }) => {
-      const text = message ?? (total === undefined ? `${progress}` : `${progress} of ${total}`)
-      // What has come how far is one line; more is a question that somebody has to answer.
-      if (text.includes('\n')) context.terminal.notice(text)
-      else context.terminal.progress(text)
-    },
-  })
-  return await Promise.race([client, failed])
-}
-
-/** Opens the state, talks to it as a client, and leaves everything as it was. */
-export async function withClient<T>(
-  context: CommandContext,
-  work: (client: McpClient, opened: OpenedState) => Promise<T>,
-): Promise<T> {
-  const opened = await openCommandState(context, 'error')
-  try {
-    const client = await connectCommandClient(context, opened)
-    const result = await Promise.race([work(client, opened), opened.failed])
-    client.close()
-    return result
-  } finally {
-    context.terminal.progressDone()
-    await opened.state.attachment.close()
-  }
-}
-
-const CONNECT_TIMEOUT_MS = 5_000
 
 /** Characters that a terminal obeys or that turn the direction of text: others wrote them into what is printed here. */
 const UNSAFE_TO_SHOW = /[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g

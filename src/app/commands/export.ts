@@ -4,7 +4,8 @@ import { commonFlags, requirePositional } from '../../cli/command.ts'
 import type { McpClient } from '../../cli/mcp-client.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { counted } from '../../kernel/counted.ts'
-import { type Command, type CommandContext, printJson, withClient } from './context.ts'
+import { withClient } from './client.ts'
+import { type Command, type CommandContext, printJson } from './context.ts'
 
 const spec = {
   name: 'export',

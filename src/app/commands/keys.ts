@@ -1,7 +1,8 @@
 import { commonFlags, requirePositional } from '../../cli/command.ts'
 import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
-import { type Command, type CommandContext, printJson, withClient } from './context.ts'
+import { withClient } from './client.ts'
+import { type Command, type CommandContext, printJson } from './context.ts'
 
 const spec = {
   name: 'keys',

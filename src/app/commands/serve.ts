@@ -7,13 +7,8 @@ import { AppError } from '../../contract/app-error.ts'
 import { isLoopbackHost } from '../../http/peer-address.ts'
 import { type Config, exposureOfConfig, type LoadedConfig } from '../config.ts'
 import { createHttpRelay } from '../ownership/http-relay.ts'
-import {
-  type Command,
-  type CommandContext,
-  connectCommandClient,
-  type OpenedState,
-  openCommandState,
-} from './context.ts'
+import { connectCommandClient } from './client.ts'
+import { type Command, type CommandContext, type OpenedState, openCommandState } from './context.ts'
 
 export const command: Command = {
   spec: {

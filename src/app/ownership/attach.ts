@@ -1,11 +1,12 @@
-import { createConnection, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import { type FlowLines, streamLines } from '../../mcp/line-transport.ts'
-import { type Hello, helloLine, PROTOCOL, parseAnswer, readFirstLine } from './hello.ts'
+import type { FlowLines } from '../../mcp/line-transport.ts'
+import { type Connected, connectToOwner, ownerLines } from './connect-owner.ts'
+import type { Hello } from './hello.ts'
 import { createLinePair } from './line-pair.ts'
 import {
   newSocketPath,
@@ -63,12 +64,8 @@ type State =
   | Readonly<{ kind: 'follower'; pid: number; watch: Socket }>
   | Readonly<{ kind: 'closed' }>
 
-type Connected = Readonly<{ socket: Socket; pid: number; version: string }>
-
 const START_TIMEOUT_MS = 30_000
 const HOLD_MS = 500
-/** An answer carries its JSON twice, once escaped. */
-const ANSWER_LINE_BYTES_MAX = 8 * limits.answerBytesMax
 const FAILED_OPEN_PAUSE_MS = 500
 const firstPausesMs: readonly number[] = [1, 2, 4, 8]
 
@@ -109,7 +106,8 @@ export async function attach(options: AttachOptions): Promise<Attachment> {
     },
     async openLines(hello, timeoutMs) {
       const opened = await open(member, hello, timeoutMs)
-      return 'owner' in opened ? localLines(opened.owner, hello) : distantLines(opened)
+      if ('owner' in opened) return localLines(opened.owner, hello)
+      return { transport: ownerLines(opened), isLocal: false, ownerPid: opened.pid }
     },
     async openHttp(hello, timeoutMs) {
       const opened = await open(member, hello, timeoutMs)
@@ -118,6 +116,8 @@ export async function attach(options: AttachOptions): Promise<Attachment> {
     close: () => leave(member),
   }
 }
+
+const target = ({ dataDir, options }: Membership) => ({ dataDir, requiredMode: options.requiredMode })
 
 const isClosed = ({ state }: Membership): boolean => state.kind === 'closed'
 
@@ -137,7 +137,7 @@ async function elect(member: Membership, deadlineMs: number): Promise<void> {
   for (let round = 0; !isClosed(member); round++) {
     const lock = tryOwnerLock(dataDir)
     if (lock !== undefined) return own(member, lock)
-    const connected = await connectToOwner(member, { door: 'watch' }, deadlineMs - clock.monotonicMs())
+    const connected = await connectToOwner(target(member), { door: 'watch' }, deadlineMs - clock.monotonicMs())
     if (connected !== undefined) return follow(member, connected)
     if (clock.monotonicMs() > deadlineMs) throw silentOwner(dataDir)
     await delay(firstPausesMs[round] ?? 10 + (process.pid % 11))
@@ -220,7 +220,7 @@ async function open(member: Membership, hello: Hello, timeoutMs: number): Promis
     if (member.state.kind === 'closed') throw shuttingDown()
     if (member.refusal !== undefined) throw member.refusal
     const isFollower = member.state.kind === 'follower'
-    const connected = isFollower ? await connectToOwner(member, hello, leftMs) : undefined
+    const connected = isFollower ? await connectToOwner(target(member), hello, leftMs) : undefined
     if (connected !== undefined) return connected
     if (clock.monotonicMs() >= deadlineMs) throw ownerLost(timeoutMs)
     await delay(firstPausesMs[round] ?? 20)
@@ -231,16 +231,6 @@ function localLines(owner: Owner, hello: Hello): OwnerConnection {
   const [near, far] = createLinePair()
   owner.serveLines(far, hello)
   return { transport: near, isLocal: true, ownerPid: process.pid }
-}
-
-function distantLines({ socket, pid }: Connected): OwnerConnection {
-  const transport = streamLines({
-    input: socket,
-    output: socket,
-    lineBytesMax: ANSWER_LINE_BYTES_MAX,
-    pauseInputWhenFull: false,
-  })
-  return { transport, isLocal: false, ownerPid: pid }
 }
 
 async function leave(member: Membership): Promise<void> {
@@ -274,47 +264,4 @@ function silentOwner(dataDir: string): AppError {
     `Another process${pid === undefined ? '' : ` (pid ${pid})`} owns ${dataDir} but does not answer. End it, or use another --data-dir.`,
     { data_dir: dataDir, owner_pid: pid },
   )
-}
-
-const otherMode = (dataDir: string, pid: number, mode: string, requiredMode: string): AppError =>
-  new AppError(
-    'ERR_MODE_REFUSED',
-    `mode: ${requiredMode} was asked for, but process ${pid} owns ${dataDir} and serves it in mode ${mode}. End that process first, leave the mode out to use the state as it is, or give another --data-dir.`,
-    { field: 'mode', owner_pid: pid, owner_mode: mode, mode: requiredMode },
-  )
-
-/** A socket that has been greeted and is left paused, or undefined when nobody answers. */
-async function connectToOwner(
-  { dataDir, options }: Pick<Membership, 'dataDir' | 'options'>,
-  hello: Hello,
-  timeoutMs: number,
-): Promise<Connected | undefined> {
-  const record = readOwnerRecord(dataDir)
-  if (record === undefined) return undefined
-  const socket = createConnection({ path: record.socket, allowHalfOpen: true })
-  socket.on('error', () => socket.destroy())
-  socket.write(`${helloLine(hello)}\n`)
-  const timer = Number.isFinite(timeoutMs) ? setTimeout(() => socket.destroy(), Math.max(timeoutMs, 0)) : undefined
-  const line = await readFirstLine(socket)
-  clearTimeout(timer)
-  const parsed = line === undefined ? undefined : parseAnswer(line)
-  if (parsed === undefined) {
-    socket.destroy()
-    return undefined
-  }
-  if (parsed.protocol !== PROTOCOL) {
-    socket.destroy()
-    throw new AppError(
-      'ERR_INIT_FAILED',
-      `The process that owns ${dataDir} (pid ${parsed.answer.pid}, castellan ${parsed.answer.version}) is of a version that this one cannot work with. End it, then start again.`,
-      { owner_pid: parsed.answer.pid, owner_version: parsed.answer.version },
-    )
-  }
-  const { pid, version, mode } = parsed.answer
-  const { requiredMode } = options
-  if (requiredMode !== undefined && mode !== undefined && mode !== requiredMode) {
-    socket.destroy()
-    throw otherMode(dataDir, pid, mode, requiredMode)
-  }
-  return { socket, pid, version }
 }

@@ -1,0 +1,84 @@
+import { connectMcpClient, type McpClient } from '../../cli/mcp-client.ts'
+import type { LineTransport } from '../../mcp/line-transport.ts'
+import { connectToOwner, ownerLines } from '../ownership/connect-owner.ts'
+import { plainSettings } from '../plain-settings.ts'
+import { type CommandContext, flagSettings, type OpenedState, openCommandState } from './context.ts'
+
+/** The state as a command that only calls tools needs it. */
+export type ClientState = Readonly<{
+  /** A new connection to whoever owns the state now. */
+  connect(): Promise<McpClient>
+  /** This process opened the state itself: what was started goes on only while it lives. */
+  ownsState(): boolean
+}>
+
+const CONNECT_TIMEOUT_MS = 5_000
+const hello = { door: 'cli', tools: 'full' } as const
+
+/** A client of a state that this process has opened or joined. */
+export async function connectCommandClient(
+  context: CommandContext,
+  { state, failed }: OpenedState,
+): Promise<McpClient> {
+  const { transport } = await state.attachment.openLines(hello, CONNECT_TIMEOUT_MS)
+  return await Promise.race([clientOver(context, transport), failed])
+}
+
+/**
+ * Talks to the state as a client, and leaves everything as it was. If a server runs, its socket is all that is needed and
+ * little is loaded; otherwise this process opens the state for as long as the work takes.
+ */
+export async function withClient<T>(
+  context: CommandContext,
+  work: (client: McpClient, state: ClientState) => Promise<T>,
+): Promise<T> {
+  let opened: OpenedState | undefined
+  const state: ClientState = {
+    async connect() {
+      if (opened === undefined) {
+        const client = await connectToRunning(context)
+        if (client !== undefined) return client
+        opened = await openCommandState(context, 'error')
+      }
+      return await connectCommandClient(context, opened)
+    },
+    ownsState: () => opened?.state.local() !== undefined,
+  }
+  try {
+    const client = await state.connect()
+    const working = work(client, state)
+    const result = await (opened === undefined ? working : Promise.race([working, opened.failed]))
+    client.close()
+    return result
+  } finally {
+    context.terminal.progressDone()
+    await opened?.state.attachment.close()
+  }
+}
+
+async function connectToRunning(context: CommandContext): Promise<McpClient | undefined> {
+  const settings = plainSettings({
+    env: context.env,
+    flags: flagSettings(context),
+    configFile: context.parsed.text('config'),
+    workingDirectory: context.workingDirectory,
+  })
+  if (settings === undefined) return undefined
+  const connected = await connectToOwner(settings, hello, CONNECT_TIMEOUT_MS)
+  return connected && clientOver(context, ownerLines(connected))
+}
+
+const clientOver = (
+  context: CommandContext,
+  lines: Pick<LineTransport, 'onLine' | 'onClose'> & { send(line: string): unknown; close(): unknown },
+): Promise<McpClient> =>
+  connectMcpClient({
+    lines,
+    version: context.version,
+    onProgress: ({ progress, total, message }) => {
+      const text = message ?? (total === undefined ? `${progress}` : `${progress} of ${total}`)
+      // What has come how far is one line; more is a question that somebody has to answer.
+      if (text.includes('\n')) context.terminal.notice(text)
+      else context.terminal.progress(text)
+    },
+  })

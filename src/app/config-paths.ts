@@ -1,0 +1,46 @@
+import { existsSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { isAbsolute, join, resolve } from 'node:path'
+
+/** Where the configuration and the state are looked for. Light on purpose: a client of a running server loads nothing more. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export type ConfigSearch = Readonly<{
+  env: Environment
+  flags?: Readonly<Record<string, unknown>>
+  /** The value of `--config`. */
+  configFile?: string
+  workingDirectory: string
+}>
+
+export const CONFIG_VARIABLE = 'CASTELLAN_CONFIG'
+export const DATA_DIR_VARIABLE = 'CASTELLAN_DATA_DIR'
+const FILE_NAME = 'castellan.yaml'
+
+/** `~/.local/share/castellan`, or where the XDG variables say. */
+export function defaultDataDir(env: Environment): string {
+  return join(xdgDir(env, 'XDG_DATA_HOME', '.local/share'), 'castellan')
+}
+
+/** A path as somebody wrote it: `~` is the home, and what is relative begins at `base`. */
+export const absolutePath = (given: string, base: string, env: Environment): string =>
+  given === '~' || given.startsWith('~/') ? join(homeOf(env), given.slice(1)) : resolve(base, given)
+
+const homeOf = (env: Environment): string => env['HOME'] || homedir()
+
+/** The XDG rules ignore a relative path in these variables. */
+function xdgDir(env: Environment, variable: string, fallback: string): string {
+  const given = env[variable]
+  return given !== undefined && isAbsolute(given) ? given : join(homeOf(env), fallback)
+}
+
+export function findConfigFile({ env, flags, configFile, workingDirectory }: ConfigSearch): string | undefined {
+  const named = configFile ?? (env[CONFIG_VARIABLE] || undefined)
+  if (named !== undefined) return resolve(workingDirectory, named)
+  const dataDir = flags?.['data_dir'] ?? (env[DATA_DIR_VARIABLE] || undefined) ?? defaultDataDir(env)
+  const candidates = [
+    resolve(workingDirectory, String(dataDir), FILE_NAME),
+    join(xdgDir(env, 'XDG_CONFIG_HOME', '.config'), 'castellan', FILE_NAME),
+  ]
+  return candidates.find((candidate) => existsSync(candidate))
+}

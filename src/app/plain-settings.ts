@@ -1,0 +1,48 @@
+import { readFileSync } from 'node:fs'
+import { absolutePath, DATA_DIR_VARIABLE, defaultDataDir, type Environment, findConfigFile } from './config-paths.ts'
+
+export type PlainSettings = Readonly<{
+  dataDir: string
+  /** The text of the configuration file, empty without one. */
+  fileText: string
+}>
+
+/** What decides where the state is and how it is opened, beside the data directory. */
+const DECISIVE_FIELDS: readonly string[] = ['data_dir', 'database_url', 'mode']
+
+/**
+ * Where the state is, if that can be told without loading the configuration: a client of a running server needs nothing
+ * else. Undefined when anything but the data directory is set by a flag or a variable, or when the file may say more: then
+ * the whole configuration is read, and whatever is wrong with it is told.
+ */
+export function plainSettings(options: {
+  env: Environment
+  /** The flags that were given, by the name of their field. */
+  flags: Readonly<Record<string, string | undefined>>
+  configFile: string | undefined
+  workingDirectory: string
+}): PlainSettings | undefined {
+  const { env, flags, workingDirectory } = options
+  const hasOtherFlag = Object.keys(flags).some((field) => field !== 'data_dir' && flags[field] !== undefined)
+  const hasOtherVariable = Object.keys(env).some(
+    (name) => name.startsWith('CASTELLAN_') && name !== DATA_DIR_VARIABLE && env[name] !== '',
+  )
+  if (options.configFile !== undefined || hasOtherFlag || hasOtherVariable) return undefined
+  const fileText = readFile(findConfigFile({ env, flags, workingDirectory }))
+  if (fileText === undefined || mentions(fileText, DECISIVE_FIELDS)) return undefined
+  const given = flags['data_dir'] ?? (env[DATA_DIR_VARIABLE] || undefined)
+  return { dataDir: given === undefined ? defaultDataDir(env) : absolutePath(given, workingDirectory, env), fileText }
+}
+
+/** Whether the file may set one of the fields. A word in a comment counts: then the file is read as a whole. */
+export const mentions = (fileText: string, fields: readonly string[]): boolean =>
+  fields.some((field) => fileText.includes(field))
+
+function readFile(path: string | undefined): string | undefined {
+  if (path === undefined) return ''
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}
