@@ -6,6 +6,7 @@ import { errorCodes } from '../../src/contract/error-codes.ts'
 import { buildOpenApi } from '../../src/http/openapi.ts'
 import { allTools } from '../../src/tools/index.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
+import { preparedText } from '../../src/tools/runtime/prepared-tools.ts'
 import { configPage } from './config-page.ts'
 import { errorsPage } from './errors-page.ts'
 import { permissionsPage } from './permissions-page.ts'
@@ -28,6 +29,7 @@ export function generatedFiles(): ReadonlyMap<string, string> {
     ['surface/errors.json', sortedJson(errorCodes)],
     ['surface/schema.sql', schemaSql()],
     ['src/stores/sql/compiled-statements.json', compiledStatements()],
+    ['src/tools/prepared-tools.json', preparedText(catalog)],
     ...catalog.tools.map((tool): [string, string] => [`surface/tools/${tool.name}.json`, sortedJson(tool.listed)]),
   ])
 }

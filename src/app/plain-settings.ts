@@ -21,9 +21,12 @@ export function plainSettings(options: {
   flags: Readonly<Record<string, string | undefined>>
   configFile: string | undefined
   workingDirectory: string
+  /** Fields that a flag may set too: the caller reads them itself. */
+  alsoRead?: readonly string[]
 }): PlainSettings | undefined {
   const { env, flags, workingDirectory } = options
-  const hasOtherFlag = Object.keys(flags).some((field) => field !== 'data_dir' && flags[field] !== undefined)
+  const read = ['data_dir', ...(options.alsoRead ?? [])]
+  const hasOtherFlag = Object.keys(flags).some((field) => !read.includes(field) && flags[field] !== undefined)
   const hasOtherVariable = Object.keys(env).some(
     (name) => name.startsWith('CASTELLAN_') && name !== DATA_DIR_VARIABLE && env[name] !== '',
   )

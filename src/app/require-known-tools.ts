@@ -1,24 +1,20 @@
 import { AppError } from '../contract/app-error.ts'
 import { matchesTool } from '../domains/policies/rules.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
-import type { Catalog } from '../tools/runtime/catalog.ts'
+import { unknownExposureNames } from '../tools/runtime/exposure.ts'
+import { loadPreparedTools, type PreparedTools } from '../tools/runtime/prepared-tools.ts'
 import type { Config, LoadedConfig } from './config.ts'
 
 /**
  * A pattern of a security context that fits no tool is a slip of the pen, and may leave open what should be closed. A name
  * in `tools` that is no toolset and no tool would leave the client with an empty list and no word why. The same goes for
- * names that judges are told of. The tools are loaded only when names are given, so that a plain start does not wait for them here.
+ * names that judges are told of. The tools are read only when names are given, so that a plain start does not wait for them here.
  */
 export async function requireKnownTools({ config, sources, file }: LoadedConfig): Promise<void> {
   const { skip, always } = config.judging
   const named = config.security_contexts.length + skip.length + always.length
   if (typeof config.tools === 'string' && named === 0) return
-  const [{ allTools }, { createCatalog }, { unknownExposureNames }] = await Promise.all([
-    import('../tools/index.ts'),
-    import('../tools/runtime/catalog.ts'),
-    import('../tools/runtime/exposure.ts'),
-  ])
-  const catalog = createCatalog(allTools)
+  const catalog = await loadPreparedTools()
   requireKnownPatterns(config, catalog, file ?? 'the configuration')
   requireKnownJudging(config, catalog, file ?? 'the configuration')
   const [unknown] = unknownExposureNames(config.tools, catalog.tools)
@@ -34,7 +30,7 @@ export async function requireKnownTools({ config, sources, file }: LoadedConfig)
 }
 
 /** A name that is no tool judges nothing, and one in both lists would say two things. */
-function requireKnownJudging({ judging }: Config, { names }: Catalog, origin: string): void {
+function requireKnownJudging({ judging }: Config, { names }: PreparedTools, origin: string): void {
   const refuse = (field: string, problem: string, details: Readonly<Record<string, string>>): never => {
     throw new AppError('ERR_CONFIG_INVALID', `${origin}: ${field} has ${problem}`, { field, ...details })
   }
@@ -49,7 +45,7 @@ function requireKnownJudging({ judging }: Config, { names }: Catalog, origin: st
   if (both !== undefined) refuse('judging.skip', `'${both}', which judging.always has as well. Keep one of them.`, {})
 }
 
-function requireKnownPatterns({ security_contexts }: Config, { names }: Catalog, origin: string): void {
+function requireKnownPatterns({ security_contexts }: Config, { names }: PreparedTools, origin: string): void {
   for (const [at, { capabilities, deny_list }] of security_contexts.entries()) {
     const patterns = [...capabilities.map(({ tool_pattern }) => tool_pattern), ...deny_list]
     const unknown = patterns.find((pattern) => !names.some((name) => matchesTool(pattern, name)))

@@ -5,7 +5,8 @@ import {
   LOG_LEVEL_META_KEY,
   PROTOCOL_VERSION_META_KEY,
 } from '@modelcontextprotocol/server'
-import { MODERN_REVISION, type RequestId } from './wire.ts'
+import { MODERN_REVISION } from './server-facts.ts'
+import type { RequestId } from './wire.ts'
 
 /**
  * Recognises a `tools/call` request that needs no more than a tool host. Anything else - another method, an unknown member,

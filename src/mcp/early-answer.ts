@@ -1,10 +1,17 @@
-import type { Readable, Writable } from 'node:stream'
-import { SERVER_NAME, serverInstructions, skillCapabilities, toolCapabilities } from './server-facts.ts'
+import { Readable, type Writable } from 'node:stream'
+import type { ListedTool } from '../tools/runtime/tool-host.ts'
+import {
+  MODERN_REVISION,
+  SERVER_NAME,
+  serverInstructions,
+  skillCapabilities,
+  toolCapabilities,
+} from './server-facts.ts'
 
 /**
- * Answers a client's `initialize` before the rest of the program is loaded, so that an editor does not wait for it.
- * Only the plain handshake of the revisions with sessions is answered; the line itself stays in the input, and the session
- * that is made later handles it as usual. Its own answer is then left out: it would say the same.
+ * Answers the first questions of a client before the rest of the program is loaded: the handshake, and the list of tools,
+ * for which some clients wait less than a second. Only plain requests are answered. Every line stays in the input, and the
+ * session that is made later handles it as usual; of its answers, those that were given already are left out.
  */
 type RequestId = string | number
 
@@ -17,81 +24,177 @@ export const sessionRevisions: readonly string[] = [
   '2024-10-07',
 ]
 
-export async function answerEarly(options: {
+/** The tools that a client of this name is going to see; undefined when that takes more than is loaded. */
+export type EarlyTools = (clientName: string) => Promise<readonly ListedTool[] | undefined>
+
+export type EarlySession = Readonly<{
+  /** Resolves when the client has its list, or nothing more is to be expected of it: time to load the rest. */
+  settled: Promise<void>
+  /** Answers nothing more, and hands the input over with everything that came. */
+  stop(): Readonly<{ input: Readable; answered: ReadonlySet<RequestId> }>
+}>
+
+export type EarlySessionOptions = Readonly<{
   input: Readable
   output: Writable
   version: string
-  /** A client that is silent for this long gets no early answer. */
+  tools?: EarlyTools
+  /** A client that is silent for this long has nothing to ask early. */
   waitMs: number
-}): Promise<RequestId | undefined> {
-  const chunk = await firstChunk(options.input, options.waitMs)
-  if (chunk === undefined) return undefined
-  options.input.unshift(chunk)
-  const end = chunk.indexOf(0x0a)
-  const request = end === -1 ? undefined : plainInitialize(chunk.toString('utf8', 0, end))
-  if (request === undefined) return undefined
-  const { id, protocolVersion } = request
-  const result = {
-    protocolVersion: sessionRevisions.includes(protocolVersion) ? protocolVersion : sessionRevisions[0],
-    capabilities: { ...toolCapabilities, ...skillCapabilities },
-    serverInfo: { name: SERVER_NAME, version: options.version },
-    instructions: serverInstructions,
+}>
+
+/** More than the first questions of any client; whatever comes after it waits in the pipe. */
+const BYTES_MAX = 256 * 1024
+
+type Request = Readonly<{ id: RequestId; method: string; params: Record<string, unknown>; isModern: boolean }>
+
+export function answerEarly(options: EarlySessionOptions): EarlySession {
+  const { input, output } = options
+  const identity = { name: SERVER_NAME, version: options.version }
+  const answered = new Set<RequestId>()
+  const settled = Promise.withResolvers<void>()
+  const chunks: Buffer[] = []
+  let byteCount = 0
+  let rest = ''
+  let hasEnded = false
+  let isStopped = false
+  let clientName: string | undefined
+  let timer = setTimeout(settled.resolve, options.waitMs)
+
+  const wait = (): void => {
+    clearTimeout(timer)
+    timer = setTimeout(settled.resolve, options.waitMs)
   }
-  options.output.write(`${JSON.stringify({ jsonrpc: '2.0', id, result })}\n`)
-  return id
+  const answer = ({ id, isModern }: Request, result: Record<string, unknown>): void => {
+    const tail = isModern
+      ? { resultType: 'complete', ttlMs: 0, cacheScope: 'private', _meta: { [SERVER_INFO_KEY]: identity } }
+      : {}
+    output.write(`${JSON.stringify({ jsonrpc: '2.0', id, result: { ...result, ...tail } })}\n`)
+    answered.add(id)
+  }
+  const answerList = async (request: Request, name: string): Promise<void> => {
+    const tools = await options.tools?.(name).catch(() => undefined)
+    if (tools !== undefined && !isStopped) answer(request, { tools })
+    settled.resolve()
+  }
+  const onLine = (line: string): void => {
+    const request = plainRequest(line)
+    if (request === undefined) return
+    const name = clientNameOf(request)
+    const capabilities = { ...toolCapabilities, ...skillCapabilities }
+    if (request.method === 'initialize' && name !== undefined && clientName === undefined) {
+      clientName = name
+      const asked = String(request.params['protocolVersion'])
+      const protocolVersion = sessionRevisions.includes(asked) ? asked : sessionRevisions[0]
+      answer(request, { protocolVersion, capabilities, serverInfo: identity, instructions: serverInstructions })
+      wait()
+    } else if (request.method === 'server/discover' && request.isModern) {
+      answer(request, { supportedVersions: [MODERN_REVISION], capabilities, instructions: serverInstructions })
+      wait()
+    } else if (request.method === 'tools/list' && request.params['cursor'] === undefined) {
+      const client = request.isModern ? name : clientName
+      if (client === undefined) settled.resolve()
+      else void answerList(request, client)
+    } else settled.resolve()
+  }
+  const read = (): void => {
+    const chunk: unknown = input.read()
+    if (!Buffer.isBuffer(chunk)) return
+    chunks.push(chunk)
+    byteCount += chunk.length
+    // A character cut in two can only spoil a line that is not plain; the session reads the bytes, not this text.
+    const lines = (rest + chunk.toString('utf8')).split('\n')
+    rest = lines.pop()!
+    for (const line of lines) onLine(line)
+    if (byteCount > BYTES_MAX) leave()
+  }
+  const end = (): void => {
+    hasEnded = true
+    leave()
+  }
+  const leave = (): void => {
+    input.off('readable', read)
+    input.off('end', end)
+    clearTimeout(timer)
+    settled.resolve()
+  }
+  input.on('readable', read)
+  input.on('end', end)
+
+  return {
+    settled: settled.promise,
+    stop() {
+      isStopped = true
+      leave()
+      if (hasEnded) return { input: Readable.from(chunks), answered }
+      if (chunks.length > 0) input.unshift(Buffer.concat(chunks))
+      return { input, answered }
+    },
+  }
 }
 
-/** The transport, less the one answer that was already given. */
-export function withoutAnswer<T extends Readonly<{ send(line: string): unknown }>>(
+/** The transport, less the answers that were already given. */
+export function withoutAnswers<T extends Readonly<{ send(line: string): unknown }>>(
   transport: T,
-  id: RequestId | undefined,
+  answered: ReadonlySet<RequestId>,
 ): T {
-  if (id === undefined) return transport
+  if (answered.size === 0) return transport
+  const left = new Set(answered)
   const direct = (line: string): unknown => transport.send(line)
   let send = (line: string): unknown => {
-    const message = JSON.parse(line) as { id?: unknown; method?: unknown }
-    if (message.id !== id || message.method !== undefined) return direct(line)
-    send = direct
+    const message = JSON.parse(line) as { id?: RequestId; method?: unknown }
+    if (message.method !== undefined || message.id === undefined || !left.delete(message.id)) return direct(line)
+    if (left.size === 0) send = direct
     return true
   }
   return { ...transport, send: (line: string) => send(line) }
 }
 
-function firstChunk(input: Readable, waitMs: number): Promise<Buffer | undefined> {
-  return new Promise((resolve) => {
-    const finish = (chunk: Buffer | undefined): void => {
-      clearTimeout(timer)
-      input.off('readable', look)
-      input.off('end', none)
-      resolve(chunk)
-    }
-    const look = (): void => {
-      const chunk: unknown = input.read()
-      if (Buffer.isBuffer(chunk)) finish(chunk)
-    }
-    const none = (): void => finish(undefined)
-    const timer = setTimeout(none, waitMs)
-    input.on('readable', look)
-    input.on('end', none)
-  })
-}
+const PREFIX = 'io.modelcontextprotocol/'
+const VERSION_KEY = `${PREFIX}protocolVersion`
+const CLIENT_KEY = `${PREFIX}clientInfo`
+const CAPABILITIES_KEY = `${PREFIX}clientCapabilities`
+const SERVER_INFO_KEY = `${PREFIX}serverInfo`
+const envelopeKeys: ReadonlySet<string> = new Set([VERSION_KEY, CLIENT_KEY, CAPABILITIES_KEY, 'progressToken'])
 
-function plainInitialize(line: string): { id: RequestId; protocolVersion: string } | undefined {
+/** A request with nothing in it that only the session could judge. */
+function plainRequest(line: string): Request | undefined {
   let message: unknown
   try {
     message = JSON.parse(line)
   } catch {
     return undefined
   }
-  if (!isRecord(message) || message['jsonrpc'] !== '2.0' || message['method'] !== 'initialize') return undefined
-  const { id, params } = message
+  if (!isRecord(message) || message['jsonrpc'] !== '2.0' || typeof message['method'] !== 'string') return undefined
+  const { id, method, params = {} } = message
   const isId = typeof id === 'string' || (typeof id === 'number' && Number.isSafeInteger(id))
-  if (!isId || !isRecord(params) || params['_meta'] !== undefined) return undefined
-  const { protocolVersion, capabilities, clientInfo } = params
-  if (typeof protocolVersion !== 'string' || !isRecord(capabilities) || !isRecord(clientInfo)) return undefined
-  if (typeof clientInfo['name'] !== 'string' || typeof clientInfo['version'] !== 'string') return undefined
-  return { id, protocolVersion }
+  if (!isId || !isRecord(params)) return undefined
+  const meta = params['_meta']
+  if (meta === undefined || (method !== 'initialize' && hasOnlyToken(meta)))
+    return { id, method, params, isModern: false }
+  return isEnvelope(meta) ? { id, method, params, isModern: true } : undefined
 }
+
+const hasOnlyToken = (meta: unknown): boolean =>
+  isRecord(meta) && Object.keys(meta).every((key) => key === 'progressToken')
+
+const isEnvelope = (meta: unknown): boolean =>
+  isRecord(meta) &&
+  meta[VERSION_KEY] === MODERN_REVISION &&
+  isRecord(meta[CAPABILITIES_KEY]) &&
+  isClient(meta[CLIENT_KEY]) &&
+  Object.keys(meta).every((key) => envelopeKeys.has(key))
+
+/** Of a handshake or an envelope; undefined when either lacks what it must have. */
+function clientNameOf({ method, params, isModern }: Request): string | undefined {
+  if (isModern) return ((params['_meta'] as Record<string, unknown>)[CLIENT_KEY] as { name: string }).name
+  if (method !== 'initialize' || typeof params['protocolVersion'] !== 'string') return undefined
+  const { capabilities, clientInfo } = params
+  return isRecord(capabilities) && isClient(clientInfo) ? clientInfo.name : undefined
+}
+
+const isClient = (value: unknown): value is { name: string; version: string } =>
+  isRecord(value) && typeof value['name'] === 'string' && typeof value['version'] === 'string'
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

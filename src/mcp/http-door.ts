@@ -31,9 +31,10 @@ import { sendJson, serveHttpCall } from './http-call.ts'
 import { createHttpSessions, type HttpSession, type HttpSessions, identityOf } from './http-sessions.ts'
 import { initializeProblem } from './initialize-problem.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
+import { MODERN_REVISION } from './server-facts.ts'
 import { declaresTasks } from './task-book.ts'
 import { readBody, sendWebResponse, webRequestOf } from './web-bridge.ts'
-import { jsonRpcCodes, MODERN_REVISION, type RequestId, type Wire } from './wire.ts'
+import { jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
 
 /**
  * Streamable HTTP for both kinds of revision on one address. Authentication, Host and Origin are the caller's business.

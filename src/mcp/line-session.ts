@@ -29,8 +29,9 @@ import { initializeProblem } from './initialize-problem.ts'
 import type { OversizedLine } from './line-splitter.ts'
 import type { LineTransport } from './line-transport.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
+import { MODERN_REVISION } from './server-facts.ts'
 import { declaresTasks } from './task-book.ts'
-import { type Era, jsonRpcCodes, MODERN_REVISION, type RequestId, type Wire } from './wire.ts'
+import { type Era, jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
 
 /**
  * One connection that carries a message per line: standard streams, the owner's local socket, or a pipe inside the process.

@@ -1,5 +1,6 @@
 /** What the server says of itself in a handshake. Light on purpose: the early answer loads nothing else of the door. */
 export const SERVER_NAME = 'castellan'
+export const MODERN_REVISION = '2026-07-28'
 
 export const serverInstructions =
   'search_tools finds any tool by what it does and says how to call it; run_tool calls it, whether or not it is listed here. ' +

@@ -8,8 +8,8 @@ import {
 import { z } from 'zod'
 import type { Principal } from '../contract/principal.ts'
 import type { ResourceProvider } from './door-extension.ts'
+import { MODERN_REVISION } from './server-facts.ts'
 import { canonicalUri, type SkillCatalog } from './skill-catalog.ts'
-import { MODERN_REVISION } from './wire.ts'
 
 /** The methods of the MCP skills extension on the low-level server; the SDK's own attach only to its high-level one. */
 const PAGE_SIZE = 100

@@ -2,8 +2,8 @@ import { ProtocolError, ProtocolErrorCode, type Server, type ServerContext } fro
 import { z } from 'zod'
 import type { ToolCaller } from '../tools/runtime/tool-host.ts'
 import { identityOf } from './http-sessions.ts'
+import { MODERN_REVISION } from './server-facts.ts'
 import { declaresTasks, type TaskBook, tasksNeeded } from './task-book.ts'
-import { MODERN_REVISION } from './wire.ts'
 
 /** The methods of the MCP extension for tasks. They exist in the stateless revision, for clients that declare it. */
 const taskParams = z.looseObject({ taskId: z.string() })

@@ -10,7 +10,6 @@ export type RequestId = string | number
 export type Era = 'legacy' | 'modern'
 export type ServerIdentity = Readonly<{ name: string; version: string }>
 
-export const MODERN_REVISION = '2026-07-28'
 export const jsonRpcCodes = { parseError: PARSE_ERROR, invalidRequest: INVALID_REQUEST, invalidParams: INVALID_PARAMS }
 
 /** What a finished call becomes on the wire. */

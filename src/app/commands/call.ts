@@ -3,6 +3,7 @@ import type { McpClient } from '../../cli/mcp-client.ts'
 import { printError, signalExitCode } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { pause } from '../../kernel/pause.ts'
+import { loadPreparedTools } from '../../tools/runtime/prepared-tools.ts'
 import { type ClientState, withClient } from './client.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
 
@@ -34,7 +35,7 @@ async function help({ parsed, terminal }: Parameters<NonNullable<Command['help']
   const name = parsed.positionals[0]
   if (name === undefined) return undefined
   const { toolHelp } = await import('./tools.ts')
-  return `${toolHelp({ terminal }, name)}\nHow arguments are given, and the flags: castellan call --help\n`
+  return `${toolHelp({ terminal }, await loadPreparedTools(), name)}\nHow arguments are given, and the flags: castellan call --help\n`
 }
 
 async function run(context: CommandContext): Promise<number> {
@@ -88,11 +89,7 @@ async function runBegunBy(tool: string, answer: Record<string, unknown>): Promis
   return begins && { id: String(answer[begins.field]), waitTool: begins.waitTool }
 }
 
-async function beginsOf(tool: string) {
-  const { allTools } = await import('../../tools/index.ts')
-  const { createCatalog } = await import('../../tools/runtime/catalog.ts')
-  return createCatalog(allTools).find(tool)?.definition.begins
-}
+const beginsOf = async (tool: string) => (await loadPreparedTools()).find(tool)?.definition.begins
 
 /** One call waits for less than a minute; what a run does meanwhile is shown as progress. */
 async function waitFor(
@@ -205,9 +202,7 @@ async function parseValue(tool: string, field: string, text: string): Promise<un
 
 /** By the tool's own schema, which is loaded only when it matters. */
 async function wantsText(tool: string, field: string): Promise<boolean> {
-  const { allTools } = await import('../../tools/index.ts')
-  const { createCatalog } = await import('../../tools/runtime/catalog.ts')
-  const properties = createCatalog(allTools).find(tool)?.listed.inputSchema['properties']
+  const properties = (await loadPreparedTools()).find(tool)?.listed.inputSchema['properties']
   const fields = (properties ?? {}) as Readonly<Record<string, Readonly<{ type?: unknown }> | undefined>>
   return fields[field]?.type === 'string'
 }

@@ -1,5 +1,7 @@
 import { commonFlags, zaruModeFlag } from '../../cli/command.ts'
+import { AppError } from '../../contract/app-error.ts'
 import { answerEarly } from '../../mcp/early-answer.ts'
+import { earlyTools } from '../early-tools.ts'
 import type { Command, CommandContext } from './context.ts'
 
 export const command: Command = {
@@ -24,14 +26,25 @@ export const command: Command = {
 }
 
 async function run(context: CommandContext): Promise<number> {
-  const answered = await answerEarly({
+  const safeNames = chosenSpelling(context.parsed.text('names'))
+  const tools = earlyTools(context, safeNames)
+  const early = answerEarly({
     input: context.stdin,
     output: context.stdout,
     version: context.version,
+    ...(tools === undefined ? {} : { tools }),
     waitMs: EARLY_WAIT_MS,
   })
+  await early.settled
   const { serveClient } = await import('../serve-client.ts')
-  return await serveClient(context, answered)
+  return await serveClient(context, early, safeNames)
 }
 
-const EARLY_WAIT_MS = 25
+/** A client asks for its list as soon as it has the handshake; nobody waits longer than this for one that does not. */
+const EARLY_WAIT_MS = 50
+
+function chosenSpelling(names: string | undefined): boolean | undefined {
+  if (names === undefined) return undefined
+  if (names === 'safe' || names === 'documented') return names === 'safe'
+  throw new AppError('ERR_INVALID_INPUT', "--names must be 'safe' or 'documented'.", { field: 'names' })
+}

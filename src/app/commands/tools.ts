@@ -3,8 +3,7 @@ import { parameterRows } from '../../cli/schema-fields.ts'
 import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
-import { allTools } from '../../tools/index.ts'
-import { type Catalog, type CatalogTool, createCatalog } from '../../tools/runtime/catalog.ts'
+import { loadPreparedTools, type PreparedTool, type PreparedTools } from '../../tools/runtime/prepared-tools.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
 
 const spec = {
@@ -19,15 +18,15 @@ const spec = {
 export const command: Command = { spec, run }
 
 /** What is behind other doors alone cannot be called from here, nor over stdio. */
-const isCallable = ({ definition: { doors } }: CatalogTool): boolean => doors === undefined || doors.includes('cli')
+const isCallable = ({ definition: { doors } }: PreparedTool): boolean => doors === undefined || doors.includes('cli')
 
 async function run(context: CommandContext): Promise<number> {
-  const catalog = createCatalog(allTools)
-  const tools = catalog.tools.filter(isCallable)
+  const prepared = await loadPreparedTools()
+  const tools = prepared.tools.filter(isCallable)
   const name = context.parsed.positionals[0]
   if (name !== undefined) {
-    if (context.json) printJson(context, requireTool(catalog, name).listed)
-    else context.terminal.out(toolHelp(context, name))
+    if (context.json) printJson(context, requireTool(prepared, name).listed)
+    else context.terminal.out(toolHelp(context, prepared, name))
     return 0
   }
   if (context.json) {
@@ -52,8 +51,12 @@ async function run(context: CommandContext): Promise<number> {
 }
 
 /** What a tool does and takes. */
-export function toolHelp({ terminal }: Pick<CommandContext, 'terminal'>, wanted: string): string {
-  const { name, definition, listed } = requireTool(createCatalog(allTools), wanted)
+export function toolHelp(
+  { terminal }: Pick<CommandContext, 'terminal'>,
+  prepared: PreparedTools,
+  wanted: string,
+): string {
+  const { name, definition, listed } = requireTool(prepared, wanted)
   const rows = parameterRows(listed.inputSchema)
   const parameters = rows.length === 0 ? 'No parameters.\n' : `Parameters:\n${textTable(rows, '  ')}`
   const { doors } = definition
@@ -71,10 +74,10 @@ const doorNames = {
   engine: 'runs',
 } as const
 
-function requireTool(catalog: Catalog, name: string): CatalogTool {
-  const tool = catalog.find(name)
+function requireTool(prepared: PreparedTools, name: string): PreparedTool {
+  const tool = prepared.find(name)
   if (tool !== undefined) return tool
-  const nearest = nearestName(name, catalog.names)
+  const nearest = nearestName(name, prepared.names)
   const hint = nearest === undefined ? '' : ` Did you mean '${nearest}'?`
   throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${name}'.${hint} See: castellan tools`, { field: 'NAME' })
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { ToolDefinition, Toolset } from './define-tool.ts'
+import { findByName, indexByName } from './name-index.ts'
 import { buildSafeNames } from './safe-names.ts'
 import type { ListedTool } from './tool-host.ts'
 
@@ -25,8 +26,6 @@ export type Catalog = Readonly<{
   names: readonly string[]
 }>
 
-export const ALTERNATE_PREFIX = 'archestra__'
-
 export function createCatalog(toolsets: Readonly<Partial<Record<Toolset, readonly ToolDefinition[]>>>): Catalog {
   const definitions = Object.entries(toolsets).flatMap(([toolset, list]) =>
     list.map((definition) => {
@@ -39,21 +38,8 @@ export function createCatalog(toolsets: Readonly<Partial<Record<Toolset, readonl
     Object.fromEntries(definitions.flatMap(({ name, aliasOf }) => (aliasOf === undefined ? [] : [[name, aliasOf]]))),
   )
   const tools = definitions.map((definition) => toCatalogTool(definition, safeNames.safeNameOf(definition.name)!))
-  const byName = new Map<string, CatalogTool>()
-  for (const tool of tools) {
-    if (byName.has(tool.name)) throw new Error(`two tools are named ${tool.name}`)
-    byName.set(tool.name, tool)
-  }
-  for (const tool of tools) {
-    if (!byName.has(tool.safeName)) byName.set(tool.safeName, tool)
-  }
-  return {
-    tools,
-    names: tools.map((tool) => tool.name),
-    find: (name) =>
-      byName.get(name) ??
-      (name.startsWith(ALTERNATE_PREFIX) ? byName.get(name.slice(ALTERNATE_PREFIX.length)) : undefined),
-  }
+  const byName = indexByName(tools)
+  return { tools, names: tools.map((tool) => tool.name), find: (name) => findByName(byName, name) }
 }
 
 type ObjectSchema = Readonly<Record<string, unknown>> & { readonly type: 'object' }

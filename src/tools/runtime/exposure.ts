@@ -1,12 +1,14 @@
-import type { CatalogTool } from './catalog.ts'
+import type { Toolset } from './define-tool.ts'
 import type { Exposure, ZaruExposure } from './tool-host.ts'
 import { hasTool } from './zaru-modes.ts'
+
+type ExposedTool = Readonly<{ name: string; safeName: string; definition: Readonly<{ toolset: Toolset }> }>
 
 export const isZaru = (exposure: Exposure): exposure is ZaruExposure =>
   typeof exposure === 'object' && 'zaruMode' in exposure
 
 /** Whether the mode of a connection, if it has one, has the tool; otherwise it can be neither seen nor called. */
-export const isInZaruMode = (tool: CatalogTool, exposure: Exposure): boolean =>
+export const isInZaruMode = (tool: Pick<ExposedTool, 'name'>, exposure: Exposure): boolean =>
   !isZaru(exposure) || hasTool(exposure.zaruMode, tool.name)
 
 /**
@@ -28,7 +30,7 @@ export const defaultTools: readonly string[] = [
   'file_read',
 ]
 
-export function isExposed(tool: CatalogTool, exposure: Exposure): boolean {
+export function isExposed(tool: ExposedTool, exposure: Exposure): boolean {
   if (isZaru(exposure)) return isInZaruMode(tool, exposure) && isExposed(tool, exposure.tools ?? 'full')
   if (exposure === 'full') return true
   if (exposure === 'default') return defaultTools.includes(tool.name)
@@ -36,7 +38,7 @@ export function isExposed(tool: CatalogTool, exposure: Exposure): boolean {
 }
 
 /** Names in an exposure that are neither a toolset nor a tool. */
-export function unknownExposureNames(exposure: Exposure, tools: readonly CatalogTool[]): string[] {
+export function unknownExposureNames(exposure: Exposure, tools: readonly ExposedTool[]): string[] {
   if (isZaru(exposure)) return unknownExposureNames(exposure.tools ?? 'full', tools)
   if (typeof exposure === 'string') return []
   return exposure.filter((name) => !tools.some((tool) => isExposed(tool, [name])))

@@ -1,0 +1,49 @@
+import { connectMcpClient } from '../cli/mcp-client.ts'
+import { needsSafeNames } from '../mcp/client-names.ts'
+import type { EarlyTools } from '../mcp/early-answer.ts'
+import { parseExposure } from '../mcp/exposure.ts'
+import { isExposed, unknownExposureNames } from '../tools/runtime/exposure.ts'
+import { loadPreparedTools } from '../tools/runtime/prepared-tools.ts'
+import type { ChosenTools, ListedTool } from '../tools/runtime/tool-host.ts'
+import type { CommandContext } from './commands/context.ts'
+import { flagSettings } from './commands/context.ts'
+import { connectToOwner, ownerLines } from './ownership/connect-owner.ts'
+import { mentions, plainSettings } from './plain-settings.ts'
+
+/** What else decides over the list, beside the data directory and `--tools`. */
+const LIST_FIELDS: readonly string[] = ['tools', 'zaru_mode']
+const ASK_TIMEOUT_MS = 1_000
+
+/**
+ * The tools that a client on the standard streams is going to see: asked of the process that owns the state, if there is
+ * one, and otherwise as the definitions have them. Undefined when the configuration may say something else.
+ */
+export function earlyTools(context: CommandContext, safeNames: boolean | undefined): EarlyTools | undefined {
+  const flags = flagSettings(context)
+  const { env, workingDirectory } = context
+  const configFile = context.parsed.text('config')
+  const settings = plainSettings({ env, flags, configFile, workingDirectory, alsoRead: ['tools'] })
+  if (settings === undefined || mentions(settings.fileText, LIST_FIELDS)) return undefined
+  const exposure = parseExposure(flags['tools'])
+  return async (clientName) => {
+    const isSafe = safeNames ?? needsSafeNames(clientName)
+    const hello = { door: 'stdio', tools: exposure, safeNames: isSafe } as const
+    const connected = await connectToOwner(settings, hello, ASK_TIMEOUT_MS)
+    if (connected === undefined) return await preparedList(exposure, isSafe)
+    const client = await connectMcpClient({ lines: ownerLines(connected), version: context.version })
+    const tools = await client.listTools()
+    client.close()
+    return tools as ListedTool[]
+  }
+}
+
+async function preparedList(exposure: ChosenTools, isSafe: boolean): Promise<readonly ListedTool[] | undefined> {
+  const { tools } = await loadPreparedTools()
+  if (unknownExposureNames(exposure, tools).length > 0) return undefined
+  return tools
+    .filter((tool) => isExposed(tool, exposure))
+    .filter(({ definition: { doors, aliasOf } }) => {
+      return (doors === undefined || doors.includes('stdio')) && !(isSafe && aliasOf !== undefined)
+    })
+    .map(({ listed, safeName }) => (isSafe ? { ...listed, name: safeName } : listed))
+}

@@ -1,0 +1,20 @@
+export const ALTERNATE_PREFIX = 'archestra__'
+
+type Named = Readonly<{ name: string; safeName: string }>
+
+/** Every spelling that leads to a tool. A documented name comes before the safe name of another tool. */
+export function indexByName<Tool extends Named>(tools: readonly Tool[]): ReadonlyMap<string, Tool> {
+  const byName = new Map<string, Tool>()
+  for (const tool of tools) {
+    if (byName.has(tool.name)) throw new Error(`two tools are named ${tool.name}`)
+    byName.set(tool.name, tool)
+  }
+  for (const tool of tools) {
+    if (!byName.has(tool.safeName)) byName.set(tool.safeName, tool)
+  }
+  return byName
+}
+
+/** By documented name, by safe name, or with the prefix that one of the documents uses. */
+export const findByName = <Tool>(byName: ReadonlyMap<string, Tool>, name: string): Tool | undefined =>
+  byName.get(name) ?? (name.startsWith(ALTERNATE_PREFIX) ? byName.get(name.slice(ALTERNATE_PREFIX.length)) : undefined)
