@@ -29,7 +29,7 @@ export function generatedFiles(): ReadonlyMap<string, string> {
     ['surface/errors.json', sortedJson(errorCodes)],
     ['surface/schema.sql', schemaSql()],
     ['src/stores/sql/compiled-statements.json', compiledStatements()],
-    ['src/tools/prepared-tools.json', preparedText(catalog)],
+    ['src/tools/runtime/prepared-tools.json', preparedText(catalog)],
     ...catalog.tools.map((tool): [string, string] => [`surface/tools/${tool.name}.json`, sortedJson(tool.listed)]),
   ])
 }

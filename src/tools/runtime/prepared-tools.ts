@@ -36,7 +36,7 @@ export type PreparedTools = Readonly<{
 }>
 
 export async function loadPreparedTools(): Promise<PreparedTools> {
-  const { default: rows } = await import('../prepared-tools.json', { with: { type: 'json' } })
+  const { default: rows } = await import('./prepared-tools.json', { with: { type: 'json' } })
   const tools = rows as unknown as readonly PreparedTool[]
   const byName = indexByName(tools)
   return { tools, names: tools.map(({ name }) => name), find: (name) => findByName(byName, name) }
