@@ -14,8 +14,8 @@ import { findPostgresBinaries } from '../test/support/postgres.ts'
 const root = join(import.meta.dirname, '..')
 const binaries = join(root, 'node_modules', '.bin')
 
-/** What the workspaces are made with, and the packages that have it. */
-const workspacePrograms: Readonly<Record<string, string>> = {
+/** What the workspaces are made with, and a browser; each with the package that has it. */
+const neededPrograms: Readonly<Record<string, string>> = {
   bwrap: 'bubblewrap',
   nft: 'nftables',
   slirp4netns: 'slirp4netns',
@@ -27,10 +27,11 @@ const workspacePrograms: Readonly<Record<string, string>> = {
   pkill: 'procps',
   perl: 'perl',
   pip3: 'python3-pip',
+  chromium: 'chromium',
 }
 
 function requirePackages(): void {
-  const missing = Object.entries(workspacePrograms)
+  const missing = Object.entries(neededPrograms)
     .filter(([program]) => !hasProgram(program))
     .map(([, name]) => name)
   if (findPostgresBinaries() === undefined) missing.push('postgresql')

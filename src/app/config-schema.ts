@@ -13,6 +13,10 @@ const extensionRule = rule('a list of extensions such as md, of letters and digi
 const folderNameRule = rule('a list of folder names such as .git')
 const dnsServerRule = rule('an IPv4 address that is not a loopback one')
 const credentialRule = rule('a list of HOST HEADER env:NAME')
+const hostRule = rule('a list of host names or addresses, each with its port or without; there are no wildcards')
+const HOST = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9]([a-z0-9._-]{0,252}[a-z0-9])?)(:[0-9]{1,5})?$/i
+const originRule = rule('a list of origins such as https://console.example; there are no wildcards, and no null')
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*,]+\/?$/i
 const databaseUrlRule = rule('a postgres:// or postgresql:// URL, or env:NAME')
 
 /** The configuration file. The names here are the names in the file, in `config show` and in the program. */
@@ -222,14 +226,18 @@ export const configSchema = z
       web: webSection,
       search: searchSection,
       security_contexts: securityContextsSection,
-      allowed_hosts: listOf('a host name')
+      allowed_hosts: z
+        .array(z.string(hostRule).regex(HOST, hostRule), hostRule)
         .default([])
         .describe(
           'Host headers accepted beside the loopback names and the listening address, as `name` or `name:port`.',
         ),
-      allowed_origins: listOf('an origin')
+      allowed_origins: z
+        .array(z.string(originRule).regex(ORIGIN, originRule), originRule)
         .default([])
-        .describe('Origin headers accepted beside the loopback origins, such as `https://console.example`.'),
+        .describe(
+          "Origins whose pages may call this server from a browser beside its own, each with its port, such as `https://console.example` or `http://localhost:5173`. Where no key is demanded they act with the owner's rights.",
+        ),
     },
     rule('a group of fields'),
   )

@@ -154,6 +154,29 @@ describe('errors', () => {
     ])
   })
 
+  test.each([
+    ['allowed_origins', '*', 'there are no wildcards'],
+    ['allowed_origins', 'null', 'there are no wildcards, and no null'],
+    ['allowed_origins', 'https://*.example', 'a list of origins'],
+    ['allowed_origins', 'console.example', 'a list of origins such as https://console.example'],
+    ['allowed_origins', 'https://console.example/page', 'a list of origins'],
+    ['allowed_hosts', '*.example', 'there are no wildcards'],
+    ['allowed_hosts', 'https://castle.example', 'a list of host names'],
+  ])('an entry of %s that could match nothing, or too much, is refused: %s', async (field, entry, reason) => {
+    const error = await refused(`${field}: ["${entry}"]\n`)
+    expect(error.message).toContain(`${field}`)
+    expect(error.message).toContain(reason)
+  })
+
+  test.each(['https://console.example', 'HTTP://localhost:5173/', 'vscode-webview://abc', 'http://[::1]:1'])(
+    'an origin may be %s',
+    async (origin) => {
+      expect((await load({ configFile: write(`allowed_origins: ["${origin}"]\n`) })).config.allowed_origins).toEqual([
+        origin,
+      ])
+    },
+  )
+
   test('all problems are reported at once, from every source', async () => {
     const error = await refused('host: 5\naudit:\n  read_records: sometimes\nskills:\n  roots: [ok, 7]\n', {
       env: { CASTELLAN_PORT: 'http' },

@@ -1,13 +1,17 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { isIPv6 } from 'node:net'
 import { AppError } from '../contract/app-error.ts'
+import { publicPaths } from './route-table.ts'
 
 /**
  * The defence against a web page that reaches this server through the user's browser (DNS rebinding, cross-site calls).
  *
  * 1. Host must be there once and be a loopback name, the address that the connection came in on, or one of the allowed names. Only where
  *    keys are demanded and no names are configured is any Host accepted: there a page has no rights to borrow.
- * 2. Origin, when there is one, must be on a loopback name, be the page of this very server, or be configured.
+ * 2. Origin, when there is one, must be the page of this very server, by name and port, or be configured. Another port of
+ *    this machine is another site: anybody's page may be there, that of a workspace too.
+ * 3. Where there is none, `Sec-Fetch-Site` tells what a browser sends for a page: another site's request is refused, but for
+ *    a link to what is for everybody. Who sends neither is no browser, or one that a page cannot make answer to it.
  */
 export type RequestCheck = Readonly<{
   /** Throws ERR_INVALID_INPUT, ERR_HOST_REFUSED or ERR_ORIGIN_REFUSED. Answers the origin to which the response may be shown. */
@@ -58,27 +62,44 @@ export function createRequestCheck(
     )
   }
 
-  function isAllowedOrigin(origin: string, host: string | undefined): boolean {
+  function isAllowedOrigin(origin: string, { host, 'sec-fetch-site': site }: IncomingHttpHeaders): boolean {
     const lower = origin.toLowerCase()
     if (allowedOrigins.has(lower)) return true
-    const authority = /^https?:\/\/([^/]*)$/.exec(lower)?.[1]
-    const parsed = authority === undefined ? undefined : parseAuthority(authority)
-    if (parsed === undefined) return false
-    return LOOPBACK_NAMES.includes(parsed.name) || authority === host?.toLowerCase()
+    // A proxy in front may speak TLS, so the page's scheme need not be ours.
+    const authority = /^https?:\/\/([^/]+)$/.exec(lower)?.[1]
+    return authority !== undefined && authority === host?.toLowerCase() && isOwnPage(site)
   }
 
   return {
     check(req, requireKeys) {
       requireHost(req, requireKeys)
-      const { origin } = req.headers
-      if (origin === undefined || isAllowedOrigin(origin, req.headers.host)) return origin
-      throw new AppError(
-        'ERR_ORIGIN_REFUSED',
-        'Origin: pages of this origin may not call this server. The operator can add it to allowed_origins.',
-        { header: 'Origin' },
-      )
+      const { headers } = req
+      const { origin } = headers
+      if (origin === undefined) {
+        if (isOwnPage(headers['sec-fetch-site']) || isLinkForEverybody(req)) return undefined
+        throw refused('Sec-Fetch-Site')
+      }
+      if (isAllowedOrigin(origin, headers)) return origin
+      throw refused('Origin')
     },
   }
+}
+
+const refused = (header: string): AppError =>
+  new AppError(
+    'ERR_ORIGIN_REFUSED',
+    `${header}: pages of this origin may not call this server. The operator can add it to allowed_origins.`,
+    { header },
+  )
+
+/** `none` is what the person asked for without any page: an address typed, a bookmark. */
+const isOwnPage = (site: string | string[] | undefined): boolean =>
+  site === undefined || site === 'same-origin' || site === 'none'
+
+/** The page that had the link learns nothing of what is shown then. */
+function isLinkForEverybody({ method, url = '/', headers }: IncomingMessage): boolean {
+  const isLink = headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document'
+  return isLink && method === 'GET' && publicPaths.has(url.split('?', 1)[0]!)
 }
 
 /** node:http keeps the first of two, and a proxy in front may have judged the other. */

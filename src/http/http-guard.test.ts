@@ -9,6 +9,7 @@ import {
   send,
   sendRaw,
 } from '../../test/support/http-door-peer.ts'
+import { publicPaths } from './route-table.ts'
 
 let peer: HttpDoorApp
 let served: ServedDoor
@@ -91,19 +92,24 @@ describe('Host and Origin', () => {
     expect((await sendRaw(served, ['GET /health HTTP/1.0'])).status).toBe(403)
   })
 
-  it.each(['http://localhost:3000', 'https://127.0.0.1', 'http://[::1]:5173', 'https://console.example'])(
-    'allows the Origin %s and says so to the browser',
-    async (origin) => {
-      const reply = await send(served, '/health', { headers: { origin } })
+  it('allows a configured Origin and says so to the browser', async () => {
+    const origin = 'https://console.example'
+    for (const site of ['cross-site', 'same-site', 'same-origin']) {
+      const reply = await send(served, '/health', { headers: { origin, 'sec-fetch-site': site } })
       expect(reply.status).toBe(200)
       expect(reply.headers.get('access-control-allow-origin')).toBe(origin)
       expect(reply.headers.get('access-control-expose-headers')).toContain('Mcp-Session-Id')
       expect(reply.headers.get('vary')).toContain('Origin')
-    },
-  )
+    }
+  })
 
   it.each([
     'null',
+    'http://localhost',
+    'http://localhost:3000',
+    'https://127.0.0.1',
+    'http://[::1]:5173',
+    'http://evil.localhost',
     'http://localhost.evil.example',
     'http://evil.example?localhost',
     'file://',
@@ -112,13 +118,43 @@ describe('Host and Origin', () => {
     expect((await send(served, '/health', { headers: { origin } })).status).toBe(403)
   })
 
-  it('allows the page of the server itself', async () => {
-    const own = await sendRaw(served, [
-      'GET /health HTTP/1.1',
-      'Host: castle.example:1',
-      'Origin: https://castle.example:1',
-    ])
-    expect(own.status).toBe(200)
+  it.each(['127.0.0.1:1', 'localhost:1', '[::1]:1', 'castle.example:1', 'castle.example', 'CASTLE.example'])(
+    'allows the page of the server itself, and of no other port: %s',
+    async (host) => {
+      const ask = async (origin: string, ...more: string[]) =>
+        (await sendRaw(served, ['GET /v1/tools HTTP/1.1', `Host: ${host}`, `Origin: ${origin}`, ...more])).status
+      expect([await ask(`http://${host}`), await ask(`https://${host}`)]).toEqual([200, 200])
+      expect(await ask(`http://${host}`, 'Sec-Fetch-Site: same-origin')).toBe(200)
+      expect(await ask(`http://${host.replace(/:1$/, '')}:2`)).toBe(403)
+      // A browser that calls them two sites knows better.
+      for (const site of ['same-site', 'cross-site'])
+        expect(await ask(`http://${host}`, `Sec-Fetch-Site: ${site}`)).toBe(403)
+    },
+  )
+
+  it('refuses what a browser sends for the page of another site without an Origin', async () => {
+    for (const site of ['same-site', 'cross-site', 'whatever'])
+      for (const line of paths) {
+        const reply = await sendRaw(served, [`${line} HTTP/1.1`, 'Host: localhost', `Sec-Fetch-Site: ${site}`])
+        expect([line, reply.status, reply.text.includes('ERR_ORIGIN_REFUSED')]).toEqual([line, 403, true])
+      }
+    for (const site of ['same-origin', 'none'])
+      expect((await send(served, '/v1/tools', { headers: { 'sec-fetch-site': site } })).status).toBe(200)
+  })
+
+  it('shows to whoever follows a link only what is for everybody', async () => {
+    const statusOf = async (line: string, dest = 'document') => {
+      const link = ['Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: navigate', `Sec-Fetch-Dest: ${dest}`]
+      return (await sendRaw(served, [`${line} HTTP/1.1`, 'Host: localhost', ...link])).status
+    }
+    for (const path of publicPaths) {
+      expect([path, await statusOf(`GET ${path}`)]).toEqual([path, 200])
+      expect([path, (await send(keyed, path)).status]).toEqual([path, 200])
+      expect([path, await statusOf(`GET ${path}`, 'iframe')]).toEqual([path, 403])
+    }
+    for (const path of ['/v1/tools', '/v1/agents', '/v1/seal/tools', '/mcp', '/mcp?tools=full', '/nowhere'])
+      expect([path, await statusOf(`GET ${path}`)]).toEqual([path, 403])
+    expect(await statusOf('POST /')).toBe(403)
   })
 
   it('gives no CORS header to a request without Origin', async () => {
@@ -275,8 +311,8 @@ describe('/mcp', () => {
   })
 
   it('lets a page read the session id', async () => {
-    const reply = await openSession({ origin: 'http://localhost:6274' })
+    const reply = await openSession({ origin: 'https://console.example' })
     expect(reply.headers.get('mcp-session-id')).not.toBeNull()
-    expect(reply.headers.get('access-control-allow-origin')).toBe('http://localhost:6274')
+    expect(reply.headers.get('access-control-allow-origin')).toBe('https://console.example')
   })
 })

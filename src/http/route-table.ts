@@ -20,6 +20,15 @@ export type PatternRoute = Readonly<{
 export type Route = Readonly<{ methods: readonly string[]; serve(exchange: Exchange): void | Promise<void> }>
 export type FoundRoute = Route & Readonly<{ params: Readonly<Record<string, string>> }>
 
+/** What anybody may read: it says nothing about anybody's data, and no key is asked for. */
+export const publicPaths: ReadonlySet<string> = new Set([
+  '/',
+  '/health',
+  '/health/live',
+  '/health/ready',
+  '/openapi.json',
+])
+
 type Entry = Readonly<{ parts: readonly string[]; byMethod: Map<string, PatternRoute['serve']> }>
 
 /** Finds the route of a path; of several patterns that fit, the one whose words are fixed earlier. */
