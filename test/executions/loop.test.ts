@@ -156,6 +156,39 @@ describe('judges', () => {
     expect(model!.requests.at(-2)!.text).toContain('dull')
   })
 
+  const kinds = [
+    ['semantic', 'judge', '{ type: semantic, judge_agent: judge, criteria: c }'],
+    ['multi_judge', 'judge', '{ type: multi_judge, judges: [judge], criteria: c }'],
+    ['a judge that names task in its input_schema', 'strict', '{ type: semantic, judge_agent: strict, criteria: c }'],
+  ] as const
+  test.each(kinds)('are shown the whole request, input included: %s', async (_, agent, kind) => {
+    const schema = '  input_schema: { type: object, properties: { task: { type: string } } }\n'
+    const strict = agentYaml('strict', `${task('Judge.')}  tools: []\n${schema}`)
+    const { loop, model } = await open({
+      agents: { a: agentYaml('a', judged(kind)), judge, strict },
+      script: ({ text }) => (isJudge(text) ? verdict(1) : { text: 'work' }),
+    })
+    const input = { prompt: 'Praise the grey harbour.', length: 'four lines' }
+    expect(await loop.finish('a', { intent: 'Write verse.', input })).toMatchObject({ status: 'completed' })
+    const shown = model!.requests.find(({ text }) => isJudge(text))!.text
+    for (const part of ['Answer.', 'Write verse.', 'Praise the grey harbour.', 'four lines']) {
+      expect(shown, agent).toContain(part)
+    }
+  })
+
+  test('are shown what a template made of the request', async () => {
+    const templated = judged('{ type: semantic, judge_agent: judge, criteria: c }').replace(
+      'instruction: "Answer."',
+      'instruction: "Answer.", prompt_template: "About {{input.subject}}, please."',
+    )
+    const { loop, model } = await open({
+      agents: { a: agentYaml('a', templated), judge },
+      script: ({ text }) => (isJudge(text) ? verdict(1) : { text: 'work' }),
+    })
+    await loop.finish('a', { input: { subject: 'harbours' } })
+    expect(model!.requests.find(({ text }) => isJudge(text))!.text).toContain('About harbours, please.')
+  })
+
   test('agree by the strategy that the manifest names', async () => {
     const other = judge.replace('name: judge', 'name: other')
     const spec = judged('{ type: multi_judge, judges: [judge, other], criteria: c, consensus: unanimous }')

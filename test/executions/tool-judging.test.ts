@@ -68,6 +68,17 @@ describe('judging of tool calls', { timeout: 60_000 }, () => {
     await app.ask('workspace_destroy', { workspace_id })
   })
 
+  test('shows the judge the whole request, input included', async () => {
+    const { loop, model } = await open({
+      agents: { worker: worker(rule), judge },
+      script: script(() => verdict(1), call('fs_write', { path: 'a.txt', content: 'y' }), { text: 'done' }),
+    })
+    const input = { prompt: 'Write only what the harbour master asked for.' }
+    expect(await loop.finish('worker', { input })).toMatchObject({ status: 'completed' })
+    const asked = model.requests.find(({ text }) => text.includes('Judge.'))!
+    expect(asked.text).toContain('Write only what the harbour master asked for.')
+  })
+
   test('is closed: without a verdict there is no call', async () => {
     const { loop } = await open({
       agents: { worker: worker(rule), judge },

@@ -26,6 +26,8 @@ type Recorded =
 
 export type InnerRequest = Readonly<{
   iteration: number
+  /** What judges of its calls are shown as the task. */
+  task: string
   prompt: string
   tools: readonly DescribedTool[]
   deadlines: readonly Deadline[]
@@ -37,13 +39,12 @@ export type InnerRequest = Readonly<{
 /** Model and tools in turn, until the model answers without a call. Every answer is recorded before anything follows from it. */
 export async function runInnerLoop(
   deps: Pick<ExecutionDeps, 'models' | 'clock'>,
-  { manifest, intent }: ExecutionInput,
+  { manifest }: ExecutionInput,
   steps: Steps,
   request: InnerRequest,
 ): Promise<InnerEnd> {
   const messages: ModelMessage[] = [{ role: 'user', text: request.prompt }]
   const trail: TrailStep[] = []
-  const task = intent ?? manifest.task.instruction
   for (let round = 1; round <= limits.modelRoundsMax; round++) {
     requireTime(steps, ...request.deadlines)
     const answer = await askModel(deps, manifest, steps, request, messages, round)
@@ -54,7 +55,7 @@ export async function runInnerLoop(
     for (const [index, call] of answer.tool_calls.entries()) {
       requireTime(steps, ...request.deadlines)
       const key = `iteration-${request.iteration}/tool-${round}-${index + 1}`
-      const { iteration, deadlines } = request
+      const { iteration, task, deadlines } = request
       const result = await request.handle({ key, iteration, call, trail, task, deadlines })
       trail.push(result.step)
       if (result.isFatal) return { trail, fault: { code: 'ERR_BACKEND_FAILED', message: result.text } }

@@ -9,7 +9,7 @@ import { runInnerLoop, type Usage } from './inner-loop.ts'
 import { createJudges } from './judges.ts'
 import { deliver, handleOutput } from './output-handler.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput } from './ports.ts'
-import { buildPrompt, type LoadedContext, type PastAttempt, shortened } from './prompt.ts'
+import { buildTask, type LoadedContext, type PastAttempt, shortened, withAttempts } from './prompt.ts'
 import { createPublishing } from './publishing.ts'
 import { iterationEnv, loadContext } from './surroundings.ts'
 import { createToolCaller } from './tool-calls.ts'
@@ -170,8 +170,9 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       const end = await iterate(
         iteration,
         [deadline, own],
-        async (prompt) => {
-          const request = { iteration, prompt, tools, deadlines: [deadline, own], usage, handle: caller.handle }
+        async (task) => {
+          const prompt = withAttempts(task, history)
+          const request = { iteration, task, prompt, tools, deadlines: [deadline, own], usage, handle: caller.handle }
           return await runInnerLoop(deps, input, steps, request)
         },
         context,
@@ -185,7 +186,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     return await failed({ code: 'ERR_ITERATIONS_EXHAUSTED', message })
   }
 
-  type Inner = (prompt: string) => ReturnType<typeof runInnerLoop>
+  type Inner = (task: string) => ReturnType<typeof runInnerLoop>
 
   async function iterate(
     iteration: number,
@@ -196,7 +197,8 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     const { intent, contextOverrides } = input
     try {
       const parts = { task: manifest.task, intent, input: input.input, contextOverrides, context, iteration, history }
-      const ended = await inner(buildPrompt(parts))
+      const task = buildTask(parts)
+      const ended = await inner(task)
       if ('fault' in ended) {
         const { fault } = ended
         if (fault.code === 'ERR_EXECUTION_TIMEOUT') requireTime(steps, deadline)
@@ -207,11 +209,10 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       lastText = text
       const excess = await excessAt(`iteration-${iteration}`)
       if (excess !== undefined) return excess
-      const task = intent ?? manifest.task.instruction
       const request = { iteration, output, answer: ended.answer, trail: ended.trail, task, workspaceId }
       const checked = await validation.check(request)
       if (checked.passed) {
-        const published = await publishing?.publish(iteration, text, task)
+        const published = await publishing?.publish(iteration, text, intent ?? manifest.task.instruction)
         if (published !== undefined && 'fault' in published) return published.fault
         if (published !== undefined && 'reason' in published) {
           await refine(iteration, { output: text, exit_code: output.exitCode, reason: published.reason })

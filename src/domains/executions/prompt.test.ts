@@ -2,12 +2,13 @@ import { describe, expect, it } from 'vitest'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import {
-  buildPrompt,
+  buildTask,
   newestWithin,
   type PastAttempt,
   type PromptParts,
   requireNoReserved,
   shortened,
+  withAttempts,
 } from './prompt.ts'
 import { renderTemplate } from './template.ts'
 
@@ -21,6 +22,7 @@ const parts = (more: Partial<PromptParts> & { template?: string } = {}): PromptP
   history: [],
   ...more,
 })
+const buildPrompt = (asked: PromptParts): string => withAttempts(buildTask(asked), asked.history)
 const rendered = (template: string, input: Json, more: Partial<PromptParts> = {}): string =>
   buildPrompt(parts({ template, input, ...more }))
 

@@ -39,12 +39,14 @@ export function requireNoReserved(overrides: Readonly<Record<string, unknown>>):
   )
 }
 
+/** The whole request of an iteration, input included, as the model gets it and as every judge of the work is shown it. */
+export const buildTask = (parts: PromptParts): string =>
+  parts.task.promptTemplate === null ? plainPrompt(parts) : templatePrompt(parts, parts.task.promptTemplate)
+
 /** What the model is asked first. */
-export function buildPrompt(parts: PromptParts): string {
-  const body =
-    parts.task.promptTemplate === null ? plainPrompt(parts) : templatePrompt(parts, parts.task.promptTemplate)
-  const attempts = attemptsSection(parts.history)
-  return attempts === '' ? body : `${attempts}\n\n${body}`
+export function withAttempts(task: string, history: readonly PastAttempt[]): string {
+  const attempts = attemptsSection(history)
+  return attempts === '' ? task : `${attempts}\n\n${task}`
 }
 
 function templatePrompt(parts: PromptParts, template: string): string {

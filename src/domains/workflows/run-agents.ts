@@ -49,7 +49,7 @@ export async function runAgent(visit: Visit<AgentState>): Promise<Outcome> {
       if (state.judges.length === 0)
         return { result: await handleOutput(visit, state.outputHandler, result, timeLeft), writes }
       const judged = await askJudges(visit, `judge-${iteration}`, state.judges, {
-        task: text,
+        task: requestOf(intent, text),
         output: result['output'] ?? null,
         workspaceId,
         timeLeft,
@@ -68,6 +68,9 @@ export async function runAgent(visit: Visit<AgentState>): Promise<Outcome> {
 }
 
 const wish = (intent: Json | undefined): string | null => (typeof intent === 'string' && intent !== '' ? intent : null)
+
+/** All that the agent was asked, for those who judge what it made of it. */
+const requestOf = (intent: string | null, text: string): string => (intent === null ? text : `${intent}\n\n${text}`)
 
 /** Texts stay texts; JSON that a template made is data. */
 function asInput(text: string): Json {
@@ -131,11 +134,12 @@ async function askOne(
   const { context, state } = visit
   const agent = texts(`agents[${index}].agent`, one.agent, context)
   const text = texts(`agents[${index}].input`, one.input, context)
+  const intent = wish(context['intent'])
   const end = await endOf(
     runAgentBelow(visit, `agent-${index + 1}`, {
       agent,
       input: asInput(text),
-      intent: wish(context['intent']),
+      intent,
       workspaceId,
       isJudge: false,
       timeoutMs: timeLeft(one.timeoutMs),
@@ -146,7 +150,12 @@ async function askOne(
   const judged =
     state.judges.length === 0
       ? ownVerdict(output)
-      : await askJudges(visit, `judge-${index + 1}`, state.judges, { task: text, output, workspaceId, timeLeft })
+      : await askJudges(visit, `judge-${index + 1}`, state.judges, {
+          task: requestOf(intent, text),
+          output,
+          workspaceId,
+          timeLeft,
+        })
   const verdict = judged && {
     score: judged.score,
     confidence: judged.confidence,
