@@ -14,6 +14,8 @@ export type Capability = Readonly<{
   toolPattern: string
   /** Absolute folders or files; what is inside a folder is allowed too. `/x/*` is only what is directly in it. */
   pathAllowlist?: readonly string[]
+  /** What of that is closed nevertheless, to the tools that write. */
+  pathDenylist?: readonly string[]
   /** First words of commands. */
   commandAllowlist?: readonly string[]
   /** Command to the first arguments it may have; an empty list allows any. */

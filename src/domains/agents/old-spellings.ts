@@ -58,6 +58,8 @@ type Name =
   | 'schedule'
   | 'output_handler'
   | 'delivery'
+  | 'advanced'
+  | 'bootstrap_path'
 /** Fields that have not been checked yet, with the names that are looked at here. */
 type Written = YamlFields & { [N in Name]?: unknown }
 const isFields = (value: unknown): value is Written => isPlainFields(value)
@@ -88,6 +90,7 @@ export function modernise(manifest: Written, remark: Remark): void {
     moderniseSecurity(spec.security, remark)
   }
   if (Array.isArray(spec.context)) moderniseContext(spec.context, remark)
+  if (isFields(spec.advanced)) moderniseBootstrap(spec.advanced, remark)
   if (Array.isArray(spec.volumes)) moderniseVolumes(spec.volumes, remark)
   const hadExecution = isFields(spec.execution)
   moderniseOutputSchema(spec, remark)
@@ -161,6 +164,13 @@ function moderniseContext(context: readonly unknown[], remark: Remark): void {
     entry.path = absolute(entry.path)
     remark(`spec.context[${index}].path`, `write ${String(entry.path)}`)
   }
+}
+
+function moderniseBootstrap(advanced: Written, remark: Remark): void {
+  const { bootstrap_path: path } = advanced
+  if (typeof path !== 'string' || path === '' || absolute(path) === path) return
+  advanced.bootstrap_path = absolute(path)
+  remark('spec.advanced.bootstrap_path', `write ${absolute(path)}`)
 }
 
 /** An address of nothing but a host is that host. */

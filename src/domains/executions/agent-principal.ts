@@ -106,14 +106,15 @@ export function manifestContext(manifest: AgentManifest, offered: readonly Descr
 }
 
 function capabilityOf(manifest: AgentManifest, { name, isReadOnly }: DescribedTool): Capability[] {
-  const { filesystem, network, subcommandAllowlist } = manifest
+  const { filesystem, network, subcommandAllowlist, bootstrapPath } = manifest
+  const closed = bootstrapPath !== null && !isReadOnly && { pathDenylist: [bootstrapPath] }
   if (name.startsWith('fs.')) {
     if (!isReadOnly && filesystem?.readOnly === true) return []
     const paths = isReadOnly ? filesystem?.read : filesystem?.write
-    return [{ toolPattern: name, pathAllowlist: paths ?? [WORKSPACE] }]
+    return [{ toolPattern: name, pathAllowlist: paths ?? [WORKSPACE], ...closed }]
   }
   if (name === 'cmd.run') {
-    return [{ toolPattern: name, ...(subcommandAllowlist !== null && { subcommandAllowlist }) }]
+    return [{ toolPattern: name, ...closed, ...(subcommandAllowlist !== null && { subcommandAllowlist }) }]
   }
   if (name.startsWith('web.') && network !== null) {
     if (network.mode === 'none') return []

@@ -4,6 +4,7 @@ import { limits } from '../../contract/limits.ts'
 import type { Ending, Program, ProgramEnd, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { agentPrincipal, offeredTools } from './agent-principal.ts'
+import { createBootstrapGuard } from './bootstrap.ts'
 import { type Deadline, requireTime, timedOut, wholeTime, within } from './deadline.ts'
 import { runInnerLoop, type Usage } from './inner-loop.ts'
 import { createJudges } from './judges.ts'
@@ -38,10 +39,15 @@ export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program:
     },
     async ending(run, steps) {
       const made = recordedWorkspace(steps)
-      if (made === undefined) return
+      const { manifest, workspaceId } = run.input as unknown as ExecutionInput
       const workspaces = createWorkspaceDesk(deps, run)
+      const stays = made === undefined ? workspaceId : made.kept ? made.workspace_id : null
+      if (stays !== null && manifest.bootstrapPath !== null) {
+        await createBootstrapGuard(deps, run, manifest.bootstrapPath, steps, workspaces).putAside(stays)
+      }
+      if (made === undefined) return
       if (made.kept) {
-        const paths = ephemeralPaths((run.input as unknown as ExecutionInput).manifest)
+        const paths = ephemeralPaths(manifest)
         if (paths.length === 0) return
         await steps.once(
           'volumes-emptied',
@@ -95,6 +101,10 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   const workspaces = createWorkspaceDesk(deps, run)
   const judges = createJudges(deps, run, steps)
   const publishing = input.publishes && createPublishing(deps, run, input.publishes, steps, { judges, deadline })
+  const bootstrap =
+    manifest.bootstrapPath === null || input.role === 'judge'
+      ? undefined
+      : createBootstrapGuard(deps, run, manifest.bootstrapPath, steps, workspaces)
   const validation = createValidation(run, input, steps, { judges, workspaces, deadline })
   let lastText = ''
   let iterations = 0
@@ -152,6 +162,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
 
   async function runAll(): Promise<ProgramEnd> {
     await openWorkspace()
+    if (workspaceId !== null) await bootstrap?.remember([deadline])
     const context = await readContext()
     const principal = agentPrincipal(deps, run, input, workspaceId)
     const tools = offeredTools(deps.desk, principal, manifest.tools)
@@ -242,6 +253,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     if (id === null || input.role === 'judge') {
       return { output: { exitCode: 0, stdout: answer, stderr: '' }, text: answer }
     }
+    await bootstrap?.requireUnchanged(iteration, deadlines)
     const ran = await steps.once<Printed | OldPrinted>(
       `iteration-${iteration}/process`,
       async () => ({

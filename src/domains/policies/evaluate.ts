@@ -1,6 +1,6 @@
 import type { Capability, SecurityContext, Violation } from '../../contract/security-context.ts'
 import { coversPath } from '../../kernel/path-pattern.ts'
-import { allowsHost, commandRulesOf, matchesTool, placesOf, type Wish } from './rules.ts'
+import { allowsHost, commandRulesOf, isClosed, isStream, matchesTool, placesOf, type Wish } from './rules.ts'
 
 /** `allowed` is what would have been possible instead, for the message. */
 export type Refusal = Readonly<{
@@ -49,6 +49,7 @@ export function evaluate(context: SecurityContext, wish: Wish, usage: UsageCheck
       refusedPath(capability, wish) ??
       refusedHost(capability, wish) ??
       refusedCommand(capability, wish) ??
+      refusedRedirection(context, capability, wish) ??
       usage(context, index)
     if (refusal === undefined) return { capability, index }
     refusals.push(refusal)
@@ -76,12 +77,59 @@ const toolsOf = ({ capabilities, denyList }: SecurityContext): readonly string[]
   ),
 ]
 
-function refusedPath({ pathAllowlist }: Capability, { tool, paths }: Wish): Omit<Refusal, 'context'> | undefined {
+function refusedPath(capability: Capability, { tool, paths }: Wish): Omit<Refusal, 'context'> | undefined {
+  const { pathAllowlist } = capability
+  if (paths.some((path) => isClosed(capability, tool, path))) return closedPath(pathAllowlist)
   if (pathAllowlist === undefined) return undefined
   const places = placesOf(tool, pathAllowlist)
   if (paths.every((path) => places.some((pattern) => coversPath(pattern, path)))) return undefined
   return { violation: 'PathOutsideBoundary', reason: 'the path is outside of what is allowed', allowed: pathAllowlist }
 }
+
+const closedPath = (allowed: readonly string[] = []): Omit<Refusal, 'context'> => ({
+  violation: 'PathOutsideBoundary',
+  reason: 'the path is closed: the program there judges this work',
+  allowed,
+})
+
+/**
+ * Where a list says which commands or paths a tool may have, what a shell opens for a command is judged as a file that the
+ * caller opens: by the paths of the capability itself, else by what the context lets the tools for files do.
+ */
+function refusedRedirection(
+  context: SecurityContext,
+  capability: Capability,
+  { redirections }: Wish,
+): Omit<Refusal, 'context'> | undefined {
+  const { pathAllowlist } = capability
+  const isListed = pathAllowlist !== undefined || commandRulesOf(capability) !== undefined
+  if (redirections === undefined) return isListed ? unknownPath(pathAllowlist) : undefined
+  for (const { path, access, tool } of redirections) {
+    if (path !== undefined && access === 'write' && isClosed(capability, tool, path)) return closedPath(pathAllowlist)
+    if (!isListed) continue
+    if (path === undefined) return unknownPath(pathAllowlist)
+    if (isStream(path)) continue
+    const lists = pathAllowlist === undefined ? pathListsOf(context, tool, path) : [pathAllowlist]
+    if (lists.some((list) => list === undefined || list.some((pattern) => coversPath(pattern, path)))) continue
+    const reason = `a redirection ${access}s a file, and '${tool}' is not allowed there`
+    return { violation: 'PathOutsideBoundary', reason, allowed: lists.flatMap((list) => list ?? []) }
+  }
+  return undefined
+}
+
+const unknownPath = (allowed: readonly string[] = []): Omit<Refusal, 'context'> => ({
+  violation: 'PathOutsideBoundary',
+  reason: 'nobody can tell before it runs which file a redirection opens; write its whole path plainly',
+  allowed,
+})
+
+/** For each capability that lets the tool change or read something, where; undefined is everywhere. */
+const pathListsOf = ({ denyList, capabilities }: SecurityContext, tool: string, path: string) =>
+  denyList.some((pattern) => matchesTool(pattern, tool))
+    ? []
+    : capabilities
+        .filter((capability) => matchesTool(capability.toolPattern, tool) && !isClosed(capability, tool, path))
+        .map(({ pathAllowlist }) => pathAllowlist)
 
 function refusedHost(capability: Capability, { hosts }: Wish): Omit<Refusal, 'context'> | undefined {
   if (hosts.every((host) => allowsHost(capability, host))) return undefined

@@ -14,7 +14,12 @@ const governed: Record<string, Governed> = {
   'fs.glob': { paths: ['path'] },
   'fs.grep': { paths: ['path'] },
   'fs.delete': { paths: ['path'] },
-  'cmd.run': { command: 'command', args: 'args', paths: ['cwd'] },
+  'cmd.run': {
+    command: 'command',
+    args: 'args',
+    paths: ['cwd'],
+    opens: { read: 'fs.read', write: 'fs.write', folder: 'cwd', folderDefault: '/workspace' },
+  },
   'web.fetch': { url: 'url' },
   exec_parallel: { command: 'commands' },
 }
@@ -296,5 +301,74 @@ describe('the shipped contexts', () => {
     expect(registry.find('default')).toBe(mine)
     expect(registry.names).toContain('mine')
     expect(registry.find('none')).toBeUndefined()
+  })
+})
+
+describe('what a shell opens for a command', () => {
+  const echo: Capability = { toolPattern: 'cmd.run', commandAllowlist: ['echo', 'cat', 'cd'] }
+  const files: Capability = { toolPattern: 'fs.*', pathAllowlist: ['/workspace/out'] }
+  const run = (principal: Principal, command: string, more: object = {}) =>
+    violationOf(principal, 'cmd.run', { command, ...more })
+
+  it.each([
+    ['echo a > /workspace/out/x', undefined],
+    ['echo a > out/x', undefined],
+    ['echo a >> out/x 2>&1', undefined],
+    ['echo a > /dev/null 2> /dev/null', undefined],
+    ['cat < out/x', undefined],
+    ['echo a > x', 'PathOutsideBoundary'],
+    ['echo a > /etc/passwd', 'PathOutsideBoundary'],
+    ['echo a >| x', 'PathOutsideBoundary'],
+    ['echo a &> x', 'PathOutsideBoundary'],
+    ['echo a >& x', 'PathOutsideBoundary'],
+    ['echo a <> x', 'PathOutsideBoundary'],
+    ['echo a 2> x', 'PathOutsideBoundary'],
+    ['> x echo a', 'PathOutsideBoundary'],
+    ['cat < /etc/passwd', 'PathOutsideBoundary'],
+    ['echo a > $HOME/x', 'PathOutsideBoundary'],
+    ['cd out; echo a > x', 'PathOutsideBoundary'],
+    ['cd /; echo a > /workspace/out/x', undefined],
+    ['echo a > out/../x', 'PathTraversalAttempt'],
+    ['cat << EOF\nx\nEOF', 'CommandNotAllowed'],
+    ['echo a > >(cat)', 'CommandNotAllowed'],
+    ['echo `cat`', 'CommandNotAllowed'],
+  ])('beside a list of commands, as the tools for files may: %s', (command, expected) => {
+    expect(run(as(context([echo, files])), command)).toBe(expected)
+  })
+
+  it('is in the folder where the command runs', () => {
+    const principal = as(context([echo, files]))
+    expect(run(principal, 'echo a > x', { cwd: '/workspace/out' })).toBeUndefined()
+    expect(run(principal, 'echo a > out/x', { cwd: '/workspace/other' })).toBe('PathOutsideBoundary')
+  })
+
+  it('is nothing where no tool may write files, and the tool is named', () => {
+    expect(run(as(context([echo])), 'echo a > x')).toBe('PathOutsideBoundary')
+    expect(messageOf(as(context([echo])), 'cmd.run', { command: 'echo a > x' })).toContain(
+      "'fs.write' is not allowed there",
+    )
+    expect(run(as(context([echo, files], ['fs.write'])), 'echo a > out/x')).toBe('PathOutsideBoundary')
+  })
+
+  it('is judged by the paths of the capability itself where it has some', () => {
+    const principal = as(context([{ toolPattern: 'cmd.run', pathAllowlist: ['/workspace'] }]))
+    expect(run(principal, 'anything > x')).toBeUndefined()
+    expect(run(principal, 'anything > /etc/x')).toBe('PathOutsideBoundary')
+    expect(run(principal, 'anything > $(where)')).toBe('PathOutsideBoundary')
+  })
+
+  it('is free where there is no list, but for a closed path', () => {
+    expect(run(as(context([{ toolPattern: 'cmd.run' }])), 'echo a > /etc/x')).toBeUndefined()
+    const closed = as(context([{ toolPattern: 'cmd.run', pathDenylist: ['/workspace/check'] }]))
+    expect(run(closed, 'echo a > x')).toBeUndefined()
+    expect(run(closed, 'echo a > check')).toBe('PathOutsideBoundary')
+    expect(run(closed, 'cat < check')).toBeUndefined()
+  })
+
+  it('leaves a closed path also when a folder above it would go', () => {
+    const closed = as(context([{ toolPattern: 'fs.*', pathDenylist: ['/workspace/d/check'] }]))
+    expect(violationOf(closed, 'fs.write', { path: '/workspace/d/check' })).toBe('PathOutsideBoundary')
+    expect(violationOf(closed, 'fs.delete', { path: '/workspace/d' })).toBe('PathOutsideBoundary')
+    expect(violationOf(closed, 'fs.write', { path: '/workspace/d/other' })).toBeUndefined()
   })
 })

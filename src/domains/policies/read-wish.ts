@@ -1,6 +1,6 @@
 import { requireWorkspacePath } from '../../contract/workspace-path.ts'
-import type { Wish, WishedCommand } from './rules.ts'
-import { readShellLine } from './shell-line.ts'
+import type { Wish, WishedCommand, WishedRedirection } from './rules.ts'
+import { type Redirection, readShellLine } from './shell-line.ts'
 
 /** Which arguments of a tool a security context looks at, by their names. */
 export type Governed = Readonly<{
@@ -9,6 +9,8 @@ export type Governed = Readonly<{
   /** A line for a shell, or a program when `args` is given. */
   command?: string
   args?: string
+  /** What a shell opens for such a line, as if by these tools, from the folder in that argument. */
+  opens?: Readonly<{ read: string; write: string; folder: string; folderDefault?: string }>
   url?: string
   /** It runs commands or reaches hosts in a way that no list can be held against. */
   opaque?: 'commands'
@@ -32,19 +34,42 @@ const hostsOf = (url: string): readonly string[] => {
 function commandsOf(
   governed: Governed | undefined,
   input: Readonly<Record<string, unknown>>,
-): Pick<Wish, 'commands' | 'undecidable'> {
-  if (governed?.opaque === 'commands') return { commands: [], undecidable: 'this tool cannot be checked' }
+): Pick<Wish, 'commands' | 'redirections' | 'undecidable'> {
+  if (governed?.opaque === 'commands') {
+    return { commands: [], redirections: [], undecidable: 'this tool cannot be checked' }
+  }
   const given = governed?.command === undefined ? undefined : input[governed.command]
   const args = governed?.args === undefined ? undefined : input[governed.args]
   if (typeof given === 'string' && Array.isArray(args)) {
-    return { commands: [{ command: given, firstArgument: args[0] as string | undefined }] }
+    return { commands: [{ command: given, firstArgument: args[0] as string | undefined }], redirections: [] }
   }
   const lines = typeof given === 'string' ? [given] : Array.isArray(given) ? (given as string[]) : []
   const commands: WishedCommand[] = []
+  const redirections: WishedRedirection[] = []
   for (const line of lines) {
     const read = readShellLine(line)
-    if ('undecidable' in read) return { commands: [], undecidable: read.undecidable }
-    commands.push(...read.commands.map(({ words }) => ({ command: words[0]?.text, firstArgument: words[1]?.text })))
+    if ('undecidable' in read) return { commands: [], redirections: undefined, undecidable: read.undecidable }
+    const own = read.commands.map(({ words }) => ({ command: words[0]?.text, firstArgument: words[1]?.text }))
+    commands.push(...own)
+    redirections.push(...read.redirections.map((one) => wishedRedirection(governed!, input, own, one)))
   }
-  return { commands }
+  return { commands, redirections }
+}
+
+/** After these, or a command that nobody knows, a line may be in another folder. */
+const moving: ReadonlySet<string> = new Set('. builtin cd chdir command eval popd pushd source'.split(' '))
+
+function wishedRedirection(
+  { opens, command: field }: Governed,
+  input: Readonly<Record<string, unknown>>,
+  commands: readonly WishedCommand[],
+  { path, access }: Redirection,
+): WishedRedirection {
+  const tool = opens?.[access] ?? ''
+  if (path === undefined) return { path, access, tool }
+  if (path.startsWith('/')) return { path: requireWorkspacePath(field!, path), access, tool }
+  const stays = commands.every(({ command }) => command !== undefined && !moving.has(command))
+  const folder = opens === undefined ? undefined : (input[opens.folder] ?? opens.folderDefault)
+  if (!stays || typeof folder !== 'string') return { path: undefined, access, tool }
+  return { path: requireWorkspacePath(field!, `${folder}/${path}`), access, tool }
 }

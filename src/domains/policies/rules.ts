@@ -1,5 +1,5 @@
 import type { Capability } from '../../contract/security-context.ts'
-import { withFolders } from '../../kernel/path-pattern.ts'
+import { coversPath, withFolders } from '../../kernel/path-pattern.ts'
 
 /** What a call wants to do, as far as a security context can restrict it. */
 export type Wish = Readonly<{
@@ -8,9 +8,14 @@ export type Wish = Readonly<{
   paths: readonly string[]
   commands: readonly WishedCommand[]
   hosts: readonly string[]
+  /** Files that a shell would open for its commands; undefined when its line cannot be read. */
+  redirections: readonly WishedRedirection[] | undefined
   /** Why its commands cannot be told before it runs. */
   undecidable?: string
 }>
+
+/** `path` is absolute; undefined is one that nobody knows before the line runs. `tool` is what would open that file by name. */
+export type WishedRedirection = Readonly<{ path: string | undefined; access: 'read' | 'write'; tool: string }>
 
 /** The words that decide; undefined is a word that is known only while the line runs, or no word at all. */
 export type WishedCommand = Readonly<{ command: string | undefined; firstArgument: string | undefined }>
@@ -26,6 +31,14 @@ const looking: ReadonlySet<string> = new Set(['fs.list', 'fs.glob', 'fs.grep'])
 /** Where the paths of a tool may lead. What it finds in a folder is held against the patterns by itself. */
 export const placesOf = (tool: string, patterns: readonly string[]): readonly string[] =>
   looking.has(tool) ? withFolders(patterns) : patterns
+
+/** They hold nothing, and lead nowhere but to the streams that the command has anyway. */
+const streams: ReadonlySet<string> = new Set(['/dev/null', '/dev/stdin', '/dev/stdout', '/dev/stderr'])
+export const isStream = (path: string): boolean => streams.has(path)
+
+/** Whether a tool may change what is at the path: nothing on the way to a closed place is removed with it. */
+export const isClosed = ({ pathDenylist = [] }: Capability, tool: string, path: string): boolean =>
+  pathDenylist.some((closed) => coversPath(closed, path) || (tool === 'fs.delete' && coversPath(path, closed)))
 
 const plainHost = (host: string): string => host.toLowerCase().replace(/\.$/, '')
 

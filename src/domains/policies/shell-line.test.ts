@@ -42,6 +42,31 @@ describe('a line that can be read', () => {
   })
 })
 
+describe('what a shell opens', () => {
+  it.each<[string, string[]]>([
+    ['echo a > x', ['write x']],
+    ['echo a >> "x y"', ['write x y']],
+    ['echo a >| x', ['write x']],
+    ['echo a 2> e > o', ['write e', 'write o']],
+    ['cat < in', ['read in']],
+    ['cat <> both', ['write both']],
+    ['echo a &> x', ['write x']],
+    ['echo a >& x', ['write x']],
+    ['echo a 2>&1 >&2 3>&- <&0', []],
+    ['echo a > $x', ['write <unknown>']],
+    ['echo a > ~/x', ['write <unknown>']],
+    ['echo a > x*', ['write <unknown>']],
+    ["echo a > ''", ['write <unknown>']],
+    ['(echo a; echo b) > x', ['write x']],
+    ['>x echo a | cat <y', ['write x', 'read y']],
+    ["echo '> no' \\> no", []],
+  ])('%s', (line, expected) => {
+    const read = readShellLine(line)
+    if ('undecidable' in read) throw new Error(read.undecidable)
+    expect(read.redirections.map(({ access, path }) => `${access} ${path ?? '<unknown>'}`)).toEqual(expected)
+  })
+})
+
 describe('a line that nobody can decide', () => {
   it.each([
     'git $(rm x)',

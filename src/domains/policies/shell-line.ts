@@ -4,8 +4,10 @@
  */
 export type ShellWord = Readonly<{ text: string | undefined }>
 export type SimpleCommand = Readonly<{ words: readonly ShellWord[] }>
+/** A file that the shell itself opens for a command: `path` is as written, undefined when it is known only while it runs. */
+export type Redirection = Readonly<{ path: string | undefined; access: 'read' | 'write' }>
 export type ReadLine =
-  | Readonly<{ commands: readonly SimpleCommand[] }>
+  | Readonly<{ commands: readonly SimpleCommand[]; redirections: readonly Redirection[] }>
   /** Why nobody can say before it runs which commands it runs. */
   | Readonly<{ undecidable: string }>
 
@@ -23,13 +25,13 @@ const refuse = (reason: string): never => {
 }
 
 /**
- * Takes a line for `sh -c` apart into the commands that it runs, all of them. What this reader does not know, it does not
+ * Takes a line for `sh -c` apart into the commands that it runs and the files that the shell opens for them, all of them. What this reader does not know, it does not
  * guess: substitution of commands, here-documents, assignments, functions and compound commands make the line undecidable.
  * Where shells differ, whatever one of them would run counts.
  */
 export function readShellLine(line: string): ReadLine {
   try {
-    return { commands: new Reader(line).read() }
+    return new Reader(line).read()
   } catch (error) {
     if (error instanceof Undecidable) return { undecidable: error.message }
     throw error
@@ -42,21 +44,22 @@ class Reader {
   readonly #line: string
   #at = 0
   #words: Word[] = []
-  /** The next word is where a redirection leads, not a part of the command. */
-  #isTarget = false
+  /** With one, the next word is where that redirection leads, not a part of the command. */
+  #operator: string | undefined
   #depth = 0
   readonly #commands: SimpleCommand[] = []
+  readonly #redirections: Redirection[] = []
 
   constructor(line: string) {
     this.#line = line
   }
 
-  read(): readonly SimpleCommand[] {
+  read(): Extract<ReadLine, { commands: unknown }> {
     while (this.#at < this.#line.length) this.#step()
     this.#endCommand()
     if (this.#depth !== 0) refuse('its parentheses do not match')
     if (this.#commands.length === 0) refuse('it has no command')
-    return this.#commands
+    return { commands: this.#commands, redirections: this.#redirections }
   }
 
   #step(): void {
@@ -83,7 +86,8 @@ class Reader {
   }
 
   #parenthesis(char: string): void {
-    if (char === '(' && (this.#words.length > 0 || this.#isTarget)) refuse('it defines a function or a list')
+    if (char === '(' && (this.#words.length > 0 || this.#operator !== undefined))
+      refuse('it defines a function or a list')
     this.#depth += char === '(' ? 1 : -1
     if (this.#depth < 0) refuse('its parentheses do not match')
     this.#at++
@@ -94,12 +98,12 @@ class Reader {
     const [operator] = /^[<>][<>&|]?/.exec(this.#line.slice(this.#at))!
     if (operator === '<<') refuse('it has a here-document')
     if (this.#line[this.#at + 1] === '(') refuse('it substitutes a process')
-    if (this.#isTarget) refuse('a redirection leads nowhere')
+    if (this.#operator !== undefined) refuse('a redirection leads nowhere')
     const last = this.#words.at(-1)
     // Digits right before it are the number of a file, not a word.
     if (last !== undefined && /^\d+$/.test(last.raw) && /\d/.test(this.#line[this.#at - 1]!)) this.#words.pop()
     this.#at += operator.length
-    this.#isTarget = true
+    this.#operator = operator
   }
 
   #word(): void {
@@ -108,8 +112,16 @@ class Reader {
     while (this.#at < this.#line.length && !' \t\n;&|()<>'.includes(this.#line[this.#at]!)) this.#part(word)
     // The shell takes these away before it looks at anything.
     word.raw = this.#line.slice(start, this.#at).replaceAll('\\\n', '')
-    if (this.#isTarget) this.#isTarget = false
-    else this.#words.push(word)
+    if (this.#operator === undefined) this.#words.push(word)
+    else this.#target(this.#operator, word)
+  }
+
+  #target(operator: string, { text, isKnown }: Word): void {
+    this.#operator = undefined
+    // The number of an open file, or none: nothing is opened.
+    if (operator.endsWith('&') && isKnown && /^(?:\d+-?|-)$/.test(text)) return
+    const access = operator.startsWith('<') && operator !== '<>' ? 'read' : 'write'
+    this.#redirections.push({ path: isKnown && text !== '' ? text : undefined, access })
   }
 
   #part(word: Word): void {
@@ -171,7 +183,7 @@ class Reader {
   }
 
   #endCommand(): void {
-    if (this.#isTarget) refuse('a redirection leads nowhere')
+    if (this.#operator !== undefined) refuse('a redirection leads nowhere')
     const words = this.#words
     this.#words = []
     const first = words[0]

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
+import { WORKSPACE_FOLDER } from '../../contract/workspace-path.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 
 export default defineTool({
@@ -16,7 +17,12 @@ export default defineTool({
   skipJudge: false,
   audit: 'digest',
   arguments: 'aegis',
-  governed: { command: 'command', args: 'args', paths: ['cwd'] },
+  governed: {
+    command: 'command',
+    args: 'args',
+    paths: ['cwd'],
+    opens: { read: 'fs.read', write: 'fs.write', folder: 'cwd', folderDefault: WORKSPACE_FOLDER },
+  },
   input: z.strictObject({
     command: z
       .string()

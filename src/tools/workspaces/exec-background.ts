@@ -20,7 +20,11 @@ export default defineTool({
   },
   skipJudge: false,
   audit: 'digest',
-  governed: { command: 'command', paths: ['workdir'] },
+  governed: {
+    command: 'command',
+    paths: ['workdir'],
+    opens: { read: 'file_read', write: 'file_write', folder: 'workdir' },
+  },
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     action: z.enum(['start', 'poll', 'kill', 'remove', 'list']),

@@ -16,7 +16,11 @@ export default defineTool({
   rate: 'exec',
   skipJudge: false,
   audit: 'digest',
-  governed: { command: 'commands', paths: ['workdir'] },
+  governed: {
+    command: 'commands',
+    paths: ['workdir'],
+    opens: { read: 'file_read', write: 'file_write', folder: 'workdir' },
+  },
   input: z.strictObject({
     workspace_ids: z
       .array(workspaceParams.workspaceId)

@@ -16,7 +16,11 @@ export default defineTool({
   rate: 'exec',
   skipJudge: false,
   audit: 'digest',
-  governed: { command: 'command', paths: ['workdir'] },
+  governed: {
+    command: 'command',
+    paths: ['workdir'],
+    opens: { read: 'file_read', write: 'file_write', folder: 'workdir' },
+  },
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     command: workspaceParams.command,

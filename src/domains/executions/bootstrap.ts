@@ -1,0 +1,78 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Run, Steps } from '../../engine/ports.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
+import { shellWord } from '../../kernel/shell-word.ts'
+import { type Deadline, within } from './deadline.ts'
+import type { ExecutionDeps } from './ports.ts'
+import { failureOf, type WorkspaceDesk } from './workspace.ts'
+
+const FIELD = 'spec.advanced.bootstrap_path'
+const BEFORE = 'bootstrap'
+type Seen = { digest: string | null }
+type Ended = { changed: boolean; moved_to: string | null }
+
+/**
+ * The program that turns the answer into the output judges the work, so the agent whose work it is must not have written it.
+ * 1. What it is before the agent begins is recorded. The server reads the file; nothing in the workspace is asked.
+ * 2. Before each run it is read again, and a program that has changed does not run.
+ * 3. Where the workspace outlives the execution, a changed program is put aside at its end, whatever that end is.
+ */
+export function createBootstrapGuard(
+  deps: Pick<ExecutionDeps, 'clock' | 'desk'>,
+  run: Run,
+  path: string,
+  steps: Steps,
+  workspaces: WorkspaceDesk,
+) {
+  /** Null when there is no such file. */
+  async function look(signal: AbortSignal): Promise<Seen> {
+    const args = { execution_id: run.id, path }
+    const answer = await deps.desk.call(run.principal, 'execution_file_read', args, { signal, door: 'engine' })
+    if (answer.isError && answer.code === 'ERR_FILE_NOT_FOUND') return { digest: null }
+    if (answer.isError) throw failureOf(answer)
+    const { content, encoding } = answer.value as { content: string; encoding: string }
+    return { digest: sha256Hex(`${encoding}\n${content}`) }
+  }
+
+  const lookAt = (key: string, deadlines: readonly Deadline[]): Promise<Seen> =>
+    steps.once<Seen>(key, async () => ({ result: await within(deps.clock, steps, deadlines, look) }))
+
+  return {
+    async remember(deadlines: readonly Deadline[]): Promise<void> {
+      const { digest } = await lookAt(BEFORE, deadlines)
+      if (digest === null) {
+        throw new AppError(
+          'ERR_INVALID_INPUT',
+          `${FIELD}: there is no such file before the agent begins; make it in startup_script, or use an image that has it`,
+          { field: FIELD, path },
+        )
+      }
+    },
+    async requireUnchanged(iteration: number, deadlines: readonly Deadline[]): Promise<void> {
+      const before = steps.result(BEFORE) as Seen | undefined
+      const { digest } = await lookAt(`iteration-${iteration}/bootstrap`, deadlines)
+      if (before === undefined || before.digest === digest) return
+      throw new AppError(
+        'ERR_POLICY_VIOLATION',
+        `${FIELD}: the program was changed while the agent worked, so it did not run; put it back as it was and leave it alone`,
+        { field: FIELD, path },
+      )
+    },
+    async putAside(id: string): Promise<void> {
+      const before = steps.result(BEFORE) as Seen | undefined
+      if (before === undefined || before.digest === null) return
+      await steps.once<Ended>(
+        'bootstrap-ended',
+        async () => {
+          const { digest } = await look(steps.signal)
+          if (digest === null || digest === before.digest) return { result: { changed: false, moved_to: null } }
+          const aside = `${path}.changed-in-${run.id}`
+          const command = `mv -- ${shellWord(path)} ${shellWord(aside)}`
+          await workspaces.ask('exec', { workspace_id: id, command }, steps.signal)
+          return { result: { changed: true, moved_to: aside } }
+        },
+        { type: 'bootstrap_checked' },
+      )
+    },
+  }
+}
