@@ -16,7 +16,6 @@ const binaries = join(root, 'node_modules', '.bin')
 
 /** What the workspaces are made with, and a browser; each with the package that has it. */
 const neededPrograms: Readonly<Record<string, string>> = {
-  bwrap: 'bubblewrap',
   nft: 'nftables',
   slirp4netns: 'slirp4netns',
   'mkfs.btrfs': 'btrfs-progs',

@@ -127,15 +127,16 @@ fi
 prepare='
   set -eu
   mount --make-rprivate /
-  mount -t tmpfs -o mode=755,size=1m castellan /mnt
-  mkdir -m 755 /mnt/state /mnt/program /mnt/node
+  mount -t tmpfs -o mode=755,size=16m castellan /mnt
+  mkdir -m 755 /mnt/state /mnt/program /mnt/node /mnt/stage
   mount --bind "$STATE" /mnt/state
   mount --bind "$PROGRAM" /mnt/program
   : >/mnt/node/node
   mount --bind "$NODE" /mnt/node/node
   if [ "$RG" ]; then
-    : >/mnt/node/rg
-    mount --bind "$RG" /mnt/node/rg
+    # A copy: what is mounted in a workspace shows there where it comes from.
+    cp "$RG" /mnt/node/rg
+    chmod 755 /mnt/node/rg
   fi
   # What is stored decides what the store is: another choice would hide every workspace there is.
   store=plain

@@ -6,7 +6,9 @@ import { systemRandom } from '../kernel/random.ts'
 import { createControlGroups } from './cgroups.ts'
 import { openEgressDesk } from './egress-desk.ts'
 import { createFifos } from './fifos.ts'
+import { startFirstProcesses } from './first-processes.ts'
 import { createHandlers } from './handlers.ts'
+import { createIdRanges } from './id-ranges.ts'
 import { createImages } from './images/index.ts'
 import { startLauncher } from './launcher.ts'
 import { createNetworkHub } from './network/network-hub.ts'
@@ -29,6 +31,9 @@ const ROOT = '/mnt/state'
 const DOORS = join(ROOT, 'doors')
 /** Where launch.sh puts the program that searches, if there is one for this machine. */
 const SEARCH_PROGRAM_SOURCE = '/mnt/node/rg'
+/** Where launch.sh leaves an empty folder that the ids of every workspace can reach. */
+const STAGE = '/mnt/stage'
+const SHARED_MEMORY_BYTES = 64 * 1024 * 1024
 /** Without a server and without a running workspace there is nothing to stay for. */
 const IDLE_EXIT_MS = 30_000
 const IDLE_CHECK_MS = 5_000
@@ -48,10 +53,17 @@ async function main(): Promise<void> {
   for (const name of readdirSync(join(ROOT, 'run'))) rmSync(join(ROOT, 'run', name), { recursive: true, force: true })
   mkdirSync(join(ROOT, 'run/fifos'), { mode: 0o700 })
   const filterPath = join(ROOT, 'run/seccomp.bpf')
-  writeFileSync(filterPath, seccompFilter(process.arch === 'arm64' ? 'arm64' : 'x64'))
+  writeFileSync(filterPath, seccompFilter(process.arch === 'arm64' ? 'arm64' : 'x64', { hasOneId: ids === 1 }))
   const fifos = await createFifos(join(ROOT, 'run/fifos'), launcher)
   const storage = await createStorage({ root: ROOT, kind, launcher, run: runCommand, random: systemRandom })
   const controlGroups = createControlGroups(process.env['CASTELLAN_SUPERVISOR_CGROUPS'] ?? '')
+  const firstProcesses = startFirstProcesses({
+    seccompFilter: filterPath,
+    stage: STAGE,
+    searchProgram: existsSync(SEARCH_PROGRAM_SOURCE) ? SEARCH_PROGRAM_SOURCE : undefined,
+    sharedMemoryBytes: SHARED_MEMORY_BYTES,
+  })
+  const idRanges = createIdRanges(ROOT)
   const images = createImages({ root: join(ROOT, 'images'), clock: systemClock, random: systemRandom })
   const network = createNetworkHub({ run: runCommand, socketDirectory: DOORS, logDirectory: ROOT, logger })
   await network.open()
@@ -61,13 +73,12 @@ async function main(): Promise<void> {
     launcher,
     fifos,
     storage,
-    seats: createSeats({ launcher, controlGroups, logger }),
+    seats: createSeats({ firstProcesses, controlGroups, idRanges, logger }),
     images,
     network,
     egress,
     ids,
     seccompFilter: filterPath,
-    searchProgram: existsSync(SEARCH_PROGRAM_SOURCE) ? SEARCH_PROGRAM_SOURCE : undefined,
     hasDiskLimits: kind === 'btrfs',
     clock: systemClock,
     random: systemRandom,
@@ -92,7 +103,7 @@ async function main(): Promise<void> {
     }),
     shutdown: end,
   })
-  void launcher.gone.then(() => process.exit(1))
+  for (const { gone } of [launcher, firstProcesses]) void gone.then(() => process.exit(1))
   const socketPath = join(DOORS, SOCKET_NAME)
   rmSync(socketPath, { force: true })
   // Whoever reaches us may need our number.

@@ -69,14 +69,6 @@ export function signalProcess(pid: number, signal: number): void {
   }
 }
 
-export function commandLineOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'latin1')
-  } catch {
-    return ''
-  }
-}
-
 function pidNamespaceOf(pid: number): string | undefined {
   try {
     return readlinkSync(`/proc/${pid}/ns/pid`)

@@ -13,7 +13,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { createAddresses } from './addresses.ts'
-import type { ControlGroup } from './cgroups.ts'
+import { PACKAGE_CAPABILITIES } from './capabilities.ts'
 import type { EgressDesk } from './egress-desk.ts'
 import { createEntryGate, type EntryGate } from './entry-gate.ts'
 import type { Fifos } from './fifos.ts'
@@ -27,7 +27,7 @@ import type { NetworkHub } from './network/index.ts'
 import { createOwnFiles } from './own-files.ts'
 import { createRootedFiles } from './rooted-files/index.ts'
 import { type Command, type Entry, type RunningCommand, runInWorkspace } from './run-in-workspace.ts'
-import type { Seats } from './seats.ts'
+import type { Seat, Seats } from './seats.ts'
 import type { Storage } from './storage.ts'
 import { createTurns } from './turns.ts'
 
@@ -43,7 +43,6 @@ export type RegistryDeps = Readonly<{
   /** User ids that the supervisor's own namespace has. */
   ids: number
   seccompFilter: string
-  searchProgram: string | undefined
   /** The store refuses to grow beyond a workspace's quota. */
   hasDiskLimits: boolean
   clock: Clock
@@ -54,17 +53,14 @@ export type RegistryDeps = Readonly<{
 type Live = Readonly<{
   spec: WorkspaceSpec
   holder: Holder
-  group: ControlGroup
+  seat: Seat
   jobs: Jobs
   gate: EntryGate
   run(command: Command): Promise<RunningCommand>
 }>
 
-/** What a workspace with several user ids needs to install packages: CHOWN, DAC_OVERRIDE, FOWNER, SETGID, SETUID. */
-const PACKAGE_CAPABILITIES = 0b1100_1011n
 const PROCESSES_MAX = 2_048
 const FILES_MAX = 65_536
-const SHARED_MEMORY_MB = 64
 const O_PATH = 0o10000000
 
 const diskBytes = ({ resources }: Pick<WorkspaceSpec, 'resources'>): number => Math.round(resources.diskGb * 1024 ** 3)
@@ -134,59 +130,43 @@ export async function createRegistry(deps: RegistryDeps) {
     await imageUses.take(spec.id, spec.image)
     const image = await deps.images.find(spec.image)
     const processesMax = spec.resources.processes ?? PROCESSES_MAX
-    const hasPackages = image.packages && deps.ids > 1
+    const hasIds = deps.ids > 1
     if (!untouched.delete(spec.id)) {
       await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, ownFiles.ofNetwork(spec.network)))
     }
-    const [mounted, seated] = await Promise.allSettled([
-      storage.mountRoot(spec, image.root),
-      deps.seats.take(spec.resources, processesMax),
-    ])
+    const seat = await deps.seats.take(spec.resources, processesMax)
     let holder: Holder | undefined
     try {
-      const root = outcomeOf(mounted)
-      const seat = outcomeOf(seated)
-      const { group } = seat
-      holder = await startHolder(
-        { ...deps, seat },
-        {
-          hostname: spec.hostname,
-          root,
-          binds: image.binds,
-          searchProgram: deps.searchProgram,
-          seccompFilter: deps.seccompFilter,
-          hasIds: hasPackages,
-          sharedMemoryMb: SHARED_MEMORY_MB,
-          logPath: join(logs, `${spec.id}.log`),
-        },
-      )
+      holder = await startHolder(seat, {
+        hostname: spec.hostname,
+        overlay: storage.overlayOf(spec, image.root, seat.range.view),
+        binds: image.binds,
+      })
       const entry: Entry = {
         namespacePid: holder.initPid,
-        capabilities: hasPackages ? PACKAGE_CAPABILITIES : 0n,
+        capabilities: hasIds ? PACKAGE_CAPABILITIES : 0n,
         processesMax,
         filesMax: FILES_MAX,
         seccompFilter: deps.seccompFilter,
-        cgroups: group.joinPaths,
+        cgroups: seat.group.joinPaths,
       }
       const gate = createEntryGate()
       const run = (command: Command): Promise<RunningCommand> => gate.enter(() => runInWorkspace(deps, entry, command))
       const jobs = await openJobs({ directory: join(jobFolder, spec.id), run, clock: deps.clock })
-      return { spec, holder, group, jobs, gate, run }
+      return { spec, holder, seat, jobs, gate, run }
     } catch (error) {
       await holder?.stop(0)
-      await storage.unmountRoot(spec.id)
-      if (seated.status === 'fulfilled') await seated.value.giveBack()
+      await seat.giveBack()
       throw error
     }
   }
 
   const gone = new Map<string, Promise<void>>()
-  async function cleanUp({ spec: { id, ip }, group }: Live): Promise<void> {
+  async function cleanUp({ spec: { id, ip }, seat }: Live): Promise<void> {
     live.delete(id)
     deps.egress.forget(ip)
     await deps.network.detach(id).catch((error: unknown) => deps.logger.warn('network detach failed', { id, error }))
-    await storage.unmountRoot(id).catch((error: unknown) => deps.logger.warn('unmount failed', { id, error }))
-    await group.close()
+    await seat.giveBack()
     gone.delete(id)
   }
 
@@ -205,8 +185,8 @@ export async function createRegistry(deps: RegistryDeps) {
     return { bytes: await storage.layerBytes(layerId) }
   }
 
-  async function copyFrozen({ spec, group, holder }: Live, layerId: string): Promise<void> {
-    const thaw = await freezeProcesses(group, holder.initPid)
+  async function copyFrozen({ spec, seat, holder }: Live, layerId: string): Promise<void> {
+    const thaw = await freezeProcesses(seat.group, holder.initPid)
     try {
       await storage.copyToLayer(spec.id, layerId)
     } finally {
@@ -304,8 +284,8 @@ export async function createRegistry(deps: RegistryDeps) {
         diskUsedBytes: await storage.usedBytes(id),
         diskLimitBytes:
           found === undefined ? null : deps.hasDiskLimits ? found.spec.resources.diskGb * 1024 ** 3 : null,
-        memoryUsedBytes: found === undefined ? null : await found.group.memoryUsedBytes(),
-        cpuThrottledCount: found === undefined ? null : await found.group.cpuThrottledCount(),
+        memoryUsedBytes: found === undefined ? null : await found.seat.group.memoryUsedBytes(),
+        cpuThrottledCount: found === undefined ? null : await found.seat.group.cpuThrottledCount(),
         processCount: found === undefined ? 0 : commandsOf(found.holder.initPid).length,
       }
     },
@@ -318,8 +298,3 @@ export async function createRegistry(deps: RegistryDeps) {
 
 const notRunning = (id: string): AppError =>
   new AppError('ERR_WORKSPACE_STATE', 'The workspace is not running. Start it with workspace_start.', { id })
-
-function outcomeOf<T>(outcome: PromiseSettledResult<T>): T {
-  if (outcome.status === 'rejected') throw outcome.reason
-  return outcome.value
-}

@@ -1,22 +1,24 @@
 import type { Resources } from '../domains/workspaces/backend.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { ControlGroup, ControlGroups } from './cgroups.ts'
-import type { EnteredCommand, HoldRequest, Launcher } from './launcher.ts'
+import type { FirstProcesses, HoldOrder } from './first-processes.ts'
+import type { IdRange, IdRanges } from './id-ranges.ts'
+import type { EnteredCommand } from './perl-desk.ts'
 
-/** Control groups, and who waits in them to become the first process of a workspace. */
+/** Control groups, ids, and who waits with them to become the first process of a workspace. */
 export type Seat = Readonly<{
   group: ControlGroup
-  /** Starts bwrap in them. */
-  hold(request: Omit<HoldRequest, 'seatPid' | 'cgroups'>): Promise<EnteredCommand>
-  /** When nothing came of it; what was started must have ended. */
+  range: IdRange
+  hold(order: HoldOrder): Promise<EnteredCommand>
+  /** When nothing came of it, or the workspace has ended. */
   giveBack(): Promise<void>
 }>
 
 /**
  * One seat is kept ready, because a process joins a group only after the kernel has waited for every processor, which
- * takes as long as all the rest of a start. The next one joins while the first is being used: then the kernel need not wait
- * again for the commands that follow. Where there are no control groups there is nothing to wait for and none is kept. The
- * one in stock belongs to no workspace, and ends with the supervisor.
+ * takes as long as all the rest of a start; and because its namespaces are made by then. The next one joins while the first
+ * is being used: then the kernel need not wait again for the commands that follow. The one in stock belongs to no workspace,
+ * and ends with the supervisor.
  */
 export type Seats = Readonly<{
   /** With these limits from the beginning. */
@@ -25,19 +27,25 @@ export type Seats = Readonly<{
   restock(): void
 }>
 
-type Stocked = Readonly<{ group: ControlGroup; pid: number | undefined }>
-export type SeatsDeps = Readonly<{ launcher: Launcher; controlGroups: ControlGroups; logger: Logger }>
+type Stocked = Readonly<{ group: ControlGroup; range: IdRange; pid: number }>
+export type SeatsDeps = Readonly<{
+  firstProcesses: FirstProcesses
+  controlGroups: ControlGroups
+  idRanges: IdRanges
+  logger: Logger
+}>
 
-export function createSeats({ launcher, controlGroups, logger }: SeatsDeps): Seats {
+export function createSeats({ firstProcesses, controlGroups, idRanges, logger }: SeatsDeps): Seats {
   let nextNumber = 1
   let stock: Promise<Stocked> | undefined
 
-  const openGroup = (): Promise<ControlGroup> => controlGroups.open(String(nextNumber++))
   async function prepare(): Promise<Stocked> {
-    const group = await openGroup()
+    const group = await controlGroups.open(String(nextNumber++))
+    const range = await idRanges.take()
     try {
-      return { group, pid: await launcher.takeSeat(group.joinPaths) }
+      return { group, range, pid: await firstProcesses.takeSeat(group.joinPaths, range.maps) }
     } catch (error) {
+      range.release()
       await group.close()
       throw error
     }
@@ -52,27 +60,34 @@ export function createSeats({ launcher, controlGroups, logger }: SeatsDeps): Sea
     })
   }
   function restock(): void {
-    if (controlGroups.controllers.length === 0 || stock !== undefined) return
+    if (stock !== undefined) return
     stock = prepare()
     stock.catch(() => {})
   }
-  function seatOf({ group, pid }: Stocked): Seat {
+  function seatOf({ group, range, pid }: Stocked): Seat {
+    let waiting = pid
     return {
       group,
-      async hold(request) {
-        const held = await launcher.hold({ ...request, seatPid: pid, cgroups: group.joinPaths })
+      range,
+      async hold(order) {
+        const held = await firstProcesses.hold(waiting, order).catch(async () => {
+          // The one that waited may have ended; another has the same place, and fails as well if the order is to blame.
+          waiting = await firstProcesses.takeSeat(group.joinPaths, range.maps)
+          return await firstProcesses.hold(waiting, order)
+        })
         restock()
         return held
       },
       async giveBack() {
-        if (pid !== undefined) await launcher.leaveSeat(pid)
+        await firstProcesses.leaveSeat(waiting)
         await group.close()
+        range.release()
       },
     }
   }
   return {
     async take(resources, processesMax) {
-      const seat = seatOf((await fromStock()) ?? { group: await openGroup(), pid: undefined })
+      const seat = seatOf((await fromStock()) ?? (await prepare()))
       try {
         seat.group.limit(resources, processesMax)
         return seat

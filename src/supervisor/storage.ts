@@ -1,6 +1,6 @@
 import { constants, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
-import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { mkdir, open, readdir, rename } from 'node:fs/promises'
+import { dirname, join, relative } from 'node:path'
 import type { WorkspaceSpec } from '../domains/workspaces/backend.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Launcher } from './launcher.ts'
@@ -17,8 +17,8 @@ export type Storage = Readonly<{
   create(id: string, bytesMax: number, files: readonly OwnFile[]): Promise<void>
   /** Before the root is mounted, though the workspace has run: its links lead nowhere but into itself. */
   writeFiles(id: string, files: readonly OwnFile[]): Promise<void>
-  mountRoot(spec: Pick<WorkspaceSpec, 'id' | 'layers'>, imageRoot: string): Promise<string>
-  unmountRoot(id: string): Promise<void>
+  /** Options of the overlay that is its root, for who finds our state at `view`. */
+  overlayOf(spec: Pick<WorkspaceSpec, 'id' | 'layers'>, imageRoot: string, view: string): readonly string[]
   /** The workspace must be frozen or stopped. */
   copyToLayer(id: string, layerId: string): Promise<void>
   /** Empties what the workspace changed. */
@@ -35,9 +35,6 @@ export type Storage = Readonly<{
 /** A file that a workspace has of us; the path is as the workspace sees it. */
 export type OwnFile = Readonly<{ path: string; text: string }>
 
-const MS_NOSUID = 2
-const MS_NODEV = 4
-const MNT_DETACH = 2
 const O_PATH = 0o10000000
 /** Marks what is half made or half removed; such names are cleared away at the next start. */
 const PENDING = '.pending-'
@@ -53,8 +50,8 @@ export type StorageDeps = Readonly<{
 export async function createStorage({ root, kind, launcher, run, random }: StorageDeps): Promise<Storage> {
   const active = join(root, 'store/active')
   const layerFolder = join(root, 'store/layers')
-  const mounts = join(root, 'run/roots')
-  for (const folder of [active, layerFolder, mounts]) await mkdir(folder, { recursive: true })
+  const stage = join(root, 'run/stage')
+  for (const folder of [active, layerFolder, stage]) await mkdir(folder, { recursive: true })
   let pendingCount = 0
 
   async function makeFolder(path: string, bytesMax: number): Promise<void> {
@@ -100,7 +97,6 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
   }
 
   const pathOf = (id: string): string => join(active, id)
-  const mountPoint = (id: string): string => join(mounts, id)
   const create = async (id: string, bytesMax: number, files: readonly OwnFile[]): Promise<void> => {
     await putInPlace(active, id, async (pending) => {
       await makeFolder(pending, bytesMax)
@@ -126,28 +122,21 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
       const rooted = createRootedFiles({ openRoot, owner: { uid: 0, gid: 0 }, random })
       for (const { path, text } of files) await rooted.write(path, Buffer.from(text), { mode: 0o644 })
     },
-    async mountRoot(spec, imageRoot) {
-      const target = mountPoint(spec.id)
-      mkdirSync(target, { recursive: true })
-      const lower = [...spec.layers].reverse().map((layer) => join(layerFolder, layer, 'upper'))
-      const options = [
+    overlayOf(spec, imageRoot, view) {
+      const seen = (path: string): string => join(view, relative(root, path))
+      const layers = [...spec.layers].reverse().map((layer) => join(layerFolder, layer, 'upper'))
+      return [
         'userxattr',
-        `lowerdir=${[...lower, imageRoot].join(':')}`,
-        `upperdir=${join(pathOf(spec.id), 'upper')}`,
-        `workdir=${join(pathOf(spec.id), 'work')}`,
+        `lowerdir=${[...layers, imageRoot].map(seen).join(':')}`,
+        `upperdir=${seen(join(pathOf(spec.id), 'upper'))}`,
+        `workdir=${seen(join(pathOf(spec.id), 'work'))}`,
       ]
-      await launcher.mount('overlay', 'overlay', target, MS_NOSUID | MS_NODEV, options.join(','))
-      return target
-    },
-    async unmountRoot(id) {
-      await launcher.unmount(mountPoint(id), MNT_DETACH)
-      await rm(mountPoint(id), { recursive: true, force: true }).catch(() => {})
     },
     copyToLayer: (id, layerId) =>
       putInPlace(layerFolder, layerId, async (pending) => {
         if (kind === 'btrfs') return await launcher.copySubvolume(pathOf(id), pending)
         await mkdir(pending)
-        await mustRun(run, copyCommand(join(pathOf(id), 'upper'), pending))
+        await launcher.copyTree(join(pathOf(id), 'upper'), pending, stage)
       }),
     async reset(id, bytesMax, files) {
       await discard(pathOf(id), active)
@@ -162,26 +151,3 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
     layers: () => named(layerFolder),
   }
 }
-
-/**
- * Copies a tree that something may still change, from a place where there is nothing else: wherever a link in it comes to
- * lead, it leads to nothing of the host.
- */
-const copyCommand = (source: string, target: string): string[] => [
-  'bwrap',
-  ...[
-    '--unshare-net',
-    '--unshare-ipc',
-    '--ro-bind',
-    '/usr',
-    '/usr',
-    '--symlink',
-    'usr/bin',
-    '/bin',
-    '--symlink',
-    'usr/lib',
-    '/lib',
-  ],
-  ...['--symlink', 'usr/lib64', '/lib64', '--ro-bind', source, '/source/upper', '--bind', target, '/target', '--'],
-  ...['/usr/bin/cp', '-a', '--reflink=auto', '/source/upper', '/target'],
-]

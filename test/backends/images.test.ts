@@ -12,7 +12,7 @@ const openers: readonly (readonly [string, () => Promise<OpenedBackend>])[] = [
 
 /** With everything that the escapes try; what is not there could not get out. */
 const escapeTools =
-  'sh bash perl cat grep ls ln rm mkdir mknod head tail tr wc sync sleep timeout mount umount chroot unshare nsenter bwrap pkill'
+  'sh bash perl cat grep ls ln rm mkdir mknod head tail tr wc sync sleep timeout mount umount chroot unshare nsenter pkill'
 
 async function openWith(open: () => Promise<OpenedBackend>, name: string, layer: ReturnType<typeof busyboxLayer>) {
   const opened = await open()

@@ -217,14 +217,14 @@ function programsWithout(...missing: string[]): string {
 
 describe('a machine that lacks something', () => {
   test('is told which package to install', async () => {
-    await expect(open({ path: programsWithout('bwrap', 'flock') }).inventory()).rejects.toMatchObject({
+    await expect(open({ path: programsWithout('perl', 'flock') }).inventory()).rejects.toMatchObject({
       code: 'ERR_CAPABILITY_MISSING',
-      message: expect.stringMatching(/bwrap, flock.* bubblewrap util-linux/),
-      details: { programs: ['bwrap', 'flock'], packages: ['bubblewrap', 'util-linux'] },
+      message: expect.stringMatching(/perl, flock.* perl util-linux/),
+      details: { programs: ['perl', 'flock'], packages: ['perl', 'util-linux'] },
     })
     expect(existsSync(state)).toBe(false)
     const { available, problem } = await open({ path: join(directory, 'programs') }).capabilities()
-    expect({ available, problem }).toEqual({ available: false, problem: expect.stringContaining('bubblewrap') })
+    expect({ available, problem }).toEqual({ available: false, problem: expect.stringContaining('util-linux') })
   })
 
   test('is told what the start said', async () => {

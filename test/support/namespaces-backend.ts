@@ -36,15 +36,24 @@ const place = (state: string, storeGb: number) => ({
   logger: silentLogger,
 })
 
+/** What the start finds missing. Where the tests are an ordinary user's, that user can hide nothing. */
+type Lacks = Readonly<{
+  withoutTun?: boolean
+  /** The machine as Debian's base has it: none of the packages that only add to what workspaces can do. */
+  withoutPackages?: boolean
+}>
 /** A copy of the program and somebody who runs it; without one, whoever runs the tests runs what is tested. */
-type Runner = Readonly<{ program: string; node: string; user?: OrdinaryUser; withoutTun?: boolean }>
+type Runner = Readonly<{ program: string; node: string; user?: OrdinaryUser; lacks?: Lacks }>
 
-async function runScript({ program, node, user, withoutTun }: Runner, script: string, data: object): Promise<void> {
+const ADDED_PROGRAMS = ['bwrap', 'slirp4netns', 'nft', 'ip', 'newuidmap', 'newgidmap', 'btrfs', 'mkfs.btrfs', 'openssl']
+
+async function runScript({ program, node, user, lacks = {} }: Runner, script: string, data: object): Promise<void> {
   const text = `const data = ${JSON.stringify({ ...data, program })}\n${script.replaceAll('PROGRAM', program)}`
-  const argv = [node, '--input-type=module-typescript', '-e', text]
-  const [file, ...args] = withoutTun === true ? hideTun(argv, user) : argv
+  const hiding = process.getuid?.() === 0 ? hide(lacks) : []
+  const asUser = user !== undefined && hiding.length > 0 ? becoming(user) : []
+  const [file, ...args] = [...hiding, ...asUser, node, '--input-type=module-typescript', '-e', text]
   const child = spawn(file!, args, {
-    ...(withoutTun === true ? {} : user?.spawnOptions),
+    ...(hiding.length > 0 ? {} : user?.spawnOptions),
     cwd: '/',
     env: { HOME: user?.home ?? '/', PATH: '/usr/bin:/bin:/usr/sbin:/sbin' },
     stdio: ['ignore', 'inherit', 'inherit'],
@@ -53,28 +62,43 @@ async function runScript({ program, node, user, withoutTun }: Runner, script: st
   if (code !== 0) throw new Error(`A script ended with ${String(code)}: ${script}`)
 }
 
-/** Where root puts it, nobody sees the device; where the tests are an ordinary user's, that user cannot hide it. */
-const hideTun = (argv: readonly string[], user: OrdinaryUser | undefined): readonly string[] => {
-  if (process.getuid?.() !== 0 || user === undefined) return argv
-  const hide = ['unshare', '-m', 'sh', '-c', 'mount -t tmpfs -o mode=755 none /dev/net && exec "$@"', 'sh']
-  return [...hide, 'setpriv', `--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups', '--', ...argv]
+/** For who is started in it, and nobody else. */
+function hide({ withoutTun, withoutPackages }: Lacks): string[] {
+  const steps = [
+    ...(withoutTun === true ? ['mount -t tmpfs -o mode=755 none /dev/net'] : []),
+    ...(withoutPackages === true ? [hidePrograms] : []),
+  ]
+  return steps.length === 0 ? [] : ['unshare', '-m', 'sh', '-c', `${steps.join(' && ')} && exec "$@"`, 'sh']
 }
 
+/** A layer over /usr in which they are gone. */
+const hidePrograms = [
+  'mount -t tmpfs -o mode=755 none /mnt',
+  'mkdir -p /mnt/bin /mnt/sbin',
+  `for name in ${ADDED_PROGRAMS.join(' ')}; do for folder in bin sbin; do mknod /mnt/$folder/$name c 0 0; done; done`,
+  'mount -t overlay -o lowerdir=/mnt:/usr none /usr',
+  'umount -l /mnt',
+].join(' && ')
+
+const becoming = ({ uid, gid }: OrdinaryUser): string[] => [
+  ...['setpriv', `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', '--'],
+]
+
 /** A back end of this test's own, as whoever runs the tests. */
-export async function openNamespacesBackend(options: { storeGb?: number } = {}): Promise<OpenedBackend> {
+export async function openNamespacesBackend(options: Lacks & { storeGb?: number } = {}): Promise<OpenedBackend> {
   const directory = mkdtempSync(join(tmpdir(), 'castellan-backend-'))
-  const runner = { program: resolve(import.meta.dirname, '../..'), node: process.execPath }
-  return opened(join(directory, 'workspaces'), options.storeGb ?? 4, runner, () => removeTree(directory))
+  const state = join(directory, 'workspaces')
+  const storeGb = options.storeGb ?? 4
+  const runner = { program: resolve(import.meta.dirname, '../..'), node: process.execPath, lacks: options }
+  if (options.withoutPackages === true) await runScript(runner, START, { state, storeGb })
+  return opened(state, storeGb, runner, () => removeTree(directory))
 }
 
 /**
  * The same as an ordinary user without any privilege. The user gets a copy of the program, because the folder that it is
  * in may be closed to others. Only the supervisor's start depends on who asks for it; the tests then talk to it.
  */
-export async function openUserBackend(options: {
-  subordinateIds: boolean
-  withoutTun?: boolean
-}): Promise<OpenedBackend> {
+export async function openUserBackend(options: Lacks & { subordinateIds: boolean }): Promise<OpenedBackend> {
   const user = await createOrdinaryUser(options)
   const program = mkdtempSync(join(tmpdir(), 'castellan-program-'))
   cpSync(join(import.meta.dirname, '../../src'), join(program, 'src'), { recursive: true })
@@ -86,7 +110,7 @@ export async function openUserBackend(options: {
   const open = spawn('chmod', ['-R', 'a+rX', program])
   await new Promise((resolve) => open.on('exit', resolve))
   const state = join(user.home, 'workspaces')
-  const runner = { program, node: join(program, 'node'), user, withoutTun: options.withoutTun === true }
+  const runner = { program, node: join(program, 'node'), user, lacks: options }
   await runScript(runner, START, { state, storeGb: 0 })
   return opened(state, 0, runner, () => {
     removeTree(state)

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { withClient } from './postgres.ts'
 
@@ -20,7 +20,6 @@ export type WorkspaceTruth = Readonly<{
   layers: readonly string[]
   /** By the process that holds each. */
   running: readonly string[]
-  mounted: readonly string[]
   /** In each of the control groups that were handed over: who runs in it, or `spare` for the one that is kept ready. */
   groups: readonly (readonly string[])[]
   addresses: readonly string[]
@@ -35,6 +34,8 @@ export type WorkspaceTruth = Readonly<{
 
 /** The place that is kept ready for the next workspace. */
 const SPARE = 'spare'
+/** How the first process of a workspace calls itself. */
+const HOLDER = 'castellan-init'
 /** Kept ready for the next commands. */
 const PIPES_READY = 8
 
@@ -54,16 +55,22 @@ export function workspaceTruth(dataDir: string): WorkspaceTruth {
   const processes = descendants(pid)
   const node = processes.find(({ command }) => command.includes('src/supervisor/main.ts'))
   const launcher = processes.find(({ command }) => command.includes('launcher.pl'))
-  const holders = processes.filter(({ parent, command }) => parent === launcher?.pid && command.startsWith('bwrap'))
+  const maker = processes.find(({ command }) => command.includes('holders.pl'))
+  const holders = processes.filter(({ parent, command }) => parent === maker?.pid && command === HOLDER)
   const uplink = processes.filter(({ command }) => command.startsWith('slirp4netns'))
-  const known = new Set([node?.pid, launcher?.pid, ...holders.map((one) => one.pid), ...uplink.map((one) => one.pid)])
+  const known = new Set([
+    node?.pid,
+    launcher?.pid,
+    maker?.pid,
+    ...holders.map((one) => one.pid),
+    ...uplink.map((one) => one.pid),
+  ])
   const isOwn = ({ parent }: Process): boolean => parent === node?.pid || parent === pid
   return {
     stored: names(join(state, 'store/active')),
     layers: names(join(state, 'store/layers')),
-    running: holders.map((holder) => heldBy(processes, holder)).sort(),
-    mounted: mountsOf(pid),
-    groups: groupsOf(pid).map((folder) => groupUses(folder, processes, launcher?.pid)),
+    running: holders.map(heldBy).sort(),
+    groups: groupsOf(pid).map((folder) => groupUses(folder, processes, maker?.pid)),
     addresses: names(join(state, 'addresses')),
     jobFolders: names(join(state, 'jobs')),
     logs: names(join(state, 'logs')).map((name) => name.replace(/\.log$/, '')),
@@ -96,7 +103,6 @@ export function disagreements(rows: readonly RecordedWorkspace[], truth: Workspa
     rows.flatMap(({ layers }) => layers),
   )
   compare('holders', truth.running, running)
-  compare('mounts', truth.mounted, running)
   for (const group of truth.groups)
     compare('control groups', group, [...running, ...(group.includes(SPARE) ? [SPARE] : [])])
   compare('addresses', truth.addresses, ids)
@@ -194,18 +200,10 @@ function readProcess(pid: number): Process | undefined {
 }
 
 /** The workspace whose storage the holder's root lies on. */
-function heldBy(processes: readonly Process[], holder: Process): string {
-  const inside = processes.find(({ parent }) => parent === holder.pid) ?? holder
-  const root = readLines(`/proc/${inside.pid}/mountinfo`).find((line) => line.split(' ')[4] === '/')
+function heldBy(holder: Process): string {
+  const root = readLines(`/proc/${holder.pid}/mountinfo`).find((line) => line.split(' ')[4] === '/')
   return /active\/([^/]+)\/upper/.exec(root ?? '')?.[1] ?? `process ${holder.pid}`
 }
-
-const mountsOf = (pid: number): string[] =>
-  readLines(`/proc/${pid}/mountinfo`)
-    .map((line) => line.split(' ')[4] ?? '')
-    .filter((target) => target.includes('/run/roots/'))
-    .map((target) => basename(target))
-    .sort()
 
 const groupsOf = (pid: number): string[] =>
   (
@@ -219,14 +217,14 @@ const groupsOf = (pid: number): string[] =>
     .map((entry) => entry.slice(entry.indexOf('=') + 1))
 
 /** The supervisor's own place in a control group of version 2 is no workspace. */
-const groupUses = (folder: string, processes: readonly Process[], launcherPid: number | undefined): string[] =>
+const groupUses = (folder: string, processes: readonly Process[], makerPid: number | undefined): string[] =>
   readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && entry.name !== 'supervisor')
     .map(({ name }) => {
       const members = readLines(join(folder, name, 'cgroup.procs')).map(Number)
-      const first = processes.find(({ pid, parent }) => parent === launcherPid && members.includes(pid))
+      const first = processes.find(({ pid, parent }) => parent === makerPid && members.includes(pid))
       if (first === undefined) return `an empty group ${name}`
-      return first.command.startsWith('bwrap') ? heldBy(processes, first) : SPARE
+      return first.command === HOLDER ? heldBy(first) : SPARE
     })
     .sort()
 

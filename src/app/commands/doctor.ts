@@ -77,7 +77,7 @@ async function workspaces(context: CommandContext, config: Config): Promise<Find
   const missing = neededPrograms.filter(({ program }) => !isInstalled(program))
   if (missing.length > 0) {
     const packages = [...new Set(missing.map(({ package: name }) => name))].join(' ')
-    return [note('workspaces', `not available: install ${packages}`)]
+    return [note('workspaces', `not available: apt-get install -y ${packages}`)]
   }
   const absent = optionalPrograms.filter(({ program }) => !isInstalled(program))
   context.terminal.progress('trying what workspaces can do')
@@ -97,14 +97,20 @@ async function workspaces(context: CommandContext, config: Config): Promise<Find
         partOf((enforced ? ok : note)(name.replaceAll('_', ' '), enforced ? reason : `no: ${reason}`)),
       ),
       ...(capabilities.internet.enforced ? [] : tunnelDevice()),
-      ...absent.map(({ program, package: name, purpose }) =>
-        partOf(note(program, `missing, for ${purpose}: install ${name}`)),
-      ),
+      ...morePackages(absent),
     ]
   } finally {
     context.terminal.progressDone()
     await backend.close()
   }
+}
+
+/** One command for everything that would add to what workspaces can do. */
+function morePackages(absent: readonly (typeof optionalPrograms)[number][]): Finding[] {
+  if (absent.length === 0) return []
+  const packages = [...new Set(absent.map(({ package: name }) => name))]
+  const added = absent.map(({ program, purpose }) => `${program} for ${purpose}`).join('; ')
+  return [partOf(note('more', `apt-get install -y ${packages.join(' ')} would add ${added}`))]
 }
 
 /** What an ordinary user can do about the one thing that most often stands between workspaces and the internet. */

@@ -7,6 +7,7 @@ import {
   type WorkspaceBackend,
   type WorkspaceSpec,
 } from '../../domains/workspaces/backend.ts'
+import { PACKAGE_CAPABILITIES } from '../../supervisor/capabilities.ts'
 import type { NetworkCapabilities } from '../../supervisor/network/network-hub.ts'
 import type { SupervisorFacts } from '../../supervisor/protocol.ts'
 
@@ -132,6 +133,12 @@ async function tryProcessor({ backend }: ProbeDeps, shell: Shell, id: string): P
   return ((await backend.usage(id)).cpuThrottledCount ?? 0) > 0
 }
 
+/** As `/proc/self/status` tells them. */
+function hasOnly(allowed: bigint, status: string): boolean {
+  const found = /^CapBnd:\s([0-9a-f]+)$/m.exec(status)?.[1]
+  return found !== undefined && (BigInt(`0x${found}`) & ~allowed) === 0n
+}
+
 function judge(
   facts: SupervisorFacts,
   tried: Facts,
@@ -141,8 +148,12 @@ function judge(
   const root = 'Run the server as root to enforce it.'
   const noGroups = `The kernel gives an ordinary user no control groups here. ${root}`
   return {
-    isolation: /^CapBnd:\s0+$/m.test(tried.inside)
-      ? held('Own user, pid, mount, network, ipc and uts namespaces; no capabilities.')
+    isolation: hasOnly(PACKAGE_CAPABILITIES, tried.inside)
+      ? held(
+          facts.ids > 1
+            ? 'Own user, pid, mount, network, ipc and uts namespaces; of the capabilities only those over its own files and ids.'
+            : 'Own user, pid, mount, network, ipc and uts namespaces; no capabilities.',
+        )
       : open('The capabilities were not dropped.'),
     rootfs: tried.rootfs ? held('Copy-on-write layers; the host is read-only.') : open('Overlay failed.'),
     seccomp: /^Seccomp:\s2$/m.test(tried.inside)
@@ -161,6 +172,8 @@ function judge(
     package_install:
       facts.ids > 1
         ? held(`${facts.ids} user ids are mapped.`)
-        : open('Only one user id is mapped. Install uidmap and give the user a range in /etc/subuid and /etc/subgid.'),
+        : open(
+            'Only one user id is mapped: a file has no other owner than root, whatever chown says, and nobody can become another user. Install uidmap and give the user a range in /etc/subuid and /etc/subgid.',
+          ),
   }
 }

@@ -31,7 +31,6 @@ const QUOTED_CHARS_MAX = 500
 
 /** Packages that the back end's programs are in, for messages and for doctor. */
 export const neededPrograms = [
-  { program: 'bwrap', package: 'bubblewrap' },
   { program: 'perl', package: 'perl' },
   { program: 'unshare', package: 'util-linux' },
   { program: 'nsenter', package: 'util-linux' },

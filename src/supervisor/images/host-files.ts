@@ -51,6 +51,9 @@ export const writtenFiles = (shell: string): Readonly<Record<string, string>> =>
   'etc/host.conf': 'multi on\n',
   'etc/nsswitch.conf':
     'passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n',
+  // Root becomes anybody, and nobody becomes root: that is all there is to say in a workspace.
+  'etc/pam.d/other':
+    'auth sufficient pam_rootok.so\nauth required pam_deny.so\naccount required pam_permit.so\npassword required pam_permit.so\nsession required pam_permit.so\n',
   'etc/shells': '/bin/sh\n/bin/bash\n',
   'etc/profile': `PATH=${PATH}\nexport PATH\nif [ -n "\${BASH-}" ] && [ -r /etc/bash.bashrc ]; then . /etc/bash.bashrc; fi\n`,
   'etc/bash.bashrc': "case $- in *i*) PS1='\\u@\\h:\\w\\$ ' ;; esac\n",

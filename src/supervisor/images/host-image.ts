@@ -31,7 +31,7 @@ export type HostImageDeps = Readonly<{
 export type HostImage = Readonly<{ image: ImageInfo; binds: readonly Bind[] }>
 
 /** Goes up with every change of what is put into the image. */
-const FORMAT = 1
+const FORMAT = 2
 /** What is more than this is no setting. */
 const COPIED_BYTES_MAX = 4 * 1024 * 1024
 const COPY_DEPTH_MAX = 6

@@ -1,6 +1,6 @@
 import { assembleBpf, type BpfStep } from './bpf-program.ts'
-import { type ArgumentRule, argumentRules, errno, type RefusalErrno, refusedCalls } from './refused-calls.ts'
-import { auditArch, NEWEST_JUDGED_CALL, type SeccompArch, systemCallNumber } from './system-calls.ts'
+import { type ArgumentRule, argumentRules, errno, ownerCalls, refusedCalls } from './refused-calls.ts'
+import { auditArch, NEWEST_JUDGED_CALL, type SeccompArch, type SystemCall, systemCallNumber } from './system-calls.ts'
 
 const RETURN_ALLOW = 0x7fff0000
 const RETURN_ERRNO = 0x00050000
@@ -12,14 +12,14 @@ const ARCH_OFFSET = 4
 const argumentLowOffset = (index: number): number => 16 + 8 * index
 
 /**
- * The filter that every workload runs under: an array of `struct sock_filter`, as `bwrap --seccomp` reads it and as
- * seccomp(2) takes it. A call through a foreign architecture's numbers ends the process; what is on the lists fails with
- * its errno; everything else is allowed.
+ * The filter that every workload runs under: an array of `struct sock_filter`, as seccomp(2) takes
+ * it. A call through a foreign architecture's numbers ends the process; what is on the lists fails with
+ * its errno; with one id, changes of owner succeed without effect; everything else is allowed.
  *
  * Arguments are loaded only for calls that have a rule for them: for all others the kernel finds out once that the
  * answer is always the same, and does not run the filter again.
  */
-export function seccompFilter(arch: SeccompArch): Buffer {
+export function seccompFilter(arch: SeccompArch, { hasOneId = false } = {}): Buffer {
   const calls = argumentRules.map((rule) => rule.call)
   return assembleBpf([
     load(ARCH_OFFSET),
@@ -27,10 +27,13 @@ export function seccompFilter(arch: SeccompArch): Buffer {
     load(NUMBER_OFFSET),
     { kind: 'jump-if', test: 'greater', value: NEWEST_JUDGED_CALL, whenTrue: 'ENOSYS', whenFalse: undefined },
     ...[...new Set(calls)].flatMap((call) => argumentBlock(call, arch)),
-    ...plainRefusals('EPERM', arch),
-    ...plainRefusals('ENOSYS', arch),
+    ...plainVerdicts(refusedCalls.EPERM, 'EPERM', arch),
+    ...plainVerdicts(refusedCalls.ENOSYS, 'ENOSYS', arch),
+    ...(hasOneId ? plainVerdicts(ownerCalls, 'pretend', arch) : []),
     { kind: 'label', name: 'allow' },
     { kind: 'return', value: RETURN_ALLOW },
+    { kind: 'label', name: 'pretend' },
+    { kind: 'return', value: RETURN_ERRNO },
     { kind: 'label', name: 'kill' },
     { kind: 'return', value: RETURN_KILL_PROCESS },
     ...Object.entries(errno).flatMap(([name, value]): BpfStep[] => [
@@ -42,11 +45,11 @@ export function seccompFilter(arch: SeccompArch): Buffer {
 
 const load = (offset: number): BpfStep => ({ kind: 'load', offset })
 
-function plainRefusals(name: keyof typeof refusedCalls & RefusalErrno, arch: SeccompArch): readonly BpfStep[] {
-  return refusedCalls[name].flatMap((call): BpfStep[] => {
+function plainVerdicts(calls: readonly SystemCall[], verdict: string, arch: SeccompArch): readonly BpfStep[] {
+  return calls.flatMap((call): BpfStep[] => {
     const value = systemCallNumber(call, arch)
     if (value === undefined) return []
-    return [{ kind: 'jump-if', test: 'equal', value, whenTrue: name, whenFalse: undefined }]
+    return [{ kind: 'jump-if', test: 'equal', value, whenTrue: verdict, whenFalse: undefined }]
   })
 }
 

@@ -1,0 +1,51 @@
+import { type EnteredCommand, startPerlDesk } from './perl-desk.ts'
+
+/** Ids of a workspace's user namespace, in the words of `/proc/PID/uid_map`. */
+export type IdMaps = Readonly<{ uids: string; gids: string }>
+/** What a workspace's root file system is made of, as the first process of the workspace sees the host. */
+export type HoldOrder = Readonly<{
+  hostname: string
+  /** Options of the overlay. */
+  overlay: readonly string[]
+  /** Read-only parts of the host's own file system. */
+  binds: readonly Readonly<{ source: string; target: string }>[]
+}>
+
+/** The first processes of workspaces; holders.pl makes them. */
+export type FirstProcesses = Readonly<{
+  /** One that joins the control groups, has its namespaces and waits there for what `hold` gives it. */
+  takeSeat(cgroups: readonly string[], ids: IdMaps): Promise<number>
+  /** Ends it, if it still waits. */
+  leaveSeat(pid: number): Promise<void>
+  /** Makes it the first process of a workspace. Resolves when the workspace can be entered. */
+  hold(pid: number, order: HoldOrder): Promise<EnteredCommand>
+  /** Settles when nobody can make them any more. */
+  gone: Promise<void>
+}>
+
+export type FirstProcessesOptions = Readonly<{
+  seccompFilter: string
+  /** An empty folder that everybody may reach. */
+  stage: string
+  /** What is put where SEARCH_PROGRAM says, if there is one. */
+  searchProgram: string | undefined
+  sharedMemoryBytes: number
+}>
+
+export function startFirstProcesses(options: FirstProcessesOptions): FirstProcesses {
+  const { seccompFilter, stage, searchProgram, sharedMemoryBytes } = options
+  const desk = startPerlDesk('./holders.pl', [seccompFilter, stage, searchProgram ?? '', String(sharedMemoryBytes)])
+  return {
+    takeSeat: (cgroups, { uids, gids }) => desk.number('seat', cgroups.join('\n'), uids, gids),
+    leaveSeat: (pid) => desk.done('leave', String(pid)),
+    hold: (pid, { hostname, overlay, binds }) =>
+      desk.process(
+        'hold',
+        String(pid),
+        hostname,
+        overlay.join(','),
+        ...binds.flatMap(({ source, target }) => [source, target]),
+      ),
+    gone: desk.gone,
+  }
+}

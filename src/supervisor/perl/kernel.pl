@@ -1,0 +1,94 @@
+# System calls that neither Node nor Perl has words for, and what every process on its way into a workspace does with them.
+# Only what Debian's perl-base has is used.
+use strict;
+use warnings;
+no warnings 'portable';
+use POSIX qw(:errno_h);
+
+# In the columns of x86_64 and aarch64; newer calls have one number everywhere.
+my %column = (x86_64 => 0, aarch64 => 1);
+my %numbers = (
+    capset => [ 126, 91 ], clone => [ 56, 220 ], close_range => [ 436, 436 ], fsconfig => [ 431, 431 ],
+    fsmount => [ 432, 432 ], fsopen => [ 430, 430 ], mount => [ 165, 40 ], mount_setattr => [ 442, 442 ],
+    move_mount => [ 429, 429 ], open_tree => [ 428, 428 ], pivot_root => [ 155, 41 ], prctl => [ 157, 167 ],
+    prlimit64 => [ 302, 261 ], seccomp => [ 317, 277 ], setgroups => [ 116, 159 ], sethostname => [ 170, 161 ],
+    setns => [ 308, 268 ], setresgid => [ 119, 149 ], setresuid => [ 117, 147 ], umount2 => [ 166, 39 ],
+    unshare => [ 272, 97 ],
+);
+my $machine = (POSIX::uname())[4];
+my $own_column = $column{$machine} // die "no system call numbers for $machine\n";
+
+use constant {
+    CLONE_PARENT => 0x8000, CLONE_NEWNS => 0x20000, CLONE_NEWCGROUP => 0x2000000, CLONE_NEWUTS => 0x4000000,
+    CLONE_NEWIPC => 0x8000000, CLONE_NEWUSER => 0x10000000, CLONE_NEWPID => 0x20000000, CLONE_NEWNET => 0x40000000,
+    PR_SET_PDEATHSIG => 1, PR_SET_DUMPABLE => 4, PR_CAPBSET_DROP => 24, PR_SET_NO_NEW_PRIVS => 38, PR_CAP_AMBIENT => 47,
+    PR_CAP_AMBIENT_CLEAR_ALL => 4, SECCOMP_SET_MODE_FILTER => 1, CAPABILITY_VERSION_3 => 0x20080522, CAPABILITIES => 64,
+    RLIMIT_CORE => 4, RLIMIT_NPROC => 6, RLIMIT_NOFILE => 7,
+};
+
+# Texts are handed over by address, so each is copied to where Perl may not say no; a number must be one, not its digits.
+sub system_call {
+    my ($name, @arguments) = @_;
+    return syscall($numbers{$name}[$own_column], @arguments);
+}
+
+sub fail { die "$_[0]: $!\n" }
+
+# Never more than what the supervisor itself may have: root of a user namespace cannot raise a limit.
+sub limit {
+    my ($resource, $wanted) = @_;
+    my $now = pack 'QQ', 0, 0;
+    syscall($numbers{prlimit64}[$own_column], 0, $resource, 0, $now) == 0 or fail("limit $resource");
+    my $hard = (unpack 'QQ', $now)[1];
+    my $value = $wanted < $hard ? $wanted : $hard;
+    system_call('prlimit64', 0, $resource, pack('QQ', $value, $value), 0) == 0 or fail("limit $resource");
+}
+
+sub become_root_inside {
+    # Refused where a single id is mapped; there is no other group to shed then.
+    system_call('setgroups', 0, 0);
+    system_call('setresgid', 0, 0, 0) == 0 or fail('setresgid');
+    system_call('setresuid', 0, 0, 0) == 0 or fail('setresuid');
+}
+
+sub drop_capabilities {
+    my ($kept) = @_;
+    for my $capability (0 .. CAPABILITIES - 1) {
+        next if $kept >> $capability & 1;
+        system_call('prctl', PR_CAPBSET_DROP, $capability, 0, 0, 0) == 0 or $! == EINVAL or fail('bounding set');
+    }
+    system_call('prctl', PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    my ($low, $high) = ($kept & 0xffffffff, $kept >> 32);
+    my $sets = pack 'L6', $low, $low, 0, $high, $high, 0;
+    system_call('capset', pack('LL', CAPABILITY_VERSION_3, 0), $sets) == 0 or fail('capset');
+}
+
+sub install_filter {
+    my ($filter) = @_;
+    system_call('prctl', PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 or fail('no_new_privs');
+    my $program = pack 'S x6 Q', length($filter) / 8, unpack('Q', pack 'P', $filter);
+    system_call('seccomp', SECCOMP_SET_MODE_FILTER, 0, $program) == 0 or fail('seccomp');
+}
+
+sub read_filter {
+    my ($path) = @_;
+    open(my $file, '<:raw', $path) or fail('seccomp filter');
+    read($file, my $filter, 65536);
+    return $filter;
+}
+
+sub join_group {
+    my ($path) = @_;
+    open(my $members, '>', $path) or fail("join $path");
+    syswrite($members, '0') or fail("join $path");
+    close $members;
+}
+
+# A child of our own parent, which is where its end is told.
+sub clone_sibling {
+    my $pid = system_call('clone', CLONE_PARENT | POSIX::SIGCHLD(), 0, 0, 0, 0);
+    $pid >= 0 or fail('clone');
+    return $pid;
+}
+
+1;
