@@ -199,6 +199,7 @@ sub take_order {
         require_folder($target);
         attach($tree, $target);
     }
+    -e '/bin/sh' or die "there is no shell. An image needs /bin/sh\n";
 }
 
 sub raise_loopback {
