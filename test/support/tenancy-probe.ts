@@ -31,7 +31,31 @@ const seededRandom = (): Random => {
   } as Random
 }
 
-async function openCopy(template: string): Promise<TestApp> {
+/** Two copies of one installation: one in which tenant A holds canaries, and one in which A has nothing. */
+export type Copies = AsyncDisposable &
+  Readonly<{ present: TestApp; absent: TestApp; hosts: readonly [ToolHost, ToolHost] }>
+
+export type Probed = Readonly<{ canaries: Canaries; principal: Principal }>
+
+export async function openCopies(the: {
+  template: string
+  canaries: Canaries
+  makeHost: MakeHost
+  searchUrl: string
+}): Promise<Copies> {
+  const [present, absent] = [await openCopy(the), await openCopy(the)]
+  absent.behindItsBack((db) => removeTenant(db, the.canaries.tenant))
+  return {
+    present,
+    absent,
+    hosts: [await the.makeHost(present), await the.makeHost(absent)],
+    async [Symbol.asyncDispose]() {
+      await Promise.all([present[Symbol.asyncDispose](), absent[Symbol.asyncDispose]()])
+    },
+  }
+}
+
+async function openCopy({ template, searchUrl }: { template: string; searchUrl: string }): Promise<TestApp> {
   const dataDir = mkdtempSync(join(tmpdir(), 'castellan-tenancy-'))
   cpSync(template, dataDir, { recursive: true })
   const config = {
@@ -39,8 +63,8 @@ async function openCopy(template: string): Promise<TestApp> {
     'rate_limits.enabled': false,
     'workspaces.quota.workspaces': 2,
     'workspaces.store_gb': 0,
-    // Nobody listens there: what is tried here stays on this machine.
-    'web.search_url': 'http://127.0.0.1:9/',
+    // What is tried here stays on this machine.
+    'web.search_url': searchUrl,
   }
   return await openTestApp({ dataDir, config, clock: movableClock(), random: seededRandom() })
 }
@@ -78,16 +102,10 @@ export function rowsOfTenant(db: DatabaseSync, tenant: string): string {
 }
 const textOf = (value: unknown): unknown => (value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value)
 
-/** All that is wrong with one tool, in words; nothing when it keeps tenants apart. */
-export async function probeTool(
-  tool: CatalogTool,
-  the: { template: string; canaries: Canaries; principal: Principal; makeHost: MakeHost },
-): Promise<string[]> {
-  await using first = await openCopy(the.template)
-  await using second = await openCopy(the.template)
+/** All that is wrong with one tool, in words; nothing when it keeps tenants apart. After a fault the copies have parted. */
+export async function probeTool(tool: CatalogTool, copies: Copies, the: Probed): Promise<string[]> {
+  const { present: first, absent: second, hosts } = copies
   const { tenant } = the.canaries
-  second.behindItsBack((db) => removeTenant(db, tenant))
-  const hosts = [await the.makeHost(first), await the.makeHost(second)] as const
   const caller = callerOf(the.principal, { door: 'http' })
   const before = first.behindItsBack((db) => rowsOfTenant(db, tenant))
   const faults = new Set<string>()
