@@ -9,15 +9,16 @@ import { configFields } from '../../src/app/config-schema.ts'
 import { allTools } from '../../src/tools/index.ts'
 import { agentToolEffects } from '../support/agent-tool-effects.ts'
 import { executionEffects } from '../support/execution-effects.ts'
-import { type RealServer, startRealServer, writeSkills } from '../support/real-server.ts'
+import { startRealServer, writeSkills } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
 import { searchEffects } from '../support/search-effects.ts'
+import { type ServerHere, startServerHere } from '../support/server-here.ts'
 import { teamEffects } from '../support/team-effects.ts'
 import { workflowEffects } from '../support/workflow-effects.ts'
 import { workspaceEffects } from '../support/workspace-effects.ts'
 
 /**
- * Every setting, given to the real program, changes what the program does. A setting that nothing reads would have no test
+ * Every setting, given to the program as it is started, changes what the program does. A setting that nothing reads would have no test
  * here, and the first test says so.
  */
 let cleanups: (() => Promise<unknown> | unknown)[] = []
@@ -29,8 +30,8 @@ afterEach(async () => {
 type Environment = Record<string, string>
 type Effect = () => Promise<void>
 
-async function serve(env: Environment = {}, dataDir?: string): Promise<RealServer> {
-  const server = await startRealServer({ env, ...(dataDir === undefined ? {} : { dataDir }) })
+async function serve(env: Environment = {}, dataDir?: string): Promise<ServerHere> {
+  const server = await startServerHere({ env, ...(dataDir === undefined ? {} : { dataDir }) })
   cleanups.push(() => server.stop())
   return server
 }
@@ -44,7 +45,7 @@ function newHome(): string {
 type Reply = Readonly<{ status: number; body: Record<string, unknown> & Partial<Failure> }>
 type Failure = Readonly<{ error: { code: string; details: Record<string, unknown> } }>
 
-function send(server: RealServer, path: string, args?: object, headers: Record<string, string> = {}): Promise<Reply> {
+function send(server: ServerHere, path: string, args?: object, headers: Record<string, string> = {}): Promise<Reply> {
   const body = args === undefined ? undefined : JSON.stringify(args)
   const type = body === undefined ? {} : { 'content-type': 'application/json' }
   return new Promise((resolve, reject) => {
@@ -61,7 +62,7 @@ function send(server: RealServer, path: string, args?: object, headers: Record<s
   })
 }
 
-const call = (server: RealServer, tool: string, args: object = {}) => send(server, `/v1/tools/${tool}`, args)
+const call = (server: ServerHere, tool: string, args: object = {}) => send(server, `/v1/tools/${tool}`, args)
 const codeOf = ({ body }: Reply): string | undefined => body.error?.code
 
 async function freePort(): Promise<number> {
@@ -76,7 +77,7 @@ const ownerLimited = { CASTELLAN_RATE_LIMITS_OWNER_ENABLED: 'true' }
 
 /** One call passes and the next must wait as long as the rate says. */
 const bucketEffect =
-  (category: 'CREATE' | 'DEFAULT' | 'EXEC', callOnce: (server: RealServer, n: number) => Promise<Reply>): Effect =>
+  (category: 'CREATE' | 'DEFAULT' | 'EXEC', callOnce: (server: ServerHere, n: number) => Promise<Reply>): Effect =>
   async () => {
     const limited = {
       ...ownerLimited,
@@ -183,7 +184,8 @@ const effects: Readonly<Record<string, Effect>> = {
   async 'audit.read_records'() {
     const home = newHome()
     for (let round = 1; round <= 5; round++) {
-      const server = await serve({ CASTELLAN_AUDIT_READ_RECORDS: 'strict' }, home)
+      const server = await startRealServer({ env: { CASTELLAN_AUDIT_READ_RECORDS: 'strict' }, dataDir: home })
+      cleanups.push(() => server.stop())
       await call(server, 'server_health')
       server.kill('SIGKILL')
       await server.ended
@@ -198,7 +200,7 @@ const effects: Readonly<Record<string, Effect>> = {
     await call(slow, 'task_create', { title: 'x', project: 'p' })
     const quick = await serve()
     await call(quick, 'task_create', { title: 'x', project: 'p' })
-    const hasCheckpoint = ({ dataDir }: RealServer) => existsSync(join(dataDir, 'checkpoints', 'local.checkpoint'))
+    const hasCheckpoint = ({ dataDir }: ServerHere) => existsSync(join(dataDir, 'checkpoints', 'local.checkpoint'))
     await expect.poll(() => hasCheckpoint(quick), { timeout: 30_000 }).toBe(true)
     expect(hasCheckpoint(slow)).toBe(false)
   },

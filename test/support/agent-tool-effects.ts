@@ -1,15 +1,15 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import type { RealServer } from './real-server.ts'
 import { brave, duckDuckGo } from './search-pages.ts'
+import type { ServerHere } from './server-here.ts'
 import { answer, serveWeb } from './web-server.ts'
 
 type Body = Record<string, unknown> & { error?: { code: string; details: Record<string, unknown> } }
 type Kit = Readonly<{
-  serve(env?: Record<string, string>, dataDir?: string): Promise<RealServer>
-  call(server: RealServer, tool: string, args?: object): Promise<Readonly<{ body: Body }>>
-  send(server: RealServer, path: string): Promise<Readonly<{ body: Body }>>
+  serve(env?: Record<string, string>, dataDir?: string): Promise<ServerHere>
+  call(server: ServerHere, tool: string, args?: object): Promise<Readonly<{ body: Body }>>
+  send(server: ServerHere, path: string): Promise<Readonly<{ body: Body }>>
   newHome(): string
 }>
 type Effects = Readonly<Record<string, () => Promise<void>>>
@@ -53,7 +53,7 @@ function commandEffects({ serve, call }: Kit): Effects {
 function webEffects({ serve, call }: Kit): Effects {
   const local = { CASTELLAN_WEB_ALLOW_PRIVATE_ADDRESSES: '127.0.0.1' }
   const brief = { CASTELLAN_WEB_SEARCH_ENGINE: 'brave', CASTELLAN_WEB_SEARCH_KEY: 'env:SEARCH_KEY', SEARCH_KEY: 'mine' }
-  const search = async (server: RealServer) => (await call(server, 'web.search', { query: 'castle' })).body
+  const search = async (server: ServerHere) => (await call(server, 'web.search', { query: 'castle' })).body
   const searchWithKey = async () => {
     await using web = await serveWeb({ '/': answer(JSON.stringify(brave), 'application/json') })
     const body = await search(await serve({ ...brief, CASTELLAN_WEB_SEARCH_URL: web.at('/') }))

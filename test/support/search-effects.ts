@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { expect } from 'vitest'
-import { startRealServer } from './real-server.ts'
+import { startServerHere } from './server-here.ts'
 
 type Asked = Readonly<{ model: string; key: string | undefined }>
 type Setting = Readonly<Record<string, string>>
@@ -19,7 +19,7 @@ async function searched(setting: Setting, isSilent = false): Promise<{ mode: unk
   const service = createServer((request, response) => void answer(request, response))
   await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(service.address() as AddressInfo).port}`
-  const server = await startRealServer({ env: { CASTELLAN_SEARCH_EMBEDDINGS_URL: url, ...setting } })
+  const server = await startServerHere({ env: { CASTELLAN_SEARCH_EMBEDDINGS_URL: url, ...setting } })
   try {
     const reply = await fetch(new URL('/v1/tools/aegis.agent.search', server.url), {
       method: 'POST',

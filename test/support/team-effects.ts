@@ -1,15 +1,15 @@
 import { expect } from 'vitest'
-import type { RealServer } from './real-server.ts'
+import type { ServerHere } from './server-here.ts'
 
 type Body = Record<string, unknown> & { error?: { code: string; details: Record<string, unknown> } }
 type Kit = Readonly<{
-  serve(env?: Record<string, string>): Promise<RealServer>
-  call(server: RealServer, tool: string, args?: object): Promise<Readonly<{ body: Body }>>
+  serve(env?: Record<string, string>): Promise<ServerHere>
+  call(server: ServerHere, tool: string, args?: object): Promise<Readonly<{ body: Body }>>
 }>
 
 /** What each setting of teams does, through the real program. */
 export function teamEffects({ serve, call }: Kit): Readonly<Record<string, () => Promise<void>>> {
-  const create = async (server: RealServer, name: string, more: object = {}): Promise<Body> => {
+  const create = async (server: ServerHere, name: string, more: object = {}): Promise<Body> => {
     const roles = [{ name: 'a', role: 'worker' }]
     return (await call(server, 'team', { action: 'create', name, roles, ...more })).body
   }

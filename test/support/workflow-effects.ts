@@ -1,11 +1,11 @@
 import { expect } from 'vitest'
-import type { RealServer } from './real-server.ts'
+import type { ServerHere } from './server-here.ts'
 import { workflowYaml } from './workflows.ts'
 
 type Reply = Readonly<{ status: number; body: Record<string, unknown> & { error?: { code: string } } }>
 type Stage = Readonly<{
-  serve(env: Record<string, string>): Promise<RealServer>
-  call(server: RealServer, tool: string, args: object): Promise<Reply>
+  serve(env: Record<string, string>): Promise<ServerHere>
+  call(server: ServerHere, tool: string, args: object): Promise<Reply>
 }>
 
 /** Settings of `workflows`, each given to the real program. */

@@ -4,14 +4,14 @@ import { join } from 'node:path'
 import { expect } from 'vitest'
 import { isRoot } from './network-bench.ts'
 import { openPublicSide, type PublicSide } from './public-side.ts'
-import type { RealServer } from './real-server.ts'
+import type { ServerHere } from './server-here.ts'
 
 type Body = Record<string, unknown> & { error?: { code: string; details: Record<string, unknown> } }
 type Reply = Readonly<{ status: number; body: Body }>
 type Kit = Readonly<{
-  serve(env?: Record<string, string>): Promise<RealServer>
-  call(server: RealServer, tool: string, args?: object): Promise<Reply>
-  send(server: RealServer, path: string, args?: object, headers?: Record<string, string>): Promise<Reply>
+  serve(env?: Record<string, string>): Promise<ServerHere>
+  call(server: ServerHere, tool: string, args?: object): Promise<Reply>
+  send(server: ServerHere, path: string, args?: object, headers?: Record<string, string>): Promise<Reply>
 }>
 type Effects = Readonly<Record<string, () => Promise<void>>>
 
@@ -25,7 +25,7 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
       CASTELLAN_WORKSPACES_STORE_GB: '0',
       ...Object.fromEntries(Object.entries(env).map(([name, value]) => [`CASTELLAN_WORKSPACES_${name}`, value])),
     })
-  const create = (server: RealServer, args: object = {}) => call(server, 'workspace_create', args)
+  const create = (server: ServerHere, args: object = {}) => call(server, 'workspace_create', args)
 
   const defaults = async (): Promise<void> => {
     const server = await serve({ DEFAULT_VCPUS: '1', DEFAULT_MEMORY_MB: '77', DEFAULT_DISK_GB: '3' })
@@ -46,7 +46,7 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
     expect(refused.body.error).toMatchObject({ code: 'ERR_QUOTA_EXCEEDED', details: { quota: name, limit: 0 } })
   }
   /** How many forks were seen in the making at the same time. */
-  const forksAtOnce = async (server: RealServer): Promise<number> => {
+  const forksAtOnce = async (server: ServerHere): Promise<number> => {
     await create(server, { name: 'w' })
     await call(server, 'snapshot', { workspace_id: 'w', action: 'create', name: 's' })
     let isDone = false
