@@ -33,11 +33,11 @@ import { allTools } from '../tools/index.ts'
 import { type CallTool, createCallTool } from '../tools/runtime/call-tool.ts'
 import { type Catalog, createCatalog } from '../tools/runtime/catalog.ts'
 import { createToolHost, createToolSearch } from '../tools/runtime/create-tool-host.ts'
-import type { RateCategory } from '../tools/runtime/define-tool.ts'
-import { createRateLimiter } from '../tools/runtime/rate-limiter.ts'
-import { createStages, stageNames } from '../tools/runtime/stages.ts'
+import { stageNames } from '../tools/runtime/stages.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
+import { everPresent, type Presence, whileWelcome } from '../tools/runtime/while-welcome.ts'
 import { activityOf } from './agent-activity.ts'
+import { chooseStages } from './choose-stages.ts'
 import type { Config } from './config.ts'
 import { openAgentTools } from './open-agent-tools.ts'
 import { openAgents } from './open-agents.ts'
@@ -55,6 +55,7 @@ import { createToolDesk } from './open-tool-desk.ts'
 import { openVault } from './open-vault.ts'
 import { openWorkflows } from './open-workflows.ts'
 import { type OpenedWorkspaces, openWorkspaces } from './open-workspaces.ts'
+import { presenceOnce } from './presence.ts'
 import { workspacesDirectory } from './state-directory.ts'
 
 /** The core, put together: everything behind the doors. Only this file and its neighbours construct. */
@@ -62,6 +63,7 @@ export type App = Readonly<{
   catalog: Catalog
   host: ToolHost
   skills: SkillService
+  presence: Presence
   /** Resolves when the store is open; a start that fails rejects here and in every call. */
   ready: Promise<ReadyApp>
   close(): Promise<void>
@@ -103,12 +105,18 @@ export function buildApp(deps: AppDeps): App {
   const opened = openCore(deps, catalog, skills)
   // A failed start is told to everyone who waits; nobody waiting must not end the process.
   opened.catch(() => {})
-  const host = createToolHost({ catalog, mode: config.mode, callTool: opened.then((core) => core.callTool) })
+  const presence = presenceOnce(opened.then((core) => core.presence))
+  const host = createToolHost({
+    catalog,
+    mode: config.mode,
+    callTool: opened.then((core) => whileWelcome(core.callTool, core.presence)),
+  })
   let closing: Promise<void> | undefined
   return {
     catalog,
     host,
     skills,
+    presence,
     ready: opened,
     close() {
       closing ??= opened.then(
@@ -120,7 +128,7 @@ export function buildApp(deps: AppDeps): App {
   }
 }
 
-type Core = ReadyApp & Readonly<{ callTool: CallTool; close(): Promise<void> }>
+type Core = ReadyApp & Readonly<{ callTool: CallTool; presence: Presence; close(): Promise<void> }>
 
 async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): Promise<Core> {
   const { config, clock, logger } = deps
@@ -132,6 +140,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       seal: undefined,
       runs: undefined,
       verifierKey: undefined,
+      presence: everPresent,
       close: async () => {},
     }
   }
@@ -147,7 +156,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       void database.writeSoon(tenant, (unit) => sqlApiKeyStore.touchKey(unit, tenant, keyId, atMs)),
   })
   const { logIdentity, logService, trail, checkpointer } = await openRecord(deps, opened)
-  const workspaces = openWorkspaces(deps, opened)
+  const workspaces = openWorkspaces(deps, opened, starters)
   const seal = await openSeal(deps, opened, { identity, contexts: openPolicies(deps).contexts })
   const { owners } = workspaces.ground
   const vault = openVault(deps, opened.directory, (call) =>
@@ -183,7 +192,9 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     seal: createSealGate(seal),
     runs: openRunFeed(engine, database, starters),
     verifierKey: logIdentity.signer.verifierKey,
+    presence: starters,
     async close() {
+      starters.close()
       await begun
       await pipeline.scheduler?.close()
       await engine.close()
@@ -371,26 +382,5 @@ function describeServer(deps: AppDeps, catalog: Catalog, skills: SkillService, p
       if (store !== undefined) found.unshift(store)
       return [...(parts?.checkpointer.problems() ?? []), ...found]
     },
-  })
-}
-
-function chooseStages({ config, clock }: AppDeps, catalog: Catalog, policies: OpenedPolicies) {
-  const limits = config.rate_limits
-  const bucket = (category: RateCategory) => ({ perMinute: limits[category].per_minute, burst: limits[category].burst })
-  return createStages({
-    catalog,
-    mode: config.mode,
-    rateLimiter: createRateLimiter({
-      clock,
-      enabled: limits.enabled,
-      limits: {
-        create: bucket('create'),
-        exec: bucket('exec'),
-        default: bucket('default'),
-        message: bucket('message'),
-      },
-    }),
-    limitOwner: limits.owner.enabled,
-    policies: policies.desk,
   })
 }

@@ -7,7 +7,11 @@ import type { FeedEvent, RunFeed } from '../http/rest-routes.ts'
 import type { Starters } from './open-starters.ts'
 
 /** What becomes of runs, for doors that show it as it happens. */
-export const openRunFeed = (engine: Engine, database: Database, starters: Pick<Starters, 'onGone'>): RunFeed => ({
+export const openRunFeed = (
+  engine: Engine,
+  database: Database,
+  starters: Pick<Starters, 'onGone' | 'watch'>,
+): RunFeed => ({
   async open(principal, id, { fromSequence, follow, verbose, signal }) {
     const { tenant } = principal
     const run = await engine.find(database.read, tenant, id)
@@ -37,17 +41,19 @@ async function* upTo(events: AsyncIterable<RunEvent>, from: number, last: number
 }
 
 /** For as long as the viewer may call: one that is gone sees nothing more. */
-function staying(starters: Pick<Starters, 'onGone'>, principal: Principal, signal: AbortSignal) {
+function staying(starters: Pick<Starters, 'onGone' | 'watch'>, principal: Principal, signal: AbortSignal) {
   const gone = new AbortController()
   const viewer = identityOf(principal)
   const stopListening = starters.onGone((place, owner) => {
     if (place === principal.tenant && owner === viewer) gone.abort()
   })
+  const stopWatching = starters.watch(principal)
   async function* closing<T>(events: AsyncIterable<T>): AsyncGenerator<T> {
     try {
       yield* events
     } finally {
       stopListening()
+      stopWatching()
     }
   }
   return { signal: AbortSignal.any([signal, gone.signal]), closing }

@@ -1,40 +1,76 @@
 import type { Database } from '../contract/database.ts'
-import type { TenantId } from '../contract/principal.ts'
+import { limits } from '../contract/limits.ts'
+import { identityOf, type Principal, type TenantId } from '../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
 import { keyStatus } from '../domains/identity/rules.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
 import type { AppDeps } from './build-app.ts'
 
 type Listener = (tenant: TenantId, owner: string) => void
+type Watched = { readonly tenant: TenantId; readonly owner: string; count: number }
 
-/** Those who start what outlives their request: whether they are still there, and the news that one is not. */
+/**
+ * Those who start what outlives their request, or have something open: whether they are still there, and the news that one
+ * is not. That a key was revoked here is told once it is committed. That one expired, or was revoked by another process on the
+ * same store, is found out while somebody watches for it, within `limits.keyLookMs`.
+ */
 export type Starters = Readonly<{
   /** Of all who start something keys alone can go. */
   isGone(unit: ReadUnit | WriteUnit, tenant: TenantId, owner: string): Promise<boolean>
   /** Called within a transaction: a key is gone once that is committed. */
   keyRevoked(tenant: TenantId, keyId: string): void
-  /** Answers how to stop listening. */
+  /** Answers how to stop listening. A listener may be told of the same one again. */
   onGone(listener: Listener): () => void
+  /** For as long as whoever is behind the principal has something open. Answers how to end that. */
+  watch(principal: Principal): () => void
+  close(): void
 }>
 
-export function openStarters({ clock, logger }: AppDeps, database: Database): Starters {
+export function openStarters({ clock, logger }: Pick<AppDeps, 'clock' | 'logger'>, database: Database): Starters {
   const listeners = new Set<Listener>()
+  const watched = new Map<string, Watched>()
+  let looking: NodeJS.Timeout | undefined
+  let isClosed = false
 
   async function isGone(unit: ReadUnit | WriteUnit, tenant: TenantId, owner: string): Promise<boolean> {
-    if (!owner.startsWith('key:')) return false
-    const key = await sqlApiKeyStore.findKey(unit as ReadUnit, tenant, owner.slice('key:'.length))
+    if (!isKey(owner)) return false
+    const key = await sqlApiKeyStore.findKey(unit as ReadUnit, tenant, owner.slice(KEY.length))
     return key === undefined || keyStatus(key, clock.nowMs()) !== 'live'
   }
 
-  async function tell(tenant: TenantId, owner: string): Promise<void> {
+  function tell(tenant: TenantId, owner: string): void {
+    for (const listener of listeners) listener(tenant, owner)
+  }
+
+  async function tellIfGone(tenant: TenantId, owner: string): Promise<void> {
     await database.flush()
-    if (await isGone(database.read, tenant, owner)) for (const listener of listeners) listener(tenant, owner)
+    if (await isGone(database.read, tenant, owner)) tell(tenant, owner)
+  }
+
+  async function look(): Promise<void> {
+    for (const { tenant, owner } of [...watched.values()]) {
+      if (isClosed) return
+      if (await isGone(database.read, tenant, owner)) tell(tenant, owner)
+    }
+  }
+
+  function lookSoon(): void {
+    if (looking !== undefined || isClosed || watched.size === 0) return
+    looking = setTimeout(() => {
+      look()
+        .catch((error) => logger.warn('what keys have open was not looked at', { cause: String(error) }))
+        .finally(() => {
+          looking = undefined
+          lookSoon()
+        })
+    }, limits.keyLookMs)
+    looking.unref()
   }
 
   return {
     isGone,
     keyRevoked(tenant, keyId) {
-      tell(tenant, `key:${keyId}`).catch((error) =>
+      tellIfGone(tenant, `${KEY}${keyId}`).catch((error) =>
         logger.warn('what a revoked key has open was not looked at', { cause: String(error) }),
       )
     },
@@ -42,5 +78,29 @@ export function openStarters({ clock, logger }: AppDeps, database: Database): St
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
+    watch(principal) {
+      const { tenant } = principal
+      const owner = identityOf(principal)
+      if (!isKey(owner)) return () => {}
+      const place = `${tenant} ${owner}`
+      const entry = watched.get(place) ?? { tenant, owner, count: 0 }
+      watched.set(place, entry)
+      entry.count++
+      lookSoon()
+      let isOver = false
+      return () => {
+        if (isOver) return
+        isOver = true
+        entry.count--
+        if (entry.count === 0) watched.delete(place)
+      }
+    },
+    close() {
+      isClosed = true
+      clearTimeout(looking)
+    },
   }
 }
+
+const KEY = 'key:'
+const isKey = (owner: string): boolean => owner.startsWith(KEY)

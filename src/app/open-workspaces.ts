@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Database } from '../contract/database.ts'
+import { limits } from '../contract/limits.ts'
 import { keyStatus } from '../domains/identity/rules.ts'
 import type { WorkspaceDeps } from '../domains/workspaces/core.ts'
 import type { OwnerDesk } from '../domains/workspaces/ports.ts'
@@ -12,6 +13,7 @@ import { sqlWorkspaceStore } from '../stores/sql/workspace-store.ts'
 import { isBootAlive, newBootId } from './boot-id.ts'
 import type { AppDeps } from './build-app.ts'
 import { createBackend } from './open-backend.ts'
+import type { Starters } from './open-starters.ts'
 
 export type OpenedWorkspaces = Readonly<{
   service: WorkspaceService
@@ -26,6 +28,7 @@ export type OpenedWorkspaces = Readonly<{
 export function openWorkspaces(
   deps: AppDeps,
   { database, directory }: Readonly<{ database: Database; directory: string }>,
+  starters: Pick<Starters, 'onGone'>,
 ): OpenedWorkspaces {
   const { config, clock, random, logger, version } = deps
   const bootId = newBootId(random)
@@ -56,13 +59,49 @@ export function openWorkspaces(
   const begun = service.begin().catch((error) => {
     logger.warn('the workspaces were not looked after at the start', { cause: String(error) })
   })
+  const lookout = watchForGone(service, starters, logger)
   return {
     service,
     ground,
     begun,
     async close() {
       await begun
+      await lookout.close()
       await backend.close()
+    },
+  }
+}
+
+/** What runs here ends with its owner, whether the news of that come or have to be looked for. */
+function watchForGone(
+  service: Pick<WorkspaceService, 'ownerGone' | 'endOfGone'>,
+  starters: Pick<Starters, 'onGone'>,
+  logger: AppDeps['logger'],
+): Readonly<{ close(): Promise<void> }> {
+  const underWay = new Set<Promise<void>>()
+  let timer: NodeJS.Timeout | undefined
+  let isClosed = false
+
+  function run(work: () => Promise<void>): Promise<void> {
+    const running = work()
+      .catch((error) => logger.warn('the workspaces of keys that are gone were not stopped', { cause: String(error) }))
+      .finally(() => underWay.delete(running))
+    underWay.add(running)
+    return running
+  }
+  function lookSoon(): void {
+    if (isClosed) return
+    timer = setTimeout(() => void run(service.endOfGone).then(lookSoon), limits.goneOwnersLookMs)
+    timer.unref()
+  }
+  const stopListening = starters.onGone((tenant, owner) => void run(() => service.ownerGone(tenant, owner)))
+  lookSoon()
+  return {
+    async close() {
+      isClosed = true
+      clearTimeout(timer)
+      stopListening()
+      await Promise.all(underWay)
     },
   }
 }

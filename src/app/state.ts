@@ -89,6 +89,7 @@ function buildOwner(
     skills: adaptSkills(app.skills, logger),
     clock,
     random,
+    presence: app.presence,
     ...(fixtures === undefined ? {} : { fixtures }),
   })
   let http: Promise<HttpDoor> | undefined

@@ -23,9 +23,13 @@ export const limits = {
   /** The longest time a read record waits before it is committed. */
   readRecordDelayMs: 50,
   toolListPageSize: 200,
-  /** HTTP sessions over all identities, and of one; past either, an idle one is ended to make room. */
+  /**
+   * HTTP sessions over all identities, and of one; past either, an idle one is ended to make room. So many are kept for operators
+   * of this installation, and as many again for the local owner, whatever others have open.
+   */
   httpSessionsMax: 1_000,
   httpSessionsPerIdentityMax: 100,
+  httpSessionsReserved: 100,
   httpSessionIdleMs: 30 * 60_000,
   /** A session in which nothing came after `initialize`. */
   httpSessionUnusedMs: 60_000,
@@ -37,7 +41,10 @@ export const limits = {
   /** How often slow clients are looked for. */
   httpTimeoutCheckMs: 2_000,
   httpKeepAliveMs: 65_000,
+  /** Connections over all, and those on which one key shows itself; so many stay for the owner, and for operators, as above. */
   httpConnectionsMax: 4_096,
+  httpConnectionsPerKeyMax: 512,
+  httpConnectionsReserved: 512,
   /** What is still read of a refused body, so that the client sees the refusal. */
   httpLingerMs: 1_000,
   shutdownGraceMs: 5_000,
@@ -58,14 +65,17 @@ export const limits = {
   skillFolderDepthMax: 8,
   /** An API key that is revoked by another process stops working within this time. */
   apiKeyCacheMs: 1_000,
+  /** What a key has open or at work ends within this time of its end, whichever process revoked it. */
+  keyLookMs: 500,
   apiKeyCacheMax: 1_000,
   /** `last_used_at` of a key is written at most this often. */
   apiKeyTouchMs: 60_000,
   apiKeyLifetimeMsMax: 3_660 * 24 * 3_600_000,
   apiKeyListMax: 1_000,
-  /** Calls that are answered later: over all callers, of one, how long each is kept, and how often to look. */
+  /** Calls that are answered later: over all callers, of one, kept for the owner, how long each is kept, and how often to look. */
   mcpTasksMax: 2_000,
   mcpTasksPerIdentityMax: 200,
+  mcpTasksReserved: 200,
   mcpTaskTtlMs: 60 * 60_000,
   mcpTaskPollMs: 1_000,
   /** What a waiting tool waits that is told nothing. */
@@ -99,6 +109,9 @@ export const limits = {
   workspaceEnvBytesMax: 128 * 1024,
   workspaceForwardsMax: 50,
   workspaceStopGraceMs: 10_000,
+  /** What runs in the workspaces of a key that is gone has so long to end by itself, and they are looked for so often. */
+  workspaceEndGraceMs: 500,
+  goneOwnersLookMs: 1_000,
   /** Destroyed workspaces of one owner whose snapshots are kept for forks, and how long after the last snapshot. */
   archivedWorkspacesMax: 16,
   archivedWorkspaceMs: 7 * 24 * 3_600_000,

@@ -65,6 +65,19 @@ export const mayNameSecrets = ({ tier, starterTier }: Pick<Principal, 'tier' | '
 export const isPlatformOperator = ({ tenant, tier }: Pick<Principal, 'tenant' | 'tier'>): boolean =>
   tenant === LOCAL_TENANT && tier === 'operator'
 
+/**
+ * What is left for somebody of something that all share: others never take the shares of those who run the installation, nor
+ * those the share of the local owner.
+ */
+export function shareFor(
+  principal: Pick<Principal, 'kind' | 'tenant' | 'tier'>,
+  max: number,
+  reserved: number,
+): number {
+  if (principal.kind === 'owner') return max
+  return isPlatformOperator(principal) && principal.kind === 'key' ? max - reserved : max - 2 * reserved
+}
+
 /** The local person: quotas do not apply to it, and it is never gone. */
 export const LOCAL_OWNER = 'owner'
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import { AppError } from '../contract/app-error.ts'
 import { localOwner, type Principal } from '../contract/principal.ts'
 import type { Clock } from '../kernel/clock.ts'
@@ -18,6 +19,8 @@ export type AuthenticationDeps = Readonly<{
   identity(): Promise<Authenticator | undefined>
   requireKeys: boolean
   clock: Clock
+  /** Told whose a connection is; throws when that are too many. */
+  claim(socket: Socket, principal: Principal): void
 }>
 
 /** Answers at once for the local owner: the busiest caller costs no promise. Throws or rejects with ERR_UNAUTHENTICATED. */
@@ -37,15 +40,17 @@ const FORWARDING_HEADERS = [
 const BEARER = /^Bearer +([^\s]+) *$/i
 
 export function createAuthenticate(deps: AuthenticationDeps): Authenticate {
-  async function byToken(token: string): Promise<Principal> {
+  async function byToken(req: IncomingMessage, token: string): Promise<Principal> {
     const identity = await deps.identity()
     if (identity === undefined) throw badCredential('This server has no API keys in its present mode.')
-    return await identity.authenticate(token, deps.clock.nowMs())
+    const principal = await identity.authenticate(token, deps.clock.nowMs())
+    deps.claim(req.socket, principal)
+    return principal
   }
 
   return (req) => {
     const { authorization, 'x-api-key': apiKey } = req.headers
-    if (authorization !== undefined || apiKey !== undefined) return byToken(tokenOf(authorization, apiKey))
+    if (authorization !== undefined || apiKey !== undefined) return byToken(req, tokenOf(authorization, apiKey))
     if (deps.requireKeys || relayRequiresKeys(req.socket) || !isLocal(req)) {
       throw new AppError(
         'ERR_UNAUTHENTICATED',

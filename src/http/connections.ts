@@ -1,6 +1,8 @@
 import type { Server, ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
+import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
+import { identityOf, type Principal, shareFor } from '../contract/principal.ts'
 
 /**
  * Every connection and every response under way, so that the door can close without cutting an answer short.
@@ -10,6 +12,11 @@ export type Connections = Readonly<{
   isClosing(): boolean
   /** Called for each request, first of all. */
   track(res: ServerResponse): void
+  /**
+   * Whose a connection is, once a request on it has shown a key. Throws ERR_BUSY where that are too many of one key, or of all
+   * but those for whom a share is kept.
+   */
+  claim(socket: Socket, principal: Principal): void
   /**
    * 1. Nothing new is accepted, and connections without a request end.
    * 2. The others end with their answers. After `graceMs` `failRest` is called to answer what is left.
@@ -23,6 +30,9 @@ const FLUSH_MS = 500
 export function trackConnections(server: Server): Connections {
   const sockets = new Set<Socket>()
   const open = new Set<ServerResponse>()
+  const leaving = new WeakSet<Socket>()
+  const holders = new Map<string, Set<Socket>>()
+  const holderOf = new WeakMap<Socket, string>()
   let closing: Promise<void> | undefined
   let onEmpty = (): void => {}
 
@@ -34,9 +44,31 @@ export function trackConnections(server: Server): Connections {
     sockets.add(socket)
     socket.once('close', () => {
       sockets.delete(socket)
+      letGo(socket)
       if (sockets.size === 0) onEmpty()
     })
   })
+
+  function letGo(socket: Socket): void {
+    const holder = holderOf.get(socket)
+    const held = holder === undefined ? undefined : holders.get(holder)
+    held?.delete(socket)
+    if (held?.size === 0) holders.delete(holder!)
+  }
+
+  function claim(socket: Socket, principal: Principal): void {
+    const holder = `${principal.tenant} ${identityOf(principal)}`
+    if (holderOf.get(socket) === holder || socket.destroyed) return
+    letGo(socket)
+    const held = holders.get(holder) ?? new Set()
+    const max = shareFor(principal, limits.httpConnectionsMax, limits.httpConnectionsReserved)
+    if (held.size >= limits.httpConnectionsPerKeyMax || sockets.size > max) {
+      const message = 'Too many connections are open. Close some of yours, or use one for several calls.'
+      throw new AppError('ERR_BUSY', message, { retry_after_ms: 1_000 })
+    }
+    holderOf.set(socket, holder)
+    holders.set(holder, held.add(socket))
+  }
 
   function onResponseClosed(this: ServerResponse): void {
     open.delete(this)
@@ -45,7 +77,11 @@ export function trackConnections(server: Server): Connections {
 
   function endIdle(): void {
     const busy = new Set([...open].map((res) => res.req.socket))
-    for (const socket of sockets) if (!busy.has(socket)) socket.destroySoon()
+    for (const socket of sockets) {
+      if (busy.has(socket) || leaving.has(socket)) continue
+      leaving.add(socket)
+      socket.destroySoon()
+    }
   }
 
   async function emptyWithin(timeoutMs: number): Promise<void> {
@@ -73,6 +109,7 @@ export function trackConnections(server: Server): Connections {
 
   return {
     isClosing: () => closing !== undefined,
+    claim,
     track(res) {
       open.add(res)
       res.on('close', onResponseClosed)

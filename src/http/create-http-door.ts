@@ -78,7 +78,7 @@ export function createHttpDoor(given: HttpDoorDeps): HttpDoor {
   const server = createServer(serverOptions, handle)
   const connections = trackConnections(server)
   const requestCheck = createRequestCheck(deps)
-  const authenticate = createAuthenticate(deps)
+  const authenticate = createAuthenticate({ ...deps, claim: connections.claim })
   const viewOfUrl = createViewOfUrl(deps)
   const calls = createCallsUnderWay(deps)
   const tools = createToolRoutes({ ...deps, calls })

@@ -3,6 +3,7 @@ import { type Clock, systemClock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type Random, systemRandom } from '../kernel/random.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
+import { everPresent, type Presence } from '../tools/runtime/while-welcome.ts'
 import { createCallDesk } from './call-desk.ts'
 import { createEnvelopeCheck } from './call-request.ts'
 import type { DoorExtension, ListKind } from './door-extension.ts'
@@ -11,6 +12,7 @@ import { type LineCaller, LineConnection, type LineSession } from './line-sessio
 import type { LineTransport } from './line-transport.ts'
 import type { ProtocolDeps } from './protocol-server.ts'
 import { SERVER_NAME, serverInstructions } from './server-facts.ts'
+import { isOf } from './session-identity.ts'
 import { createSkillCatalog } from './skill-catalog.ts'
 import type { SkillSource } from './skill-source.ts'
 import { createTaskBook } from './task-book.ts'
@@ -29,6 +31,8 @@ export type McpDoorDeps = Readonly<{
   fixtures?: DoorExtension
   clock?: Clock
   random?: Random
+  /** Without it nobody is ever gone. */
+  presence?: Presence
 }>
 
 export type McpDoor = Readonly<{
@@ -52,6 +56,7 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
   const clock = deps.clock ?? systemClock
   const random = deps.random ?? systemRandom
   const tasks = createTaskBook({ clock, random })
+  deps.presence?.onGone((tenant, owner) => tasks.forget((principal) => isOf(principal, tenant, owner)))
   const shared = {
     identity,
     instructions: serverInstructions,
@@ -68,6 +73,7 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
     waits: (tool) => host.waits?.(tool) ?? false,
     clock,
     random,
+    presence: deps.presence ?? everPresent,
   } satisfies ProtocolDeps & Record<string, unknown>
   const http = new HttpDoor(shared)
 

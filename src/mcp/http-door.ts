@@ -12,6 +12,7 @@ import type { Principal } from '../contract/principal.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Exposure, ToolCaller } from '../tools/runtime/tool-host.ts'
+import type { Presence } from '../tools/runtime/while-welcome.ts'
 import type { ConnectionCalls } from './call-desk.ts'
 import {
   cancelledRequest,
@@ -28,10 +29,11 @@ import { needsSafeNames } from './client-names.ts'
 import type { ListKind } from './door-extension.ts'
 import { exposureOfUrl } from './exposure.ts'
 import { sendJson, serveHttpCall } from './http-call.ts'
-import { createHttpSessions, type HttpSession, type HttpSessions, identityOf } from './http-sessions.ts'
+import { createHttpSessions, type HttpSession, type HttpSessions } from './http-sessions.ts'
 import { initializeProblem } from './initialize-problem.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
 import { MODERN_REVISION } from './server-facts.ts'
+import { identityOf, isOf } from './session-identity.ts'
 import { declaresTasks } from './task-book.ts'
 import { readBody, sendWebResponse, webRequestOf } from './web-bridge.ts'
 import { jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
@@ -52,7 +54,7 @@ export type HttpCaller = Readonly<{
 type ResolvedCaller = HttpCaller & Readonly<{ exposure: Exposure }>
 
 export type HttpDoorDeps = ProtocolDeps &
-  Readonly<{ wire: Wire; isModernEnvelope: EnvelopeCheck; clock: Clock; random: Random }>
+  Readonly<{ wire: Wire; isModernEnvelope: EnvelopeCheck; clock: Clock; random: Random; presence: Presence }>
 
 const SERVER_ERROR = -32000
 const SESSION_NOT_FOUND = -32001
@@ -69,10 +71,15 @@ export class HttpDoor {
   /** One client that calls all day costs no new object for each call. */
   #lastCaller: Readonly<{ caller: ResolvedCaller; clientName: string | undefined; made: ToolCaller }> | undefined
   readonly #stateless: McpHttpHandler
+  /** What the SDK answers, streams among it, of those who can be gone before its end. */
+  readonly #answering = new Map<ServerResponse, Principal>()
 
   constructor(deps: HttpDoorDeps) {
     this.#deps = deps
     this.#sessions = createHttpSessions(deps)
+    deps.presence.onGone((tenant, owner) => {
+      for (const [res, principal] of this.#answering) if (isOf(principal, tenant, owner)) res.destroy()
+    })
     this.#stateless = createMcpHandler(
       ({ requestInfo }) => {
         const caller = this.#callers.get(requestInfo!)!
@@ -161,7 +168,13 @@ export class HttpDoor {
     sendJson(res, status, this.#deps.wire.errorResponse(id, code, message))
   }
 
-  #throughSdk(req: IncomingMessage, res: ServerResponse, serve: (request: Request) => Promise<Response>): void {
+  #throughSdk(
+    req: IncomingMessage,
+    res: ServerResponse,
+    { principal }: HttpCaller,
+    serve: (request: Request) => Promise<Response>,
+  ): void {
+    if (principal.kind !== 'owner') this.#watch(res, principal)
     Promise.resolve()
       .then(() => serve(webRequestOf(req, res)))
       .then((response) => sendWebResponse(response, res))
@@ -170,6 +183,16 @@ export class HttpDoor {
         if (res.headersSent) res.destroy()
         else this.#refuse(res, 400, jsonRpcCodes.invalidRequest, 'Bad Request: the request could not be served')
       })
+  }
+
+  #watch(res: ServerResponse, principal: Principal): void {
+    if (res.closed) return
+    const stopWatching = this.#deps.presence.watch(principal)
+    this.#answering.set(res, principal)
+    res.once('close', () => {
+      stopWatching()
+      this.#answering.delete(res)
+    })
   }
 
   #post(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, text: string): void {
@@ -197,7 +220,7 @@ export class HttpDoor {
       this.#postToSession(req, res, caller, body)
       return
     }
-    this.#throughSdk(req, res, (request) => {
+    this.#throughSdk(req, res, caller, (request) => {
       this.#callers.set(request, toolCaller(req, caller, envelopeClientName(metaOf(body))))
       return this.#stateless.fetch(request, { parsedBody: body })
     })
@@ -254,7 +277,7 @@ export class HttpDoor {
       }
     }
     if (headerOf(req, 'mcp-session-id') === undefined && isInitializeRequest(body)) {
-      this.#throughSdk(req, res, (request) =>
+      this.#throughSdk(req, res, caller, (request) =>
         this.#openSession(request, res, toolCaller(req, caller, body.params.clientInfo.name), id, body),
       )
       return
@@ -269,7 +292,7 @@ export class HttpDoor {
       return
     }
     this.#sessions.hold(session, res)
-    this.#throughSdk(req, res, (request) => session.transport.handleRequest(request, { parsedBody: body }))
+    this.#throughSdk(req, res, caller, (request) => session.transport.handleRequest(request, { parsedBody: body }))
   }
 
   async #openSession(
@@ -313,8 +336,8 @@ export class HttpDoor {
   #getOrDelete(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller): void {
     const session = this.#sessionOr404(req, res, caller, null)
     if (session === undefined) return
-    this.#sessions.hold(session, res)
-    this.#throughSdk(req, res, (request) => session.transport.handleRequest(request))
+    this.#sessions.hold(session, res, req.method === 'GET' ? 'stream' : 'request')
+    this.#throughSdk(req, res, caller, (request) => session.transport.handleRequest(request))
   }
 }
 

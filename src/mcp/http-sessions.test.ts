@@ -5,9 +5,12 @@ import { createSampleHost, type SampleHost } from '../../test/support/sample-hos
 import { limits } from '../contract/limits.ts'
 import { localOwner, type Principal } from '../contract/principal.ts'
 import { type Logger, silentLogger } from '../kernel/logger.ts'
+import type { Presence } from '../tools/runtime/while-welcome.ts'
 import { createMcpDoor } from './create-mcp-door.ts'
 
 const perIdentity = limits.httpSessionsPerIdentityMax
+/** What is left to those for whom nothing is kept. */
+const shared = limits.httpSessionsMax - 2 * limits.httpSessionsReserved
 const jsonHeaders = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
 const initialize = {
   jsonrpc: '2.0',
@@ -27,6 +30,10 @@ type Peer = Readonly<{
   /** The status of a request in the session; using it once makes it a used one. */
   use(who: string, session: string, tool?: string): Promise<number>
   listen(who: string, session: string): Promise<IncomingMessage>
+  /** The key is gone. */
+  end(who: string): void
+  /** Keys that have something open. */
+  watched(): string[]
 }>
 
 const servers: Server[] = []
@@ -39,7 +46,9 @@ afterEach(() => {
 
 const principalOf = ({ headers }: IncomingMessage): Principal => {
   const who = String(headers['x-test-principal'])
-  return who === 'owner' ? localOwner : { ...localOwner, kind: 'key', actor: who, keyId: `key_${who}` }
+  if (who === 'owner') return localOwner
+  const tier = who === 'operator' ? 'operator' : 'user'
+  return { ...localOwner, tier, kind: 'key', actor: who, keyId: `key_${who}` }
 }
 
 async function createPeer(): Promise<Peer> {
@@ -47,7 +56,20 @@ async function createPeer(): Promise<Peer> {
   const clock = { ms: 0 }
   const debugged: string[] = []
   const logger: Logger = { ...silentLogger, debug: (message) => debugged.push(message) }
+  const listeners: Parameters<Presence['onGone']>[0][] = []
+  const watched: string[] = []
+  const presence: Presence = {
+    onGone(listener) {
+      listeners.push(listener)
+      return () => {}
+    },
+    watch({ keyId = 'owner' }) {
+      watched.push(keyId)
+      return () => void watched.splice(watched.indexOf(keyId), 1)
+    },
+  }
   const door = createMcpDoor({
+    presence,
     host,
     version: '1.2.3',
     logger,
@@ -94,6 +116,10 @@ async function createPeer(): Promise<Peer> {
       req.end()
       return new Promise((resolve) => req.once('response', resolve))
     },
+    end(who) {
+      for (const listener of listeners) listener(localOwner.tenant, `key:key_${who}`)
+    },
+    watched: () => [...new Set(watched)],
   }
 }
 
@@ -106,7 +132,7 @@ describe('one identity that opens many sessions', () => {
     expect(await peer.use('victim', victim)).toBe(200)
     expect(await peer.use('victim', await peer.open('victim'))).toBe(200)
     expect(await peer.use('attacker', await peer.open('attacker'))).toBe(200)
-    expect(peer.debugged).toContain('an idle HTTP session was ended to make room')
+    expect(peer.debugged).toContain('an HTTP session was ended to make room')
   })
 
   it('loses the one that was used longest ago', async () => {
@@ -159,7 +185,7 @@ describe('all identities together', () => {
     await peer.use('small', small)
     peer.clock.ms++
     const largest = await peer.openMany('largest', perIdentity)
-    const others = limits.httpSessionsMax - perIdentity - 1
+    const others = shared - perIdentity - 1
     for (let opened = 0; opened < others; opened += perIdentity - 1) {
       await peer.openMany(`key ${opened}`, Math.min(perIdentity - 1, others - opened))
     }
@@ -168,6 +194,56 @@ describe('all identities together', () => {
     expect(await peer.use('small', small)).toBe(200)
     expect(await peer.use('largest', largest[0]!)).toBe(404)
     expect(await peer.use('largest', largest[1]!)).toBe(200)
+  })
+})
+
+describe('identities that listen in all their sessions', () => {
+  const crowd = async (peer: Peer, kept: number) => {
+    for (let left = shared; left > 0; left -= kept) {
+      const who = `key ${left}`
+      for (const session of await peer.openMany(who, Math.min(kept, left))) await peer.listen(who, session)
+    }
+  }
+
+  it('lock out neither the owner nor an operator', async () => {
+    const peer = await createPeer()
+    await crowd(peer, 1)
+    expect((await peer.initialize('somebody')).status).toBe(503)
+    for (const who of ['operator', 'owner']) {
+      const sessions = await peer.openMany(who, perIdentity)
+      expect(await peer.use(who, sessions[0]!)).toBe(200)
+    }
+  })
+
+  it('make room for somebody who has fewer, and for nobody who has as many', async () => {
+    const peer = await createPeer()
+    await crowd(peer, perIdentity)
+    expect(await peer.use('late', await peer.open('late'))).toBe(200)
+    expect((await peer.initialize(`key ${shared}`)).status).toBe(503)
+  })
+})
+
+describe('the sessions of a key', () => {
+  it('end with it, their streams and calls too', async () => {
+    const peer = await createPeer()
+    const [gone, other] = [await peer.open('gone'), await peer.open('other')]
+    const stream = await peer.listen('gone', gone)
+    const ended = new Promise((resolve) =>
+      stream
+        .on('error', () => {})
+        .on('close', resolve)
+        .resume(),
+    )
+    const call = peer.use('gone', gone, 'wait')
+    await peer.host.whenWaiting(1)
+    peer.end('gone')
+    await ended
+    expect(peer.host.waiting[0]!.signal.aborted).toBe(true)
+    peer.host.waiting[0]!.release()
+    expect(await call).toBe(200)
+    expect(await peer.use('gone', gone)).toBe(404)
+    expect(await peer.use('other', other)).toBe(200)
+    expect(peer.watched()).toEqual(['key_other'])
   })
 })
 

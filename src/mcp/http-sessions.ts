@@ -1,12 +1,14 @@
 import type { ServerResponse } from 'node:http'
 import { type Server, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server'
 import { limits } from '../contract/limits.ts'
-import type { Principal } from '../contract/principal.ts'
+import { type Principal, shareFor } from '../contract/principal.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Random } from '../kernel/random.ts'
 import type { ToolCaller } from '../tools/runtime/tool-host.ts'
+import type { Presence } from '../tools/runtime/while-welcome.ts'
 import type { ConnectionCalls, PendingCall } from './call-desk.ts'
 import { createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
+import { identityOf, isOf } from './session-identity.ts'
 import type { RequestId } from './wire.ts'
 
 /**
@@ -16,8 +18,12 @@ import type { RequestId } from './wire.ts'
  * 3. One that was idle for `limits.httpSessionIdleMs` is gone; so is one in which nothing came after `initialize` within
  *    `limits.httpSessionUnusedMs`.
  * 4. An identity has at most `limits.httpSessionsPerIdentityMax`; past that its own oldest idle session makes room. All have
- *    at most `limits.httpSessionsMax`; past that the oldest idle one of the identity that holds the most makes room. Of an identity's sessions those that were never used go first. So nobody locks others out by opening many, and
- *    clients that never end theirs lock nobody out.
+ *    at most `limits.httpSessionsMax`; past that the oldest idle one of the identity that holds the most makes room, or else
+ *    the oldest of it that only listens: for those who hold fewer, never for those who hold more. Of an identity's sessions
+ *    those that were never used go first. So nobody locks others out by opening many, and clients that never end theirs lock
+ *    nobody out.
+ * 5. Others never take the share that is kept for the local owner and for operators of the installation.
+ * 6. The sessions of a key end with it.
  */
 export type HttpSession = {
   readonly id: string
@@ -27,8 +33,9 @@ export type HttpSession = {
   readonly calls: ConnectionCalls
   readonly callsById: Map<RequestId, PendingCall>
   caller: ToolCaller
-  /** Responses under way, streams among them; the calls of the hot path are in `calls` alone. */
+  /** Responses under way, and those of them that only listen; the calls of the hot path are in `calls` alone. */
   responses: number
+  streams: number
   /** Something came after `initialize`. */
   isUsed: boolean
   lastUsedMs: number
@@ -40,7 +47,7 @@ export type HttpSessions = Readonly<{
   /** The session, if it exists and belongs to this principal; counts as use. */
   find(id: string, principal: Principal): HttpSession | undefined
   /** The session is busy until this response is closed. */
-  hold(session: HttpSession, res: ServerResponse): void
+  hold(session: HttpSession, res: ServerResponse, kind?: 'request' | 'stream'): void
   end(session: HttpSession): void
   all(): Iterable<HttpSession>
   /** Ends every session that has been idle for too long. */
@@ -48,7 +55,7 @@ export type HttpSessions = Readonly<{
   close(): Promise<void>
 }>
 
-type SessionsDeps = ProtocolDeps & Readonly<{ clock: Clock; random: Random }>
+type SessionsDeps = ProtocolDeps & Readonly<{ clock: Clock; random: Random; presence: Presence }>
 
 const SESSION_ID_BYTES = 24
 const SWEEP_INTERVAL_MS = 30_000
@@ -57,8 +64,12 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
   const { clock, random, logger } = deps
   const sessions = new Map<string, HttpSession>()
   const byOwner = new Map<string, Set<HttpSession>>()
+  const watches = new Map<HttpSession, () => void>()
   const timer = setInterval(sweep, SWEEP_INTERVAL_MS)
   timer.unref()
+  deps.presence.onGone((tenant, owner) => {
+    for (const session of sessions.values()) if (isOf(session.caller.principal, tenant, owner)) end(session)
+  })
 
   function isExpired(session: HttpSession): boolean {
     const idleMs = session.isUsed ? limits.httpSessionIdleMs : limits.httpSessionUnusedMs
@@ -66,12 +77,15 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
   }
   function add(session: HttpSession): void {
     sessions.set(session.id, session)
+    watches.set(session, deps.presence.watch(session.caller.principal))
     const own = byOwner.get(session.owner)
     if (own === undefined) byOwner.set(session.owner, new Set([session]))
     else own.add(session)
   }
   function end(session: HttpSession): void {
     if (!sessions.delete(session.id)) return
+    watches.get(session)?.()
+    watches.delete(session)
     const own = byOwner.get(session.owner)
     own?.delete(session)
     if (own?.size === 0) byOwner.delete(session.owner)
@@ -81,31 +95,34 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
   function sweep(): void {
     for (const session of sessions.values()) if (isExpired(session)) end(session)
   }
-  function makeRoom(owner: string): boolean {
-    const own = byOwner.get(owner)
+  function makeRoom(principal: Principal): boolean {
+    const own = byOwner.get(identityOf(principal))
     if (own !== undefined && own.size >= limits.httpSessionsPerIdentityMax) {
-      return endToMakeRoom(firstToEnd(own), 'its identity has too many')
+      return endToMakeRoom(firstToEnd(own, isIdle), 'its identity has too many')
     }
-    if (sessions.size < limits.httpSessionsMax) return true
+    const max = shareFor(principal, limits.httpSessionsMax, limits.httpSessionsReserved)
+    if (sessions.size < max) return true
     sweep()
-    return (
-      sessions.size < limits.httpSessionsMax || endToMakeRoom(firstOfLargest(byOwner.values()), 'all have too many')
-    )
+    if (sessions.size < max) return true
+    const ownSize = own?.size ?? 0
+    const holding = (least: number) => [...byOwner.values()].filter(({ size }) => size >= least)
+    const idle = firstOfLargest(holding(ownSize), isIdle)
+    return endToMakeRoom(idle ?? firstOfLargest(holding(ownSize + 2), onlyListens), 'all have too many')
   }
   function endToMakeRoom(session: HttpSession | undefined, reason: string): boolean {
     if (session === undefined) {
-      logger.debug('an HTTP session was refused: none is idle', { reason, sessions: sessions.size })
+      logger.debug('an HTTP session was refused: none can be ended', { reason, sessions: sessions.size })
       return false
     }
     const { tenant, actor } = session.caller.principal
-    logger.debug('an idle HTTP session was ended to make room', { reason, sessions: sessions.size, tenant, actor })
+    logger.debug('an HTTP session was ended to make room', { reason, sessions: sessions.size, tenant, actor })
     end(session)
     return true
   }
 
   return {
     async open(caller) {
-      if (!makeRoom(identityOf(caller.principal))) return undefined
+      if (!makeRoom(caller.principal)) return undefined
       const id = random.bytes(SESSION_ID_BYTES).toString('base64url')
       const session = newSession(deps, id, caller, () => end(session))
       add(session)
@@ -123,11 +140,14 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
       session.lastUsedMs = clock.monotonicMs()
       return session
     },
-    hold(session, res) {
+    hold(session, res, kind = 'request') {
       if (res.closed) return
+      const listening = kind === 'stream' ? 1 : 0
       session.responses++
+      session.streams += listening
       res.once('close', () => {
         session.responses--
+        session.streams -= listening
         session.lastUsedMs = clock.monotonicMs()
       })
     },
@@ -136,6 +156,8 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
     sweep,
     async close() {
       clearInterval(timer)
+      for (const stopWatching of watches.values()) stopWatching()
+      watches.clear()
       await Promise.all([...sessions.values()].map((session) => session.server.close().catch(() => {})))
       sessions.clear()
       byOwner.clear()
@@ -144,12 +166,14 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
 }
 
 const isIdle = (session: HttpSession): boolean => session.calls.inFlight === 0 && session.responses === 0
+const onlyListens = (session: HttpSession): boolean =>
+  session.calls.inFlight === 0 && session.responses === session.streams
 
-/** Of the idle ones the one never used, or else the one used longest ago. */
-function firstToEnd(own: Iterable<HttpSession>): HttpSession | undefined {
+/** Of those that may end the one never used, or else the one used longest ago. */
+function firstToEnd(own: Iterable<HttpSession>, mayEnd: (session: HttpSession) => boolean): HttpSession | undefined {
   let first: HttpSession | undefined
   for (const session of own) {
-    if (!isIdle(session)) continue
+    if (!mayEnd(session)) continue
     if (first === undefined || endsBefore(session, first)) first = session
   }
   return first
@@ -159,13 +183,16 @@ function endsBefore(one: HttpSession, other: HttpSession): boolean {
   return one.isUsed === other.isUsed ? one.lastUsedMs < other.lastUsedMs : other.isUsed
 }
 
-/** The first to end of the identity with the most sessions, among those that have an idle one; the oldest on a tie. */
-function firstOfLargest(owners: Iterable<ReadonlySet<HttpSession>>): HttpSession | undefined {
+/** The first to end of the identity with the most sessions, among those that have one which may; the oldest on a tie. */
+function firstOfLargest(
+  owners: Iterable<ReadonlySet<HttpSession>>,
+  mayEnd: (session: HttpSession) => boolean,
+): HttpSession | undefined {
   let best: HttpSession | undefined
   let size = 0
   for (const own of owners) {
     if (own.size < size) continue
-    const first = firstToEnd(own)
+    const first = firstToEnd(own, mayEnd)
     if (first === undefined) continue
     if (own.size > size || best === undefined || endsBefore(first, best)) best = first
     size = own.size
@@ -184,21 +211,9 @@ function newSession(deps: SessionsDeps, id: string, caller: ToolCaller, onEnded:
     callsById: new Map(),
     caller,
     responses: 0,
+    streams: 0,
     isUsed: false,
     lastUsedMs: deps.clock.monotonicMs(),
   }
   return session
-}
-
-const identities = new WeakMap<Principal, string>()
-
-/** Who somebody is, apart from what they may do at the moment. */
-export function identityOf(principal: Principal): string {
-  let identity = identities.get(principal)
-  if (identity === undefined) {
-    const { tenant, kind, actor, keyId, user, agent } = principal
-    identity = JSON.stringify([tenant, kind, actor, keyId ?? 0, user ?? 0, agent ?? 0])
-    identities.set(principal, identity)
-  }
-  return identity
 }

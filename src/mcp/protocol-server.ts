@@ -19,7 +19,6 @@ import type { CallDesk, ConnectionCalls } from './call-desk.ts'
 import { callOutcome } from './call-outcome.ts'
 import { isRequestId } from './call-request.ts'
 import type { DoorExtension, ListKind, ResourceProvider } from './door-extension.ts'
-import { identityOf } from './http-sessions.ts'
 import { skillCapabilities, toolCapabilities } from './server-facts.ts'
 import type { SkillCatalog } from './skill-catalog.ts'
 import { installSkills, skillResources } from './skill-methods.ts'
@@ -102,13 +101,13 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
   server.setRequestHandler('tools/call', async ({ params }, context) => {
     const caller = connection.caller()
     if (extension !== undefined && deps.extensionToolNames.has(params.name)) {
-      const createTask = (work: TaskWork) => deps.tasks.create(identityOf(caller.principal), work)
+      const createTask = (work: TaskWork) => deps.tasks.create(caller.principal, work)
       const call = { server, context, caller, changed: deps.changed, createTask }
       return (await extension.callTool(params.name, params.arguments ?? {}, call)) as CallToolResult
     }
     if (deps.waits(params.name) && declaresTasks(context.mcpReq.envelope)) {
       const request = { name: params.name, args: params.arguments ?? {} }
-      const created = deps.tasks.create(identityOf(caller.principal), (handle) =>
+      const created = deps.tasks.create(caller.principal, (handle) =>
         waitInTask(deps, connection.calls, caller, request, handle),
       )
       if (created !== undefined) return created as unknown as CallToolResult

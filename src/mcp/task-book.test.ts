@@ -1,13 +1,18 @@
 import { describe, expect, it } from 'vitest'
 import { movableClock, ownerCaller } from '../../test/support/app.ts'
 import { limits } from '../contract/limits.ts'
+import { localOwner, type Principal } from '../contract/principal.ts'
 import { silentLogger } from '../kernel/logger.ts'
 import { systemRandom } from '../kernel/random.ts'
 import type { ToolAnswer, ToolHost } from '../tools/runtime/tool-host.ts'
 import { createCallDesk } from './call-desk.ts'
+import { identityOf } from './session-identity.ts'
 import { createTaskBook, declaresTasks, type TaskHandle } from './task-book.ts'
 import { waitInTask } from './waiting-calls.ts'
 
+const keyOf = (name: string): Principal => ({ ...localOwner, tier: 'user', kind: 'key', actor: name, keyId: name })
+const [ann, bob] = [keyOf('ann'), keyOf('bob')]
+const [annId, bobId] = [identityOf(ann), identityOf(bob)]
 const done = { content: [{ type: 'text' as const, text: 'done' }] }
 const open = () => {
   const clock = movableClock()
@@ -16,48 +21,67 @@ const open = () => {
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('the book of tasks', () => {
+  it('has room for the owner, whatever others have in it, and keeps nothing of who is gone', async () => {
+    const { book } = open()
+    const others = Array.from({ length: limits.mcpTasksMax }, (_, index) => keyOf(`key-${index % 50}`))
+    const signals: AbortSignal[] = []
+    const made = others.filter(
+      (principal) =>
+        book.create(principal, ({ signal }) => {
+          signals.push(signal)
+          return new Promise(() => {})
+        }) !== undefined,
+    )
+    await settled()
+    expect(made.length).toBe(limits.mcpTasksMax - 2 * limits.mcpTasksReserved)
+    expect(book.create(localOwner, async () => done)).toBeDefined()
+    book.forget((principal) => principal.kind === 'key')
+    expect(signals.every((signal) => signal.aborted)).toBe(true)
+    expect(book.create(ann, async () => done)).toBeDefined()
+  })
+
   it('keeps a task for whoever made it, and shows it to nobody else', async () => {
     const { book } = open()
-    const created = book.create('ann', async () => done)!
+    const created = book.create(ann, async () => done)!
     const id = created['taskId'] as string
     expect(created).toMatchObject({ resultType: 'task', status: 'working', ttlMs: limits.mcpTaskTtlMs })
     await settled()
-    expect(book.get('ann', id)).toMatchObject({ taskId: id, status: 'completed', result: done })
-    expect([book.get('bob', id), book.cancel('bob', id), book.answer('bob', id, {})]).toEqual([undefined, false, false])
+    expect(book.get(annId, id)).toMatchObject({ taskId: id, status: 'completed', result: done })
+    expect([book.get(bobId, id), book.cancel(bobId, id), book.answer(bobId, id, {})]).toEqual([undefined, false, false])
   })
 
   it('ends a task when it is cancelled, whatever its work answers then', async () => {
     const { book } = open()
     let handle: TaskHandle | undefined
-    const id = book.create('ann', (given) => {
+    const id = book.create(ann, (given) => {
       handle = given
       return new Promise((resolve) => given.signal.addEventListener('abort', () => resolve(done)))
     })!['taskId'] as string
     await settled()
-    expect(book.cancel('ann', id)).toBe(true)
+    expect(book.cancel(annId, id)).toBe(true)
     await settled()
     expect(handle?.signal.aborted).toBe(true)
-    expect(book.get('ann', id)).toMatchObject({ status: 'cancelled' })
-    expect(book.get('ann', id)).not.toHaveProperty('result')
+    expect(book.get(annId, id)).toMatchObject({ status: 'cancelled' })
+    expect(book.get(annId, id)).not.toHaveProperty('result')
   })
 
   it('asks for input and goes on when all of it is there', async () => {
     const { book } = open()
     const request = { method: 'roots/list' as const, params: {} }
-    const id = book.create('ann', async ({ ask }) => {
+    const id = book.create(ann, async ({ ask }) => {
       const answers = await ask({ one: request, two: request })
       return { content: [{ type: 'text', text: JSON.stringify(answers) }] }
     })!['taskId'] as string
     await settled()
-    expect(book.get('ann', id)).toMatchObject({
+    expect(book.get(annId, id)).toMatchObject({
       status: 'input_required',
       inputRequests: { one: request, two: request },
     })
-    book.answer('ann', id, { one: 1, three: 3, __proto__: 4 })
-    expect(book.get('ann', id)?.['inputRequests']).toEqual({ two: request })
-    book.answer('ann', id, { two: 2 })
+    book.answer(annId, id, { one: 1, three: 3, __proto__: 4 })
+    expect(book.get(annId, id)?.['inputRequests']).toEqual({ two: request })
+    book.answer(annId, id, { two: 2 })
     await settled()
-    expect(book.get('ann', id)).toMatchObject({
+    expect(book.get(annId, id)).toMatchObject({
       status: 'completed',
       result: { content: [{ text: '{"one":1,"two":2}' }] },
     })
@@ -65,25 +89,25 @@ describe('the book of tasks', () => {
 
   it('tells no more of an unexpected failure than that there was one', async () => {
     const { book } = open()
-    const id = book.create('ann', () => Promise.reject(new Error('secret path')))!['taskId'] as string
+    const id = book.create(ann, () => Promise.reject(new Error('secret path')))!['taskId'] as string
     await settled()
-    expect(JSON.stringify(book.get('ann', id))).not.toContain('secret')
-    expect(book.get('ann', id)).toMatchObject({ status: 'failed', error: { code: -32603 } })
+    expect(JSON.stringify(book.get(annId, id))).not.toContain('secret')
+    expect(book.get(annId, id)).toMatchObject({ status: 'failed', error: { code: -32603 } })
   })
 
   it('has room for so many of one caller, and forgets ended ones after their time', async () => {
     const { book, clock } = open()
-    const create = () => book.create('ann', async () => done)
+    const create = () => book.create(ann, async () => done)
     const first = create()!['taskId'] as string
     for (let count = 1; count < limits.mcpTasksPerIdentityMax; count++) create()
     expect(create()).toBeUndefined()
-    expect(book.create('bob', async () => done)).toBeDefined()
+    expect(book.create(bob, async () => done)).toBeDefined()
     await settled()
     clock.advance(limits.mcpTaskTtlMs)
-    expect(book.get('ann', first)).toBeDefined()
+    expect(book.get(annId, first)).toBeDefined()
     clock.advance(1)
     expect(create()).toBeDefined()
-    expect(book.get('ann', first)).toBeUndefined()
+    expect(book.get(annId, first)).toBeUndefined()
   })
 
   it('is for clients that declare it in the request', () => {

@@ -8,9 +8,11 @@ import {
   ProtocolError,
 } from '@modelcontextprotocol/server'
 import { limits } from '../contract/limits.ts'
+import { type Principal, shareFor } from '../contract/principal.ts'
 import { type Clock, isoTime } from '../kernel/clock.ts'
 import { type Random, randomId } from '../kernel/random.ts'
 import { isRecord } from './call-request.ts'
+import { identityOf } from './session-identity.ts'
 
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
@@ -31,6 +33,7 @@ type TaskError = Readonly<{ code: number; message: string; data?: unknown }>
 type Task = {
   readonly id: string
   readonly identity: string
+  readonly principal: Principal
   readonly createdAtMs: number
   readonly controller: AbortController
   status: TaskStatus
@@ -49,12 +52,14 @@ type Task = {
  */
 export type TaskBook = Readonly<{
   /** The answer to the call; undefined when too many are kept, so that the call has to be answered otherwise. */
-  create(identity: string, work: TaskWork): Readonly<Record<string, unknown>> | undefined
+  create(principal: Principal, work: TaskWork): Readonly<Record<string, unknown>> | undefined
   get(identity: string, id: string): Readonly<Record<string, unknown>> | undefined
   /** Answers for keys that nobody asked for are ignored. False when there is no such task. */
   answer(identity: string, id: string, responses: Readonly<Record<string, unknown>>): boolean
   /** A task that ended stays as it is. False when there is no such task. */
   cancel(identity: string, id: string): boolean
+  /** Ends the tasks of whoever is meant, and keeps nothing of them. */
+  forget(isMeant: (principal: Principal) => boolean): void
   close(): void
 }>
 
@@ -72,8 +77,8 @@ export function createTaskBook({ clock, random }: Readonly<{ clock: Clock; rando
     for (const [id, task] of tasks) if (hasEnded(task) && task.changedAtMs < before) tasks.delete(id)
   }
 
-  function hasRoom(identity: string): boolean {
-    if (tasks.size >= limits.mcpTasksMax) return false
+  function hasRoom(principal: Principal, identity: string): boolean {
+    if (tasks.size >= shareFor(principal, limits.mcpTasksMax, limits.mcpTasksReserved)) return false
     let own = 0
     for (const task of tasks.values()) if (task.identity === identity) own++
     return own < limits.mcpTasksPerIdentityMax
@@ -98,13 +103,15 @@ export function createTaskBook({ clock, random }: Readonly<{ clock: Clock; rando
   }
 
   return {
-    create(identity, work) {
+    create(principal, work) {
       forgetOld()
-      if (!hasRoom(identity)) return undefined
+      const identity = identityOf(principal)
+      if (!hasRoom(principal, identity)) return undefined
       const nowMs = clock.nowMs()
       const task: Task = {
         id: randomId(random, 'task'),
         identity,
+        principal,
         createdAtMs: nowMs,
         controller: new AbortController(),
         status: 'working',
@@ -150,6 +157,13 @@ export function createTaskBook({ clock, random }: Readonly<{ clock: Clock; rando
       change(task, { status: 'cancelled' })
       task.controller.abort()
       return true
+    },
+    forget(isMeant) {
+      for (const [id, task] of tasks) {
+        if (!isMeant(task.principal)) continue
+        tasks.delete(id)
+        task.controller.abort()
+      }
     },
     close() {
       for (const task of tasks.values()) task.controller.abort()

@@ -1,8 +1,8 @@
 import { ProtocolError, ProtocolErrorCode, type Server, type ServerContext } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import type { ToolCaller } from '../tools/runtime/tool-host.ts'
-import { identityOf } from './http-sessions.ts'
 import { MODERN_REVISION } from './server-facts.ts'
+import { identityOf } from './session-identity.ts'
 import { declaresTasks, type TaskBook, tasksNeeded } from './task-book.ts'
 
 /** The methods of the MCP extension for tasks. They exist in the stateless revision, for clients that declare it. */

@@ -45,7 +45,7 @@ export async function openHttpDoorApp(flags: Readonly<Record<string, string>> = 
     const host: ToolHost = overrides.host ?? app.host
     const made = createHttpDoor({
       ...shared,
-      mcp: createMcpDoor({ ...shared, host }),
+      mcp: createMcpDoor({ ...shared, host, presence: app.presence }),
       host,
       catalog: app.catalog,
       identity: async () => (await app.ready).identity,

@@ -356,6 +356,8 @@ describe('owners', () => {
     expect(await bobs.act('adopt', { name: 'crew' })).toMatchObject({ adopted_teams: [] })
     expect(await bobs.status('sub')).toMatchObject({ orphaned: false, owner: expect.stringMatching(/^key:/) })
     expect(await info(app, 'sub-b', bob)).toMatchObject({ owned: true, team: 'sub' })
+    // It was stopped with the key.
+    await app.ask('workspace_start', { workspace_id: 'crew-a' }, bob)
     await bobs.assign('crew', 'a', { task_id: 't', command: 'hostname' })
     expect(await bobs.results('crew', 'a', 1)).toMatchObject([{ stdout: 'crew-a\n' }])
     const effects = (await app.log()).flatMap((entry) => entry.effects ?? [])

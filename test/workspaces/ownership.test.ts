@@ -107,6 +107,8 @@ describe('workspaces of several owners', () => {
     const gone = await app.keyCaller({ name: 'gone' })
     await make('left', gone)
     await app.ask('api_key_revoke', { key: 'gone' })
+    // What ran in it ended with the key.
+    await expect.poll(async () => (await info(app, 'left'))['state']).toBe('stopped')
     expect(await rowsFor(app, bob)).toMatchObject([{ name: 'left', owned: false, orphaned: true }])
     expect(await info(app, 'left', bob)).toMatchObject({ orphaned: true })
     for (const [tool, more] of everyUse) {
@@ -116,9 +118,10 @@ describe('workspaces of several owners', () => {
     }
     expect(await app.ask('workspace_adopt', {}, bob)).toMatchObject({
       adopted_count: 1,
-      adopted: [{ name: 'left', state: 'running' }],
+      adopted: [{ name: 'left', state: 'stopped' }],
       error_count: 0,
     })
+    await app.ask('workspace_start', { workspace_id: 'left' }, bob)
     expect((await sh(app, 'left', 'hostname', {}, bob)).stdout).toBe('left\n')
     expect(await namesFor(app, ann)).toEqual([])
   })

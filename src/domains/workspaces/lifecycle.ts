@@ -3,7 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import type { WriteUnit } from '../../contract/unit.ts'
 import { admitWorkspace } from './admission.ts'
 import { settleArchive } from './archive.ts'
-import type { Resources } from './backend.ts'
+import { closedNetwork, type Resources } from './backend.ts'
 import {
   type Core,
   changeOwn,
@@ -191,12 +191,19 @@ export function createLifecycle(core: Core) {
     })
   }
 
-  function stop(call: Acting, at: Workspace): Promise<Readonly<{ workspace: Workspace; changed: boolean }>> {
+  /** With `forGood` it comes back without the ports that led to it, and nothing in it has long to end. */
+  function stop(
+    call: Pick<Call, 'signal' | 'transact'>,
+    at: Workspace,
+    { forGood = false }: Readonly<{ forGood?: boolean }> = {},
+  ): Promise<Readonly<{ workspace: Workspace; changed: boolean }>> {
     return core.desk.exclusive(at, call.signal, async () => {
-      const taken = await call.transact((unit) => takeIn(core, unit, at, () => ({ wanted: 'stopped' })))
+      const change = { wanted: 'stopped', ...(forGood && { forwards: [] }) } as const
+      const taken = await call.transact((unit) => takeIn(core, unit, at, () => change))
       const changed = taken.state === 'running'
       try {
-        await backend.stop(taken.id, limits.workspaceStopGraceMs)
+        if (forGood && changed) await backend.setNetwork(taken.id, closedNetwork)
+        await backend.stop(taken.id, forGood ? limits.workspaceEndGraceMs : limits.workspaceStopGraceMs)
       } catch (error) {
         await changeOwn(core, call, taken, { operation: null, wanted: 'running' })
         throw error
@@ -205,7 +212,7 @@ export function createLifecycle(core: Core) {
     })
   }
 
-  async function settle(call: Acting, taken: Workspace, state: Workspace['state']): Promise<Workspace> {
+  async function settle(call: Pick<Call, 'transact'>, taken: Workspace, state: Workspace['state']): Promise<Workspace> {
     const settled = await changeOwn(core, call, taken, { state, operation: null })
     return settled ?? (await giveUp(core, taken))
   }

@@ -94,6 +94,8 @@ export type WorkspaceStore = Readonly<{
   countOnNode(unit: ReadUnit, node: string): Promise<number>
   hostPortsOnNode(unit: ReadUnit, node: string): Promise<ReadonlySet<number>>
   workspacesOnNode(unit: ReadUnit, node: string): Promise<Workspace[]>
+  /** Each once, of the workspaces that run. */
+  ownersOnNode(unit: ReadUnit, node: string): Promise<readonly Readonly<{ tenant: TenantId; owner: string }>[]>
   layersOnNode(unit: ReadUnit, node: string): Promise<ReadonlySet<string>>
 }>
 

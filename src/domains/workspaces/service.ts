@@ -13,6 +13,7 @@ import { type SetEnvInput, setEnv } from './environment.ts'
 import { createExec } from './exec.ts'
 import { createFiles } from './files.ts'
 import { createForks, type ForkInput, type ForkWish } from './forks.ts'
+import { createGoneOwners } from './gone-owners.ts'
 import { createImageDefaults, createRequireImage } from './image-defaults.ts'
 import { createJobs } from './jobs.ts'
 import { createLifecycle, type Lifecycle } from './lifecycle.ts'
@@ -130,6 +131,7 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     requireNetwork: (wanted: NetworkPolicy) => requireNetwork(core, wanted),
     /** At the start of the server; does nothing where nothing can be wrong. */
     begin: () => recovery.begin(),
+    ...createGoneOwners(core, lifecycle),
     /** Makes rows and back end agree, now. */
     recover: () => recovery.ensure(),
   }

@@ -151,6 +151,14 @@ const countOnNode = statement<OnNode>('workspace-store.countOnNode')((db, arg) =
     .where('node', '=', arg('node'))
     .where('state', '<>', 'archived'),
 )
+const ownersOnNode = statement<OnNode>('workspace-store.ownersOnNode')((db, arg) =>
+  db
+    .selectFrom('workspaces')
+    .select(['tenant', 'owner'])
+    .distinct()
+    .where('node', '=', arg('node'))
+    .where('state', '=', 'running'),
+)
 const forwardsOnNode = statement<OnNode>('workspace-store.forwardsOnNode')((db, arg) =>
   db.selectFrom('workspaces').select('forwards').where('node', '=', arg('node')),
 )
@@ -232,6 +240,10 @@ export const sqlWorkspaceStore: WorkspaceStore = {
     return new Set(
       rows.flatMap(({ forwards }) => (JSON.parse(forwards) as Workspace['forwards']).map(({ hostPort }) => hostPort)),
     )
+  },
+  async ownersOnNode(unit, node) {
+    const rows = await sessionOf(unit).all(ownersOnNode, { node })
+    return rows.map(({ tenant, owner }) => ({ tenant: tenantId(tenant), owner }))
   },
   async workspacesOnNode(unit, node) {
     return (await sessionOf(unit).all(workspacesOnNode, { node })).map((row) => fromWorkspaceRow(row)!)

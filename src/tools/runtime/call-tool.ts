@@ -191,7 +191,8 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     }
   }
 
-  function toFailure(invocation: Invocation, error: unknown): ToolFailure {
+  function toFailure(invocation: Invocation, given: unknown): ToolFailure {
+    const error = whyCancelled(invocation, given)
     if (error instanceof AppError) {
       if (error.code === 'ERR_STORE_UNAVAILABLE') {
         deps.logger.error('the store failed in a call', { call_id: invocation.callId, cause: String(error.cause) })
@@ -296,6 +297,14 @@ function toFailureAnswer(failure: ToolFailure): ToolAnswer {
 function requireNotCancelled(invocation: Invocation): void {
   if (invocation.signal.aborted)
     throw new AppError('ERR_CANCELLED', 'The call was cancelled before it changed anything.')
+}
+
+/** What a cancelled call says, in the words of whoever cancelled it if there are any. */
+function whyCancelled({ signal }: Invocation, error: unknown): unknown {
+  const { reason } = signal
+  if (!(reason instanceof AppError) || reason.code !== 'ERR_CANCELLED') return error
+  if (!(error instanceof AppError)) return reason
+  return error.code === 'ERR_CANCELLED' ? new AppError(reason.code, reason.message, error.details) : error
 }
 
 /** A context has the services by inheritance: copying them for every call would cost more than many a call. */

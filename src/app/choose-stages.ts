@@ -1,0 +1,28 @@
+import type { Catalog } from '../tools/runtime/catalog.ts'
+import type { RateCategory } from '../tools/runtime/define-tool.ts'
+import { createRateLimiter } from '../tools/runtime/rate-limiter.ts'
+import { createStages } from '../tools/runtime/stages.ts'
+import type { AppDeps } from './build-app.ts'
+import type { OpenedPolicies } from './open-policies.ts'
+
+/** The stages of the pipeline, as configured. */
+export function chooseStages({ config, clock }: AppDeps, catalog: Catalog, policies: OpenedPolicies) {
+  const limits = config.rate_limits
+  const bucket = (category: RateCategory) => ({ perMinute: limits[category].per_minute, burst: limits[category].burst })
+  return createStages({
+    catalog,
+    mode: config.mode,
+    rateLimiter: createRateLimiter({
+      clock,
+      enabled: limits.enabled,
+      limits: {
+        create: bucket('create'),
+        exec: bucket('exec'),
+        default: bucket('default'),
+        message: bucket('message'),
+      },
+    }),
+    limitOwner: limits.owner.enabled,
+    policies: policies.desk,
+  })
+}

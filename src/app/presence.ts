@@ -1,0 +1,23 @@
+import type { Presence } from '../tools/runtime/while-welcome.ts'
+
+/** What a door can use before the store is open; until then nobody has shown a key. */
+export function presenceOnce(opened: Promise<Presence>): Presence {
+  const later = (begin: (presence: Presence) => () => void): (() => void) => {
+    let end = (): void => {}
+    let isOver = false
+    opened.then(
+      (presence) => {
+        if (!isOver) end = begin(presence)
+      },
+      () => {},
+    )
+    return () => {
+      isOver = true
+      end()
+    }
+  }
+  return {
+    watch: (principal) => later(({ watch }) => watch(principal)),
+    onGone: (listener) => later(({ onGone }) => onGone(listener)),
+  }
+}

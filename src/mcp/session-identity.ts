@@ -1,0 +1,18 @@
+import { identityOf as ownerOf, type Principal, type TenantId } from '../contract/principal.ts'
+
+/** Whether it is that owner who is behind the principal. */
+export const isOf = (principal: Principal, tenant: TenantId, owner: string): boolean =>
+  principal.tenant === tenant && ownerOf(principal) === owner
+
+const identities = new WeakMap<Principal, string>()
+
+/** Who somebody is, apart from what they may do at the moment. */
+export function identityOf(principal: Principal): string {
+  let identity = identities.get(principal)
+  if (identity === undefined) {
+    const { tenant, kind, actor, keyId, user, agent } = principal
+    identity = JSON.stringify([tenant, kind, actor, keyId ?? 0, user ?? 0, agent ?? 0])
+    identities.set(principal, identity)
+  }
+  return identity
+}

@@ -1,0 +1,150 @@
+import { describe, expect, inject, onTestFinished, test } from 'vitest'
+import { mcpHeaders } from '../support/http-door-peer.ts'
+import { createDatabase } from '../support/postgres.ts'
+import { type RealServer, startRealServer } from '../support/real-server.ts'
+
+/** What a key has open or at work, once the key is revoked or has expired, in the real program. */
+type Row = Record<string, unknown>
+type Key = Readonly<{ id: string; secret: string }>
+const withKey = (key?: Key): Record<string, string> => (key ? { authorization: `Bearer ${key.secret}` } : {})
+
+async function start(env: Record<string, string> = {}): Promise<RealServer> {
+  const server = await startRealServer({ env: { CASTELLAN_RATE_LIMITS_ENABLED: 'false', ...env } })
+  onTestFinished(() => server.stop())
+  return server
+}
+
+async function send(server: RealServer, tool: string, args: object, key?: Key) {
+  const response = await fetch(new URL(`/v1/tools/${tool}`, server.url), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...withKey(key) },
+    body: JSON.stringify(args),
+  })
+  return { status: response.status, body: (await response.json()) as Row }
+}
+
+async function call(server: RealServer, tool: string, args: object, key?: Key): Promise<Row> {
+  const { status, body } = await send(server, tool, args, key)
+  if (status >= 300) throw new Error(`${tool}: ${JSON.stringify(body)}`)
+  return body
+}
+
+const newKey = async (server: RealServer, name: string, more: object = {}): Promise<Key> =>
+  (await call(server, 'api_key_create', { name, role: 'member', tier: 'user', ...more })) as unknown as Key
+
+const initialize = (server: RealServer, key?: Key): Promise<Response> =>
+  fetch(server.url, {
+    method: 'POST',
+    headers: { ...mcpHeaders, ...withKey(key) },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 0,
+      method: 'initialize',
+      params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+    }),
+  })
+
+/** A session with its stream; `ended` resolves when the server ends the stream, however it does. */
+async function tryStream(server: RealServer, key?: Key) {
+  const opened = await initialize(server, key)
+  await opened.text()
+  if (opened.status === 503) return undefined
+  expect(opened.status).toBe(200)
+  const session = { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+  const headers = { ...withKey(key), ...session }
+  const stream = await fetch(server.url, { headers: { ...headers, accept: 'text/event-stream' } })
+  expect(stream.status).toBe(200)
+  return { headers, ended: stream.text().then(over, over) }
+}
+async function openStream(server: RealServer, key?: Key) {
+  const opened = await tryStream(server, key)
+  if (opened === undefined) throw new Error('there was no room for a session')
+  return opened
+}
+const over = (): 'ended' => 'ended'
+
+describe.each([
+  ['revoked', {}, (server: RealServer, key: Key) => call(server, 'api_key_revoke', { key: key.id })],
+  ['expired', { expires_in: '15s' }, async () => ({})],
+] as const)('when a key is %s', { timeout: 120_000 }, (_, rights, end) => {
+  test('its streams and sessions end, and those of others do not', async () => {
+    const server = await start()
+    const [key, other] = [await newKey(server, 'leaving', rights), await newKey(server, 'staying')]
+    const [shut, kept] = [await openStream(server, key), await openStream(server, other)]
+    await end(server, key)
+    expect(await shut.ended).toBe('ended')
+    const ping = (headers: Record<string, string>) =>
+      fetch(server.url, {
+        method: 'POST',
+        headers: { ...mcpHeaders, ...headers },
+        body: '{"jsonrpc":"2.0","id":1,"method":"ping"}',
+      })
+    expect((await ping(shut.headers)).status).toBe(401)
+    expect((await ping(kept.headers)).status).toBe(200)
+  })
+
+  test('its commands, background jobs and forwarded ports end', async () => {
+    const server = await start()
+    const key = await newKey(server, 'leaving', rights)
+    const { workspace_id } = await call(server, 'workspace_create', { name: 'left' }, key)
+    const job = { workspace_id, action: 'start', command: 'exec python3 -m http.server 8000' }
+    await call(server, 'exec_background', job, key)
+    const { host_port } = await call(server, 'port_forward', { workspace_id, action: 'add', guest_port: 8000 }, key)
+    const reach = () =>
+      fetch(`http://127.0.0.1:${host_port}/`, { signal: AbortSignal.timeout(2_000) }).then(
+        ({ status }) => status,
+        () => 'nothing',
+      )
+    await expect.poll(reach).toBe(200)
+    const command = send(server, 'exec', { workspace_id, command: 'sleep 1000', timeout_secs: 2_000 }, key)
+    await end(server, key)
+    const { status, body } = await command
+    expect([status, body]).toMatchObject([
+      499,
+      { error: { code: 'ERR_CANCELLED', message: expect.stringContaining('revoked or has expired') } },
+    ])
+    await expect.poll(reach).toBe('nothing')
+    const seen = async () => (await call(server, 'workspace_info', { workspace_id }))['state']
+    await expect.poll(seen).toBe('stopped')
+    expect(await call(server, 'workspace_info', { workspace_id })).toMatchObject({ network: { port_forwards: [] } })
+  })
+})
+
+test('a key that is revoked through another process on the same database loses what it has open', async () => {
+  const env = { CASTELLAN_DATABASE_URL: await createDatabase(inject('postgresUrl')) }
+  const here = await start(env)
+  const dataDir = here.dataDir
+  const there = await startRealServer({ env, dataDir })
+  onTestFinished(() => there.stop())
+  const key = await newKey(here, 'leaving')
+  const stream = await openStream(there, key)
+  const waiting = send(there, 'exec', { workspace_id: await made(there, key), command: 'sleep 1000' }, key)
+  await call(here, 'api_key_revoke', { key: key.id })
+  expect(await stream.ended).toBe('ended')
+  // Both processes hold the workspace: the one cancels the call, the other ends the command, whichever comes first.
+  const { status, body } = await waiting
+  expect([499, 137, 143]).toContain(status === 200 ? body['exit_code'] : status)
+})
+const made = async (server: RealServer, key: Key) =>
+  (await call(server, 'workspace_create', { name: 'shared' }, key))['workspace_id']
+
+test('many keys with many streams lock out neither the owner nor each other', { timeout: 180_000 }, async () => {
+  const server = await start()
+  const keys: Key[] = []
+  const streams: Promise<string>[] = []
+  for (let number = 0; number < 10; number++) {
+    const key = await newKey(server, `crowd-${number}`)
+    keys.push(key)
+    for (let count = 0; count < 100; count++) {
+      const stream = await tryStream(server, key)
+      if (stream !== undefined) streams.push(stream.ended)
+    }
+  }
+  expect(streams.length).toBeGreaterThan(700)
+  const late = await newKey(server, 'late')
+  expect((await initialize(server)).status).toBe(200)
+  expect((await initialize(server, late)).status).toBe(200)
+  expect((await openStream(server)).headers['mcp-session-id']).toMatch(/.{20}/)
+  for (const key of keys) await call(server, 'api_key_revoke', { key: key.id })
+  expect(new Set(await Promise.all(streams))).toEqual(new Set(['ended']))
+})
