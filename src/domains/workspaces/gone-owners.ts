@@ -4,8 +4,6 @@ import type { Core } from './core.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Workspace } from './ports.ts'
 
-export type GoneOwners = ReturnType<typeof createGoneOwners>
-
 /**
  * What an owner has at work ends with the owner: its workspaces are stopped, and with them every command and job in them, and
  * no port leads there any more. What they hold stays, for whoever may adopt it.
