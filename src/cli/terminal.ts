@@ -10,6 +10,8 @@ export type Terminal = Readonly<{
   style(kind: Style, text: string): string
   /** The same for what goes to `error`, which may be a file while the other is a terminal. */
   errorStyle(kind: Style, text: string): string
+  /** How wide the terminal is that output goes to; undefined when it goes elsewhere. */
+  width: number | undefined
   /** How far long work has come. Shown only once it has taken a second; the next line replaces it. */
   progress(text: string): void
   progressDone(): void
@@ -19,7 +21,9 @@ export type Terminal = Readonly<{
 
 export type Style = keyof typeof codes
 
-type Output = Readonly<{ write(text: string): unknown; isTTY?: boolean }>
+type Output = Readonly<{ write(text: string): unknown; isTTY?: boolean; columns?: number }>
+
+const USUAL_COLUMNS = 80
 
 const codes = { good: '32', bad: '31', dim: '2', bold: '1' } as const
 
@@ -41,6 +45,7 @@ export function createTerminal(streams: { out: Output; error: Output; noColor: b
     shown = false
   }
   return {
+    width: streams.out.isTTY === true ? streams.out.columns || USUAL_COLUMNS : undefined,
     out: (text) => streams.out.write(text),
     error: (text) => streams.error.write(text),
     style: styleFor(streams.out),

@@ -18,7 +18,7 @@ const entry = (kind: ErrorKind, httpStatus: number, retry: RetryAdvice, nextStep
 
 export const errorCodes = {
   ERR_INVALID_INPUT: entry('input', 400, 'after-fix', 'Correct the named field and call again.'),
-  ERR_UNKNOWN_TOOL: entry('input', 404, 'after-fix', 'Use search_tools to find the exact name.'),
+  ERR_UNKNOWN_TOOL: entry('not-found', 404, 'after-fix', 'Use search_tools to find the exact name.'),
   ERR_NOT_FOUND: entry('not-found', 404, 'after-fix', 'List what exists and use one of those ids.'),
   ERR_TASK_NOT_FOUND: entry('not-found', 404, 'after-fix', 'Use task_list to find the task id.'),
   ERR_PROJECT_NOT_FOUND: entry('not-found', 404, 'after-fix', 'Use project_list, or project_create to make it.'),

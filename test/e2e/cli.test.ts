@@ -56,7 +56,7 @@ describe('help', () => {
     expect(help.stdout).toContain(stdout)
     expect(help.stdout).toContain('castellan call --help')
     const unknown = await plain(['call', 'task_creat', '--help'])
-    expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining("Did you mean 'task_create'?")])
+    expect([unknown.code, unknown.stderr]).toEqual([3, expect.stringContaining("Did you mean 'task_create'?")])
   })
 
   test('without a command it is printed with exit code 2; the version is the package’s', async () => {
@@ -93,8 +93,8 @@ describe('exit codes', () => {
     writeFileSync(join(broken, 'castellan.db'), 'this is no database '.repeat(100))
     const cases: [number, string, Promise<{ code: number | null; stdout: string; stderr: string }>][] = [
       [2, 'ERR_INVALID_INPUT', call('task_create', 'titel=x')],
-      [2, 'ERR_UNKNOWN_TOOL', call('task_creat')],
-      [2, 'ERR_UNKNOWN_TOOL', plain(['tools', 'task_creat', '--json'])],
+      [3, 'ERR_UNKNOWN_TOOL', call('task_creat')],
+      [3, 'ERR_UNKNOWN_TOOL', plain(['tools', 'task_creat', '--json'])],
       [2, 'ERR_INVALID_MODE', call('server_ping', '--mode', 'SOME')],
       [2, 'ERR_CONFIG_INVALID', call('server_ping', '--config', 'none.yaml')],
       [3, 'ERR_TASK_NOT_FOUND', call('task_get', 'task_id=T-9999')],

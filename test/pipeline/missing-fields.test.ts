@@ -23,3 +23,23 @@ it.each([
   expect(message).toContain(advice)
   if (field === 'action') expect(advice).toContain((details['accepted'] as string[])[0])
 })
+
+it('names every missing field at once', async () => {
+  const { message, details } = await app.refusal('task_create', {})
+  expect(message).toBe(
+    "Required field 'title' is missing for 'task_create'. Short title of the task. Also missing: 'project'.",
+  )
+  expect(details).toMatchObject({ field: 'title', missing: ['title', 'project'] })
+  expect(details['errors']).toHaveLength(2)
+})
+
+it('keeps the words of the document, and names the others after them', async () => {
+  const { message } = await app.refusal('aegis.workflow.signal', {})
+  expect(message).toMatch(/^Invalid tool arguments: required field '\w+' is missing or null for tool '[\w.]+'/)
+  expect(message).toMatch(/ Also missing: '\w+'/)
+})
+
+it('shows what an array looks like', async () => {
+  const { message } = await app.refusal('task_create', { title: 'x', project: 'p', labels: 'a,b' })
+  expect(message).toBe(`Invalid arguments for 'task_create': 'labels' must be an array, such as ["text"].`)
+})

@@ -1,9 +1,11 @@
+import { answerTable } from '../../cli/answer-table.ts'
 import { commonFlags, requirePositional } from '../../cli/command.ts'
 import type { McpClient } from '../../cli/mcp-client.ts'
 import { printError, signalExitCode } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { pause } from '../../kernel/pause.ts'
 import { loadPreparedTools } from '../../tools/runtime/prepared-tools.ts'
+import { readArguments } from './call-arguments.ts'
 import { type ClientState, withClient } from './client.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
 
@@ -13,7 +15,7 @@ const spec = {
   positionalsMax: Number.POSITIVE_INFINITY,
   summary: 'Call a tool and print its answer.',
   description:
-    'Call a tool and print its answer as JSON. Arguments come as --args JSON or as key=value; where the tool wants text the value is taken as it stands, elsewhere a value that is JSON (a number, true, a list) as that. The exit code says whether the call succeeded: a command that exec ran and that failed is an answer too, with its own exit_code. Use --exit-code to end with that. Ctrl-C or SIGTERM cancels the call; once more ends at once.',
+    'Call a tool and print its answer as JSON; at a terminal a list is a table, unless you give --json. Arguments come as --args JSON or as key=value; where the tool wants text the value is taken as it stands, elsewhere a value that is JSON (a number, true, a list) as that. key=@FILE takes the value from a file, key=@- from standard input, and key=@@text is a text that begins with @. The exit code says whether the call succeeded: a command that exec ran and that failed is an answer too, with its own exit_code. Use --exit-code to end with that. Ctrl-C or SIGTERM cancels the call; once more ends at once.',
   flags: {
     args: { type: 'string', value: 'JSON', description: 'All arguments as one JSON object; - reads it from input.' },
     wait: { type: 'boolean', description: 'Wait for the end of the run that the call begins, and print how it ended.' },
@@ -23,6 +25,7 @@ const spec = {
   examples: [
     'castellan call task_create title="Write the docs" project=castellan priority=high',
     `castellan call exec workspace_id=box command='make test' --exit-code`,
+    'castellan call aegis.agent.create manifest_yaml=@agent.yaml',
     'castellan call aegis.task.execute agent_id=writer --wait',
     `castellan call task_list --args '{"status":["todo"]}'`,
   ],
@@ -75,9 +78,17 @@ async function callTool(context: CommandContext, asked: Promise<never>, signal: 
     tell(context, [...first.warnings, `Started ${begun.id}.`])
     return await waitFor(context, { client, state }, begun, signal)
   })
-  printJson(context, answer)
+  printAnswer(context, answer)
   if (context.parsed.isSet('exit-code')) return exitCodeIn(answer)
   return isWaiting && answer['status'] !== 'completed' ? 1 : 0
+}
+
+/** A person at a terminal would rather look at a list than read JSON; everything else reads JSON. */
+function printAnswer(context: CommandContext, answer: Record<string, unknown>): void {
+  const { width } = context.terminal
+  const table = context.json || width === undefined ? undefined : answerTable(answer, width)
+  if (table === undefined) printJson(context, answer)
+  else context.terminal.out(table)
 }
 
 type Begun = Readonly<{ id: string; waitTool: string }>
@@ -141,74 +152,4 @@ function exitCodeIn({ exit_code: code }: Record<string, unknown>): number {
   throw new AppError('ERR_INVALID_INPUT', '--exit-code: the answer has no exit_code. Leave the flag out.', {
     field: 'exit-code',
   })
-}
-
-async function readArguments(context: CommandContext, name: string): Promise<Record<string, unknown>> {
-  const given = context.parsed.text('args')
-  const text = given === '-' ? await readAll(context.stdin) : given
-  const args = text === undefined ? {} : parseObject(text)
-  for (const pair of context.parsed.positionals.slice(1)) {
-    const split = pair.indexOf('=')
-    if (split < 1) {
-      throw new AppError('ERR_INVALID_INPUT', `'${pair}' must be key=value. Or give all arguments with --args JSON.`, {
-        field: 'key=value',
-      })
-    }
-    // Not by assignment: that would lose a key named __proto__ instead of having it refused.
-    const value = await parseValue(name, pair.slice(0, split), pair.slice(split + 1))
-    Object.defineProperty(args, pair.slice(0, split), { value, enumerable: true, configurable: true, writable: true })
-  }
-  requireFiniteNumbers(args)
-  return args
-}
-
-/** JSON can write numbers that are too large to hold; sent on, they would become null and count as left out. */
-function requireFiniteNumbers(args: Record<string, unknown>): void {
-  const waiting: [path: string, value: unknown][] = Object.entries(args)
-  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-    const [path, value] = next
-    if (typeof value === 'number' && !Number.isFinite(value)) {
-      throw new AppError('ERR_INVALID_INPUT', `'${path}' is a number that is too large. Use a smaller one.`, {
-        field: path,
-        constraint: 'finite number',
-      })
-    }
-    if (typeof value !== 'object' || value === null) continue
-    for (const [key, inner] of Object.entries(value)) waiting.push([`${path}.${key}`, inner])
-  }
-}
-
-function parseObject(text: string): Record<string, unknown> {
-  try {
-    const parsed: unknown = JSON.parse(text)
-    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed))
-      return parsed as Record<string, unknown>
-  } catch (cause) {
-    throw new AppError('ERR_INVALID_INPUT', `--args is not JSON: ${(cause as Error).message}`, { field: 'args' })
-  }
-  throw new AppError('ERR_INVALID_INPUT', '--args must be a JSON object.', { field: 'args' })
-}
-
-/** What looks like JSON and is wanted as text stays text: a cursor such as 21.0, a note that reads 5. */
-async function parseValue(tool: string, field: string, text: string): Promise<unknown> {
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(text)
-  } catch {
-    return text
-  }
-  return typeof parsed === 'string' || !(await wantsText(tool, field)) ? parsed : text
-}
-
-/** By the tool's own schema, which is loaded only when it matters. */
-async function wantsText(tool: string, field: string): Promise<boolean> {
-  const properties = (await loadPreparedTools()).find(tool)?.listed.inputSchema['properties']
-  const fields = (properties ?? {}) as Readonly<Record<string, Readonly<{ type?: unknown }> | undefined>>
-  return fields[field]?.type === 'string'
-}
-
-async function readAll(stream: AsyncIterable<unknown>): Promise<string> {
-  let text = ''
-  for await (const chunk of stream) text += String(chunk)
-  return text
 }

@@ -16,6 +16,10 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
     },
     config: { summary: 'Show or check the configuration.', load: () => import('./config.ts') },
     doctor: { summary: 'Check that this machine and this state are fit.', load: () => import('./doctor.ts') },
+    completion: {
+      summary: 'Print a script that lets a shell complete commands, tools and their fields.',
+      load: () => import('./completion.ts'),
+    },
     import: {
       summary: "Read an MCP client's configuration and show the servers in it.",
       load: () => import('./import.ts'),

@@ -30,9 +30,8 @@ export function validateArguments(tool: CatalogTool, args: unknown, rule: Argume
       omit(key)
     }
   }
-  for (const key of tool.required) {
-    if (clean[key] === undefined) throw missingField(tool, key, rule)
-  }
+  const missing = tool.required.filter((key) => clean[key] === undefined)
+  if (missing.length > 0) throw missingFields(tool, missing, rule)
   const parsed = tool.definition.input.safeParse(clean)
   if (!parsed.success) throw invalidInput(tool, parsed.error.issues, clean)
   return { input: parsed.data, warnings }
@@ -89,30 +88,38 @@ function unknownField(tool: CatalogTool, key: string): AppError {
   })
 }
 
-function missingField(tool: CatalogTool, key: string, rule: ArgumentRule): AppError {
-  const values = schemaOf(tool, key).enum
-  const message =
+/** The message begins with the first field; whoever has to give several is told of all at once. */
+function missingFields(tool: CatalogTool, missing: readonly string[], rule: ArgumentRule): AppError {
+  const messageFor = (key: string): string =>
     rule === 'aegis'
       ? `Invalid tool arguments: required field '${key}' is missing or null for tool '${tool.name}'`
-      : `Required field '${key}' is missing for '${tool.name}'.${adviceOn(tool, key, values)}`
-  const accepted = values === undefined ? {} : { accepted: values }
-  return new AppError('ERR_INVALID_INPUT', message, { field: key, constraint: 'required', ...accepted })
+      : `Required field '${key}' is missing for '${tool.name}'.${adviceOn(tool, key)}`
+  const [first, ...others] = missing
+  const more = others.map((key) => `'${key}'`).join(', ')
+  const message = others.length === 0 ? messageFor(first!) : `${messageFor(first!)} Also missing: ${more}.`
+  const values = schemaOf(tool, first!).enum
+  return new AppError('ERR_INVALID_INPUT', message, {
+    field: first,
+    constraint: 'required',
+    ...(values === undefined ? {} : { accepted: values }),
+    ...(others.length === 0 ? {} : { missing, errors: missing.map(messageFor) }),
+  })
 }
 
-type FieldSchema = Readonly<{ enum?: readonly unknown[]; description?: string }>
+type FieldSchema = Readonly<{ enum?: readonly unknown[]; description?: string; items?: Readonly<{ type?: string }> }>
 
 const schemaOf = ({ listed }: CatalogTool, key: string): FieldSchema =>
   ((listed.inputSchema['properties'] ?? {}) as Record<string, FieldSchema>)[key] ?? {}
 
 /** What to give, in the words that the schema has for it. */
-function adviceOn(tool: CatalogTool, key: string, values: readonly unknown[] | undefined): string {
+function adviceOn(tool: CatalogTool, key: string): string {
+  const { enum: values, description } = schemaOf(tool, key)
   if (values !== undefined) return ` It must be one of ${values.join(', ')}.`
-  const { description } = schemaOf(tool, key)
   return description === undefined ? '' : ` ${description}`
 }
 
 function invalidInput(tool: CatalogTool, issues: readonly z.core.$ZodIssue[], args: unknown): AppError {
-  const problems = issues.slice(0, 20).map((issue) => describeIssue(issue, args))
+  const problems = issues.slice(0, 20).map((issue) => describeIssue(tool, issue, args))
   const first = problems[0]!
   const more = issues.length > 1 ? ` (and ${issues.length - 1} more)` : ''
   return new AppError(
@@ -126,13 +133,14 @@ function invalidInput(tool: CatalogTool, issues: readonly z.core.$ZodIssue[], ar
 }
 
 function describeIssue(
+  tool: CatalogTool,
   issue: z.core.$ZodIssue,
   args: unknown,
 ): { field: string; constraint: string; nearest?: string } {
   const field = shown(issue.path.map(String).join('.')) || 'arguments'
   switch (issue.code) {
     case 'invalid_type':
-      return { field, constraint: `must be ${article(issue.expected)}` }
+      return { field, constraint: `must be ${article(issue.expected)}${exampleOf(tool, issue)}` }
     case 'invalid_value':
       return {
         field,
@@ -148,6 +156,14 @@ function describeIssue(
     default:
       return { field, constraint: issue.message.replace(/^Invalid input: /, '').replace(/\.$/, '') }
   }
+}
+
+/** An array is what people most often write another way. */
+function exampleOf(tool: CatalogTool, { expected, path }: z.core.$ZodIssueInvalidType): string {
+  if (expected !== 'array' || path.length !== 1) return ''
+  const type = schemaOf(tool, String(path[0])).items?.type
+  const item = { string: '"text"', number: '1', integer: '1', boolean: 'true', object: '{…}' }[type ?? '']
+  return item === undefined ? '' : `, such as [${item}]`
 }
 
 const valueAt = (args: unknown, path: readonly PropertyKey[]): unknown =>
