@@ -232,6 +232,8 @@ describe('one state', () => {
     expect(health).toEqual(Array(3).fill(expect.objectContaining({ owner_pid: server.pid })))
     const doctor = await run(['doctor'])
     expect(doctor.stdout).toMatch(new RegExp(`owner +ok +process ${server.pid}, castellan`))
+    const onItsPort = await run(['doctor', '--port', new URL(server.url).port])
+    expect(onItsPort.stdout).toMatch(/port +ok +127\.0\.0\.1:\d+ is served by castellan [\d.]+, mode FULL, ready/)
   })
 
   test('a port lists the tools that its own process was told to, whoever owns the state', async () => {

@@ -1,5 +1,5 @@
 import { accessSync, closeSync, constants, existsSync, openSync, statSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { createServer, isIPv6 } from 'node:net'
 import { dirname, join } from 'node:path'
 import { commonFlags } from '../../cli/command.ts'
 import { exitCodes, textTable } from '../../cli/terminal.ts'
@@ -8,6 +8,7 @@ import { silentLogger } from '../../kernel/logger.ts'
 import type { Config } from '../config.ts'
 import { createBackend, neededPrograms, optionalPrograms } from '../open-backend.ts'
 import { readOwnerRecord } from '../ownership/owner-files.ts'
+import { redactUrl } from '../secret.ts'
 import { stateDirectory } from '../state-directory.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
@@ -143,6 +144,7 @@ function isWritable(path: string): boolean {
 }
 
 function owner(config: Config): Finding {
+  if (config.database_url !== undefined) return ok('owner', 'none: every process works with PostgreSQL by itself')
   const record = readOwnerRecord(config.data_dir)
   if (record === undefined) return ok('owner', 'no process uses the state now')
   return isAlive(record.pid)
@@ -159,22 +161,51 @@ function isAlive(pid: number): boolean {
   }
 }
 
-function port(config: Config): Promise<Finding> {
+async function port(config: Config): Promise<Finding> {
+  const where = `${config.host}:${config.port}`
+  const problem = await listenProblem(config)
+  if (problem === undefined) return ok('port', `${where} is free`)
+  if (problem !== 'EADDRINUSE') return note('port', `${where} cannot be listened on (${problem})`)
+  const server = await runningServer(config)
+  return server === undefined
+    ? note('port', `${where} is used by another program; give serve another with --port`)
+    : ok('port', `${where} is served by castellan ${server.version}, mode ${server.mode}, ${server.status}`)
+}
+
+function listenProblem(config: Config): Promise<string | undefined> {
   return new Promise((resolve) => {
     const probe = createServer()
-    probe.once('error', (error: NodeJS.ErrnoException) =>
-      resolve(note('port', `${config.host}:${config.port} is in use or not allowed (${error.code})`)),
-    )
-    probe.listen(config.port, config.host, () =>
-      probe.close(() => resolve(ok('port', `${config.host}:${config.port} is free`))),
-    )
+    probe.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+    probe.listen(config.port, config.host, () => probe.close(() => resolve(undefined)))
   })
 }
+
+type RunningServer = Readonly<{ version: string; mode: string; status: string }>
+const ANSWER_MS_MAX = 2_000
+
+/** Whether what answers there is one of ours; a stranger is asked nothing but its health. */
+async function runningServer(config: Config): Promise<RunningServer | undefined> {
+  const host = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }[config.host] ?? config.host
+  const url = `http://${isIPv6(host) ? `[${host}]` : host}:${config.port}/health/ready`
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(ANSWER_MS_MAX), redirect: 'error' })
+    const { version, mode, status } = (await response.json()) as Record<string, unknown>
+    return typeof version === 'string' && typeof mode === 'string' && typeof status === 'string'
+      ? { version: plain(version), mode: plain(mode), status: plain(status) }
+      : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** What another program says of itself, fit for one line of a terminal. */
+const plain = (text: string): string => text.slice(0, 40).replace(/[^\w.-]/g, '')
 
 async function store(context: CommandContext, config: Config): Promise<Finding> {
   if (config.database_url === undefined && !existsSync(join(config.data_dir, 'castellan.db'))) {
     return ok('state', 'none yet')
   }
+  const where = config.database_url === undefined ? '' : `PostgreSQL at ${redactUrl(config.database_url.reveal())}: `
   try {
     const { checkState } = await import('../check-state.ts')
     const report = await checkState(config, {
@@ -183,9 +214,9 @@ async function store(context: CommandContext, config: Config): Promise<Finding> 
     context.terminal.progressDone()
     const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)
     return report.ok
-      ? ok('state', `${counted(entries, 'log entry', 'log entries')}, sound`)
-      : bad('state', `${counted(report.findingCount, 'finding')}; run castellan verify`)
+      ? ok('state', `${where}${counted(entries, 'log entry', 'log entries')}, sound`)
+      : bad('state', `${where}${counted(report.findingCount, 'finding')}; run castellan verify`)
   } catch (error) {
-    return bad('state', (error as Error).message)
+    return bad('state', `${where}${(error as Error).message}`)
   }
 }
