@@ -40,7 +40,7 @@ async function main(args: readonly string[]): Promise<number> {
       else terminal.out(commandHelp((await findCommand(topic).load()).command.spec))
       return name === undefined ? exitCodes.input : 0
     }
-    if (name === '--version' || name === '-v' || name === 'version') {
+    if (name === '--version' || name === '-v') {
       terminal.out(`${version}\n`)
       return 0
     }

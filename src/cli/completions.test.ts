@@ -13,7 +13,7 @@ const source = {
 describe('completions', () => {
   it.each<[string, readonly string[], readonly string[]]>([
     ['commands', ['c'], ['call']],
-    ['everything at the beginning', [''], ['call', 'help', 'keys', 'tools', 'version']],
+    ['everything at the beginning', [''], ['call', 'help', 'keys', 'tools']],
     ['flags', ['call', '--w'], ['--wait']],
     ['flags that are not given yet', ['call', '--json', '--'], ['--wait']],
     ['words of a command', ['keys', ''], ['create', 'list', 'revoke']],

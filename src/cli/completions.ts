@@ -17,7 +17,7 @@ export function completions(source: CompletionSource, words: readonly string[]):
 
 function candidates({ commands, tools }: CompletionSource, before: readonly string[], last: string): readonly string[] {
   const [name, ...rest] = before
-  if (name === undefined) return [...Object.keys(commands), 'help', 'version']
+  if (name === undefined) return [...Object.keys(commands), 'help']
   if (name === 'help') return rest.length === 0 ? Object.keys(commands) : []
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined
   if (command === undefined) return []

@@ -1,5 +1,5 @@
 import { accessSync, closeSync, constants, existsSync, openSync, statSync } from 'node:fs'
-import { createServer, isIPv6 } from 'node:net'
+import { createConnection, createServer, isIPv6 } from 'node:net'
 import { dirname, join } from 'node:path'
 import { commonFlags } from '../../cli/command.ts'
 import { exitCodes, textTable } from '../../cli/terminal.ts'
@@ -182,19 +182,31 @@ function listenProblem(config: Config): Promise<string | undefined> {
 
 type RunningServer = Readonly<{ version: string; mode: string; status: string }>
 const ANSWER_MS_MAX = 2_000
+const ANSWER_CHARACTERS_MAX = 16_384
 
 /** Whether what answers there is one of ours; a stranger is asked nothing but its health. */
 async function runningServer(config: Config): Promise<RunningServer | undefined> {
-  const host = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }[config.host] ?? config.host
-  const url = `http://${isIPv6(host) ? `[${host}]` : host}:${config.port}/health/ready`
+  const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[config.host] ?? config.host
+  const socket = createConnection({ host, port: config.port, signal: AbortSignal.timeout(ANSWER_MS_MAX) })
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(ANSWER_MS_MAX), redirect: 'error' })
-    const { version, mode, status } = (await response.json()) as Record<string, unknown>
+    const name = isIPv6(host) ? `[${host}]` : host
+    socket.end(`GET /health/ready HTTP/1.1\r\nhost: ${name}:${config.port}\r\nconnection: close\r\n\r\n`)
+    let answer = ''
+    for await (const chunk of socket.setEncoding('latin1')) {
+      answer += chunk
+      if (answer.length > ANSWER_CHARACTERS_MAX) return undefined
+    }
+    const { version, mode, status } = JSON.parse(/\r\n\r\n.*?(\{.*\})/s.exec(answer)?.[1] ?? '') as Record<
+      string,
+      unknown
+    >
     return typeof version === 'string' && typeof mode === 'string' && typeof status === 'string'
       ? { version: plain(version), mode: plain(mode), status: plain(status) }
       : undefined
   } catch {
     return undefined
+  } finally {
+    socket.destroy()
   }
 }
 

@@ -20,6 +20,7 @@ export const commands: Readonly<Record<string, Readonly<{ summary: string; load(
       summary: 'Print a script that lets a shell complete commands, tools and their fields.',
       load: () => import('./completion.ts'),
     },
+    version: { summary: 'Print the version.', load: () => import('./version.ts') },
     import: {
       summary: "Read an MCP client's configuration and show the servers in it.",
       load: () => import('./import.ts'),

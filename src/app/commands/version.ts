@@ -1,0 +1,14 @@
+import { commonFlags } from '../../cli/command.ts'
+import type { Command } from './context.ts'
+
+export const command: Command = {
+  spec: {
+    name: 'version',
+    summary: 'Print the version.',
+    flags: { json: commonFlags['json']!, help: commonFlags['help']! },
+  },
+  async run({ terminal, json, version }) {
+    terminal.out(json ? `${JSON.stringify({ version })}\n` : `${version}\n`)
+    return 0
+  },
+}
