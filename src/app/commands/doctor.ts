@@ -190,7 +190,7 @@ async function runningServer(config: Config): Promise<RunningServer | undefined>
   const socket = createConnection({ host, port: config.port, signal: AbortSignal.timeout(ANSWER_MS_MAX) })
   try {
     const name = isIPv6(host) ? `[${host}]` : host
-    socket.end(`GET /health/ready HTTP/1.1\r\nhost: ${name}:${config.port}\r\nconnection: close\r\n\r\n`)
+    socket.write(`GET /health/ready HTTP/1.1\r\nhost: ${name}:${config.port}\r\nconnection: close\r\n\r\n`)
     let answer = ''
     for await (const chunk of socket.setEncoding('latin1')) {
       answer += chunk
