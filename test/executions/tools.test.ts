@@ -125,6 +125,35 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
     for (const refused of texts.slice(4)) expect(refused).toContain('outside')
   })
 
+  test('has of a tool written as an object what its config allows, and no more', async () => {
+    const config = '{ allowed_paths: [/workspace/src], access_mode: read-only }'
+    const spec = agentYaml(
+      'worker',
+      `  task: { instruction: "Work." }\n  tools: [{ name: fs, executor: "builtin:fs", config: ${config} }]\n`,
+    )
+    const { loop, model } = await open({
+      agents: { worker: spec },
+      script: [
+        call('fs_write', { path: '/workspace/src/a', content: 'x' }),
+        call('fs_read', { path: '/workspace/b' }),
+        { text: 'done' },
+      ],
+    })
+    expect(await loop.finish('worker')).toMatchObject({ status: 'completed' })
+    const answers = model.requests.at(-1)!.messages.filter(({ role }) => role === 'tool')
+    expect(JSON.stringify(answers[0]!.content)).toContain('it is not in spec.tools')
+    expect(JSON.stringify(answers[1]!.content)).toContain('PathOutsideBoundary')
+  })
+
+  test('writes nothing where its manifest says only what it may read', async () => {
+    const only = '  security: { filesystem: { read: [/workspace] } }\n'
+    const spec = agentYaml('worker', `  task: { instruction: "Work." }\n  tools: [fs.read, fs.write]\n${only}`)
+    const script = [call('fs_write', { path: 'a', content: 'x' }), { text: 'done' }]
+    const { loop, model } = await open({ agents: { worker: spec }, script })
+    expect(await loop.finish('worker')).toMatchObject({ status: 'completed' })
+    expect(model.requests.at(-1)!.text).toContain('spec.security.filesystem lets nothing be written')
+  })
+
   test('prints through its bootstrap, whose exit code and output are judged', async () => {
     const spec = worker(`  advanced:
     bootstrap_path: /workspace/boot.sh

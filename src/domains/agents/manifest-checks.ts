@@ -164,6 +164,12 @@ function checkSecurity(spec: WrittenManifest['spec'], refuse: Refusal): void {
   }
   if (worksInWorkspace(spec)) checkReach(network, refuse)
   if (!runsCommands(spec)) return
+  if (filesystem?.read !== undefined && filesystem.write === undefined) {
+    refuse(
+      'spec.security.filesystem.write',
+      'must be given for an agent that runs commands, which could write: only read would mean that nothing may be written',
+    )
+  }
   if (filesystem?.read_only === true) {
     refuse(
       'spec.security.filesystem.read_only',

@@ -93,8 +93,12 @@ const security = group(
     ).optional(),
     filesystem: group(
       {
-        read: listOf(text(4_096, 'Path or glob.'), 1_000, 'What may be read.').default(['/workspace']),
-        write: listOf(text(4_096, 'Path or glob.'), 1_000, 'What may be written.').default(['/workspace']),
+        read: listOf(text(4_096, 'Path or glob.'), 1_000, 'What may be read; /workspace when left out.').optional(),
+        write: listOf(
+          text(4_096, 'Path or glob.'),
+          1_000,
+          'What may be written; when left out, nothing if read is given, else /workspace.',
+        ).optional(),
         read_only: flag(false, 'Whether nothing may be written.'),
       },
       'File policy.',

@@ -28,10 +28,11 @@ export function checkAgentManifest(yaml: string): CheckedManifest<AgentManifest>
   const read = readOrErrors(yaml, textFields)
   if ('errors' in read) return { ok: false, errors: read.errors, warnings: [] }
   const warnings = read.unquoted.map((field) => `${field}: it is a text; put it in quotes`)
-  modernise(read.fields, (field, advice) => warnings.push(`${field}: old or loose spelling; ${advice}`))
-  const shaped = fitShape(agentManifestSchema, read.fields, warnings)
-  if ('errors' in shaped) return { ok: false, errors: shaped.errors, warnings }
   const errors: string[] = []
+  const remark = (field: string, advice: string) => warnings.push(`${field}: old or loose spelling; ${advice}`)
+  modernise(read.fields, remark, (field, problem) => errors.push(`${field} ${problem}`))
+  const shaped = fitShape(agentManifestSchema, read.fields, warnings)
+  if ('errors' in shaped) return { ok: false, errors: [...errors, ...shaped.errors], warnings }
   checkManifest(shaped.value, (field, problem) => errors.push(`${field} ${problem}`))
   if (errors.length > 0) return { ok: false, errors, warnings }
   warnings.push(...remarks(shaped.value))

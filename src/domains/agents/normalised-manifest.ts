@@ -1,4 +1,5 @@
 import type { Timing } from '../../contract/timing.ts'
+import { WORKSPACE_FOLDER } from '../../contract/workspace-path.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { WrittenValidator } from './execution-schema.ts'
 import type { WrittenManifest } from './manifest-schema.ts'
@@ -151,14 +152,7 @@ export function normalised({ metadata, spec }: WrittenManifest): AgentManifest {
     tools: [...new Set(allowlist === null ? spec.tools : [...spec.tools, 'cmd.run'])],
     subcommandAllowlist: allowlist,
     network: security.network ?? null,
-    filesystem:
-      security.filesystem === undefined
-        ? null
-        : {
-            read: security.filesystem.read,
-            write: security.filesystem.write,
-            readOnly: security.filesystem.read_only,
-          },
+    filesystem: filesystemOf(security.filesystem),
     resources: {
       cpuMillicores: millicores(security.resources.cpu),
       memoryBytes: sizeBytes(security.resources.memory),
@@ -175,6 +169,13 @@ export function normalised({ metadata, spec }: WrittenManifest): AgentManifest {
     bootstrapPath: spec.advanced.bootstrap_path ?? null,
     outputHandler: handlerOf(spec.output_handler),
   }
+}
+
+/** Who says only what may be read lets nothing be written. */
+function filesystemOf(written: WrittenManifest['spec']['security']['filesystem']): AgentManifest['filesystem'] {
+  if (written === undefined) return null
+  const { read, write = read === undefined ? [WORKSPACE_FOLDER] : [], read_only: readOnly } = written
+  return { read: read ?? [WORKSPACE_FOLDER], write, readOnly }
 }
 
 const jsonOf = (value: unknown): Json => (value === undefined ? null : (value as Json))

@@ -174,3 +174,21 @@ export function moderniseConsensus(validators: readonly unknown[], at: string, r
     remark(`${at}[${index}].consensus`, `write ${plain}`)
   }
 }
+
+/** As everywhere: without a slash in front it is below /workspace. */
+export const absolute = (path: string): string =>
+  path.startsWith('/') ? path : `/workspace/${path.replace(/^(?:\.\/)+|^\.$/, '')}`.replace(/(?<=.)\/$/, '')
+
+export const accessModes: Readonly<Record<string, string>> = {
+  ro: 'read-only',
+  readonly: 'read-only',
+  read_only: 'read-only',
+  ReadOnly: 'read-only',
+  rw: 'read-write',
+  readwrite: 'read-write',
+  read_write: 'read-write',
+  ReadWrite: 'read-write',
+  ReadWriteOnce: 'read-write',
+  ReadWriteMany: 'read-write',
+  ReadOnlyMany: 'read-only',
+}

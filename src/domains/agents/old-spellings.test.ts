@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseAgentManifest } from './manifest.ts'
+import { checkAgentManifest, parseAgentManifest } from './manifest.ts'
 
 const head = 'apiVersion: 100monkeys.ai/v1\nkind: Agent\nmetadata: {name: a, version: "1.0.0"}\n'
 const runtime = 'runtime: {language: python, version: "3.11"}'
@@ -137,5 +137,105 @@ describe('loose spellings', () => {
       tools: ['cmd.run'],
       subcommandAllowlist: { python: [], pip: [] },
     })
+  })
+})
+
+describe('tools written as objects', () => {
+  const tools = (list: string, more = '') => parseAgentManifest(withSpec(`tools: [${list}]${more}`)).manifest
+  const faults = (list: string, more = ''): string => {
+    const checked = checkAgentManifest(withSpec(`tools: [${list}]${more}`))
+    return checked.ok ? '' : checked.errors.join('\n')
+  }
+
+  it('keep the paths and the access that their config allows', () => {
+    const config = 'config: {allowed_paths: [/workspace/src, docs], access_mode: read-only}'
+    expect(tools(`{name: fs, executor: "builtin:fs", ${config}}`)).toMatchObject({
+      tools: ['fs.read', 'fs.list', 'fs.glob', 'fs.grep'],
+      filesystem: { read: ['/workspace/src', '/workspace/docs'], write: ['/workspace/src', '/workspace/docs'] },
+    })
+    expect(tools('{name: fs.write, config: {allowed_paths: [/workspace/out]}}, fs.read').filesystem).toMatchObject({
+      read: ['/workspace'],
+      write: ['/workspace/out'],
+    })
+    expect(tools('{name: fs.read, config: {allowed_paths: [/workspace/in]}}, fs.write').filesystem).toMatchObject({
+      read: ['/workspace/in'],
+      write: [],
+    })
+  })
+
+  it('keep the hosts that their config allows or denies', () => {
+    expect(tools('{name: web, config: {allowed_domains: [example.org]}}').network).toMatchObject({
+      mode: 'allow',
+      allowlist: ['example.org'],
+    })
+    expect(tools('{name: web.fetch, config: {blocked_domains: [example.org]}}').network).toMatchObject({
+      mode: 'deny',
+      denylist: ['example.org'],
+    })
+  })
+
+  it.each([
+    [
+      '{name: fs, config: {access_mode: sometimes}}',
+      'spec.tools[0].config.access_mode must be read-only or read-write',
+    ],
+    [
+      '{name: fs.write, config: {access_mode: read-only}}',
+      'spec.tools[0].config.access_mode cannot be read-only for fs.write',
+    ],
+    ['{name: fs, config: {allowed_paths: /workspace}}', 'spec.tools[0].config.allowed_paths must be a list'],
+    [
+      'fs.read, {name: cmd.run, config: {allowed_paths: [/workspace]}}',
+      'spec.tools[1].config.allowed_paths cannot be honoured',
+    ],
+    ['{name: cmd, config: {max_output_bytes: 9}}', 'spec.tools[0].config.max_output_bytes cannot be honoured'],
+    ['{name: cmd, config: {timeout_ceiling_secs: 9}}', 'say it in commands.timeout_ceiling_secs'],
+    ['{name: cmd, config: {env_denylist: [A]}}', 'spec.tools[0].config.env_denylist cannot be honoured'],
+    ['{name: cmd, timeout_seconds: 9}', 'spec.tools[0].timeout_seconds cannot be honoured'],
+    ['{name: web, config: {rate_limit: 9}}', 'spec.tools[0].config.rate_limit cannot be honoured'],
+    [
+      '{name: web, config: {allowed_domains: [a.org]}}, cmd.run',
+      'spec.tools[0].config.allowed_domains cannot be for web.* alone',
+    ],
+    [
+      '{name: task_create, config: {allowed_projects: [a]}}',
+      'spec.tools[0].config.allowed_projects cannot be honoured',
+    ],
+  ])('are refused by name where a limit cannot be held: %s', (list, expected) => {
+    expect(faults(list)).toContain(expected)
+  })
+
+  it('are refused where the manifest says otherwise elsewhere', () => {
+    const security = '\n  security: {filesystem: {read: [/workspace], write: [/workspace/a]}, network: {mode: none}}'
+    const both = '{name: fs, config: {allowed_paths: [/workspace/b]}}, {name: web, config: {allowed_domains: [a.org]}}'
+    expect(faults(both, security)).toContain('is not what spec.security.filesystem.read says')
+    expect(faults(both, security)).toContain('is not what spec.security.network says')
+  })
+
+  it('are the tools of the server for files under its other names, and not those that are switched off', () => {
+    expect(tools('{name: filesystem, executor: "mcp:filesystem"}, "mcp:filesystem", "builtin:cmd"').tools).toEqual([
+      'fs.*',
+      'cmd.run',
+    ])
+    expect(tools('{name: cmd, enabled: false}, fs.read').tools).toEqual(['fs.read'])
+  })
+
+  it('are warned of where a setting closes nothing', () => {
+    const { warnings } = parseAgentManifest(withSpec('tools: [{name: web, config: {provider: duck}}]'))
+    expect(warnings.join('\n')).toContain('spec.tools[0].config.provider')
+  })
+})
+
+describe('spec.security.filesystem', () => {
+  it('lets nothing be written when it says only what may be read', () => {
+    const { filesystem } = parseAgentManifest(
+      withSpec('tools: [fs.read, fs.write]\n  security: {filesystem: {read: [/workspace]}}'),
+    ).manifest
+    expect(filesystem).toEqual({ read: ['/workspace'], write: [], readOnly: false })
+  })
+
+  it('must say what may be written where commands could write', () => {
+    const checked = checkAgentManifest(withSpec('tools: [cmd.run]\n  security: {filesystem: {read: [/workspace]}}'))
+    expect(checked).toMatchObject({ ok: false, errors: [expect.stringContaining('spec.security.filesystem.write')] })
   })
 })

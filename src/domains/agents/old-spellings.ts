@@ -1,4 +1,6 @@
 import {
+  absolute,
+  accessModes,
   moderniseConsensus,
   moderniseDelivery,
   moderniseHandler,
@@ -9,6 +11,7 @@ import {
   movePlaces,
 } from './old-places.ts'
 import { isFields as isPlainFields, type YamlFields } from './read-yaml.ts'
+import { moderniseTools } from './tool-objects.ts'
 import { wholeVersion } from './versions.ts'
 
 type Name =
@@ -69,8 +72,10 @@ const isFields = (value: unknown): value is Written => isPlainFields(value)
  * remark that names the spelling of today; what has no clear meaning is left for the checks to refuse.
  */
 export type Remark = (field: string, advice: string) => void
+/** For what would be dropped otherwise, though its author relies on it. */
+export type Refuse = (field: string, problem: string) => void
 
-export function modernise(manifest: Written, remark: Remark): void {
+export function modernise(manifest: Written, remark: Remark, refuse: Refuse): void {
   if (manifest.kind === 'AgentManifest' || manifest.kind === 'agent') {
     manifest.kind = 'Agent'
     remark('kind', 'write Agent')
@@ -84,7 +89,7 @@ export function modernise(manifest: Written, remark: Remark): void {
   if (!isFields(spec)) return
   movePlaces(spec, remark)
   moderniseEnv(spec, remark)
-  moderniseTools(spec, remark)
+  moderniseTools(spec, remark, refuse)
   if (isFields(spec.security)) {
     moderniseLimits(spec.security, remark)
     moderniseSecurity(spec.security, remark)
@@ -120,43 +125,6 @@ function moderniseEnv(spec: Written, remark: Remark): void {
   spec.env = Object.fromEntries(pairs.map(({ name, value }) => [name, typeof value === 'string' ? value : `${value}`]))
   remark('spec.env', 'write it as NAME: value, not as a list')
 }
-
-/** Dispatchers in the place of their tools. */
-const dispatcherTools: Readonly<Record<string, string>> = { cmd: 'cmd.run', fs: 'fs.*', web: 'web.*' }
-
-/** Tools written as objects: the name is what counts, and a list of commands belongs to the dispatcher. */
-function moderniseTools(spec: Written, remark: Remark): void {
-  if (!Array.isArray(spec.tools)) return
-  let seen = false
-  const nameOf = (name: string): string => {
-    if (!Object.hasOwn(dispatcherTools, name)) return name
-    remark('spec.tools', `write ${dispatcherTools[name]} for ${name}`)
-    return dispatcherTools[name]!
-  }
-  spec.tools = spec.tools.map((tool) => {
-    if (typeof tool === 'string') return nameOf(tool)
-    if (!isFields(tool) || typeof tool.name !== 'string') return tool
-    seen = true
-    const name = nameOf(tool.name)
-    const config = isFields(tool.config) ? tool.config : {}
-    const commands = config.subcommand_allowlist ?? tool.subcommand_allowlist
-    if (commands !== undefined) addDispatcher(spec, name, commands)
-    return name
-  })
-  if (seen) {
-    remark('spec.tools', 'write names only; a subcommand_allowlist goes into spec.builtin_dispatchers[].capabilities[]')
-  }
-}
-
-function addDispatcher(spec: Written, name: string, commands: unknown): void {
-  const dispatchers = Array.isArray(spec.builtin_dispatchers) ? spec.builtin_dispatchers : []
-  dispatchers.push({ name: name.split('.')[0], capabilities: [{ name, subcommand_allowlist: commands }] })
-  spec.builtin_dispatchers = dispatchers
-}
-
-/** As everywhere: without a slash in front it is below /workspace. */
-const absolute = (path: string): string =>
-  path.startsWith('/') ? path : `/workspace/${path.replace(/^(?:\.\/)+|^\.$/, '')}`.replace(/(?<=.)\/$/, '')
 
 function moderniseContext(context: readonly unknown[], remark: Remark): void {
   for (const [index, entry] of context.entries()) {
@@ -197,20 +165,6 @@ function rewriteLists(
       return rewrite(entry)
     })
   }
-}
-
-const accessModes: Readonly<Record<string, string>> = {
-  ro: 'read-only',
-  readonly: 'read-only',
-  read_only: 'read-only',
-  ReadOnly: 'read-only',
-  rw: 'read-write',
-  readwrite: 'read-write',
-  read_write: 'read-write',
-  ReadWrite: 'read-write',
-  ReadWriteOnce: 'read-write',
-  ReadWriteMany: 'read-write',
-  ReadOnlyMany: 'read-only',
 }
 
 function moderniseVolumes(volumes: readonly unknown[], remark: Remark): void {

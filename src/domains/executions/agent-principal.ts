@@ -92,6 +92,9 @@ export function whyNotOffered({ manifest, role }: Pick<ExecutionInput, 'manifest
   if (asked.startsWith('fs_') && manifest.filesystem?.readOnly === true) {
     return 'spec.security.filesystem.read_only is true'
   }
+  if (asked.startsWith('fs_') && manifest.filesystem?.write.length === 0) {
+    return 'spec.security.filesystem lets nothing be written'
+  }
   return role === 'judge' ? 'a judge may only read' : 'whoever started the execution may not use it'
 }
 

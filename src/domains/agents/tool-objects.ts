@@ -1,0 +1,182 @@
+import { absolute, accessModes } from './old-places.ts'
+import { isFields, type YamlFields } from './read-yaml.ts'
+
+type Remark = (field: string, advice: string) => void
+type Refuse = (field: string, problem: string) => void
+
+/** Dispatchers in the place of their tools. */
+const dispatcherTools: Readonly<Record<string, string>> = {
+  cmd: 'cmd.run',
+  fs: 'fs.*',
+  filesystem: 'fs.*',
+  web: 'web.*',
+}
+const readingTools = ['fs.read', 'fs.list', 'fs.glob', 'fs.grep']
+const SECURITY = 'spec.security'
+const WEB = 'web.*'
+type Fields = YamlFields & Partial<Record<'tools' | 'volumes' | 'advanced' | 'context', unknown>>
+
+const words = (text: string): ReadonlySet<string> => new Set(text.split(' '))
+const pathLists = words('allowed_paths path_allowlist allowed_directories paths')
+const allowedHosts = words('allowed_domains domain_allowlist domains allowed_hosts allowlist')
+const deniedHosts = words('denied_domains blocked_domains domain_denylist denylist')
+/** What cannot be said for one tool of one agent, and where it can be said. */
+const elsewhere: readonly (readonly [pattern: RegExp, place: string])[] = [
+  [/output|response|size|bytes/, 'commands.max_output_bytes or web.max_response_bytes in the configuration'],
+  [
+    /timeout|ceiling|duration/,
+    'commands.timeout_ceiling_secs in the configuration, or spec.execution.iteration_timeout',
+  ],
+  [/env/, 'spec.env, which has only what you name'],
+  [/rate|concurren/, 'a context in security_contexts of the configuration, which spec.security_context names'],
+  [/path|dir|file|read|write/, 'spec.security.filesystem'],
+  [/domain|host|url|net|port/, 'spec.security.network'],
+  [/command|program|shell/, 'subcommand_allowlist'],
+]
+/** A name that promises to close something. */
+const closes =
+  /allow|den[iy]|block|forbid|restrict|limit|max|min|ceiling|timeout|only|access|permission|sandbox|safe|policy/
+
+/**
+ * Tools written as objects, `{name, executor, config}`. What their `config` restricts is written where the manifest has it
+ * today, or refused by name: an agent never gets a tool without the limits that its author gave it.
+ */
+export function moderniseTools(spec: YamlFields, remark: Remark, refuse: Refuse): void {
+  if (!Array.isArray(spec['tools'])) return
+  let seen = false
+  spec['tools'] = spec['tools'].flatMap((tool: unknown, index): unknown[] => {
+    if (typeof tool === 'string') return [toolName(tool, remark)]
+    if (!isFields(tool) || typeof tool['name'] !== 'string') return [tool]
+    seen = true
+    return [...toolOf(spec, tool, `spec.tools[${index}]`, remark, refuse)]
+  })
+  if (seen) {
+    remark('spec.tools', 'write names only; a subcommand_allowlist goes into spec.builtin_dispatchers[].capabilities[]')
+  }
+}
+
+function toolName(written: string, remark: Remark): string {
+  const name = written.replace(/^(?:builtin:|mcp:(?=filesystem$))/, '')
+  const known = Object.hasOwn(dispatcherTools, name) ? dispatcherTools[name]! : name
+  if (known !== written) remark('spec.tools', `write ${known} for ${written}`)
+  return known
+}
+
+const plainFields = words('name executor description config subcommand_allowlist enabled')
+
+function toolOf(spec: YamlFields, tool: YamlFields, at: string, remark: Remark, refuse: Refuse): readonly string[] {
+  if (tool['enabled'] === false) {
+    remark(at, 'leave out what is not enabled')
+    return []
+  }
+  const name = toolName(tool['name'] as string, remark)
+  const own = Object.fromEntries(Object.entries(tool).filter(([key]) => !plainFields.has(key)))
+  const config = isFields(tool['config']) ? tool['config'] : {}
+  const settings = {
+    ...own,
+    ...config,
+    subcommand_allowlist: config['subcommand_allowlist'] ?? tool['subcommand_allowlist'],
+  }
+  let names: readonly string[] = [name]
+  for (const [key, value] of Object.entries(settings)) {
+    if (value === undefined || value === null) continue
+    const field = `${at}.${Object.hasOwn(own, key) && !Object.hasOwn(config, key) ? '' : 'config.'}${key}`
+    if (key === 'subcommand_allowlist') addDispatcher(spec, name, value)
+    else if (key === 'access_mode' || key === 'read_only') names = accessOf(name, value, field, refuse)
+    else if (pathLists.has(key) && name.startsWith('fs.')) restrictFiles(spec, name, value, field, refuse)
+    else if (allowedHosts.has(key) && name.startsWith('web.')) restrictHosts(spec, 'allow', value, field, refuse)
+    else if (deniedHosts.has(key) && name.startsWith('web.')) restrictHosts(spec, 'deny', value, field, refuse)
+    else if (closes.test(key) || pathLists.has(key) || allowedHosts.has(key)) refuseSetting(key, field, refuse)
+    else remark(field, 'leave it out: it has no effect here')
+  }
+  return names
+}
+
+function addDispatcher(spec: YamlFields, name: string, commands: unknown): void {
+  const dispatchers = Array.isArray(spec['builtin_dispatchers']) ? spec['builtin_dispatchers'] : []
+  dispatchers.push({ name: name.split('.')[0], capabilities: [{ name, subcommand_allowlist: commands }] })
+  spec['builtin_dispatchers'] = dispatchers
+}
+
+function refuseSetting(key: string, field: string, refuse: Refuse): void {
+  const place = elsewhere.find(([pattern]) => pattern.test(key))?.[1]
+  const next = place === undefined ? 'leave it out' : `say it in ${place}`
+  refuse(
+    field,
+    `cannot be honoured for one tool, and to go on without it would leave open what it is to close; ${next}`,
+  )
+}
+
+function accessOf(name: string, value: unknown, field: string, refuse: Refuse): readonly string[] {
+  const mode = typeof value === 'boolean' ? (value ? 'read-only' : 'read-write') : String(value)
+  const known = accessModes[mode] ?? mode
+  if (known === 'read-write') return [name]
+  if (known !== 'read-only') refuse(field, 'must be read-only or read-write')
+  else if (name === 'fs.*') return readingTools
+  else if (!readingTools.includes(name)) refuse(field, `cannot be ${known} for ${name}; leave the tool out`)
+  return [name]
+}
+
+function group(spec: YamlFields, name: string): YamlFields {
+  const security = isFields(spec['security']) ? spec['security'] : {}
+  spec['security'] = security
+  const inner = isFields(security[name]) ? (security[name] as YamlFields) : {}
+  security[name] = inner
+  return inner
+}
+
+const isTexts = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) && value.every((entry) => typeof entry === 'string')
+
+const sameList = (left: unknown, right: readonly string[]): boolean =>
+  isTexts(left) && JSON.stringify([...left].sort()) === JSON.stringify([...right].sort())
+
+/** Two lists for the same thing would have to hold both; only one place can say it. */
+const refuseTwice = (place: string, field: string, refuse: Refuse): void =>
+  refuse(field, `is not what ${place} says; write it there alone`)
+
+function restrictFiles(spec: YamlFields, name: string, value: unknown, field: string, refuse: Refuse): void {
+  if (!isTexts(value)) {
+    refuse(field, 'must be a list of paths')
+    return
+  }
+  const paths = value.map(absolute)
+  const filesystem = group(spec, 'filesystem')
+  const lists = name === 'fs.*' ? ['read', 'write'] : [readingTools.includes(name) ? 'read' : 'write']
+  for (const list of lists) {
+    if (filesystem[list] === undefined) filesystem[list] = paths
+    else if (
+      !sameList(
+        (filesystem[list] as unknown[]).map?.((path) => absolute(String(path))),
+        paths,
+      )
+    ) {
+      refuseTwice(`${SECURITY}.filesystem.${list}`, field, refuse)
+    }
+  }
+}
+
+/** The network of the manifest is that of its workspace as well: what only web.* may reach would be open to commands. */
+const hasWorkspace = ({ tools, volumes, advanced, context }: Fields): boolean =>
+  [volumes, advanced, context].some((part) => part !== undefined) ||
+  (tools as unknown[]).some((tool) =>
+    /^(?:builtin:|mcp:)?(?:cmd|fs|filesystem)\b/.test(String(isFields(tool) ? tool['name'] : tool)),
+  )
+
+function restrictHosts(spec: YamlFields, mode: 'allow' | 'deny', value: unknown, field: string, refuse: Refuse): void {
+  if (!isTexts(value)) {
+    refuse(field, 'must be a list of hosts')
+    return
+  }
+  const network = group(spec, 'network')
+  const list = `${mode}list`
+  if (Object.keys(network).length === 0 && hasWorkspace(spec)) {
+    refuse(
+      field,
+      `cannot be for ${WEB} alone where the agent has a workspace; write ${SECURITY}.network, which holds for its commands too`,
+    )
+  } else if (Object.keys(network).length === 0) Object.assign(network, { mode, [list]: [...value] })
+  else if (network['mode'] !== mode || !sameList(network[list], value)) {
+    refuseTwice(`${SECURITY}.network`, field, refuse)
+  }
+}
