@@ -12,12 +12,18 @@ export type LogLevel = (typeof logLevels)[number]
 const extensionRule = rule('a list of extensions such as md, of letters and digits')
 const folderNameRule = rule('a list of folder names such as .git')
 const dnsServerRule = rule('an IPv4 address that is not a loopback one')
+const portRangeRule = rule('two ports from 1024 to 65535 such as 20000-31999, the smaller first')
 const credentialRule = rule('a list of HOST HEADER env:NAME')
 const hostRule = rule('a list of host names or addresses, each with its port or without; there are no wildcards')
 const HOST = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9]([a-z0-9._-]{0,252}[a-z0-9])?)(:[0-9]{1,5})?$/i
 const originRule = rule('a list of origins such as https://console.example; there are no wildcards, and no null')
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*,]+\/?$/i
 const databaseUrlRule = rule('a postgres:// or postgresql:// URL, or env:NAME')
+
+const isPortRange = (text: string): boolean => {
+  const [, first = 0, last = 0] = (/^(\d{4,5})-(\d{4,5})$/.exec(text) ?? []).map(Number)
+  return first >= 1024 && first <= last && last <= 65_535
+}
 
 /** The configuration file. The names here are the names in the file, in `config show` and in the program. */
 export const configSchema = z
@@ -192,7 +198,7 @@ export const configSchema = z
             .min(1, rule('the path of a file'))
             .optional()
             .describe(
-              "PEM file of authorities that the egress proxy, and workspaces with `allowed_domains`, trust beside this machine's own, such as a company's.",
+              "PEM file of authorities that the egress proxy and workspaces trust beside this machine's own, such as a company's.",
             ),
           dns_server: z
             .ipv4(dnsServerRule)
@@ -200,6 +206,13 @@ export const configSchema = z
             .optional()
             .describe(
               "IPv4 address of the name server that workspaces and the egress proxy ask; it may be a private one, which they then reach for names only. Default: this machine's own.",
+            ),
+          forward_ports: z
+            .string(portRangeRule)
+            .refine(isPortRange, portRangeRule)
+            .default('20000-31999')
+            .describe(
+              'Ports of this machine that port_forward gives out, and that a caller may ask for. Operators of the tenant `local` may ask for any from 1024.',
             ),
           store_gb: wholeNumber(
             64,

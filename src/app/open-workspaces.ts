@@ -116,6 +116,11 @@ const keyOwners: OwnerDesk = {
   },
 }
 
+const portRange = (text: string) => {
+  const [first, last] = text.split('-').map(Number)
+  return { first: first!, last: last! }
+}
+
 const settingsOf = (given: AppDeps['config']['workspaces']) => ({
   defaultImage: given.default_image,
   defaults: { vcpus: given.default_vcpus, memoryMb: given.default_memory_mb, diskGb: given.default_disk_gb },
@@ -125,5 +130,6 @@ const settingsOf = (given: AppDeps['config']['workspaces']) => ({
   snapshotsMax: given.max_snapshots_per_workspace,
   allowInternet: given.default_allow_internet,
   concurrentForksMax: given.max_concurrent_forks,
+  forwardPorts: portRange(given.forward_ports),
   transferBytesMax: given.max_transfer_mb * 1024 ** 2,
 })

@@ -70,18 +70,25 @@ export function createHandlers({
     reset: (spec) => done(registry.reset(spec)),
     removeLayer: ({ layerId }) => done(registry.removeLayer(layerId)),
     setNetwork: ({ id, network: spec }) => done(registry.setNetwork(id, spec)),
-    reserveHostPort: async ({ wanted }) => ({ port: (await network.reserveHostPort(wanted ?? undefined)) ?? null }),
+    reserveHostPort: async ({ wanted, range }) => ({
+      port: (await network.reserveHostPort(wanted ?? undefined, range)) ?? null,
+    }),
     async configure({ hostAddresses, credentials, resolver, authorities }) {
       const trusted = egress.trustedAuthorities()
       egress.configure({ credentials, resolver: resolver ?? undefined, authorities })
       nameServer = resolver ?? undefined
+      egress.setHostAddresses(hostAddresses)
       await network.setSurroundings({ hostAddresses, resolver: nameServer })
       if (egress.trustedAuthorities() !== trusted) await registry.refreshNetworkFiles()
       return {}
     },
-    hostAddresses: ({ addresses }) => done(network.setSurroundings({ hostAddresses: addresses, resolver: nameServer })),
+    hostAddresses({ addresses }) {
+      egress.setHostAddresses(addresses)
+      return done(network.setSurroundings({ hostAddresses: addresses, resolver: nameServer }))
+    },
     probeNetwork: () => network.probe(),
     usage: ({ id }) => registry.usage(id),
+    refused: ({ id }) => registry.refused(id),
     async logs({ id, lines }) {
       const text = (await registry.log(id)).trimEnd().split('\n').slice(-lines).join('\n')
       return { console: '', stderr: text }

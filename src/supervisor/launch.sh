@@ -45,7 +45,7 @@ clear_away() {
   for entry in $cgroups; do find "${entry#*=}" -depth -type d -exec rmdir {} \; 2>/dev/null || :; done
   [ $is_ours ] || return 0
   # The number goes last: without it nothing is left.
-  for name in doors/slirp.sock slirp.ended alive doors/supervisor.sock supervisor.sock supervisor.pid; do
+  for name in doors/slirp.sock doors/host.sock slirp.ended alive doors/supervisor.sock supervisor.sock supervisor.pid; do
     rm -f "$STATE/$name"
   done
 }
@@ -225,6 +225,15 @@ keep_uplink() {
   done
 }
 keep_uplink 9>&- &
+# The door to the host's network, which named hosts and forwarded ports are reached by. It needs nothing but Perl.
+keep_door() {
+  while [ -e "/proc/$first/ns/net" ]; do
+    (umask 022 && : >"$STATE/host-door.log")
+    sh "$PROGRAM/src/supervisor/network/host-door.sh" "$first" "$STATE/doors/host.sock" >>"$STATE/host-door.log" 2>&1 || :
+    sleep 1
+  done
+}
+keep_door 9>&- &
 # A folder that is gone the supervisor sees by itself. Another in its place only we may see: its parents can be root's own.
 if [ $IS_ROOT ]; then
   # Without this shell nobody knows whose number that is by then.

@@ -4,14 +4,16 @@ import { join } from 'node:path'
 import { systemClock } from '../kernel/clock.ts'
 import { systemRandom } from '../kernel/random.ts'
 import { createControlGroups } from './cgroups.ts'
-import { openEgressDesk } from './egress-desk.ts'
+import { type EgressDesk, openEgressDesk } from './egress-desk.ts'
 import { createFifos } from './fifos.ts'
 import { startFirstProcesses } from './first-processes.ts'
 import { createHandlers } from './handlers.ts'
 import { createIdRanges } from './id-ranges.ts'
 import { createImages } from './images/index.ts'
 import { startLauncher } from './launcher.ts'
-import { createNetworkHub } from './network/network-hub.ts'
+import { createHostNames } from './network/host-names.ts'
+import { createNetworkHub, type NetworkHub } from './network/network-hub.ts'
+import { startSockets } from './network/sockets.ts'
 import { createOwnPlace } from './own-place.ts'
 import { PROTOCOL_VERSION, SOCKET_NAME } from './protocol.ts'
 import { createRegistry } from './registry.ts'
@@ -21,6 +23,7 @@ import { seccompFilter } from './seccomp/filter.ts'
 import { serveRequests } from './serve-requests.ts'
 import { createStorage } from './storage.ts'
 import { createSupervisorLog } from './supervisor-log.ts'
+import { SYSTEM_PATH } from './user-namespace.ts'
 
 /**
  * The process that owns the workspaces. It is started by launch.sh, in namespaces of its own, and outlives the server:
@@ -29,6 +32,8 @@ import { createSupervisorLog } from './supervisor-log.ts'
 const ROOT = '/mnt/state'
 /** As everything that we write, in a folder of its own: ROOT itself is launch.sh's alone. */
 const DOORS = join(ROOT, 'doors')
+/** Where launch.sh has the process listen that makes sockets in the host's network. */
+const HOST_DOOR_NAME = 'host.sock'
 /** Where launch.sh puts the program that searches, if there is one for this machine. */
 const SEARCH_PROGRAM_SOURCE = '/mnt/node/rg'
 /** Where launch.sh leaves an empty folder that the ids of every workspace can reach. */
@@ -65,9 +70,7 @@ async function main(): Promise<void> {
   })
   const idRanges = createIdRanges(ROOT)
   const images = createImages({ root: join(ROOT, 'images'), clock: systemClock, random: systemRandom })
-  const network = createNetworkHub({ run: runCommand, socketDirectory: DOORS, logDirectory: ROOT, logger })
-  await network.open()
-  const egress = await openEgressDesk({ caDirectory: join(ROOT, 'authority'), clock: systemClock, logger })
+  const { network, egress } = await openNetwork()
   const registry = await createRegistry({
     root: ROOT,
     launcher,
@@ -113,6 +116,30 @@ async function main(): Promise<void> {
   chmodSync(socketPath, 0o600)
   const place = createOwnPlace(ROOT, process.env['STATE'] ?? ROOT)
   exitWhenIdle({ isNeeded: () => attendants.size > 0 || registry.runningCount() > 0, isLost: place.isLost, end })
+}
+
+/** What is between workspaces, to the host and to the internet. */
+async function openNetwork(): Promise<{ network: NetworkHub; egress: EgressDesk }> {
+  const doorPath = join(DOORS, HOST_DOOR_NAME)
+  const sockets = startSockets({ doorPath, logger })
+  const network = createNetworkHub({
+    run: runCommand,
+    sockets,
+    searchPath: process.env['PATH'] ?? SYSTEM_PATH,
+    socketDirectory: DOORS,
+    logDirectory: ROOT,
+    logger,
+  })
+  await network.open()
+  const egress = await openEgressDesk({
+    caDirectory: join(ROOT, 'authority'),
+    sockets,
+    resolve: createHostNames({ doorPath, random: systemRandom }),
+    clock: systemClock,
+    random: systemRandom,
+    logger,
+  })
+  return { network, egress }
 }
 
 /** Nobody finds his way to workspaces whose folder is gone: they end at once, with whatever runs in them. */

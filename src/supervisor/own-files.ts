@@ -9,9 +9,7 @@ export function createOwnFiles(deps: Readonly<{ random: Random; egress: Pick<Egr
   /** How a workspace finds names, and whom it trusts when the proxy opens its connections. */
   const ofNetwork = (network: NetworkSpec): OwnFile[] => [
     { path: '/etc/resolv.conf', text: resolverText(network) },
-    ...(network.allowedDomains.length > 0
-      ? [{ path: egressPlace.authoritiesPath, text: deps.egress.trustedAuthorities() }]
-      : []),
+    { path: egressPlace.authoritiesPath, text: deps.egress.trustedAuthorities() },
   ]
   return {
     ofNetwork,

@@ -8,6 +8,7 @@ import type {
   JobRequest,
   JobSummary,
   NetworkSpec,
+  RefusedConnection,
   WorkspaceSpec,
   WorkspaceUsage,
 } from '../domains/workspaces/backend.ts'
@@ -20,7 +21,7 @@ import type { NetworkCapabilities } from './network/network-hub.ts'
  * frames: a type byte, a 32-bit length, a payload. The last frame is a result or an error. A connection that ends before
  * that cancels the request, and content that breaks off is never taken for the whole.
  */
-export const PROTOCOL_VERSION = 2
+export const PROTOCOL_VERSION = 3
 export const SOCKET_NAME = 'supervisor.sock'
 export const requestLineBytesMax = 8 * 1024 * 1024
 const FRAME_HEADER_BYTES = 5
@@ -104,7 +105,10 @@ export type Operations = {
   reset: { takes: WorkspaceSpec; gives: Record<string, never> }
   removeLayer: { takes: Readonly<{ layerId: string }>; gives: Record<string, never> }
   setNetwork: { takes: Readonly<{ id: string; network: NetworkSpec }>; gives: Record<string, never> }
-  reserveHostPort: { takes: Readonly<{ wanted: number | null }>; gives: Readonly<{ port: number | null }> }
+  reserveHostPort: {
+    takes: Readonly<{ wanted: number | null; range: Readonly<{ first: number; last: number }> }>
+    gives: Readonly<{ port: number | null }>
+  }
   /** What the server knows of the host and of its operator; told at each of its starts. */
   configure: {
     takes: OperatorSettings
@@ -114,6 +118,7 @@ export type Operations = {
   hostAddresses: { takes: Readonly<{ addresses: readonly string[] }>; gives: Record<string, never> }
   probeNetwork: { takes: Record<string, never>; gives: NetworkCapabilities }
   usage: { takes: Readonly<{ id: string }>; gives: WorkspaceUsage }
+  refused: { takes: Readonly<{ id: string }>; gives: readonly RefusedConnection[] }
   logs: { takes: Readonly<{ id: string; lines: number }>; gives: Readonly<{ console: string; stderr: string }> }
   images: { takes: Record<string, never>; gives: readonly ImageInfo[] }
   removeImage: { takes: Readonly<{ name: string }>; gives: Record<string, never> }

@@ -115,9 +115,10 @@ export async function createRegistry(deps: RegistryDeps) {
     live.set(spec.id, held)
     const cleaned = holder.ended.then(() => cleanUp(held))
     gone.set(spec.id, cleaned)
-    deps.egress.set(spec.ip, spec.network)
+    const place = { pid: holder.initPid, ip: spec.ip }
     try {
-      await deps.network.attach({ id: spec.id, pid: holder.initPid, ip: spec.ip }, spec.network)
+      await deps.egress.set(place, spec.network)
+      await deps.network.attach({ id: spec.id, ...place }, spec.network)
     } catch (error) {
       await holder.stop(0)
       await cleaned
@@ -215,12 +216,13 @@ export async function createRegistry(deps: RegistryDeps) {
     return [...new Set(found.flat())]
   }
 
-  const openRoot = (id: string) => {
-    const { initPid } = requireLive(id).holder
-    return open(`/proc/${initPid}/root`, O_PATH | constants.O_DIRECTORY)
-  }
   const files = (id: string, within?: readonly (readonly string[])[]): WorkspaceFiles =>
-    createRootedFiles({ openRoot: () => openRoot(id), owner: { uid: 0, gid: 0 }, within, random: deps.random })
+    createRootedFiles({
+      openRoot: async () => openRoot(requireLive(id)),
+      owner: { uid: 0, gid: 0 },
+      within,
+      random: deps.random,
+    })
   async function writeNetworkFiles(id: string): Promise<void> {
     const network = live.get(id)?.spec.network
     if (network === undefined) return
@@ -261,20 +263,16 @@ export async function createRegistry(deps: RegistryDeps) {
         await storage.reset(spec.id, diskBytes(spec), ownFiles.ofWorkspace(spec))
         untouched.add(spec.id)
       }),
-    async setNetwork(id: string, network: NetworkSpec): Promise<void> {
-      await inTurn(id, async () => {
+    setNetwork: (id: string, network: NetworkSpec) =>
+      inTurn(id, async () => {
         const found = live.get(id)
         if (found === undefined) return
-        await deps.network.update(id, network)
-        deps.egress.set(found.spec.ip, network)
+        await applyNetwork(deps, found, network)
         live.set(id, { ...found, spec: { ...found.spec, network } })
         await writeNetworkFiles(id)
-      })
-    },
+      }),
     /** After the operator's authorities have changed, which running workspaces trust as well. */
-    async refreshNetworkFiles(): Promise<void> {
-      await Promise.all([...live.keys()].map((id) => inTurn(id, () => writeNetworkFiles(id))))
-    },
+    refreshNetworkFiles: () => Promise.all([...live.keys()].map((id) => inTurn(id, () => writeNetworkFiles(id)))),
     async inventory(): Promise<BackendInventory> {
       return { running: [...live.keys()], stored: await traces(), layers: await storage.layers() }
     },
@@ -289,10 +287,28 @@ export async function createRegistry(deps: RegistryDeps) {
         processCount: found === undefined ? 0 : commandsOf(found.holder.initPid).length,
       }
     },
+    refused: (id: string) => deps.egress.refused(live.get(id)?.spec.ip ?? ''),
     async log(id: string): Promise<string> {
       return await readFile(join(logs, `${id}.log`), 'utf8').catch(() => '')
     },
     runningCount: () => live.size,
+  }
+}
+
+const openRoot = ({ holder: { initPid } }: Live) => open(`/proc/${initPid}/root`, O_PATH | constants.O_DIRECTORY)
+
+/** All of it, or everything is as before. */
+async function applyNetwork(
+  { egress, network: hub }: Pick<RegistryDeps, 'egress' | 'network'>,
+  { spec: { id, ip, network: before }, holder: { initPid: pid } }: Live,
+  network: NetworkSpec,
+): Promise<void> {
+  await egress.set({ ip, pid }, network)
+  try {
+    await hub.update(id, network)
+  } catch (error) {
+    await egress.set({ ip, pid }, before)
+    throw error
   }
 }
 

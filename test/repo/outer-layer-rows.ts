@@ -65,9 +65,20 @@ export const outerLayerRows: readonly LayerRow[] = [
   },
   {
     folder: 'supervisor/network',
-    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor'],
-    packages: ['node:events', 'node:fs', 'node:net', 'node:os', 'node:path', 'node:timers'],
-    reason: 'Links and rules between workspaces, by the programs ip, nft and slirp4netns.',
+    folders: ['kernel', 'contract', 'domains/workspaces', 'supervisor', 'supervisor/egress'],
+    packages: [
+      'node:child_process',
+      'node:dgram',
+      'node:events',
+      'node:fs',
+      'node:net',
+      'node:os',
+      'node:path',
+      'node:timers',
+      'node:url',
+    ],
+    reason:
+      "Links and rules between workspaces, by the programs ip, nft and slirp4netns; sockets in their networks and the host's, which a Perl program makes. A forwarded connection is joined as one of the proxy is.",
   },
   {
     folder: 'supervisor/egress',
@@ -75,7 +86,6 @@ export const outerLayerRows: readonly LayerRow[] = [
     packages: [
       'node:child_process',
       'node:crypto',
-      'node:dns',
       'node:fs',
       'node:http',
       'node:net',
@@ -84,7 +94,7 @@ export const outerLayerRows: readonly LayerRow[] = [
       'node:tls',
       'node:util',
     ],
-    reason: 'A proxy by itself: it asks by address what is allowed, and knows nothing of workspaces.',
+    reason: 'A proxy by itself: it asks by the name of a client what is allowed, and knows nothing of workspaces.',
   },
   {
     folder: 'supervisor/images',

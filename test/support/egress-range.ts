@@ -3,13 +3,20 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import { createSecureServer, type ServerHttp2Stream } from 'node:http2'
 import { createServer as createTlsServer } from 'node:https'
-import { type AddressInfo, connect, type Server as NetServer, type Socket } from 'node:net'
+import {
+  type AddressInfo,
+  connect,
+  createServer as createNetServer,
+  type Server as NetServer,
+  type Socket,
+} from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
 import { systemClock } from '../../src/kernel/clock.ts'
 import { type Logger, silentLogger } from '../../src/kernel/logger.ts'
+import { systemRandom } from '../../src/kernel/random.ts'
 import {
   createEgressProxy,
   type EgressProxy,
@@ -22,7 +29,11 @@ const run = promisify(execFile)
 /** A proxy, upstream servers and raw clients, all on loopback. Names end in `.test` and lead to 127.0.0.1. */
 export type EgressRange = Readonly<{
   directory: string
-  proxy: EgressProxy
+  proxy: EgressProxy & Readonly<{ port: number }>
+  /** The port of a door whose connections the proxy takes for those to a host, on `asPort` from now on. */
+  direct(asPort: number): number
+  /** What was refused, each as its target and the reason. */
+  refused: readonly string[]
   /** The policy of 127.0.0.1, from the next request on. */
   setPolicy(policy: EgressPolicy | undefined): void
   /** Leave to go to these targets, private as they are. */
@@ -49,15 +60,18 @@ export async function createEgressRange(options: RangeOptions = {}): Promise<Egr
   }
   let policy: EgressPolicy | undefined
   const lookups: string[] = []
+  const refused: string[] = []
+  let directPort = 443
   const resolve = options.resolve ?? (async () => ['127.0.0.1'])
-  const proxy = await createEgressProxy({
-    host: '127.0.0.1',
-    port: 0,
+  const made = await createEgressProxy({
     policyOf: (address) => (address === '127.0.0.1' ? policy : undefined),
     caDirectory: join(directory, 'proxy-authority'),
     upstreamCa: await readFile(join(directory, 'trusted.pem'), 'utf8'),
     logger: options.logger ?? silentLogger,
     clock: systemClock,
+    random: systemRandom,
+    connect: connectHere,
+    onRefused: (_client, target, reason) => void refused.push(`${target} ${reason}`),
     ...(options.limits === undefined ? {} : { limits: options.limits }),
     ...(options.allowEncryptedClientHello === undefined ? {} : { allowEncryptedClientHello: true }),
     resolve: (host) => {
@@ -65,6 +79,16 @@ export async function createEgressRange(options: RangeOptions = {}): Promise<Egr
       return resolve(host)
     },
   })
+  const doors = [
+    createNetServer({ allowHalfOpen: true }, (socket) => made.take(socket, '127.0.0.1')),
+    createNetServer({ allowHalfOpen: true }, (socket) => made.takeDirect(socket, '127.0.0.1', directPort)),
+  ]
+  const [port, directDoor] = await Promise.all(doors.map(listen))
+  const close = async (): Promise<void> => {
+    for (const door of doors) door.close()
+    await made.close()
+  }
+  const proxy = { ...made, port: port!, close }
   const authorityPath = join(directory, 'seen-by-workspaces.pem')
   await writeFile(authorityPath, proxy.caCertificatePem ?? '')
   const upstreams: NetServer[] = []
@@ -86,6 +110,11 @@ export async function createEgressRange(options: RangeOptions = {}): Promise<Egr
     proxy,
     authorityPath,
     lookups,
+    refused,
+    direct: (asPort) => {
+      directPort = asPort
+      return directDoor!
+    },
     setPolicy: (next) => {
       policy = next
     },
@@ -105,6 +134,29 @@ export async function createEgressRange(options: RangeOptions = {}): Promise<Egr
       await rm(directory, { recursive: true, force: true })
     },
   }
+}
+
+const listen = (server: NetServer): Promise<number> =>
+  new Promise((done) => server.listen(0, '127.0.0.1', () => done((server.address() as AddressInfo).port)))
+
+/** From the network of this process. */
+function connectHere(address: string, port: number, deadline: AbortSignal): Promise<Socket | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: address, port, allowHalfOpen: true, noDelay: true })
+    const settle = (outcome: Socket | undefined): void => {
+      deadline.removeEventListener('abort', giveUp)
+      socket.off('connect', succeed)
+      if (outcome === undefined) socket.destroy()
+      resolve(outcome)
+    }
+    const giveUp = (): void => settle(undefined)
+    const succeed = (): void => settle(socket)
+    socket.once('connect', succeed)
+    // It stays for the life of the socket: whoever takes over listens for the close.
+    socket.on('error', giveUp)
+    if (deadline.aborted) giveUp()
+    else deadline.addEventListener('abort', giveUp, { once: true })
+  })
 }
 
 const keyOptions = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-config', '/dev/null']

@@ -16,6 +16,8 @@ export type NetworkBench = Readonly<{
   /** Starts slirp4netns. `resolver` is the name server that it takes for the host's. */
   startUplink(resolver: string): Promise<void>
   stopUplink(): Promise<void>
+  /** Starts the door to the host's network. */
+  startDoor(): Promise<void>
   close(): Promise<void>
 }>
 
@@ -68,6 +70,7 @@ export async function openNetworkBench(privilege: Privilege): Promise<NetworkBen
   await hub.ask('open')
   const workspaces: Workspace[] = []
   let uplink: ChildProcess | undefined
+  let door: ChildProcess | undefined
 
   async function stopUplink(): Promise<void> {
     if (uplink === undefined) return
@@ -104,9 +107,20 @@ export async function openNetworkBench(privilege: Privilege): Promise<NetworkBen
       if (!(await hub.ask<boolean>('waitForUplink', 20_000))) throw new Error(`slirp4netns did not start: ${log}`)
     },
     stopUplink,
+    async startDoor() {
+      const script = join(isRoot ? '/mnt/repository' : repository, 'src/supervisor/network/host-door.sh')
+      const [file, ...args] = [...become(privilege), 'sh', script, String(hub.pid), join(directory, 'host.sock')]
+      door = spawn(file!, args, { stdio: ['ignore', 'ignore', 'inherit'] })
+      await hub.ask('requireHost')
+    },
     async close() {
       for (const { inside } of workspaces) await inside.end()
       await stopUplink()
+      if (door !== undefined) {
+        const ended = once(door, 'close')
+        door.kill()
+        await ended
+      }
       await hub.end()
       keeper.stdin!.end()
       await once(keeper, 'close')

@@ -1,17 +1,27 @@
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
+import { join } from 'node:path'
 import type { NetworkSpec } from '../../src/domains/workspaces/backend.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
+import { systemRandom } from '../../src/kernel/random.ts'
+import { createHostNames } from '../../src/supervisor/network/host-names.ts'
 import { createNetworkHub, type HubWorkspace } from '../../src/supervisor/network/network-hub.ts'
+import { startSockets } from '../../src/supervisor/network/sockets.ts'
 import { runCommand } from '../../src/supervisor/run-command.ts'
+import { SYSTEM_PATH } from '../../src/supervisor/user-namespace.ts'
 import { answerLines } from './line-requests.ts'
 
 /** A hub in namespaces of its own, as the supervisor has it, without the supervisor. */
 const directory = process.argv[2]!
+const sockets = startSockets({ doorPath: join(directory, 'host.sock'), logger: silentLogger })
+const names = createHostNames({ doorPath: join(directory, 'host.sock'), random: systemRandom })
 const hub = createNetworkHub({
   run: runCommand,
   logger: silentLogger,
+  sockets,
+  searchPath: SYSTEM_PATH,
   socketDirectory: directory,
   logDirectory: directory,
 })
@@ -22,9 +32,20 @@ answerLines({
   update: (id: string, spec: NetworkSpec) => hub.update(id, spec),
   detach: (id: string) => hub.detach(id),
   setSurroundings: (around: Parameters<typeof hub.setSurroundings>[0]) => hub.setSurroundings(around),
-  reserveHostPort: (wanted: number | null) => hub.reserveHostPort(wanted ?? undefined),
+  reserveHostPort: (wanted: number | null) => hub.reserveHostPort(wanted ?? undefined, { first: 21_000, last: 21_999 }),
   waitForUplink: (timeoutMs: number) => hub.waitForUplink(timeoutMs),
   probe: () => hub.probe(),
+  requireHost: () => sockets.requireHost(),
+  resolve: (host: string, server: string | null) => names(host, server ?? undefined),
+  /** What the host's door connects to, and what is said there. */
+  dialFromHost: async (address: string, port: number) => {
+    const socket = await sockets.connectFromHost(address, port)
+    if (socket === undefined) return null
+    socket.write('hello')
+    const [data] = await once(socket, 'data')
+    socket.destroy()
+    return String(data)
+  },
   listen: (host: string, port: number) =>
     new Promise((resolve) => {
       const server = createServer((socket) => {

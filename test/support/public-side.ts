@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
-import { createSocket, type Socket as Datagrams } from 'node:dgram'
+import { createSocket } from 'node:dgram'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { Server } from 'node:net'
+import { createServer as createNetServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { makeAuthority, makeLeaf } from './egress-range.ts'
@@ -75,16 +75,39 @@ export async function openPublicSide(options: PublicSideOptions): Promise<Public
   }
 }
 
-async function openNameServer({ address, names = {} }: PublicSideOptions): Promise<Datagrams> {
-  const socket = createSocket('udp4')
-  socket.on('message', (query, peer) => {
-    const name = readName(query)
-    const found = names[name] ?? (name === ZONE || name.endsWith(`.${ZONE}`) ? address : undefined)
-    socket.send(reply(query, found), peer.port, peer.address)
+/** A name server at an address of this machine, on port 53. What does not fit in a datagram comes over a connection. */
+export async function serveNames(
+  address: string,
+  names: Readonly<Record<string, readonly string[]>> | ((name: string) => readonly string[] | undefined),
+): Promise<AsyncDisposable & Readonly<{ close(): void }>> {
+  const find = typeof names === 'function' ? names : (name: string) => names[name]
+  const datagrams = createSocket('udp4')
+  datagrams.on('message', (query, peer) => {
+    datagrams.send(reply(query, find(readName(query)), 512), peer.port, peer.address)
   })
-  await new Promise<void>((resolve) => socket.bind(53, address, resolve))
-  return socket
+  const streams = createNetServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', (query: Buffer) => {
+      const answer = reply(query.subarray(2), find(readName(query.subarray(2))), 65_535)
+      const length = Buffer.alloc(2)
+      length.writeUInt16BE(answer.length)
+      socket.end(Buffer.concat([length, answer]))
+    })
+  })
+  await new Promise<void>((resolve) => datagrams.bind(53, address, resolve))
+  await new Promise<void>((resolve) => streams.listen(53, address, resolve))
+  const close = (): void => {
+    datagrams.close()
+    streams.close()
+  }
+  return { close, [Symbol.asyncDispose]: async () => close() }
 }
+
+const openNameServer = ({ address, names = {} }: PublicSideOptions) =>
+  serveNames(address, (name) => {
+    const found = names[name] ?? (name === ZONE || name.endsWith(`.${ZONE}`) ? address : undefined)
+    return found === undefined ? undefined : [found]
+  })
 
 function readName(query: Buffer): string {
   const labels: string[] = []
@@ -94,15 +117,18 @@ function readName(query: Buffer): string {
   return labels.join('.').toLowerCase()
 }
 
-/** One A record, nothing for other types, or that there is no such name. */
-function reply(query: Buffer, address: string | undefined): Buffer {
+/** A records, nothing for other types, or that there is no such name; only a mark when it has more than `bytesMax`. */
+function reply(query: Buffer, addresses: readonly string[] | undefined, bytesMax: number): Buffer {
   const questionEnd = query.indexOf(0, 12) + 5
   const isA = query.readUInt16BE(questionEnd - 4) === 1
-  const hasAnswer = address !== undefined && isA
-  const head = Buffer.from([0, 0, 0x81, address === undefined ? 0x83 : 0x80, 0, 1, 0, hasAnswer ? 1 : 0, 0, 0, 0, 0])
+  const records = (isA ? (addresses ?? []) : []).map((address) =>
+    Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, ...address.split('.').map(Number)]),
+  )
+  const isCut = questionEnd + records.length * 16 > bytesMax
+  const code = addresses === undefined ? 0x83 : 0x80
+  const head = Buffer.from([0, 0, isCut ? 0x83 : 0x81, code, 0, 1, 0, isCut ? 0 : records.length, 0, 0, 0, 0])
   query.copy(head, 0, 0, 2)
-  const record = hasAnswer ? [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, ...address.split('.').map(Number)] : []
-  return Buffer.concat([head, query.subarray(12, questionEnd), Buffer.from(record)])
+  return Buffer.concat([head, query.subarray(12, questionEnd), ...(isCut ? [] : records)])
 }
 
 /** The repositories in `root`, as git's own program serves them to whoever shows `authorization`. */

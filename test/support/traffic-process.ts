@@ -16,13 +16,13 @@ const codeOf = (error: NodeJS.ErrnoException): string => error.code ?? error.mes
 
 answerLines({
   /** Echoes with its name before. */
-  listen: (port: number, name: string) =>
+  listen: (port: number, name: string, address = '0.0.0.0') =>
     new Promise((resolve) => {
       const server = createServer((socket) => {
         socket.on('data', (data) => socket.write(`${name}:${String(data)}`))
         socket.on('error', () => {})
       })
-      server.listen(port, '0.0.0.0', () => resolve(null))
+      server.listen(port, address, () => resolve(null))
     }),
   connect: (host: string, port: number, localPort?: number) =>
     new Promise((resolve) => {

@@ -97,7 +97,7 @@ describe('allowed_domains', () => {
     const trusting = ['SSL_CERT_FILE', 'CURL_CA_BUNDLE', 'GIT_SSL_CAINFO', 'NODE_EXTRA_CA_CERTS', 'REQUESTS_CA_BUNDLE']
     for (const name of [...trusting, 'PIP_CERT']) expect(stdout).toContain(`${name}=/etc/castellan/ca-bundle.crt\n`)
     for (const name of ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY']) {
-      expect(stdout).toContain(`${name}=http://10.99.0.1:3128\n`)
+      expect(stdout).toContain(`${name}=http://127.99.0.1:3128\n`)
     }
     expect(Number(stdout.trimEnd().split('\n').at(-1))).toBeGreaterThan(2)
   })
@@ -111,7 +111,7 @@ describe('allowed_domains', () => {
     await policy({ allowed_domains: [] })
     await expect.poll(async () => (await job({ action: 'poll', job_id }))['running'], { timeout: 20_000 }).toBe(false)
     expect(await curl('https://open.castellan.test/')).toMatch(/Could not resolve host/)
-    expect(await curl('-x http://10.99.0.1:3128 https://open.castellan.test/')).toMatch(/Failed to connect|refused/)
+    expect(await curl('-x http://127.99.0.1:3128 https://open.castellan.test/')).toMatch(/Failed to connect|refused/)
   })
 
   it('are not needed where the whole internet is open: names come from the same name server', async () => {

@@ -1,9 +1,8 @@
 import { dirname } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { closedNetwork } from '../../src/domains/workspaces/backend.ts'
 import type { TestApp } from '../support/app.ts'
 import { type OpenedBackend, openUserBackend } from '../support/namespaces-backend.ts'
-import { serveIn, talk } from '../support/traffic.ts'
+import { serveIn, talk, talkFromHost } from '../support/traffic.ts'
 import { info, openWorkspaceApp } from '../support/workspaces.ts'
 
 /** What slirp4netns says of it. */
@@ -27,15 +26,15 @@ describe('workspaces of an ordinary user who cannot open the tunnel device', () 
     const { capabilities } = await opened.backend.capabilities()
     const reason = expect.stringContaining(WHY)
     expect(capabilities.internet).toEqual({ enforced: false, reason })
-    expect(capabilities.port_forward).toEqual({ enforced: false, reason })
+    for (const name of ['port_forward', 'allowed_domains'] as const) {
+      expect(capabilities[name]).toMatchObject({ enforced: true })
+    }
     expect(capabilities.network_policy).toMatchObject({ enforced: true })
   })
 
   it.each([
     ['workspace_create', { name: 'open', allow_internet: true }],
     ['network_policy', { workspace_id: 'one', allow_internet: true }],
-    ['network_policy', { workspace_id: 'one', allowed_domains: ['example.org'] }],
-    ['port_forward', { workspace_id: 'one', action: 'add', guest_port: 80 }],
   ])('refuse %s %j, and stay as they are', async (tool, args) => {
     expect(await app.refusal(tool, args)).toMatchObject({
       code: 'ERR_CAPABILITY_MISSING',
@@ -48,12 +47,16 @@ describe('workspaces of an ordinary user who cannot open the tunnel device', () 
     })
   })
 
-  it('refuse at the back end as well, whoever asks', async () => {
-    const { workspaces } = await app.ask<{ workspaces: { workspace_id: string }[] }>('workspace_list', {})
-    const forwards = [{ hostPort: 20_123, guestPort: 80 }]
-    await expect(
-      opened.backend.setNetwork(workspaces[0]!.workspace_id, { ...closedNetwork, forwards }),
-    ).rejects.toMatchObject({ code: 'ERR_CAPABILITY_MISSING', message: expect.stringContaining(WHY) })
+  it('forward ports all the same', async () => {
+    await serveIn(app, 'one', 8100, 'one')
+    const { host_port } = await app.ask<{ host_port: number }>('port_forward', {
+      workspace_id: 'one',
+      action: 'add',
+      guest_port: 8100,
+    })
+    expect(await talkFromHost(host_port)).toBe('one:hello')
+    await app.ask('port_forward', { workspace_id: 'one', action: 'remove', guest_port: 8100 })
+    expect(await talkFromHost(host_port)).toBe('refused')
   })
 
   it('search in files as those of root do', async () => {

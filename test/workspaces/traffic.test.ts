@@ -223,6 +223,46 @@ describe('a forwarded port', () => {
     expect(await talkFromHost(free)).toBe('inside:hello')
   })
 
+  it('serves many at once, and servers that listen on localhost alone', async () => {
+    for (const [index, listens] of ['127.0.0.1', '::1'].entries()) {
+      const guest_port = 9010 + index
+      const script = `require("http").createServer((q, r) => r.end(q.url)).listen(${guest_port}, "${listens}", () => console.log("up"))`
+      const job = (args: object) => app.ask('exec_background', { workspace_id: 'closed', ...args })
+      const { job_id } = await job({ action: 'start', command: `exec node -e '${script}'` })
+      await expect.poll(async () => (await job({ action: 'poll', job_id }))['stdout'], { timeout: 20_000 }).toBe('up\n')
+      const { host_port } = await forward('closed', { action: 'add', guest_port })
+      const paths = Array.from({ length: 60 }, (_, number) => `/${number}`)
+      const answers = await Promise.all(
+        paths.map(async (path) => await (await fetch(`http://127.0.0.1:${host_port}${path}`)).text()),
+      )
+      expect(answers).toEqual(paths)
+      await forward('closed', { action: 'remove', guest_port })
+    }
+  })
+
+  it('is one of the configured range for all but those who run the installation', async () => {
+    const member = await app.keyCaller({ name: 'guest', tenant: 'elsewhere', role: 'member', tier: 'user' })
+    await app.ask('workspace_create', { name: 'theirs' }, member)
+    const wish = { workspace_id: 'theirs', action: 'add', guest_port: 80 }
+    for (const host_port of [1024, 8_080, 19_999, 32_000]) {
+      expect(await app.refusal('port_forward', { ...wish, host_port }, member)).toMatchObject({
+        code: 'ERR_INVALID_INPUT',
+        message: expect.stringContaining('20000 to 31999'),
+        details: { field: 'host_port' },
+      })
+    }
+    const given = Number((await app.ask('port_forward', wish, member))['host_port'])
+    expect(given).toBeGreaterThanOrEqual(20_000)
+    expect(given).toBeLessThanOrEqual(31_999)
+    await app.ask('port_forward', { ...wish, action: 'remove' }, member)
+    expect(await app.ask('port_forward', { ...wish, host_port: given }, member)).toMatchObject({ host_port: given })
+    await app.ask('workspace_destroy', { workspace_id: 'theirs' }, member)
+    expect(await forward('closed', { action: 'add', guest_port: 9020, host_port: 19_876 })).toMatchObject({
+      host_port: 19_876,
+    })
+    await forward('closed', { action: 'remove', guest_port: 9020 })
+  })
+
   it('is there after the server came back, after slirp4netns was killed, and after everything was', async () => {
     await serveIn(app, 'closed', 9002, 'inside')
     const { host_port } = await forward('closed', { action: 'add', guest_port: 9002 })

@@ -36,12 +36,13 @@ const repeatable: ReadonlySet<OperationName> = new Set<OperationName>([
   'jobPoll',
   'jobList',
   'usage',
+  'refused',
   'logs',
   'images',
   'fileStat',
   'fileList',
 ])
-const networkNames = ['network_policy', 'internet', 'port_forward'] as const
+const networkNames = ['network_policy', 'internet', 'allowed_domains', 'port_forward'] as const
 
 /**
  * Workspaces in Linux namespaces. Everything is done by the supervisor; this is its client, and starts it when it is
@@ -153,8 +154,10 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
       await reach(hostAddresses.catchUp)
       await ask('setNetwork', { id, network })
     },
-    reserveHostPort: async (wanted) => (await ask('reserveHostPort', { wanted: wanted ?? null })).port ?? undefined,
+    reserveHostPort: async (wanted, range) =>
+      (await ask('reserveHostPort', { wanted: wanted ?? null, range })).port ?? undefined,
     usage: (id) => ask('usage', { id }),
+    refusedConnections: (id) => ask('refused', { id }),
     logs: (id, lines) => ask('logs', { id, lines }),
     images: () => ask('images', {}),
     async close() {

@@ -72,6 +72,7 @@ const capabilityNames: readonly CapabilityName[] = [
   'disk_limit',
   'network_policy',
   'internet',
+  'allowed_domains',
   'port_forward',
   'memory_snapshot',
   'package_install',

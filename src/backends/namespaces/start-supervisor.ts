@@ -39,7 +39,7 @@ export const neededPrograms = [
 
 /** What workspaces do without, and what they lack then. */
 export const optionalPrograms = [
-  { program: 'slirp4netns', package: 'slirp4netns', purpose: 'the internet and port forwards' },
+  { program: 'slirp4netns', package: 'slirp4netns', purpose: 'all of the internet for workspaces' },
   { program: 'nft', package: 'nftables', purpose: 'networks between workspaces' },
   { program: 'ip', package: 'iproute2', purpose: 'networks between workspaces' },
   { program: 'mkfs.btrfs', package: 'btrfs-progs', purpose: 'disk limits and instant snapshots, with root' },

@@ -19,6 +19,7 @@ export type PrepareInput = Readonly<{
   env?: Readonly<Record<string, string>> | undefined
   timeout_secs?: number | undefined
   allow_internet?: boolean | undefined
+  allowed_domains?: readonly string[] | undefined
 }>
 
 type CommandOutcome = Readonly<{ command: string; exit_code: number; duration_ms: number }>
@@ -40,8 +41,8 @@ type Prepared = Readonly<{
  * 2. A workspace that this call made is gone when the call fails, is cancelled or dies with its server; one that was there
  *    before stays as the failed step left it.
  * 3. A new workspace may reach the internet while it is prepared, if it has something to clone; afterwards it has the
- *    policy of any other new workspace. One that was there before keeps the policy that it has. `allow_internet` decides
- *    for both, and for good.
+ *    policy of any other new workspace. One that was there before keeps the policy that it has. `allow_internet` and
+ *    `allowed_domains` decide for both, and for good.
  */
 export function createPrepare(deps: SwarmDeps) {
   const { workspaces } = deps
@@ -104,17 +105,18 @@ export function createPrepare(deps: SwarmDeps) {
   }
 
   async function makeFresh(call: Call, input: PrepareInput): Promise<Workspace> {
-    const { name, base_image, allow_internet } = input
+    const { name, base_image, allow_internet, allowed_domains } = input
     try {
-      return await workspaces.makeWorkspace(call, { name, base_image, allow_internet, bound: true })
+      return await workspaces.makeWorkspace(call, { name, base_image, allow_internet, allowed_domains, bound: true })
     } catch (error) {
       throw error instanceof AppError && error.code === 'ERR_ALREADY_EXISTS' ? nameTaken(name) : error
     }
   }
 
-  async function makeUsable(call: Call, { allow_internet }: PrepareInput, existing: Workspace): Promise<Workspace> {
-    if (allow_internet !== undefined && allow_internet !== existing.network.allowInternet) {
-      await workspaces.networkPolicy(call, { workspace_id: existing.id, allow_internet })
+  async function makeUsable(call: Call, input: PrepareInput, existing: Workspace): Promise<Workspace> {
+    const { allow_internet, allowed_domains } = input
+    if (allow_internet !== undefined || allowed_domains !== undefined) {
+      await workspaces.networkPolicy(call, { workspace_id: existing.id, allow_internet, allowed_domains })
     }
     await workspaces.startWorkspace(call, existing)
     return await workspaces.resolve(call, existing.id)
@@ -128,6 +130,7 @@ export function createPrepare(deps: SwarmDeps) {
       at.boundTo !== null &&
       input.git_url !== undefined &&
       input.allow_internet === undefined &&
+      input.allowed_domains === undefined &&
       !at.network.allowInternet
     if (opensInternet) await workspaces.networkPolicy(call, { workspace_id: at.id, allow_internet: true })
     const repository = await cloneInto(call, input, at, report)

@@ -32,9 +32,11 @@ export type WorkspaceBackend = Readonly<{
   removeLayer(layerId: string): Promise<void>
   /** Takes effect on running connections as well. A stopped workspace gets it at its next start. */
   setNetwork(id: string, network: NetworkSpec): Promise<void>
-  /** Whether the host port can be listened on now; without one, a port that can. */
-  reserveHostPort(wanted: number | undefined): Promise<number | undefined>
+  /** Whether the host port can be listened on now; without one, a port of the range that can. */
+  reserveHostPort(wanted: number | undefined, range: PortRange): Promise<number | undefined>
   usage(id: string): Promise<WorkspaceUsage>
+  /** What it was refused of late on its way to named hosts, the newest first. */
+  refusedConnections(id: string): Promise<readonly RefusedConnection[]>
   /** What the workspace's own start and its holder wrote, newest last. */
   logs(id: string, lines: number): Promise<Readonly<{ console: string; stderr: string }>>
   images(): Promise<readonly ImageInfo[]>
@@ -81,14 +83,17 @@ export const closedNetwork: NetworkSpec = {
   peers: [],
 }
 
-/** What a workspace with `allowedDomains` finds: the egress proxy, and the authorities to trust behind it. */
+/** What every workspace finds: the authorities to trust; and with `allowedDomains` the egress proxy, for those who ask one. */
 export const egressPlace = {
-  proxyUrl: 'http://10.99.0.1:3128',
+  proxyUrl: 'http://127.99.0.1:3128',
   authoritiesPath: '/etc/castellan/ca-bundle.crt',
 } as const
 
 /** The program that searches in files, in every workspace that runs; nothing of an image can be in its place. */
 export const SEARCH_PROGRAM = '/dev/castellan/rg'
+
+/** Ports of this machine, the last included. */
+export type PortRange = Readonly<{ first: number; last: number }>
 
 export type PortForward = Readonly<{ hostPort: number; guestPort: number }>
 
@@ -104,6 +109,7 @@ export type CapabilityName =
   | 'disk_limit'
   | 'network_policy'
   | 'internet'
+  | 'allowed_domains'
   | 'port_forward'
   | 'memory_snapshot'
   | 'package_install'
@@ -225,6 +231,8 @@ export type WorkspaceUsage = Readonly<{
   cpuThrottledCount: number | null
   processCount: number
 }>
+/** `host` as it was asked for, with a port where one was; `count` times for this `reason`. */
+export type RefusedConnection = Readonly<{ host: string; reason: string; count: number; lastAtMs: number }>
 export type ImageInfo = Readonly<{
   name: string
   source: 'host' | 'debootstrap' | 'oci-archive' | 'directory'

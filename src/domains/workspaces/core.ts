@@ -7,7 +7,7 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
-import type { CapabilityName, NetworkSpec, Resources, WorkspaceBackend, WorkspaceSpec } from './backend.ts'
+import type { CapabilityName, NetworkSpec, PortRange, Resources, WorkspaceBackend, WorkspaceSpec } from './backend.ts'
 import type { ImageDefaults } from './image-defaults.ts'
 import type { OperationDesk } from './operation-desk.ts'
 import type { OwnerDesk, TransferFolder, Workspace, WorkspaceStore } from './ports.ts'
@@ -24,6 +24,8 @@ export type WorkspaceSettings = Readonly<{
   snapshotsMax: number
   allowInternet: boolean
   concurrentForksMax: number
+  /** Ports of this machine that workspaces may be reached by. */
+  forwardPorts: PortRange
   /** Of one file that is carried in or out. */
   transferBytesMax: number
 }>

@@ -1,8 +1,10 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { isPlatformOperator } from '../../contract/principal.ts'
+import { isoTime } from '../../kernel/clock.ts'
 import { counted } from '../../kernel/counted.ts'
-import { closedNetwork } from './backend.ts'
+import { closedNetwork, type PortRange } from './backend.ts'
 import {
   type Core,
   changeOwn,
@@ -14,7 +16,7 @@ import {
   takeIn,
 } from './core.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
-import { checkDomain, checkHostPort, checkPort, checkPorts, invalid } from './rules.ts'
+import { checkDomain, checkHostPort, checkPort, checkPorts, HOST_PORT_MIN, invalid, PORT_MAX } from './rules.ts'
 
 export type NetworkPolicyInput = Readonly<{
   workspace_id: string
@@ -30,6 +32,10 @@ export type PortForwardInput = Readonly<{
   host_port?: number | undefined
 }>
 
+/** In the form that policies have: each once, in order. */
+export const checkDomains = (domains: readonly string[]): readonly string[] =>
+  [...new Set(domains.map((domain) => checkDomain('allowed_domains', domain)))].sort()
+
 type Resolve = (call: Call, reference: string) => Promise<Workspace>
 const TRIES_MAX = 20
 
@@ -40,6 +46,13 @@ export const policyView = ({ network }: Workspace) => ({
   allowed_domains: network.allowedDomains,
 })
 
+/** None where it does not run, or where nothing can be asked. */
+export async function refusedView({ backend }: Core, { id, state, network }: Workspace) {
+  if (state !== 'running' || network.allowedDomains.length === 0) return []
+  const refused = await backend.refusedConnections(id)
+  return refused.map(({ host, reason, count, lastAtMs }) => ({ host, reason, count, last_at: isoTime(lastAtMs) }))
+}
+
 export const forwardsView = ({ forwards }: Workspace) =>
   forwards.map(({ hostPort, guestPort }) => ({ host_port: hostPort, guest_port: guestPort }))
 
@@ -47,7 +60,7 @@ export const forwardsView = ({ forwards }: Workspace) =>
 export async function requireNetwork(core: Core, wanted: NetworkPolicy): Promise<void> {
   if (wanted.allowInternet) await requireCapability(core, 'internet', 'allow_internet: a way to the internet')
   if (wanted.allowedDomains.length > 0)
-    await requireCapability(core, 'internet', 'allowed_domains: a way to the internet')
+    await requireCapability(core, 'allowed_domains', 'allowed_domains: a way to named hosts')
   if (wanted.allowInterVm || wanted.allowedPorts.length > 0) {
     await requireCapability(core, 'network_policy', 'allow_inter_vm, allowed_ports: a network between workspaces')
   }
@@ -58,14 +71,14 @@ export function createNetwork(core: Core, resolve: Resolve) {
 
   async function networkPolicy(call: Call, input: NetworkPolicyInput) {
     const ports = input.allowed_ports === undefined ? undefined : checkPorts('allowed_ports', input.allowed_ports)
-    const domains = input.allowed_domains?.map((domain) => checkDomain('allowed_domains', domain))
+    const domains = input.allowed_domains && checkDomains(input.allowed_domains)
     const at = await resolve(call, input.workspace_id)
     requireSettled(at)
     const changes: Partial<NetworkPolicy> = {
       ...(input.allow_internet === undefined ? {} : { allowInternet: input.allow_internet }),
       ...(input.allow_inter_vm === undefined ? {} : { allowInterVm: input.allow_inter_vm }),
       ...(ports === undefined ? {} : { allowedPorts: ports }),
-      ...(domains === undefined ? {} : { allowedDomains: [...new Set(domains)].sort() }),
+      ...(domains === undefined ? {} : { allowedDomains: domains }),
     }
     await requireNetwork(core, { ...closedNetwork, ...changes })
     const changed = await change(call, at, (found) => ({ network: { ...found.network, ...changes } }))
@@ -74,7 +87,12 @@ export function createNetwork(core: Core, resolve: Resolve) {
       call.warn('allow_internet: the hosts of allowed_domains can still be reached; set allowed_domains to [] as well.')
     }
     call.record({ kind: 'workspace_network_changed', body: { workspace_id: changed.id, ...network_policy } })
-    return { workspace_id: changed.id, network_policy, port_forwards: forwardsView(changed) }
+    return {
+      workspace_id: changed.id,
+      network_policy,
+      port_forwards: forwardsView(changed),
+      refused_connections: await refusedView(core, changed),
+    }
   }
 
   /** The row first, then the back end; what it refuses is taken back. */
@@ -116,7 +134,7 @@ export function createNetwork(core: Core, resolve: Resolve) {
   }
 
   async function add(call: Call, at: Workspace, guestPort: number, wanted: number | undefined) {
-    if (wanted !== undefined) checkHostPort(wanted)
+    if (wanted !== undefined) checkHostPort(wanted, portsFor(call))
     const existing = at.forwards.find((forward) => forward.guestPort === guestPort)
     if (existing !== undefined) {
       if (wanted !== undefined && wanted !== existing.hostPort) throw forwardedAlready(guestPort, existing.hostPort)
@@ -158,13 +176,17 @@ export function createNetwork(core: Core, resolve: Resolve) {
     return answer(changed, guestPort, hostPort, `Host port ${hostPort} leads to port ${guestPort}.`)
   }
 
+  /** Whoever runs the installation may take what others could take from its other programs. */
+  const portsFor = ({ principal }: Call): PortRange =>
+    isPlatformOperator(principal) ? { first: HOST_PORT_MIN, last: PORT_MAX } : core.settings.forwardPorts
+
   /** Also not one that a stopped workspace will want back. */
   async function chooseHostPort(wanted: number | undefined): Promise<number> {
     const taken = await store.hostPortsOnNode(core.database.read, core.node)
     if (wanted !== undefined && taken.has(wanted)) throw portInUse(wanted)
     for (let attempt = 0; attempt < TRIES_MAX; attempt++) {
-      const port = await backend.reserveHostPort(wanted)
-      if (port !== undefined && port >= 1024 && !taken.has(port)) return port
+      const port = await backend.reserveHostPort(wanted, core.settings.forwardPorts)
+      if (port !== undefined && !taken.has(port)) return port
       if (wanted !== undefined) throw portInUse(wanted)
     }
     throw new AppError('ERR_BUSY', 'No free host port was found; name one in host_port', { field: 'host_port' })

@@ -89,8 +89,9 @@ describe('what a caller may set', () => {
   it('sorts ports, and keeps off the low ones of the host', () => {
     expect(checkPorts('p', [443, 80, 443])).toEqual([80, 443])
     for (const bad of [0, 65_536, 1.5, -1]) expect(outcome(() => checkPorts('p', [bad]))).toEqual(refused)
-    expect(checkHostPort(1024)).toBe(1024)
-    expect(outcome(() => checkHostPort(1023))).toEqual(refused)
+    const range = { first: 20_000, last: 20_001 }
+    expect(checkHostPort(20_001, range)).toBe(20_001)
+    for (const port of [19_999, 20_002]) expect(outcome(() => checkHostPort(port, range))).toEqual(refused)
   })
 
   it('reads file modes as people write them', () => {

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { readDomain } from '../../contract/domain-name.ts'
 import { limits } from '../../contract/limits.ts'
+import type { PortRange } from './backend.ts'
 
 export const workspaceStates = ['creating', 'running', 'stopped', 'restoring', 'destroying', 'archived'] as const
 export type WorkspaceState = (typeof workspaceStates)[number]
@@ -87,9 +88,17 @@ export function checkPort(field: string, port: number): number {
   return port
 }
 
-export function checkHostPort(port: number): number {
-  if (port < 1024) throw invalid('host_port', 'ports below 1024 are refused; choose one from 1024 to 65535')
-  return checkPort('host_port', port)
+/** Below are the ports of the machine's own services. */
+export const HOST_PORT_MIN = 1024
+export const PORT_MAX = 65_535
+
+export function checkHostPort(port: number, { first, last }: PortRange): number {
+  if (port >= first && port <= last) return checkPort('host_port', port)
+  throw invalid('host_port', `choose a port from ${first} to ${last}, or leave it out to get a free one`, {
+    host_port: port,
+    first_port: first,
+    last_port: last,
+  })
 }
 
 /** `644`, `0644` and `0o644` are the same. */

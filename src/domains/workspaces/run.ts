@@ -42,7 +42,10 @@ const authorityNames = [
   'PIP_CERT',
 ] as const
 
-/** What a command finds in its environment before a caller sets something; the way through the proxy is not the image's. */
+/**
+ * What a command finds in its environment before a caller sets something. An image may know its authorities better, but
+ * not the way through the proxy.
+ */
 function defaultEnv({ network }: Workspace, image: ImageDefaults): Record<string, string> {
   const env: Record<string, string> = {
     PATH: '/root/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
@@ -51,10 +54,11 @@ function defaultEnv({ network }: Workspace, image: ImageDefaults): Record<string
     TERM: 'dumb',
     ...image.env,
   }
-  if (network.allowedDomains.length === 0) return env
+  const isProxied = network.allowedDomains.length > 0
+  for (const name of authorityNames) if (isProxied || env[name] === undefined) env[name] = egressPlace.authoritiesPath
+  if (!isProxied) return env
   for (const name of ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY']) env[name] = egressPlace.proxyUrl
   for (const name of ['no_proxy', 'NO_PROXY']) env[name] = 'localhost,127.0.0.1,::1'
-  for (const name of authorityNames) env[name] = egressPlace.authoritiesPath
   // Node's own clients ask no proxy before they are told to.
   env['NODE_USE_ENV_PROXY'] = '1'
   return env

@@ -17,7 +17,7 @@ import { createGoneOwners } from './gone-owners.ts'
 import { createImageDefaults, createRequireImage } from './image-defaults.ts'
 import { createJobs } from './jobs.ts'
 import { createLifecycle, type Lifecycle } from './lifecycle.ts'
-import { createNetwork, requireNetwork } from './network.ts'
+import { checkDomains, createNetwork, requireNetwork } from './network.ts'
 import { createOperationDesk } from './operation-desk.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
 import { createRecovery, type Recovery } from './recovery.ts'
@@ -33,6 +33,7 @@ export type CreateInput = ResourceWish &
     name?: string | undefined
     base_image?: string | undefined
     allow_internet?: boolean | undefined
+    allowed_domains?: readonly string[] | undefined
   }>
 export type CreateWish = CreateInput &
   Readonly<{ env?: Workspace['env'] | undefined; team?: string | undefined; bound?: boolean | undefined }>
@@ -186,11 +187,13 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
     const image = checkName('base_image', wish.base_image ?? core.settings.defaultImage)
     const resources = chooseResources(core, wish)
     checkEnv('env', wish.env ?? {})
+    const allowedDomains = checkDomains(wish.allowed_domains ?? [])
     const network = {
-      allowInternet: wish.allow_internet ?? core.settings.allowInternet,
+      // Whoever names hosts wants those.
+      allowInternet: wish.allow_internet ?? (allowedDomains.length === 0 && core.settings.allowInternet),
       allowInterVm: false,
       allowedPorts: [],
-      allowedDomains: [],
+      allowedDomains,
     }
     await recovery.ensure()
     await requireNetwork(core, network)

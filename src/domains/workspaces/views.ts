@@ -6,7 +6,7 @@ import { isArchived } from './archive.ts'
 import type { BackendCapabilities, CapabilityName, WorkspaceUsage } from './backend.ts'
 import { type Core, enterAsStopped } from './core.ts'
 import { summaryOf } from './jobs.ts'
-import { forwardsView, policyView } from './network.ts'
+import { forwardsView, policyView, refusedView } from './network.ts'
 import type { Snapshot, Workspace } from './ports.ts'
 
 export const resourcesView = ({ vcpus, memoryMb, diskGb }: Workspace) => ({
@@ -100,7 +100,11 @@ export function createViews(core: Core, settle: (call: Call, standing: Standing)
       base_image: workspace.image,
       created_by: workspace.createdBy,
       node: workspace.node,
-      network: { ...policyView(workspace), port_forwards: forwardsView(workspace) },
+      network: {
+        ...policyView(workspace),
+        port_forwards: forwardsView(workspace),
+        refused_connections: (await orMissing(call, () => refusedView(core, workspace))) ?? [],
+      },
       env_names: Object.keys(workspace.env).sort(),
       snapshots: snapshotViews(snapshots, workspace.currentSnapshotId),
       forked_from:

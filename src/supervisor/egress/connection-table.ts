@@ -4,6 +4,7 @@ import { type Target, targetName } from './target.ts'
 
 /** One connection of a workload, from its first byte to its last, whatever it turns into on the way. */
 export type ClientConnection = {
+  /** Whose it is, by the name under which its policy is known. */
   readonly address: string
   readonly socket: Socket
   /** Where it has been allowed to go so far, and whether credentials were added there. */
@@ -11,6 +12,10 @@ export type ClientConnection = {
   /** Requests that are not answered yet; a client may send the next before it has the answer to the last. */
   pending: number
 }
+
+/** A connection that was not opened to a proxy: the workload takes this side for the host, on this port. */
+export type DirectEnd = Readonly<{ directPort: number }>
+type End = TunnelEnd | DirectEnd | undefined
 
 type Limits = Readonly<{ connectionsMax: number; connectionsPerAddressMax: number }>
 
@@ -20,7 +25,7 @@ const TARGETS_KEPT_MAX = 1000
 export function createConnectionTable({ connectionsMax, connectionsPerAddressMax }: Limits) {
   const open = new Set<ClientConnection>()
   const countOf = new Map<string, number>()
-  const bySocket = new WeakMap<Socket, Readonly<{ connection: ClientConnection; end: TunnelEnd | undefined }>>()
+  const bySocket = new WeakMap<Socket, Readonly<{ connection: ClientConnection; end: End }>>()
   let total = 0
 
   function remove(connection: ClientConnection): void {
@@ -32,8 +37,7 @@ export function createConnectionTable({ connectionsMax, connectionsPerAddressMax
 
   return {
     /** `undefined` when there are too many already. */
-    admit(socket: Socket): ClientConnection | undefined {
-      const address = plainAddress(socket.remoteAddress)
+    admit(socket: Socket, address: string): ClientConnection | undefined {
       const count = countOf.get(address) ?? 0
       if (open.size >= connectionsMax || count >= connectionsPerAddressMax || socket.destroyed) return undefined
       const connection: ClientConnection = { address, socket, used: new Map(), pending: 0 }
@@ -45,8 +49,8 @@ export function createConnectionTable({ connectionsMax, connectionsPerAddressMax
       return connection
     },
     find: (socket: Socket) => bySocket.get(socket),
-    /** From now on `socket` is the inside of a tunnel that `connection` has opened. */
-    adopt(connection: ClientConnection, socket: Socket, end: TunnelEnd): void {
+    /** From now on `socket` is the inside of what `connection` has opened. */
+    adopt(connection: ClientConnection, socket: Socket, end: TunnelEnd | DirectEnd): void {
       bySocket.set(socket, { connection, end })
     },
     noteUse(connection: ClientConnection, target: Target, withCredentials: boolean): boolean {
@@ -59,6 +63,3 @@ export function createConnectionTable({ connectionsMax, connectionsPerAddressMax
     counts: () => ({ connectionsOpen: open.size, connectionsTotal: total }),
   }
 }
-
-/** An IPv4 peer of a socket that also speaks IPv6 is still an IPv4 peer. */
-const plainAddress = (address: string | undefined): string => (address ?? '').replace(/^::ffff:(?=\d+\.)/i, '')

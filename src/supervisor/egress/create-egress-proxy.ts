@@ -1,22 +1,28 @@
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { Socket } from 'node:net'
 import { createSecureContext, rootCertificates } from 'node:tls'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
+import { type Random, randomId } from '../../kernel/random.ts'
 import { type CertificateAuthority, openCertificateAuthority } from './certificate-authority.ts'
-import { createCheckedConnector, type Resolve, resolveByDns } from './checked-connection.ts'
+import { type Connect, createCheckedConnector, type Resolve } from './checked-connection.ts'
 import { defaultEgressLimits, type EgressLimits } from './egress-limits.ts'
 import type { EgressPolicy } from './egress-policy.ts'
 import { createProxyHandlers, type EgressCounters } from './proxy-handlers.ts'
+import type { RefusalReason } from './refusal.ts'
 
 export type EgressProxyOptions = Readonly<{
-  host: string
-  port: number
-  /** Asked anew for each request; an address without a policy gets nothing. IPv4 addresses come in dotted form. */
-  policyOf(remoteAddress: string): EgressPolicy | undefined
+  /** Asked anew for each request; a client without a policy gets nothing. */
+  policyOf(client: string): EgressPolicy | undefined
+  /** Told of everything that is refused; `target` is empty where none was named. */
+  onRefused?(client: string, target: string, reason: RefusalReason): void
   /** Where the authority for hosts with credentials is kept. */
   caDirectory: string
-  resolve?: Resolve
+  resolve: Resolve
+  /** Reaches an address that passed. */
+  connect: Connect
+  /** Addresses that nobody may reach, though they are public: those of this machine. */
+  isClosed?(address: string): boolean
   /** Authorities that upstream certificates must come from, instead of the usual ones. */
   upstreamCa?: string | readonly string[]
   /** Lets TLS hellos through whose true server name is encrypted. Some browsers always look as if they had one. */
@@ -24,15 +30,19 @@ export type EgressProxyOptions = Readonly<{
   limits?: Partial<EgressLimits>
   logger: Logger
   clock: Clock
+  random: Random
 }>
 
 export type EgressProxy = Readonly<{
-  port: number
+  /** A connection of a workload that asks a proxy. Whose it is only the caller can know. */
+  take(socket: Socket, client: string): void
+  /** A connection of a workload that takes this side for the host that it looks for, on this port. */
+  takeDirect(socket: Socket, client: string, port: number): void
   /** For the trust store of workspaces; `undefined` when no authority could be made, so credentials cannot be added. */
   caCertificatePem: string | undefined
   counters(): EgressCounters
-  /** Closes connections of an address that its policy of now does not allow. Answers how many there were. */
-  policyChanged(remoteAddress: string): number
+  /** Closes connections of a client that its policy of now does not allow. Answers how many there were. */
+  policyChanged(client: string): number
   /** Authorities that upstream certificates must come from, from the next connection on. */
   setUpstreamCa(upstreamCa: string | readonly string[]): void
   /** Ends every connection. */
@@ -46,8 +56,8 @@ const HEAD_CHECK_MS = 5000
 export const usualAuthorities = rootCertificates.join('\n')
 
 /**
- * The way out of workspaces that may reach named hosts only: an HTTP/1.1 proxy that knows, by the address that asks,
- * what is allowed. The network must make sure that a workspace cannot send from another's address.
+ * The way out of workspaces that may reach named hosts only: HTTP/1.1 and TLS, for those who ask a proxy and for those who
+ * take it for the host. It listens nowhere: it is given connections, with the name of whose they are.
  */
 export async function createEgressProxy(options: EgressProxyOptions): Promise<EgressProxy> {
   const limits = { ...defaultEgressLimits, ...options.limits }
@@ -56,8 +66,11 @@ export async function createEgressProxy(options: EgressProxyOptions): Promise<Eg
   let upstreamTls = createSecureContext(upstreamCa === undefined ? {} : { ca: [upstreamCa].flat() })
   const handlers = createProxyHandlers({
     policyOf: options.policyOf,
+    onRefused: options.onRefused ?? (() => {}),
     connector: createCheckedConnector({
-      resolve: options.resolve ?? resolveByDns(),
+      resolve: options.resolve,
+      connect: options.connect,
+      isClosed: options.isClosed ?? (() => false),
       connectMs: limits.connectMs,
       upstreamTls: () => upstreamTls,
     }),
@@ -78,15 +91,18 @@ export async function createEgressProxy(options: EgressProxyOptions): Promise<Eg
   })
   server.timeout = limits.idleMs
   handlers.attach(server)
+  // A server that listens nowhere does not look after the times of its connections. This name is in no file system, and who
+  // comes that way is sent off.
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
-    server.listen({ host: options.host, port: options.port }, () => {
+    server.listen({ path: `\0castellan-${randomId(options.random, 'egress')}` }, () => {
       server.off('error', reject)
       resolve()
     })
   })
   return {
-    port: (server.address() as AddressInfo).port,
+    take: (socket, client) => handlers.take(server, socket, client),
+    takeDirect: (socket, client, port) => handlers.takeDirect(server, socket, client, port),
     caCertificatePem: authority?.certificatePem,
     counters: handlers.counters,
     policyChanged: handlers.policyChanged,

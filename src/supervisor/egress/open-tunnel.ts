@@ -71,6 +71,31 @@ export async function openTunnel(
   joinStreams(client, upstream)
 }
 
+/** TLS that was not announced: the workload takes this side for the host. What the hello names was allowed before. */
+export async function openDirect(
+  deps: TunnelDeps,
+  client: Socket,
+  hello: Exclude<FirstBytes, { kind: 'more' }>,
+  { target, rules }: Readonly<{ target: Target; rules: EgressRules }>,
+): Promise<void> {
+  const refuseIt = (refusal: Refusal): void => {
+    deps.onRefusal(refusal, target)
+    endWith(client, tlsAlert(refusal))
+  }
+  const refusal = judgeHello(hello, target, deps.mayHideName)
+  if (refusal !== undefined) return refuseIt(refusal)
+  if (rules.credentialsOf(target).length > 0) {
+    if (deps.authority === undefined) return refuseIt(refuse('no-authority', 'Credentials cannot be added.'))
+    deps.onTunnel('opened')
+    return await answerTls(deps, client, target)
+  }
+  const opened = await deps.connector.open(target, rules)
+  if (opened.refusal !== undefined) return refuseIt(opened.refusal)
+  if (client.destroyed) return void opened.socket.destroy()
+  deps.onTunnel('blind')
+  joinStreams(client, opened.socket)
+}
+
 function judgeHello(first: FirstBytes, target: Target, mayHideName: boolean): Refusal | undefined {
   if (first.kind !== 'hello') return refuse('not-http', 'Only TLS and HTTP go through a tunnel.')
   const name = first.serverName === undefined ? undefined : readHost(first.serverName)
@@ -83,7 +108,7 @@ function judgeHello(first: FirstBytes, target: Target, mayHideName: boolean): Re
 }
 
 /** A fatal alert in the clear, which TLS clients show by name: unrecognized_name, or access_denied. */
-function tlsAlert({ reason }: Refusal): Buffer {
+export function tlsAlert({ reason }: Refusal): Buffer {
   return Buffer.from([21, 3, 3, 0, 2, 2, reason === 'name-mismatch' ? 112 : 49])
 }
 

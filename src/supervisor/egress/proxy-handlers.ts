@@ -4,18 +4,21 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { CertificateAuthority } from './certificate-authority.ts'
 import type { CheckedConnector } from './checked-connection.ts'
-import { type ClientConnection, createConnectionTable } from './connection-table.ts'
+import { type ClientConnection, createConnectionTable, type DirectEnd } from './connection-table.ts'
 import type { EgressLimits } from './egress-limits.ts'
 import { type EgressPolicy, type EgressRules, readEgressPolicy } from './egress-policy.ts'
 import { endWith } from './end-with.ts'
 import { answerRefusal, createRequestForwarder, type Errand } from './forward-request.ts'
-import { openTunnel, type TunnelDeps, type TunnelEnd } from './open-tunnel.ts'
+import { openDirect, openTunnel, type TunnelDeps, type TunnelEnd, tlsAlert } from './open-tunnel.ts'
+import { peekFirstBytes } from './peek-first-bytes.ts'
 import { type Refusal, type RefusalReason, rawRefusal, refuse } from './refusal.ts'
 import { createRefusalLog } from './refusal-log.ts'
-import { readTarget, type Target, targetName } from './target.ts'
+import { readHost, readTarget, type Target, targetName } from './target.ts'
 
 export type ProxyHandlerDeps = Readonly<{
-  policyOf(remoteAddress: string): EgressPolicy | undefined
+  policyOf(client: string): EgressPolicy | undefined
+  /** Told of everything that is refused. */
+  onRefused(client: string, target: string, reason: RefusalReason): void
   connector: CheckedConnector
   authority: CertificateAuthority | undefined
   mayHideName: boolean
@@ -49,6 +52,7 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
   function note(refusal: Refusal, address: string, target: string): Refusal {
     refused[refusal.reason] = (refused[refusal.reason] ?? 0) + 1
     logRefusal(refusal, address, target)
+    deps.onRefused(address, target, refusal.reason)
     return refusal
   }
 
@@ -63,9 +67,9 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
   function accept(
     request: IncomingMessage,
     connection: ClientConnection,
-    end: TunnelEnd | undefined,
+    end: TunnelEnd | DirectEnd | undefined,
   ): Errand | Refusal {
-    const read = end === undefined ? readOutside(request) : readInside(request, end)
+    const read = readRequest(request, end)
     if ('reason' in read) return note(read, connection.address, '')
     const verdict = judge(connection.address, read.target)
     if (verdict.refusal !== undefined) return note(verdict.refusal, connection.address, targetName(read.target))
@@ -131,23 +135,50 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
     onTunnel: (kind) => {
       counts[kind === 'blind' ? 'blindTunnels' : 'openedTunnels'] += 1
     },
-    serveInside: (socket, end) => {
-      table.adopt(connection, socket, end)
-      server.emit('connection', socket)
-      // A socket that was paused while its first bytes were looked at stays so until it is told otherwise.
-      socket.resume()
-    },
+    serveInside: (socket, end) => serve(server, connection, socket, end),
   })
 
-  function onConnection(socket: Socket): void {
-    if (table.find(socket) !== undefined || table.admit(socket) !== undefined) return
-    const refusal = note(
-      refuse('too-many-connections', 'Too many connections are open.'),
-      socket.remoteAddress ?? '',
-      '',
-    )
+  /** The connection, or none when there are too many; then the workload is told so, if it can be. */
+  function admit(
+    socket: Socket,
+    client: string,
+    lastWords: (refusal: Refusal) => string,
+  ): ClientConnection | undefined {
+    const connection = table.admit(socket, client)
+    if (connection !== undefined) return connection
+    const refusal = note(refuse('too-many-connections', 'Too many connections are open.'), client, '')
     socket.on('error', () => socket.destroy())
-    endWith(socket, rawRefusal(refusal))
+    endWith(socket, lastWords(refusal))
+    return undefined
+  }
+
+  /** By the name in what it says first: that of TLS, or of the request. */
+  async function onDirect(server: Server, socket: Socket, client: string, port: number): Promise<void> {
+    const connection = admit(socket, client, () => '')
+    if (connection === undefined) return
+    socket.on('error', () => socket.destroy())
+    socket.setTimeout(deps.limits.idleMs, () => socket.destroy())
+    const first = await peekFirstBytes(socket, deps.limits.helloMs)
+    if (first === undefined || socket.destroyed) return void socket.destroy()
+    if (first.kind === 'plain') return serve(server, connection, socket, { directPort: port })
+    const refuseIt = (refusal: Refusal, name: string): void => endWith(socket, tlsAlert(note(refusal, client, name)))
+    const host = first.kind === 'hello' && first.serverName !== undefined ? readHost(first.serverName) : undefined
+    if (host === undefined) {
+      const message = 'Only TLS that names its server, and HTTP, can be sent to named hosts.'
+      return refuseIt(refuse(first.kind === 'hello' ? 'name-mismatch' : 'not-http', message), '')
+    }
+    const target = { host, port }
+    const verdict = judge(client, target)
+    if (verdict.refusal !== undefined) return refuseIt(verdict.refusal, targetName(target))
+    remember(connection, target, verdict.rules)
+    await openDirect(tunnelDepsOf(server, connection), socket, first, { target, rules: verdict.rules })
+  }
+
+  function serve(server: Server, connection: ClientConnection, socket: Socket, end: TunnelEnd | DirectEnd): void {
+    table.adopt(connection, socket, end)
+    server.emit('connection', socket)
+    // A socket that was paused while its first bytes were looked at stays so until it is told otherwise.
+    socket.resume()
   }
 
   /** A fault of ours in one connection ends that connection. */
@@ -160,7 +191,8 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
 
   return {
     attach(server: Server): void {
-      server.on('connection', onConnection)
+      // Whoever found another way in is nobody.
+      server.on('connection', (socket) => void (table.find(socket) ?? socket.destroy()))
       server.on('request', (request, response) => guarded(request.socket, onRequest(request, response)))
       server.on('upgrade', (request, socket, head) =>
         guarded(request.socket, onUpgrade(request, socket as Socket, head)),
@@ -168,6 +200,14 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
       server.on('connect', (request, socket, head) =>
         guarded(request.socket, onConnect(server, request, socket as Socket, head)),
       )
+    },
+    /** From a workload that asks a proxy. */
+    take(server: Server, socket: Socket, client: string): void {
+      if (admit(socket, client, rawRefusal) !== undefined) server.emit('connection', socket)
+    },
+    /** From a workload that takes this side for the host that it looks for, on this port. */
+    takeDirect(server: Server, socket: Socket, client: string, port: number): void {
+      guarded(socket, onDirect(server, socket, client, port))
     },
     counters: (): EgressCounters => ({ ...table.counts(), ...counts, refused: { ...refused } }),
     policyChanged(address: string): number {
@@ -206,6 +246,21 @@ function createJudge(deps: Pick<ProxyHandlerDeps, 'policyOf' | 'logger'>) {
     const message = `${targetName(target)} is not among the allowed domains of this workspace.`
     return { refusal: refuse('host-not-allowed', message) }
   }
+}
+
+function readRequest(request: IncomingMessage, end: TunnelEnd | DirectEnd | undefined): Request | Refusal {
+  if (end === undefined) return readOutside(request)
+  return 'directPort' in end ? readDirect(request, end.directPort) : readInside(request, end)
+}
+
+/** Origin form; the host is what the request says, on the port that the connection was made to. */
+function readDirect(request: IncomingMessage, port: number): Request | Refusal {
+  const target = readTarget(request.headers.host ?? '', port)
+  if (target === undefined) return refuse('bad-request', 'The request has no Host header that names a host.')
+  if (target.port !== port) return refuse('name-mismatch', `The Host header names another port than ${port}.`)
+  const path = request.url ?? ''
+  if (!path.startsWith('/') && path !== '*') return refuse('bad-request', 'A request to a host begins with a path.')
+  return { target, scheme: 'http', path }
 }
 
 /** Absolute form, as a proxy is asked. */

@@ -1,8 +1,14 @@
 import { BlockList, isIPv4 } from 'node:net'
 
-/** The hub as workspaces see it: their gateway, their resolver and, with a domain list, their proxy. */
+/** The hub as workspaces see it: their gateway and their resolver. */
 export const hubAddress = '10.99.0.1'
 export const workspaceNetwork = '10.99.0.0/16'
+
+/**
+ * With a domain list, the way out inside a workspace's own network: its resolver, the address that every allowed name has
+ * there, and a proxy for those who ask one. A loopback address, so that it is there without any device.
+ */
+export const wayOutAddress = '127.99.0.1'
 export const proxyPort = 3128
 
 /** The network that slirp4netns gives the hub. */

@@ -1,3 +1,3 @@
-export { hubAddress, proxyPort, uplinkResolver } from './addresses.ts'
+export { proxyPort, wayOutAddress } from './addresses.ts'
 export type { NetworkHub } from './network-hub.ts'
 export { resolverText } from './policy.ts'

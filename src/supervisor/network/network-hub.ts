@@ -1,22 +1,25 @@
-import { watch } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { AppError } from '../../contract/app-error.ts'
-import type { Capability, NetworkSpec } from '../../domains/workspaces/backend.ts'
+import type { Capability, NetworkSpec, PortRange } from '../../domains/workspaces/backend.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { mustRun, type RunCommand } from '../run-command.ts'
 import { isWorkspaceAddress, uplinkResolver } from './addresses.ts'
-import { createHostPorts, portTaken } from './host-ports.ts'
+import { createHostPorts, type ForwardTarget, portTaken } from './host-ports.ts'
 import { addLink, prepareHubDevice, removeLink } from './links.ts'
-import { checkNetworkSpec, checkSurroundings, needsNetwork, type Surroundings } from './policy.ts'
-import { probeForwards, probeInternet, probePolicy } from './probe.ts'
+import { checkNetworkSpec, checkSurroundings, needsLink, type Surroundings } from './policy.ts'
+import { probeDomains, probeForwards, probeInternet, probePolicy } from './probe.ts'
 import { locatePrograms, type Programs } from './programs.ts'
 import { baseRuleset, LINK_PREFIX, type LinkedWorkspace, policyTransaction } from './ruleset.ts'
-import { createUplinkApi, UPLINK_SOCKET_NAME } from './uplink-api.ts'
+import type { Sockets } from './sockets.ts'
+import { createUplinkApi } from './uplink-api.ts'
 
 export type NetworkHubDeps = Readonly<{
   run: RunCommand
   logger: Logger
+  sockets: Sockets
+  /** Where programs are looked for. */
+  searchPath: string
   /** Where slirp4netns has its socket. */
   socketDirectory: string
   /** Where whoever starts it notes what it said and that it ended. */
@@ -30,25 +33,26 @@ export type HubWorkspace = Readonly<{
   ip: string
 }>
 
-export type NetworkCapabilities = Readonly<Record<'network_policy' | 'internet' | 'port_forward', Capability>>
+export type NetworkCapabilities = Readonly<Record<NetworkCapability, Capability>>
+type NetworkCapability = 'network_policy' | 'internet' | 'allowed_domains' | 'port_forward'
 
 /**
  * The network between workspaces, to the host and to the internet. It lives in the network namespace that this process
  * is in, and is gone with it. A workspace can do only what its policy says at this moment:
  *
  * - `allowInternet`: public addresses, and names through the hub. Never the host or a private network.
- * - `allowedDomains`, when not empty: the proxy in the hub and nothing else outside.
+ * - `allowedDomains`, when not empty: nothing outside from here; the way out inside the workspace serves them.
  * - `allowInterVm`: everything with the other workspaces of its tenant that allow it too.
  * - `allowedPorts`: TCP from workspaces of its tenant with `allowInterVm`, though this one may not have it. A workspace that may talk
  *   to nobody is not let out by the openness of another.
  * - `peers`: everything with a workspace that lists this one as well. One side is not enough: an address may have passed
  *   to a stranger.
- * - `forwards`: from the host's loopback address only.
+ * - `forwards`: from the host's loopback address only, to the loopback address inside. They need no link and no rule.
  *
  * What a change forbids is cut, open connections too. Changes are made one after the other, each as a whole.
  *
- * slirp4netns is started after the namespace it serves, and may be killed and started again: what needs it waits for it
- * in the hub's first seconds, and the ports of all forwards are listened on again as soon as it is back.
+ * slirp4netns is started after the namespace it serves, and may be killed and started again: what asks for it waits for it
+ * in the hub's first seconds.
  */
 export type NetworkHub = Readonly<{
   /** Makes the hub in this process's network namespace. If that fails, `probe` says why, and what needs no network works. */
@@ -63,23 +67,25 @@ export type NetworkHub = Readonly<{
    * private address: without one, the host's resolver.
    */
   setSurroundings(around: Readonly<{ hostAddresses: readonly string[]; resolver?: string | undefined }>): Promise<void>
-  /** Whether the host port can be listened on now; without one, a port that can. */
-  reserveHostPort(wanted: number | undefined): Promise<number | undefined>
+  /** Whether the host port can be listened on now; without one, a port of the range that can. */
+  reserveHostPort(wanted: number | undefined, range: PortRange): Promise<number | undefined>
   /** Whether slirp4netns answers, or begins to within this time. */
   waitForUplink(timeoutMs: number): Promise<boolean>
   /** What was tried and seen to work, in this namespace, now. */
   probe(): Promise<NetworkCapabilities>
 }>
 
+/** Where a port is looked for to see that one can be listened on: below those that Linux gives to outgoing connections. */
+const PROBED_PORTS: PortRange = { first: 20_000, last: 31_999 }
 /** How long after the hub's start slirp4netns may still be on its way. */
 const UPLINK_START_MS = 5_000
 
 type Member = Readonly<{ workspace: HubWorkspace; spec: NetworkSpec; link: string | undefined }>
 
-export function createNetworkHub({ run, logger, socketDirectory, logDirectory }: NetworkHubDeps): NetworkHub {
+export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
+  const { run, logger, sockets, socketDirectory, logDirectory } = deps
   const uplink = createUplinkApi(socketDirectory, logDirectory)
-  const hostPorts = createHostPorts(uplink)
-  const numberOf = createNumbers()
+  const hostPorts = createHostPorts(sockets, (hostPort) => targetOf(members.values(), hostPort))
   const inOrder = createQueue()
   let members: ReadonlyMap<string, Member> = new Map()
   let surroundings: Surroundings = { hostAddresses: [], resolver: uplinkResolver }
@@ -95,7 +101,7 @@ export function createNetworkHub({ run, logger, socketDirectory, logDirectory }:
 
   /** The rules for these members, in one transaction. */
   async function enforce(next: ReadonlyMap<string, Member>, around: Surroundings): Promise<void> {
-    await mustRun(run, [opened().nft, '-f', '-'], policyTransaction(linked(next), around, numberOf))
+    await mustRun(run, [opened().nft, '-f', '-'], policyTransaction(linked(next), around))
   }
 
   /** Ports first, because only they can be refused; then the rules; what is no longer wanted goes last. */
@@ -104,17 +110,13 @@ export function createNetworkHub({ run, logger, socketDirectory, logDirectory }:
     const before = members.get(id)
     const next = new Map(members).set(id, member)
     const had = new Set(before === undefined ? [] : portsOf([before]))
-    const added = portsOf([member]).filter((port) => !had.has(port))
-    if (added.length > 0) await uplinkStarted()
-    await hostPorts.add(added)
+    await hostPorts.add(portsOf([member]).filter((port) => !had.has(port)))
     try {
       if (member.link !== undefined) await enforce(next, surroundings)
-    } catch (error) {
-      if (added.length > 0) await closeUnusedPorts()
-      throw error
+      members = next
+    } finally {
+      hostPorts.keepOnly(portsOf(members.values()))
     }
-    members = next
-    if (had.size > 0) await closeUnusedPorts()
   }
 
   /** Ends also when it does not start: whoever needs it is then told why. */
@@ -122,32 +124,8 @@ export function createNetworkHub({ run, logger, socketDirectory, logDirectory }:
     await uplink.answersWithin(Math.max(0, openedMs + UPLINK_START_MS - systemClock.monotonicMs()))
   }
 
-  /** One port that was taken meanwhile must not take the others with it. */
-  async function restoreForwards(): Promise<void> {
-    if (!(await uplink.answersWithin(UPLINK_START_MS))) return
-    for (const port of portsOf(members.values())) {
-      await hostPorts.add([port]).catch((error: unknown) => {
-        logger.warn('A host port leads into no workspace any more', { port, error: String(error) })
-      })
-    }
-  }
-
-  /** Its socket is made anew at each start. */
-  function watchUplink(): void {
-    watch(socketDirectory, { persistent: false }, (_event, name) => {
-      if (name === UPLINK_SOCKET_NAME) void inOrder(restoreForwards)
-    })
-  }
-
-  /** Nothing is reached through a port that is left open, and a policy must take effect though slirp4netns is gone. */
-  async function closeUnusedPorts(): Promise<void> {
-    await hostPorts.keepOnly(portsOf(members.values())).catch((error: unknown) => {
-      logger.warn('Host ports that lead nowhere could not be closed', { error: String(error) })
-    })
-  }
-
   async function place(workspace: HubWorkspace, spec: NetworkSpec, link: string | undefined): Promise<void> {
-    if (link !== undefined || !needsNetwork(spec)) return change(workspace.id, { workspace, spec, link })
+    if (link !== undefined || !needsLink(spec)) return change(workspace.id, { workspace, spec, link })
     const tools = opened()
     const name = `${LINK_PREFIX}${++links}`
     try {
@@ -169,16 +147,15 @@ export function createNetworkHub({ run, logger, socketDirectory, logDirectory }:
       await removeLink(run, opened(), member.link)
     }
     members = next
-    if (member.spec.forwards.length > 0) await closeUnusedPorts()
+    hostPorts.keepOnly(portsOf(members.values()))
   }
 
   return {
     open: () =>
       inOrder(async () => {
         openedMs = systemClock.monotonicMs()
-        watchUplink()
         try {
-          const found = locatePrograms()
+          const found = locatePrograms(deps.searchPath)
           await setKernelSwitches()
           await prepareHubDevice(run, found)
           await mustRun(run, [found.nft, '-f', '-'], baseRuleset)
@@ -213,11 +190,8 @@ export function createNetworkHub({ run, logger, socketDirectory, logDirectory }:
         if (programs !== undefined) await enforce(members, next)
         surroundings = next
       }),
-    reserveHostPort: (wanted) =>
-      inOrder(async () => {
-        await uplinkStarted()
-        return await hostPorts.find(wanted, new Set(portsOf(members.values())))
-      }),
+    reserveHostPort: (wanted, range) =>
+      inOrder(() => hostPorts.find(wanted, new Set(portsOf(members.values())), range)),
     waitForUplink: uplink.answersWithin,
     probe: () =>
       inOrder(async () => {
@@ -226,7 +200,8 @@ export function createNetworkHub({ run, logger, socketDirectory, logDirectory }:
           network_policy:
             programs === undefined ? { enforced: false, reason: problem } : await probePolicy(run, programs),
           internet: await probeInternet(uplink),
-          port_forward: await probeForwards(uplink, hostPorts, new Set(portsOf(members.values()))),
+          allowed_domains: await probeDomains(sockets),
+          port_forward: await probeForwards(hostPorts, new Set(portsOf(members.values())), PROBED_PORTS),
         }
       }),
   }
@@ -240,6 +215,14 @@ function linked(members: ReadonlyMap<string, Member>): LinkedWorkspace[] {
 
 function portsOf(members: Iterable<Member>): number[] {
   return [...members].flatMap(({ spec }) => spec.forwards.map((forward) => forward.hostPort))
+}
+
+function targetOf(members: Iterable<Member>, hostPort: number): ForwardTarget | undefined {
+  for (const { workspace, spec } of members) {
+    const forward = spec.forwards.find((one) => one.hostPort === hostPort)
+    if (forward !== undefined) return { pid: workspace.pid, ip: workspace.ip, guestPort: forward.guestPort }
+  }
+  return undefined
 }
 
 function refuseTakenPorts(members: ReadonlyMap<string, Member>, id: string, spec: NetworkSpec): void {
@@ -263,16 +246,6 @@ async function setKernelSwitches(): Promise<void> {
       // A kernel without IPv6 has nothing to close.
       if (error.code !== 'ENOENT') throw error
     })
-  }
-}
-
-/** The same number for the same key each time, never 0. */
-function createNumbers(): (key: string) => number {
-  const numbers = new Map<string, number>()
-  return (key) => {
-    const number = numbers.get(key) ?? numbers.size + 1
-    numbers.set(key, number)
-    return number
   }
 }
 

@@ -1,25 +1,32 @@
 import { describe, expect, it } from 'vitest'
 import { closedNetwork } from '../../domains/workspaces/backend.ts'
-import { checkNetworkSpec, checkSurroundings, needsNetwork, resolverText } from './policy.ts'
+import { checkNetworkSpec, checkSurroundings, needsLink, resolverText } from './policy.ts'
 
 describe('what a network policy comes to', () => {
-  it('needs a link for any wish, and none without', () => {
-    expect(needsNetwork(closedNetwork)).toBe(false)
+  it('needs a link to talk to others or to all of the internet, and none for named hosts and forwards', () => {
+    expect(needsLink(closedNetwork)).toBe(false)
+    for (const wish of [
+      { allowedDomains: ['example.org'] },
+      { allowedDomains: ['example.org'], allowInternet: true },
+      { forwards: [{ hostPort: 8080, guestPort: 80 }] },
+    ]) {
+      expect(needsLink({ ...closedNetwork, ...wish }), JSON.stringify(wish)).toBe(false)
+    }
     for (const wish of [
       { allowInternet: true },
       { allowInterVm: true },
       { allowedPorts: [80] },
-      { allowedDomains: ['example.org'] },
-      { forwards: [{ hostPort: 8080, guestPort: 80 }] },
       { peers: ['10.99.0.2'] },
     ]) {
-      expect(needsNetwork({ ...closedNetwork, ...wish }), JSON.stringify(wish)).toBe(true)
+      expect(needsLink({ ...closedNetwork, ...wish }), JSON.stringify(wish)).toBe(true)
     }
   })
 
-  it('names a resolver to those that go out directly', () => {
+  it('names a resolver to those that go out directly, and the way out to those with a list', () => {
     expect(resolverText({ ...closedNetwork, allowInternet: true })).toContain('nameserver 10.99.0.1\n')
-    expect(resolverText({ ...closedNetwork, allowInternet: true, allowedDomains: ['example.org'] })).toBe('')
+    expect(resolverText({ ...closedNetwork, allowInternet: true, allowedDomains: ['example.org'] })).toContain(
+      'nameserver 127.99.0.1\n',
+    )
     expect(resolverText({ ...closedNetwork, allowInterVm: true })).toBe('')
   })
 

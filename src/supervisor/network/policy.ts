@@ -1,21 +1,17 @@
 import { isIPv4 } from 'node:net'
 import { AppError } from '../../contract/app-error.ts'
-import type { NetworkSpec, PortForward } from '../../domains/workspaces/backend.ts'
-import { hubAddress, isWorkspaceAddress } from './addresses.ts'
+import type { NetworkSpec } from '../../domains/workspaces/backend.ts'
+import { hubAddress, isWorkspaceAddress, wayOutAddress } from './addresses.ts'
 
 /** What is around the hub: the host's own addresses, which nobody may reach, and who is asked for names. */
 export type Surroundings = Readonly<{ hostAddresses: readonly string[]; resolver: string }>
 
-/** A workspace that has nothing open needs no link: its namespace has `lo` and no way anywhere. */
-export function needsNetwork(spec: NetworkSpec): boolean {
-  return (
-    spec.allowInternet ||
-    spec.allowInterVm ||
-    spec.allowedPorts.length > 0 ||
-    spec.allowedDomains.length > 0 ||
-    spec.forwards.length > 0 ||
-    spec.peers.length > 0
-  )
+/**
+ * A workspace that talks to no other and not to the whole internet needs no link: its namespace has `lo` and no way
+ * anywhere. Named hosts and forwarded ports are served inside it.
+ */
+export function needsLink(spec: NetworkSpec): boolean {
+  return hasDirectInternet(spec) || spec.allowInterVm || spec.allowedPorts.length > 0 || spec.peers.length > 0
 }
 
 /** A list of domains closes the direct way out, whatever `allowInternet` says: the proxy is the only one. */
@@ -23,8 +19,9 @@ export function hasDirectInternet(spec: NetworkSpec): boolean {
   return spec.allowInternet && spec.allowedDomains.length === 0
 }
 
-/** The workspace's `/etc/resolv.conf`. Behind the proxy, and without internet, nothing resolves: the proxy does. */
+/** The workspace's `/etc/resolv.conf`. With a list of domains, the way out inside it answers for those. */
 export function resolverText(spec: NetworkSpec): string {
+  if (spec.allowedDomains.length > 0) return `nameserver ${wayOutAddress}\noptions timeout:2 attempts:2\n`
   return hasDirectInternet(spec) ? `nameserver ${hubAddress}\noptions timeout:2 attempts:2\n` : ''
 }
 
@@ -52,5 +49,3 @@ export function checkSurroundings({ hostAddresses, resolver }: Surroundings): vo
     )
   }
 }
-
-export const forwardKey = (ip: string, forward: PortForward): string => `${forward.hostPort}:${ip}:${forward.guestPort}`

@@ -2,11 +2,12 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { AppError } from '../../contract/app-error.ts'
-import type { Capability } from '../../domains/workspaces/backend.ts'
+import type { Capability, PortRange } from '../../domains/workspaces/backend.ts'
 import { mustRun, type RunCommand } from '../run-command.ts'
 import { uplinkAddress, uplinkDevice, uplinkGateway } from './addresses.ts'
 import type { HostPorts } from './host-ports.ts'
 import type { Programs } from './programs.ts'
+import type { Sockets } from './sockets.ts'
 import type { UplinkApi } from './uplink-api.ts'
 
 const works = (reason: string): Capability => ({ enforced: true, reason })
@@ -42,7 +43,7 @@ export async function probePolicy(run: RunCommand, { ip, nft }: Programs): Promi
 /** Sees slirp4netns answer a packet, which it does also where the host itself has no internet. */
 export async function probeInternet(uplink: UplinkApi): Promise<Capability> {
   try {
-    await uplink.list()
+    await uplink.hello()
   } catch (error) {
     return fails(messageOf(error))
   }
@@ -57,15 +58,24 @@ export async function probeInternet(uplink: UplinkApi): Promise<Capability> {
 
 /** Listens on a port of the host for a moment. */
 export async function probeForwards(
-  uplink: UplinkApi,
   hostPorts: HostPorts,
   taken: ReadonlySet<number>,
+  range: PortRange,
 ): Promise<Capability> {
   try {
-    await uplink.list()
-    const port = await hostPorts.find(undefined, taken)
-    if (port === undefined) return fails('slirp4netns could not listen on any port of the host. See its log.')
-    return works("slirp4netns listened on a port of the host's loopback address.")
+    const port = await hostPorts.find(undefined, taken, range)
+    if (port === undefined) return fails(`No port of the host from ${range.first} to ${range.last} can be listened on.`)
+    return works("A port of the host's loopback address was listened on.")
+  } catch (error) {
+    return fails(messageOf(error))
+  }
+}
+
+/** Whether the host's door answers, through which named hosts are reached. */
+export async function probeDomains(sockets: Pick<Sockets, 'requireHost'>): Promise<Capability> {
+  try {
+    await sockets.requireHost()
+    return works("The door to the host's network answers. What can be reached is what the host itself can reach.")
   } catch (error) {
     return fails(messageOf(error))
   }

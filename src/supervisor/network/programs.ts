@@ -1,13 +1,15 @@
 import { existsSync } from 'node:fs'
+import { delimiter } from 'node:path'
 import { AppError } from '../../contract/app-error.ts'
 
-/** The programs of the system that the hub starts, by path: an ordinary user's search path often lacks them. */
+/** The programs of the system that the hub starts, by path. */
 export type Programs = Readonly<{ ip: string; nft: string; nsenter: string }>
 
-const folders = ['/usr/sbin', '/usr/bin', '/sbin', '/bin', '/usr/local/sbin', '/usr/local/bin']
 const packages: Readonly<Record<keyof Programs, string>> = { ip: 'iproute2', nft: 'nftables', nsenter: 'util-linux' }
 
-export function locatePrograms(): Programs {
+/** `searchPath` is the one that the supervisor was started with: that of an ordinary user often lacks folders. */
+export function locatePrograms(searchPath: string): Programs {
+  const folders = searchPath.split(delimiter)
   const locate = (name: keyof Programs): string => {
     const folder = folders.find((one) => existsSync(`${one}/${name}`))
     if (folder !== undefined) return `${folder}/${name}`

@@ -1,14 +1,6 @@
 import type { NetworkSpec } from '../../domains/workspaces/backend.ts'
-import {
-  closedRanges,
-  hubAddress,
-  proxyPort,
-  uplinkAddress,
-  uplinkDevice,
-  uplinkNetwork,
-  workspaceNetwork,
-} from './addresses.ts'
-import { forwardKey, hasDirectInternet, type Surroundings } from './policy.ts'
+import { closedRanges, hubAddress, uplinkDevice, uplinkNetwork, workspaceNetwork } from './addresses.ts'
+import { hasDirectInternet, type Surroundings } from './policy.ts'
 
 /** A workspace with a link: the name of the hub's end, and what the policy says of it. */
 export type LinkedWorkspace = Readonly<{ link: string; ip: string; spec: NetworkSpec }>
@@ -30,7 +22,6 @@ delete table ${TABLE}
 table ${TABLE} {
   set links { type ifname . ipv4_addr; }
   set internet { type ipv4_addr; }
-  set proxied { type ipv4_addr; }
   set talking { type ipv4_addr . ipv4_addr; }
   set open_ports { type ipv4_addr . ipv4_addr . inet_service; }
   set peers { type ipv4_addr . ipv4_addr; }
@@ -38,9 +29,6 @@ table ${TABLE} {
   set resolvers { type ipv4_addr; }
   map resolver { type inet_service : ipv4_addr; }
   set closed { type ipv4_addr; flags interval; elements = { ${closedRanges.join(', ')} } }
-  map forward_targets { type inet_service : ipv4_addr . inet_service; }
-  map forward_marks { type inet_service : mark; }
-  set live_forwards { type mark; }
 
   chain check_source {
     type filter hook prerouting priority raw; policy accept;
@@ -48,13 +36,8 @@ table ${TABLE} {
     iifname "${LINK_PREFIX}*" iifname . ip saddr != @links drop
     iifname "${uplinkDevice}" ip saddr ${workspaceNetwork} drop
   }
-  chain mark_forwards {
-    type filter hook prerouting priority mangle; policy accept;
-    iifname "${uplinkDevice}" ip daddr ${uplinkAddress} ct state new ct mark set tcp dport map @forward_marks
-  }
   chain redirect_in {
     type nat hook prerouting priority dstnat; policy accept;
-    iifname "${uplinkDevice}" ip daddr ${uplinkAddress} dnat ip to tcp dport map @forward_targets
     ip saddr @internet ip daddr ${hubAddress} meta l4proto { tcp, udp } dnat ip to th dport map @resolver
   }
   chain leave_as_hub {
@@ -83,13 +66,11 @@ table ${TABLE} {
     ct direction reply ip daddr . ip saddr . tcp sport @open_ports accept
   }
   chain outward {
-    ct direction reply ct mark @live_forwards accept
     ct direction reply jump refuse
     ip saddr @internet ip daddr @resolvers ct status dnat meta l4proto { tcp, udp } th dport 53 accept
     ip saddr @internet ip daddr != @closed ip daddr != @host_addresses meta l4proto { tcp, udp, icmp } accept
   }
   chain inward {
-    ct direction original ct status dnat ct mark @live_forwards accept
     ct direction original jump refuse
     ip daddr @internet ip saddr @resolvers ct status dnat meta l4proto { tcp, udp } th sport 53 accept
     ip daddr @internet ip saddr != @closed ip saddr != @host_addresses accept
@@ -98,7 +79,6 @@ table ${TABLE} {
     type filter hook input priority filter; policy drop;
     iifname "lo" accept
     meta nfproto ipv6 drop
-    iifname "${LINK_PREFIX}*" ip saddr @proxied ip daddr ${hubAddress} tcp dport ${proxyPort} accept
     ct direction reply ct state established,related accept
     ct state related icmp type { destination-unreachable, time-exceeded, parameter-problem } accept
     jump refuse
@@ -127,18 +107,16 @@ function talkersOf(workspaces: readonly LinkedWorkspace[]): Pair[] {
 
 /**
  * All policies at once, as one transaction: every element is taken out and the present ones put in, which no packet
- * sees half done. `numberOf` gives each forward the mark that its connections bear.
+ * sees half done.
  */
 export function policyTransaction(
   workspaces: readonly LinkedWorkspace[],
   { hostAddresses, resolver }: Surroundings,
-  numberOf: (key: string) => number,
 ): string {
   const talkers = talkersOf(workspaces)
   const sets: Record<string, Set<string>> = {
     links: new Set(workspaces.map(({ link, ip }) => `"${link}" . ${ip}`)),
     internet: ipsWhere(workspaces, hasDirectInternet),
-    proxied: ipsWhere(workspaces, (spec) => spec.allowedDomains.length > 0),
     talking: new Set(talkers.filter(({ to }) => to.spec.allowInterVm).map(({ from, to }) => `${from.ip} . ${to.ip}`)),
     open_ports: new Set(
       talkers.flatMap(({ from, to }) => to.spec.allowedPorts.map((port) => `${from.ip} . ${to.ip} . ${port}`)),
@@ -148,18 +126,7 @@ export function policyTransaction(
     resolvers: new Set([resolver]),
   }
   const maps: Record<string, Set<string>> = {
-    forward_targets: new Set(),
-    forward_marks: new Set(),
     resolver: new Set([`53 : ${resolver}`]),
-  }
-  sets['live_forwards'] = new Set()
-  for (const { ip, spec } of workspaces) {
-    for (const forward of spec.forwards) {
-      const number = numberOf(forwardKey(ip, forward))
-      maps['forward_targets']!.add(`${forward.hostPort} : ${ip} . ${forward.guestPort}`)
-      maps['forward_marks']!.add(`${forward.hostPort} : ${number}`)
-      sets['live_forwards'].add(String(number))
-    }
   }
   return [...linesFor('set', sets), ...linesFor('map', maps), ''].join('\n')
 }

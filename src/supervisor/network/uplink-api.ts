@@ -4,17 +4,11 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
-import { uplinkAddress } from './addresses.ts'
-
-/** A port of the host's loopback address that slirp4netns listens on, and its number there. */
-export type HostForward = Readonly<{ id: number; hostPort: number }>
 
 /** What slirp4netns can be asked on its socket. */
 export type UplinkApi = Readonly<{
-  list(): Promise<HostForward[]>
-  /** Answers false when the host port cannot be listened on. The hub gets its connections on the same port. */
-  add(hostPort: number): Promise<boolean>
-  remove(id: number): Promise<void>
+  /** Fails, with what it said last, when it does not answer. */
+  hello(): Promise<void>
   /** Whether it answers, or begins to within this time. No longer than it is known to have ended. */
   answersWithin(timeoutMs: number): Promise<boolean>
 }>
@@ -28,47 +22,22 @@ const REASON_CHARS_MAX = 300
 const ANSWER_TIMEOUT_MS = 5000
 const ANSWER_CHARS_MAX = 1024 * 1024
 
-type Answer = Readonly<{
-  entries?: readonly Readonly<{ id: number; host_port: number }>[]
-  return?: Answer
-  error?: Readonly<{ desc?: string }>
-}>
-
 export function createUplinkApi(socketDirectory: string, logDirectory: string): UplinkApi {
   const missing = async (cause: unknown): Promise<AppError> => uplinkMissing(cause, await lastWords(logDirectory))
-  async function ask(execute: string, args?: Readonly<Record<string, unknown>>): Promise<Answer> {
-    const request = JSON.stringify({ execute, ...(args && { arguments: args }) })
+  async function hello(): Promise<void> {
     try {
-      return JSON.parse(await exchange(join(socketDirectory, UPLINK_SOCKET_NAME), request)) as Answer
+      JSON.parse(await exchange(join(socketDirectory, UPLINK_SOCKET_NAME), JSON.stringify({ execute: 'list_hostfwd' })))
     } catch (cause) {
       throw await missing(cause)
     }
   }
   const answers = (): Promise<boolean> =>
-    ask('list_hostfwd').then(
+    hello().then(
       () => true,
       () => false,
     )
   return {
-    async list() {
-      const answer = await ask('list_hostfwd')
-      // Versions differ in whether the list is wrapped.
-      const entries = answer.entries ?? answer.return?.entries ?? []
-      return entries.map((entry) => ({ id: entry.id, hostPort: entry.host_port }))
-    },
-    async add(hostPort) {
-      const { error } = await ask('add_hostfwd', {
-        proto: 'tcp',
-        host_addr: '127.0.0.1',
-        host_port: hostPort,
-        guest_addr: uplinkAddress,
-        guest_port: hostPort,
-      })
-      return error === undefined
-    },
-    async remove(id) {
-      await ask('remove_hostfwd', { id })
-    },
+    hello,
     async answersWithin(timeoutMs) {
       for (let waitedMs = 0; waitedMs < timeoutMs; waitedMs += POLL_MS) {
         if (await answers()) return true
@@ -108,7 +77,7 @@ async function lastWords(directory: string): Promise<string> {
 function uplinkMissing(cause: unknown, said: string): AppError {
   return new AppError(
     'ERR_CAPABILITY_MISSING',
-    `The workspaces have no way to the host and the internet: slirp4netns is not running${said === '' ? '' : ` (${said})`}. Install it, see that /dev/net/tun can be opened, and restart.`,
+    `The workspaces have no way to all of the internet: slirp4netns is not running${said === '' ? '' : ` (${said})`}. Install it, see that /dev/net/tun can be opened, and restart.`,
     {},
     { cause },
   )

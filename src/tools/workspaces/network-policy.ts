@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { limits } from '../../contract/limits.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { workspaceFields, workspaceParams } from './workspace-params.ts'
 
@@ -28,9 +27,7 @@ export default defineTool({
       .max(256)
       .optional()
       .describe('Inbound TCP ports that others may connect to.'),
-    allowed_domains: z
-      .array(z.string().min(1).max(255))
-      .max(limits.workspaceDomainsMax)
+    allowed_domains: workspaceParams.allowedDomains
       .optional()
       .describe('Hosts for HTTP and HTTPS without the rest of the internet, such as example.org or *.example.org.'),
   }),
@@ -38,6 +35,7 @@ export default defineTool({
     workspace_id: z.string(),
     network_policy: z.strictObject(workspaceFields.policy),
     port_forwards: z.array(workspaceFields.forward),
+    refused_connections: workspaceFields.refused,
   }),
   run: (input, { workspaces, call }) => workspaces.networkPolicy(call, input),
 })

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'workspaces',
   title: 'Forward a port',
   description:
-    'Make a TCP port of a workspace reachable on a port of this machine (add), or end that (remove); list shows all. A free host port is chosen when none is named; those below 1024 are refused.',
+    'Make a TCP port of a workspace reachable on a port of this machine (add), or end that (remove); list shows all. Servers that listen on localhost alone are reached as well. A free host port is chosen when none is named.',
   permission: 'workspace:update',
   tier: 'user',
   effect: 'external',
@@ -22,7 +22,9 @@ export default defineTool({
     guest_port: workspaceParams.port.describe(
       'Port in the workspace. For list it decides nothing: pass any, such as 1.',
     ),
-    host_port: workspaceParams.port.optional().describe('For add: port of this machine, from 1024.'),
+    host_port: workspaceParams.port
+      .optional()
+      .describe('For add: port of this machine, of those that the configuration gives out.'),
   }),
   output: z.strictObject({
     workspace_id: z.string(),

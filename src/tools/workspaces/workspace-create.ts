@@ -38,6 +38,9 @@ export default defineTool({
       .boolean()
       .optional()
       .describe('Whether it may reach the internet; the configured default when left out.'),
+    allowed_domains: workspaceParams.allowedDomains
+      .optional()
+      .describe('Hosts for HTTP and HTTPS without the rest of the internet, such as example.org or *.example.org.'),
   }),
   output: z.strictObject({
     workspace_id: z.string(),

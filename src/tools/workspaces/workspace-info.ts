@@ -25,7 +25,11 @@ export default defineTool({
     base_image: z.string(),
     created_by: z.string(),
     node: z.string().describe('Machine that holds it.'),
-    network: z.strictObject({ ...workspaceFields.policy, port_forwards: z.array(workspaceFields.forward) }),
+    network: z.strictObject({
+      ...workspaceFields.policy,
+      port_forwards: z.array(workspaceFields.forward),
+      refused_connections: workspaceFields.refused,
+    }),
     env_names: z.array(z.string()).describe('Names of the variables that set_env keeps; values are not shown.'),
     snapshots: z.array(workspaceFields.snapshot),
     forked_from: workspaceFields.lineage.nullable(),

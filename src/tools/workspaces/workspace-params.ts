@@ -30,6 +30,7 @@ export const workspaceParams = {
       .describe('Seconds after which it is ended, with all its children.'),
   path: z.string().min(1).max(4096).describe('Absolute path in the workspace.'),
   port: z.int().min(1).max(65_535),
+  allowedDomains: z.array(z.string().min(1).max(255)).max(limits.workspaceDomainsMax),
 } as const
 
 export const workspaceFields = {
@@ -44,6 +45,16 @@ export const workspaceFields = {
     allowed_ports: z.array(z.int()),
     allowed_domains: z.array(z.string()),
   },
+  refused: z
+    .array(
+      z.strictObject({
+        host: z.string().describe('As it was asked for.'),
+        reason: z.string().describe('Such as host-not-allowed: add it to allowed_domains if it should be reached.'),
+        count: z.int(),
+        last_at: fields.time,
+      }),
+    )
+    .describe('What was refused of late on the way to the hosts of allowed_domains, the newest first.'),
   lineage: z.strictObject({
     source_workspace_id: z.string(),
     source_workspace_name: z.string(),

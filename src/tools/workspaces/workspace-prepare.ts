@@ -47,6 +47,9 @@ export default defineTool({
       .describe(
         'Whether it may reach the internet, now and later. Left out: a new workspace may while it is prepared, if there is something to clone, and has the configured default afterwards.',
       ),
+    allowed_domains: workspaceParams.allowedDomains
+      .optional()
+      .describe('Hosts for HTTP and HTTPS without the rest of the internet, now and later, such as *.npmjs.org.'),
   }),
   output: z.strictObject({
     workspace_id: z.string(),

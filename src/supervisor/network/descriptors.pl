@@ -1,0 +1,48 @@
+# Open sockets handed from process to process, which neither Node nor Perl can do by themselves. Included by others.
+use strict;
+use warnings;
+use POSIX ();
+
+my %message_calls = (x86_64 => { sendmsg => 46, recvmsg => 47 }, aarch64 => { sendmsg => 211, recvmsg => 212 });
+
+sub message_call {
+    my ($name) = @_;
+    my $machine = (POSIX::uname())[4];
+    return $message_calls{$machine}{$name} // die "no system call numbers for $machine\n";
+}
+
+# struct msghdr for one piece of text and room for one descriptor. Perl must keep both strings where they are meanwhile.
+sub message_head {
+    my ($iov_ref, $text_ref, $control_ref) = @_;
+    $$iov_ref = pack 'P Q', $$text_ref, length $$text_ref;
+    return pack 'Q Q P Q P Q Q', 0, 0, $$iov_ref, 1, $$control_ref, length $$control_ref, 0;
+}
+
+# Text, and with it a socket if there is one. Small texts go as a whole or not at all.
+sub send_with {
+    my ($to, $text, $socket) = @_;
+    # cmsg_len, SOL_SOCKET, SCM_RIGHTS, the descriptor.
+    my $control = defined $socket ? pack('Q l l l x4', 20, 1, 1, fileno $socket) : '';
+    my $head = message_head(\my $iov, \$text, \$control);
+    my $sent;
+    do { $sent = syscall(message_call('sendmsg'), fileno $to, $head, 0) } until $sent >= 0 || !$!{EINTR};
+    return $sent == length $text;
+}
+
+# What came, and the socket that came with it.
+sub receive_with {
+    my ($from) = @_;
+    my ($text, $control) = ("\0" x 4096, "\0" x 24);
+    my $head = message_head(\my $iov, \$text, \$control);
+    my $got;
+    # 0x40000000 is MSG_CMSG_CLOEXEC.
+    do { $got = syscall(message_call('recvmsg'), fileno $from, $head, 0x40000000) } until $got >= 0 || !$!{EINTR};
+    return if $got <= 0;
+    my ($length, $level, $type, $descriptor) = unpack 'Q l l l', $control;
+    my $has_socket = (unpack 'Q7', $head)[5] >= 20 && $length == 20 && $level == 1 && $type == 1;
+    my $socket;
+    if ($has_socket) { open $socket, '+<&=', $descriptor or die "descriptor: $!\n" }
+    return (substr($text, 0, $got), $socket);
+}
+
+1;

@@ -1,0 +1,139 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import type { Socket as DatagramSocket } from 'node:dgram'
+import { createServer, type Server, type Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { AppError } from '../../contract/app-error.ts'
+import type { Logger } from '../../kernel/logger.ts'
+
+/**
+ * Sockets of networks that the supervisor is not in. A socket stays in the network that it was made in, so the supervisor
+ * talks there by sockets that others made for it: in a workspace's network, which it may enter, and in the host's, whose
+ * door is asked. Whoever gets a socket has all of it: nothing stands between.
+ */
+export type Sockets = Readonly<{
+  /** To a port inside the network of process `pid`, at the first address that takes the connection. */
+  connectInside(pid: number, addresses: readonly string[], port: number): Promise<Socket | undefined>
+  listenInside(pid: number, address: string, port: number, onConnection: (socket: Socket) => void): Promise<Server>
+  datagramsInside(pid: number, address: string, port: number): Promise<Datagrams>
+  /** On the host's loopback address. Undefined when another has the port. */
+  listenOnHost(port: number, onConnection: (socket: Socket) => void): Promise<Server | undefined>
+  /** From the host to another machine. Undefined when it takes no connection, or is no other machine. */
+  connectFromHost(address: string, port: number): Promise<Socket | undefined>
+  /** Fails, with what to do about it, when the host's door does not answer. */
+  requireHost(): Promise<void>
+}>
+
+export type Datagrams = DatagramSocket
+type Given = Readonly<{ id: number; failed?: string }>
+type Handle = Socket | Datagrams | object | undefined
+
+/** As many as Linux keeps waiting for a server that says nothing. */
+const BACKLOG = 511
+
+export function startSockets({ doorPath, logger }: Readonly<{ doorPath: string; logger: Logger }>): Sockets {
+  const script = fileURLToPath(new URL('./socket-maker.pl', import.meta.url))
+  const waiting = new Map<number, PromiseWithResolvers<Handle>>()
+  let nextNumber = 1
+  let maker: ChildProcess | undefined
+
+  function start(): ChildProcess {
+    const child = spawn('perl', [script, doorPath], {
+      stdio: ['pipe', 'ignore', 'inherit', 'ipc'],
+      env: { PATH: '/usr/bin:/bin' },
+    })
+    child.on('message', (given: Given, handle: Handle) => {
+      const asked = waiting.get(given.id)
+      waiting.delete(given.id)
+      if (given.failed === undefined) asked?.resolve(handle)
+      else asked?.reject(codeError(given.failed))
+    })
+    child.stdin!.on('error', () => {})
+    const end = (): void => {
+      if (maker !== child) return
+      maker = undefined
+      for (const asked of waiting.values()) asked.reject(codeError('EPIPE'))
+      waiting.clear()
+      logger.warn('the maker of sockets has ended; the next request starts another')
+    }
+    child.on('error', end).on('exit', end)
+    return child
+  }
+
+  function ask<Kind extends Handle>(...words: readonly (string | number)[]): Promise<Kind> {
+    maker ??= start()
+    const asked = Promise.withResolvers<Handle>()
+    waiting.set(nextNumber, asked)
+    maker.stdin!.write(`${[nextNumber++, ...words].join(' ')}\n`)
+    return asked.promise as Promise<Kind>
+  }
+
+  async function askHost<Kind extends Handle>(...words: readonly (string | number)[]): Promise<Kind> {
+    return await ask<Kind>('host', ...words).catch((error: NodeJS.ErrnoException) => {
+      throw error.code === 'ENODOOR' ? doorMissing() : error
+    })
+  }
+
+  return {
+    async connectInside(pid, addresses, port) {
+      for (const address of addresses) {
+        const socket = await ask<Socket>('tcp', pid, address.includes(':') ? 6 : 4).catch(() => undefined)
+        if (socket !== undefined && (await connected(socket, address, port))) return socket
+      }
+      return undefined
+    },
+    async listenInside(pid, address, port, onConnection) {
+      return await serveOn(await ask<object>('listen', pid, address, port), onConnection)
+    },
+    datagramsInside: (pid, address, port) => ask<Datagrams>('datagrams', pid, address, port),
+    async listenOnHost(port, onConnection) {
+      try {
+        return await serveOn(await askHost<object>('listen', port), onConnection)
+      } catch (error) {
+        if (['EADDRINUSE', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+        throw error
+      }
+    },
+    async connectFromHost(address, port) {
+      try {
+        const socket = await askHost<Socket>('connect', address, port)
+        socket.allowHalfOpen = true
+        return socket
+      } catch (error) {
+        if (error instanceof AppError) logger.warn(error.message)
+        return undefined
+      }
+    },
+    requireHost: () => askHost('hello').then(() => {}),
+  }
+}
+
+const codeError = (code: string): NodeJS.ErrnoException => Object.assign(new Error(code), { code })
+
+const doorMissing = (): AppError =>
+  new AppError(
+    'ERR_CAPABILITY_MISSING',
+    "The workspaces have no door to this machine's network: its process does not answer. See host-door.log in the folder of the workspaces, and restart.",
+  )
+
+function serveOn(handle: object, onConnection: (socket: Socket) => void): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const server = createServer({ allowHalfOpen: true, noDelay: true }, onConnection)
+    server.once('error', reject)
+    server.listen(handle, BACKLOG, () => {
+      server.off('error', reject).on('error', () => {})
+      resolve(server)
+    })
+  })
+}
+
+function connected(socket: Socket, host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    socket.allowHalfOpen = true
+    // It stays for the life of the socket: whoever takes over listens for the close.
+    socket.on('error', () => {
+      socket.destroy()
+      resolve(false)
+    })
+    socket.setNoDelay(true).connect({ host, port }, () => resolve(true))
+  })
+}
