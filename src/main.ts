@@ -67,7 +67,8 @@ async function main(args: readonly string[]): Promise<number> {
       ended: endSignal(),
     })
   } catch (error) {
-    return printError(terminal, error, json)
+    const isDebugging = rest.join(' ').includes('--log-level debug') || rest.includes('--log-level=debug')
+    return printError(terminal, error, json, isDebugging)
   }
 }
 

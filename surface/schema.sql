@@ -204,6 +204,11 @@ CREATE TABLE schedules (
   missed INTEGER NOT NULL, skipped INTEGER NOT NULL, PRIMARY KEY (tenant, subject_id));
 CREATE INDEX schedules_by_time ON schedules (next_at);
 
+-- 15 log anchors and the latest time
+CREATE TABLE clock_floor (only_row INTEGER PRIMARY KEY CHECK (only_row = 0), at INTEGER NOT NULL);
+CREATE TABLE log_anchors (
+  node TEXT NOT NULL, tenant TEXT NOT NULL, size INTEGER NOT NULL, PRIMARY KEY (node, tenant));
+
 -- postgres
 
 -- 1 log
@@ -369,3 +374,8 @@ CREATE TABLE schedules (
   owner TEXT NOT NULL, due_at BIGINT NOT NULL, next_at BIGINT NOT NULL, last_run_id TEXT,
   missed BIGINT NOT NULL, skipped BIGINT NOT NULL, PRIMARY KEY (tenant, subject_id));
 CREATE INDEX schedules_by_time ON schedules (next_at);
+
+-- 15 log anchors and the latest time
+CREATE TABLE clock_floor (only_row BIGINT PRIMARY KEY CHECK (only_row = 0), at BIGINT NOT NULL);
+CREATE TABLE log_anchors (
+  node TEXT NOT NULL, tenant TEXT NOT NULL, size BIGINT NOT NULL, PRIMARY KEY (node, tenant));

@@ -1,6 +1,7 @@
 import '../../src/stores/sql/activity-store.ts'
 import '../../src/stores/sql/agent-store.ts'
 import '../../src/stores/sql/api-key-store.ts'
+import '../../src/stores/sql/clock-floor.ts'
 import '../../src/stores/sql/fsck-source.ts'
 import '../../src/stores/sql/log-identity.ts'
 import '../../src/stores/sql/log-store.ts'

@@ -1,13 +1,13 @@
 import { join } from 'node:path'
-import type { Checkpointer } from '../audit/checkpointer.ts'
+import type { LogGuard } from '../audit/log-guard.ts'
 import type { Database } from '../contract/database.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import { createGitService } from '../domains/git/service.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
-import type { createLogService } from '../domains/log/log-service.ts'
 import { createSealGate, type SealGate } from '../domains/seal/gate.ts'
 import type { SealService } from '../domains/seal/service.ts'
-import { createServerService, type ServerService } from '../domains/server/server-service.ts'
+import { type ClockKeeper, openClockKeeper } from '../domains/server/clock-keeper.ts'
+import type { ServerService } from '../domains/server/server-service.ts'
 import { createSkillService, type SkillService } from '../domains/skills/service.ts'
 import { createSwarmService } from '../domains/swarm/service.ts'
 import { createTaskService } from '../domains/tasks/task-service.ts'
@@ -23,9 +23,11 @@ import type { RunFeed } from '../http/rest-routes.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
+import { createSteadyClock, type SteadyClock } from '../kernel/steady-clock.ts'
 import { createSkillSource } from '../stores/files/skill-source.ts'
 import { sqlActivityStore } from '../stores/sql/activity-store.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
+import { sqlClockFloor } from '../stores/sql/clock-floor.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlTaskStore } from '../stores/sql/task-store.ts'
 import { sqlTeamStore } from '../stores/sql/team-store.ts'
@@ -33,12 +35,13 @@ import { allTools } from '../tools/index.ts'
 import { type CallTool, createCallTool } from '../tools/runtime/call-tool.ts'
 import { type Catalog, createCatalog } from '../tools/runtime/catalog.ts'
 import { createToolHost, createToolSearch } from '../tools/runtime/create-tool-host.ts'
-import { stageNames } from '../tools/runtime/stages.ts'
+import type { Services } from '../tools/runtime/services.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import { everPresent, type Presence, whileWelcome } from '../tools/runtime/while-welcome.ts'
 import { activityOf } from './agent-activity.ts'
 import { chooseStages } from './choose-stages.ts'
 import type { Config } from './config.ts'
+import { describeServer } from './describe-server.ts'
 import { openAgentTools } from './open-agent-tools.ts'
 import { openAgents } from './open-agents.ts'
 import { openDatabase } from './open-database.ts'
@@ -60,6 +63,8 @@ import { workspacesDirectory } from './state-directory.ts'
 
 /** The core, put together: everything behind the doors. Only this file and its neighbours construct. */
 export type App = Readonly<{
+  /** The time for everything that this store decides: it never goes back. */
+  clock: Clock
   catalog: Catalog
   host: ToolHost
   skills: SkillService
@@ -76,6 +81,8 @@ export type ReadyApp = Readonly<{
   seal: SealGate | undefined
   runs: RunFeed | undefined
   verifierKey: string | undefined
+  /** What is wrong with logs that are halted, for everybody who uses the state. */
+  haltedLogs(): readonly string[]
   /** What server_health answers, for probes that are not calls. */
   health(): ReturnType<ServerService['health']>
 }>
@@ -93,16 +100,17 @@ export type AppDeps = Readonly<{
 
 export function buildApp(deps: AppDeps): App {
   const { config, logger } = deps
+  const clock = createSteadyClock(deps.clock)
   const catalog = createCatalog(allTools)
   const skills = createSkillService({
     source: createSkillSource({
       roots: config.skills.roots,
       protectedDirectories: [config.data_dir],
-      clock: deps.clock,
+      clock,
     }),
     logger,
   })
-  const opened = openCore(deps, catalog, skills)
+  const opened = openCore({ ...deps, clock }, catalog, skills)
   // A failed start is told to everyone who waits; nobody waiting must not end the process.
   opened.catch(() => {})
   const presence = presenceOnce(opened.then((core) => core.presence))
@@ -113,6 +121,7 @@ export function buildApp(deps: AppDeps): App {
   })
   let closing: Promise<void> | undefined
   return {
+    clock,
     catalog,
     host,
     skills,
@@ -130,34 +139,41 @@ export function buildApp(deps: AppDeps): App {
 
 type Core = ReadyApp & Readonly<{ callTool: CallTool; presence: Presence; close(): Promise<void> }>
 
-async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): Promise<Core> {
+const nothingOpen = {
+  database: undefined,
+  identity: undefined,
+  seal: undefined,
+  runs: undefined,
+  verifierKey: undefined,
+  haltedLogs: () => [],
+  presence: everPresent,
+  close: async () => {},
+}
+
+async function openCore(
+  deps: AppDeps & Readonly<{ clock: SteadyClock }>,
+  catalog: Catalog,
+  skills: SkillService,
+): Promise<Core> {
   const { config, clock, logger } = deps
-  if (config.mode === 'MINIMAL') {
-    return {
-      ...createPipeline(deps, catalog, skills, undefined),
-      database: undefined,
-      identity: undefined,
-      seal: undefined,
-      runs: undefined,
-      verifierKey: undefined,
-      presence: everPresent,
-      close: async () => {},
-    }
-  }
-  const opened = await openDatabase({ config, clock, logger, random: deps.random })
-  const { database } = opened
+  if (config.mode === 'MINIMAL') return { ...createPipeline(deps, catalog, skills, undefined), ...nothingOpen }
+  const store = await openDatabase({ config, clock, logger, random: deps.random })
+  const { logIdentity, logService, trail, guard, checkpointer, database } = await openRecord(deps, store)
+  const opened = { ...store, database }
+  const time = await openClockKeeper({ clock, database: store.database, store: sqlClockFloor, logger })
   const starters = openStarters(deps, database)
   const identity = createIdentityService({
     store: sqlApiKeyStore,
     random: deps.random,
     read: database.read,
     noteRevoked: starters.keyRevoked,
+    noteExpired: time.noteExpired,
     noteUse: (tenant, keyId, atMs) =>
       void database.writeSoon(tenant, (unit) => sqlApiKeyStore.touchKey(unit, tenant, keyId, atMs)),
   })
-  const { logIdentity, logService, trail, checkpointer } = await openRecord(deps, opened)
   const workspaces = openWorkspaces(deps, opened, starters)
-  const seal = await openSeal(deps, opened, { identity, contexts: openPolicies(deps).contexts })
+  const { noteExpired } = time
+  const seal = await openSeal(deps, opened, { identity, contexts: openPolicies(deps).contexts, noteExpired })
   const { owners } = workspaces.ground
   const vault = openVault(deps, opened.directory, (call) =>
     visibleTeamNames({ owners, store: sqlTeamStore }, call, call.read),
@@ -169,7 +185,8 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     identity,
     trail,
     logService,
-    checkpointer,
+    guard,
+    time,
     vault,
     workspaces: workspaces.service,
     teams: teams.service,
@@ -180,6 +197,8 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     imageFolder: join(workspacesDirectory(opened.directory), 'images'),
     images: workspaces.ground.backend.images,
   })
+  // What is wrong with a log is said at the start.
+  void checkpointer.run()
   // Runs go on from where they were, once everything that they call is there.
   const begun = workspaces.begun
     .then(() => engine.begin())
@@ -192,6 +211,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
     seal: createSealGate(seal),
     runs: openRunFeed(engine, database, starters),
     verifierKey: logIdentity.signer.verifierKey,
+    haltedLogs: guard.problems,
     presence: starters,
     async close() {
       starters.close()
@@ -201,6 +221,7 @@ async function openCore(deps: AppDeps, catalog: Catalog, skills: SkillService): 
       await pipeline.closeAgents()
       await teams.close()
       await workspaces.close()
+      await time.close()
       await database.flush()
       await checkpointer.close()
       await database.close()
@@ -223,8 +244,9 @@ type OpenParts = Readonly<{
   database: Database
   identity: IdentityService
   trail: TrailService
-  logService: ReturnType<typeof createLogService>
-  checkpointer: Checkpointer
+  logService: Services['log']
+  guard: LogGuard
+  time: ClockKeeper
   vault: VaultService
   workspaces: WorkspaceService
   teams: TeamService
@@ -253,6 +275,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   const callTool = createCallTool({
     stages: chooseStages(deps, catalog, policies),
     database: parts?.database,
+    requireSoundLog: parts?.guard.requireSound,
     log: sqlLogStore,
     services: {
       tasks:
@@ -265,6 +288,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
             }),
       trail: parts?.trail ?? unavailable,
       log: parts?.logService ?? unavailable,
+      clock: parts?.time ?? unavailable,
       identity: parts?.identity ?? unavailable,
       skills,
       server,
@@ -324,7 +348,7 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
       const { version, status } = await server.health({ nowMs: deps.clock.nowMs() })
       return { version, isHealthy: status === 'ok' }
     },
-    capabilities: capabilitiesOf(catalog),
+    capabilities: [...new Set(catalog.tools.map(({ definition }) => definition.toolset))].sort(),
   })
   const imageOf = agents.runtimes.resolve
   const executions = openExecutions(deps, {
@@ -357,30 +381,4 @@ function openAgentParts(deps: AppDeps, { parts, catalog, desk, policies, server 
     desk,
   })
   return { agents, executions, workflows, schedules, ...intents }
-}
-
-/** What the installation can do, by the tools there are. */
-const capabilitiesOf = ({ tools }: Catalog): readonly string[] =>
-  [...new Set(tools.map(({ definition }) => definition.toolset))].sort()
-
-function describeServer(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
-  return createServerService({
-    clock: deps.clock,
-    version: deps.version,
-    mode: deps.config.mode,
-    stages: stageNames,
-    toolCount: () => catalog.tools.length,
-    store: () => parts?.database,
-    ownerPid: deps.ownerPid,
-    process: () => {
-      const { rss, heapUsed } = process.memoryUsage()
-      return { pid: process.pid, rssBytes: rss, heapUsedBytes: heapUsed }
-    },
-    async problems() {
-      const found = (await skills.problems()).map((problem) => `Skill ${problem.path}: ${problem.reason}`)
-      const store = parts?.database.problem()
-      if (store !== undefined) found.unshift(store)
-      return [...(parts?.checkpointer.problems() ?? []), ...found]
-    },
-  })
 }

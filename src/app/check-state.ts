@@ -9,9 +9,8 @@ import { silentLogger } from '../kernel/logger.ts'
 import { createCheckpointStore } from '../stores/files/checkpoint-store.ts'
 import { readLogIdentity } from '../stores/files/log-identity-store.ts'
 import { sqlFsckSource } from '../stores/sql/fsck-source.ts'
-import { findLogIdentity } from '../stores/sql/log-identity.ts'
 import type { Config } from './config.ts'
-import { stateDirectory } from './state-directory.ts'
+import { nodeOf, stateDirectory } from './state-directory.ts'
 
 /** Runs the independent checker over the configured state, beside whoever is using it, without changing anything. */
 export async function checkState(
@@ -21,15 +20,14 @@ export async function checkState(
   const directory = stateDirectory(config)
   const checkpoints = await readCheckpoints(join(directory, 'checkpoints'))
   const stored = await readLogIdentity(join(directory, 'log-key.json'))
-  const work = async (unit: ReadUnit) => {
-    const recorded = await findLogIdentity(unit)
-    const verifierKey = recorded?.verifierKey ?? stored?.signer.verifierKey
-    if (stored !== undefined && verifierKey !== stored.signer.verifierKey) throw foreignKey()
-    return await runFsck(sqlFsckSource(unit, checkpoints), {
-      ...options,
-      ...(verifierKey === undefined ? {} : { verifierKey }),
-    })
+  const identity = stored && {
+    logId: stored.logId,
+    verifierKey: stored.signer.verifierKey,
+    isClaimed: stored.isClaimed,
   }
+  const node = nodeOf(config.database_url === undefined ? 'sqlite' : 'postgres', directory)
+  const work = (unit: ReadUnit) =>
+    runFsck(sqlFsckSource(unit, checkpoints, node), { ...options, ...(identity === undefined ? {} : { identity }) })
   if (config.database_url !== undefined) {
     const { openPostgresDatabase } = await import('../stores/postgres/postgres-database.ts')
     const url = config.database_url.reveal()
@@ -57,8 +55,3 @@ async function readCheckpoints(directory: string): Promise<Pick<CheckpointStore,
   const notes = new Map(await Promise.all(tenants.map(async (tenant) => [tenant, await store.read(tenant)] as const)))
   return { tenants: async () => tenants, read: async (tenant) => notes.get(tenant) }
 }
-
-const foreignKey = (): AppError =>
-  new AppError('ERR_LOG_INVALID', 'The store says that its log has another key than the one in its directory.', {
-    field: 'log-key.json',
-  })

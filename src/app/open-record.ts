@@ -1,16 +1,22 @@
 import { join } from 'node:path'
 import { createCheckpointer } from '../audit/checkpointer.ts'
+import { guardDatabase } from '../audit/guarded-database.ts'
+import { createLogGuard } from '../audit/log-guard.ts'
+import { createNodeReader } from '../audit/node-reader.ts'
+import { createLogRecovery } from '../domains/log/log-recovery.ts'
 import { createLogService } from '../domains/log/log-service.ts'
 import { createTrailService } from '../domains/trail/trail-service.ts'
 import { createChainVerifier } from '../domains/trail/verify-chain.ts'
 import { removeAbandonedFiles } from '../stores/files/atomic-file.ts'
 import { createCheckpointStore } from '../stores/files/checkpoint-store.ts'
+import { sqlAnchors } from '../stores/sql/log-anchors.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlTaskStore } from '../stores/sql/task-store.ts'
 import { sqlTrailStore } from '../stores/sql/trail-store.ts'
 import type { AppDeps } from './build-app.ts'
 import type { OpenedDatabase } from './open-database.ts'
 import { openLogIdentity } from './open-log-identity.ts'
+import { nodeOf } from './state-directory.ts'
 
 /** The log with its key, its checkpoints and its proofs, and the trail that is made of its entries. */
 export async function openRecord(
@@ -21,7 +27,18 @@ export async function openRecord(
   const checkpointFolder = join(directory, 'checkpoints')
   for (const folder of [directory, checkpointFolder]) await removeAbandonedFiles(folder)
   const checkpoints = createCheckpointStore(checkpointFolder)
-  const logService = createLogService({ log: sqlLogStore, identity: logIdentity })
+  const anchors = sqlAnchors(database, nodeOf(database.kind, directory))
+  const guard = createLogGuard({
+    read: database.read,
+    log: sqlLogStore,
+    rootAt: createNodeReader(sqlLogStore).rootAt,
+    checkpoints,
+    anchors,
+    logId: logIdentity.logId,
+    signer: logIdentity.signer,
+    logger,
+  })
+  const guarded = guardDatabase(database, guard, sqlLogStore)
   const trail = createTrailService({
     trail: sqlTrailStore,
     tasks: sqlTaskStore,
@@ -30,18 +47,22 @@ export async function openRecord(
       log: sqlLogStore,
       trail: sqlTrailStore,
       checkpoints,
+      anchors,
+      tasks: sqlTaskStore,
       verifierKey: logIdentity.signer.verifierKey,
     }),
   })
   const checkpointer = createCheckpointer({
     read: database.read,
     log: sqlLogStore,
-    rootAt: logService.rootAt,
     checkpoints,
-    logId: logIdentity.logId,
-    signer: logIdentity.signer,
+    guard,
     intervalMs: config.audit.checkpoint_interval_ms,
     logger,
   })
-  return { logIdentity, logService, trail, checkpointer }
+  const logService = {
+    ...createLogService({ log: sqlLogStore, identity: logIdentity, guard }),
+    ...createLogRecovery({ log: sqlLogStore, database: guarded, guard, checkpointer }),
+  }
+  return { logIdentity, logService, trail, guard, checkpointer, database: guarded }
 }

@@ -12,7 +12,7 @@ import type { OpenedDatabase } from './open-database.ts'
 export async function openSeal(
   { clock, random }: AppDeps,
   { database, directory }: OpenedDatabase,
-  parts: Readonly<{ identity: IdentityService; contexts: ContextDirectory }>,
+  parts: Readonly<{ identity: IdentityService; contexts: ContextDirectory; noteExpired(atMs: number): void }>,
 ): Promise<SealService> {
   const seed = await openSealKey(join(directory, 'seal-key.json'), random)
   return createSealService({
@@ -23,5 +23,6 @@ export async function openSeal(
     signer: createTokenSigner(seed),
     clock,
     random,
+    noteExpired: parts.noteExpired,
   })
 }

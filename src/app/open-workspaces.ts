@@ -1,4 +1,3 @@
-import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Database } from '../contract/database.ts'
 import { limits } from '../contract/limits.ts'
@@ -14,6 +13,7 @@ import { isBootAlive, newBootId } from './boot-id.ts'
 import type { AppDeps } from './build-app.ts'
 import { createBackend } from './open-backend.ts'
 import type { Starters } from './open-starters.ts'
+import { nodeOf } from './state-directory.ts'
 
 export type OpenedWorkspaces = Readonly<{
   service: WorkspaceService
@@ -37,8 +37,7 @@ export function openWorkspaces(
   const ground: OpenedWorkspaces['ground'] = {
     backend,
     owners: keyOwners,
-    // An embedded store is this directory's; a shared one has rows of several machines.
-    node: isAlone ? 'local' : `${hostname()}:${directory}`,
+    node: nodeOf(database.kind, directory),
     bootId,
     // Who has the embedded store open has it alone.
     isAlive: (id) => (isAlone ? id === bootId : isBootAlive(id)),

@@ -1,4 +1,6 @@
+import { hostname } from 'node:os'
 import { join } from 'node:path'
+import type { Database } from '../contract/database.ts'
 import { sha256Hex } from '../kernel/hash.ts'
 import type { Config } from './config.ts'
 
@@ -14,3 +16,7 @@ export function stateDirectory(config: Config): string {
 
 /** Where the workspaces of the store in `directory` have their files and their images. */
 export const workspacesDirectory = (directory: string): string => join(directory, 'workspaces')
+
+/** An embedded store is its directory's; a shared one has rows of several machines, each with a directory of its own. */
+export const nodeOf = (kind: Database['kind'], directory: string): string =>
+  kind === 'sqlite' ? 'local' : `${hostname()}:${directory}`

@@ -79,9 +79,18 @@ function buildOwner(
   ownerPid: () => number,
   fixtures: DoorExtension | undefined,
 ): { core: LocalCore; owner: Owner } {
-  const { config, logger, clock, random, version, configPath } = deps
-  const app = buildApp({ config, version, clock, random, logger, ownerPid, ...(configPath && { configPath }) })
+  const { config, logger, random, version, configPath } = deps
+  const app = buildApp({
+    config,
+    version,
+    clock: deps.clock,
+    random,
+    logger,
+    ownerPid,
+    ...(configPath && { configPath }),
+  })
   app.ready.catch(deps.onOpenFailed)
+  const { clock } = app
   const mcp = createMcpDoor({
     host: app.host,
     version,
@@ -118,8 +127,16 @@ function buildOwner(
     )
     return http
   }
+  let problems = (): readonly string[] => []
+  void app.ready.then(
+    ({ haltedLogs }) => {
+      problems = haltedLogs
+    },
+    () => {},
+  )
   const owner: Owner = {
     mode: config.mode,
+    problems: () => problems(),
     serveLines(transport, hello) {
       const door = hello.door === 'cli' ? 'cli' : 'stdio'
       const spelling = hello.safeNames === undefined ? {} : { safeNames: hello.safeNames }

@@ -48,8 +48,20 @@ export type LogStore = Readonly<{
 /** Signed checkpoints kept outside the store, so that a log cut short is noticed. */
 export type CheckpointStore = Readonly<{
   read(tenant: TenantId): Promise<string | undefined>
-  /** Replaces the note atomically. */
+  /** Replaces the note atomically and for good. */
   write(tenant: TenantId, note: string): Promise<void>
+  /** Keeps a note that is about to be given up, under a name of its own; answers where. The note itself stays. */
+  setAside(tenant: TenantId, note: string, name: string): Promise<string>
   /** Tenants that have a note, whether or not the store still knows them. */
   tenants(): Promise<TenantId[]>
+}>
+
+/**
+ * What the store itself knows of the checkpoints that were kept beside it: that there was one, at this node. A store that
+ * several machines share has rows of each, because each has checkpoints of its own.
+ */
+export type AnchorStore = Readonly<{
+  /** The size that the log had when the first checkpoint was kept; undefined when none ever was. */
+  find(tenant: TenantId): Promise<number | undefined>
+  note(tenant: TenantId, size: number): Promise<void>
 }>

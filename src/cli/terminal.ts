@@ -1,5 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import type { ErrorKind } from '../contract/error-codes.ts'
+import { systemFault } from '../contract/system-fault.ts'
 import type { Clock } from '../kernel/clock.ts'
 
 /** What a command may do to the outside: write, and know whether a person is looking. */
@@ -88,14 +89,9 @@ export const signalExitCode = (signal: NodeJS.Signals): number => signalExitCode
 
 const signalExitCodes: Partial<Record<NodeJS.Signals, number>> = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 }
 
-export function printError(terminal: Terminal, error: unknown, json: boolean): number {
-  if (!(error instanceof AppError)) {
-    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    terminal.error(
-      json ? `${JSON.stringify({ error: { code: 'ERR_INTERNAL', message: text, details: {} } })}\n` : `${text}\n`,
-    )
-    return exitCodes.internal
-  }
+/** `showsPlace`: somebody looks for a fault in the program, and wants to know where an error that is none of ours arose. */
+export function printError(terminal: Terminal, thrown: unknown, json: boolean, showsPlace = false): number {
+  const error = thrown instanceof AppError ? thrown : (systemFault(thrown) ?? unexpected(thrown, showsPlace))
   const { code, message, details, entry } = error
   if (json) terminal.error(`${JSON.stringify({ error: { code, message, details } })}\n`)
   else
@@ -103,6 +99,13 @@ export function printError(terminal: Terminal, error: unknown, json: boolean): n
       `${terminal.errorStyle('bad', 'error')}: ${message} (${code})\n${problemsIn(details)}${outputsIn(details)}`,
     )
   return exitCodes[entry.kind]
+}
+
+function unexpected(thrown: unknown, showsPlace: boolean): AppError {
+  const text = thrown instanceof Error ? thrown.message : String(thrown)
+  const place = showsPlace && thrown instanceof Error && thrown.stack !== undefined ? `\n${thrown.stack}` : ''
+  const next = place === '' ? ' With --log-level debug it says where; report that.' : ''
+  return new AppError('ERR_INTERNAL', `Something failed inside Castellan: ${text.split('\n')[0]}.${next}${place}`)
 }
 
 /** The message tells the first of several problems; whoever reads it wants the others too. */

@@ -85,6 +85,9 @@ export const limits = {
   /** How often an open stream of events says that it is there, and how long a reader may take nothing. */
   eventStreamKeepAliveMs: 15_000,
   eventStreamStallMs: 60_000,
+  /** How often the latest time is kept in the store, and how far a clock is behind it before that is told. */
+  clockKeptMs: 60_000,
+  clockBehindToldMs: 5_000,
   /** How long a SEAL session lasts, and how far the time in a signed call may be from ours. */
   sealSessionMs: 60 * 60_000,
   sealClockSkewMs: 30_000,

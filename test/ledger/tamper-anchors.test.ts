@@ -44,13 +44,51 @@ describe('the checkpoint', () => {
     expect(findings.map(({ table, row }) => `${table} ${row}`)).toContain('checkpoints local')
   })
 
-  it('cannot tell anything when it is gone, and says that', async () => {
+  it('is missed when it is gone, unless there never was one', async () => {
     rmSync(file)
+    expect(await verify(app, { task_id: 'T-0001' })).toMatchObject({
+      chain_valid: false,
+      log: { valid: false, first_bad_seq: null, checkpoint: 'mismatch' },
+    })
+    app.behindItsBack((db) => db.exec('DELETE FROM log_anchors'))
     expect(await verify(app, { task_id: 'T-0001' })).toMatchObject({
       chain_valid: true,
       integrity_score: 100,
       log: { valid: true, checkpoint: 'none' },
     })
+  })
+
+  it('is missed by the server, which then does nothing more for that tenant', async () => {
+    const other = await app.keyCaller({ tenant: 'other', role: 'admin' })
+    app = await app.restart()
+    writeFileSync(file, 'nothing\n')
+    for (const tool of ['task_list', 'log_checkpoint', 'task_get'])
+      expect(await app.refusal(tool, tool === 'task_get' ? { task_id: 'T-0001' } : {})).toMatchObject({
+        code: 'ERR_LOG_INVALID',
+        details: { tenant: 'local' },
+      })
+    expect(await app.ask('task_list', {}, other)).toMatchObject({ tasks: [] })
+    expect(await app.ask('log_checkpoint', {}, other)).toMatchObject({ size: expect.any(Number) })
+    expect(await app.refusal('log_recover', { reason: 'x' }, other)).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
+    await app.ask('log_recover', { reason: 'the file was damaged' })
+    expect(await app.ask('log_checkpoint')).toMatchObject({ size: expect.any(Number) })
+  })
+
+  it('of another tenant is recovered by the operator, and both logs have it', async () => {
+    const other = await app.keyCaller({ tenant: 'other', role: 'admin' })
+    await app.ask('task_list', {}, other)
+    app = await app.restart()
+    writeFileSync(join(app.dataDir, 'checkpoints', 'other.checkpoint'), 'nothing\n')
+    expect(await app.refusal('task_list', {}, other)).toMatchObject({ code: 'ERR_LOG_INVALID' })
+    expect(await app.ask('task_list')).toMatchObject({ tasks: expect.any(Array) })
+    expect(await app.ask('log_recover', { reason: 'damaged' })).toMatchObject({ recovered: [{ tenant: 'other' }] })
+    expect(await app.ask('task_list', {}, other)).toMatchObject({ tasks: [] })
+    for (const tenant of ['local', 'other']) {
+      const kinds = (await app.log(tenant)).flatMap(({ effects = [] }) => effects.map(({ kind }) => kind))
+      expect(kinds).toContain('log_recovered')
+    }
+    await app.stop()
+    expect((await checkState(app.config)).findings).toEqual([])
   })
 
   it('keeps its evidence, and the health says so, when the tail is cut off while the program runs', async () => {

@@ -1,8 +1,9 @@
-import { signCheckpoint, signNote } from '../../src/audit/checkpoint.ts'
+import { checkpointOrigin, signCheckpoint, signNote } from '../../src/audit/checkpoint.ts'
 import { sha256Hex } from '../../src/kernel/hash.ts'
 import {
   KEY,
   ORIGIN,
+  OTHER_KEY,
   type SampleDatabase,
   type SampleEffect,
   type SampleRecord,
@@ -157,6 +158,29 @@ export const brokenLogCases: readonly BrokenCase[] = [
     expected: ['log_entries 8 log.record-shape effects'],
   },
 
+  stored('the time of an entry is changed', (db) => set(db.log[8], { atMs: 1 }), 'log_entries 8 log.at at'),
+  stored('the time of an entry is none', (db) => set(db.log[8], { atMs: 9e15 }), 'log_entries 8 log.at at'),
+  stored('the checkpoint is gone', (db) => set(db, { checkpoint: undefined }), 'checkpoints local checkpoint.missing'),
+  stored(
+    'the name of the log is another',
+    (db) => set(db.identity, { logId: 'log2' }),
+    'log_identity log1 identity.log-id log_id',
+  ),
+  stored(
+    'the key of the log is another',
+    (db) => set(db.identity, { verifierKey: OTHER_KEY.verifierKey }),
+    'log_identity log1 identity.key verifier_key',
+  ),
+  stored(
+    'nothing says whose log it is',
+    (db) => set(db, { identity: undefined }),
+    'log_identity log1 identity.missing',
+  ),
+  note(
+    'a checkpoint of another log',
+    signCheckpoint({ origin: checkpointOrigin('log2', TENANT), size: 13, root: soundRoot }, KEY.signerKey),
+    'checkpoints local checkpoint.origin origin',
+  ),
   note('a checkpoint that is no note', 'nonsense', 'checkpoints local checkpoint.note'),
   note('a checkpoint with something behind it', `${soundNote}x`, 'checkpoints local checkpoint.note'),
   note(

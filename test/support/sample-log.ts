@@ -2,6 +2,7 @@ import { checkpointOrigin, generateKey, signCheckpoint } from '../../src/audit/c
 import { exportHeaderLine, exportRecordLine } from '../../src/audit/export-format.ts'
 import type {
   FsckHead,
+  FsckIdentity,
   FsckLogRow,
   FsckProjectRow,
   FsckRunEventRow,
@@ -21,7 +22,7 @@ import { sha256Hex } from '../../src/kernel/hash.ts'
 
 type Loose<T> = { -readonly [K in keyof T]: T[K] }
 export type SampleEffect = { kind: string; subject?: string; hash?: string; body: Record<string, unknown> }
-export type SampleRecord = Record<string, unknown> & { effects?: SampleEffect[] }
+export type SampleRecord = Record<string, unknown> & { at: string; effects?: SampleEffect[] }
 
 export type SampleDatabase = {
   head: Loose<FsckHead> | undefined
@@ -33,12 +34,15 @@ export type SampleDatabase = {
   runs: Loose<FsckRunRow>[]
   runEvents: Loose<FsckRunEventRow>[]
   checkpoint: string | undefined
+  anchor: number | undefined
+  identity: Loose<FsckIdentity> | undefined
 }
 
 export const TENANT = 'local'
 export const ORIGIN = checkpointOrigin('log1', TENANT)
 export const KEY = generateKey('castellan/log1', { bytes: (count) => Buffer.alloc(count, 9) })
 export const OTHER_KEY = generateKey('castellan/log1', { bytes: (count) => Buffer.alloc(count, 8) })
+export const IDENTITY = { logId: 'log1', verifierKey: KEY.verifierKey }
 
 const timeOf = (seq: number): string => new Date(1_790_000_000_000 + seq * 1000).toISOString()
 
@@ -195,7 +199,7 @@ export function sampleDatabase(records: readonly SampleRecord[] = sampleRecords(
     log: records.map((record, seq) => {
       const trailEffect = record.effects?.find?.((effect) => effect?.subject !== undefined)
       const columns = { subject: trailEffect?.subject ?? null, recordHash: trailEffect?.hash ?? null }
-      return { seq, record: texts[seq]!, nodes: nodes[seq]!, ...columns }
+      return { seq, atMs: Date.parse(record.at), record: texts[seq]!, nodes: nodes[seq]!, ...columns }
     }),
     projects: [{ ...(bodies[0] as FsckProjectRow), task_count: 2 }],
     tasks,
@@ -207,6 +211,8 @@ export function sampleDatabase(records: readonly SampleRecord[] = sampleRecords(
     runs: [],
     runEvents: [],
     checkpoint: signCheckpoint({ origin: ORIGIN, size: head.size, root }, KEY.signerKey),
+    anchor: 1,
+    identity: { ...IDENTITY },
   }
 }
 
@@ -218,6 +224,8 @@ export function sampleSource(database: SampleDatabase, tenant = TENANT): FsckSou
     tenants: () => rows([tenant]),
     head: async () => database.head,
     checkpoint: async () => database.checkpoint,
+    anchor: async () => database.anchor,
+    identity: async () => database.identity,
     logRows: () => rows(database.log),
     projects: () => rows(database.projects),
     tasks: () => rows(database.tasks),

@@ -1,8 +1,6 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { runFsck } from '../../src/audit/fsck/run-fsck.ts'
-import { createCheckpointStore } from '../../src/stores/files/checkpoint-store.ts'
-import { sqlFsckSource } from '../../src/stores/sql/fsck-source.ts'
+import { checkState } from '../../src/app/check-state.ts'
 import { callsIn, type LogRecord, type TestApp } from './app.ts'
 import { withClient } from './postgres.ts'
 
@@ -79,11 +77,7 @@ export const gapsIn = ({ numbers }: StoredState): string[] =>
     .map(([name, found]) => `${name}: ${found.join()}`)
 
 /** What the independent checker finds in the state of a running program. */
-export async function findingsOf({ app, dataDir }: TestApp): Promise<readonly unknown[]> {
-  const { database, verifierKey } = await app.ready
-  const checkpoints = createCheckpointStore(join(dataDir, 'checkpoints'))
-  const report = await database!.snapshot((unit) =>
-    runFsck(sqlFsckSource(unit, checkpoints), verifierKey === undefined ? {} : { verifierKey }),
-  )
-  return report.findings
+export async function findingsOf({ app, config }: TestApp): Promise<readonly unknown[]> {
+  await app.ready
+  return (await checkState(config)).findings
 }

@@ -50,6 +50,7 @@ const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
   run: ['create'],
   signal: ['update'],
   promote: ['update'],
+  recover: ['external'],
 }
 
 const DESCRIPTION_CHARACTERS = { min: 20, max: 400 } as const

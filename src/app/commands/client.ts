@@ -2,6 +2,7 @@ import { connectMcpClient, type McpClient } from '../../cli/mcp-client.ts'
 import type { LineTransport } from '../../mcp/line-transport.ts'
 import { connectToOwner, ownerLines } from '../ownership/connect-owner.ts'
 import { plainSettings } from '../plain-settings.ts'
+import { createStderrLogger } from '../stderr-logger.ts'
 import { type CommandContext, flagSettings, type OpenedState, openCommandState } from './context.ts'
 
 /** The state as a command that only calls tools needs it. */
@@ -65,6 +66,8 @@ async function connectToRunning(context: CommandContext): Promise<McpClient | un
   })
   if (settings === undefined) return undefined
   const connected = await connectToOwner(settings, hello, CONNECT_TIMEOUT_MS)
+  const logger = createStderrLogger('error', context.terminal)
+  for (const problem of connected?.problems ?? []) logger.error(problem)
   return connected && clientOver(context, ownerLines(connected))
 }
 

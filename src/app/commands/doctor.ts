@@ -3,6 +3,7 @@ import { createConnection, createServer, isIPv6 } from 'node:net'
 import { dirname, join } from 'node:path'
 import { commonFlags } from '../../cli/command.ts'
 import { exitCodes, textTable } from '../../cli/terminal.ts'
+import { inWords } from '../../contract/system-fault.ts'
 import { counted } from '../../kernel/counted.ts'
 import { silentLogger } from '../../kernel/logger.ts'
 import type { Config } from '../config.ts'
@@ -66,6 +67,7 @@ function dataDirectory(config: Config): Finding {
       ? ok('data directory', `${directory} (made on first use)`)
       : bad('data directory', `${directory} cannot be made: ${parent} is not writable`)
   }
+  if (!statSync(directory).isDirectory()) return bad('data directory', `${directory} is not a directory`)
   if (!isWritable(directory)) return bad('data directory', `${directory} is not writable`)
   const open = (statSync(directory).mode & 0o077) !== 0
   return open
@@ -229,6 +231,6 @@ async function store(context: CommandContext, config: Config): Promise<Finding> 
       ? ok('state', `${where}${counted(entries, 'log entry', 'log entries')}, sound`)
       : bad('state', `${where}${counted(report.findingCount, 'finding')}; run castellan verify`)
   } catch (error) {
-    return bad('state', `${where}${(error as Error).message}`)
+    return bad('state', `${where}${(inWords(error) as Error).message}`)
   }
 }

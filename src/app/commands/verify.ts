@@ -144,7 +144,9 @@ async function verifyState(context: CommandContext): Promise<number> {
   else {
     const { terminal } = context
     for (const finding of report.findings) {
-      terminal.out(`${finding.tenant} ${finding.table} ${finding.row}: ${finding.message} [${finding.rule}]\n`)
+      terminal.out(
+        `${finding.tenant === '' ? '' : `${finding.tenant} `}${finding.table} ${finding.row}: ${finding.message} [${finding.rule}]\n`,
+      )
     }
     for (const { tenant, entries, checkpointSize } of report.tenants) {
       if (entries > 0 && checkpointSize === null) {

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import { inWords } from '../../contract/system-fault.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { FlowLines } from '../../mcp/line-transport.ts'
@@ -163,11 +164,11 @@ async function own(member: Membership, lock: OwnerLock): Promise<void> {
   } catch (error) {
     await server?.close()
     lock.release()
-    throw error
+    throw inWords(error, `The data directory ${dataDir}`)
   }
 }
 
-function follow(member: Membership, { socket, pid, version: ownerVersion }: Connected): void {
+function follow(member: Membership, { socket, pid, version: ownerVersion, problems }: Connected): void {
   const { logger, version } = member.options
   if (isClosed(member)) {
     socket.destroy()
@@ -177,6 +178,7 @@ function follow(member: Membership, { socket, pid, version: ownerVersion }: Conn
     const versions = { owner_pid: pid, owner_version: ownerVersion, own_version: version }
     logger.warn('the process that owns the state runs another version; end it to change over', versions)
   }
+  for (const problem of problems) logger.error(problem)
   settle(member, { kind: 'follower', pid, watch: socket }, pid)
   socket.on('close', () => {
     if (member.state.kind !== 'follower' || member.state.watch !== socket) return

@@ -5,7 +5,7 @@ import { type FlowLines, streamLines } from '../../mcp/line-transport.ts'
 import { type Hello, helloLine, PROTOCOL, parseAnswer, readFirstLine } from './hello.ts'
 import { readOwnerRecord } from './owner-files.ts'
 
-export type Connected = Readonly<{ socket: Socket; pid: number; version: string }>
+export type Connected = Readonly<{ socket: Socket; pid: number; version: string; problems: readonly string[] }>
 
 /** An answer carries its JSON twice, once escaped. */
 const ANSWER_LINE_BYTES_MAX = 8 * limits.answerBytesMax
@@ -37,12 +37,12 @@ export async function connectToOwner(
       { owner_pid: parsed.answer.pid, owner_version: parsed.answer.version },
     )
   }
-  const { pid, version, mode } = parsed.answer
+  const { pid, version, mode, problems = [] } = parsed.answer
   if (requiredMode !== undefined && mode !== undefined && mode !== requiredMode) {
     socket.destroy()
     throw otherMode(dataDir, pid, mode, requiredMode)
   }
-  return { socket, pid, version }
+  return { socket, pid, version, problems }
 }
 
 /** The lines of a greeted connection. */

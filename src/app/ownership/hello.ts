@@ -22,8 +22,11 @@ export type Hello = Readonly<{
   requireKeys?: boolean
 }>
 
-/** `mode` is the one the state is served in; an owner of an earlier version does not say. */
-export type HelloAnswer = Readonly<{ pid: number; version: string; mode?: string }>
+/**
+ * `mode` is the one the state is served in; an owner of an earlier version does not say. `problems` are what everybody who
+ * uses the state has to know: logs that are halted.
+ */
+export type HelloAnswer = Readonly<{ pid: number; version: string; mode?: string; problems?: readonly string[] }>
 
 const doors: readonly unknown[] = ['stdio', 'cli', 'http', 'watch'] satisfies Hello['door'][]
 
@@ -53,7 +56,10 @@ export function parseAnswer(line: string): { protocol: number; answer: HelloAnsw
   if (record === undefined || typeof record['castellan'] !== 'number' || typeof record['pid'] !== 'number')
     return undefined
   const mode = typeof record['mode'] === 'string' ? { mode: record['mode'] } : {}
-  return { protocol: record['castellan'], answer: { pid: record['pid'], version: String(record['version']), ...mode } }
+  const told = Array.isArray(record['problems']) ? record['problems'] : []
+  const problems = told.filter((problem) => typeof problem === 'string')
+  const answer = { pid: record['pid'], version: String(record['version']), problems, ...mode }
+  return { protocol: record['castellan'], answer }
 }
 
 /**

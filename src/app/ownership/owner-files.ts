@@ -2,6 +2,7 @@ import { chmodSync, lstatSync, mkdirSync, readFileSync, realpathSync, renameSync
 import { tmpdir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { AppError } from '../../contract/app-error.ts'
+import { inWords } from '../../contract/system-fault.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 
 const SOCKET_FILE = 'owner.sock'
@@ -28,7 +29,8 @@ function privateDirectory(path: string, what: string): string {
     return real
   } catch (error) {
     if (error instanceof AppError) throw error
-    throw refused(path, what, `cannot be used (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`)
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw refused(path, what, 'is not a directory')
+    throw inWords(error, `The ${what} ${path}`)
   }
 }
 

@@ -1,6 +1,7 @@
 import { chmodSync, closeSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { inWords } from '../../contract/system-fault.ts'
 
 const LOCK_FILE = 'owner.lock'
 const SQLITE_BUSY = 5
@@ -16,15 +17,14 @@ export type OwnerLock = Readonly<{ release(): void }>
  */
 export function tryOwnerLock(dataDir: string): OwnerLock | undefined {
   const file = join(dataDir, LOCK_FILE)
-  keepPrivate(file)
-  const database = new DatabaseSync(file, { timeout: 0 })
+  const database = openLockFile(file)
   try {
     database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
   } catch (error) {
     database.close()
     const code = (error as { errcode?: number }).errcode ?? 0
     if ((code & 0xff) === SQLITE_BUSY) return undefined
-    throw error
+    throw inWords(error, file)
   }
   let isHeld = true
   return {
@@ -33,6 +33,15 @@ export function tryOwnerLock(dataDir: string): OwnerLock | undefined {
       isHeld = false
       database.close()
     },
+  }
+}
+
+function openLockFile(file: string): DatabaseSync {
+  try {
+    keepPrivate(file)
+    return new DatabaseSync(file, { timeout: 0 })
+  } catch (error) {
+    throw inWords(error, file)
   }
 }
 

@@ -7,6 +7,8 @@ import { answerLine, type Hello, PROTOCOL, parseHello, readFirstLine } from './h
 export type Owner = Readonly<{
   /** Told to every process that connects, which may have been asked for another. */
   mode: string
+  /** Told to them too: what is wrong with the state as a whole. */
+  problems?(): readonly string[]
   /** Runs an MCP session. `hello` says for whom; the transport is closed when the session is over. */
   serveLines(transport: LineTransport, hello: Hello): void
   /** Takes over a connection that speaks HTTP, for which no byte has been read. Its remote address is the client's. */
@@ -98,7 +100,9 @@ async function accept(
     socket.destroy()
     return
   }
-  socket.write(`${answerLine({ pid: process.pid, version: options.version, mode: owner.mode })}\n`)
+  const { mode } = owner
+  const problems = owner.problems?.() ?? []
+  socket.write(`${answerLine({ pid: process.pid, version: options.version, mode, problems })}\n`)
   if (parsed.protocol !== PROTOCOL) {
     options.logger.warn('refused a connection of another version of castellan', { protocol: parsed.protocol })
     socket.end()

@@ -3,6 +3,7 @@ import { type BrokenCase, brokenLogCases, set } from '../../../test/support/brok
 import { addRunEntries, addRunRows, brokenRunCases, removal } from '../../../test/support/broken-run-cases.ts'
 import { brokenStateCases } from '../../../test/support/broken-state-cases.ts'
 import {
+  IDENTITY,
   KEY,
   ORIGIN,
   OTHER_KEY,
@@ -27,7 +28,7 @@ async function check(edits: Edits, verifierKey = KEY.verifierKey): Promise<FsckR
   edits.records?.(records)
   const database = sampleDatabase(records)
   edits.tables?.(database)
-  return runFsck(sampleSource(database), { verifierKey })
+  return runFsck(sampleSource(database), { identity: { ...IDENTITY, verifierKey, isClaimed: true } })
 }
 
 const linesOf = (report: FsckReport): string[] =>
@@ -44,8 +45,10 @@ describe('a sound store', () => {
 
   it('may be empty', async () => {
     const tables = { projects: [], tasks: [], thoughts: [], sessions: [], runs: [], runEvents: [] }
-    const empty = { head: undefined, log: [], checkpoint: undefined, ...tables }
-    expect(await runFsck(sampleSource(empty), { verifierKey: KEY.verifierKey })).toMatchObject({ ok: true })
+    const empty = { head: undefined, log: [], checkpoint: undefined, anchor: undefined, identity: undefined, ...tables }
+    expect(await runFsck(sampleSource(empty))).toMatchObject({ ok: true })
+    const identity = { ...IDENTITY, isClaimed: false }
+    expect(await runFsck(sampleSource(empty), { identity })).toMatchObject({ ok: true })
   })
 
   it('may have an older checkpoint, or none', async () => {
@@ -53,7 +56,8 @@ describe('a sound store', () => {
       const { checkpoint } = sampleDatabase(sampleRecords().slice(0, size))
       expect(await findings({ tables: (database) => set(database, { checkpoint }) })).toEqual([])
     }
-    expect(await findings({ tables: (database) => set(database, { checkpoint: undefined }) })).toEqual([])
+    const never = { checkpoint: undefined, anchor: undefined }
+    expect(await findings({ tables: (database) => set(database, never) })).toEqual([])
     const checkpoint = signCheckpoint({ origin: ORIGIN, size: 0, root: sha256Bytes('') }, KEY.signerKey)
     expect(await findings({ tables: (database) => set(database, { checkpoint }) })).toEqual([])
   })
@@ -121,7 +125,10 @@ describe('a finding', () => {
 
 describe('the key', () => {
   it('decides whose signature counts', async () => {
-    expect(linesOf(await check({}, OTHER_KEY.verifierKey))).toEqual(['checkpoints local checkpoint.signature'])
+    expect(linesOf(await check({}, OTHER_KEY.verifierKey))).toEqual([
+      'log_identity log1 identity.key verifier_key',
+      'checkpoints local checkpoint.signature',
+    ])
   })
 
   it('must be one', async () => {

@@ -4,7 +4,7 @@ import { createFindingList, type FsckFinding, type ReportFinding } from './findi
 import { createFold, type Fold } from './fold.ts'
 import { createRunCheck, type RunCheck } from './run-check.ts'
 import { createSeenIds, type SeenIds } from './seen-ids.ts'
-import type { FsckLogRow, FsckSource } from './source.ts'
+import type { FsckIdentity, FsckLogRow, FsckSource } from './source.ts'
 import { type LogKey, readLogKey, readStoredNote, type StoredNote } from './stored-note.ts'
 import { createTreeCheck, type TreeCheck } from './tree-check.ts'
 
@@ -13,8 +13,8 @@ import { createTreeCheck, type TreeCheck } from './tree-check.ts'
  * the log says. It shares no code with what writes the log.
  */
 export type FsckOptions = Readonly<{
-  /** Without it the signatures of checkpoints are not checked. */
-  verifierKey?: string
+  /** The name and the key of the log, from beside the store, and whether a store has had it. */
+  identity?: KeptIdentity
   /** Findings beyond this number are counted, not kept. */
   findingsMax?: number
   /** Called every few hundred rows: lets a checker in the background give way. */
@@ -22,6 +22,8 @@ export type FsckOptions = Readonly<{
   onProgress?: (progress: Readonly<{ tenant: string; entries: number }>) => void
   signal?: AbortSignal
 }>
+
+export type KeptIdentity = FsckIdentity & Readonly<{ isClaimed: boolean }>
 
 export type FsckTenantCounts = Readonly<
   { tenant: string; entries: number; otherEffects: number; checkpointSize: number | null } & Record<EntityName, number>
@@ -37,19 +39,48 @@ export type FsckReport = Readonly<{
 const ROWS_BETWEEN_PAUSES = 256
 
 export async function runFsck(source: FsckSource, options: FsckOptions = {}): Promise<FsckReport> {
-  const key = options.verifierKey === undefined ? undefined : readLogKey(options.verifierKey)
   const findings = createFindingList(options.findingsMax ?? 1_000)
+  const identity = checkIdentity(await source.identity(), options.identity, findings.forTenant(''))
+  const key = identity === undefined ? undefined : readLogKey(identity.verifierKey)
   const tenants: FsckTenantCounts[] = []
   for await (const tenant of source.tenants()) {
-    tenants.push(await checkTenant({ source, tenant, key, options, report: findings.forTenant(tenant) }))
+    const report = findings.forTenant(tenant)
+    tenants.push(await checkTenant({ source, tenant, key, logId: identity?.logId, options, report }))
   }
   return { ok: findings.count() === 0, findings: findings.kept(), findingCount: findings.count(), tenants }
+}
+
+/** What stands beside the store is right: whoever can write the store cannot sign. */
+function checkIdentity(
+  recorded: FsckIdentity | undefined,
+  kept: KeptIdentity | undefined,
+  report: ReportFinding,
+): FsckIdentity | undefined {
+  const place = { table: 'log_identity', row: kept?.logId ?? recorded?.logId ?? '' } as const
+  if (kept === undefined) {
+    if (recorded !== undefined) report({ ...place, rule: 'identity.key', detail: 'There is none.' })
+    return recorded
+  }
+  if (recorded === undefined) {
+    if (kept.isClaimed) report({ ...place, rule: 'identity.missing' })
+    return kept
+  }
+  const [expected, actual] = [kept, recorded]
+  if (actual.logId !== expected.logId) {
+    report({ ...place, rule: 'identity.log-id', field: 'log_id', expected: expected.logId, actual: actual.logId })
+  }
+  if (actual.verifierKey !== expected.verifierKey) {
+    const keys = { expected: expected.verifierKey, actual: actual.verifierKey }
+    report({ ...place, rule: 'identity.key', field: 'verifier_key', ...keys })
+  }
+  return kept
 }
 
 type TenantCheck = Readonly<{
   source: FsckSource
   tenant: string
   key: LogKey | undefined
+  logId: string | undefined
   options: FsckOptions
   report: ReportFinding
 }>
@@ -75,19 +106,24 @@ async function checkTenant(check: TenantCheck): Promise<FsckTenantCounts> {
   }
 }
 
-async function readCheckpoint({ source, tenant, key, report }: TenantCheck): Promise<StoredNote | undefined> {
+async function readCheckpoint({ source, tenant, key, logId, report }: TenantCheck): Promise<StoredNote | undefined> {
   const text = await source.checkpoint(tenant)
-  if (text === undefined) return undefined
   const place = { table: 'checkpoints', row: tenant } as const
+  if (text === undefined) {
+    const size = await source.anchor(tenant)
+    if (size !== undefined) report({ ...place, rule: 'checkpoint.missing', expected: size, actual: null })
+    return undefined
+  }
   const note = readStoredNote(text)
   if (note === undefined) {
     report({ ...place, rule: 'checkpoint.note' })
     return undefined
   }
   if (key !== undefined && !note.isSignedBy(key)) report({ ...place, rule: 'checkpoint.signature' })
-  const [, , ...rest] = note.origin.split('/')
-  if (!note.origin.startsWith('castellan/') || rest.join('/') !== tenant) {
-    report({ ...place, rule: 'checkpoint.origin', field: 'origin', expected: tenant, actual: note.origin })
+  const [, name, ...rest] = note.origin.split('/')
+  const expected = `castellan/${logId ?? name}/${tenant}`
+  if (note.origin !== expected || rest.join('/') !== tenant) {
+    report({ ...place, rule: 'checkpoint.origin', field: 'origin', expected, actual: note.origin })
   }
   return note
 }
@@ -229,6 +265,8 @@ function checkColumns(row: FsckLogRow, record: Members, report: ReportFinding): 
   const trail = effectsOf(record).find((effect) => isMembers(effect) && effect['subject'] !== undefined) as
     | Members
     | undefined
+  const at = timeText(row.atMs)
+  if (record['at'] !== at) report({ ...place, rule: 'log.at', field: 'at', expected: record['at'], actual: at })
   const subject = trail?.['subject'] ?? null
   const hash = trail?.['hash'] ?? null
   if (row.subject !== subject) {
@@ -237,6 +275,11 @@ function checkColumns(row: FsckLogRow, record: Members, report: ReportFinding): 
   if (row.recordHash !== hash) {
     report({ ...place, rule: 'log.record-hash', field: 'recordHash', expected: hash, actual: row.recordHash })
   }
+}
+
+function timeText(ms: number): string {
+  const time = new Date(ms)
+  return Number.isNaN(time.getTime()) ? String(ms) : time.toISOString()
 }
 
 function effectsOf(record: Members | undefined): readonly unknown[] {

@@ -10,6 +10,10 @@ export type FsckSource = Readonly<{
   head(tenant: string): Promise<FsckHead | undefined>
   /** The signed note that was stored last, if any. */
   checkpoint(tenant: string): Promise<string | undefined>
+  /** The size of the log when a checkpoint was first kept beside this store; undefined when none ever was. */
+  anchor(tenant: string): Promise<number | undefined>
+  /** Whose log the store says it has. */
+  identity(): Promise<FsckIdentity | undefined>
   /** In order of `seq`. */
   logRows(tenant: string): AsyncIterable<FsckLogRow>
   projects(tenant: string): AsyncIterable<FsckProjectRow>
@@ -23,6 +27,7 @@ export type FsckSource = Readonly<{
 }>
 
 export type FsckTable =
+  | 'log_identity'
   | 'log_heads'
   | 'log_entries'
   | 'checkpoints'
@@ -33,6 +38,8 @@ export type FsckTable =
   | 'runs'
   | 'run_journal'
 
+export type FsckIdentity = Readonly<{ logId: string; verifierKey: string }>
+
 export type FsckHead = Readonly<{
   size: number
   peaks: Uint8Array
@@ -42,6 +49,7 @@ export type FsckHead = Readonly<{
 
 export type FsckLogRow = Readonly<{
   seq: number
+  atMs: number
   record: string
   nodes: Uint8Array
   /** Subject and hash of the first effect that has a subject; null when none has. */

@@ -82,6 +82,8 @@ export type IdentityDeps = Readonly<{
   noteUse(tenant: TenantId, keyId: string, atMs: number): void
   /** Told within the transaction that revokes it. */
   noteRevoked(tenant: TenantId, keyId: string): void
+  /** Told of a key that is refused because its time was over at that moment. */
+  noteExpired?(atMs: number): void
 }>
 
 export function createIdentityService(deps: IdentityDeps): IdentityService {
@@ -156,13 +158,20 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
 
     async livePrincipal(tenant, keyId, nowMs) {
       const key = await store.findKey(deps.read, tenant, keyId)
-      if (key === undefined || keyStatus(key, nowMs) !== 'live') return undefined
+      if (key === undefined || !isLive(deps, key, nowMs)) return undefined
       return { principal: principalOf(key), expiresAtMs: key.expiresAtMs }
     },
   }
 }
 
-function createAuthenticator({ store, read, noteUse }: IdentityDeps) {
+function isLive({ noteExpired }: Pick<IdentityDeps, 'noteExpired'>, key: ApiKey, nowMs: number): boolean {
+  const status = keyStatus(key, nowMs)
+  if (status === 'expired') noteExpired?.(key.expiresAtMs!)
+  return status === 'live'
+}
+
+function createAuthenticator(deps: IdentityDeps) {
+  const { store, read, noteUse } = deps
   const cache = createKeyCache()
   const lookups = new Map<string, Promise<KnownKey | undefined>>()
   const notedAtMs = new Map<string, number>()
@@ -174,7 +183,7 @@ function createAuthenticator({ store, read, noteUse }: IdentityDeps) {
     nowMs: number,
   ): Promise<KnownKey | undefined> => {
     const key = await store.findKeyByPrefix(read, prefix)
-    if (key === undefined || !hashMatches(key.hash, hash) || keyStatus(key, nowMs) !== 'live') return undefined
+    if (key === undefined || !hashMatches(key.hash, hash) || !isLive(deps, key, nowMs)) return undefined
     const known = { key, principal: principalOf(key) }
     cache.put(hashHex, known, nowMs)
     return known
@@ -207,7 +216,7 @@ function createAuthenticator({ store, read, noteUse }: IdentityDeps) {
         }
         known = await lookup
       }
-      if (known === undefined || keyStatus(known.key, nowMs) !== 'live') throw unauthenticated()
+      if (known === undefined || !isLive(deps, known.key, nowMs)) throw unauthenticated()
       noteOnceAMinute(known.key, nowMs)
       return known.principal
     },

@@ -1,21 +1,14 @@
-import { checkpointOrigin, openCheckpoint, signCheckpoint } from '../../audit/checkpoint.ts'
+import { checkpointOrigin, openCheckpoint } from '../../audit/checkpoint.ts'
 import { consistencyDocument, exportHeaderLine, proofDocument } from '../../audit/export-format.ts'
+import type { LogGuard } from '../../audit/log-guard.ts'
+import { createNodeReader, damaged } from '../../audit/node-reader.ts'
 import type { LogStore } from '../../audit/ports.ts'
-import {
-  assembleProof,
-  type NodeCoordinate,
-  nodeLocation,
-  peakNodes,
-  planConsistency,
-  planInclusion,
-  plannedNodes,
-} from '../../audit/proof.ts'
-import { emptyRoot, HASH_BYTES, innerHash, rootOf } from '../../audit/tree.ts'
+import { assembleProof, planConsistency, planInclusion, plannedNodes } from '../../audit/proof.ts'
+import { rootOf } from '../../audit/tree.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
 import type { LogIdentity } from './ports.ts'
 
 export type LogService = ReturnType<typeof createLogService>
@@ -24,12 +17,13 @@ export type LogService = ReturnType<typeof createLogService>
 const EXPORT_PAGE_BYTES_MAX = 2 * 1024 * 1024
 
 /** What a stranger needs to verify the caller's log without the server: checkpoints, proofs, and the entries themselves. */
-export function createLogService(deps: { log: LogStore; identity: LogIdentity }) {
+export function createLogService(deps: { log: LogStore; identity: LogIdentity; guard: Pick<LogGuard, 'sign'> }) {
   const { log } = deps
   const { logId, signer } = deps.identity
+  const { rootAt, readNodes } = createNodeReader(log)
 
-  const sign = (tenant: TenantId, size: number, root: Buffer): string =>
-    signCheckpoint({ origin: checkpointOrigin(logId, tenant), size, root }, signer)
+  const sign = (tenant: TenantId, size: number, root: Buffer): Promise<string> =>
+    deps.guard.sign(tenant, { size, root })
 
   async function checkpoint(call: Call) {
     const { tenant } = call.principal
@@ -39,7 +33,7 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity })
       origin: checkpointOrigin(logId, tenant),
       size,
       root: root.toString('hex'),
-      checkpoint: sign(tenant, size, root),
+      checkpoint: await sign(tenant, size, root),
       key: signer.verifierKey,
     }
   }
@@ -62,7 +56,7 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity })
       const root = await rootAt(unit, tenant, size)
       const nodes = await readNodes(unit, tenant, plannedNodes(plan))
       return proofDocument({
-        checkpoint: sign(tenant, size, root),
+        checkpoint: await sign(tenant, size, root),
         verifierKey: signer.verifierKey,
         index: input.seq,
         size,
@@ -86,8 +80,8 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity })
       const plan = planConsistency(oldSize, newSize)
       const nodes = await readNodes(unit, tenant, plannedNodes(plan))
       return consistencyDocument({
-        oldCheckpoint: input.old_checkpoint ?? sign(tenant, oldSize, await rootAt(unit, tenant, oldSize)),
-        newCheckpoint: sign(tenant, newSize, await rootAt(unit, tenant, newSize)),
+        oldCheckpoint: input.old_checkpoint ?? (await sign(tenant, oldSize, await rootAt(unit, tenant, oldSize))),
+        newCheckpoint: await sign(tenant, newSize, await rootAt(unit, tenant, newSize)),
         verifierKey: signer.verifierKey,
         proof: assembleProof(plan, nodes),
       })
@@ -103,7 +97,7 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity })
       const lines: string[] = []
       if (input.from === 0) {
         const origin = checkpointOrigin(logId, tenant)
-        const note = sign(tenant, size, await rootAt(unit, tenant, size))
+        const note = await sign(tenant, size, await rootAt(unit, tenant, size))
         lines.push(
           exportHeaderLine({ origin, tenant, size, checkpoint: note, verifierKey: signer.verifierKey }).trimEnd(),
         )
@@ -120,28 +114,6 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity })
       }
       return { size, from: input.from, lines, next_from: next < size ? next : null }
     })
-  }
-
-  async function rootAt(unit: ReadUnit, tenant: TenantId, size: number): Promise<Buffer> {
-    const coordinates = peakNodes(size)
-    if (coordinates.length === 0) return emptyRoot()
-    const read = await readNodes(unit, tenant, coordinates)
-    const peaks = coordinates.map(({ level, index }) => read(level, index))
-    return peaks.reduceRight((root, peak) => innerHash(peak, root))
-  }
-
-  async function readNodes(unit: ReadUnit, tenant: TenantId, coordinates: readonly NodeCoordinate[]) {
-    const rows = await log.nodes(
-      unit,
-      tenant,
-      coordinates.map((coordinate) => nodeLocation(coordinate).seq),
-    )
-    return (level: number, index: number): Buffer => {
-      const { seq, offset } = nodeLocation({ level, index })
-      const nodes = rows.get(seq)
-      if (nodes === undefined || nodes.length < offset + HASH_BYTES) throw damaged(seq)
-      return Buffer.from(nodes.subarray(offset, offset + HASH_BYTES))
-    }
   }
 
   function sizeOfCheckpoint(tenant: TenantId, note: string | undefined): number {
@@ -171,7 +143,7 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity })
     }
   }
 
-  return { checkpoint, inclusionProof, consistencyProof, exportPage, rootAt }
+  return { checkpoint, inclusionProof, consistencyProof, exportPage }
 }
 
 function requireSize(size: number, max: number, field: string): void {
@@ -181,6 +153,3 @@ function requireSize(size: number, max: number, field: string): void {
     constraint: `at most ${max}`,
   })
 }
-
-const damaged = (seq: number) =>
-  new AppError('ERR_LOG_INVALID', `Entry ${seq} of the log is missing or damaged. Run castellan verify.`, { seq })

@@ -80,6 +80,8 @@ export type SealDeps = Readonly<{
   signer: TokenSigner
   clock: Clock
   random: Random
+  /** Told of what is refused, or forgotten, because its time was over at that moment. */
+  noteExpired?(atMs: number): void
 }>
 
 export function createSealService(deps: SealDeps): SealService {
@@ -100,15 +102,20 @@ export function createSealService(deps: SealDeps): SealService {
       throw unauthenticated('SIGNATURE_INVALID', 'The security token is not one of this server. Attest again.')
     }
     const status = sessionStatus(session, nowMs)
-    if (status === 'expired') throw unauthenticated('SESSION_EXPIRED', 'The session has expired. Attest again.')
+    if (status === 'expired') {
+      deps.noteExpired?.(session.expiresAtMs)
+      throw unauthenticated('SESSION_EXPIRED', 'The session has expired. Attest again.')
+    }
     if (status === 'revoked') throw inactive()
     return session
   }
 
   async function takeOnce(session: SealSession, text: string, timestampSeconds: number, nowMs: number): Promise<void> {
     const { tenant } = session
+    const isSweeping = nowMs - (sweptAtMs.get(tenant) ?? 0) > limits.sealSweepMs
+    if (isSweeping) deps.noteExpired?.(nowMs)
     const isTaken = await database.write(tenant, async (unit) => {
-      if (nowMs - (sweptAtMs.get(tenant) ?? 0) > limits.sealSweepMs) {
+      if (isSweeping) {
         sweptAtMs.set(tenant, nowMs)
         await store.forgetEnded(unit, tenant, {
           messagesKeptUntilMs: nowMs,
@@ -198,7 +205,9 @@ export function createSealService(deps: SealDeps): SealService {
       const identity = await identityOfSession(session, nowMs)
       const context = contexts.find(session.context)
       if (identity === undefined || context === undefined) throw inactive()
-      if (Math.abs(nowMs - envelope.timestampSeconds * 1000) > limits.sealClockSkewMs) {
+      const sentMs = envelope.timestampSeconds * 1000
+      if (Math.abs(nowMs - sentMs) > limits.sealClockSkewMs) {
+        if (sentMs < nowMs) deps.noteExpired?.(sentMs + limits.sealClockSkewMs)
         throw unauthenticated('ENVELOPE_EXPIRED', `timestamp: must be within 30 s of ${isoTime(nowMs)}.`)
       }
       const text = signedText(envelope)

@@ -47,6 +47,8 @@ export type ChainReport = Readonly<{
 export type VerifyOptions = Readonly<{
   /** Also compares the session's row with what the log says of it; `whole` when the scope is all that it covers. */
   session?: Readonly<{ row: AuditSession; whole: boolean }>
+  /** Also compares the rows of the scope's tasks with what the log made of them. */
+  withTaskRows?: true
   /** How many records to list with their hashes. */
   traceMax: number
   signal: AbortSignal

@@ -10,6 +10,7 @@ import { createChainOrder } from './chain-order.ts'
 import { inScope, MISSING, type RecordScope, type Tally, type TracedRecord, UNKNOWN } from './chain-report.ts'
 import { firstEffectAt, latin1Of, onlyTaskEffect, subjectOf, taskOf, trailEffect } from './log-text.ts'
 import type { Thought, TrailStore } from './ports.ts'
+import type { TaskRows } from './task-rows.ts'
 import { thoughtBody, thoughtTexts } from './thought-hash.ts'
 import type { ThoughtRows } from './thought-rows.ts'
 
@@ -34,6 +35,8 @@ export type RecordCheckDeps = Readonly<{
   noRecordAt: number | undefined
   traceMax: number
   onHash(hash: string): void
+  /** Told of every record of the scope's tasks, in and beyond its range; absent when rows of tasks are not asked for. */
+  taskRows: Pick<TaskRows, 'apply'> | undefined
 }>
 
 /** Judges the records of a scope, entry by entry, each against its own hash, its chain, its index and its row. */
@@ -85,6 +88,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
     const found = onlyTaskEffect(text)
     if (found === undefined || sha256Hex(found.body) !== found.hash) return false
     judge(entry, { kind: found.kind, task, hash: found.hash, chainPosition: null }, undefined)
+    deps.taskRows?.apply(found.kind, task, JSON.parse(found.body.toString('utf8')))
     return true
   }
 
@@ -107,6 +111,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
       const problem: Mismatch | undefined = actual === hash ? undefined : [hash, actual]
       if (problem !== undefined) logDamage++
       judge(entry, { kind: effect.kind, task, hash, chainPosition: null }, problem)
+      deps.taskRows?.apply(effect.kind, task, effect.body)
       return
     }
     const chainPosition = Number(effect.body['chain_position'])
@@ -126,6 +131,14 @@ export function createRecordCheck(deps: RecordCheckDeps) {
       return [hash, recomputed]
     }
     return rowProblem(entry, body, row) ?? broken
+  }
+
+  /** What happened to a task before and after the range is in its row, too. */
+  function passOutside(entry: RawLogEntry): void {
+    const task = subjectOf(latin1Of(entry.record))
+    if (task === undefined || !inScope(scope, task)) return
+    const effect = trailEffect(entry)
+    if (effect !== undefined) deps.taskRows?.apply(effect.kind, task, effect.body)
   }
 
   /** The index gives the entry to a task of the scope, and its record says otherwise. */
@@ -201,7 +214,10 @@ export function createRecordCheck(deps: RecordCheckDeps) {
   return {
     /** Undefined when the entry is done with: only the unusual ones are waited for. */
     entry(entry: RawLogEntry, leafIntact: boolean, leaf: () => string): Promise<void> | undefined {
-      if (entry.seq < scope.fromSeq || entry.seq >= scope.toSeq) return undefined
+      if (entry.seq < scope.fromSeq || entry.seq >= scope.toSeq) {
+        if (deps.taskRows !== undefined) passOutside(entry)
+        return undefined
+      }
       if (!leafIntact) return checkDamaged(entry, leaf())
       return rows.isDry() ? rows.fill().then(() => check(entry)) : check(entry)
     },

@@ -3,7 +3,7 @@ import { createSessionTree } from '../../audit/session-tree.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
-import { requireTask } from '../tasks/find-task.ts'
+import { requireTaskNumber } from '../tasks/find-task.ts'
 import type { TaskStore } from '../tasks/ports.ts'
 import { parseNumberedId } from '../tasks/rules.ts'
 import type { RecordScope } from './chain-report.ts'
@@ -25,7 +25,7 @@ export type NamedScope = Readonly<{
  */
 export function createRecordScopes(deps: {
   trail: Pick<TrailStore, 'findSession'>
-  tasks: Pick<TaskStore, 'findTask' | 'childNumbers'>
+  tasks: Pick<TaskStore, 'hasTask' | 'childNumbers'>
   log: Pick<LogStore, 'trailRecords'>
 }) {
   const { trail, tasks, log } = deps
@@ -85,17 +85,17 @@ export function createRecordScopes(deps: {
       input.session_id === undefined ? undefined : await requireSession(unit, tenant, input.session_id, code)
     const task = input.task_id === undefined ? undefined : await findTask(unit, tenant, input.task_id, code)
     if (session === undefined) {
-      return { scope: { tasks: task === undefined ? 'all' : new Set([task.number]), fromSeq: 0, toSeq } }
+      return { scope: { tasks: task === undefined ? 'all' : new Set([task]), fromSeq: 0, toSeq } }
     }
     const scope = await ofSession(unit, tenant, session, toSeq)
     if (task === undefined) return { scope, session: { row: session, whole: true } }
-    const covered = new Set(scope.tasks.has(task.number) ? [task.number] : [])
+    const covered = new Set(scope.tasks.has(task) ? [task] : [])
     return { scope: { ...scope, tasks: covered }, session: { row: session, whole: false } }
   }
 
   async function findTask(unit: ReadUnit, tenant: TenantId, taskId: string, code: MissingCode) {
     try {
-      return await requireTask(tasks, unit, tenant, taskId, 'task_id')
+      return await requireTaskNumber(tasks, unit, tenant, taskId, 'task_id')
     } catch (error) {
       if (code !== 'ERR_NOT_FOUND' || !(error instanceof AppError)) throw error
       throw new AppError('ERR_NOT_FOUND', error.message, error.details)
@@ -108,8 +108,8 @@ export function createRecordScopes(deps: {
     covered: ReadonlySet<number>,
     taskId: string,
   ): Promise<number> {
-    const task = await requireTask(tasks, unit, tenant, taskId, 'task_id')
-    if (covered.has(task.number)) return task.number
+    const number = await requireTaskNumber(tasks, unit, tenant, taskId, 'task_id')
+    if (covered.has(number)) return number
     throw new AppError('ERR_INVALID_INPUT', `Task '${taskId}' is outside the scope of this session.`, {
       field: 'task_id',
       constraint: 'must be within the session',

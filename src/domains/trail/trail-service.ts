@@ -155,7 +155,8 @@ export function createTrailService(deps: {
     const traceMax = input.full_trace ? TRACE_MAX : 0
     const report = await call.snapshot(async (unit) => {
       const { scope, session } = await scopes.named(unit, tenant, input, 'ERR_NOT_FOUND')
-      return await verify(unit, scope, { ...verifyOptions(call), traceMax, ...(session && { session }) })
+      const more = { traceMax, withTaskRows: true as const, ...(session && { session }) }
+      return await verify(unit, scope, { ...verifyOptions(call), ...more })
     })
     return {
       ...(input.session_id === undefined ? {} : { session_id: input.session_id }),

@@ -1,13 +1,15 @@
 import { openCheckpoint } from '../../audit/checkpoint.ts'
-import type { CheckpointStore, LogHead, LogStore, RawLogEntry } from '../../audit/ports.ts'
+import type { AnchorStore, CheckpointStore, LogHead, LogStore, RawLogEntry } from '../../audit/ports.ts'
 import { createStoredTree, rootOrUndefined, rootsFromLeaves, type StoredTree } from '../../audit/stored-tree.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
+import type { TaskStore } from '../tasks/ports.ts'
 import { type ChainVerifier, createTally, MISSING, UNKNOWN, type VerifyOptions } from './chain-report.ts'
 import { createRecordCheck } from './check-records.ts'
 import { createSessionCheck } from './check-session.ts'
 import type { TrailStore } from './ports.ts'
+import { createTaskRows } from './task-rows.ts'
 import { createThoughtRows } from './thought-rows.ts'
 
 /**
@@ -22,7 +24,9 @@ import { createThoughtRows } from './thought-rows.ts'
  *    known to have been another task's.
  * 5. Where an inner node is wrong, the records below it count as broken, unless one of them already does or the leaves
  *    alone still give the known roots.
- * 6. A head, a checkpoint or a session that does not hold, with no broken record to show for it, counts as one.
+ * 6. The row of a task is made anew from all its records, once the log holds; one that says something else counts as one
+ *    broken record.
+ * 7. A head, a checkpoint or a session that does not hold, with no broken record to show for it, counts as one.
  */
 const PAGE = 500
 
@@ -30,18 +34,24 @@ export type ChainVerifierDeps = Readonly<{
   log: Pick<LogStore, 'head' | 'rawEntries'>
   trail: Pick<TrailStore, 'listThoughts' | 'countThoughts'>
   checkpoints: Pick<CheckpointStore, 'read'>
+  anchors: Pick<AnchorStore, 'find'>
+  tasks: Pick<TaskStore, 'findTask' | 'dependencyNumbers'>
   verifierKey: string
 }>
 
 export function createChainVerifier(deps: ChainVerifierDeps): ChainVerifier {
   return async (tenant) => {
-    const anchor = readAnchor(await deps.checkpoints.read(tenant), deps.verifierKey)
+    const note = await deps.checkpoints.read(tenant)
+    const isGone = note === undefined && (await deps.anchors.find(tenant)) !== undefined
+    const anchor = isGone ? unreadable : readAnchor(note, deps.verifierKey)
     return async (unit, scope, options) => {
       const head = await deps.log.head(unit, tenant)
       const tally = createTally()
       const session =
         options.session === undefined ? undefined : createSessionCheck(options.session.row, options.session.whole)
+      const taskRows = options.withTaskRows === true ? createTaskRows({ tasks: deps.tasks, unit, tenant }) : undefined
       const records = createRecordCheck({
+        taskRows,
         scope,
         tally,
         rows: createThoughtRows(deps.trail, unit, tenant, scope),
@@ -74,12 +84,17 @@ export function createChainVerifier(deps: ChainVerifierDeps): ChainVerifier {
       const unexplained = !anchored && records.logDamage() === 0 && !known.distrusts
       const wrong = session?.problem(tally.brokenCount() === 0) ?? (unexplained ? known.statement : undefined)
       if (wrong !== undefined) tally.bad(anchorLink(...wrong))
+      const valid = tree.firstBadSeq() === null && anchored && tree.size() === head.size
+      if (valid && taskRows !== undefined && scope.tasks !== 'all') {
+        const problems = await taskRows.problems(scope.tasks)
+        for (const problem of problems) tally.bad({ ...problem, what: 'task', chainPosition: null })
+      }
       return {
         ...tally.summary(),
         trace: records.trace,
         log: {
           size: tree.size(),
-          valid: tree.firstBadSeq() === null && anchored && tree.size() === head.size,
+          valid,
           first_bad_seq: tree.firstBadSeq() ?? firstLost(tree.size(), head.size, anchor.size),
           checkpoint: known.checkpoint,
         },
@@ -96,10 +111,12 @@ function readAnchor(note: string | undefined, verifierKey: string): Anchor {
     const { size, root } = openCheckpoint(note, verifierKey)
     return { state: 'signed', size, root: root.toString('hex') }
   } catch (error) {
-    if (error instanceof AppError) return { state: 'unreadable', size: 0, root: undefined }
+    if (error instanceof AppError) return unreadable
     throw error
   }
 }
+
+const unreadable: Anchor = { state: 'unreadable', size: 0, root: undefined }
 
 async function* readPages(
   deps: ChainVerifierDeps,

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { inWords } from '../../contract/system-fault.ts'
 import { fault } from '../../kernel/fault.ts'
 
 /**
@@ -9,7 +10,9 @@ import { fault } from '../../kernel/fault.ts'
  */
 export async function writeFileAtomically(path: string, content: string, options: { durable: boolean }): Promise<void> {
   const directory = dirname(path)
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  await mkdir(directory, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+    throw inWords(error, directory)
+  })
   const temporary = join(directory, `.${process.pid}-${randomBytes(6).toString('hex')}.tmp`)
   try {
     const file = await open(temporary, 'wx', 0o600)
@@ -23,8 +26,8 @@ export async function writeFileAtomically(path: string, content: string, options
     fault('file.replace')
     await rename(temporary, path)
   } catch (error) {
-    await rm(temporary, { force: true })
-    throw error
+    await rm(temporary, { force: true }).catch(() => {})
+    throw inWords(error, path)
   }
   if (!options.durable) return
   const folder = await open(directory, 'r')

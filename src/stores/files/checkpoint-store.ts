@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { CheckpointStore } from '../../audit/ports.ts'
 import { tenantId } from '../../contract/principal.ts'
+import { inWords } from '../../contract/system-fault.ts'
 import { writeFileAtomically } from './atomic-file.ts'
 
 const SUFFIX = '.checkpoint'
@@ -15,20 +16,24 @@ export function createCheckpointStore(directory: string): CheckpointStore {
         return await readFile(pathOf(tenant), 'utf8')
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-        throw error
+        throw inWords(error, pathOf(tenant))
       }
     },
     async tenants() {
       const names = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
         if (error.code === 'ENOENT') return []
-        throw error
+        throw inWords(error, directory)
       })
       return names
         .filter((name) => name.endsWith(SUFFIX))
         .map((name) => tenantId(decodeURIComponent(name.slice(0, -SUFFIX.length))))
         .sort()
     },
-    // Losing the newest note in a power cut leaves an older one that the log still extends.
-    write: (tenant, note) => writeFileAtomically(pathOf(tenant), note, { durable: false }),
+    write: (tenant, note) => writeFileAtomically(pathOf(tenant), note, { durable: true }),
+    async setAside(tenant, note, name) {
+      const path = join(directory, 'evidence', `${encodeURIComponent(tenant)}-${name}${SUFFIX}`)
+      await writeFileAtomically(path, note, { durable: true })
+      return path
+    },
   }
 }

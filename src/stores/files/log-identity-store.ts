@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { generateKey, parseSignerKey } from '../../audit/checkpoint.ts'
 import { AppError } from '../../contract/app-error.ts'
+import { inWords } from '../../contract/system-fault.ts'
 import type { LogIdentity } from '../../domains/log/ports.ts'
 import type { Random } from '../../kernel/random.ts'
 import { writeFileAtomically } from './atomic-file.ts'
@@ -55,6 +56,6 @@ async function readIfThere(path: string): Promise<string | undefined> {
     return await readFile(path, 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
+    throw inWords(error, path)
   }
 }

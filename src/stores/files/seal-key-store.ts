@@ -1,5 +1,6 @@
 import { link, readFile, rm } from 'node:fs/promises'
 import { AppError } from '../../contract/app-error.ts'
+import { inWords } from '../../contract/system-fault.ts'
 import type { Random } from '../../kernel/random.ts'
 import { writeFileAtomically } from './atomic-file.ts'
 
@@ -19,7 +20,7 @@ export async function openSealKey(path: string, random: Random): Promise<Buffer>
   try {
     await link(draft, path)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw inWords(error, path)
   } finally {
     await rm(draft, { force: true })
   }
@@ -32,7 +33,7 @@ async function readKey(path: string): Promise<Buffer | undefined> {
     text = await readFile(path, 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
+    throw inWords(error, path)
   }
   const seed = seedOf(text)
   if (seed?.length === SEED_BYTES) return seed

@@ -65,7 +65,7 @@ type AnyStatement = Readonly<{ prepared(dialect: Session['dialect']): Prepared }
 export const storeFailed = (cause: unknown, reason: string | undefined): AppError =>
   new AppError(
     'ERR_STORE_UNAVAILABLE',
-    'The store failed while it was used; nothing of this call was stored.',
+    `The store failed while it was used${reason === undefined ? '' : ` (${reason})`}; nothing of this call was stored. Run castellan doctor.`,
     reason === undefined ? {} : { reason },
     { cause },
   )

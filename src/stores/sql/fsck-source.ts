@@ -5,6 +5,8 @@ import { tenantId } from '../../contract/principal.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import { formatSessionId, formatTaskId, formatThoughtId, taskPriorities } from '../../domains/tasks/rules.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { findLogAnchor } from './log-anchors.ts'
+import { findLogIdentity } from './log-identity.ts'
 import { endRowIdSql, firstRowId, firstRowIdSql, rowsFrom } from './row-ids.ts'
 import { type Statement, statement } from './statements.ts'
 import { sessionOf } from './units.ts'
@@ -118,7 +120,12 @@ const runEvents = statement<{ tenant: string; after_run: string; after: number; 
     .limit(arg('limit')),
 )
 
-export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore, 'read' | 'tenants'>): FsckSource {
+/** `node` is where the checkpoints are: a store that several machines share knows of those of each. */
+export function sqlFsckSource(
+  unit: ReadUnit,
+  checkpoints: Pick<CheckpointStore, 'read' | 'tenants'>,
+  node: string,
+): FsckSource {
   const session = sessionOf(unit)
 
   async function* pages<Row>(
@@ -164,10 +171,13 @@ export function sqlFsckSource(unit: ReadUnit, checkpoints: Pick<CheckpointStore,
       return { size: row.size, peaks: row.peaks, counters }
     },
     checkpoint: (tenant) => checkpoints.read(tenantId(tenant)),
+    anchor: (tenant) => findLogAnchor(unit, node, tenant),
+    identity: () => findLogIdentity(unit),
     async *logRows(tenant) {
       for await (const { row, isStray } of rowsById(tenant, entries, strayEntries, (entry) => entry.seq)) {
         yield {
           seq: isStray ? -1 - row.seq : row.seq,
+          atMs: row.at,
           record: row.record,
           nodes: row.nodes,
           subject: row.task_number === null ? null : `task:${row.task_number}`,

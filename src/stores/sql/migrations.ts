@@ -315,6 +315,14 @@ export const migrations: readonly Migration[] = [
       'CREATE INDEX schedules_by_time ON schedules (next_at)',
     ],
   },
+  {
+    name: 'log anchors and the latest time',
+    statements: [
+      'CREATE TABLE clock_floor (only_row $integer PRIMARY KEY CHECK (only_row = 0), at $integer NOT NULL)',
+      `CREATE TABLE log_anchors (
+        node TEXT NOT NULL, tenant TEXT NOT NULL, size $integer NOT NULL, PRIMARY KEY (node, tenant))`,
+    ],
+  },
 ]
 
 const types: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {

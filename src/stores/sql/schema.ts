@@ -13,6 +13,8 @@ export type Schema = {
   thoughts: ThoughtTable
   audit_sessions: AuditSessionTable
   log_identity: LogIdentityTable
+  log_anchors: LogAnchorTable
+  clock_floor: ClockFloorTable
   workspaces: WorkspaceTable
   workspace_snapshots: WorkspaceSnapshotTable
   teams: TeamTable
@@ -135,6 +137,12 @@ export type ThoughtTable = {
 
 /** Whose log this is: one row, written once. The private key is never here. */
 export type LogIdentityTable = { only_row: number; log_id: string; verifier_key: string }
+
+/** That a checkpoint of a tenant was kept beside the store at a node, and how long the log was then. */
+export type LogAnchorTable = { node: string; tenant: string; size: number }
+
+/** How late it has been, in one row. */
+export type ClockFloorTable = { only_row: number; at: number }
 
 export type AuditSessionTable = {
   tenant: string

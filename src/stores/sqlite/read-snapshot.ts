@@ -1,14 +1,50 @@
+import { existsSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { AppError } from '../../contract/app-error.ts'
+import { inWords, isDamage, systemFault } from '../../contract/system-fault.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
+import { migrations, requireKnownVersion } from '../sql/migrations.ts'
 import { readUnit } from '../sql/units.ts'
-import { openSqliteConnection } from './connection.ts'
+import { openSqliteConnection, type SqliteConnection } from './connection.ts'
 
-/** Reads one instant of a database that another process may be writing. */
+/** Reads one instant of a database that another process may be writing. A damaged one does not verify. */
 export async function readSqliteSnapshot<T>(path: string, work: (unit: ReadUnit) => Promise<T>): Promise<T> {
-  const connection = openSqliteConnection(path, { readOnly: true })
+  let connection: SqliteConnection | undefined
   try {
+    connection = openToRead(path)
+    requireVersion(connection, path)
     connection.execute('BEGIN')
     return await work(readUnit(connection))
+  } catch (error) {
+    const place = `The database ${path}`
+    if (!isDamage(error)) throw inWords(error, place)
+    const { message } = systemFault(error, place)!
+    throw new AppError('ERR_LOG_INVALID', message, { field: 'data_dir' }, { cause: error })
   } finally {
-    connection.close()
+    connection?.close()
   }
+}
+
+/** Where nothing may be written, not even the index of the write-ahead log, a database that is complete is read as it is. */
+function openToRead(path: string): SqliteConnection {
+  try {
+    return openSqliteConnection(path, { readOnly: true })
+  } catch (error) {
+    const unwritten = `${path}-wal`
+    const isWhole = !existsSync(unwritten) || statSync(unwritten).size === 0
+    if (!existsSync(path) || !statSync(path).isFile() || isDamage(error) || !isWhole) throw error
+    const encoded = resolve(path).split('/').map(encodeURIComponent).join('/')
+    return openSqliteConnection(`file://${encoded}?immutable=1`, { readOnly: true })
+  }
+}
+
+function requireVersion(connection: SqliteConnection, path: string): void {
+  const { user_version: version } = connection.database.prepare('PRAGMA user_version').get() as { user_version: number }
+  requireKnownVersion(version)
+  if (version === migrations.length) return
+  throw new AppError(
+    'ERR_INIT_FAILED',
+    `The database ${path} is of an older program (schema version ${version}; this one has ${migrations.length}). Start the server on it once, then check it again.`,
+    { schema_version: version, known_version: migrations.length },
+  )
 }

@@ -2,6 +2,7 @@ import { chmodSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
+import { inWords } from '../../contract/system-fault.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { fault } from '../../kernel/fault.ts'
@@ -83,14 +84,12 @@ function openWriter(path: string, target: number): { writer: SqliteConnection; s
 }
 
 function unusable(path: string, error: unknown): unknown {
-  if (error instanceof AppError) return error
+  const place = `The database ${path}`
+  const known = inWords(error, place)
+  if (known instanceof AppError) return known
   const reason = error instanceof Error ? error.message : String(error)
-  return new AppError(
-    'ERR_INIT_FAILED',
-    `The database ${path} cannot be used: ${reason}. Check the data directory and its free space.`,
-    { field: 'data_dir' },
-    { cause: error },
-  )
+  const message = `${place} cannot be used: ${reason}. Check the data directory and its free space.`
+  return new AppError('ERR_INIT_FAILED', message, { field: 'data_dir' }, { cause: error })
 }
 
 function writeConnection(connection: SqliteConnection): WriteConnection {

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'ledger',
   title: 'Verify a chain',
   description:
-    'Check every record of an audit session or a task: its hash, its link, its row and its entry in the log, and the log against its signed checkpoint. Give session_id or task_id.',
+    'Check every record of an audit session or a task: its hash, its link, its row and its entry in the log, the rows of the tasks, and the log against its signed checkpoint. Give session_id or task_id.',
   permission: 'trail:read',
   tier: 'user',
   effect: 'read',
@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  onHaltedLog: 'answer',
   input: z.strictObject({
     session_id: params.sessionId.optional(),
     task_id: params.taskId.optional(),

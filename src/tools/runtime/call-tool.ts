@@ -33,6 +33,8 @@ export type CallToolDeps = Readonly<{
   stages: Stages
   /** Absent in mode MINIMAL. */
   database: Database | undefined
+  /** Throws for a tenant whose log must not go on: nothing is done that could not be recorded. */
+  requireSoundLog?: ((tenant: TenantId) => void | Promise<void>) | undefined
   log: LogStore
   services: Services
   clock: Clock
@@ -93,6 +95,10 @@ export function createCallTool(deps: CallToolDeps): CallTool {
 
   async function runTool(invocation: Invocation, tool: CatalogTool): Promise<ToolAnswer> {
     requireNotCancelled(invocation)
+    if (tool.definition.onHaltedLog === undefined) {
+      const looking = deps.requireSoundLog?.(invocation.caller.principal.tenant)
+      if (looking !== undefined) await looking
+    }
     const { effect } = invocation.rules!
     if (database === undefined) return toAnswer(invocation, await handle(invocation, tool, undefined, noUnit))
     if (effect === 'read') {
@@ -159,8 +165,13 @@ export function createCallTool(deps: CallToolDeps): CallTool {
 
   async function recordRead(invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
     if (entry.effects.length > 0) throw new Error('a tool that only reads recorded an effect')
-    if (deps.strictReadRecords) await write(invocation, (unit) => handIn(unit, invocation, entry, answer))
-    else await reads!.add(entry)
+    try {
+      if (deps.strictReadRecords) await write(invocation, (unit) => handIn(unit, invocation, entry, answer))
+      else await reads!.add(entry)
+    } catch (error) {
+      if (!isHalted(error) || invocation.tool!.definition.onHaltedLog === undefined) throw error
+      deps.logger.warn('a call is not recorded: its log is halted', { call_id: entry.callId, tool: entry.tool })
+    }
   }
 
   /** Every entry goes into the log after those of the reads that were answered before. */
@@ -187,6 +198,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     } catch (cause) {
       // What the store said first is nearer to what happened to the call than what it says about recording that.
       if (isSecond || failure.code === 'ERR_STORE_UNAVAILABLE') return toFailureAnswer(failure)
+      if (isHalted(cause) && invocation.tool?.definition.onHaltedLog !== undefined) return toFailureAnswer(failure)
       return await answerFailure(invocation, cause, true)
     }
   }
@@ -248,6 +260,8 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     return { ...baseEntry(invocation, name), outcome, code: failure.code, effects: [] }
   }
 }
+
+const isHalted = (error: unknown): boolean => error instanceof AppError && error.code === 'ERR_LOG_INVALID'
 
 /** Every other failure is a rule's refusal. */
 const outcomes: Partial<Record<ErrorCode, CallOutcome>> = {

@@ -104,6 +104,8 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     begins?: Readonly<{ field: string; waitTool: string }>
     /** The only doors it is behind; through all others there is no such tool. */
     doors?: readonly ToolCaller['door'][]
+    /** Also answers a tenant whose log is halted, though that takes no record: it tells what is wrong, or mends it. */
+    onHaltedLog?: 'answer'
     /** Also answers in mode MINIMAL, when no store is open. */
     minimal?: true
     /**

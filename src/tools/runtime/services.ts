@@ -7,9 +7,11 @@ import type { GitService } from '../../domains/git/service.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
 import type { GenerationService } from '../../domains/intents/generation.ts'
 import type { IntentService } from '../../domains/intents/service.ts'
+import type { LogRecoveryService } from '../../domains/log/log-recovery.ts'
 import type { LogService } from '../../domains/log/log-service.ts'
 import type { PlatformService } from '../../domains/platform/service.ts'
 import type { SealService } from '../../domains/seal/service.ts'
+import type { ClockKeeper } from '../../domains/server/clock-keeper.ts'
 import type { ServerService } from '../../domains/server/server-service.ts'
 import type { SkillService } from '../../domains/skills/service.ts'
 import type { SwarmService } from '../../domains/swarm/service.ts'
@@ -36,7 +38,8 @@ export type Services = Readonly<{
   git: GitService
   tasks: TaskService
   trail: TrailService
-  log: LogService
+  log: LogService & LogRecoveryService
+  clock: Pick<ClockKeeper, 'reset'>
   platform: PlatformService
   identity: Pick<IdentityService, 'createKey' | 'listKeys' | 'revokeKey'>
   skills: Pick<SkillService, 'list'>

@@ -15,6 +15,7 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   minimal: true,
+  onHaltedLog: 'answer',
   input: z.strictObject({}),
   output: z.strictObject({
     status: z.enum(['ok', 'degraded']),

@@ -1,0 +1,35 @@
+import type { LogGuard } from '../audit/log-guard.ts'
+import type { Database } from '../contract/database.ts'
+import type { ClockKeeper } from '../domains/server/clock-keeper.ts'
+import { createServerService } from '../domains/server/server-service.ts'
+import type { SkillService } from '../domains/skills/service.ts'
+import type { Catalog } from '../tools/runtime/catalog.ts'
+import { stageNames } from '../tools/runtime/stages.ts'
+import type { AppDeps } from './build-app.ts'
+
+type Parts = Readonly<{ database: Database; guard: LogGuard; time: ClockKeeper }>
+
+/** What the program says about itself; without `parts`, of one that has opened nothing. */
+export function describeServer(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: Parts | undefined) {
+  return createServerService({
+    clock: deps.clock,
+    version: deps.version,
+    mode: deps.config.mode,
+    stages: stageNames,
+    toolCount: () => catalog.tools.length,
+    store: () => parts?.database,
+    ownerPid: deps.ownerPid,
+    process: () => {
+      const { rss, heapUsed } = process.memoryUsage()
+      return { pid: process.pid, rssBytes: rss, heapUsedBytes: heapUsed }
+    },
+    async problems() {
+      const found = (await skills.problems()).map((problem) => `Skill ${problem.path}: ${problem.reason}`)
+      const store = parts?.database.problem()
+      const time = parts?.time.problem()
+      if (time !== undefined) found.unshift(time)
+      if (store !== undefined) found.unshift(store)
+      return [...(parts?.guard.problems() ?? []), ...found]
+    },
+  })
+}

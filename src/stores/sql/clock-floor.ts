@@ -1,0 +1,32 @@
+import type { ClockFloorStore } from '../../domains/server/ports.ts'
+import { statement } from './statements.ts'
+import { sessionOf, sharedWriterOf } from './units.ts'
+
+const findFloor = statement<Record<never, never>>('clock-floor.findFloor')((db) =>
+  db.selectFrom('clock_floor').select('at'),
+)
+const raiseFloor = statement<{ at: number }>('clock-floor.raiseFloor')((db, arg) =>
+  db
+    .insertInto('clock_floor')
+    .values({ only_row: 0, at: arg('at') })
+    .onConflict((conflict) =>
+      conflict
+        .column('only_row')
+        .doUpdateSet((row) => ({ at: row.ref('excluded.at') }))
+        .whereRef('clock_floor.at', '<', 'excluded.at'),
+    ),
+)
+const resetFloor = statement<{ at: number }>('clock-floor.resetFloor')((db, arg) =>
+  db.updateTable('clock_floor').set({ at: arg('at') }),
+)
+
+/** The latest time that anybody who has this store open has noted: one row, for all tenants and processes. */
+export const sqlClockFloor: ClockFloorStore = {
+  find: async (unit) => (await sessionOf(unit).get(findFloor, {}))?.at,
+  async raise(unit, atMs) {
+    await sharedWriterOf(unit).run(raiseFloor, { at: atMs })
+  },
+  async reset(unit, atMs) {
+    await sharedWriterOf(unit).run(resetFloor, { at: atMs })
+  },
+}

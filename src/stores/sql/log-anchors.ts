@@ -1,0 +1,28 @@
+import type { AnchorStore } from '../../audit/ports.ts'
+import type { Database } from '../../contract/database.ts'
+import type { ReadUnit } from '../../contract/unit.ts'
+import { statement } from './statements.ts'
+import { sessionOf, writerOf } from './units.ts'
+
+const findAnchor = statement<{ node: string; tenant: string }>('log-anchors.findAnchor')((db, arg) =>
+  db.selectFrom('log_anchors').select('size').where('node', '=', arg('node')).where('tenant', '=', arg('tenant')),
+)
+const insertAnchor = statement<{ node: string; tenant: string; size: number }>('log-anchors.insertAnchor')((db, arg) =>
+  db
+    .insertInto('log_anchors')
+    .values({ node: arg('node'), tenant: arg('tenant'), size: arg('size') })
+    .onConflict((conflict) => conflict.columns(['node', 'tenant']).doNothing()),
+)
+
+export async function findLogAnchor(unit: ReadUnit, node: string, tenant: string): Promise<number | undefined> {
+  return (await sessionOf(unit).get(findAnchor, { node, tenant }))?.size
+}
+
+/** One row for each tenant, written once: what comes later would tell nothing more. */
+export const sqlAnchors = (database: Pick<Database, 'read' | 'write'>, node: string): AnchorStore => ({
+  find: (tenant) => findLogAnchor(database.read, node, tenant),
+  note: (tenant, size) =>
+    database.write(tenant, async (unit) => {
+      await writerOf(unit, tenant).run(insertAnchor, { node, tenant, size })
+    }),
+})

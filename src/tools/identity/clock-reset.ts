@@ -1,0 +1,23 @@
+import { z } from 'zod'
+import { fields } from '../params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+
+export default defineTool({
+  name: 'clock_reset',
+  toolset: 'identity',
+  title: 'Set the time back',
+  description:
+    "Take the machine's clock for right although the store has seen a later time. Only when that later time was wrong: what had expired by it may be valid again. server_health says when the clock is behind.",
+  permission: 'system:update',
+  tier: 'operator',
+  effect: 'external',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    reason: z.string().min(1).max(1000).describe('Why this is right, for whoever reads the log later.'),
+  }),
+  output: z.strictObject({ from: fields.time, to: fields.time }),
+  run: (input, { clock, call }) => clock.reset(call, input),
+})
