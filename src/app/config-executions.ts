@@ -61,6 +61,7 @@ export const modelsSection = group(
 
 const secretRule = 'NAME env:VARIABLE'
 const valueRule = 'NAME=VALUE'
+const imageRule = 'IMAGE=NAME'
 
 export const executionsSection = group(
   {
@@ -102,6 +103,12 @@ export const workflowsSection = group(
       .default([])
       .describe(
         'Agents of the platform (templates, or deployed with the scope global) that judge every workflow before it is registered; without their approval it is refused.',
+      ),
+    images: listOf(imageRule)
+      .refine((entries) => entries.every((entry) => /^[^=\s]+=[^=\s]+$/.test(entry)), rule(`a list of ${imageRule}`))
+      .default([])
+      .describe(
+        'Which image of the workspaces stands in for one that a container step names and that is not here, each as `IMAGE=NAME`; `*` is any image. Without it such a step fails.',
       ),
   },
   'Workflows.',

@@ -34,6 +34,7 @@ export function openIntents(deps: AppDeps, parts: Parts): OpenedIntents {
         imageOf: parts.imageOf,
         clock: deps.clock,
         read: database.read,
+        runs: engine,
       }),
     )
     return loaded

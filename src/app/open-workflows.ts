@@ -1,9 +1,11 @@
 import { AppError } from '../contract/app-error.ts'
 import type { Database } from '../contract/database.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
+import { requireJudges } from '../domains/agents/named-judges.ts'
 import type { AgentSearch } from '../domains/agents/search.ts'
 import { childOf, withToolCallJudge } from '../domains/executions/judges.ts'
-import type { AgentDesk } from '../domains/executions/ports.ts'
+import type { AgentDesk, ExecutionInput } from '../domains/executions/ports.ts'
+import { needsWorkspace } from '../domains/executions/workspace.ts'
 import { createRegistry, type RegistryDeps } from '../domains/workflows/registry.ts'
 import type { RunDeps } from '../domains/workflows/run-ports.ts'
 import { createWorkflowService, type WorkflowService } from '../domains/workflows/service.ts'
@@ -32,6 +34,10 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
   const newId = (): string => uuidOf(random.bytes(16))
   const registry = createRegistry({ store: sqlWorkflowStore, newId, schedules: parts.schedules })
   const agents = agentsFor(parts, clock)
+  const shelf = {
+    names: async () => (await images()).map(({ name }) => name),
+    standIns: new Map(config.workflows.images.map((entry) => entry.split('=') as [string, string])),
+  }
   const deps: RunDeps = {
     desk,
     registry,
@@ -41,10 +47,7 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
     agents,
     http: senderFor(config),
     values: valuesOf(config.executions),
-    images: {
-      names: async () => (await images()).map(({ name }) => name),
-      defaultImage: config.workspaces.default_image,
-    },
+    images: shelf,
     startRun: (principal, run) =>
       database.write(principal.tenant, async (write) => {
         if ((await engine.find(database.read, principal.tenant, run.id)) !== undefined) return
@@ -72,24 +75,37 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
     registry,
     clock,
     agents,
+    images: shelf,
+    values: deps.values,
     search: parts.search,
     judgesAlways: config.workflows.judge_agents,
   })
 }
 
+const noVirtualMachine = (agent: string): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    `isolation: cannot be firecracker for '${agent}', which has files or commands: no virtual machines are run here; write inherit.`,
+    { field: 'isolation' },
+  )
+
 /** Agents as workflows use them: each is an execution below the run. */
 const agentsFor = ({ agents, database }: Parts, clock: AppDeps['clock']) => ({
   prepare: (async (principal, request) => {
-    const { agent, isOfPlatform, input, intent, workspaceId, isJudge, toolCallJudge, timeoutMs } = request
+    const { agent, isOfPlatform, input, intent, workspaceId, isJudge, toolCallJudge, timeoutMs, isVirtualMachine } =
+      request
     const { read } = database
     const found = await (isOfPlatform ? agents.resolvePlatform(read, agent) : agents.resolve(read, principal, agent))
-    return childOf(toolCallJudge ? withToolCallJudge(found, toolCallJudge) : found, {
+    await requireJudges(found.manifest, (judge) => agents.resolve(read, principal, judge))
+    const start = childOf(toolCallJudge ? withToolCallJudge(found, toolCallJudge) : found, {
       role: isJudge ? 'judge' : 'worker',
       input,
       intent,
       workspaceId,
       untilMs: timeoutMs === null ? null : clock.nowMs() + timeoutMs,
     })
+    if (isVirtualMachine && needsWorkspace(start.input as unknown as ExecutionInput)) throw noVirtualMachine(found.name)
+    return start
   }) satisfies RunDeps['agents']['prepare'],
   async exists(principal: Parameters<RunDeps['agents']['prepare']>[0], agent: string): Promise<boolean> {
     try {

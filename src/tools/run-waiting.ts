@@ -2,6 +2,11 @@ import { z } from 'zod'
 import { runStatuses } from '../contract/run-status.ts'
 import { fields } from './params.ts'
 
+export const acceptedAnswers = z
+  .array(z.string())
+  .nullable()
+  .describe('The answers that lead on, case and spaces aside; null when any text may.')
+
 /** What a run asks a person, and how to answer. */
 export const waitingFields = z
   .strictObject({
@@ -9,6 +14,7 @@ export const waitingFields = z
     state: z.string().nullable(),
     prompt: z.string().nullable(),
     default_response: z.string().nullable().describe('Taken as the answer when nobody gives one in time.'),
+    accepted_answers: acceptedAnswers,
     requested_at: fields.time,
     expires_at: fields.time.nullable(),
     answer_with: z.strictObject({

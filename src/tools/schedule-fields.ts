@@ -10,7 +10,13 @@ const schedule = z.strictObject({
   next_run_at: fields.time,
 })
 
+const suggestion = z.strictObject({ cron: z.string(), timezone: z.string(), jitter_seconds: z.int() })
+
 export const scheduleFields = {
+  suggested: suggestion
+    .nullable()
+    .optional()
+    .describe('The default_schedule of the manifest while it starts nothing; with enabled: true it is in force.'),
   ofDeployed: schedule
     .optional()
     .describe('When it runs by itself from now on, and next; left out when it does not, as with enabled: false.'),

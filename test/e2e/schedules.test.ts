@@ -85,7 +85,7 @@ const flow = (states: string, schedule: string, version = '1.0.0') =>
 describe('default_schedule of a workflow, through the real program', { timeout: 90_000 }, () => {
   test('fires again and again with its input, until the workflow is changed or deleted', async () => {
     const client = await (await setStage()).start()
-    const schedule = '{ cron: "* * * * * *", input: { word: tick } }'
+    const schedule = '{ cron: "* * * * * *", enabled: true, input: { word: tick } }'
     await ask(client, 'aegis.workflow.create', { manifest_yaml: flow(quick, schedule) })
     await expect.poll(async () => (await runs(client)).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(2)
     const [first, second] = await runs(client)
@@ -107,7 +107,7 @@ describe('default_schedule of a workflow, through the real program', { timeout: 
   test('lets times pass while a person is waited for, and makes up once for those without a server', async () => {
     const stage = await setStage()
     const first = await stage.start()
-    await ask(first, 'aegis.workflow.create', { manifest_yaml: flow(asking, '{ cron: "*/2 * * * * *" }') })
+    await ask(first, 'aegis.workflow.create', { manifest_yaml: flow(asking, '{ cron: "*/2 * * * * *", enabled: true }') })
     await expect.poll(async () => (await runs(first)).length, { timeout: 30_000 }).toBe(1)
     const { execution_id } = (await runs(first))[0]!
     const due = Date.parse((await reasonOf(first, execution_id)).due_at)
@@ -131,7 +131,7 @@ describe('default_schedule of a workflow, through the real program', { timeout: 
     async (point) => {
       const stage = await setStage()
       const first = await stage.start()
-      const schedule = '{ cron: "*/3 * * * * *", overlap: allow, input: { word: x } }'
+      const schedule = '{ cron: "*/3 * * * * *", enabled: true, overlap: allow, input: { word: x } }'
       await ask(first, 'aegis.workflow.create', { manifest_yaml: flow(quick, schedule) })
       first.kill('SIGKILL')
       await first.ended

@@ -5,7 +5,7 @@ import { destroyAll, openWorkspaceApp, rowsFor } from '../support/workspaces.ts'
 
 let app: TestApp
 beforeAll(async () => {
-  app = await openWorkspaceApp()
+  app = await openWorkspaceApp({ config: { 'workflows.images': ['alpine=host'] } })
 })
 afterAll(async () => {
   await destroyAll(app)
@@ -17,9 +17,12 @@ describe('ContainerRun', () => {
     const run = await runStates(
       app,
       'words',
-      `A: { kind: ContainerRun, name: c, image: "docker.io/library/alpine:3.20", command: ["printf", "%s|", "$HOME; {{input.evil}}", "{{missing}}", "b"], env: { X: "{{input.evil}}" }, transitions: [{ condition: exit_code_zero, target: B }] }
+      `A: { kind: ContainerRun, name: c, image: "docker.io/library/alpine:3.20", command: ["printf", "%s|", "$HOME; {{input.evil}}", "{{input.nothing}}", "b"], env: { X: "{{input.evil}}" }, transitions: [{ condition: exit_code_zero, target: B }] }
 B: { kind: ContainerRun, name: d, image: host, shell: true, command: ["echo", "$X |", "cat"], env: { X: "by a shell" }, transitions: [] }`,
-      { run: { input: { evil: "'; touch /tmp/owned; '" } } },
+      {
+        metadata: 'input_schema: { type: object, properties: { evil: { type: string }, nothing: { type: string } } }',
+        run: { input: { evil: "'; touch /tmp/owned; '" } },
+      },
     )
     expect(run.blackboard['A']).toMatchObject({
       status: 'success',

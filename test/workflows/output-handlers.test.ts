@@ -8,7 +8,9 @@ let app: TestApp
 beforeAll(async () => {
   vi.stubEnv('TOKEN_OF_HANDLERS', 'token-of-mine')
   const executions = { 'executions.secrets': ['token env:TOKEN_OF_HANDLERS'], 'executions.values': ['region=north'] }
-  app = await openWorkspaceApp({ config: { 'web.allow_private_addresses': ['127.0.0.1'], ...executions } })
+  app = await openWorkspaceApp({
+    config: { 'web.allow_private_addresses': ['127.0.0.1'], 'workflows.images': ['*=host'], ...executions },
+  })
 })
 afterAll(async () => {
   await destroyAll(app)
@@ -149,7 +151,7 @@ describe('a container as output handler of a state', { timeout: 60_000 }, () => 
   it('gets the output on its input, and what it writes takes its place', async () => {
     const script = 'sed s/abc/cba/; echo "$T $R $W $1"'
     const env = 'env: { T: "secret:token", R: "config:region", W: "{{output.stdout}}" }'
-    const command = `command: [sh, -c, '${script}', sh, "{{missing}}", "{{output.stdout}} $HOME"]`
+    const command = `command: [sh, -c, '${script}', sh, "{{default input.missing ''}}", "{{output.stdout}} $HOME"]`
     const resources = 'resources: { cpu: 500, memory: 64Mi, disk: 1g, timeout: 30s }'
     const handler = `type: container, image: "docker.io/library/alpine:3.20", ${command}, ${env}, ${resources}, required: true`
     const run = await runStates(app, 'boxed', states(handler))

@@ -39,16 +39,21 @@ describe('the registry', () => {
     })
   })
 
-  it('tells when a workflow runs by itself, and next, until that is switched off', async () => {
+  it('suggests when a workflow could run, and tells when it does by itself, until that is switched off', async () => {
     const timed = (version: string, more = '') =>
       workflowYaml('clock', state('tick'), { version, spec: `default_schedule: { cron: "0 9 * * 1"${more} }` })
     const next_run_at = expect.stringMatching(/^\d{4}-\d\d-\d\dT09:00:00\.000Z$/)
     const schedule = { type: 'cron', cron: '0 9 * * 1', timezone: 'UTC', next_run_at }
-    expect(await register(app, timed('1.0.0'))).toMatchObject({ deployed: true, schedule })
+    const suggested_schedule = { cron: '0 9 * * 1', timezone: 'UTC', jitter_seconds: 0 }
+    const suggested = await register(app, timed('0.9.0'))
+    expect(suggested).toMatchObject({ deployed: true, suggested_schedule })
+    expect(suggested).not.toHaveProperty('schedule')
+    expect(await app.ask('workflow_info', { name: 'clock' })).toMatchObject({ schedule: null, suggested_schedule })
+    expect(await register(app, timed('1.0.0', ', enabled: true'))).toMatchObject({ deployed: true, schedule })
     expect(await app.ask('workflow_info', { name: 'clock' })).toMatchObject({ schedule })
     const paused = await app.ask('aegis.workflow.update', { manifest_yaml: timed('1.1.0', ', enabled: false') })
     expect(paused).not.toHaveProperty('schedule')
-    expect(await app.ask('workflow_info', { name: 'clock' })).toMatchObject({ schedule: null })
+    expect(await app.ask('workflow_info', { name: 'clock' })).toMatchObject({ schedule: null, suggested_schedule })
   })
 
   it('says that no judge looked, and what it read otherwise than it was written', async () => {

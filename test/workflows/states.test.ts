@@ -66,7 +66,7 @@ B: { kind: System, command: cat log, transitions: [] }`,
       app,
       'seed',
       `A: { kind: System, command: update_blackboard, env: { channel: "{{default input.channel workflow.context.channel}}" }, transitions: [{ condition: custom, expression: 'channel == "beta"', target: B }] }
-B: { kind: System, command: update_blackboard, env: { seen: "{{blackboard.channel}} {{intent}} {{extra}}" }, transitions: [] }`,
+B: { kind: System, command: update_blackboard, env: { seen: "{{blackboard.channel}} {{intent}} {{blackboard.extra}}" }, transitions: [] }`,
       { spec: 'context: { channel: beta }', run: { intent: 'wish', blackboard: { extra: 'more' } } },
     )
     expect(run).toMatchObject({ status: 'completed', blackboard: { channel: 'beta', seen: 'beta wish more' } })
@@ -107,7 +107,7 @@ B: { kind: System, command: update_blackboard, transitions: [] }`,
 })
 
 describe('Human states', () => {
-  const gate = `A: { kind: Human, prompt: "Publish {{input.what}}?", transitions: [{ condition: approved, target: YES }, { condition: input_equals_no, target: NO }, { condition: always, target: A }] }
+  const gate = `A: { kind: Human, prompt: "Publish {{default input.what 'it'}}?", transitions: [{ condition: approved, target: YES }, { condition: input_equals_no, target: NO }, { condition: always, target: A }] }
 YES: { kind: System, command: update_blackboard, env: { answer: "{{human.response}}" }, transitions: [] }
 NO: { kind: System, command: update_blackboard, env: { answer: "{{A.feedback}}" }, transitions: [] }`
 
@@ -143,6 +143,43 @@ NO: { kind: System, command: update_blackboard, env: { answer: "{{A.feedback}}" 
     expect(await app.ask('aegis.workflow.signal', { execution_id: id, response: 'yes' })).toMatchObject({
       signalled: false,
       error: 'execution is not in a waiting state',
+    })
+  })
+
+  it('refuse an answer that leads nowhere, say which do, and forgive case, spaces and other words for yes and no', async () => {
+    const choice = `A: { kind: Human, prompt: "Which?", transitions: [{ condition: input_equals, value: "Ship it", target: B }, { condition: input_equals, value: approve, target: B }, { condition: input_equals_no, target: C }] }
+B: { kind: System, command: update_blackboard, transitions: [] }
+C: { kind: System, command: update_blackboard, transitions: [] }`
+    await register(app, workflowYaml('choice', choice))
+    const accepted_answers = ['Ship it', 'approve', 'no']
+    const answered = async (response: string) => {
+      const id = await start(app, 'choice')
+      await untilEvent(app, id, 'wait_began')
+      expect(await app.ask('aegis.workflow.status', { execution_id: id })).toMatchObject({
+        waiting_for: { accepted_answers },
+      })
+      const refused = await app.refusal('aegis.workflow.signal', { execution_id: id, response: 'perhaps' })
+      expect(refused).toMatchObject({
+        code: 'ERR_INVALID_INPUT',
+        message: expect.stringContaining('answer with one of "Ship it", "approve", "no"'),
+        details: { field: 'response', state: 'A', accepted_answers },
+      })
+      expect(await app.ask('approval_list', { execution_id: id })).toMatchObject({ approvals: [{ accepted_answers }] })
+      await app.ask('aegis.workflow.signal', { execution_id: id, response })
+      const { status, current_state, blackboard } = await ended(app, id)
+      return { status, current_state, response: blackboard['A']?.['response'] }
+    }
+    const status = 'completed'
+    expect(await answered('  ship  IT ')).toEqual({ status, current_state: 'B', response: 'Ship it' })
+    expect(await answered('yes')).toEqual({ status, current_state: 'B', response: 'approve' })
+    expect(await answered('{"response": "rejected", "feedback": "f"}')).toMatchObject({ current_state: 'C' })
+  })
+
+  it('are not registered with a default answer that leads nowhere', async () => {
+    const states =
+      'A: { kind: Human, prompt: q, default_response: perhaps, transitions: [{ condition: approved, target: B }] }\nB: { kind: System, command: ls, transitions: [] }'
+    expect(await app.refusal('aegis.workflow.create', { manifest_yaml: workflowYaml('lost', states) })).toMatchObject({
+      message: expect.stringContaining('spec.states.A.default_response: leads nowhere'),
     })
   })
 
@@ -207,6 +244,7 @@ NO: { kind: System, command: update_blackboard, env: { answer: "{{A.feedback}}" 
       state: 'A',
       prompt: 'Publish that?',
       default_response: null,
+      accepted_answers: null,
       requested_at: expect.any(String),
       expires_at: expect.any(String),
       answer_with: {

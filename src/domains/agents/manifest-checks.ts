@@ -12,7 +12,7 @@ export type Refusal = (field: string, problem: string) => void
 
 /** What the shape alone does not say: fields that exclude each other, texts in other languages, and what we cannot do. */
 export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void {
-  checkRuntime(spec.runtime, refuse)
+  checkRuntime(spec, refuse)
   checkTemplate('spec.task.prompt_template', spec.task.prompt_template, refuse)
   const budget = newSchemaBudget()
   checkSchema('spec.input_schema', spec.input_schema, budget, refuse)
@@ -71,7 +71,8 @@ function checkDispatchers({ tools, builtin_dispatchers: dispatchers }: WrittenMa
   }
 }
 
-function checkRuntime(runtime: WrittenManifest['spec']['runtime'], refuse: Refusal): void {
+function checkRuntime(spec: WrittenManifest['spec'], refuse: Refusal): void {
+  const { runtime } = spec
   const { language, version, image, isolation } = runtime
   if (image !== undefined && (language !== undefined || version !== undefined)) {
     refuse('spec.runtime', 'must have either image, or language and version, not both')
@@ -82,8 +83,11 @@ function checkRuntime(runtime: WrittenManifest['spec']['runtime'], refuse: Refus
   if (image !== undefined && !image.includes('/')) {
     refuse('spec.runtime.image', 'must contain a slash, such as registry/name:tag')
   }
-  if (isolation === 'firecracker') {
-    refuse('spec.runtime.isolation', 'cannot be firecracker: no virtual machines are run here; write inherit')
+  if (isolation === 'firecracker' && runsSomething(spec)) {
+    refuse(
+      'spec.runtime.isolation',
+      'cannot be firecracker for an agent with files or commands: no virtual machines are run here; write inherit, or take fs.*, cmd.*, volumes, files and scripts away',
+    )
   }
   if (runtime.image_pull_policy === 'Always') {
     refuse(
@@ -92,6 +96,14 @@ function checkRuntime(runtime: WrittenManifest['spec']['runtime'], refuse: Refus
     )
   }
 }
+
+/** Without any of this nothing runs that could be isolated: a model answers, and that is all. */
+const runsSomething = ({ tools, volumes, context, advanced }: WrittenManifest['spec']): boolean =>
+  tools.some((name) => /^(?:fs|cmd)\./.test(name)) ||
+  volumes.length > 0 ||
+  context.some(({ type }) => type === 'file' || type === 'directory') ||
+  advanced?.startup_script !== undefined ||
+  advanced?.bootstrap_path !== undefined
 
 function checkTemplate(field: string, template: string | undefined, refuse: Refusal): void {
   const problem = template?.includes('{{') ? parseTemplate(template).problem : null

@@ -158,7 +158,11 @@ const refused: readonly [string, string, RegExp][] = [
     withSpec().replace('language: python, version: "3.11"', 'image: python'),
     /must contain a slash/,
   ],
-  ['firecracker', withSpec().replace('"3.11"', '"3.11", isolation: firecracker'), /isolation cannot be firecracker/],
+  [
+    'firecracker',
+    withSpec('  tools: [fs.read]\n').replace('"3.11"', '"3.11", isolation: firecracker'),
+    /isolation cannot be firecracker/,
+  ],
   [
     'a pattern with look-ahead',
     withSpec('execution: {validation: [{type: regex, pattern: "(?=a)"}]}'),

@@ -16,6 +16,7 @@ import { uuidOf } from '../../kernel/uuid.ts'
 import { requireKnownTools } from './known-tools.ts'
 import { tellDeployed } from './lifecycle.ts'
 import type { AgentManifest } from './manifest.ts'
+import { requireJudges } from './named-judges.ts'
 import { requireNoSecrets, valuesInAgent } from './named-secrets.ts'
 import type { ActivityLog, Agent, AgentPlace, AgentScope, AgentStatus, AgentStore, ScheduleSetter } from './ports.ts'
 import {
@@ -149,6 +150,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     const scope = input.scope ?? (meant === undefined ? 'tenant' : scopeOf(meant))
     if (scope === 'global') requireGlobal(principal)
     requireUsable(principal, manifest)
+    await requireJudges(manifest, (judge) => resolve(call.read, principal, judge))
     for (const warning of warnings) call.warn(warning)
     const tenant = scope === 'global' ? SYSTEM_TENANT : principal.tenant
     if (scope === 'global') await store.lockShared(call.write)

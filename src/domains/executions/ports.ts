@@ -107,6 +107,8 @@ export type ManifestKind = 'agent' | 'workflow'
 export type ExecutionOutput = Readonly<{
   text: string
   iterations: number
+  /** What the validators of the agent gave the last iteration; absent where there are none. */
+  score?: number
   workspace_id: string | null
   usage: Readonly<{ input_tokens: number; output_tokens: number; cost_usd: number | null; model_calls: number }>
 }>

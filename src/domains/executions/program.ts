@@ -108,6 +108,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   const validation = createValidation(run, input, steps, { judges, workspaces, deadline })
   let lastText = ''
   let iterations = 0
+  let score: number | undefined
   let workspaceId: string | null = input.workspaceId
   let keepsSnapshots = false
 
@@ -222,6 +223,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
       if (excess !== undefined) return excess
       const request = { iteration, output, answer: ended.answer, trail: ended.trail, task, workspaceId }
       const checked = await validation.check(request)
+      if (execution.validation.length > 0) score = checked.score
       if (checked.passed) {
         const published = await publishing?.publish(iteration, text, intent ?? manifest.task.instruction)
         if (published !== undefined && 'fault' in published) return published.fault
@@ -332,6 +334,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   const output = (): ExecutionOutput => ({
     text: lastText,
     iterations,
+    ...(score !== undefined && { score }),
     workspace_id: workspaceId,
     usage: {
       input_tokens: usage.inputTokens,

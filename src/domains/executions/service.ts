@@ -6,6 +6,7 @@ import type { ReadUnit } from '../../contract/unit.ts'
 import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
+import { requireJudges } from '../agents/named-judges.ts'
 import { createForks, type ForkDeps } from './forks.ts'
 import { nextGeneration } from './generations.ts'
 import type {
@@ -123,12 +124,9 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
   }
 
   async function execute(call: Call, request: ExecuteRequest) {
-    const agent = await agents.resolve(
-      call.write as unknown as ReadUnit,
-      call.principal,
-      request.agent_id,
-      request.version,
-    )
+    const unit = call.write as unknown as ReadUnit
+    const agent = await agents.resolve(unit, call.principal, request.agent_id, request.version)
+    await requireJudges(agent.manifest, (judge) => agents.resolve(unit, call.principal, judge))
     const run = await begin(call, agent, request)
     return { execution_id: run.id, status: 'started' as const }
   }

@@ -1,11 +1,13 @@
+import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { ResolvedAgent } from '../agents/registry.ts'
 import { hasModel } from '../executions/model.ts'
 import type { ExecutionOutput } from '../executions/ports.ts'
+import { memberOf } from '../texts/template-values.ts'
 import { authoring, authorOf, shippedAgent } from './authors.ts'
 import { languageRules } from './languages.ts'
-import type { FoundAgent } from './ports.ts'
+import type { FoundAgent, IntentInput, IntentOutput } from './ports.ts'
 import type { Scene, StateHandlers } from './program.ts'
 import type { Move } from './turns.ts'
 import { agentWish } from './words.ts'
@@ -14,6 +16,8 @@ import { createWorkbench } from './workbench.ts'
 /** Least likeness at which an agent that is there is used. */
 const SCORE_MIN = 0.75
 const CANDIDATES_MAX = 5
+/** How many of the latest wishes are looked through for the same one. */
+const PAST_WISHES_MAX = 200
 /** Agents that look at the work of others and do none themselves. */
 const otherRoles: readonly (string | undefined)[] = ['judge', 'generator', 'formatter']
 
@@ -43,11 +47,38 @@ export function createFinding({ deps, run, input, steps, board }: Scene) {
     return null
   }
 
+  /** The agent that was made for the very same wish, if it is still there and can work. */
+  async function madeBefore(): Promise<FoundAgent | null> {
+    const filter = { kind: 'intent' as const, owner: run.owner, limit: PAST_WISHES_MAX }
+    const shipped = (await deps.agents.template(languageRules[input.language].executor)).id
+    for (const { id, input: asked, output } of await deps.runs.list(deps.read, run.tenant, filter)) {
+      const { intent, language } = asked as unknown as IntentInput
+      const agent = (output as unknown as IntentOutput | null)?.blackboard['agent'] as Json | undefined
+      const isSame = id !== run.id && intent.trim() === input.intent.trim() && language === input.language
+      const made = isSame ? memberOf(agent, 'id') : undefined
+      const found = typeof made === 'string' && made !== shipped ? await stillThere(made) : null
+      if (found !== null) return found
+    }
+    return null
+  }
+
+  async function stillThere(id: string): Promise<FoundAgent | null> {
+    try {
+      const agent = await deps.agents.resolve(deps.read, principal, id)
+      return hasModel(deps.models, agent.manifest.runtime.model) ? (agent as FoundAgent) : null
+    } catch (error) {
+      if (error instanceof AppError && error.code === 'ERR_AGENT_NOT_FOUND') return null
+      throw error
+    }
+  }
+
   async function discover(): Promise<Move> {
     // A workspace that cannot be used is told before anything is made for it.
     if (input.volumeId !== null) await createWorkbench(deps, run, input, steps).open()
     const found = await steps.once<FoundAgent | null>('agent', async () => {
       if (!mayCall('aegis.agent.search', 'aegis.task.execute')) return { result: null }
+      const made = await madeBefore()
+      if (made !== null) return { result: made }
       const answer = await deps.desk.call(
         principal,
         'aegis.agent.search',
@@ -69,15 +100,18 @@ export function createFinding({ deps, run, input, steps, board }: Scene) {
     return { to: 'code_generation' }
   }
 
+  /** The agent of the language that comes with the program. */
+  async function useShipped(): Promise<Move> {
+    const { executor } = languageRules[input.language]
+    const shipped = await steps.once('shipped-agent', async () => ({
+      result: (await shippedAgent(deps, executor)) as FoundAgent,
+    }))
+    take(shipped, true)
+    return { to: 'code_generation' }
+  }
+
   async function generate(visit: number): Promise<Move> {
-    if (steps.recorded('author') === undefined && !mayCall('aegis.agent.generate')) {
-      const { executor } = languageRules[input.language]
-      const shipped = await steps.once('shipped-agent', async () => ({
-        result: (await shippedAgent(deps, executor)) as FoundAgent,
-      }))
-      take(shipped, true)
-      return { to: 'code_generation' }
-    }
+    if (steps.recorded('author') === undefined && !mayCall('aegis.agent.generate')) return await useShipped()
     const author = await steps.once('author', async () => ({ result: (await authorOf(deps, 'agent')) as FoundAgent }))
     const { id, name, version } = author
     const outcome = await steps.child(`agent-${visit}`, {
@@ -87,7 +121,11 @@ export function createFinding({ deps, run, input, steps, board }: Scene) {
       subjectVersion: version,
       input: authoring(author, 'agent', agentWish(input)) as unknown as Json,
     })
-    if (outcome.status !== 'completed') return { stop: outcome.error?.message ?? `the author was ${outcome.status}` }
+    if (outcome.status !== 'completed') {
+      const reason = outcome.error?.message ?? `the author was ${outcome.status}`
+      steps.note({ type: 'agent_generation_failed', payload: { reason } })
+      return await useShipped()
+    }
     const { agent_id } = JSON.parse((outcome.output as unknown as ExecutionOutput).text) as { agent_id: string }
     const made = await steps.once(`made-agent-${visit}`, async () => ({
       result: (await deps.agents.resolve(deps.read, principal, agent_id)) as FoundAgent,

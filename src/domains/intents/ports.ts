@@ -1,5 +1,6 @@
 import type { IntentLanguage } from '../../contract/intent-languages.ts'
 import type { ReadUnit } from '../../contract/unit.ts'
+import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { ResolvedAgent } from '../agents/registry.ts'
 import type { ExecutionDeps } from '../executions/ports.ts'
@@ -52,6 +53,7 @@ export type IntentOutput = Readonly<{
 export type IntentDeps = Pick<ExecutionDeps, 'desk' | 'models' | 'imageOf' | 'clock'> &
   Readonly<{
     read: ReadUnit
+    runs: Pick<Engine, 'list'>
     agents: TemplateDesk & ExecutionDeps['agents']
   }>
 

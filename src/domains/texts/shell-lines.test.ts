@@ -19,6 +19,9 @@ it.each([
   ['echo "it\'s" {{shell a}}', []],
   ['{{#if a}}yes{{/if}} {{! {{x}} }}', []],
   ['echo plain', []],
+  ['{{input.command}}', ['whole input.command']],
+  [' {{{workflow.test_command}}}\n', ['whole workflow.test_command']],
+  ['head -n {{input.lines + 1}}', []],
 ])('%s', (text, expected) => {
   expect(risks(text)).toEqual(expected)
 })

@@ -2,20 +2,23 @@ import type { Expression, Program } from './template-syntax.ts'
 import { parseTemplate } from './templates.ts'
 
 /** Helpers whose result is one word, or a number, or true or false: nothing of a value gets past them. */
-const harmless = new Set(['shell', 'length', 'eq', 'ne', 'gt', 'gte', 'lt', 'lte', 'not'])
+const harmless = new Set('shell length eq ne gt gte lt lte not add subtract multiply divide modulo'.split(' '))
 
 /**
  * Where a template of a shell line lets a value be more than one word: `raw` puts it in as it is, `quoted` uses
- * {{shell …}} inside quotes, which take its own away. It reads quotes as a shell does, except in here-documents.
+ * {{shell …}} inside quotes, which take its own away. `whole` is a value that is the line itself, which no quoting mends. It
+ * reads quotes as a shell does, except in here-documents.
  */
-export type ShellRisk = Readonly<{ kind: 'raw' | 'quoted'; expression: string }>
+export type ShellRisk = Readonly<{ kind: 'raw' | 'quoted' | 'whole'; expression: string }>
 
 export function shellRisksOf(text: string): readonly ShellRisk[] {
   const { problem, program } = parseTemplate(text)
   if (problem !== null) return []
   const risks: ShellRisk[] = []
   walk(program, { quote: '' }, risks)
-  return risks
+  const parts = program.body.filter((part) => part.type !== 'ContentStatement' || part.value.trim() !== '')
+  const isWhole = parts.length === 1 && parts[0]!.type === 'MustacheStatement'
+  return isWhole ? risks.map((risk) => (risk.kind === 'raw' ? { ...risk, kind: 'whole' } : risk)) : risks
 }
 
 type Place = { quote: '' | '"' | "'" }

@@ -1,4 +1,5 @@
 import { limits } from '../../contract/limits.ts'
+import { withoutOperators } from './template-operators.ts'
 
 /**
  * JSON around a template makes runs of braces (`{"a":{{{json b}}}}`) that Handlebars reads as something else. Here the text
@@ -22,8 +23,9 @@ export function separateBraces(text: string): string {
     const width = text.startsWith('{{{', start) ? 3 : 2
     const end = expressionEnd(text, start + width, width)
     if (end === undefined) throw new Error(`the expression at character ${start + 1} is not closed by }}`)
-    nesting.enter(text.slice(start + width, end))
-    out += `{{${text.slice(start + width, end)}}}`
+    const expression = withoutOperators(text.slice(start + width, end))
+    nesting.enter(expression)
+    out += `{{${expression}}}`
     at = end + width
   }
   return out

@@ -29,8 +29,33 @@ export const templateHelpers: ReadonlyMap<string, Helper> = new Map(
     and: (values) => values.every(isTruthy),
     or: (values) => values.some(isTruthy),
     not: ([value]) => !isTruthy(value),
+    add: arithmetic('+', (left, right) => left + right),
+    subtract: arithmetic('-', (left, right) => left - right),
+    multiply: arithmetic('*', (left, right) => left * right),
+    divide: arithmetic('/', (left, right) => left / right),
+    modulo: arithmetic('%', (left, right) => left % right),
   } satisfies Record<string, Helper>),
 )
+
+/** A value that an operation has no sense for. The text that asks for it is no text. */
+export class NoSuchValue extends Error {}
+
+/** Names that a text may use before anything has a value for them count as 0. */
+function arithmetic(sign: string, compute: (left: number, right: number) => number): Helper {
+  return (values, { meter }) => {
+    const [left, right] = values.map((value) => (value === undefined || value === '' ? 0 : toNumber(value, meter)))
+    const result = left === undefined || right === undefined ? Number.NaN : compute(left, right)
+    if (values.length === 2 && Number.isFinite(result)) return result
+    const shownKinds = values.map(kindOf).join(` ${sign} `)
+    throw new NoSuchValue(`${shownKinds} is no number; ${sign} takes two numbers`)
+  }
+}
+
+const kindOf = (value: Value): string => {
+  if (typeof value === 'number') return String(value)
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'a list' : typeof value === 'object' ? 'a map' : `a ${typeof value}`
+}
 
 const isObject = (value: Value): value is { readonly [key: string]: Json | undefined } =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -47,6 +47,39 @@ describe('a template', () => {
     expect(render(text)).toBe(expected)
   })
 
+  it.each([
+    ['{{score + 1}}', '1.8'],
+    ['{{rows.[0].id + 1}}', '2'],
+    ['{{{nothing + 1}}}', '1'],
+    ['{{2 + 3 * 4 - 6 / 2 % 2}}', '13'],
+    ['{{(2 + 3) * 4}}', '20'],
+    ['{{(length input.list) - 1}}', '2'],
+    ['{{#if (score - 0.8)}}a{{else}}b{{/if}}{{#if (length input.list) - 3}}a{{else}}b{{/if}}', 'bb'],
+    ['{{default missing " - "}}', ' - '],
+    ['{{! a - b }}{{"7" + 1}}', '8'],
+  ])('reckons %s', (text, expected) => {
+    expect(render(text)).toBe(expected)
+  })
+
+  it('refuses to reckon with what is no number, and chains that are none', () => {
+    expect(() => render('{{name + 1}}')).toThrow(/spec\.x: a string \+ 1 is no number/)
+    expect(() => render('{{1 / 0}}')).toThrow(/is no number/)
+    expect(parseTemplate('{{default x 0 + 1}}').problem).toMatch(/\(default x 0\) \+ 1/)
+    expect(parseTemplate('{{x + }}').problem).toMatch(/must alternate/)
+  })
+
+  it('asks about names without a value where it would show one, and not where it tests for one', () => {
+    const asked = (text: string) => {
+      const names: string[] = []
+      renderTemplate(text, context, { field: 'f', missing: ({ name, use }) => void names.push(`${use} ${name}`) })
+      return names
+    }
+    expect(asked('{{a}} {{input.b}} {{upper c}} {{d + 1}}')).toEqual(['text a', 'text input.b', 'text c', 'sum d'])
+    expect(asked('{{#if a}}{{/if}}{{#unless (upper b)}}{{/unless}}{{#each c}}{{/each}}{{#d}}{{/d}}')).toEqual([])
+    expect(asked('{{default a (upper b)}}{{#if (gt c 1)}}{{/if}}{{#with d}}{{/with}}')).toEqual([])
+    expect(asked('{{#each rows}}{{id}}{{nothing}}{{../name}}{{/each}}')).toEqual(['text nothing', 'text nothing'])
+  })
+
   it('reaches nothing but own members', () => {
     for (const path of [
       'constructor',

@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { showBraces, standsInFor } from './template-braces.ts'
+import { type UsedName, usedName, useOfArguments } from './template-names.ts'
 import {
   type Block,
   type Call,
@@ -17,6 +18,7 @@ import {
   type Helper,
   isTruthy,
   memberOf,
+  NoSuchValue,
   type Rendering,
   shownTo,
   templateHelpers,
@@ -34,12 +36,15 @@ export type RenderOptions = Readonly<{
   helpers?: ReadonlyMap<string, Helper>
   /** Objects that stand in a text as something other than their JSON. */
   texts?: ReadonlyMap<object, string>
+  /** Asked about each name that has no value where the text shows one. What it throws is what the text throws. */
+  missing?: OnMissing | undefined
 }>
+export type OnMissing = (used: UsedName) => void
 
 /**
  * Handlebars texts, without escaping: `{{x}}` and `{{{x}}}` are the same, so that JSON stays JSON. The library parses; what
  * the text does is done here, so that nothing is compiled to code, nothing of a prototype is reachable, and the work and
- * the output have a bound. A name that is not there is empty.
+ * the output have a bound. A name that is not there is empty, unless `missing` knows better.
  */
 export type Template = Readonly<{ problem: string | null; program: Program }>
 
@@ -66,16 +71,25 @@ function prepare(text: string): Template {
   }
 }
 
+/** Whether the text is one sum and nothing else, so that what it makes is a number. */
+export function isSum(text: string): boolean {
+  const { problem, program } = parseTemplate(text)
+  const [only, ...rest] = program.body
+  if (problem !== null || rest.length > 0 || only?.type !== 'MustacheStatement') return false
+  return only.path.type === 'PathExpression' && only.params.length > 0 && useOfArguments(only.path.original) === 'sum'
+}
+
 /** Throws an AppError when the text is no template, or asks for more work or more text than it may. */
 export function renderTemplate(text: string, context: Context, options: RenderOptions): string {
   if (!text.includes('{{')) return text
   const { field, meter = createMeter(), charsMax = limits.templateCharsMax, helpers = templateHelpers, texts } = options
+  const { missing } = options
   const { problem, program } = parseTemplate(text)
   if (problem !== null) {
     throw new AppError('ERR_TEMPLATE_INVALID', `${field}: the template cannot be read: ${problem}`, { field })
   }
   try {
-    const page: Page = { meter, texts, helpers, parts: [], room: { chars: charsMax } }
+    const page: Page = { meter, texts, helpers, missing, parts: [], room: { chars: charsMax } }
     walk(program, rootScope(context), page)
     return page.parts.join('')
   } catch (error) {
@@ -85,6 +99,9 @@ export function renderTemplate(text: string, context: Context, options: RenderOp
         `${field}: a template may make ${charsMax} characters; show less, for example one field instead of the whole.`,
         { field, chars_max: charsMax },
       )
+    }
+    if (error instanceof NoSuchValue) {
+      throw new AppError('ERR_TEMPLATE_INVALID', `${field}: ${error.message}.`, { field })
     }
     throw error instanceof TooMuchWork ? refuseWork(field) : error
   }
@@ -98,7 +115,7 @@ type Scope = Readonly<{
   names: ReadonlyMap<string, Value>
   outer: Scope | undefined
 }>
-type Room = Rendering & Readonly<{ helpers: ReadonlyMap<string, Helper> }>
+type Room = Rendering & Readonly<{ helpers: ReadonlyMap<string, Helper>; missing?: OnMissing | undefined }>
 type Page = Room & Readonly<{ parts: string[]; room: { chars: number } }>
 
 const none: ReadonlyMap<string, Value> = new Map()
@@ -110,10 +127,17 @@ const rootScope = (context: Context): Scope => ({
   outer: undefined,
 })
 
-/** One value, as `{{#if expression}}` would see it. May throw TooMuchWork. */
-export function evaluateArguments(params: readonly Expression[], context: Context, meter: Meter): Value {
-  return valueOfParams(params, rootScope(context), { meter, helpers: templateHelpers })
+/** One value, as `{{#if expression}}` would see it. May throw TooMuchWork, and what `missing` throws. */
+export function evaluateArguments(
+  params: readonly Expression[],
+  context: Context,
+  meter: Meter,
+  missing?: OnMissing | undefined,
+): Value {
+  return valueOfParams(params, rootScope(context), { meter, helpers: templateHelpers, missing })
 }
+
+const quiet = <T extends Room>(room: T): T => (room.missing === undefined ? room : { ...room, missing: undefined })
 
 function valueOfParams([first, ...rest]: readonly Expression[], scope: Scope, room: Room): Value {
   return rest.length > 0 ? callHelper({ path: first!, params: rest }, scope, room) : evaluate(first!, scope, room)
@@ -138,11 +162,11 @@ function walk(program: Program | undefined, scope: Scope, page: Page): void {
 function walkBlock(block: Block, scope: Scope, page: Page): void {
   const names = block.program?.blockParams ?? []
   if (isSection(block)) {
-    walkSection(block, evaluate(block.path, scope, page), scope, page)
+    walkSection(block, evaluate(block.path, scope, quiet(page)), scope, page)
     return
   }
   const name = (block.path as Path).original
-  const value = valueOfParams(block.params, scope, page)
+  const value = valueOfParams(block.params, scope, quiet(page))
   if (name === 'each') {
     walkEach(block, value, scope, page, names)
     return
@@ -208,11 +232,19 @@ function resultOf(call: Call, scope: Scope, room: Room): Value {
 
 function callHelper({ path, params }: Call, scope: Scope, room: Room): Value {
   room.meter.step()
-  const helper = path.type === 'PathExpression' ? room.helpers.get(path.original) : undefined
-  return helper?.(
-    params.map((param) => evaluate(param, scope, room)),
+  const name = path.type === 'PathExpression' ? path.original : ''
+  const inner = argumentsRoom(name, room)
+  return room.helpers.get(name)?.(
+    params.map((param) => evaluate(param, scope, inner)),
     room,
   )
+}
+
+/** Whoever asks whether something is there, or what to do if not, may name what is not. */
+function argumentsRoom(helper: string, room: Room): Room {
+  const use = useOfArguments(helper)
+  if (room.missing === undefined || use === 'text') return room
+  return use === 'test' ? quiet(room) : { ...room, missing: (used) => room.missing?.({ ...used, use }) }
 }
 
 function evaluate(expression: Expression, scope: Scope, room: Room): Value {
@@ -220,7 +252,7 @@ function evaluate(expression: Expression, scope: Scope, room: Room): Value {
   switch (expression.type) {
     case 'PathExpression':
       room.meter.charge(10 * (expression.depth + expression.parts.length))
-      return follow(expression, scope)
+      return valueAt(expression, scope, room)
     case 'SubExpression':
       return resultOf(expression, scope, room)
     case 'NullLiteral':
@@ -231,6 +263,14 @@ function evaluate(expression: Expression, scope: Scope, room: Room): Value {
       return expression.value
   }
 }
+
+function valueAt(path: Path, scope: Scope, { missing }: Room): Value {
+  const value = follow(path, scope)
+  if (value === undefined) missing?.(usedName(path, levelOf(scope), scope.names, 'text'))
+  return value
+}
+
+const levelOf = ({ outer }: Scope): number => (outer === undefined ? 0 : 1 + levelOf(outer))
 
 function follow({ data, depth, parts, original }: Path, scope: Scope): Value {
   let from: Scope | undefined = scope

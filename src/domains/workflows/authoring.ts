@@ -6,13 +6,18 @@ import { type ChangingCall, type Engine, isEnded, type NewRun, type Run } from '
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
+import type { ValueDesk } from '../executions/ports.ts'
 import { readVerdict } from '../executions/validators.ts'
 import { memberOf, shown } from '../texts/template-values.ts'
+import { findImage, type ImageShelf, noImage, requireCredentials } from './container-images.ts'
 import { checkWorkflowManifest, parseWorkflowManifest, type WorkflowManifest } from './manifest.ts'
+import type { ContainerStep } from './manifest-types.ts'
 import type { WorkflowVersion } from './ports.ts'
 import { quoted } from './read-fields.ts'
 import type { WorkflowRegistry } from './registry.ts'
 import type { AgentRequest } from './run-ports.ts'
+import { fieldOf } from './state-texts.ts'
+import { suggestionOf } from './views.ts'
 
 export type AuthoringDeps = Readonly<{
   registry: Pick<WorkflowRegistry, 'register' | 'update' | 'scheduleOf' | 'versionsFor'>
@@ -22,6 +27,8 @@ export type AuthoringDeps = Readonly<{
     prepare(principal: Principal, request: AgentRequest): Promise<NewRun>
     exists(principal: Principal, agent: string): Promise<boolean>
   }>
+  images: ImageShelf
+  values: ValueDesk
   /** Judges of the platform that look at every workflow. Nothing that its author says changes who they are or what they ask. */
   judgesAlways: readonly string[]
 }>
@@ -40,7 +47,7 @@ const CONFIDENCE_MIN = 0.7
 const JUDGE_MS = 90_000
 
 /** From a text to a registered workflow: checked by rules always, by judges where somebody asks for them. */
-export function createAuthoring({ registry, engine, clock, agents, judgesAlways }: AuthoringDeps) {
+export function createAuthoring({ registry, engine, clock, agents, images, values, judgesAlways }: AuthoringDeps) {
   function validate({ manifest_yaml: text }: Readonly<{ manifest_yaml: string }>) {
     const { errors, warnings } = checkWorkflowManifest(text)
     return { valid: errors.length === 0, errors: errors.length === 0 ? null : errors, warnings }
@@ -50,9 +57,12 @@ export function createAuthoring({ registry, engine, clock, agents, judgesAlways 
     const manifest = await read(call, input.manifest_yaml)
     const chosen = [...new Set(input.judge_agents ?? [])]
     if (judgesAlways.length + chosen.length === 0) call.warn(unjudged('Give judge_agents to have it judged.'))
+    await requireChosen(call, chosen)
     await requireConfigured(call, input)
     if (chosen.length > 0) await requireApproval(call, chosen, input, input)
-    return await deploy(call, (changing) => registry.register(changing, input.manifest_yaml, manifest, input.force))
+    return await deploy(call, manifest, (changing) =>
+      registry.register(changing, input.manifest_yaml, manifest, input.force),
+    )
   }
 
   async function update(
@@ -63,29 +73,60 @@ export function createAuthoring({ registry, engine, clock, agents, judgesAlways 
     if (judgesAlways.length === 0)
       call.warn(unjudged('Use aegis.workflow.create with judge_agents and force to have it judged.'))
     await requireConfigured(call, { manifest_yaml: text, force })
-    return await deploy(call, (changing) => registry.update(changing, text, manifest, force))
+    return await deploy(call, manifest, (changing) => registry.update(changing, text, manifest, force))
   }
 
-  const deploy = (call: Call, work: (changing: ChangingCall) => Promise<WorkflowVersion>) =>
+  const deploy = (call: Call, manifest: WorkflowManifest, work: (changing: ChangingCall) => Promise<WorkflowVersion>) =>
     call.transact(async (unit) => {
       const kept = await work(within(call, unit))
       const schedule = await registry.scheduleOf(unit, kept)
       const answer = { workflow_id: kept.id, deployed: true, name: kept.name, version: kept.version }
-      return { ...answer, ...(schedule !== null && { schedule }) }
+      const suggested = suggestionOf(manifest)
+      return {
+        ...answer,
+        ...(schedule !== null && { schedule }),
+        ...(suggested !== null && { suggested_schedule: suggested }),
+      }
     })
 
   async function read(call: Call, text: string): Promise<WorkflowManifest> {
     const { manifest, warnings } = parseWorkflowManifest(text)
     for (const warning of warnings) call.warn(warning)
+    await requireJudges(call, judgesIn(manifest))
     for (const agent of agentsIn(manifest)) {
       if (!(await agents.exists(call.principal, agent)))
         call.warn(`There is no agent ${quoted(agent)} yet; runs that come to it will fail.`)
+    }
+    const { principal } = call
+    for (const [name, step] of stepsIn(manifest)) {
+      requireCredentials({ values }, { tenant: principal.tenant, principal }, name, step)
+    }
+    for (const { field, image } of imagesIn(manifest)) {
+      if ((await findImage(image, images)) === undefined) call.warn(`${field}: ${noImage(image)}. Runs fail there.`)
     }
     for (const workflow of workflowsIn(manifest)) {
       if ((await registry.versionsFor(call.read, call.principal, workflow)).length === 0)
         call.warn(`There is no workflow ${quoted(workflow)} yet; runs that come to it will fail.`)
     }
     return manifest
+  }
+
+  /** Nobody's work is judged by whoever is not there; this is asked before any model is. */
+  async function requireJudges(call: Call, judges: readonly NamedJudge[]): Promise<void> {
+    const errors: string[] = []
+    for (const { field, agent } of judges) {
+      if (await agents.exists(call.principal, agent)) continue
+      errors.push(`${field}: there is no agent ${quoted(agent)} to judge; deploy it first (aegis.agent.create)`)
+    }
+    if (errors.length === 0) return
+    throw new AppError('ERR_MANIFEST_INVALID', `manifest_yaml: ${errors[0]}`, { field: 'manifest_yaml', errors })
+  }
+
+  async function requireChosen(call: Call, chosen: readonly string[]): Promise<void> {
+    for (const judge of chosen) {
+      if (await agents.exists(call.principal, judge)) continue
+      throw rejected(`judge_agents: there is no agent ${quoted(judge)}; deploy it first, or name another.`, { judge })
+    }
   }
 
   async function requireConfigured(call: Call, input: CreateInput): Promise<void> {
@@ -171,14 +212,46 @@ const within = (call: Call, write: WriteUnit): ChangingCall => ({
 
 const round = (value: number): number => Math.round(value * 1000) / 1000
 
+type NamedJudge = Readonly<{ field: string; agent: string }>
+
+/** Judges that the text names, with the field that does. */
+function judgesIn({ states }: WorkflowManifest): readonly NamedJudge[] {
+  const named = [...states].flatMap(([name, state]) => {
+    if (state.kind !== 'Agent' && state.kind !== 'ParallelAgents') return []
+    const [key, before] = state.kind === 'Agent' ? ['judges', state.toolCallJudge] : ['judges_for_parallel', null]
+    const judges = state.judges.map(({ agent }, index) => ({
+      field: fieldOf(name, `${key}[${index}].agent_id`),
+      agent,
+    }))
+    return before === null ? judges : [...judges, { field: fieldOf(name, 'pre_execution_validator'), agent: before }]
+  })
+  return named.filter(({ agent }) => !agent.includes('{{'))
+}
+
+const stepsIn = ({ states }: WorkflowManifest): readonly (readonly [string, ContainerStep])[] =>
+  [...states].flatMap(([name, state]) => {
+    if (state.kind === 'ContainerRun') return [[name, state.step] as const]
+    return state.kind === 'ParallelContainerRun' ? state.steps.map((step) => [name, step] as const) : []
+  })
+
+/** Images that the text names; those that a template chooses are not known yet. */
+function imagesIn({ states }: WorkflowManifest): readonly Readonly<{ field: string; image: string }>[] {
+  const named = [...states].flatMap(([name, state]) => {
+    const handler = 'outputHandler' in state && state.outputHandler?.type === 'container' ? state.outputHandler : null
+    const own = handler === null ? [] : [{ field: fieldOf(name, 'output_handler.image'), image: handler.image }]
+    if (state.kind === 'ContainerRun') return [{ field: fieldOf(name, 'image'), image: state.step.image }, ...own]
+    if (state.kind !== 'ParallelContainerRun') return own
+    return state.steps.map(({ image }, index) => ({ field: fieldOf(name, `steps[${index}].image`), image }))
+  })
+  return named.filter(({ image }) => !image.includes('{{'))
+}
+
 /** Agents that the text names; those that a template chooses are not known yet. */
 function agentsIn({ states }: WorkflowManifest): readonly string[] {
   const found = [...states.values()].flatMap((state) => {
     const handler = 'outputHandler' in state && state.outputHandler?.type === 'agent' ? [state.outputHandler.agent] : []
-    if (state.kind === 'Agent')
-      return [state.agent, state.toolCallJudge ?? [], state.judges.map(({ agent }) => agent), handler].flat()
-    if (state.kind === 'ParallelAgents')
-      return [...[...state.agents, ...state.judges].map(({ agent }) => agent), ...handler]
+    if (state.kind === 'Agent') return [state.agent, ...handler]
+    if (state.kind === 'ParallelAgents') return [...state.agents.map(({ agent }) => agent), ...handler]
     return handler
   })
   return [...new Set(found)].filter((agent) => !agent.includes('{{'))

@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module'
+import type { NameUse, UsedName } from '../texts/template-names.ts'
 import type { Context } from '../texts/templates.ts'
 import { type Meter, TooMuchWork } from '../texts/work-meter.ts'
 import { chargeCall, chargeOperator, createPatterns, type Patterns } from './cel-costs.ts'
@@ -44,7 +45,7 @@ const visits: Readonly<Record<string, Visit>> = {
   '.'({ args }, scope, room) {
     const [of, name] = args as [CelNode, string]
     const value = memberOf(evaluate(of, scope, room), name)
-    if (value === undefined) throw new Error(`No such key: ${name}`)
+    if (value === undefined) throw new MissingName(pathOf({ op: '.', args })?.join('.') ?? name)
     return value
   },
   list: ({ args }, scope, room) => (args as CelNode[]).map((item) => evaluate(item, scope, room)),
@@ -97,7 +98,64 @@ function named(name: string, scope: Scope, context: Context): unknown {
   if (value !== undefined) return value
   // What is left are the names of types.
   if (openCel().constants.has(name)) return operation(name)({})
-  throw new Error(`Unknown variable: ${name}`)
+  throw new MissingName(name)
+}
+
+/** A name without a value. */
+export class MissingName extends Error {
+  readonly path: string
+  constructor(path: string) {
+    super(`there is no ${path.slice(0, 128)}`)
+    this.path = path
+  }
+}
+
+/** The names that lead to a value, if nothing but names does. */
+function pathOf({ op, args }: CelNode): readonly string[] | undefined {
+  if (op === 'id') return [args as string]
+  if (op !== '.') return undefined
+  const [of, name] = args as [CelNode, string]
+  const before = pathOf(of)
+  return before && [...before, name]
+}
+
+/** The names that an expression uses, without those that it gives itself. */
+export function namesInCel(node: CelNode): readonly UsedName[] {
+  const found: UsedName[] = []
+  collectNames(node, { own: new Set(), use: 'text' }, found)
+  return found
+}
+
+type Place = Readonly<{ own: ReadonlySet<string>; use: NameUse }>
+
+function collectNames(node: unknown, place: Place, found: UsedName[]): void {
+  if (Array.isArray(node)) {
+    for (const item of node) collectNames(item, place, found)
+    return
+  }
+  if (typeof node !== 'object' || node === null || !('op' in node)) return
+  const { op, args } = node as CelNode
+  const parts = pathOf(node as CelNode)
+  if (parts !== undefined) {
+    const isOwn = place.own.has(parts[0]!) || (parts.length === 1 && openCel().constants.has(parts[0]!))
+    if (!isOwn) found.push({ name: parts.join('.'), parts, use: place.use })
+    return
+  }
+  if (op === 'call' && (args as [string])[0] === 'has') collectNames(args, { ...place, use: 'test' }, found)
+  else if (op === 'rcall') collectCall(args as [string, CelNode, CelNode[]], place, found)
+  else if (op !== 'value') collectNames(args, place, found)
+}
+
+function collectCall([name, receiver, params]: [string, CelNode, CelNode[]], place: Place, found: UsedName[]): void {
+  const isBind = name === 'bind' && receiver.op === 'id' && receiver.args === 'cel'
+  if (!isBind) collectNames(receiver, place, found)
+  if (!isBind && !loops.has(name)) {
+    collectNames(params, place, found)
+    return
+  }
+  const own = new Set([...place.own, String(params[0]?.args)])
+  if (isBind) collectNames(params[1], place, found)
+  collectNames(params.slice(isBind ? 2 : 1), { ...place, own }, found)
 }
 
 function memberOf(value: unknown, name: string): unknown {

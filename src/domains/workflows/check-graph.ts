@@ -1,4 +1,5 @@
 import { nearestName } from '../../kernel/nearest-name.ts'
+import { isEndOfSuccess } from './conditions.ts'
 import type { Condition, State } from './manifest-types.ts'
 import { type Findings, quoted } from './read-fields.ts'
 
@@ -57,7 +58,12 @@ function statesThatCanEnd(states: ReadonlyMap<string, State>): ReadonlySet<strin
     grew = false
     for (const [name, { transitions }] of states) {
       if (ending.has(name)) continue
-      if (transitions.length > 0 && !transitions.some(({ target }) => ending.has(target))) continue
+      if (
+        transitions.length > 0 &&
+        !isEndOfSuccess({ transitions }) &&
+        !transitions.some(({ target }) => ending.has(target))
+      )
+        continue
       ending.add(name)
       grew = true
     }
@@ -81,6 +87,10 @@ function warnOfGaps(findings: Findings, name: string, { transitions }: State): v
   if (always >= 0 && always < types.length - 1)
     findings.warn(`${at}[${always}]`, 'always holds, so what follows is never tried')
   if (always >= 0) return
+  if (isEndOfSuccess({ transitions })) {
+    findings.warn(at, 'lead on from failures alone, so success ends the run here; add on_success if it should go on')
+    return
+  }
   const pairs: readonly (readonly [Condition['type'], Condition['type']])[] = [
     ['on_success', 'on_failure'],
     ['exit_code_zero', 'exit_code_non_zero'],

@@ -1,4 +1,4 @@
-import { shellRisksOf } from '../texts/shell-lines.ts'
+import { type ShellRisk, shellRisksOf } from '../texts/shell-lines.ts'
 import { parseTemplate } from '../texts/templates.ts'
 import { parseExpression } from './expressions.ts'
 import type { Fields } from './read-fields.ts'
@@ -17,13 +17,17 @@ export function checkTemplates(fields: Fields, key: string, texts: Readonly<Reco
 /** A value can come from an agent or from whoever started the run; in a shell line it must not be more than a word. */
 export function warnOfShellLine(fields: Fields, key: string, text: string): void {
   for (const { kind, expression } of shellRisksOf(text).slice(0, SHELL_WARNINGS_MAX)) {
-    fields.warn(
-      key,
-      kind === 'raw'
-        ? `{{${expression}}} is put into a shell line as it is, so its value can add commands; write {{shell ${expression}}}, or give it through env and write "$NAME"`
-        : `{{shell ${expression}}} stands inside quotes, which undo its own, so its value can add commands; take the quotes around it away`,
-    )
+    fields.warn(key, shellAdvice[kind](expression))
   }
+}
+
+const shellAdvice: Readonly<Record<ShellRisk['kind'], (expression: string) => string>> = {
+  raw: (expression) =>
+    `{{${expression}}} is put into a shell line as it is, so its value can add commands; write {{shell ${expression}}}, or give it through env and write "$NAME"`,
+  quoted: (expression) =>
+    `{{shell ${expression}}} stands inside quotes, which undo its own, so its value can add commands; take the quotes around it away`,
+  whole: (expression) =>
+    `{{${expression}}} is the whole command line, so whoever gives its value says what runs in the workspace; write the command here, with values in env, unless that is what you want`,
 }
 
 const SHELL_WARNINGS_MAX = 5

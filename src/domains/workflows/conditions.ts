@@ -3,7 +3,7 @@ import { memberOf, type Value } from '../texts/template-values.ts'
 import type { Context } from '../texts/templates.ts'
 import type { Meter } from '../texts/work-meter.ts'
 import { type Judged, parseExpression } from './expressions.ts'
-import type { Condition, JsonObject } from './manifest-types.ts'
+import type { Condition, JsonObject, State } from './manifest-types.ts'
 
 /** What a state left behind; it stands on the blackboard under the state's name. */
 export type StateResult = JsonObject
@@ -21,6 +21,10 @@ export function judgeCondition(
   if (condition.type === 'custom') return parseExpression(condition.expression).holds(context, at)
   return { holds: conditionHolds(condition, result), problem: null }
 }
+
+/** Without a custom condition, which needs the names of the run. */
+export const holdsPlainly = (condition: Condition, result: StateResult): boolean =>
+  condition.type !== 'custom' && conditionHolds(condition, result)
 
 function conditionHolds(condition: Exclude<Condition, { type: 'custom' }>, result: StateResult): boolean {
   const [score, confidence] = [scoreOf(result), confidenceOf(result)]
@@ -69,6 +73,10 @@ function conditionHolds(condition: Exclude<Condition, { type: 'custom' }>, resul
 const yes = new Set(['yes', 'y', '1', 'approve', 'approved', 'true'])
 const no = new Set(['no', 'n', '0', 'reject', 'rejected', 'false'])
 
+/** Whether both are words for yes, or both for no. */
+export const agreesWith = (answer: string, word: string): boolean =>
+  [yes, no].some((words) => words.has(answer.trim().toLowerCase()) && words.has(word))
+
 const isAtLeast = (value: number | undefined, least: number): boolean => value !== undefined && value >= least
 
 export function hasFailed(result: StateResult): boolean {
@@ -76,6 +84,12 @@ export function hasFailed(result: StateResult): boolean {
   if (status === 'failed' || status === 'error' || result['overall_success'] === false) return true
   return status === undefined && (exitCodeOf(result) ?? 0) !== 0
 }
+
+const failures: ReadonlySet<string> = new Set(['on_failure', 'exit_code_non_zero', 'timeout'])
+
+/** A state whose transitions lead on from failures alone ends the run when it succeeds. */
+export const isEndOfSuccess = ({ transitions }: Pick<State, 'transitions'>): boolean =>
+  transitions.length > 0 && transitions.every(({ condition }) => failures.has(condition.type))
 
 const numberAt = (value: Value, ...path: readonly string[]): number | undefined => {
   const found = path.reduce<Value>((at, key) => memberOf(at, key), value)

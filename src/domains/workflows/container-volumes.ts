@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import { askTool } from './desk-calls.ts'
-import type { JsonObject, Storage, VolumeMount } from './manifest-types.ts'
+import type { JsonObject, SharedVolume, Storage, VolumeMount } from './manifest-types.ts'
 import { quoted } from './read-fields.ts'
 import type { Visit } from './run-ports.ts'
 
@@ -19,14 +19,16 @@ export const workspaceNames = ({ workspace: { blackboardKey } }: Storage): reado
 export function placedVolumes({ manifest, context }: Visit, volumes: readonly VolumeMount[]): readonly PlacedVolume[] {
   const own = workspaceNames(manifest.storage)
   return volumes.map((volume) => {
-    if (own.includes(volume.name)) return { ...volume, name: 'workspace', from: null }
-    const isShared = manifest.storage.sharedVolumes.some(({ name }) => name === volume.name)
-    const id = isShared ? undefined : context[`${volume.name}${ID_KEY}`]
-    return { ...volume, from: typeof id === 'string' && id.trim() !== '' ? id.trim() : null }
+    if (own.includes(volume.name)) return { ...volume, name: 'workspace', from: null, kept: null }
+    const shared = manifest.storage.sharedVolumes.find(({ name }) => name === volume.name)
+    const id = shared === undefined ? context[`${volume.name}${ID_KEY}`] : undefined
+    const from = typeof id === 'string' && id.trim() !== '' ? id.trim() : null
+    return { ...volume, from, kept: shared?.storageClass === 'persistent' ? shared : null }
   })
 }
 
-export type PlacedVolume = VolumeMount & Readonly<{ from: string | null }>
+/** `kept` is the volume that outlives the run, if it is one. */
+export type PlacedVolume = VolumeMount & Readonly<{ from: string | null; kept: SharedVolume | null }>
 
 /** Makes volumes appear where a step wants them. What already lies there is not covered up. */
 export function mountScript(volumes: readonly VolumeMount[]): string {

@@ -7,6 +7,7 @@ import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { nextGeneration } from '../executions/generations.ts'
+import { understoodAnswer } from './answers.ts'
 import type { JsonObject } from './manifest-types.ts'
 import { newWorkflowRun, type RunRequest } from './new-run.ts'
 import { inputOf, isShown, otherBlackboard, outputOf } from './other-runs.ts'
@@ -14,6 +15,7 @@ import { questionText, waitingFor } from './questions.ts'
 import { quoted } from './read-fields.ts'
 import type { WorkflowRegistry } from './registry.ts'
 import { parsedJson } from './render-output.ts'
+import { readSignal } from './run-human.ts'
 import type { Exit } from './run-record.ts'
 import { bounded, eventView, listView, replayRun, statusView } from './views.ts'
 
@@ -58,7 +60,10 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
   }
 
   /** What its states left. Of a run that is no workflow, that is its output. */
-  const leftBy = async (call: Call, run: Run): ReturnType<typeof leftByWorkflow> =>
+  const leftBy = async (
+    call: Call,
+    run: Run,
+  ): Promise<Readonly<{ blackboard: JsonObject; stateOutputs: JsonObject }>> =>
     run.kind === 'workflow' ? leftByWorkflow(call, run) : { blackboard: otherBlackboard(run), stateOutputs: {} }
   const leftByWorkflow = async (call: Call, run: Run) => replayRun(run, await exitsOf(call, run))
 
@@ -202,15 +207,24 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     return { tool: 'aegis.workflow.cancel' as const, cancelled, execution_id: id, ...error }
   }
 
-  /** Bare text, or the JSON of `{response, feedback}`. */
+  /** Bare text, or the JSON of `{response, feedback}`. What leads nowhere is refused, and the run goes on waiting. */
   async function signal(call: Call, input: Reference & Readonly<{ response: string }>) {
     requirePerson(call)
-    const { id } = await find(call, input)
+    const run = await find(call, input)
+    const { id } = run
     const parsed = input.response.trimStart().startsWith('{') ? parsedJson(input.response) : undefined
     const isPair = typeof parsed === 'object' && parsed !== null && 'response' in parsed
-    const signalled = await engine.signal(call, id, isPair ? parsed : { response: input.response })
+    const payload = isPair ? (parsed as JsonObject) : { response: input.response }
+    const signalled = await engine.signal(call, id, { ...payload, ...(await understood(call, run, payload)) } as Json)
     const error = signalled ? {} : { error: 'execution is not in a waiting state' }
     return { tool: 'aegis.workflow.signal' as const, signalled, execution_id: id, ...error }
+  }
+
+  async function understood(call: Call, run: Run, payload: JsonObject): Promise<JsonObject> {
+    if (run.kind !== 'workflow' || run.waitingFor === null) return {}
+    const { manifest, position } = await leftByWorkflow(call, run)
+    const given = { status: 'completed', ...readSignal(payload as Json), timeout: false }
+    return { response: understoodAnswer(manifest, position, given) }
   }
 
   async function remove(call: Call, input: Reference) {

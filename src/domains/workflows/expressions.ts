@@ -1,22 +1,27 @@
 import { limits } from '../../contract/limits.ts'
+import { namesInArguments, type UsedName } from '../texts/template-names.ts'
+import { hasOperators } from '../texts/template-operators.ts'
 import { type Expression, parseText, problemOfArguments } from '../texts/template-syntax.ts'
-import { isTruthy, templateHelpers } from '../texts/template-values.ts'
+import { isTruthy, NoSuchValue, templateHelpers } from '../texts/template-values.ts'
 import { type Context, evaluateArguments } from '../texts/templates.ts'
 import { createMeter, type Meter, refuseWork, TooMuchWork } from '../texts/work-meter.ts'
-import { evaluateCel, parseCel } from './cel.ts'
+import { evaluateCel, MissingName, namesInCel, parseCel } from './cel.ts'
 
 /**
  * The text of a custom condition. A path or a helper call means what `{{#if …}}` means; everything else is read as CEL, over
- * the same names. What cannot be evaluated (a name that is not there, a comparison that has no sense) does not hold.
+ * the same names. What cannot be evaluated (a name that is not there, a comparison that has no sense) does not hold; `missing`
+ * says of a name that it was the reason.
  */
 export type CustomCondition = Readonly<{
   problem: string | null
+  names: readonly UsedName[]
   /** `problem` says why it could not be evaluated. Throws an AppError that names `field` when it is too much work. */
   holds(context: Context, at: Readonly<{ field: string; meter?: Meter }>): Judged
 }>
-export type Judged = Readonly<{ holds: boolean; problem: string | null }>
+export type Judged = Readonly<{ holds: boolean; problem: string | null; missing?: string }>
 
 type Evaluate = (context: Context, meter: Meter) => Judged
+type Read = Readonly<{ names: readonly UsedName[]; evaluate: Evaluate }>
 
 const cache = new Map<string, CustomCondition>()
 
@@ -38,21 +43,29 @@ export function parseExpression(given: string): CustomCondition {
   return found
 }
 
-function conditionOf(read: Readonly<{ problem: string }> | Evaluate): CustomCondition {
-  if ('problem' in read) return { problem: read.problem, holds: () => ({ holds: false, problem: read.problem }) }
+function conditionOf(read: Readonly<{ problem: string }> | Read): CustomCondition {
+  if ('problem' in read) {
+    return { problem: read.problem, names: [], holds: () => ({ holds: false, problem: read.problem }) }
+  }
   return {
     problem: null,
+    names: read.names,
     holds(context, { field, meter = createMeter() }) {
       try {
-        return read(context, meter)
+        return read.evaluate(context, meter)
       } catch (error) {
+        if (error instanceof MissingName) return missing(error)
+        if (error instanceof NoSuchValue) return { holds: false, problem: error.message }
         throw error instanceof TooMuchWork ? refuseWork(field) : error
       }
     },
   }
 }
 
-function asTemplate(text: string): Evaluate | undefined {
+const missing = ({ message, path }: MissingName): Judged => ({ holds: false, problem: message, missing: path })
+
+function asTemplate(text: string): Read | undefined {
+  if (hasOperators(text)) return undefined
   let params: readonly Expression[]
   try {
     const [block] = parseText(`{{#if ${text}}}x{{/if}}`).body
@@ -65,20 +78,27 @@ function asTemplate(text: string): Evaluate | undefined {
   if (first === undefined) return undefined
   const isCall = first.type === 'PathExpression' && templateHelpers.has(first.original)
   if ((params.length > 1 && !isCall) || problemOfArguments(params) !== null) return undefined
-  return (context, meter) => ({ holds: isTruthy(evaluateArguments(params, context, meter)), problem: null })
+  const evaluate: Evaluate = (context, meter) => {
+    const value = evaluateArguments(params, context, meter, ({ name }) => {
+      throw new MissingName(name)
+    })
+    return { holds: isTruthy(value), problem: null }
+  }
+  return { names: namesInArguments(params), evaluate }
 }
 
-function asCel(text: string): Readonly<{ problem: string }> | Evaluate {
+function asCel(text: string): Readonly<{ problem: string }> | Read {
   try {
     const node = parseCel(text)
-    return (context, meter) => {
+    const evaluate: Evaluate = (context, meter) => {
       try {
         return { holds: evaluateCel(node, context, meter) === true, problem: null }
       } catch (error) {
-        if (error instanceof TooMuchWork) throw error
+        if (error instanceof TooMuchWork || error instanceof MissingName) throw error
         return { holds: false, problem: summaryOf(error) }
       }
     }
+    return { names: namesInCel(node), evaluate }
   } catch (error) {
     return {
       problem: `${summaryOf(error)}; write a path, a helper call, or a comparison such as score > 0.8 && state.ok == true`,

@@ -48,7 +48,9 @@ describe('the interpreter', () => {
     expect(walk(pair, [ok])).toMatchObject({ state: 'B', entered: 2, feedback: '' })
     const again = walk(pair, [bad]) as Position
     expect(again).toMatchObject({ state: 'A', entered: 2, feedback: 'no failed' })
-    expect(renderTemplate('{{state.feedback}}/{{state.visit}}', contextOf(again), { field: 'f' })).toBe('no failed/2')
+    expect(renderTemplate('{{state.feedback}}/{{state.visit}}', contextOf(pair, again), { field: 'f' })).toBe(
+      'no failed/2',
+    )
   })
 
   it('fails a run that ends in a state that failed, whatever the state is called', () => {
@@ -111,19 +113,21 @@ C: {kind: System, command: z, transitions: []}`,
     )
     const at = walk(gate, [{ status: 'completed', response: 'no', feedback: 'shorter', timeout: false }]) as Position
     expect(
-      renderTemplate('{{A.response}} {{human.feedback}} {{blackboard.A.feedback}}', contextOf(at), { field: 'f' }),
+      renderTemplate('{{A.response}} {{human.feedback}} {{blackboard.A.feedback}}', contextOf(gate, at), {
+        field: 'f',
+      }),
     ).toBe('no shorter shorter')
   })
 
   it.each([
-    ['expression', 'condition: custom, expression: "A.rows.all(x, A.rows.all(y, x != y || x == y))"'],
-    ['feedback', 'condition: always, feedback: "{{#each A.rows}}{{length (json ../A.rows)}}{{/each}}"'],
+    ['expression', 'condition: custom, expression: "A.judges.all(x, A.judges.all(y, x != y || x == y))"'],
+    ['feedback', 'condition: always, feedback: "{{#each A.judges}}{{length (json ../A.judges)}}{{/each}}"'],
   ])('fails where its %s asks for too much work, and says where', (field, text) => {
     const manifest =
-      workflow(`A: {kind: System, command: x, transitions: [{${text}, target: B}, {condition: always, target: B}]}
+      workflow(`A: {kind: Agent, agent: a, input: x, transitions: [{${text}, target: B}, {condition: always, target: B}]}
 B: {kind: System, command: y, transitions: []}`)
-    const rows = Array.from({ length: 20_000 }, (_, index) => `row ${index}`)
-    const once = walk(manifest, [{ ...ok, rows }])
+    const judges = Array.from({ length: 20_000 }, (_, index) => `row ${index}`)
+    const once = walk(manifest, [{ ...ok, judges }])
     const at = `spec.states.A.transitions[0].${field}`
     expect(once).toMatchObject({
       kind: 'end',
@@ -133,8 +137,8 @@ B: {kind: System, command: y, transitions: []}`)
         message: expect.stringContaining(at),
       },
     })
-    expect(walk(manifest, [{ ...ok, rows }])).toEqual(once)
-    expect(walk(manifest, [{ ...ok, rows: ['one'] }])).toMatchObject({ state: 'B' })
+    expect(walk(manifest, [{ ...ok, judges }])).toEqual(once)
+    expect(walk(manifest, [{ ...ok, judges: ['one'] }])).toMatchObject({ state: 'B' })
   })
 
   it('refuses a blackboard without end', () => {

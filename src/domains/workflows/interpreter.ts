@@ -3,9 +3,11 @@ import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Context, renderTemplate } from '../texts/templates.ts'
 import { createMeter } from '../texts/work-meter.ts'
-import { hasFailed, judgeCondition, type StateResult, scoreOf } from './conditions.ts'
+import { hasFailed, isEndOfSuccess, judgeCondition, type StateResult, scoreOf } from './conditions.ts'
+import { knownNames, refuseMissing } from './known-names.ts'
 import type { JsonObject, State, Storage, WorkflowManifest } from './manifest-types.ts'
 import { renderOutput } from './render-output.ts'
+import { resultView } from './state-shapes.ts'
 import { fieldOf } from './state-texts.ts'
 
 /**
@@ -19,6 +21,8 @@ export type Start = Readonly<{
   attachments: Json
   /** What the caller put on the blackboard. */
   overrides: JsonObject
+  /** A name without a value is a failure. Runs of earlier programs, which do not say so, take it for empty text. */
+  names?: 'strict'
 }>
 
 export type Position = Readonly<{
@@ -29,6 +33,7 @@ export type Position = Readonly<{
   /** What the transition that led here had to say. */
   feedback: string
   blackboard: JsonObject
+  isStrict: boolean
 }>
 
 export type Failure = Readonly<{ message: string; violation: string; details: JsonObject }>
@@ -77,26 +82,48 @@ export function startOf(manifest: WorkflowManifest, start: Start): Position {
     visits: new Map([[manifest.initialState, 1]]),
     feedback: '',
     blackboard,
+    isStrict: start.names === 'strict',
   }
 }
 
 /** The names that the texts of a state may use. */
-export function contextOf({ state, feedback, visits, blackboard }: Position): Context {
+export function contextOf(manifest: WorkflowManifest, { state, feedback, visits, blackboard }: Position): Context {
+  const names = namesOn(manifest, blackboard)
+  return { state: { name: state, feedback, visit: visits.get(state) ?? 1 }, ...names, blackboard: names }
+}
+
+/** `workflow.x` is `input.x` under its older name, and results are as texts see them. */
+function namesOn({ states }: WorkflowManifest, blackboard: JsonObject): JsonObject {
+  const { input, workflow } = blackboard
+  const given = typeof input === 'object' && input !== null && !Array.isArray(input) ? (input as JsonObject) : {}
+  const results = [...states].flatMap(([name, state]) => {
+    const result = blackboard[name]
+    return typeof result === 'object' && result !== null ? [[name, resultView(state, result as StateResult)]] : []
+  })
   return {
-    state: { name: state, feedback, visit: visits.get(state) ?? 1 },
     ...blackboard,
-    blackboard,
+    workflow: { ...given, ...(workflow as JsonObject | undefined) },
+    ...Object.fromEntries(results),
   }
 }
 
 /** The names that conditions and feedback may use: those of the state, and what it left. */
-function contextAfter(position: Position, result: StateResult, blackboard: JsonObject): Context {
+function contextAfter(
+  manifest: WorkflowManifest,
+  position: Position,
+  left: StateResult,
+  blackboard: JsonObject,
+): Context {
+  const { state, feedback, visits } = position
+  const result = resultView(manifest.states.get(state)!, left)
+  const names = namesOn(manifest, blackboard)
   const score = scoreOf(result)
   return {
-    state: { name: position.state, feedback: position.feedback, ...result },
-    ...blackboard,
-    blackboard,
+    state: { name: state, feedback, visit: visits.get(state) ?? 1, ...result },
+    ...names,
+    blackboard: names,
     result,
+    state_output: result,
     status: result['status'] ?? null,
     ...(result['output'] !== undefined && { output: result['output'] }),
     ...(result['response'] !== undefined && { response: result['response'] }),
@@ -133,19 +160,32 @@ export function applyResult(manifest: WorkflowManifest, position: Position, { re
 /** The first transition whose condition holds. Throws an AppError for a text that cannot be evaluated within its bounds. */
 function leave(manifest: WorkflowManifest, position: Position, result: StateResult, blackboard: JsonObject): Move {
   const state = manifest.states.get(position.state)!
-  const context = contextAfter(position, result, blackboard)
+  const context = contextAfter(manifest, position, result, blackboard)
+  const known = position.isStrict ? knownNames(manifest, position.state, 'after') : undefined
   const meter = createMeter()
   const problems: string[] = []
   for (const [index, { condition, target, feedback }] of state.transitions.entries()) {
     const field = fieldOf(position.state, `transitions[${index}]`)
-    const { holds, problem } = judgeCondition(condition, result, context, { field: `${field}.expression`, meter })
-    if (problem !== null) problems.push(problem)
-    if (!holds) continue
-    const text = renderTemplate(feedback ?? '', context, { field: `${field}.feedback`, meter })
+    const judged = judgeCondition(condition, result, context, { field: `${field}.expression`, meter })
+    if (known !== undefined && judged.missing !== undefined && !hasFailed(result)) throw noName(field, judged.missing)
+    if (judged.problem !== null) problems.push(judged.problem)
+    if (!judged.holds) continue
+    const at = `${field}.feedback`
+    const missing = known && refuseMissing(known, context, at)
+    const text = renderTemplate(feedback ?? '', context, { field: at, meter, missing })
     return enter(manifest, position, blackboard, { target, condition: condition.type, feedback: text })
   }
+  if (isEndOfSuccess(state) && !hasFailed(result)) return endIn(manifest, position, result, blackboard)
   return failed(blackboard, noMatch(position, state, result, problems))
 }
+
+/** What failed has left nothing to look at; of what succeeded, a name that is not there is a mistake. */
+const noName = (field: string, name: string): AppError =>
+  new AppError(
+    'ERR_TEMPLATE_INVALID',
+    `${field}.expression: there is no ${name.slice(0, 128)} in what the state left; write has(…) in front where it may be absent.`,
+    { field: `${field}.expression`, name },
+  )
 
 /** The latest answer of a person, wherever it was given. */
 const humanOf = ({ states }: WorkflowManifest, state: State, result: StateResult): JsonObject =>
@@ -182,6 +222,7 @@ function enter(
     visits: new Map([...from.visits, [target, count]]),
     feedback,
     blackboard,
+    isStrict: from.isStrict,
   }
   return { kind: 'go', position, condition, target }
 }
@@ -195,7 +236,8 @@ function endIn(manifest: WorkflowManifest, position: Position, result: StateResu
       details: { state: position.state, result: brief(result) },
     })
   }
-  const { output, violations } = renderOutput(manifest, result, contextOf({ ...position, blackboard }))
+  const context = contextOf(manifest, { ...position, blackboard })
+  const { output, violations } = renderOutput(manifest, result, context, position.isStrict)
   return { kind: 'end', blackboard, output, failure: undefined, violations }
 }
 

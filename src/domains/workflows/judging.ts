@@ -24,7 +24,7 @@ export async function askJudges(
   judges: readonly JudgeRef[],
   work: Readonly<{ task: string; output: Json; workspaceId: string | null; timeLeft: TimeLeft }>,
 ): Promise<Judgement> {
-  const texts = createStateTexts(visit.position.state)
+  const texts = createStateTexts(visit, 'judge')
   const verdicts = await Promise.all(
     judges.map(async (judge, index): Promise<WeighedVerdict> => {
       const end = await endOf(

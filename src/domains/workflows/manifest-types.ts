@@ -77,6 +77,8 @@ export type AgentState = Common<'Agent'> &
     /** Null: the input of the run. */
     input: string | null
     intent: string | null
+    /** Asks for a virtual machine, which only an agent can do without that runs nothing. */
+    isVirtualMachine: boolean
     /** An agent that looks at each tool call before it is made, beside those that the worker's own manifest names. */
     toolCallJudge: string | null
     judges: readonly JudgeRef[]
@@ -129,8 +131,10 @@ export type Completion = (typeof completions)[number]
 export type ContainerStep = Readonly<{
   name: string
   image: string
-  /** Whether the default image may stand in for one that is not here. */
+  /** Whether another image may stand in for one that is not here. */
   isImageReplaceable: boolean
+  /** The name of a secret of the configuration; it must be set. */
+  registryCredentials: string | null
   command: readonly string[]
   env: Readonly<Record<string, string>>
   workdir: string | null

@@ -167,7 +167,7 @@ const clear: readonly [string, string][] = [
   ['A: {kind: ContainerRun, image: i/x, command: "ls -l", transitions: []}', 'command: is text and is run by a shell'],
   ['A: {kind: Subworkflow, workflow_id: x, result_key: r, transitions: []}', 'mode: is absent; blocking'],
   [
-    'A: {kind: Human, prompt: ok, transitions: [{condition: "{{ok}}", target: B}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+    'A: {kind: Human, prompt: ok, transitions: [{condition: "{{response}}", target: B}, {condition: always, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
     'a template is read as condition: custom',
   ],
 ]
@@ -183,7 +183,8 @@ const impossible: readonly [string, string][] = [
   ['{kind: System, command: repository_commit, transitions: []}', 'repository_commit is not done here'],
   ['{kind: System, command: update_blackboard, env: {input: x}, transitions: []}', 'env.input: cannot be written'],
   ['{kind: System, command: "echo {{#if}}", transitions: []}', 'command: is not a template'],
-  ['{kind: System, command: "echo {{a + b}}", transitions: []}', 'command: is not a template'],
+  ['{kind: System, command: "echo {{a +}}", transitions: []}', 'command: is not a template'],
+  ['{kind: System, command: "echo {{a + b}}", transitions: []}', "{{a}}: there is no name 'a' here"],
   ['{kind: Human, prompt: "{{> secret}}", transitions: []}', 'partials ({{> name}})'],
   ['{kind: ContainerRun, image: x/y, command: [], transitions: []}', 'command: must be a list of at least one word'],
   ['{kind: ContainerRun, image: x/y, command: [ls], network_mode: host, transitions: []}', 'network_mode'],
@@ -318,7 +319,7 @@ describe('a value in a shell line', () => {
   })
 
   it('is warned of in a parallel step', () => {
-    const steps = 'steps: [{ name: s, image: i, shell: true, command: [echo, "{{x}}"] }]'
+    const steps = 'steps: [{ name: s, image: i, shell: true, command: [echo, "{{input.x}}"] }]'
     expect(warningsOf(one(`{ kind: ParallelContainerRun, ${steps}${end}`))).toEqual([
       expect.stringMatching(/^spec\.states\.A\.steps\[0\]\.command: /),
     ])

@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { newSchemaBudget, type SchemaBudget } from '../agents/schema-work.ts'
 import { checkGraph } from './check-graph.ts'
+import { checkAnswers, checkNames } from './check-names.ts'
 import { checkTemplate } from './check-texts.ts'
 import { workspaceNames } from './container-volumes.ts'
 import { schemaProblem } from './json-schema.ts'
@@ -23,18 +24,32 @@ export type CheckedManifest = Readonly<{
   warnings: readonly string[]
 }>
 
-/** Reads and checks a manifest; whatever is wrong with it is in `errors`, one sentence each, with the field in front. */
-export function checkWorkflowManifest(text: string): CheckedManifest {
+/**
+ * Reads and checks a manifest that somebody wants to register; whatever is wrong with it is in `errors`, one sentence each, with
+ * the field in front.
+ */
+export const checkWorkflowManifest = (text: string): CheckedManifest => check(text, true)
+
+function check(text: string, isNew: boolean): CheckedManifest {
   const findings = createFindings()
   const manifest = readManifest(findings, text)
   const { errors, warnings } = findings
+  if (isNew && manifest !== undefined && errors.length === 0) {
+    checkNames(findings, manifest)
+    checkAnswers(findings, manifest)
+  }
   return { manifest: errors.length === 0 ? manifest : undefined, errors, warnings }
 }
 
-export function parseWorkflowManifest(
-  text: string,
-): Readonly<{ manifest: WorkflowManifest; warnings: readonly string[] }> {
-  const { manifest, errors, warnings } = checkWorkflowManifest(text)
+type Parsed = Readonly<{ manifest: WorkflowManifest; warnings: readonly string[] }>
+
+/** Of one that somebody wants to register. Throws when it cannot be. */
+export const parseWorkflowManifest = (text: string): Parsed => parsed(check(text, true))
+
+/** Of one that is registered, or that a run was started with: rules that came later do not undo it. */
+export const readKeptManifest = (text: string): Parsed => parsed(check(text, false))
+
+function parsed({ manifest, errors, warnings }: CheckedManifest): Parsed {
   if (manifest !== undefined) return { manifest, warnings }
   throw new AppError(
     'ERR_MANIFEST_INVALID',
@@ -212,18 +227,21 @@ function readStorage(spec: Fields): Storage {
     workspace?.error('ttl_hours', 'belongs to ephemeral workspaces that the run makes itself; leave it out')
   }
   const shared = [...(storage?.list('shared_volumes') ?? [])]
+  // What the volumes of old call so is the workspace of the run.
+  let isKept = storageClass === 'persistent'
   for (const old of spec.list('volumes') ?? []) {
     spec.warn('volumes', 'is an old spelling; write storage.shared_volumes')
     const { name, persistent } = (typeof old === 'object' && old !== null ? old : { name: old }) as Record<
       string,
       unknown
     >
-    shared.push({ name, storage_class: persistent === true ? 'persistent' : 'ephemeral' })
+    if (name === 'workspace') isKept ||= persistent === true
+    else shared.push({ name, storage_class: persistent === true ? 'persistent' : 'ephemeral' })
   }
   return {
     isDeclared: spec.raw('storage') !== undefined,
     workspace: {
-      storageClass,
+      storageClass: isKept ? 'persistent' : storageClass,
       ttlHours,
       sizeLimitMb: workspace?.number('size_limit_mb', { integer: true, min: 1, max: 1_048_576 }) ?? null,
       volumeId,
@@ -242,9 +260,6 @@ function readVolume(findings: Findings, index: number, item: unknown): Storage['
   if (fields === undefined || name === undefined) return []
   if (!/^[A-Za-z0-9_][A-Za-z0-9._-]*$/.test(name)) fields.error('name', 'use letters, digits, ".", "_" and "-"')
   const storageClass = fields.choice('storage_class', storageClasses) ?? 'ephemeral'
-  if (storageClass === 'persistent') {
-    fields.error('storage_class', 'shared volumes live in the workspace of the run; make that persistent instead')
-  }
   return [{ name, storageClass, sizeLimitBytes: fields.number('size_limit_bytes', { integer: true, min: 1 }) ?? null }]
 }
 

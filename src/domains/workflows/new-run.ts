@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { NewRun } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { withDefaults } from '../agents/schema-defaults.ts'
 import { violationsOf } from './json-schema.ts'
 import type { JsonObject } from './manifest-types.ts'
 import type { ResolvedWorkflow } from './registry.ts'
@@ -30,7 +31,8 @@ const refusedOverrides = [
 
 /** A run of the workflow as it is now. Refuses an input that does not conform, and overrides of what is the run's own. */
 export function newWorkflowRun({ version, manifest }: ResolvedWorkflow, request: RunRequest): NewRun {
-  const { intent, input, overrides, generation } = request
+  const { intent, overrides, generation } = request
+  const input = withDefaults(manifest.inputSchema, request.input)
   const refused = Object.keys(overrides).find((key) => refusedOverrides.includes(key) || manifest.states.has(key))
   if (refused !== undefined) {
     throw new AppError(
@@ -52,7 +54,7 @@ export function newWorkflowRun({ version, manifest }: ResolvedWorkflow, request:
   }
   const pinned: WorkflowInput = {
     manifest: version.manifestText,
-    start: { intent, input, attachments: input['attachments'] ?? [], overrides },
+    start: { intent, input, attachments: input['attachments'] ?? [], overrides, names: 'strict' },
     generation,
   }
   return {

@@ -7,7 +7,7 @@ import { meaningOf, type ValuePlace } from '../executions/surroundings.ts'
 import { createWorkspaceDesk } from '../executions/workspace.ts'
 import { memberOf, shown } from '../texts/template-values.ts'
 import type { Context } from '../texts/templates.ts'
-import { chooseImage } from './container-images.ts'
+import { requireImage } from './container-images.ts'
 import { callTool, toError } from './desk-calls.ts'
 import type { GivenValues, JsonObject, OutputHandler } from './manifest-types.ts'
 import { endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
@@ -37,7 +37,7 @@ type Handled = Readonly<{ output: Json }> | Readonly<{ error: string }>
 type Of<Type extends OutputHandler['type']> = Extract<OutputHandler, { type: Type }>
 
 async function byAgent(visit: Visit, handler: Of<'agent'>, context: Context, timeLeft: TimeLeft): Promise<Handled> {
-  const texts = createStateTexts(visit.position.state)
+  const texts = createStateTexts(visit, 'handler')
   const input =
     handler.inputTemplate === null
       ? shown(context['output'])
@@ -70,7 +70,7 @@ async function inOneStep(
         const events: NewEvent[] = interrupted
           ? [{ type: 'step_repeated', payload: { step: 'output_handler', reason: 'the server ended while it ran' } }]
           : []
-        const scene = { context, texts: createStateTexts(visit.position.state), interrupted, events }
+        const scene = { context, texts: createStateTexts(visit, 'handler'), interrupted, events }
         const leftMs = timeLeft(handler.timeoutMs)
         const result = await inTime(visit, leftMs ?? defaultMs[handler.type], (place) =>
           runs[handler.type]({ ...scene, ...place }, handler as never),
@@ -107,9 +107,8 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
   async container(scene, handler) {
     const { visit, context, texts, leftMs, interrupted, events } = scene
     const { run, position, deps, steps } = visit
-    const names = await deps.images.names()
-    const { image, substituted } = chooseImage(handler.image, { names, fallback: deps.images.defaultImage })
-    if (substituted) {
+    const { image, isStandIn } = await requireImage(handler.image, deps.images)
+    if (isStandIn) {
       const payload = {
         step: 'output_handler',
         image: handler.image,

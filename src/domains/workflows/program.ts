@@ -82,7 +82,7 @@ const visitOf = (scene: Scene, position: Position, state: State): Visit => ({
   ...scene,
   position,
   state,
-  context: contextOf(position),
+  context: contextOf(scene.manifest, position),
   key: (name) => `${position.entered}/${name}`,
 })
 

@@ -1,10 +1,17 @@
 import type { ReadUnit } from '../../contract/unit.ts'
 import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
 import { isoTime } from '../../kernel/clock.ts'
+import { shellWord } from '../../kernel/shell-word.ts'
 
 type Asked = Readonly<{
   step?: string
-  details?: Readonly<{ state?: string; prompt?: string; default_response?: string | null; until_ms?: number }>
+  details?: Readonly<{
+    state?: string
+    prompt?: string
+    default_response?: string | null
+    accepted_answers?: readonly string[] | null
+    until_ms?: number
+  }>
 }>
 type Reading = Pick<Engine, 'events' | 'find'>
 
@@ -25,6 +32,7 @@ export async function questionOf(engine: Reading, read: ReadUnit, run: Run) {
     state: details?.state ?? run.state,
     prompt: details?.prompt ?? null,
     default_response: details?.default_response ?? null,
+    accepted_answers: details?.accepted_answers ?? null,
     requested_at: isoTime(began?.atMs ?? run.changedAtMs),
     expires_at: untilMs === null ? null : isoTime(untilMs),
   }
@@ -45,9 +53,17 @@ export async function waitingFor(engine: Reading, read: ReadUnit, run: Run) {
 }
 
 /** The question for somebody who looks on, with the way to answer it. */
-export const questionText = ({ execution_id: id, state, prompt }: Awaited<ReturnType<typeof questionOf>>): string =>
-  `waits for the answer of a person in state ${state ?? 'none yet'}, run ${id}: ${(prompt ?? '').slice(0, PROMPT_CHARS_MAX).toWellFormed()}
-Answer with: castellan call aegis.workflow.signal execution_id=${id} response=ANSWER`
+export function questionText({
+  execution_id: id,
+  state,
+  prompt,
+  accepted_answers: answers,
+}: Awaited<ReturnType<typeof questionOf>>): string {
+  const shown = (prompt ?? '').slice(0, PROMPT_CHARS_MAX).toWellFormed()
+  const choice = answers === null ? 'ANSWER' : answers.map((answer) => shellWord(answer.slice(0, 64))).join('|')
+  return `waits for the answer of a person in state ${state ?? 'none yet'}, run ${id}: ${shown}
+Answer with: castellan call aegis.workflow.signal execution_id=${id} response=${choice}`
+}
 
 async function askingRun(engine: Reading, read: ReadUnit, run: Run, levels: number): Promise<Run | undefined> {
   if (run.kind !== 'workflow' || isEnded(run)) return undefined

@@ -40,7 +40,8 @@ export function readAgent(fields: Fields, common: Common): AgentState | undefine
     )
   }
   const isolation = fields.choice('isolation', ['inherit', 'docker', 'process', 'firecracker'])
-  if (isolation === 'firecracker') fields.error('isolation', 'there are no virtual machines here; use inherit')
+  const isVirtualMachine = isolation === 'firecracker'
+  if (isVirtualMachine) fields.warn('isolation', 'there are no virtual machines here, so the agent may run nothing')
   else if (isolation !== undefined && isolation !== 'inherit')
     fields.warn('isolation', 'agents run in a workspace; write inherit')
   const toolCallJudge = fields.text('pre_execution_validator', { max: 256 }) ?? null
@@ -50,7 +51,8 @@ export function readAgent(fields: Fields, common: Common): AgentState | undefine
   const maxIterations = fields.number('max_iterations', { integer: true, min: 1, max: 20 }) ?? 10
   const outputHandler = readOutputHandler(fields)
   if (agent === undefined) return undefined
-  return { kind: 'Agent', ...common, agent, input, intent, toolCallJudge, judges, maxIterations, outputHandler }
+  const asked = { agent, input, intent, isVirtualMachine, toolCallJudge }
+  return { kind: 'Agent', ...common, ...asked, judges, maxIterations, outputHandler }
 }
 
 export function readParallelAgents(fields: Fields, common: Common): ParallelAgentsState | undefined {

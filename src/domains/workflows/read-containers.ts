@@ -58,7 +58,10 @@ export function readParallelContainers(fields: Fields, common: Common): Parallel
     return undefined
   }
   const steps = list.flatMap((item, index) => {
-    const step = openFields(fields.findings, `${fields.at}.steps[${index}]`, item, { known: stepFields })
+    const step = openFields(fields.findings, `${fields.at}.steps[${index}]`, item, {
+      known: stepFields,
+      renamed: { working_dir: 'workdir', environment: 'env', env_additions: 'env' },
+    })
     return (step && readStep(step, `step-${index + 1}`)) ?? []
   })
   const names = new Set<string>()
@@ -82,11 +85,13 @@ function readStep(fields: Fields, fallbackName: string): ContainerStep | undefin
   }
   if (name === '__proto__') fields.error('name', 'cannot be __proto__')
   const image = fields.text('image', { required: true, max: 512 })
+  checkTemplate(fields, 'image', image)
   const shell = fields.flag('shell') ?? false
   const command = readCommand(fields)
   if (command !== undefined) warnOfShellWords(fields, 'command', command, shell)
   refuseWhatCannotBe(fields)
   const pull = readPull(fields)
+  const registryCredentials = readCredentials(fields)
   const env = fields.texts('env') ?? {}
   checkTemplates(fields, 'env', env)
   const workdir = fields.text('workdir', { max: 4096 }) ?? null
@@ -96,6 +101,7 @@ function readStep(fields: Fields, fallbackName: string): ContainerStep | undefin
     name,
     image,
     isImageReplaceable: pull !== 'Never',
+    registryCredentials,
     command,
     env,
     workdir,
@@ -109,12 +115,6 @@ function readStep(fields: Fields, fallbackName: string): ContainerStep | undefin
 
 /** Fields that have a meaning which no workspace can give; each says what to do instead. */
 function refuseWhatCannotBe(fields: Fields): void {
-  if (fields.raw('registry_credentials') !== undefined) {
-    fields.error(
-      'registry_credentials',
-      'images are not pulled here; build the image with castellan image, then remove this field',
-    )
-  }
   const user = fields.raw('run_as_user')
   if (user === undefined) return
   if (!/^[A-Za-z0-9_.-]{1,64}(:[A-Za-z0-9_.-]{1,64})?$/.test(String(user))) {
@@ -125,6 +125,18 @@ function refuseWhatCannotBe(fields: Fields): void {
       'commands of a workspace have no capability and are nobody outside it; inside they show the number 0',
     )
   }
+}
+
+/** `vault:NAME` is `secret:NAME` under its older name. */
+function readCredentials(fields: Fields): string | null {
+  const given = fields.text('registry_credentials', { max: 256 })
+  if (given === undefined) return null
+  const name = given.trim().replace(/^(?:vault|secret):/, '')
+  if (!/^[A-Za-z0-9._/-]+$/.test(name)) {
+    fields.error('registry_credentials', 'must be secret:NAME, with a name of executions.secrets in the configuration')
+  }
+  fields.warn('registry_credentials', 'must be set, but is not sent: images are not pulled here (castellan image)')
+  return name
 }
 
 function readPull(fields: Fields): 'Always' | 'IfNotPresent' | 'Never' | undefined {

@@ -1,6 +1,7 @@
 import type { Timing } from '../../contract/timing.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { cronProblem } from '../agents/check-cron.ts'
+import { withDefaults } from '../agents/schema-defaults.ts'
 import { violationsOf } from './json-schema.ts'
 import type { JsonObject } from './manifest-types.ts'
 import type { Fields } from './read-fields.ts'
@@ -14,7 +15,7 @@ export function scheduledRequest(input: Json): Readonly<{ intent: string | null;
   return { intent: null, input: typeof input === 'object' && input !== null ? (input as JsonObject) : {} }
 }
 
-/** `spec.default_schedule`. A schedule whose runs could never start is refused. */
+/** `spec.default_schedule`: a suggestion, unless it says `enabled: true`. Then one whose runs could never start is refused. */
 export function readSchedule(spec: Fields, inputSchema: JsonObject | null): Timing | null {
   const schedule = spec.map('default_schedule', {
     known: ['cron', 'timezone', 'jitter_seconds', 'enabled', 'overlap', 'missed', 'input'],
@@ -25,9 +26,17 @@ export function readSchedule(spec: Fields, inputSchema: JsonObject | null): Timi
   const wrong = cronProblem(cron, timezone)
   if (wrong !== undefined) schedule.error(wrong.field, wrong.problem)
   const input = readInput(schedule)
-  const enabled = schedule.flag('enabled') ?? true
+  const enabled = schedule.flag('enabled') ?? false
+  if (schedule.raw('enabled') === undefined) {
+    schedule.warn(
+      'enabled',
+      'is absent, so this is a suggestion and starts nothing; write enabled: true to have it run',
+    )
+  }
   const [violation] =
-    !enabled || inputSchema === null ? [] : violationsOf(inputSchema, scheduledRequest(input).input as Json)
+    !enabled || inputSchema === null
+      ? []
+      : violationsOf(inputSchema, withDefaults(inputSchema, scheduledRequest(input).input) as Json)
   if (violation !== undefined) {
     schedule.error('input', `does not conform to metadata.input_schema: ${violation}; give it, or write enabled: false`)
   }

@@ -39,12 +39,13 @@ const kindFields: Readonly<Record<StateKind, readonly string[]>> = {
 }
 const renamed: Readonly<Record<StateKind, Readonly<Record<string, string>>>> = {
   Agent: { agent_id: 'agent', agent_name: 'agent', prompt: 'input', input_template: 'input' },
-  System: { working_dir: 'workdir', cwd: 'workdir', environment: 'env' },
+  System: { working_dir: 'workdir', cwd: 'workdir', environment: 'env', env_additions: 'env' },
   Human: { message: 'prompt', question: 'prompt', default: 'default_response' },
   ParallelAgents: { judges: 'judges_for_parallel' },
   ContainerRun: {
     working_dir: 'workdir',
     environment: 'env',
+    env_additions: 'env',
     read_only_root: 'read_only_root_filesystem',
     user: 'run_as_user',
   },

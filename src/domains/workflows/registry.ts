@@ -7,7 +7,7 @@ import type { ChangingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { requireNoSecrets, valuesInHandler } from '../agents/named-secrets.ts'
 import { findVersion, latestOf, newestFirst, nextVersion } from '../agents/versions.ts'
-import { parseWorkflowManifest, type WorkflowManifest } from './manifest.ts'
+import { readKeptManifest, type WorkflowManifest } from './manifest.ts'
 import { platformWorkflows } from './platform-workflows.ts'
 import type { WorkflowScope, WorkflowStore, WorkflowVersion } from './ports.ts'
 import { quoted } from './read-fields.ts'
@@ -84,7 +84,7 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
       const there = namesOf(versions).slice(0, 10).toReversed().join(', ')
       throw notFound(reference, ` in version ${quoted(wanted)}; it has ${there}`)
     }
-    return { version, manifest: parseWorkflowManifest(version.manifestText).manifest }
+    return { version, manifest: readKeptManifest(version.manifestText).manifest }
   }
 
   /** Adds a version, or with `force` puts it in place of the same one. */

@@ -1,31 +1,39 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { memberOf } from '../texts/template-values.ts'
-import { type Context, renderTemplate } from '../texts/templates.ts'
+import { type Context, type OnMissing, renderTemplate } from '../texts/templates.ts'
 import { createMeter, type Meter } from '../texts/work-meter.ts'
 import type { StateResult } from './conditions.ts'
 import { violationsOf } from './json-schema.ts'
+import { knownNames, refuseMissing } from './known-names.ts'
 import type { JsonObject, WorkflowManifest } from './manifest-types.ts'
 
 /** The output of a run: the rendered template, with the types of the schema where a text can become one; else what the last state left. */
 export function renderOutput(
-  { outputTemplate, outputSchema }: WorkflowManifest,
+  manifest: WorkflowManifest,
   result: StateResult,
   context: Context,
+  isStrict: boolean,
 ): Readonly<{ output: Json; violations: readonly string[] }> {
+  const { outputTemplate, outputSchema } = manifest
   const problems: string[] = []
+  const missing = isStrict ? refuseMissing(knownNames(manifest, null, 'end'), context, FIELD) : undefined
   const output =
     outputTemplate === null
       ? (result['output'] ?? result['response'] ?? result)
-      : renderLeaves(outputTemplate, outputSchema, { context, problems, meter: createMeter() })
+      : renderLeaves(outputTemplate, outputSchema, { context, problems, missing, meter: createMeter() })
   const violations = outputSchema === null ? [] : violationsOf(outputSchema, output)
   return { output, violations: [...problems, ...violations] }
 }
 
-type Leaves = Readonly<{ context: Context; problems: string[]; meter: Meter }>
+const FIELD = 'metadata.output_template'
+type Leaves = Readonly<{ context: Context; problems: string[]; meter: Meter; missing: OnMissing | undefined }>
 
 function renderLeaves(value: Json, schema: Json | undefined | null, leaves: Leaves): Json {
-  if (typeof value === 'string') return coerce(rendered(value, leaves), schema)
+  if (typeof value === 'string') {
+    const text = rendered(value, leaves)
+    return text === undefined ? null : coerce(text, schema)
+  }
   if (Array.isArray(value)) {
     const items = memberOf(schema ?? undefined, 'items')
     return value.map((item) => renderLeaves(item as Json, items, leaves))
@@ -40,14 +48,14 @@ function renderLeaves(value: Json, schema: Json | undefined | null, leaves: Leav
   )
 }
 
-/** A text that cannot be rendered is said, and does not undo the work of a whole run. */
-function rendered(text: string, { context, problems, meter }: Leaves): string {
+/** A text that cannot be rendered is said, and does not undo the work of a whole run: what it was to be is null. */
+function rendered(text: string, { context, problems, meter, missing }: Leaves): string | undefined {
   try {
-    return renderTemplate(text, context, { field: 'spec.output_template', meter })
+    return renderTemplate(text, context, { field: FIELD, meter, missing })
   } catch (error) {
     if (!(error instanceof AppError)) throw error
     problems.push(error.message)
-    return ''
+    return missing === undefined ? '' : undefined
   }
 }
 

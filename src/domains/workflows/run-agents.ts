@@ -33,13 +33,15 @@ const needsSharedWorkspace = ({ manifest }: Visit): boolean =>
 export async function runAgent(visit: Visit<AgentState>): Promise<Outcome> {
   const { state, context, steps } = visit
   try {
-    const texts = createStateTexts(visit.position.state)
+    const texts = createStateTexts(visit)
     const agent = texts('agent', state.agent, context)
     const text = state.input === null ? shown(context['input']) : texts('input', state.input, context)
     const intent = state.intent === null ? wish(context['intent']) : texts('intent', state.intent, context)
-    const { id: workspaceId, writes } = await sharedWorkspace(visit)
+    const { isVirtualMachine } = state
+    const { id: workspaceId, writes } = isVirtualMachine ? { id: null, writes: {} } : await sharedWorkspace(visit)
     const timeLeft = await openTime(visit)
-    const always = { agent, intent, workspaceId, isJudge: false, toolCallJudge: state.toolCallJudge }
+    const { toolCallJudge } = state
+    const always = { agent, intent, workspaceId, isVirtualMachine, isJudge: false, toolCallJudge }
     let input = text
     for (let iteration = 1; ; iteration++) {
       const request = { ...always, input: asInput(input), timeoutMs: timeLeft() }
@@ -81,7 +83,9 @@ function asInput(text: string): Json {
 }
 
 function resultOf(end: ChildEnd, iterations: number): JsonObject {
-  const facts = { execution_id: end.id, iterations: iterationsOf(end) ?? iterations }
+  const own = memberOf(end.output, 'score')
+  const marks = typeof own === 'number' ? { score: own } : {}
+  const facts = { execution_id: end.id, iterations: iterationsOf(end) ?? iterations, ...marks }
   if (end.status !== 'completed') {
     return { status: 'failed', output: null, ...facts, error: reasonOf(end), ...(end.timedOut && { timeout: true }) }
   }
@@ -112,7 +116,7 @@ export async function runAgents(visit: Visit<ParallelAgentsState>): Promise<Outc
   try {
     const { id: workspaceId, writes } = await sharedWorkspace(visit)
     const timeLeft = await openTime(visit)
-    const texts = createStateTexts(visit.position.state)
+    const texts = createStateTexts(visit)
     const voices = await Promise.all(
       visit.state.agents.map((agent, index) => askOne(visit, texts, agent, index, { workspaceId, timeLeft })),
     )

@@ -1,10 +1,9 @@
-import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { NewEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
-import { chooseImage } from './container-images.ts'
+import { requireCredentials, requireImage } from './container-images.ts'
 import {
   type CopyEnd,
   copyVolume,
@@ -14,9 +13,9 @@ import {
   volumePlace,
 } from './container-volumes.ts'
 import { callTool, toError } from './desk-calls.ts'
+import { copyFromKept, copyToKept, type KeptVolume, openKeptVolume } from './kept-volumes.ts'
 import type { ContainerRunState, ContainerStep, JsonObject, ParallelContainerRunState } from './manifest-types.ts'
 import { handleOutput } from './output-handlers.ts'
-import { quoted } from './read-fields.ts'
 import { changeNetwork, type NetworkChange, planNetwork, undoNetwork } from './run-network.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { execNow } from './run-system.ts'
@@ -33,7 +32,7 @@ export async function runContainer(visit: Visit<ContainerRunState>): Promise<Out
   const { state } = visit
   try {
     const workspace = await workspaceOf(visit)
-    const command = commandOf(visit, createStateTexts(visit.position.state), state.step)
+    const command = commandOf(visit, createStateTexts(visit), state.step)
     const timeLeft = await openTime(visit)
     const { output, attempts } = await runAttempts(visit, workspace, command, timeLeft)
     const shown = shownOutput(output, attempts)
@@ -83,7 +82,7 @@ export async function runContainers(visit: Visit<ParallelContainerRunState>): Pr
   const { state } = visit
   try {
     const workspace = await workspaceOf(visit)
-    const texts = createStateTexts(visit.position.state)
+    const texts = createStateTexts(visit)
     const timeLeft = await openTime(visit)
     const outputs = await Promise.all(
       state.steps.map(async (step, index): Promise<readonly [string, JsonObject]> => {
@@ -159,23 +158,20 @@ async function runStep(
     async ({ interrupted }) => {
       if (delayMs > 0) await pause(timeLeft(delayMs) ?? delayMs, visit.steps.signal)
       const command = { ...rendered, timeoutMs: timeLeft(rendered.timeoutMs) ?? rendered.timeoutMs }
-      const chosen = chooseImage(step.image, {
-        names: await visit.deps.images.names(),
-        fallback: visit.deps.images.defaultImage,
-      })
-      if (chosen.substituted && !step.isImageReplaceable) throw imageMissing(step)
+      requireCredentials(visit.deps, visit.run, visit.position.state, step)
+      const chosen = await requireImage(rendered.image, visit.deps.images, step.isImageReplaceable)
       const volumes = placedVolumes(visit, step.volumes)
       const placed = { ...step, volumes }
       const isApart =
         step.readOnlyRoot ||
-        volumes.some(({ readOnly, from }) => readOnly || from !== null) ||
+        volumes.some(({ readOnly, from, kept }) => readOnly || from !== null || kept !== null) ||
         chosen.image !== workspace.image
       if (!isApart) await changeNetwork(visit, network)
       const result = isApart
         ? await runApart(visit, workspace, placed, { ...command, image: chosen.image, key })
         : await run(visit, workspace.id, placed, command)
       const events: NewEvent[] = [
-        ...(chosen.substituted ? [substituted(step, chosen.image)] : []),
+        ...(chosen.isStandIn ? [substituted(step, rendered.image, chosen.image)] : []),
         ...(interrupted
           ? [{ type: 'step_repeated', payload: { step: step.name, reason: 'the server ended while it ran' } }]
           : []),
@@ -192,19 +188,18 @@ async function runStep(
   )
 }
 
-const substituted = ({ name, image }: ContainerStep, used: string): NewEvent => ({
+const substituted = ({ name }: ContainerStep, image: string, used: string): NewEvent => ({
   type: 'container_image_substituted',
-  payload: { step: name, image, used, reason: 'there is no such image here; build it with castellan image' },
+  payload: { step: name, image, used, reason: 'there is no such image here; the configuration names this one for it' },
 })
 
-const imageMissing = ({ image }: ContainerStep): AppError =>
-  new AppError(
-    'ERR_INVALID_INPUT',
-    `image: there is no image ${quoted(image)} here, and image_pull_policy is Never; build it with castellan image, or write IfNotPresent to run on the default image.`,
-    { field: 'image' },
-  )
-
-type StepCommand = Readonly<{ line: string; env: Record<string, string>; workdir: string; timeoutMs: number }>
+type StepCommand = Readonly<{
+  image: string
+  line: string
+  env: Record<string, string>
+  workdir: string
+  timeoutMs: number
+}>
 
 function commandOf({ context, state }: Visit, texts: StateTexts, step: ContainerStep): StepCommand {
   const words = step.command.map((word) => texts('command', word, context)).filter((word) => word !== '')
@@ -214,6 +209,7 @@ function commandOf({ context, state }: Visit, texts: StateTexts, step: Container
     env['INTENT_INPUTS'] = typeof inputs === 'string' ? inputs : JSON.stringify(inputs)
   }
   return {
+    image: texts('image', step.image, context).trim(),
     line: step.shell ? words.join(' ') : `exec ${words.map(shellWord).join(' ')}`,
     env,
     workdir: texts('workdir', step.workdir ?? '/workspace', context),
@@ -237,7 +233,7 @@ async function runApart(
   visit: Visit,
   shared: RunWorkspace,
   step: Omit<ContainerStep, 'volumes'> & Readonly<{ volumes: readonly PlacedVolume[] }>,
-  command: StepCommand & Readonly<{ image: string; key: string }>,
+  command: StepCommand & Readonly<{ key: string }>,
 ): Promise<JsonObject> {
   const name = `wf-${visit.run.id}-${visit.position.entered}-${command.key}`
   const { cpuMillis, memoryMb } = step.resources
@@ -252,17 +248,33 @@ async function runApart(
   })
   if (made.isError) throw toError('workspace_create', made)
   try {
-    const copied = step.volumes.map(({ name: volume, from, readOnly }) => {
-      const path = volumePlace(volume)
-      const kept: CopyEnd =
-        from === null ? { workspace: shared.id, path } : { workspace: from, path: volumePlace('workspace') }
-      return { volume, readOnly, kept, own: { workspace: name, path } }
-    })
-    for (const { volume, kept, own } of copied) await copyVolume(visit, volume, kept, own)
+    const copied = step.volumes.map((volume) => ({
+      ...volume,
+      own: { workspace: name, path: volumePlace(volume.name) },
+    }))
+    const opened = new Map<string, KeptVolume>()
+    for (const volume of copied) {
+      if (volume.kept === null) await copyVolume(visit, volume.name, sharedEnd(shared, volume), volume.own)
+      else {
+        const kept = await openKeptVolume(visit, volume.kept)
+        opened.set(volume.name, kept)
+        await copyFromKept(visit, kept, volume.own)
+      }
+    }
     const result = await run(visit, name, step, command)
-    for (const { volume, kept, own, readOnly } of copied) if (!readOnly) await copyVolume(visit, volume, own, kept)
+    for (const volume of copied.filter(({ readOnly }) => !readOnly)) {
+      const kept = opened.get(volume.name)
+      if (kept === undefined) await copyVolume(visit, volume.name, volume.own, sharedEnd(shared, volume))
+      else await copyToKept(visit, volume.own, kept)
+    }
     return result
   } finally {
     await callTool(visit, 'workspace_destroy', { workspace_id: name })
   }
 }
+
+/** Where a volume of the run lies, or the workspace that the blackboard names for it. */
+const sharedEnd = (shared: RunWorkspace, { name, from }: PlacedVolume): CopyEnd =>
+  from === null
+    ? { workspace: shared.id, path: volumePlace(name) }
+    : { workspace: from, path: volumePlace('workspace') }

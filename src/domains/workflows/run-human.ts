@@ -1,6 +1,7 @@
 import { limits } from '../../contract/limits.ts'
 import type { SignalActor } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { acceptedAnswers } from './answers.ts'
 import type { HumanState, JsonObject } from './manifest-types.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { expireWorkspace, workspaceExpiry } from './run-workspace.ts'
@@ -9,7 +10,7 @@ import { createStateTexts } from './state-texts.ts'
 /** Waits for a person, for days if need be: meanwhile the run is in the store and nowhere else. */
 export async function runHuman(visit: Visit<HumanState>): Promise<Outcome> {
   const { state, steps, context, key, position, deps } = visit
-  const prompt = createStateTexts(position.state)('prompt', state.prompt, context)
+  const prompt = createStateTexts(visit)('prompt', state.prompt, context)
   const timeoutMs = state.timeoutMs ?? limits.workflowHumanTimeoutMs
   const asked = await steps.once<{ prompt: string; until_ms: number } & JsonObject & Json>(
     key('asked'),
@@ -20,6 +21,7 @@ export async function runHuman(visit: Visit<HumanState>): Promise<Outcome> {
     state: position.state,
     prompt: asked.prompt,
     default_response: state.defaultResponse,
+    accepted_answers: acceptedAnswers(state),
     until_ms: asked.until_ms,
   })
   if (answer.kind === 'signal')

@@ -6,6 +6,7 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { HttpSender, ValueDesk } from '../executions/ports.ts'
 import type { Context } from '../texts/templates.ts'
+import type { ImageShelf } from './container-images.ts'
 import type { Position, Start } from './interpreter.ts'
 import type { JsonObject, State, WorkflowManifest } from './manifest-types.ts'
 import type { WorkflowRegistry } from './registry.ts'
@@ -19,6 +20,8 @@ export type AgentRequest = Readonly<{
   intent: string | null
   /** The workspace that the agent works in; its own when null. */
   workspaceId: string | null
+  /** Refuses an agent that would run anything. */
+  isVirtualMachine?: boolean
   /** Judges look and do not touch. */
   isJudge: boolean
   /** Judges each tool call of the agent, beside those of its own manifest. */
@@ -39,7 +42,7 @@ export type RunDeps = Readonly<{
   }>
   http: HttpSender
   values: ValueDesk
-  images: Readonly<{ names(): Promise<readonly string[]>; defaultImage: string }>
+  images: ImageShelf
   /** Starts a run of its own; one that exists already is left as it is. */
   startRun(principal: Principal, run: NewRun & Readonly<{ id: string }>): Promise<void>
   cancelRun(tenant: TenantId, principal: Principal, id: string): Promise<void>

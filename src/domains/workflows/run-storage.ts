@@ -26,8 +26,9 @@ export function boundedVolumes({ workspace, sharedVolumes }: Storage): readonly 
             field: 'spec.storage.workspace.size_limit_mb',
           },
         ]
-  const shared = sharedVolumes.flatMap(({ name, sizeLimitBytes }, index) =>
-    sizeLimitBytes === null
+  // Those that outlive the run are measured where they are kept.
+  const shared = sharedVolumes.flatMap(({ name, sizeLimitBytes, storageClass }, index) =>
+    sizeLimitBytes === null || storageClass === 'persistent'
       ? []
       : {
           name,

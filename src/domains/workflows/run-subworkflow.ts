@@ -57,8 +57,9 @@ async function runApart(visit: Visit<SubworkflowState>): Promise<Outcome> {
   return { result: { status: 'completed', output: null, mode: 'fire_and_forget', ...(started as JsonObject) } }
 }
 
-async function prepare({ state, context, deps, run, position }: Visit<SubworkflowState>): Promise<NewRun> {
-  const texts = createStateTexts(position.state)
+async function prepare(visit: Visit<SubworkflowState>): Promise<NewRun> {
+  const { state, context, deps, run } = visit
+  const texts = createStateTexts(visit)
   const found = await deps.registry.resolve(deps.read, run.principal, texts('workflow_id', state.workflow, context))
   const text = state.input === null ? undefined : texts('input', state.input, context)
   const parsed = text === undefined ? (context['input'] ?? {}) : parsedJson(text)

@@ -1,5 +1,6 @@
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { isSum } from '../texts/templates.ts'
 import { askTool } from './desk-calls.ts'
 import type { JsonObject, SystemState } from './manifest-types.ts'
 import type { Outcome, Visit } from './run-ports.ts'
@@ -9,12 +10,12 @@ import { createStateTexts, renderEach } from './state-texts.ts'
 /** A command in the workspace of the run, never on the machine of the server; or values for the blackboard. */
 export async function runSystem(visit: Visit<SystemState>): Promise<Outcome> {
   const { state, context } = visit
-  const texts = createStateTexts(visit.position.state)
+  const texts = createStateTexts(visit)
   const env = renderEach(texts, 'env', state.env, context)
   if (state.command.trim() === 'update_blackboard') {
     return {
       result: { status: 'success', exit_code: 0, stdout: '', stderr: '', written: Object.keys(env) },
-      writes: env,
+      writes: Object.fromEntries(Object.entries(env).map(([name, text]) => [name, reckoned(state.env[name]!, text)])),
     }
   }
   try {
@@ -31,6 +32,9 @@ export async function runSystem(visit: Visit<SystemState>): Promise<Outcome> {
     return { result: { exit_code: null, stdout: '', stderr: '', ...failedBy(error) } }
   }
 }
+
+/** A sum stays a number, so that conditions can compare it; everything else that is written is text. */
+const reckoned = (template: string, text: string): Json => (isSum(template) ? Number(text) : text)
 
 export type Command = Readonly<{
   workspace_id: string

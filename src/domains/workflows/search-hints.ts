@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { parseWorkflowManifest } from './manifest.ts'
+import { readKeptManifest } from './manifest.ts'
 import type { WorkflowVersion } from './ports.ts'
 
 const HINT_CHARS_MAX = 2_000
@@ -22,7 +22,7 @@ export function createSearchHints() {
 
 function stateWords(text: string): string {
   try {
-    const names = [...parseWorkflowManifest(text).manifest.states.keys()]
+    const names = [...readKeptManifest(text).manifest.states.keys()]
     return names
       .map((name) => name.replaceAll(/[_-]+/g, ' ').toLowerCase())
       .join(', ')

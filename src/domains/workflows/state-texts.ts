@@ -1,12 +1,22 @@
 import { type Context, renderTemplate } from '../texts/templates.ts'
 import { createMeter } from '../texts/work-meter.ts'
+import { knownNames, type Moment, refuseMissing } from './known-names.ts'
+import type { Visit } from './run-ports.ts'
 
 /** Renders the texts of one state. Those of one renderer share what work they may do, whatever their number. */
 export type StateTexts = (field: string, text: string, context: Context) => string
 
-export function createStateTexts(state: string): StateTexts {
+export function createStateTexts(
+  { manifest, position }: Pick<Visit, 'manifest' | 'position'>,
+  moment: Moment = 'before',
+): StateTexts {
   const meter = createMeter()
-  return (field, text, context) => renderTemplate(text, context, { field: fieldOf(state, field), meter })
+  const { state, isStrict } = position
+  const known = isStrict ? knownNames(manifest, state, moment) : undefined
+  return (field, text, context) => {
+    const at = fieldOf(state, field)
+    return renderTemplate(text, context, { field: at, meter, missing: known && refuseMissing(known, context, at) })
+  }
 }
 
 export const fieldOf = (state: string, field: string): string => `spec.states.${state}.${field}`

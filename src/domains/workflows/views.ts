@@ -2,8 +2,8 @@ import { limits } from '../../contract/limits.ts'
 import type { Run, RunEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import { applyResult } from './interpreter.ts'
-import type { JsonObject } from './manifest-types.ts'
+import { applyResult, type Position } from './interpreter.ts'
+import type { JsonObject, WorkflowManifest } from './manifest-types.ts'
 import type { WorkflowVersion } from './ports.ts'
 import { type Exit, openRun } from './run-record.ts'
 
@@ -32,6 +32,12 @@ export const workflowView = ({ id, name, version, initialState, scope, descripti
   labels,
 })
 
+/** What a manifest suggests and nobody has asked for. */
+export const suggestionOf = ({ defaultSchedule: timing }: Pick<WorkflowManifest, 'defaultSchedule'>) =>
+  timing === null || timing.enabled || timing.type !== 'cron'
+    ? null
+    : { cron: timing.cron, timezone: timing.timezone, jitter_seconds: timing.jitterMs / 1_000 }
+
 export const eventView = ({ sequence, type, state, iteration, payload, atMs }: RunEvent) => ({
   sequence,
   event_type: type,
@@ -56,19 +62,20 @@ function shownPayload(payload: Json): JsonObject {
 export function replayRun(
   run: Run,
   exits: readonly Exit[],
-): Readonly<{ blackboard: JsonObject; stateOutputs: JsonObject }> {
+): Readonly<{ blackboard: JsonObject; stateOutputs: JsonObject; manifest: WorkflowManifest; position: Position }> {
   const opened = openRun(run)
+  const { manifest } = opened
   let { position } = opened
   let { blackboard } = position
   const stateOutputs: Record<string, Json> = {}
   for (const exit of exits) {
     stateOutputs[exit.state] = exit.result
-    const move = applyResult(opened.manifest, position, exit)
+    const move = applyResult(manifest, position, exit)
     blackboard = move.kind === 'end' ? move.blackboard : move.position.blackboard
     if (move.kind === 'end') break
     position = move.position
   }
-  return { blackboard, stateOutputs }
+  return { blackboard, stateOutputs, manifest, position }
 }
 
 /** An answer has a bound: what is too much is shown by the beginnings of its long texts. */

@@ -49,6 +49,18 @@ describe('made from a machine', () => {
     await put('etc/ssl/certs/one.pem', '-----BEGIN CERTIFICATE-----')
   })
 
+  it('has python where the machine has only python3, and is made anew when that changes', async () => {
+    const link = async (): Promise<string | undefined> => {
+      await assembleHostImage(directory, { ...deps, machineRoot })
+      return (await everything(join(directory, 'rootfs'))).get('root/.local/bin/python')
+    }
+    expect(await link()).toBeUndefined()
+    await put('usr/bin/python3', 'a program', 0o755)
+    expect(await link()).toBe('-> /usr/bin/python3')
+    await put('usr/bin/python', 'a program', 0o755)
+    expect(await link()).toBeUndefined()
+  })
+
   it('has nothing of its accounts, keys, homes and settings', async () => {
     const secret = 'CANARY'
     const secrets = [

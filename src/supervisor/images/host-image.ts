@@ -31,7 +31,9 @@ export type HostImageDeps = Readonly<{
 export type HostImage = Readonly<{ image: ImageInfo; binds: readonly Bind[] }>
 
 /** Goes up with every change of what is put into the image. */
-const FORMAT = 2
+const FORMAT = 3
+/** In the path of every workspace, and nobody's but its own. */
+const PYTHON_LINK = 'root/.local/bin/python'
 /** What is more than this is no setting. */
 const COPIED_BYTES_MAX = 4 * 1024 * 1024
 const COPY_DEPTH_MAX = 6
@@ -131,7 +133,7 @@ async function readTops(machine: string): Promise<readonly Top[]> {
 /** Changes when the image would. Looking at a few files is enough: what matters here touches one of them. */
 async function stampOf(machine: string, tops: readonly Top[]): Promise<string> {
   const release = await readFile(join(machine, 'etc/os-release'), 'utf8').catch(() => '')
-  const facts: unknown[] = [FORMAT, tops, release, await expand(machine)]
+  const facts: unknown[] = [FORMAT, tops, release, await expand(machine), await missingPython(machine)]
   for (const name of ['ld.so.cache', 'ld.so.conf.d', 'alternatives', 'ssl/certs', 'ssl/certs/ca-certificates.crt']) {
     const info = await stat(join(machine, 'etc', name)).catch(() => undefined)
     facts.push([name, info?.mtimeMs, info?.size])
@@ -181,7 +183,26 @@ async function fillRootfs(rootfs: string, machine: string, tops: readonly Top[])
     await writePlainFile(join(rootfs, name), text)
     bytes += text.length
   }
+  const python = await missingPython(machine)
+  if (python !== undefined) {
+    await makeParents(join(rootfs, PYTHON_LINK))
+    await symlink(python, join(rootfs, PYTHON_LINK))
+  }
   return bytes
+}
+
+const pythonFolders = ['usr/local/bin', 'usr/bin'] as const
+
+/** Programs say `python` as often as `python3`: where the machine has only the one, what the other name leads to. */
+async function missingPython(machine: string): Promise<string | undefined> {
+  const found = async (name: string): Promise<string | undefined> => {
+    for (const folder of pythonFolders) {
+      const info = await lstat(join(machine, folder, name)).catch(() => undefined)
+      if (info !== undefined) return `/${folder}/${name}`
+    }
+    return undefined
+  }
+  return (await found('python')) === undefined ? await found('python3') : undefined
 }
 
 /** The umask of whoever starts us must not decide, here and for parents that are made on the way. */

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { fields, params } from '../params.ts'
+import { acceptedAnswers } from '../run-waiting.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 
 export default defineTool({
@@ -29,6 +30,7 @@ export default defineTool({
         state: z.string().nullable(),
         prompt: z.string().nullable(),
         default_response: z.string().nullable().describe('Taken as the answer when nobody gives one in time.'),
+        accepted_answers: acceptedAnswers,
         requested_at: fields.time,
         expires_at: fields.time.nullable(),
       }),

@@ -27,6 +27,7 @@ export default defineTool({
     description: z.string(),
     labels: workflowFields.labels,
     schedule: scheduleFields.shown,
+    suggested_schedule: scheduleFields.suggested,
     versions: z
       .array(
         z.strictObject({

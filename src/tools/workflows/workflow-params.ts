@@ -25,6 +25,7 @@ export const workflowFields = {
     name: z.string(),
     version: z.string(),
     schedule: scheduleFields.ofDeployed,
+    suggested_schedule: scheduleFields.suggested,
   }),
   scope: z.enum(['user', 'tenant', 'global']),
   labels: z.record(z.string(), z.string()),

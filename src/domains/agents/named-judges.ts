@@ -1,0 +1,33 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { AgentManifest } from './manifest.ts'
+
+type Judged = Pick<AgentManifest, 'name' | 'execution'>
+
+/** The judges that a manifest names, with the field that does. */
+function judgesIn({ name, execution }: Judged): readonly Readonly<{ field: string; agent: string }>[] {
+  const lists = { validation: execution.validation, tool_validation: execution.toolValidation }
+  return Object.entries(lists)
+    .flatMap(([list, validators]) =>
+      validators.flatMap((validator, index) => {
+        const at = `spec.execution.${list}[${index}]`
+        if (validator.type === 'semantic') return [{ field: `${at}.judge_agent`, agent: validator.judgeAgent }]
+        if (validator.type !== 'multi_judge') return []
+        return validator.judges.map(({ agent }, place) => ({ field: `${at}.judges[${place}]`, agent }))
+      }),
+    )
+    .filter(({ agent }) => agent !== name)
+}
+
+/** Refuses a manifest whose judges are not there, before any model is asked. `resolve` is how whoever asks finds agents. */
+export async function requireJudges(manifest: Judged, resolve: (agent: string) => Promise<unknown>): Promise<void> {
+  for (const { field, agent } of judgesIn(manifest)) {
+    try {
+      await resolve(agent)
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code !== 'ERR_AGENT_NOT_FOUND') throw error
+      const shown = agent.slice(0, 64).toWellFormed()
+      const problem = `there is no agent '${shown}' to judge; deploy it first (aegis.agent.create), or name another.`
+      throw new AppError('ERR_MANIFEST_INVALID', `${field}: ${problem}`, { field, judge: shown })
+    }
+  }
+}

@@ -1,0 +1,27 @@
+import type { Json } from '../../kernel/canonical-json.ts'
+
+type JsonObject = { readonly [key: string]: Json | undefined }
+
+const isMap = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const DEPTH_MAX = 16
+
+/** The value with the defaults that its schema has for properties that are not given. Nothing that is given is changed. */
+export function withDefaults<T extends JsonObject>(schema: JsonObject | null, value: T): T {
+  return schema === null ? value : (filled(schema, value, 0) as T)
+}
+
+function filled(schema: JsonObject, value: JsonObject, depth: number): JsonObject {
+  const { properties } = schema
+  if (!isMap(properties) || depth > DEPTH_MAX) return value
+  const made: Record<string, Json> = {}
+  for (const [name, one] of Object.entries(properties)) {
+    if (!isMap(one) || name === '__proto__') continue
+    const given = value[name]
+    if (given === undefined) {
+      if (one['default'] !== undefined) made[name] = one['default']
+    } else if (isMap(given)) made[name] = filled(one, given, depth + 1) as Json
+  }
+  return { ...value, ...made }
+}

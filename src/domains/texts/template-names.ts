@@ -1,0 +1,80 @@
+import { type Block, type Call, type Expression, isSection, type Path, type Program } from './template-syntax.ts'
+
+/**
+ * A name as a text uses it. `parts` lead to it from the context, and are null where that is not known without values: inside
+ * #each and #with names are those of the item. A `test` may find nothing, and a `sum` takes what is not there yet for 0.
+ */
+export type UsedName = Readonly<{ name: string; parts: readonly string[] | null; use: NameUse }>
+export type NameUse = 'text' | 'test' | 'sum'
+
+const tests = new Set('default and or not'.split(' '))
+const sums = new Set('add subtract multiply divide modulo'.split(' '))
+
+export const useOfArguments = (helper: string): NameUse =>
+  tests.has(helper) ? 'test' : sums.has(helper) ? 'sum' : 'text'
+
+/** Every name of a text, in its order. */
+export function namesIn(program: Program | undefined): readonly UsedName[] {
+  const found: UsedName[] = []
+  walk(program, { level: 0, own: new Set() }, found)
+  return found
+}
+
+/** The names of a condition, which is what stands behind `#if`. */
+export function namesInArguments(params: readonly Expression[]): readonly UsedName[] {
+  const found: UsedName[] = []
+  walkArguments(params, { level: 0, own: new Set() }, 'text', found)
+  return found
+}
+
+function walkArguments(params: readonly Expression[], place: Place, use: NameUse, found: UsedName[]): void {
+  const [first, ...rest] = params
+  if (first === undefined) return
+  if (rest.length > 0) walkCall({ path: first, params: rest }, place, use, found)
+  else walkValue(first, place, use, found)
+}
+
+/** How deep in loops a text is, and the names that those have given to their items. */
+type Place = Readonly<{ level: number; own: ReadonlySet<string> }>
+
+function walk(program: Program | undefined, place: Place, found: UsedName[]): void {
+  for (const statement of program?.body ?? []) {
+    if (statement.type === 'MustacheStatement') walkCall(statement, place, 'text', found)
+    else if (statement.type === 'BlockStatement') walkBlock(statement, place, found)
+  }
+}
+
+function walkBlock(block: Block, place: Place, found: UsedName[]): void {
+  const isOwn = isSection(block)
+  const name = block.path.type === 'PathExpression' ? block.path.original : ''
+  if (isOwn) walkValue(block.path, place, 'test', found)
+  else walkArguments(block.params, place, 'test', found)
+  const opens = isOwn || name === 'each' || name === 'with'
+  const own = new Set([...place.own, ...(block.program?.blockParams ?? [])])
+  walk(block.program, opens ? { level: place.level + 1, own } : place, found)
+  walk(block.inverse, place, found)
+}
+
+function walkCall({ path, params }: Call, place: Place, use: NameUse, found: UsedName[]): void {
+  if (params.length === 0) {
+    walkValue(path, place, use, found)
+    return
+  }
+  const own = useOfArguments(path.type === 'PathExpression' ? path.original : '')
+  for (const param of params) walkValue(param, place, use === 'test' ? use : own, found)
+}
+
+function walkValue(value: Expression, place: Place, use: NameUse, found: UsedName[]): void {
+  if (value.type === 'SubExpression') walkCall(value, place, use, found)
+  else if (value.type === 'PathExpression') found.push(usedName(value, place.level, place.own, use))
+}
+
+type Names = Readonly<{ has(name: string): boolean }>
+
+export function usedName({ data, depth, parts, original }: Path, level: number, own: Names, use: NameUse): UsedName {
+  const [first] = parts
+  const isOwn = !data && first !== undefined && depth === 0 && own.has(first)
+  const isOfRoot = data ? first === 'root' : depth === level && !isOwn
+  const known = data ? parts.slice(1) : parts
+  return { name: original.slice(0, 128), parts: isOfRoot ? known : null, use }
+}

@@ -1,0 +1,49 @@
+import { AppError } from '../../contract/app-error.ts'
+import { agreesWith, type StateResult } from './conditions.ts'
+import { applyResult, type Position } from './interpreter.ts'
+import type { HumanState, WorkflowManifest } from './manifest-types.ts'
+
+/** The answers that lead on from a Human state; null when they cannot be listed, because any text may. */
+export function acceptedAnswers({ transitions }: Pick<HumanState, 'transitions'>): readonly string[] | null {
+  const types = transitions.map(({ condition }) => condition.type)
+  if (types.length === 0 || types.some((type) => ['always', 'on_success', 'custom'].includes(type))) return null
+  const listed = transitions.flatMap(({ condition }) => {
+    if (condition.type === 'input_equals') return condition.value.trim()
+    if (condition.type === 'input_equals_yes') return 'yes'
+    return condition.type === 'input_equals_no' ? 'no' : []
+  })
+  return [...new Set(listed)]
+}
+
+/**
+ * The answer as the state takes it: as it was given if it leads on, else the one that is meant but for case, spaces, or the word
+ * for yes and no. Throws for what leads nowhere: the run goes on waiting.
+ */
+export function understoodAnswer(manifest: WorkflowManifest, position: Position, given: StateResult): string {
+  const text = String(given['response'] ?? '')
+  const state = manifest.states.get(position.state)
+  if (state?.kind !== 'Human') return text
+  const leadsOn = (response: string): boolean => {
+    const move = applyResult(manifest, position, { result: { ...given, response } })
+    return move.kind === 'go' || move.failure?.violation !== 'WorkflowNoTransitionMatched'
+  }
+  if (leadsOn(text)) return text
+  const listed = acceptedAnswers(state) ?? []
+  const alike = listed.filter((answer) => plain(answer) === plain(text))
+  const meant = alike.length > 0 ? alike : listed.filter((answer) => agreesWith(answer, plain(text)))
+  if (meant.length === 1 && leadsOn(meant[0]!)) return meant[0]!
+  const choices = listed.map((answer) => JSON.stringify(answer.slice(0, 64).toWellFormed())).join(', ')
+  throw new AppError(
+    'ERR_INVALID_INPUT',
+    `response: no transition of the state ${position.state} takes this answer; ${listed.length === 0 ? 'its conditions are in the manifest (aegis.workflow.export)' : `answer with one of ${choices}`}. The run goes on waiting.`,
+    { field: 'response', state: position.state, accepted_answers: listed },
+  )
+}
+
+const plain = (text: string): string =>
+  text
+    .normalize('NFKC')
+    .trim()
+    .toLowerCase()
+    .replaceAll(/\s+/g, ' ')
+    .replace(/[.!]+$/, '')

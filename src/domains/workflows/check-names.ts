@@ -1,0 +1,83 @@
+import { namesIn, type UsedName } from '../texts/template-names.ts'
+import { parseTemplate } from '../texts/templates.ts'
+import { acceptedAnswers } from './answers.ts'
+import { holdsPlainly } from './conditions.ts'
+import { parseExpression } from './expressions.ts'
+import { knownNames, unknownName } from './known-names.ts'
+import { type ManifestText, textsOf } from './manifest-texts.ts'
+import type { State, WorkflowManifest } from './manifest-types.ts'
+import type { Findings } from './read-fields.ts'
+import type { Members } from './state-shapes.ts'
+
+/**
+ * Names that texts use and that can have no value where they stand. This is asked when a manifest comes in and not when a kept
+ * one is read: runs go on with what they began with.
+ */
+export function checkNames(findings: Findings, manifest: WorkflowManifest): void {
+  const earlier = earlierStates(manifest.states)
+  const places = new Map<string, Members>()
+  const said = new Set<string>()
+  for (const place of textsOf(manifest)) {
+    const key = `${place.state}/${place.moment}`
+    const known = places.get(key) ?? knownNames(manifest, place.state, place.moment)
+    places.set(key, known)
+    for (const used of namesOf(place)) {
+      const found = unknownName(known, used)
+      const message = found === undefined ? tooEarly(manifest, earlier, place, used) : found.problem
+      if (message === undefined || said.has(`${place.field}: ${message}`)) continue
+      said.add(`${place.field}: ${message}`)
+      const text = place.isExpression ? message : `{{${used.name}}}: ${message}`
+      if (found?.mayCome === true) findings.warn(place.field, text)
+      else findings.error(place.field, text)
+    }
+  }
+}
+
+/** What is answered when nobody does must lead on, as any answer must. */
+export function checkAnswers(findings: Findings, { states }: WorkflowManifest): void {
+  for (const [name, state] of states) {
+    if (state.kind !== 'Human' || state.defaultResponse === null) continue
+    const listed = acceptedAnswers(state)
+    const result = { status: 'completed', response: state.defaultResponse, timeout: true }
+    if (listed === null || state.transitions.some(({ condition }) => holdsPlainly(condition, result))) continue
+    const field = `spec.states.${name}.default_response`
+    findings.error(field, `leads nowhere: no transition takes it; use one of ${listed.join(', ').slice(0, 500)}`)
+  }
+}
+
+function namesOf({ text, isExpression }: ManifestText): readonly UsedName[] {
+  if (isExpression) return parseExpression(text).names
+  const { problem, program } = parseTemplate(text)
+  return problem === null ? namesIn(program) : []
+}
+
+/** Tests may look for what is not there; what is shown must be able to be there. */
+function tooEarly(
+  { states }: WorkflowManifest,
+  earlier: ReadonlyMap<string, ReadonlySet<string>>,
+  { state, moment }: ManifestText,
+  { parts, use }: UsedName,
+): string | undefined {
+  const name = parts?.[0] === 'blackboard' ? parts[1] : parts?.[0]
+  if (state === null || name === undefined || use !== 'text' || !states.has(name)) return undefined
+  if ((name === state && moment === 'after') || earlier.get(state)?.has(name) === true) return undefined
+  return `the state ${name} never runs before ${state}`
+}
+
+/** For each state those that may have run when it is entered: itself too, if a way leads back to it. */
+function earlierStates(states: ReadonlyMap<string, State>): ReadonlyMap<string, ReadonlySet<string>> {
+  const before = new Map([...states.keys()].map((name) => [name, new Set<string>()]))
+  for (const start of states.keys()) {
+    const reached = new Set<string>()
+    const open = [start]
+    for (let name = open.pop(); name !== undefined; name = open.pop()) {
+      for (const { target } of states.get(name)?.transitions ?? []) {
+        if (reached.has(target) || !states.has(target)) continue
+        reached.add(target)
+        open.push(target)
+      }
+    }
+    for (const name of reached) before.get(name)!.add(start)
+  }
+  return before
+}
