@@ -160,7 +160,7 @@ const refused: readonly [string, string, RegExp][] = [
   ],
   [
     'firecracker',
-    withSpec('  tools: [fs.read]\n').replace('"3.11"', '"3.11", isolation: firecracker'),
+    withSpec('tools: [fs.read]').replace('"3.11"', '"3.11", isolation: firecracker'),
     /isolation cannot be firecracker/,
   ],
   [
