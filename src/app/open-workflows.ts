@@ -96,8 +96,9 @@ const agentsFor = ({ agents, database }: Parts, clock: AppDeps['clock']) => ({
       request
     const { read } = database
     const found = await (isOfPlatform ? agents.resolvePlatform(read, agent) : agents.resolve(read, principal, agent))
-    await requireJudges(found.manifest, (judge) => agents.resolve(read, principal, judge))
-    const start = childOf(toolCallJudge ? withToolCallJudge(found, toolCallJudge) : found, {
+    const worker = toolCallJudge ? withToolCallJudge(found, toolCallJudge) : found
+    await requireJudges(worker.manifest, (judge) => agents.resolve(read, principal, judge))
+    const start = childOf(worker, {
       role: isJudge ? 'judge' : 'worker',
       input,
       intent,

@@ -220,30 +220,6 @@ describe('from a wish to a result', { timeout: 180_000 }, () => {
     expect(events.at(-1)!.event_type).toBe('intent_execution_pipeline_completed')
   })
 
-  test('the same wish uses the agent that was made for it, and the shipped one does what none could be made for', async () => {
-    let isAble = true
-    const { client, requests } = await setStage((request) => {
-      if (isAuthor(request)) return isAble ? manifest(executor('zebra')) : { text: 'I cannot.' }
-      return isFormatter(request) ? { text: 'Two.' } : code('print(2)')
-    })
-    const wish = async (intent: string) => {
-      const { pipeline_execution_id: id } = await ask<Started>(client, 'aegis.execute.intent', { intent })
-      const { events } = await finish(client, id).then(() =>
-        ask<{ events: { event_type: string }[] }>(client, 'aegis.workflow.logs', { execution_id: id, limit: 200 }),
-      )
-      const { status, reused_existing_agent } = await finish(client, id)
-      return { status, reused_existing_agent, types: events.map(({ event_type }) => event_type) }
-    }
-    expect(await wish('Add one and one.')).toMatchObject({ status: 'completed', reused_existing_agent: false })
-    const authored = requests.filter(isAuthor).length
-    expect(await wish('Add one and one. ')).toMatchObject({ status: 'completed', reused_existing_agent: true })
-    expect(requests.filter(isAuthor)).toHaveLength(authored)
-    isAble = false
-    const stoodIn = await wish('Paint the fence.')
-    expect(stoodIn).toMatchObject({ status: 'completed', reused_existing_agent: true })
-    expect(stoodIn.types).toContain('agent_generation_failed')
-  })
-
   test('what fails goes back to the agent: a program that breaks, then one that is none', async () => {
     const answers: Line[] = [
       code('import sys\nsys.exit("no luck")'),

@@ -107,7 +107,9 @@ describe('default_schedule of a workflow, through the real program', { timeout: 
   test('lets times pass while a person is waited for, and makes up once for those without a server', async () => {
     const stage = await setStage()
     const first = await stage.start()
-    await ask(first, 'aegis.workflow.create', { manifest_yaml: flow(asking, '{ cron: "*/2 * * * * *", enabled: true }') })
+    await ask(first, 'aegis.workflow.create', {
+      manifest_yaml: flow(asking, '{ cron: "*/2 * * * * *", enabled: true }'),
+    })
     await expect.poll(async () => (await runs(first)).length, { timeout: 30_000 }).toBe(1)
     const { execution_id } = (await runs(first))[0]!
     const due = Date.parse((await reasonOf(first, execution_id)).due_at)

@@ -133,14 +133,14 @@ B: { kind: System, command: ls, transitions: [] }`,
     const run = await ended(client, id)
     expect(run).toMatchObject({ status: 'completed', blackboard: { B: { stdout: 'good\n' } } })
     expect(JSON.stringify(run.blackboard['A'])).toContain('not that one')
-    const unguarded = await start(
-      client,
-      workflowYaml(
-        'unknown',
-        'A: { kind: Agent, agent: worker, input: x, pre_execution_validator: nobody, transitions: [] }',
-      ),
-    )
-    expect(JSON.stringify((await ended(client, unguarded)).blackboard['A'])).toContain('not judged')
+    const { agent_id } = await deploy(client, 'leaving', task('Guard.'))
+    const state = 'A: { kind: Agent, agent: worker, input: x, pre_execution_validator: leaving, transitions: [] }'
+    await ask(client, 'aegis.workflow.create', { manifest_yaml: workflowYaml('unguarded', state) })
+    await ask(client, 'aegis.agent.delete', { agent_id })
+    const asked = stage.requests.length
+    const { execution_id } = await ask<{ execution_id: string }>(client, 'aegis.workflow.run', { name: 'unguarded' })
+    expect((await ended(client, execution_id)).blackboard['A']?.['error']).toContain("no agent 'leaving' to judge")
+    expect(stage.requests).toHaveLength(asked)
   })
 
   test('have one time for all attempts and their judges', async () => {

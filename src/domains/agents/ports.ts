@@ -112,3 +112,13 @@ export type ScheduleSetter = Readonly<{
   /** What is in force; null when nothing starts the agent by itself. */
   find(unit: ReadUnit | WriteUnit, agent: Pick<Agent, 'tenant' | 'id'>): Promise<ShownSchedule | null>
 }>
+
+/** Which agents somebody wants to see. */
+export type AgentListInput = Readonly<{
+  labels?: Readonly<Record<string, string>> | undefined
+  status?: AgentStatus | undefined
+  limit: number
+  offset: number
+  include_platform_templates: boolean
+  details: boolean
+}>

@@ -18,7 +18,16 @@ import { tellDeployed } from './lifecycle.ts'
 import type { AgentManifest } from './manifest.ts'
 import { requireJudges } from './named-judges.ts'
 import { requireNoSecrets, valuesInAgent } from './named-secrets.ts'
-import type { ActivityLog, Agent, AgentPlace, AgentScope, AgentStatus, AgentStore, ScheduleSetter } from './ports.ts'
+import type {
+  ActivityLog,
+  Agent,
+  AgentListInput,
+  AgentPlace,
+  AgentScope,
+  AgentStatus,
+  AgentStore,
+  ScheduleSetter,
+} from './ports.ts'
 import {
   agentNotFound,
   createAgentRecords,
@@ -63,14 +72,6 @@ type DeployInput = Readonly<{
   force: boolean
   scope?: AgentScope | undefined
   agent_id?: string | undefined
-}>
-type ListInput = Readonly<{
-  labels?: Readonly<Record<string, string>> | undefined
-  status?: AgentStatus | undefined
-  limit: number
-  offset: number
-  include_platform_templates: boolean
-  details: boolean
 }>
 
 export function createAgentRegistry(deps: RegistryDeps) {
@@ -264,7 +265,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     create: (call: Call, input: DeployInput) => deploy(call, input, 'create'),
     update: (call: Call, input: DeployInput) => deploy(call, input, 'update'),
 
-    async list(call: Call, input: ListInput) {
+    async list(call: Call, input: AgentListInput) {
       const found = (await rows(call, input.include_platform_templates)).filter(
         ({ labels, status }) =>
           matchesLabels(labels, input.labels) && (input.status === undefined || status === input.status),

@@ -4,10 +4,9 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import type { ResolvedAgent } from '../agents/registry.ts'
 import { hasModel } from '../executions/model.ts'
 import type { ExecutionOutput } from '../executions/ports.ts'
-import { memberOf } from '../texts/template-values.ts'
 import { authoring, authorOf, shippedAgent } from './authors.ts'
 import { languageRules } from './languages.ts'
-import type { FoundAgent, IntentInput, IntentOutput } from './ports.ts'
+import type { FoundAgent, IntentBoard, IntentInput, IntentOutput } from './ports.ts'
 import type { Scene, StateHandlers } from './program.ts'
 import type { Move } from './turns.ts'
 import { agentWish } from './words.ts'
@@ -53,10 +52,10 @@ export function createFinding({ deps, run, input, steps, board }: Scene) {
     const shipped = (await deps.agents.template(languageRules[input.language].executor)).id
     for (const { id, input: asked, output } of await deps.runs.list(deps.read, run.tenant, filter)) {
       const { intent, language } = asked as unknown as IntentInput
-      const agent = (output as unknown as IntentOutput | null)?.blackboard['agent'] as Json | undefined
+      const agent = (output as unknown as IntentOutput | null)?.blackboard['agent'] as IntentBoard['agent'] | undefined
       const isSame = id !== run.id && intent.trim() === input.intent.trim() && language === input.language
-      const made = isSame ? memberOf(agent, 'id') : undefined
-      const found = typeof made === 'string' && made !== shipped ? await stillThere(made) : null
+      const made = isSame ? agent?.id : undefined
+      const found = made !== undefined && made !== shipped ? await stillThere(made) : null
       if (found !== null) return found
     }
     return null

@@ -102,7 +102,7 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
       requireCredentials({ values }, { tenant: principal.tenant, principal }, name, step)
     }
     for (const { field, image } of imagesIn(manifest)) {
-      if ((await findImage(image, images)) === undefined) call.warn(`${field}: ${noImage(image)}. Runs fail there.`)
+      if (!(await isImageThere(image))) call.warn(`${field}: ${noImage(image)}. Runs fail there.`)
     }
     for (const workflow of workflowsIn(manifest)) {
       if ((await registry.versionsFor(call.read, call.principal, workflow)).length === 0)
@@ -121,6 +121,16 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
     if (errors.length === 0) return
     throw new AppError('ERR_MANIFEST_INVALID', `manifest_yaml: ${errors[0]}`, { field: 'manifest_yaml', errors })
   }
+
+  /** Where no workspace can start nobody knows, and the run will tell. */
+  const isImageThere = (image: string): Promise<boolean> =>
+    findImage(image, images).then(
+      (found) => found !== undefined,
+      (error: unknown) => {
+        if (error instanceof AppError) return true
+        throw error
+      },
+    )
 
   async function requireChosen(call: Call, chosen: readonly string[]): Promise<void> {
     for (const judge of chosen) {
