@@ -122,3 +122,10 @@ export type AgentListInput = Readonly<{
   include_platform_templates: boolean
   details: boolean
 }>
+
+export type AgentDeployInput = Readonly<{
+  manifest_yaml: string
+  force: boolean
+  scope?: AgentScope | undefined
+  agent_id?: string | undefined
+}>

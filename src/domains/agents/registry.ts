@@ -21,6 +21,7 @@ import { requireNoSecrets, valuesInAgent } from './named-secrets.ts'
 import type {
   ActivityLog,
   Agent,
+  AgentDeployInput,
   AgentListInput,
   AgentPlace,
   AgentScope,
@@ -66,13 +67,6 @@ export type RegistryDeps = Readonly<{
 }>
 
 export type AgentRegistry = ReturnType<typeof createAgentRegistry>
-
-type DeployInput = Readonly<{
-  manifest_yaml: string
-  force: boolean
-  scope?: AgentScope | undefined
-  agent_id?: string | undefined
-}>
 
 export function createAgentRegistry(deps: RegistryDeps) {
   const { store, templates } = deps
@@ -140,7 +134,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     }
   }
 
-  async function deploy(call: Call, input: DeployInput, mode: 'create' | 'update') {
+  async function deploy(call: Call, input: AgentDeployInput, mode: 'create' | 'update') {
     const { principal } = call
     const { parseAgentManifest, refusalOf } = await import('./manifest.ts')
     const { manifest, warnings } = parseAgentManifest(input.manifest_yaml)
@@ -262,8 +256,8 @@ export function createAgentRegistry(deps: RegistryDeps) {
       const { id, manifest } = found
       return { id, name: manifest.name, version: manifest.version, scope: 'global', manifest }
     },
-    create: (call: Call, input: DeployInput) => deploy(call, input, 'create'),
-    update: (call: Call, input: DeployInput) => deploy(call, input, 'update'),
+    create: (call: Call, input: AgentDeployInput) => deploy(call, input, 'create'),
+    update: (call: Call, input: AgentDeployInput) => deploy(call, input, 'update'),
 
     async list(call: Call, input: AgentListInput) {
       const found = (await rows(call, input.include_platform_templates)).filter(
