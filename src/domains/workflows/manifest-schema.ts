@@ -83,7 +83,9 @@ const outputHandler = {
       retry: { type: 'integer', minimum: 0, maximum: 10, default: 0, description: 'Further tries.' },
     }),
     handler('container', ['image', 'command'], {
-      image: text('Name of an image of this installation; another runs on the default image, and the run says so.'),
+      image: text(
+        'Name of an image of this installation; for another, workflows.images of the configuration has to name one.',
+      ),
       command,
       env: texts('Variables; a value is a template, or secret:NAME or config:NAME.'),
       resources: object([], { ...sizes, disk: { type: ['integer', 'string'], description: 'A size such as 2g.' } }),
@@ -97,7 +99,9 @@ const outputHandler = {
 
 const stepProperties: Record<string, Schema> = {
   name: text('Name of the step.'),
-  image: text('Name of an image of this installation; another runs on the default image, and the run says so.'),
+  image: text(
+    'Name of an image of this installation; for another, workflows.images of the configuration has to name one.',
+  ),
   command,
   env: texts('Variables; values are templates, and no shell reads them.'),
   workdir: text('Directory to run in.'),
@@ -110,6 +114,7 @@ const stepProperties: Record<string, Schema> = {
     }),
   },
   resources: object([], sizes),
+  registry_credentials: text('secret:NAME of the configuration. It must be set; nothing is pulled.'),
   image_pull_policy: {
     enum: ['IfNotPresent', 'Never'],
     default: 'IfNotPresent',
@@ -148,7 +153,7 @@ const states = [
     agent: text('Name or id of an agent; may be a template.'),
     input: text('Template of what the agent is given.'),
     intent: text('Template of the wish in plain words.'),
-    isolation: { enum: ['inherit'] },
+    isolation: { enum: ['inherit', 'firecracker'], description: 'firecracker only for agents that run nothing.' },
     pre_execution_validator: text(
       'Name or id of an agent that judges each tool call before it is made, beside those that the agent names itself.',
     ),
@@ -255,7 +260,7 @@ export const workflowManifestSchema: Schema = {
           type: 'array',
           items: object(['name'], {
             name: text('Name of the volume.'),
-            storage_class: { enum: ['ephemeral'] },
+            storage_class: { enum: ['ephemeral', 'persistent'], default: 'ephemeral' },
             size_limit_bytes: { type: 'integer', minimum: 1 },
           }),
         },
@@ -264,7 +269,7 @@ export const workflowManifestSchema: Schema = {
         cron: text('When the workflow runs by itself, for whoever registered it.'),
         timezone: text('IANA name.', { default: 'UTC' }),
         jitter_seconds: { type: 'integer', minimum: 0, maximum: 86_400, default: 0 },
-        enabled: { type: 'boolean', default: true },
+        enabled: { type: 'boolean', default: false, description: 'Without it this is a suggestion.' },
         overlap: { enum: ['skip', 'queue', 'allow'], default: 'skip' },
         missed: { enum: ['skip', 'once'], default: 'once' },
         input: { type: ['object', 'string'], description: 'Input of the scheduled runs; a text is their intent.' },
