@@ -50,7 +50,8 @@ export type CopyEnd = Readonly<{ workspace: string; path: string }>
 export async function copyVolume(visit: Visit, volume: string, source: CopyEnd, target: CopyEnd): Promise<void> {
   const [from, to] = [source.workspace, target.workspace]
   const [origin, place] = [shellWord(source.path), shellWord(target.path)]
-  const pack = `/tmp/.volume-${visit.run.id}`
+  // Steps that run beside each other copy at the same time.
+  const pack = `/tmp/.volume-${visit.deps.newId()}`
   const sh = (workspace: string, command: string, more: JsonObject = {}) =>
     askTool(visit, 'exec', { workspace_id: workspace, command, timeout_secs: 300, ...more })
   const packed = await sh(from, `mkdir -p ${origin} && tar -C ${origin} -czf ${pack} . && wc -c < ${pack}`)

@@ -22,7 +22,9 @@ export const keptVolumeName = ({ run }: Pick<Visit, 'run'>, volume: string): str
 
 export async function openKeptVolume(visit: Visit, volume: SharedVolume): Promise<KeptVolume> {
   const workspace = await workspaceFor(visit, keptVolumeName(visit, volume.name))
-  const found = await sh(visit, workspace, `mkdir -p ${folderOf(0)} && cd ${FOLDER} && ls -d g*`)
+  // What a server left that died on the way is nobody's.
+  const tidy = `find ${FOLDER} -maxdepth 1 -name '.new-*' -mmin +1440 -exec rm -rf {} +`
+  const found = await sh(visit, workspace, `mkdir -p ${FOLDER} && ${tidy}; cd ${FOLDER} && ls -A`)
   const generations = String(found['stdout'])
     .split('\n')
     .flatMap((name) => (/^g\d{1,9}$/.test(name) ? Number(name.slice(1)) : []))
@@ -35,7 +37,7 @@ export const copyFromKept = (visit: Visit, { workspace, generation, volume }: Ke
 /** The files become the next state at once, or not at all. */
 export async function copyToKept(visit: Visit, from: CopyEnd, kept: KeptVolume): Promise<void> {
   const { workspace, generation, volume } = kept
-  const incoming = `${FOLDER}/.new-${visit.run.id}-${visit.position.entered}`
+  const incoming = `${FOLDER}/.new-${visit.deps.newId()}`
   await copyVolume(visit, volume.name, from, { workspace, path: incoming })
   await requireRoom(visit, kept, incoming)
   const [next, old] = [folderOf(generation + 1), folderOf(generation - 1)]
