@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import { type CopyEnd, copyVolume } from './container-volumes.ts'
 import { askTool, callTool, toError } from './desk-calls.ts'
@@ -14,6 +15,8 @@ import type { Visit } from './run-ports.ts'
 export type KeptVolume = Readonly<{ workspace: string; generation: number; volume: SharedVolume }>
 
 const FOLDER = '/volumes'
+const MAKING_LOOK_MS = 200
+const MAKING_LOOKS_MAX = 150
 const folderOf = (generation: number): string => `${FOLDER}/g${generation}`
 
 /** By the workflow and the name of the volume, for every run of it by the same caller. */
@@ -71,8 +74,14 @@ async function workspaceFor(visit: Visit, name: string): Promise<string> {
   const made = await callTool(visit, 'workspace_create', { name, allow_internet: false })
   if (!made.isError) return String((made.value as JsonObject)['workspace_id'])
   if (made.code !== 'ERR_ALREADY_EXISTS') throw toError('workspace_create', made)
-  const found = await askTool(visit, 'workspace_info', { workspace_id: name })
-  const id = String(found['workspace_id'])
-  if (found['state'] !== 'running') await askTool(visit, 'workspace_start', { workspace_id: id })
-  return id
+  for (let attempt = 1; ; attempt++) {
+    const { workspace_id: id, state } = await askTool(visit, 'workspace_info', { workspace_id: name })
+    if (state === 'running') return String(id)
+    // A step beside this one is making it.
+    if (state !== 'creating' || attempt >= MAKING_LOOKS_MAX) {
+      await askTool(visit, 'workspace_start', { workspace_id: String(id) })
+      return String(id)
+    }
+    await pause(MAKING_LOOK_MS, visit.steps.signal)
+  }
 }
