@@ -25,6 +25,7 @@ const neededPrograms: Readonly<Record<string, string>> = {
   busybox: 'busybox-static',
   pkill: 'procps',
   perl: 'perl',
+  jq: 'jq',
   pip3: 'python3-pip',
   chromium: 'chromium',
 }
