@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { LogGuard } from '../audit/log-guard.ts'
 import type { Database } from '../contract/database.ts'
+import type { DiskWatch } from '../contract/disk-watch.ts'
 import type { ToolDesk } from '../contract/tool-desk.ts'
 import { createGitService } from '../domains/git/service.ts'
 import { createIdentityService, type IdentityService } from '../domains/identity/service.ts'
@@ -24,6 +25,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { createSteadyClock, type SteadyClock } from '../kernel/steady-clock.ts'
+import { createDiskReserve } from '../stores/files/disk-reserve.ts'
 import { createSkillSource } from '../stores/files/skill-source.ts'
 import { sqlActivityStore } from '../stores/sql/activity-store.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
@@ -171,7 +173,9 @@ async function openCore(
     noteUse: (tenant, keyId, atMs) =>
       void database.writeSoon(tenant, (unit) => sqlApiKeyStore.touchKey(unit, tenant, keyId, atMs)),
   })
-  const workspaces = openWorkspaces(deps, opened, starters)
+  // With a store elsewhere, what fills this disk keeps nobody from writing there.
+  const disk = database.kind === 'sqlite' ? createDiskReserve({ ...deps, directory: opened.directory }) : undefined
+  const workspaces = openWorkspaces(deps, opened, { starters, reserve: disk })
   const { noteExpired } = time
   const seal = await openSeal(deps, opened, { identity, contexts: openPolicies(deps).contexts, noteExpired })
   const { owners } = workspaces.ground
@@ -196,6 +200,7 @@ async function openCore(
     ground: workspaces.ground,
     imageFolder: join(workspacesDirectory(opened.directory), 'images'),
     images: workspaces.ground.backend.images,
+    disk,
   })
   // What is wrong with a log is said at the start.
   void checkpointer.run()
@@ -256,6 +261,7 @@ type OpenParts = Readonly<{
   ground: OpenedWorkspaces['ground']
   imageFolder: string
   images: WorkspaceBackend['images']
+  disk: DiskWatch | undefined
 }>
 
 function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, parts: OpenParts | undefined) {
@@ -273,7 +279,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   const policies = openPolicies(deps)
   const agentParts = parts && openAgentParts(deps, { parts, catalog, desk, policies, server })
   const callTool = createCallTool({
-    stages: chooseStages(deps, catalog, policies),
+    stages: chooseStages(deps, catalog, policies, parts?.disk),
     database: parts?.database,
     requireSoundLog: parts?.guard.requireSound,
     log: sqlLogStore,

@@ -1,3 +1,4 @@
+import type { DiskWatch } from '../contract/disk-watch.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { RateCategory } from '../tools/runtime/define-tool.ts'
 import { createRateLimiter } from '../tools/runtime/rate-limiter.ts'
@@ -5,8 +6,13 @@ import { createStages } from '../tools/runtime/stages.ts'
 import type { AppDeps } from './build-app.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 
-/** The stages of the pipeline, as configured. */
-export function chooseStages({ config, clock }: AppDeps, catalog: Catalog, policies: OpenedPolicies) {
+/** The pipeline as the configuration wants it. */
+export function chooseStages(
+  { config, clock }: AppDeps,
+  catalog: Catalog,
+  policies: OpenedPolicies,
+  disk: DiskWatch | undefined,
+) {
   const limits = config.rate_limits
   const bucket = (category: RateCategory) => ({ perMinute: limits[category].per_minute, burst: limits[category].burst })
   return createStages({
@@ -24,5 +30,6 @@ export function chooseStages({ config, clock }: AppDeps, catalog: Catalog, polic
     }),
     limitOwner: limits.owner.enabled,
     policies: policies.desk,
+    disk,
   })
 }

@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createNamespacesBackend } from '../backends/namespaces/index.ts'
+import type { SupervisorPlace } from '../backends/namespaces/start-supervisor.ts'
 
 export { neededPrograms, optionalPrograms } from '../backends/namespaces/start-supervisor.ts'
 
@@ -21,9 +22,7 @@ export function createBackend(deps: {
   logger: Logger
 }): WorkspaceBackend {
   return createNamespacesBackend({
-    state: workspacesDirectory(deps.directory),
-    storeGb: deps.config.workspaces.store_gb,
-    version: deps.version,
+    ...supervisorPlace(deps.config, deps.directory, deps.version),
     bootId: deps.bootId,
     credentials: deps.config.workspaces.credentials.map(readCredential),
     dnsServer: deps.config.workspaces.dns_server,
@@ -31,6 +30,15 @@ export function createBackend(deps: {
     logger: deps.logger,
   })
 }
+
+/** Where the supervisor is, and the bounds of its store, which it keeps for as long as it runs. */
+export const supervisorPlace = ({ workspaces }: Config, directory: string, version: string): SupervisorPlace => ({
+  state: workspacesDirectory(directory),
+  storeGb: workspaces.store_gb,
+  hostReserveMb: workspaces.host_reserve_mb,
+  tenantSharePercent: workspaces.tenant_share_percent,
+  version,
+})
 
 /** `HOST HEADER env:NAME`, with the variable's value; the configuration itself holds no secret. */
 function readCredential(text: string): EgressCredential {

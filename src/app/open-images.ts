@@ -10,7 +10,8 @@ import { type BuildImageRequest, type BuiltImage, buildImage } from '../supervis
 import { HOST_IMAGE, listImages, removeImage } from '../supervisor/images/image-folder.ts'
 import { openUserNamespace, type UserNamespace } from '../supervisor/user-namespace.ts'
 import type { Config } from './config.ts'
-import { stateDirectory, workspacesDirectory } from './state-directory.ts'
+import { supervisorPlace } from './open-backend.ts'
+import { stateDirectory } from './state-directory.ts'
 
 export type { ImageSource } from '../supervisor/images/build-image.ts'
 
@@ -35,9 +36,9 @@ export function openImages({ config, version }: { config: Config; version: strin
       { field: 'mode' },
     )
   }
-  const state = workspacesDirectory(stateDirectory(config))
+  const place = supervisorPlace(config, stateDirectory(config), version)
+  const { state } = place
   const root = join(state, 'images')
-  const place = { state, storeGb: config.workspaces.store_gb, version }
   return {
     async list() {
       const found = await listImages(root)

@@ -1,11 +1,12 @@
 import { join } from 'node:path'
 import type { Database } from '../contract/database.ts'
 import { limits } from '../contract/limits.ts'
-import { keyStatus } from '../domains/identity/rules.ts'
+import { hasRightsOf, keyStatus } from '../domains/identity/rules.ts'
 import type { WorkspaceDeps } from '../domains/workspaces/core.ts'
 import type { OwnerDesk } from '../domains/workspaces/ports.ts'
 import { LOCAL_OWNER } from '../domains/workspaces/rules.ts'
 import { createWorkspaceService, type WorkspaceService } from '../domains/workspaces/service.ts'
+import type { DiskReserve } from '../stores/files/disk-reserve.ts'
 import { createTransferFolder } from '../stores/files/transfer-folder.ts'
 import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
 import { sqlWorkspaceStore } from '../stores/sql/workspace-store.ts'
@@ -28,7 +29,10 @@ export type OpenedWorkspaces = Readonly<{
 export function openWorkspaces(
   deps: AppDeps,
   { database, directory }: Readonly<{ database: Database; directory: string }>,
-  starters: Pick<Starters, 'onGone'>,
+  {
+    starters,
+    reserve,
+  }: Readonly<{ starters: Pick<Starters, 'onGone'>; reserve: Pick<DiskReserve, 'keep'> | undefined }>,
 ): OpenedWorkspaces {
   const { config, clock, random, logger, version } = deps
   const bootId = newBootId(random)
@@ -49,7 +53,13 @@ export function openWorkspaces(
     database,
     transfers: createTransferFolder(
       config.mode === 'TEST' ? join(directory, 'transfers') : config.workspaces.transfer_dir,
+      {
+        reserveBytes: config.workspaces.host_reserve_mb * MIB,
+        tenantSharePercent: config.workspaces.tenant_share_percent,
+        ownerBytesMax: config.workspaces.quota.transfer_mb * MIB,
+      },
     ),
+    keepReserve: async () => await reserve?.keep(),
     settings: settingsOf(config.workspaces),
     clock,
     random,
@@ -113,12 +123,21 @@ const keyOwners: OwnerDesk = {
     const key = await sqlApiKeyStore.findKey(unit, tenant, owner.slice('key:'.length))
     return key === undefined || keyStatus(key, nowMs) !== 'live'
   },
+  /** A key of the same name, which only whoever gives out keys can have chosen, that may do all that the other could. */
+  async isHeir(unit, principal, owner) {
+    const { kind, tenant, keyId } = principal
+    if (kind !== 'key' || keyId === undefined || !owner.startsWith('key:')) return false
+    const before = await sqlApiKeyStore.findKey(unit, tenant, owner.slice('key:'.length))
+    const now = await sqlApiKeyStore.findKey(unit, tenant, keyId)
+    return before !== undefined && now?.name === before.name && hasRightsOf(principal, before)
+  },
 }
 
 const portRange = (text: string) => {
   const [first, last] = text.split('-').map(Number)
   return { first: first!, last: last! }
 }
+const MIB = 1024 ** 2
 
 const settingsOf = (given: AppDeps['config']['workspaces']) => ({
   defaultImage: given.default_image,
@@ -130,5 +149,5 @@ const settingsOf = (given: AppDeps['config']['workspaces']) => ({
   allowInternet: given.default_allow_internet,
   concurrentForksMax: given.max_concurrent_forks,
   forwardPorts: portRange(given.forward_ports),
-  transferBytesMax: given.max_transfer_mb * 1024 ** 2,
+  transferBytesMax: given.max_transfer_mb * MIB,
 })

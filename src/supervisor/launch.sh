@@ -7,6 +7,7 @@
 # Root's own files are in STATE itself, which the supervisor can only read; what it writes is in the folders in STATE that
 # it is given. So nobody who takes it over can lead root elsewhere by a link, or forge what others believe of root.
 # RG: the program that searches in files, or nothing.
+# STORE_GB, RESERVE_MB, TENANT_SHARE: bounds of the store; see store-keeper.pl.
 # UID_MAP, GID_MAP, ID_COUNT: the ids of an ordinary user, as newuidmap takes them; images are built with the same.
 set -eu
 umask 077
@@ -52,7 +53,7 @@ clear_away() {
 clear_away
 trap clear_away EXIT
 
-for name in doors run store images logs jobs addresses image-uses authority; do
+for name in doors run store images logs jobs addresses image-uses shares authority; do
   mkdir -p "$STATE/$name"
   [ ! $IS_ROOT ] || chown "$UID_BASE:$UID_BASE" "$STATE/$name"
 done
@@ -144,8 +145,15 @@ prepare='
   if [ ! -e /mnt/state/store.btrfs ] && [ $IS_ROOT ] && [ "$STORE_GB" != 0 ] && command -v mkfs.btrfs >/dev/null &&
     [ -z "$(find /mnt/state/store -mindepth 2 | head -n 1)" ]; then
     rm -f /mnt/state/store.btrfs.new
+    # The file system begins no larger than the disk allows; store-keeper.pl makes it larger when there is room.
+    room=$(($(stat -f -c "%a * %S" /mnt/state) / 1048576 - RESERVE_MB))
+    [ $room -lt $((STORE_GB * 1024)) ] || room=$((STORE_GB * 1024))
+    [ $room -ge $STORE_MB_MIN ] || {
+      echo "launch: the disk of the data directory has no room for workspaces: beside the $RESERVE_MB MiB of workspaces.host_reserve_mb, $STORE_MB_MIN MiB must be free. Make room." >&2
+      exit 77
+    }
     truncate -s "${STORE_GB}G" /mnt/state/store.btrfs.new
-    if mkfs.btrfs -q /mnt/state/store.btrfs.new >/dev/null 2>&1; then
+    if mkfs.btrfs -q -b "${room}M" /mnt/state/store.btrfs.new >/dev/null 2>&1; then
       mv /mnt/state/store.btrfs.new /mnt/state/store.btrfs
       is_new=yes
     else
@@ -167,6 +175,9 @@ prepare='
       btrfs quota enable /mnt/state/store 2>/dev/null || :
       # Quotas of subvolumes that are gone.
       btrfs qgroup clear-stale /mnt/state/store >/dev/null 2>&1 || :
+      # It keeps the lock as well: while it lives, so does the mount.
+      perl "$PROGRAM/src/supervisor/store-keeper.pl" /mnt/state $((RESERVE_MB * 1048576)) \
+        "$(stat -c %s /mnt/state/store.btrfs)" "$TENANT_SHARE" &
     else
       rm -f /mnt/state/store.btrfs
     fi
@@ -182,7 +193,9 @@ inside='
   /mnt/node/node --disable-warning=ExperimentalWarning /mnt/program/src/supervisor/main.ts &
   wait $!'
 
-export STATE PROGRAM NODE RG UID_BASE STORE_GB IS_ROOT FREEZER="$freezer"
+# Smaller than this a store of btrfs is of no use.
+STORE_MB_MIN=256
+export STATE PROGRAM NODE RG UID_BASE STORE_GB STORE_MB_MIN RESERVE_MB TENANT_SHARE IS_ROOT FREEZER="$freezer"
 export CASTELLAN_SUPERVISOR_IDS=$ids CASTELLAN_SUPERVISOR_CGROUPS="${cgroups# }"
 if [ $IS_ROOT ]; then
   unshare -m sh -c "$prepare" prepare nsenter $as_root_there -U -t $keeper unshare -m -p -n -i --fork --kill-child sh -c "$inside" &

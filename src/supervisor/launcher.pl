@@ -15,7 +15,7 @@ BEGIN {
 our %followed;
 
 use constant {
-    SUBVOLUME_CREATE => 0x50009418, SUBVOLUME_COPY => 0x50009401, SUBVOLUME_DELETE => 0x5000940f,
+    SUBVOLUME_CREATE => 0x50009418, SUBVOLUME_COPY => 0x50009417, SUBVOLUME_DELETE => 0x5000940f,
     SUBVOLUME_WITH_QUOTA => 4, QUOTA_SET_LIMITS => 1, QUOTA_MAX_REFERENCED => 1, ENTER_SECONDS => 20,
     SAID_CHARS => 300,
 };
@@ -42,23 +42,32 @@ sub open_folder {
     return $folder;
 }
 
-# Subvolumes of btrfs. An empty one is made together with its quota: a limit that comes with the creation needs no
-# privilege of the machine's root, unlike one that is set later.
-sub make_subvolume_verb {
-    my ($path, $bytes) = @_;
+# Subvolumes of btrfs. Each is made together with its quota and in the quota group of its tenant: what comes with the
+# creation needs no privilege of the machine's root, unlike what is set later. store-keeper.pl makes the groups; where
+# there are none, it is made without.
+sub subvolume_with {
+    my ($request, $path, $source, $limits, $group) = @_;
     my ($parent, $name) = $path =~ m{^(.*)/([^/]+)$};
-    my $quota = pack 'Q4 Q5', QUOTA_SET_LIMITS, 0, 0, 0, QUOTA_MAX_REFERENCED, $bytes, 0, 0, 0;
-    my $place = unpack 'Q', pack 'P', $quota;
-    my $arguments = pack 'q Q Q Q Q Q Q a4040', 0, 0, SUBVOLUME_WITH_QUOTA, length $quota, $place, 0, 0, $name;
-    defined ioctl(open_folder($parent), SUBVOLUME_CREATE, $arguments) or fail("subvolume $path");
+    my $folder = open_folder($parent);
+    for my $groups ([ (1 << 48) + $group ], []) {
+        my $quota = pack 'Q4 Q5 Q*', $limits ? QUOTA_SET_LIMITS : 0, scalar @$groups, 0, 0, @{ $limits || [ (0) x 5 ] }, @$groups;
+        my $place = unpack 'Q', pack 'P', $quota;
+        my $arguments = pack 'q Q Q Q Q Q Q a4040', $source, 0, SUBVOLUME_WITH_QUOTA, length $quota, $place, 0, 0, $name;
+        return if defined ioctl $folder, $request, $arguments;
+        last if $! != ENOENT && $! != EINVAL;
+    }
+    fail("subvolume $path");
+}
+
+sub make_subvolume_verb {
+    my ($path, $bytes, $group) = @_;
+    subvolume_with(SUBVOLUME_CREATE, $path, 0, [ QUOTA_MAX_REFERENCED, $bytes, 0, 0, 0 ], $group);
 }
 
 sub copy_subvolume_verb {
-    my ($path, $source) = @_;
-    my ($parent, $name) = $path =~ m{^(.*)/([^/]+)$};
+    my ($path, $source, $group) = @_;
     my $copied = open_folder($source);
-    my $arguments = pack 'q a4088', fileno $copied, $name;
-    defined ioctl(open_folder($parent), SUBVOLUME_COPY, $arguments) or fail("subvolume $path");
+    subvolume_with(SUBVOLUME_COPY, $path, fileno $copied, undef, $group);
 }
 
 sub remove_subvolume_verb {

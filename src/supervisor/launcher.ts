@@ -21,9 +21,9 @@ export type EnterRequest = Readonly<{
 
 export type Launcher = Readonly<{
   makeFifos(paths: readonly string[]): Promise<void>
-  /** Subvolumes of btrfs. */
-  makeSubvolume(path: string, bytesMax: number): Promise<void>
-  copySubvolume(source: string, path: string): Promise<void>
+  /** Subvolumes of btrfs, in the quota group of the number. */
+  makeSubvolume(path: string, bytesMax: number, group: number): Promise<void>
+  copySubvolume(source: string, path: string, group: number): Promise<void>
   removeSubvolume(path: string): Promise<void>
   /** Puts a copy of the folder `source`, as `upper`, into `target`. `stage` is any empty folder. */
   copyTree(source: string, target: string, stage: string): Promise<void>
@@ -36,8 +36,8 @@ export function startLauncher(): Launcher {
   const desk = startPerlDesk('./launcher.pl')
   return {
     makeFifos: (paths) => desk.done('fifo', ...paths),
-    makeSubvolume: (path, bytesMax) => desk.done('subvolume', path, String(bytesMax)),
-    copySubvolume: (source, path) => desk.done('subcopy', path, source),
+    makeSubvolume: (path, bytesMax, group) => desk.done('subvolume', path, String(bytesMax), String(group)),
+    copySubvolume: (source, path, group) => desk.done('subcopy', path, source, String(group)),
     removeSubvolume: (path) => desk.done('subdelete', path),
     copyTree: (source, target, stage) => desk.done('copy', source, target, stage),
     enter: (request) =>

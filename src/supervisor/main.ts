@@ -60,7 +60,14 @@ async function main(): Promise<void> {
   const filterPath = join(ROOT, 'run/seccomp.bpf')
   writeFileSync(filterPath, seccompFilter(process.arch === 'arm64' ? 'arm64' : 'x64', { hasOneId: ids === 1 }))
   const fifos = await createFifos(join(ROOT, 'run/fifos'), launcher)
-  const storage = await createStorage({ root: ROOT, kind, launcher, run: runCommand, random: systemRandom })
+  const storage = await createStorage({
+    root: ROOT,
+    kind,
+    launcher,
+    run: runCommand,
+    clock: systemClock,
+    random: systemRandom,
+  })
   const controlGroups = createControlGroups(process.env['CASTELLAN_SUPERVISOR_CGROUPS'] ?? '')
   const firstProcesses = startFirstProcesses({
     seccompFilter: filterPath,

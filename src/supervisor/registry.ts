@@ -28,7 +28,8 @@ import { createOwnFiles } from './own-files.ts'
 import { createRootedFiles } from './rooted-files/index.ts'
 import { type Command, type Entry, type RunningCommand, runInWorkspace } from './run-in-workspace.ts'
 import type { Seat, Seats } from './seats.ts'
-import type { Storage } from './storage.ts'
+import type { DiskBounds, Storage } from './storage.ts'
+import { createTenantShares, type TenantShares } from './tenant-shares.ts'
 import { createTurns } from './turns.ts'
 
 export type RegistryDeps = Readonly<{
@@ -65,16 +66,22 @@ const O_PATH = 0o10000000
 
 const diskBytes = ({ resources }: Pick<WorkspaceSpec, 'resources'>): number => Math.round(resources.diskGb * 1024 ** 3)
 
+/** For a workspace that is made, or made anew. */
+const boundsOf = async (
+  shares: TenantShares,
+  spec: Pick<WorkspaceSpec, 'id' | 'resources' | 'network'>,
+): Promise<DiskBounds> => ({ bytesMax: diskBytes(spec), group: await shares.take(spec.id, spec.network.tenant) })
+
 export type Registry = Awaited<ReturnType<typeof createRegistry>>
 
 /** All workspaces of the supervisor: what is stored, and what runs. */
 export async function createRegistry(deps: RegistryDeps) {
   const { root, storage } = deps
-  const logs = join(root, 'logs')
-  const jobFolder = join(root, 'jobs')
+  const [logs, jobFolder] = [join(root, 'logs'), join(root, 'jobs')]
   for (const folder of [logs, jobFolder]) await mkdir(folder, { recursive: true })
   const addresses = await createAddresses(join(root, 'addresses'))
   const imageUses = await createImageUses(join(root, 'image-uses'))
+  const shares = await createTenantShares(join(root, 'shares'))
   const ownFiles = createOwnFiles(deps)
   const live = new Map<string, Live>()
   /** Made here, and nothing has run in it yet. */
@@ -100,7 +107,7 @@ export async function createRegistry(deps: RegistryDeps) {
     await imageUses.take(spec.id, spec.image)
     const ip = await addresses.take(spec.id)
     if (!storage.has(spec.id)) {
-      await storage.create(spec.id, diskBytes(spec), ownFiles.ofWorkspace({ ...spec, ip }))
+      await storage.create(spec.id, await boundsOf(shares, spec), ownFiles.ofWorkspace({ ...spec, ip }))
       untouched.add(spec.id)
     }
     return { ip }
@@ -181,7 +188,7 @@ export async function createRegistry(deps: RegistryDeps) {
   async function snapshot(id: string, layerId: string): Promise<{ bytes: number }> {
     const found = live.get(id)
     if ((await storage.layers()).includes(layerId)) return { bytes: await storage.layerBytes(layerId) }
-    if (found === undefined) await storage.copyToLayer(id, layerId)
+    if (found === undefined) await storage.copyToLayer(id, layerId, shares.of(id))
     else await found.gate.whileClosed(() => copyFrozen(found, layerId))
     return { bytes: await storage.layerBytes(layerId) }
   }
@@ -189,7 +196,7 @@ export async function createRegistry(deps: RegistryDeps) {
   async function copyFrozen({ spec, seat, holder }: Live, layerId: string): Promise<void> {
     const thaw = await freezeProcesses(seat.group, holder.initPid)
     try {
-      await storage.copyToLayer(spec.id, layerId)
+      await storage.copyToLayer(spec.id, layerId, shares.of(spec.id))
     } finally {
       await thaw()
     }
@@ -212,6 +219,7 @@ export async function createRegistry(deps: RegistryDeps) {
       readdir(logs).then((names) => names.map((name) => name.replace(/\.log$/, ''))),
       addresses.holders(),
       imageUses.holders(),
+      shares.holders(),
     ])
     return [...new Set(found.flat())]
   }
@@ -250,6 +258,7 @@ export async function createRegistry(deps: RegistryDeps) {
           rm(join(logs, `${id}.log`), { force: true }),
           addresses.release(id),
           imageUses.release(id),
+          shares.release(id),
         ])
       }),
     removeImage: (name: string, signal: AbortSignal) =>
@@ -260,7 +269,7 @@ export async function createRegistry(deps: RegistryDeps) {
     reset: (spec: WorkspaceSpec) =>
       inTurn(spec.id, async () => {
         await stop(spec.id, 0)
-        await storage.reset(spec.id, diskBytes(spec), ownFiles.ofWorkspace(spec))
+        await storage.reset(spec.id, await boundsOf(shares, spec), ownFiles.ofWorkspace(spec))
         untouched.add(spec.id)
       }),
     setNetwork: (id: string, network: NetworkSpec) =>

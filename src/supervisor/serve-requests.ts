@@ -2,6 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { PassThrough, type Readable } from 'node:stream'
 import { AppError } from '../contract/app-error.ts'
 import type { Logger } from '../kernel/logger.ts'
+import { isNoRoom } from './no-room.ts'
 import {
   createChunkReader,
   encodeFrame,
@@ -107,13 +108,10 @@ async function answer(
   socket.end()
 }
 
-/** Said by the system in its own words, whoever met it: a call of ours, the launcher, or a program. */
-const NO_ROOM = /ENOSPC|EDQUOT|No space left on device|Disk quota exceeded|system error -122/
-
 function toWire(error: unknown): WireError {
   if (error instanceof AppError) return { code: error.code, message: error.message, details: error.details }
   const message = error instanceof Error ? error.message : String(error)
-  if (NO_ROOM.test(message)) return { code: 'ERR_DISK_FULL', message: FULL, details: { reason: message } }
+  if (isNoRoom(error)) return { code: 'ERR_DISK_FULL', message: FULL, details: { reason: message } }
   return { code: 'ERR_BACKEND_FAILED', message, details: {} }
 }
 

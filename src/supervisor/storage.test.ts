@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { systemClock } from '../kernel/clock.ts'
 import { systemRandom } from '../kernel/random.ts'
 import { startLauncher } from './launcher.ts'
 import { runCommand } from './run-command.ts'
@@ -26,9 +27,10 @@ it('a copy of a tree in which a folder and a link change places has nothing of t
     kind: 'plain',
     launcher: startLauncher(),
     run: runCommand,
+    clock: systemClock,
     random: systemRandom,
   })
-  await storage.create('w', 0, [])
+  await storage.create('w', { bytesMax: 0, group: 1 }, [])
   const [place, link] = ['place', 'link'].map((name) => join(root, 'store/active/w/upper', name))
   // The names are the same in both, so that whoever is led astray does not notice.
   for (const [folder, content] of [
@@ -44,11 +46,11 @@ it('a copy of a tree in which a folder and a link change places has nothing of t
   const ended = once(swapper, 'exit')
   const swaps = text(swapper.stdout)
   // One that fails, because what it had seen is no longer there, leaves no layer.
-  for (let copy = 0; copy < COPIES; copy++) await storage.copyToLayer('w', `layer-${copy}`).catch(() => {})
+  for (let copy = 0; copy < COPIES; copy++) await storage.copyToLayer('w', `layer-${copy}`, 1).catch(() => {})
   swapper.stdin.end()
   await ended
   expect(Number(await swaps)).toBeGreaterThan(COPIES)
-  await storage.copyToLayer('w', 'layer')
+  await storage.copyToLayer('w', 'layer', 1)
   expect(filesWith('own').length).toBeGreaterThanOrEqual(100)
   expect(filesWith('secret')).toEqual([])
 

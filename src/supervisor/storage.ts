@@ -2,8 +2,10 @@ import { constants, existsSync, mkdirSync, renameSync, writeFileSync } from 'nod
 import { mkdir, open, readdir, rename } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import type { WorkspaceSpec } from '../domains/workspaces/backend.ts'
+import type { Clock } from '../kernel/clock.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Launcher } from './launcher.ts'
+import { isNoRoom } from './no-room.ts'
 import { createRootedFiles } from './rooted-files/index.ts'
 import { mustRun, type RunCommand } from './run-command.ts'
 
@@ -13,16 +15,15 @@ import { mustRun, type RunCommand } from './run-command.ts'
  * copies what changed.
  */
 export type Storage = Readonly<{
-  /** `bytesMax` holds where the store has quotas. */
-  create(id: string, bytesMax: number, files: readonly OwnFile[]): Promise<void>
+  create(id: string, bounds: DiskBounds, files: readonly OwnFile[]): Promise<void>
   /** Before the root is mounted, though the workspace has run: its links lead nowhere but into itself. */
   writeFiles(id: string, files: readonly OwnFile[]): Promise<void>
   /** Options of the overlay that is its root, for who finds our state at `view`. */
   overlayOf(spec: Pick<WorkspaceSpec, 'id' | 'layers'>, imageRoot: string, view: string): readonly string[]
   /** The workspace must be frozen or stopped. */
-  copyToLayer(id: string, layerId: string): Promise<void>
+  copyToLayer(id: string, layerId: string, group: number): Promise<void>
   /** Empties what the workspace changed. */
-  reset(id: string, bytesMax: number, files: readonly OwnFile[]): Promise<void>
+  reset(id: string, bounds: DiskBounds, files: readonly OwnFile[]): Promise<void>
   destroy(id: string): Promise<void>
   removeLayer(layerId: string): Promise<void>
   usedBytes(id: string): Promise<number>
@@ -32,6 +33,9 @@ export type Storage = Readonly<{
   layers(): Promise<string[]>
 }>
 
+/** Both hold where the store has quotas; `group` is the number of the tenant's share. */
+export type DiskBounds = Readonly<{ bytesMax: number; group: number }>
+
 /** A file that a workspace has of us; the path is as the workspace sees it. */
 export type OwnFile = Readonly<{ path: string; text: string }>
 
@@ -39,7 +43,12 @@ const O_PATH = 0o10000000
 /** Marks what is half made or half removed; such names are cleared away at the next start. */
 const PENDING = '.pending-'
 
+/** After a removal, how long the kernel may take to count what is gone as free. */
+const FREED_MS_MAX = 10_000
+const FREED_POLL_MS = 200
+
 export type StorageDeps = Readonly<{
+  clock: Clock
   root: string
   kind: 'btrfs' | 'plain'
   launcher: Launcher
@@ -47,15 +56,16 @@ export type StorageDeps = Readonly<{
   random: Random
 }>
 
-export async function createStorage({ root, kind, launcher, run, random }: StorageDeps): Promise<Storage> {
+export async function createStorage({ root, kind, launcher, run, clock, random }: StorageDeps): Promise<Storage> {
   const active = join(root, 'store/active')
   const layerFolder = join(root, 'store/layers')
   const stage = join(root, 'run/stage')
   for (const folder of [active, layerFolder, stage]) await mkdir(folder, { recursive: true })
   let pendingCount = 0
+  let removedMs = Number.NEGATIVE_INFINITY
 
-  async function makeFolder(path: string, bytesMax: number): Promise<void> {
-    if (kind === 'btrfs') await launcher.makeSubvolume(path, bytesMax)
+  async function makeFolder(path: string, { bytesMax, group }: DiskBounds): Promise<void> {
+    if (kind === 'btrfs') await launcher.makeSubvolume(path, bytesMax, group)
     else await mkdir(path)
   }
   /** Renamed first, so that what is gone by name is gone even when removing its content takes long. */
@@ -68,6 +78,18 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
       throw error
     }
     await removeTree(pending)
+    removedMs = clock.monotonicMs()
+  }
+  /** What was removed last may not be counted as free yet. */
+  async function whenFreed(make: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        return await make()
+      } catch (error) {
+        if (kind !== 'btrfs' || !isNoRoom(error) || clock.monotonicMs() - removedMs > FREED_MS_MAX) throw error
+        await new Promise((resolve) => setTimeout(resolve, FREED_POLL_MS))
+      }
+    }
   }
   async function removeTree(path: string): Promise<void> {
     if (kind === 'btrfs') {
@@ -97,9 +119,10 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
   }
 
   const pathOf = (id: string): string => join(active, id)
-  const create = async (id: string, bytesMax: number, files: readonly OwnFile[]): Promise<void> => {
-    await putInPlace(active, id, async (pending) => {
-      await makeFolder(pending, bytesMax)
+  const create = async (id: string, bounds: DiskBounds, files: readonly OwnFile[]): Promise<void> => {
+    const place = (): Promise<void> => putInPlace(active, id, (pending) => fill(pending))
+    const fill = async (pending: string): Promise<void> => {
+      await makeFolder(pending, bounds)
       // A handful of small files, nothing of which is waited for on a disk: one after the other is the fastest.
       mkdirSync(join(pending, 'upper'), { mode: 0o755 })
       mkdirSync(join(pending, 'work'), { mode: 0o700 })
@@ -108,7 +131,8 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
         mkdirSync(dirname(target), { recursive: true, mode: 0o755 })
         writeFileSync(target, text, { mode: 0o644 })
       }
-    })
+    }
+    await whenFreed(place)
   }
   const named = async (folder: string): Promise<string[]> =>
     (await readdir(folder)).filter((name) => !name.startsWith(PENDING))
@@ -132,15 +156,15 @@ export async function createStorage({ root, kind, launcher, run, random }: Stora
         `workdir=${seen(join(pathOf(spec.id), 'work'))}`,
       ]
     },
-    copyToLayer: (id, layerId) =>
+    copyToLayer: (id, layerId, group) =>
       putInPlace(layerFolder, layerId, async (pending) => {
-        if (kind === 'btrfs') return await launcher.copySubvolume(pathOf(id), pending)
+        if (kind === 'btrfs') return await launcher.copySubvolume(pathOf(id), pending, group)
         await mkdir(pending)
         await launcher.copyTree(join(pathOf(id), 'upper'), pending, stage)
       }),
-    async reset(id, bytesMax, files) {
+    async reset(id, bounds, files) {
       await discard(pathOf(id), active)
-      await create(id, bytesMax, files)
+      await create(id, bounds, files)
     },
     destroy: (id) => discard(pathOf(id), active),
     removeLayer: (layerId) => discard(join(layerFolder, layerId), layerFolder),

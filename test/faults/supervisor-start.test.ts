@@ -22,6 +22,7 @@ import { silentLogger } from '../../src/kernel/logger.ts'
 import { encodeFrame, PROTOCOL_VERSION } from '../../src/supervisor/protocol.ts'
 import { endSupervisorIn } from '../support/end-supervisor.ts'
 import { isLongRun } from '../support/long-run.ts'
+import { storeBounds } from '../support/namespaces-backend.ts'
 import { isProcess, listProcesses } from '../support/workspace-truth.ts'
 
 const ROUNDS = isLongRun ? 10 : 1
@@ -48,7 +49,15 @@ afterEach(async () => {
 })
 
 function open(more: Partial<NamespacesDeps> = {}): WorkspaceBackend {
-  const place = { state, storeGb: 0, version: 'test', bootId: 'test', credentials: [], logger: silentLogger }
+  const place = {
+    state,
+    storeGb: 0,
+    ...storeBounds,
+    version: 'test',
+    bootId: 'test',
+    credentials: [],
+    logger: silentLogger,
+  }
   const backend = createNamespacesBackend({ ...place, ...more })
   opened.push(backend)
   return backend

@@ -27,9 +27,13 @@ export type OpenedBackend = Readonly<{
   close(): Promise<void>
 }>
 
+/** What the configuration has by default. */
+export const storeBounds = { hostReserveMb: 512, tenantSharePercent: 80 }
+
 const place = (state: string, storeGb: number) => ({
   state,
   storeGb,
+  ...storeBounds,
   version: 'test',
   bootId: randomUUID(),
   credentials: [],
@@ -121,7 +125,7 @@ export async function openUserBackend(options: Lacks & { subordinateIds: boolean
 
 const START = `
 import { ensureSupervisor } from 'PROGRAM/src/backends/namespaces/start-supervisor.ts'
-await ensureSupervisor({ state: data.state, storeGb: data.storeGb, version: 'test' })`
+await ensureSupervisor({ state: data.state, storeGb: data.storeGb, hostReserveMb: 512, tenantSharePercent: 80, version: 'test' })`
 
 const BUILD = `
 import { buildImage } from 'PROGRAM/src/supervisor/images/build-image.ts'

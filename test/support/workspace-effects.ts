@@ -165,5 +165,31 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
       expect(existsSync(none!)).toBe(false)
       if (process.getuid?.() === 0) expect(statSync(some!).size).toBe(3 * 1024 ** 3)
     },
+    async 'workspaces.quota.transfer_mb'() {
+      const server = await serve({ QUOTA_TRANSFER_MB: '1' })
+      const { body } = await call(server, 'api_key_create', { name: 'agent' })
+      const headers = { authorization: `Bearer ${String(body['secret'])}` }
+      const ask = (tool: string, args: object) => send(server, `/v1/tools/${tool}`, args, headers)
+      await ask('workspace_create', { name: 'w' })
+      await ask('exec', { workspace_id: 'w', command: 'truncate -s 1M /fits; truncate -s 1 /more' })
+      const fetch = (guest_path: string) =>
+        ask('file_transfer', { workspace_id: 'w', direction: 'download', host_path: guest_path.slice(1), guest_path })
+      expect((await fetch('/fits')).status).toBe(200)
+      expect((await fetch('/more')).body.error).toMatchObject({ code: 'ERR_QUOTA_EXCEEDED' })
+    },
+    async 'workspaces.host_reserve_mb'() {
+      const server = await serve({ STORE_GB: '1', HOST_RESERVE_MB: '1048576' })
+      const { status, body } = await create(server)
+      if (process.getuid?.() !== 0) return
+      expect(status).toBe(503)
+      expect(JSON.stringify(body)).toContain('beside the 1048576 MiB of workspaces.host_reserve_mb')
+    },
+    async 'workspaces.tenant_share_percent'() {
+      const server = await serve({ STORE_GB: '1', TENANT_SHARE_PERCENT: '2' })
+      expect((await create(server, { name: 'w' })).status).toBe(200)
+      const command = 'head -c 64M /dev/zero > /fill'
+      const { body } = await call(server, 'exec', { workspace_id: 'w', command })
+      if (process.getuid?.() === 0) expect(body['stderr']).toContain('quota exceeded')
+    },
   }
 }

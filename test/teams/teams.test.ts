@@ -331,16 +331,20 @@ describe('owners', () => {
   })
 
   it('that are gone leave a team that can be adopted whole, as far as the quota allows', async () => {
-    const [ann, bob, cid] = [await app.keyCaller({ name: 'ann-gone' }), await app.keyCaller(), await app.keyCaller()]
+    const ann = await app.keyCaller({ name: 'ann-gone' })
+    const [bob, cid] = [await app.keyCaller({ role: 'admin' }), await app.keyCaller({ role: 'admin' })]
+    const dan = teamsOf(() => app, await app.keyCaller())
     const anns = teamsOf(() => app, ann)
     await anns.create('crew', ['a'])
     await anns.create('sub', ['b'], { parent_team: 'crew' })
     const bobs = teamsOf(() => app, bob)
-    expect((await bobs.refused('adopt', { name: 'crew' })).code).toBe('ERR_TEAM_NOT_FOUND')
+    expect((await dan.refused('adopt', { name: 'crew' })).code).toBe('ERR_TEAM_NOT_FOUND')
     expect((await refused('adopt', { name: 'crew' })).code).toBe('ERR_WORKSPACE_STATE')
     const { keys } = await app.ask<{ keys: { id: string; name: string }[] }>('api_key_list')
     await app.ask('api_key_revoke', { key: keys.find(({ name }) => name === 'ann-gone')!.id })
     expect(await status('crew')).toMatchObject({ orphaned: true })
+    for (const action of ['adopt', 'status', 'destroy'] as const)
+      expect((await dan.refused(action, { name: 'crew' })).code).toBe('ERR_TEAM_NOT_FOUND')
     expect((await refused('receive', { name: 'crew', agent: 'a' })).message).toContain('the action adopt')
 
     for (const name of ['x', 'y']) await app.ask('workspace_create', { name }, cid)
@@ -364,8 +368,8 @@ describe('owners', () => {
     expect(effects.filter(({ kind }) => kind === 'team_adopted')).toHaveLength(1)
   })
 
-  it('that are gone leave a team that anybody may end, but not what somebody adopted', async () => {
-    const [ann, bob] = [await app.keyCaller({ name: 'ann-to-go' }), await app.keyCaller()]
+  it('that are gone leave a team that an administrator may end, but not what somebody adopted', async () => {
+    const [ann, bob] = [await app.keyCaller({ name: 'ann-to-go' }), await app.keyCaller({ role: 'admin' })]
     await teamsOf(() => app, ann).create('crew', ['a', 'b'])
     const { keys } = await app.ask<{ keys: { id: string; name: string }[] }>('api_key_list')
     await app.ask('api_key_revoke', { key: keys.find(({ name }) => name === 'ann-to-go')!.id })

@@ -103,27 +103,62 @@ describe('workspaces of several owners', () => {
     })
   })
 
-  it('are orphaned when the key is gone: visible to all, usable after adoption', async () => {
+  it('whose key is gone are orphaned: for administrators and for a key of the same name, usable after adoption', async () => {
     const gone = await app.keyCaller({ name: 'gone' })
     await make('left', gone)
+    await app.ask('snapshot', { workspace_id: 'left', action: 'create', name: 's' }, gone)
     await app.ask('api_key_revoke', { key: 'gone' })
     // What ran in it ended with the key.
     await expect.poll(async () => (await info(app, 'left'))['state']).toBe('stopped')
-    expect(await rowsFor(app, bob)).toMatchObject([{ name: 'left', owned: false, orphaned: true }])
-    expect(await info(app, 'left', bob)).toMatchObject({ orphaned: true })
-    for (const [tool, more] of everyUse) {
-      const { code, message } = await app.refusal(tool, { workspace_id: 'left', ...more }, bob)
-      expect([tool, code]).toEqual([tool, 'ERR_WORKSPACE_ORPHANED'])
-      expect(message).toContain('workspace_adopt')
+    const heir = await app.keyCaller({ name: 'gone' })
+    for (const caller of [chief, heir]) {
+      expect(await rowsFor(app, caller)).toMatchObject([{ name: 'left', owned: false, orphaned: true }])
+      expect(await info(app, 'left', caller)).toMatchObject({ orphaned: true })
+      for (const [tool, more] of everyUse) {
+        const { code, message } = await app.refusal(tool, { workspace_id: 'left', ...more }, caller)
+        expect([tool, code]).toEqual([tool, 'ERR_WORKSPACE_ORPHANED'])
+        expect(message).toContain('workspace_adopt')
+      }
     }
-    expect(await app.ask('workspace_adopt', {}, bob)).toMatchObject({
+    expect(await app.ask('workspace_adopt', {}, heir)).toMatchObject({
       adopted_count: 1,
       adopted: [{ name: 'left', state: 'stopped' }],
       error_count: 0,
     })
-    await app.ask('workspace_start', { workspace_id: 'left' }, bob)
-    expect((await sh(app, 'left', 'hostname', {}, bob)).stdout).toBe('left\n')
+    await app.ask('workspace_start', { workspace_id: 'left' }, heir)
+    expect((await sh(app, 'left', 'hostname', {}, heir)).stdout).toBe('left\n')
     expect(await namesFor(app, ann)).toEqual([])
+    await app.ask('api_key_revoke', { key: 'gone' })
+    expect(await app.ask('workspace_adopt', { workspace_id: 'left' }, chief)).toMatchObject({ adopted: true })
+  })
+
+  it.each([
+    ['another key', { name: 'other' }, {}],
+    ['a key of the same name with a lower role', { name: 'same' }, { role: 'editor' }],
+    ['a key of the same name with a lower tier', { name: 'same' }, { tier: 'operator' }],
+    ['a key of the same name with fewer scopes', { name: 'same', scopes: ['workspace:read', 'workspace:update'] }, {}],
+  ] as const)('whose key is gone are not there for %s', async (_, key, before) => {
+    const gone = await app.keyCaller({ name: 'same', ...before })
+    const { workspace_id } = await make('left', gone)
+    await app.ask('snapshot', { workspace_id: 'left', action: 'create', name: 's' }, gone)
+    await app.ask('api_key_revoke', { key: 'same' })
+    const caller = await app.keyCaller(key)
+    expect(await namesFor(app, caller)).toEqual([])
+    expect(await app.ask('workspace_adopt', {}, caller)).toMatchObject({ adopted_count: 0, error_count: 0 })
+    for (const reference of ['left', String(workspace_id)]) {
+      for (const [tool, more] of [
+        ['workspace_adopt', {}],
+        ['workspace_adopt', { force: true }],
+        ['workspace_info', {}],
+        ...('scopes' in key ? [] : everyUse),
+      ] as const) {
+        const failure = await app.refusal(tool, { workspace_id: reference, ...more }, caller)
+        const nobodys = await app.refusal(tool, { workspace_id: 'nobodys', ...more }, caller)
+        expect([tool, failure.code]).toEqual([tool, 'ERR_WORKSPACE_NOT_FOUND'])
+        expect(failure.message).toBe(nobodys.message.replace('nobodys', reference))
+      }
+    }
+    await app.ask('api_key_revoke', { key: key.name })
   })
 })
 
@@ -157,7 +192,8 @@ describe('quotas', () => {
     const gone = await app.keyCaller({ name: 'leaving' })
     await make('left', gone)
     await app.ask('api_key_revoke', { key: 'leaving' })
-    expect((await app.refusal('workspace_adopt', { workspace_id: 'left' }, ann)).code).toBe('ERR_QUOTA_EXCEEDED')
-    expect(await app.ask('workspace_adopt', {}, ann)).toMatchObject({ adopted_count: 0, error_count: 1 })
+    await make('own', chief, { memory_mb: 850 })
+    expect((await app.refusal('workspace_adopt', { workspace_id: 'left' }, chief)).code).toBe('ERR_QUOTA_EXCEEDED')
+    expect(await app.ask('workspace_adopt', {}, chief)).toMatchObject({ adopted_count: 0, error_count: 1 })
   })
 })

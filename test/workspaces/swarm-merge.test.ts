@@ -48,6 +48,10 @@ describe('what the workers of a swarm committed', () => {
         error: null,
       })
       expect((await logOf('gold')).sort()).toEqual(['base 1', 'base 2', 'base 3', 'one', 'two'])
+      // What failed has commits that are nowhere else.
+      const [worker] = (await namesFor(app)).filter((name) => name !== 'gold')
+      expect(await logOf(worker!)).toEqual(['failed', 'base 3', 'base 2', 'base 1'])
+      await app.ask('workspace_destroy', { workspace_id: worker })
       expect(await namesFor(app)).toEqual(['gold'])
     },
   )
@@ -92,6 +96,38 @@ describe('what the workers of a swarm committed', () => {
     expect(JSON.stringify(answer.content)).toContain(`could not be merged: ${name}.`)
     expect((await namesFor(app)).toSorted()).toEqual(['gold', name].sort())
     expect((await logOf(name))[0]).toBe('two')
+    await app.ask('workspace_destroy', { workspace_id: name })
+  })
+
+  it.each([
+    [
+      'did not commit all',
+      { command: 'echo a > saved && git add . && git commit -qm a && echo b > unsaved' },
+      'unsaved',
+    ],
+    ['changed a file', { command: 'echo changed > file' }, 'file'],
+    [
+      'ran out of time after a commit',
+      { command: 'echo a > late && git add . && git commit -qm late; sleep 60' },
+      'late',
+    ],
+    ['failed with files in hand', { command: 'echo a > half; exit 1' }, 'half'],
+    [
+      'committed to another branch',
+      { command: 'git checkout -qb side && echo a > aside && git add . && git commit -qm side && git checkout -q -' },
+      'aside',
+    ],
+    ['has a stash', { command: 'echo changed > file && git stash -q' }, 'file'],
+  ])('leaves a worker that %s, with what it has', async (_, { command }, file) => {
+    await prepare()
+    const tasks = [commit('one'), { name: 'kept', command }]
+    const answer = await app.call('swarm_run', { ...golden, merge_strategy: 'sequential', timeout_secs: 3, tasks })
+    const { workers } = JSON.parse(answer.json) as Swarm
+    expect(workers).toMatchObject([{ name: expect.stringMatching(/-kept$/), unmerged: true, error: null }])
+    const name = String(workers[0]!['name'])
+    expect(JSON.stringify(answer.content)).toContain(name)
+    const found = await sh(app, name, `cd /workspace; cat ${file} 2>/dev/null; git log --all -p -- ${file}`)
+    expect(found.stdout).not.toBe('')
     await app.ask('workspace_destroy', { workspace_id: name })
   })
 

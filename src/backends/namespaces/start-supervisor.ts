@@ -15,6 +15,10 @@ export type SupervisorPlace = Readonly<{
   state: string
   /** Size of the btrfs file for the store in GiB, with root; 0 uses plain folders. */
   storeGb: number
+  /** Room in MiB that the store of the workspaces leaves on the disk that it is on. */
+  hostReserveMb: number
+  /** How much of the store one tenant may take, in percent, where the store has quotas. */
+  tenantSharePercent: number
   version: string
   /** Where programs are looked for; left out, where every system has them. */
   path?: string | undefined
@@ -118,6 +122,8 @@ async function spawnLaunch(place: SupervisorPlace, logPath: string): Promise<Chi
       GID_MAP: maps.gids,
       ID_COUNT: String(maps.count),
       STORE_GB: String(place.storeGb),
+      RESERVE_MB: String(place.hostReserveMb),
+      TENANT_SHARE: String(place.tenantSharePercent),
       CASTELLAN_VERSION: place.version,
     },
   })

@@ -46,6 +46,23 @@ export async function status(git: Git): Promise<StatusAnswer> {
   }
 }
 
+export type UnsavedInput = StatusInput & Readonly<{ since: string; isMerged: boolean }>
+
+/**
+ * Whether anything would be lost with the repository: changes that are in no commit, or commits since `since` that are on
+ * no remote. With `isMerged`, those of the present branch are somewhere else already.
+ */
+export async function hasUnsaved(git: Git, { since, isMerged }: UnsavedInput): Promise<boolean> {
+  const { found } = await readStatus(git, 'normal')
+  if (found.conflicted.length + found.staged.length + found.modified.length + found.untracked.length > 0) return true
+  const known = ['--not', '--remotes', since, ...(isMerged ? ['HEAD'] : [])]
+  const every = ['HEAD', '--branches', '--glob=refs/stas*']
+  const commits = await git.text(['rev-list', '--max-count=1', ...every, ...known], {
+    timeoutMs: limits.gitLongTimeoutMs,
+  })
+  return commits !== ''
+}
+
 export async function readStatus(
   git: Git,
   untracked: 'normal' | 'no',

@@ -3,7 +3,16 @@ import type { Call } from '../../contract/call.ts'
 import { type CloneAnswer, type CloneInput, clone } from './clone.ts'
 import { type CommitAnswer, type CommitInput, commit } from './commit.ts'
 import { createGit, type Git } from './git-command.ts'
-import { type DiffAnswer, type DiffInput, diff, type StatusAnswer, type StatusInput, status } from './inspect.ts'
+import {
+  type DiffAnswer,
+  type DiffInput,
+  diff,
+  hasUnsaved,
+  type StatusAnswer,
+  type StatusInput,
+  status,
+  type UnsavedInput,
+} from './inspect.ts'
 import { type MergeAnswer, mergeWorkspaces } from './merge.ts'
 import type { GitRunner, WorkspaceAccess, WorkspaceReference } from './ports.ts'
 import { type PushAnswer, type PushInput, push } from './push.ts'
@@ -31,6 +40,8 @@ export type GitService = Readonly<{
   clone(call: Call, input: CloneInput): Promise<CloneAnswer>
   /** ERR_NOT_A_REPOSITORY outside a repository, as for all that follow. */
   status(call: Call, input: StatusInput): Promise<StatusAnswer>
+  /** Whether anything would be lost with the workspace's repository. */
+  hasUnsaved(call: Call, input: UnsavedInput): Promise<boolean>
   commit(call: Call, input: CommitInput): Promise<CommitAnswer>
   push(call: Call, input: PushInput): Promise<PushAnswer>
   diff(call: Call, input: DiffInput): Promise<DiffAnswer>
@@ -100,6 +111,7 @@ export function createGitService({ runner, access }: GitServiceDeps): GitService
   return {
     clone: cloneInto,
     status: async (call, input) => redactAll(await status(await gitFor(call, input))),
+    hasUnsaved: async (call, input) => await hasUnsaved(await gitFor(call, input), input),
     commit: async (call, input) => redactAll(await commit(call, await gitFor(call, input), input)),
     push: async (call, input) => redactAll(await push(call, await gitFor(call, input), input)),
     diff: async (call, input) => redactAll(await diff(call, await gitFor(call, input), input)),

@@ -41,6 +41,12 @@ export function requirePermission(principal: Principal, permission: Permission):
   if (!isPermitted(principal, permission)) throw denied(`${permission} is needed for this`, { permission })
 }
 
+/** Whether the caller may do all that the key could. */
+export const hasRightsOf = (principal: Principal, { role, tier, scopes }: KeyRights): boolean =>
+  roles.indexOf(principal.role) <= roles.indexOf(role) &&
+  tierAllows(principal.tier, tier) &&
+  (principal.scopes === undefined || (scopes?.every((scope) => principal.scopes!.includes(scope)) ?? false))
+
 export function checkKeyName(name: string): string {
   if (!NAME.test(name)) {
     throw invalid('name', 'use 1 to 64 letters, digits, ".", "_", "@" or "-", beginning with a letter or digit')

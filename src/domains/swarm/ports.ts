@@ -21,7 +21,7 @@ export type SwarmDeps = Readonly<{
     | 'networkPolicy'
     | 'requireNetwork'
   >
-  git: Pick<GitService, 'clone' | 'status' | 'merge'>
+  git: Pick<GitService, 'clone' | 'status' | 'hasUnsaved' | 'merge'>
   clock: Clock
   random: Random
   logger: Logger

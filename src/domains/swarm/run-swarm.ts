@@ -8,7 +8,15 @@ import { createReporter, type Reporter } from './call-view.ts'
 import { type MergeReport, type MergeWish, mergeWorkers, requireMergeable } from './merge-workers.ts'
 import type { SwarmDeps } from './ports.ts'
 import { checkTasks, type SwarmTask, workerNames } from './rules.ts'
-import { createWorkers, hasSucceeded, isLeft, newWorker, type SwarmPlan, type Worker } from './workers.ts'
+import {
+  createWorkers,
+  hasSucceeded,
+  isLeft,
+  newWorker,
+  type SwarmPlan,
+  type Unmerged,
+  type Worker,
+} from './workers.ts'
 
 export type SwarmInput = Readonly<{
   golden_workspace: string
@@ -32,7 +40,9 @@ export type SwarmInput = Readonly<{
  *    its time counts from there. A worker that nobody needs any more makes room at once.
  * 3. A task that fails is a result. The call fails when no fork could be made at all.
  * 4. Whether it ends well, fails or is cancelled, no worker is left, unless the caller wants to keep them and learns of
- *    them, or it has commits that a merge could not take, which are nowhere else. A server that dies leaves workers that are bound to it, and the next start removes them.
+ *    them. Where a merge is wanted, a worker also stays that has something which is nowhere else: commits that were not
+ *    merged, whatever became of its task, or changes that it did not commit. Who cancels wants nothing of it.
+ *    A server that dies leaves workers that are bound to it, and the next start removes them.
  */
 export function createSwarms(deps: SwarmDeps) {
   const { workspaces, clock } = deps
@@ -63,8 +73,8 @@ export function createSwarms(deps: SwarmDeps) {
       if (merge !== undefined) report.step('the merge is done')
       // Who cancelled learns of nothing; only what a merge has changed already must be told all the same.
       if (call.signal.aborted && (merge?.total_commits_applied ?? 0) === 0) throw cancelled()
-      if (merge !== undefined && cleanup && !call.signal.aborted) keepUnmerged(call, merge, workers)
-      const isKept = (worker: Worker): boolean => !cleanup || worker.isUnmerged
+      if (merge !== undefined && cleanup && !call.signal.aborted) await keepUnmerged(call, merge, workers)
+      const isKept = (worker: Worker): boolean => !cleanup || worker.unmerged !== undefined
       await Promise.all(workers.map((one) => (isKept(one) ? crew.keep(call, one) : crew.dismiss(call, one))))
       report.step(cleanup ? 'the workers are removed' : 'the workers are kept')
       return answer(call, plan, workers, merge ?? null, Math.round(clock.monotonicMs() - startedMs))
@@ -134,23 +144,61 @@ export function createSwarms(deps: SwarmDeps) {
   async function runAll(call: Call, { plan, workers, wish, report, cleanup, parallel }: Shift): Promise<void> {
     const startedMs = clock.monotonicMs()
     const waiting = workers.values()
+    const beginningOf = wish && crew.createBeginning(call)
     let ended = 0
     const lane = async (): Promise<void> => {
       for (const worker of waiting) {
         if (call.signal.aborted) return
         worker.queuedMs = Math.round(clock.monotonicMs() - startedMs)
-        await crew.work(call, plan, worker, () => report.step(`${worker.task.name}: its fork is up`))
+        const onUp = (): void => report.step(`${worker.task.name}: its fork is up`)
+        await crew.work(call, plan, worker, { onUp, beginningOf })
         if (worker.workspace === undefined) report.step(`${worker.task.name}: it could not be forked`)
-        const isNeeded = !cleanup || (wish !== undefined && hasSucceeded(worker))
-        if (!isNeeded) await crew.dismiss(call, worker)
+        if (!(await isNeeded(call, worker, { wish, cleanup }))) await crew.dismiss(call, worker)
         report.step(`${worker.task.name}: ${endOf(worker)}; ${++ended} of ${workers.length} tasks ended`)
       }
     }
     await Promise.all(Array.from({ length: Math.min(parallel, workers.length) }, lane))
   }
 
+  /** After its task, until the merge. */
+  async function isNeeded(
+    call: Call,
+    worker: Worker,
+    { wish, cleanup }: Pick<Shift, 'wish' | 'cleanup'>,
+  ): Promise<boolean> {
+    if (!cleanup || worker.workspace === undefined) return true
+    if (wish === undefined || call.signal.aborted) return false
+    if (hasSucceeded(worker)) return true
+    if (await crew.hasUnsaved(call, worker, false)) worker.unmerged = 'failed'
+    return worker.unmerged !== undefined
+  }
+
+  /** What was refused as a whole took no worker's commits. */
+  async function keepUnmerged(call: Call, merge: MergeReport, workers: readonly Worker[]): Promise<void> {
+    const failed = new Set(merge.results.filter(({ success }) => !success).map(({ source_id }) => source_id))
+    const merged = workers.filter((worker) => isLeft(worker) && hasSucceeded(worker))
+    await Promise.all(
+      merged.map(async (worker) => {
+        if (merge.error !== null || failed.has(worker.workspace!.id)) worker.unmerged = 'refused'
+        else if (await crew.hasUnsaved(call, worker, true)) worker.unmerged = 'uncommitted'
+      }),
+    )
+    for (const reason of Object.keys(unmergedReasons) as Unmerged[]) {
+      const names = workers.filter(({ unmerged }) => unmerged === reason).map(({ name }) => name)
+      if (names.length > 0) call.warn(`cleanup: kept, because ${unmergedReasons[reason]}: ${names.join(', ')}. ${NEXT}`)
+    }
+  }
+
   return { run }
 }
+
+const unmergedReasons: Readonly<Record<Unmerged, string>> = {
+  refused: 'their commits could not be merged',
+  failed: 'their tasks did not succeed, and they have work that was not merged',
+  uncommitted: 'they have changes that were not committed, or commits beside the branch that was merged',
+}
+const NEXT =
+  'Take it over: commit it there with git_commit, then use workspace_merge when nothing is in the way any more, or git format-patch and git am; then workspace_destroy.'
 
 const cancelled = (): AppError => new AppError('ERR_CANCELLED', 'The call was cancelled.')
 
@@ -162,21 +210,6 @@ function requireFork(call: Call, workers: readonly Worker[]): void {
     first?.code ?? 'ERR_BACKEND_FAILED',
     `None of the ${workers.length} workers could be forked. ${first?.message ?? ''}`.trim(),
     { failures: workers.map(({ task, error }) => ({ name: task.name, code: error?.code, error: error?.message })) },
-  )
-}
-
-/** What was refused as a whole took no worker's commits. */
-function keepUnmerged(call: Call, merge: MergeReport, workers: readonly Worker[]): void {
-  const failed = new Set(merge.results.filter(({ success }) => !success).map(({ source_id }) => source_id))
-  for (const worker of workers) {
-    const { workspace } = worker
-    if (workspace === undefined || !isLeft(worker) || !hasSucceeded(worker)) continue
-    worker.isUnmerged = merge.error !== null || failed.has(workspace.id)
-  }
-  const names = workers.filter(({ isUnmerged }) => isUnmerged).map(({ name }) => name)
-  if (names.length === 0) return
-  call.warn(
-    `cleanup: kept, because their commits could not be merged: ${names.join(', ')}. Take their commits over, with workspace_merge when nothing is in the way any more or with git format-patch and git am, then use workspace_destroy.`,
   )
 }
 
@@ -236,10 +269,10 @@ function answer(call: Call, plan: SwarmPlan, workers: readonly Worker[], merge: 
     snapshot_name: snapshotName,
     tasks,
     merge,
-    workers: workers.filter(isLeft).map(({ workspace, isUnmerged, notDestroyed }) => ({
+    workers: workers.filter(isLeft).map(({ workspace, unmerged, notDestroyed }) => ({
       workspace_id: workspace!.id,
       name: workspace!.name,
-      unmerged: isUnmerged,
+      unmerged: unmerged !== undefined,
       error: notDestroyed ?? null,
     })),
     summary: {

@@ -19,6 +19,9 @@ export type SwarmPlan = Readonly<{
   taskCount: number
 }>
 
+/** Why a worker has something that is nowhere else: its commits were not merged, or not everything is committed. */
+export type Unmerged = 'refused' | 'failed' | 'uncommitted'
+
 export type Failure = Readonly<{ code: ErrorCode; message: string }>
 
 /** One task and the workspace that is forked for it; filled in as the task goes on. */
@@ -27,9 +30,11 @@ export type Worker = {
   readonly name: string
   phase: 'queued' | 'forking' | 'running' | 'ended'
   workspace: Workspace | undefined
+  /** The commit that it began with, where one is going to be merged. */
+  beginning: string | undefined
   isDestroyed: boolean
-  /** Stays although the others are removed: a merge could not take its commits. */
-  isUnmerged: boolean
+  /** Stays although the others are removed: something of it is in no merge. */
+  unmerged: Unmerged | undefined
   result: RunResult | undefined
   error: Failure | undefined
   /** Why it is still there though it should be gone. */
@@ -44,8 +49,9 @@ export const newWorker = (task: SwarmTask, name: string): Worker => ({
   name,
   phase: 'queued',
   workspace: undefined,
+  beginning: undefined,
   isDestroyed: false,
-  isUnmerged: false,
+  unmerged: undefined,
   result: undefined,
   error: undefined,
   notDestroyed: undefined,
@@ -64,11 +70,13 @@ export const isLeft = ({ workspace, isDestroyed }: Worker): boolean => workspace
  */
 const ANSWER_SHARE = 1.5
 
+type Ears = Readonly<{ onUp(): void; beginningOf: ((at: Workspace) => Promise<string | undefined>) | undefined }>
+
 export function createWorkers(deps: SwarmDeps) {
-  const { workspaces, clock, logger } = deps
+  const { workspaces, git, clock, logger } = deps
 
   /** Forks, runs and notes what became of it; a failure of one is no failure of the others. */
-  async function work(call: Call, plan: SwarmPlan, worker: Worker, onUp: () => void): Promise<void> {
+  async function work(call: Call, plan: SwarmPlan, worker: Worker, { onUp, beginningOf }: Ears): Promise<void> {
     try {
       const startedMs = clock.monotonicMs()
       worker.phase = 'forking'
@@ -77,6 +85,7 @@ export function createWorkers(deps: SwarmDeps) {
       } finally {
         worker.forkMs = Math.round(clock.monotonicMs() - startedMs)
       }
+      worker.beginning = await beginningOf?.(worker.workspace)
       worker.phase = 'running'
       onUp()
       worker.result = await run(call, plan, worker, worker.workspace)
@@ -106,7 +115,7 @@ export function createWorkers(deps: SwarmDeps) {
     }
     const wish = {
       argv: shellArgv(task.command),
-      workdir: task.workdir ?? (await beginningOf(at)),
+      workdir: task.workdir ?? (await folderOf(at)),
       env: { ...env, ...task.env },
       timeoutMs: plan.timeoutMs,
       onOutput(_stream: 'stdout' | 'stderr', chunk: Uint8Array) {
@@ -117,7 +126,7 @@ export function createWorkers(deps: SwarmDeps) {
   }
 
   /** An image need not have the folder that repositories are put in. */
-  async function beginningOf(at: Workspace): Promise<string | undefined> {
+  async function folderOf(at: Workspace): Promise<string | undefined> {
     try {
       return (await workspaces.openFiles(at).stat(WORKSPACE_FOLDER)).kind === 'dir' ? WORKSPACE_FOLDER : undefined
     } catch (error) {
@@ -159,7 +168,26 @@ export function createWorkers(deps: SwarmDeps) {
     return { code: 'ERR_INTERNAL', message: 'It failed inside Castellan; see the server log' }
   }
 
-  return { work, dismiss, keep, failureOf }
+  /** The commit that the workers begin with: asked of the first that is up, before its task runs. */
+  function createBeginning(call: Call) {
+    let commit: Promise<string | undefined> | undefined
+    return (at: Workspace): Promise<string | undefined> => {
+      commit ??= git.status(uninterrupted(call), { workspace_id: at.id, path: WORKSPACE_FOLDER }).then(
+        ({ commit_sha }) => commit_sha ?? undefined,
+        () => undefined,
+      )
+      return commit
+    }
+  }
+
+  /** Where nobody can say, there is. */
+  async function hasUnsaved(call: Call, { workspace, beginning }: Worker, isMerged: boolean): Promise<boolean> {
+    if (beginning === undefined) return false
+    const wish = { workspace_id: workspace!.id, path: WORKSPACE_FOLDER, since: beginning, isMerged }
+    return await git.hasUnsaved(uninterrupted(call), wish).catch(() => true)
+  }
+
+  return { work, dismiss, keep, failureOf, createBeginning, hasUnsaved }
 }
 
 const LINE_BYTES = 240

@@ -60,7 +60,10 @@ export type TeamDeps = Readonly<{
 export const newMessageId = ({ random }: Pick<TeamDeps, 'random'>): string => `msg-${uuidOf(random.bytes(16))}`
 
 type Looking = Pick<Call, 'principal' | 'nowMs'>
-/** A team as one caller stands to it. Of one whose owner is gone, everybody may see what it is and end it. */
+/**
+ * A team as one caller stands to it. Of one whose owner is gone, administrators and who came in that owner's place may see
+ * what it is and end it.
+ */
 export type Standing = Readonly<{ team: Team; orphaned: boolean }>
 
 export async function standingOf(
@@ -71,7 +74,8 @@ export async function standingOf(
 ): Promise<Standing | undefined> {
   if (team.owner === identityOf(call.principal)) return { team, orphaned: false }
   const orphaned = await deps.owners.isGone(unit, team.tenant, team.owner, call.nowMs)
-  return orphaned || seesAll(call.principal) ? { team, orphaned } : undefined
+  const isFor = seesAll(call.principal) || (orphaned && (await deps.owners.isHeir(unit, call.principal, team.owner)))
+  return isFor ? { team, orphaned } : undefined
 }
 
 /** The names of the teams that the caller may see; undefined for those who see all there is. */

@@ -11,12 +11,16 @@ export type Standing = Readonly<{ workspace: Workspace; owned: boolean; orphaned
 
 type Looking = Pick<Call, 'principal' | 'nowMs'>
 
-/** Undefined when it is not for the caller to see: another's, whose owner is still there. */
+/**
+ * Undefined when it is not for the caller to see: another's. What was of somebody who is gone is for administrators, and
+ * for who has come in that owner's place.
+ */
 async function standingOf(core: Core, call: Looking, unit: ReadUnit, workspace: Workspace) {
-  const { tenant } = call.principal
-  const owned = workspace.owner === identityOf(call.principal)
-  const orphaned = !owned && (await core.owners.isGone(unit, tenant, workspace.owner, call.nowMs))
-  return owned || orphaned || seesAll(call.principal) ? { workspace, owned, orphaned } : undefined
+  const { principal } = call
+  if (workspace.owner === identityOf(principal)) return { workspace, owned: true, orphaned: false }
+  const orphaned = await core.owners.isGone(unit, principal.tenant, workspace.owner, call.nowMs)
+  const isFor = seesAll(principal) || (orphaned && (await core.owners.isHeir(unit, principal, workspace.owner)))
+  return isFor ? { workspace, owned: false, orphaned } : undefined
 }
 
 /** Every workspace that the caller may see, oldest first. */

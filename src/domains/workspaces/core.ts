@@ -37,6 +37,8 @@ export type WorkspaceDeps = Readonly<{
   database: Pick<Database, 'read' | 'write'>
   owners: OwnerDesk
   transfers: TransferFolder
+  /** Lays room by on the disk of the records, so that workspaces can be destroyed when nothing is left. */
+  keepReserve(): Promise<void>
   settings: WorkspaceSettings
   /** The machine and the directory that the back end works on; rows of other nodes are left alone. */
   node: string

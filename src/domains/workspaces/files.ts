@@ -9,7 +9,7 @@ import { besideRunning, type Core } from './core.ts'
 import { permissionText, wholeCharacters } from './file-rules.ts'
 import { decodeStrictly } from './output-text.ts'
 import type { Workspace } from './ports.ts'
-import { fileMode, invalid, quoted } from './rules.ts'
+import { fileMode, identityOf, invalid, LOCAL_OWNER, quoted } from './rules.ts'
 import { createTurns } from './turns.ts'
 
 type OfWorkspace = Readonly<{ workspace_id: string }>
@@ -128,7 +128,9 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
       const move = async (): Promise<Readonly<{ bytes: number }>> => {
         if (direction === 'download') {
           const content = bounded(await files.read(guest_path, undefined, signal), 'guest_path', bytesMax)
-          return await core.transfers.write(tenant, host_path, content, signal)
+          const owner = identityOf(call.principal)
+          const whose = { tenant, owner: owner === LOCAL_OWNER ? null : owner }
+          return await core.transfers.write(whose, host_path, content, signal)
         }
         const content = bounded(await core.transfers.read(tenant, host_path), 'host_path', bytesMax)
         return await files.write(guest_path, content.stream, { signal }).finally(() => content.stream.destroy())

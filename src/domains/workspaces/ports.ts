@@ -1,4 +1,4 @@
-import type { TenantId } from '../../contract/principal.ts'
+import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
 import type { FileContent, PortForward } from './backend.ts'
 import type { SnapshotState, Usage, WorkspaceState } from './rules.ts'
@@ -99,9 +99,12 @@ export type WorkspaceStore = Readonly<{
   layersOnNode(unit: ReadUnit, node: string): Promise<ReadonlySet<string>>
 }>
 
-/** Whether somebody who owns workspaces can still come back for them. */
+/** Who owns workspaces and teams. */
 export type OwnerDesk = Readonly<{
+  /** Whether the owner cannot come back for them. */
   isGone(unit: ReadUnit, tenant: TenantId, owner: string, nowMs: number): Promise<boolean>
+  /** Whether the caller came in the place of that owner, who is gone, with the rights of that owner. */
+  isHeir(unit: ReadUnit, principal: Principal, owner: string): Promise<boolean>
 }>
 
 /**
@@ -110,6 +113,17 @@ export type OwnerDesk = Readonly<{
  */
 export type TransferFolder = Readonly<{
   read(tenant: TenantId, path: string): Promise<FileContent>
-  /** Whole or not at all; makes missing folders. Leaves the host's disk some room, whoever else fills it meanwhile. */
-  write(tenant: TenantId, path: string, content: FileContent, signal: AbortSignal): Promise<Readonly<{ bytes: number }>>
+  /**
+   * Whole or not at all; makes missing folders. Leaves the host's disk some room, whoever else fills it meanwhile, and
+   * refuses what would be more than the owner or its tenant may have there.
+   */
+  write(
+    owner: TransferOwner,
+    path: string,
+    content: FileContent,
+    signal: AbortSignal,
+  ): Promise<Readonly<{ bytes: number }>>
 }>
+
+/** Whose a file in the transfer folder is; null for the person at this machine, who has no bounds. */
+export type TransferOwner = Readonly<{ tenant: TenantId; owner: string | null }>

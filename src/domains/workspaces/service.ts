@@ -196,6 +196,7 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
       allowedDomains,
     }
     await recovery.ensure()
+    await core.keepReserve()
     await requireNetwork(core, network)
     await requireImage(image)
     return await lifecycle.create(call, async () => ({

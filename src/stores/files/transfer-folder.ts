@@ -1,19 +1,24 @@
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { type FileHandle, mkdir, open, rename, rm, statfs } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, readdir, rename, rm, statfs } from 'node:fs/promises'
 import { isAbsolute, join, relative } from 'node:path'
 import type { Readable } from 'node:stream'
 import { AppError } from '../../contract/app-error.ts'
 import { LOCAL_TENANT, type TenantId } from '../../contract/principal.ts'
 import type { TransferFolder } from '../../domains/workspaces/ports.ts'
 import { fault } from '../../kernel/fault.ts'
+import { createTransferBook, type Lease, type TransferBounds } from './transfer-book.ts'
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
 
 /** Other tenants' parts, beside what the tenant of this machine keeps in the folder itself. */
 const TENANTS = '.tenants'
+/** Whose the files are. */
+const OWNERS = '.owners'
+/** What is being written. A process that was killed leaves it to the next. */
+const PARTIAL = '.partial'
+const OWN_FOLDERS: readonly string[] = [TENANTS, OWNERS, PARTIAL]
 const NAMES_MAX = 64
-const LEFT_BYTES_MIN = 256 * 1024 ** 2
 const CHECK_BYTES = 64 * 1024 ** 2
 
 /** How many bytes a file system has left for us, by a path on it. */
@@ -23,8 +28,15 @@ export type RoomOf = (path: string) => Promise<number>
  * Every name of a path is opened from the folder that was opened before it, and never through a link: whoever swaps a
  * folder for a link meanwhile is refused or is too late.
  */
-export function createTransferFolder(directory: string, roomOf: RoomOf = freeBytes): TransferFolder {
+export function createTransferFolder(
+  directory: string,
+  bounds: TransferBounds,
+  roomOf: RoomOf = freeBytes,
+): TransferFolder {
   const rootOf = (tenant: TenantId): string => (tenant === LOCAL_TENANT ? directory : join(directory, TENANTS, tenant))
+  const book = createTransferBook({ folder: join(directory, OWNERS), rootOf, bounds })
+  const partial = join(directory, PARTIAL)
+  let swept: Promise<void> | undefined
 
   /** The names on the way to a file inside the tenant's part. */
   function namesOf(tenant: TenantId, path: string): [folders: string[], file: string] {
@@ -34,7 +46,7 @@ export function createTransferFolder(directory: string, roomOf: RoomOf = freeByt
     if (file === undefined || names.length >= NAMES_MAX || [...names, file].includes('..')) {
       throw outside(path)
     }
-    if ((names[0] ?? file) === TENANTS) throw outside(path)
+    if (OWN_FOLDERS.includes(names[0] ?? file)) throw outside(path)
     return [names, file]
   }
 
@@ -79,15 +91,22 @@ export function createTransferFolder(directory: string, roomOf: RoomOf = freeByt
       return { size: info.size, stream: handle.createReadStream() }
     },
 
-    async write(tenant, path, content, signal) {
+    async write(owner, path, content, signal) {
       try {
-        const [folders, file] = namesOf(tenant, path)
-        const folder = await openFolder(tenant, folders, path, true)
+        const [folders, file] = namesOf(owner.tenant, path)
+        const folder = await openFolder(owner.tenant, folders, path, true)
+        let lease: Lease | undefined
         try {
-          return await replaceFile(folder, file, content, { roomOf, signal })
+          swept ??= sweep(partial)
+          await swept
+          const free = await roomOf(partial)
+          requireRoom(free, content.size, bounds)
+          lease = await book.lease(owner, [...folders, file], content.size, free)
+          return await replaceFile(folder, file, content, { partial, bounds, lease, roomOf, signal })
         } catch (error) {
           throw told(error, path)
         } finally {
+          lease?.release()
           await folder.close()
         }
       } finally {
@@ -104,10 +123,9 @@ async function replaceFile(
   folder: FileHandle,
   file: string,
   content: Readonly<{ size: number; stream: Readable }>,
-  { roomOf, signal }: Readonly<{ roomOf: RoomOf; signal: AbortSignal }>,
+  { partial, bounds, lease, roomOf, signal }: Writing,
 ): Promise<{ bytes: number }> {
-  requireRoom(await roomOf(within(folder, '.')), content.size)
-  const temporary = within(folder, `.${process.pid}-${randomBytes(6).toString('hex')}.tmp`)
+  const temporary = join(partial, `${process.pid}-${randomBytes(6).toString('hex')}`)
   const handle = await open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
   let bytes = 0
   try {
@@ -116,19 +134,22 @@ async function replaceFile(
       let checked = 0
       for await (const chunk of content.stream as AsyncIterable<Uint8Array>) {
         requireWanted(signal)
+        // A file that grows meanwhile is more than it was given room for.
+        await lease.require(bytes + chunk.length)
         await handle.writeFile(chunk)
         bytes += chunk.length
         if (bytes - checked < CHECK_BYTES) continue
         checked = bytes
         // So that free room is what it seems, and the end has little left to wait for.
         await handle.datasync()
-        requireRoom(await roomOf(within(folder, '.')), 0)
+        requireRoom(await roomOf(partial), 0, bounds)
       }
       await handle.sync()
     } finally {
       await handle.close()
     }
     requireWanted(signal)
+    await lease.enter()
     fault('file.replace')
     await rename(temporary, within(folder, file))
   } catch (error) {
@@ -138,17 +159,44 @@ async function replaceFile(
   return { bytes }
 }
 
+type Writing = Readonly<{
+  partial: string
+  bounds: TransferBounds
+  lease: Lease
+  roomOf: RoomOf
+  signal: AbortSignal
+}>
+
+/** What is of a process that lives is being written. */
+async function sweep(partial: string): Promise<void> {
+  await mkdir(partial, { recursive: true, mode: 0o700 })
+  for (const name of await readdir(partial)) {
+    const pid = Number.parseInt(name, 10)
+    if (pid === process.pid || !isAlive(pid)) await rm(join(partial, name), { force: true })
+  }
+}
+
+function isAlive(pid: number): boolean {
+  if (!(pid > 0)) return false
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
 const freeBytes: RoomOf = async (path) => {
   const { bavail, bsize } = await statfs(path)
   return bavail * bsize
 }
 
 /** The host's own work, the record of this server included, goes on beside what is carried out of a workspace. */
-function requireRoom(free: number, wanted: number): void {
-  if (free - wanted >= LEFT_BYTES_MIN) return
+function requireRoom(free: number, wanted: number, { reserveBytes }: TransferBounds): void {
+  if (free - wanted >= reserveBytes) return
   throw new AppError(
     'ERR_DISK_FULL',
-    `host_path: the disk of the transfer directory has ${free} bytes free, of which ${LEFT_BYTES_MIN} must remain; have the operator make room`,
+    `host_path: the disk of the transfer directory has ${free} bytes free, of which ${reserveBytes} must remain; have the operator make room`,
     { field: 'host_path', free, wanted },
   )
 }

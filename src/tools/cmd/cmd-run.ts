@@ -12,6 +12,7 @@ export default defineTool({
   permission: 'workspace:exec',
   tier: 'user',
   effect: 'external',
+  whenDiskFull: true,
   idempotent: false,
   rate: 'exec',
   skipJudge: false,

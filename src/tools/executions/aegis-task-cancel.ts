@@ -11,6 +11,7 @@ export default defineTool({
   permission: 'execution:cancel',
   tier: 'user',
   effect: 'update',
+  whenDiskFull: true,
   idempotent: false,
   rate: 'default',
   skipJudge: false,

@@ -10,6 +10,7 @@ export default defineTool({
   permission: 'workspace:update',
   tier: 'user',
   effect: 'external',
+  whenDiskFull: true,
   idempotent: false,
   rate: 'default',
   skipJudge: false,

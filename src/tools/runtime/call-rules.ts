@@ -2,13 +2,17 @@ import { isPermitted, type Permission } from '../../contract/permissions.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { CallRules, ToolDefinition } from './define-tool.ts'
 
-type Ruled = Pick<ToolDefinition, 'permission' | 'alsoNeeds' | 'effect' | 'rate' | 'actions'>
+type Ruled = Pick<ToolDefinition, 'permission' | 'alsoNeeds' | 'effect' | 'rate' | 'whenDiskFull' | 'actions'>
 
-const withOwn = ({ permission, alsoNeeds, effect, rate }: Ruled, differing: Partial<CallRules>): CallRules => ({
+const withOwn = (
+  { permission, alsoNeeds, effect, rate, whenDiskFull }: Ruled,
+  differing: Partial<CallRules>,
+): CallRules => ({
   permission,
   ...(alsoNeeds === undefined ? {} : { alsoNeeds }),
   effect,
   rate,
+  ...(whenDiskFull === undefined ? {} : { whenDiskFull }),
   ...differing,
 })
 

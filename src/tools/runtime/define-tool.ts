@@ -61,6 +61,8 @@ export type CallRules = Readonly<{
   alsoNeeds?: readonly Permission[]
   effect: Effect
   rate: RateCategory
+  /** Also done when the disk of the state is nearly full: it frees room, or ends something. What deletes always is. */
+  whenDiskFull?: true
 }>
 
 export type ToolContext = Services & Readonly<{ call: Call; principal: Principal }>

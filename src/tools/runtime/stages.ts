@@ -1,5 +1,6 @@
 import { digest } from '../../audit/call-entry.ts'
 import { AppError } from '../../contract/app-error.ts'
+import type { DiskWatch } from '../../contract/disk-watch.ts'
 import { type Principal, tierAllows } from '../../contract/principal.ts'
 import { canEverAllow, type PolicyDesk, responseBytesMax } from '../../domains/policies/policy-desk.ts'
 import type { Governed } from '../../domains/policies/read-wish.ts'
@@ -116,6 +117,8 @@ export type StageDeps = Readonly<{
   /** The local owner is limited only when the configuration says so. */
   limitOwner: boolean
   policies: PolicyDesk
+  /** Absent where nothing is stored. */
+  disk?: DiskWatch | undefined
 }>
 
 export function createStages(deps: StageDeps): Stages {
@@ -203,7 +206,20 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
         )
       },
     },
-    platformVerdict('usage-limit'),
+    {
+      name: 'usage-limit',
+      async run({ rules }) {
+        const { effect, whenDiskFull } = rules!
+        if (effect === 'read' || effect === 'delete' || whenDiskFull === true) return
+        const shortage = await deps.disk?.shortage()
+        if (shortage === undefined) return
+        throw new AppError(
+          'ERR_DISK_FULL',
+          `The disk of the data directory is nearly full: ${shortage.free} bytes are free, and ${shortage.needed} must be before anything more is written. Destroy what is not needed, or have the operator make room.`,
+          { ...shortage },
+        )
+      },
+    },
     {
       name: 'validate-arguments',
       run(invocation) {
@@ -236,8 +252,8 @@ const governedOf = ({ governed }: ToolDefinition, { permission }: CallRules): Go
   governed ?? (permission === 'workspace:exec' ? { opaque: 'commands' } : undefined)
 
 /**
- * Usage limits and the judge apply to agents and to tools of others. Every tool of the catalogue is the platform's own:
- * its built-in verdict is to allow.
+ * The judge applies to agents and to tools of others. Every tool of the catalogue is the platform's own: its built-in
+ * verdict is to allow.
  */
 const platformVerdict = (name: StageName): Stage => ({ name, run() {} })
 

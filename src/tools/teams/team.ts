@@ -15,7 +15,7 @@ export default defineTool({
   rate: 'default',
   actions: {
     create: { permission: 'team:create', alsoNeeds: ['workspace:create'], rate: 'create' },
-    destroy: { permission: 'team:delete', alsoNeeds: ['workspace:delete'] },
+    destroy: { permission: 'team:delete', alsoNeeds: ['workspace:delete'], whenDiskFull: true },
     status: { permission: 'team:read', effect: 'read' },
     list: { permission: 'team:read', effect: 'read' },
     message: { effect: 'update', rate: 'message' },

@@ -19,6 +19,7 @@ export default defineTool({
     search: { permission: 'vault:read', effect: 'read' },
     list: { permission: 'vault:read', effect: 'read' },
     stats: { permission: 'vault:read', effect: 'read' },
+    delete: { whenDiskFull: true },
   },
   skipJudge: false,
   audit: 'digest',

@@ -11,6 +11,7 @@ export default defineTool({
   permission: 'execution:cancel',
   tier: 'user',
   effect: 'update',
+  whenDiskFull: true,
   idempotent: true,
   rate: 'default',
   skipJudge: true,

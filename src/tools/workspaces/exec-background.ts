@@ -17,6 +17,8 @@ export default defineTool({
   actions: {
     poll: { permission: 'workspace:read', effect: 'read' },
     list: { permission: 'workspace:read', effect: 'read' },
+    kill: { whenDiskFull: true },
+    remove: { whenDiskFull: true },
   },
   skipJudge: false,
   audit: 'digest',

@@ -14,7 +14,7 @@ export default defineTool({
   effect: 'external',
   idempotent: false,
   rate: 'default',
-  actions: { list: { permission: 'workspace:read', effect: 'read' } },
+  actions: { list: { permission: 'workspace:read', effect: 'read' }, delete: { whenDiskFull: true } },
   skipJudge: false,
   audit: 'digest',
   input: z.strictObject({

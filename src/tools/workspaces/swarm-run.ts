@@ -9,7 +9,7 @@ export default defineTool({
   toolset: 'workspaces',
   title: 'Run tasks in forks',
   description:
-    'Fork a worker for each task from a snapshot, run the commands in parallel, and wait for all. With merge_strategy, what successful tasks committed in /workspace is merged; then the workers are destroyed, but for those whose commits could not be merged. Use cleanup=false to keep all. Make the snapshot with workspace_prepare.',
+    'Fork a worker for each task from a snapshot, run the commands in parallel, and wait for all. With merge_strategy, what successful tasks committed in /workspace is merged; then the workers are destroyed, but for those with commits that were not merged or changes that were not committed. Use cleanup=false to keep all. Make the snapshot with workspace_prepare.',
   permission: 'workspace:create',
   alsoNeeds: ['workspace:exec'],
   tier: 'user',
@@ -59,7 +59,9 @@ export default defineTool({
     cleanup: z
       .boolean()
       .default(true)
-      .describe('Whether the workers are destroyed at the end; one whose commits could not be merged stays.'),
+      .describe(
+        'Whether the workers are destroyed at the end. With merge_strategy, one stays that has something which was not merged; without it, all that is not in the output is gone.',
+      ),
     allow_internet: z
       .boolean()
       .optional()
@@ -76,7 +78,7 @@ export default defineTool({
         z.strictObject({
           workspace_id: z.string(),
           name: z.string(),
-          unmerged: z.boolean().describe('Whether it was kept because its commits could not be merged.'),
+          unmerged: z.boolean().describe('Whether it was kept because something of it was not merged.'),
           error: swarmFields.failure.nullable().describe('Why it could not be destroyed.'),
         }),
       )

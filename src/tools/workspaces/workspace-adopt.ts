@@ -15,7 +15,7 @@ export default defineTool({
   toolset: 'workspaces',
   title: 'Adopt orphaned workspaces',
   description:
-    'Become the owner of a workspace whose owner is gone: a key that was revoked or has expired. Without workspace_id, of all such workspaces, as far as your quota allows. See workspace_list.',
+    'Become the owner of a workspace whose owner is gone: a key that was revoked or has expired. For administrators, and for a key that has the same name and at least the same rights. Without workspace_id, of all such workspaces, as far as your quota allows. See workspace_list.',
   permission: 'workspace:update',
   tier: 'user',
   effect: 'update',

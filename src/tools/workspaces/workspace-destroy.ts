@@ -11,6 +11,7 @@ export default defineTool({
   permission: 'workspace:delete',
   tier: 'user',
   effect: 'external',
+  whenDiskFull: true,
   idempotent: false,
   rate: 'default',
   skipJudge: false,

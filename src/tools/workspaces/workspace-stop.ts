@@ -11,6 +11,7 @@ export default defineTool({
   permission: 'workspace:update',
   tier: 'user',
   effect: 'external',
+  whenDiskFull: true,
   idempotent: true,
   rate: 'default',
   skipJudge: false,

@@ -1,0 +1,117 @@
+import { statfsSync, statSync } from 'node:fs'
+import { open, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { DiskWatch } from '../../contract/disk-watch.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { fault } from '../../kernel/fault.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Random } from '../../kernel/random.ts'
+
+/** Below this the disk is short, and what would fill it further is refused. */
+const FREE_BYTES_MIN = 32 * 1024 ** 2
+const RESERVE_BYTES = 32 * 1024 ** 2
+/** Taken back only with room to spare, so that it is not given and taken in turns. */
+const FREE_BYTES_AGAIN = 4 * RESERVE_BYTES
+const LOOK_MS = 250
+const CHUNK_BYTES = 1024 ** 2
+
+export type DiskReserve = DiskWatch &
+  Readonly<{
+    /** Lays the reserve by, if there is room and it is not there. Whoever wants none of it to be on disk never calls this. */
+    keep(): Promise<void>
+  }>
+
+/**
+ * A file that holds room on the disk of the store. When others have filled the disk, it is removed: then the store can
+ * write what it takes to destroy things and to record the refusal of everything else.
+ */
+export function createDiskReserve({
+  directory,
+  clock,
+  random,
+  logger,
+}: Readonly<{ directory: string; clock: Clock; random: Random; logger: Logger }>): DiskReserve {
+  const path = join(directory, 'reserve')
+  let lookedMs = Number.NEGATIVE_INFINITY
+  let freeBytes = Number.POSITIVE_INFINITY
+  let isWanted = false
+  let isGiven = false
+  let working: Promise<void> | undefined
+
+  function look(): number {
+    if (clock.monotonicMs() - lookedMs < LOOK_MS) return freeBytes
+    lookedMs = clock.monotonicMs()
+    try {
+      const { bavail, bsize } = statfsSync(directory)
+      freeBytes = bavail * bsize
+    } catch {
+      // What cannot be asked is no reason to refuse anything.
+      freeBytes = Number.POSITIVE_INFINITY
+    }
+    return freeBytes
+  }
+
+  async function lay(): Promise<void> {
+    if (sizeOf(path) === RESERVE_BYTES || look() < FREE_BYTES_AGAIN) return
+    const pending = `${path}.new`
+    try {
+      await occupy(pending, random.bytes(CHUNK_BYTES))
+      fault('file.replace')
+      await rename(pending, path)
+    } catch (error) {
+      await rm(pending, { force: true })
+      throw error
+    }
+  }
+
+  async function give(free: number): Promise<void> {
+    logger.warn('the disk of the data directory is nearly full; what would fill it further is refused', { free })
+    await rm(path, { force: true })
+    lookedMs = Number.NEGATIVE_INFINITY
+  }
+
+  const inTurn = (work: () => Promise<void>): Promise<void> => {
+    working ??= work()
+      .catch((error: unknown) => logger.warn('the reserve on the disk was not changed', { cause: String(error) }))
+      .finally(() => {
+        working = undefined
+      })
+    return working
+  }
+
+  return {
+    async shortage() {
+      const free = look()
+      if (free >= FREE_BYTES_MIN) {
+        if (isGiven && free >= FREE_BYTES_AGAIN) {
+          isGiven = false
+          if (isWanted) void inTurn(lay)
+        }
+        return isGiven ? { free, needed: FREE_BYTES_AGAIN } : undefined
+      }
+      if (!isGiven) {
+        isGiven = true
+        await inTurn(() => give(free))
+      }
+      return { free, needed: FREE_BYTES_AGAIN }
+    },
+    async keep() {
+      if (isWanted) return
+      isWanted = true
+      await inTurn(lay)
+    },
+  }
+}
+
+const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0
+
+/** With bytes of chance: a file system that compresses would keep no room for zeros. */
+async function occupy(path: string, chunk: Uint8Array): Promise<void> {
+  const file = await open(path, 'w', 0o600)
+  try {
+    fault('file.write')
+    for (let bytes = 0; bytes < RESERVE_BYTES; bytes += chunk.length) await file.write(chunk)
+  } finally {
+    await file.close()
+  }
+}
