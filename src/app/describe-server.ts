@@ -6,6 +6,7 @@ import type { SkillService } from '../domains/skills/service.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
 import { stageNames } from '../tools/runtime/stages.ts'
 import type { AppDeps } from './build-app.ts'
+import { unsetVariables } from './unset-variables.ts'
 
 type Parts = Readonly<{ database: Database; guard: LogGuard; time: ClockKeeper }>
 
@@ -29,7 +30,8 @@ export function describeServer(deps: AppDeps, catalog: Catalog, skills: SkillSer
       const time = parts?.time.problem()
       if (time !== undefined) found.unshift(time)
       if (store !== undefined) found.unshift(store)
-      return [...(parts?.guard.problems() ?? []), ...found]
+      const unset = unsetVariables(deps.config).map(({ problem }) => problem)
+      return [...(parts?.guard.problems() ?? []), ...found, ...unset]
     },
   })
 }

@@ -11,6 +11,7 @@ import type { Logger } from '../kernel/logger.ts'
 import { type EgressCredential, readEgressPolicy } from '../supervisor/egress/egress-policy.ts'
 import type { Config } from './config.ts'
 import { workspacesDirectory } from './state-directory.ts'
+import { unsetVariables } from './unset-variables.ts'
 
 /** What workspaces run on. Nothing is started before the first use. */
 export function createBackend(deps: {
@@ -21,10 +22,17 @@ export function createBackend(deps: {
   bootId: string
   logger: Logger
 }): WorkspaceBackend {
+  const without = new Set(
+    unsetVariables(deps.config)
+      .filter(({ field }) => field === 'workspaces.credentials')
+      .map(({ variable }) => `env:${variable}`),
+  )
   return createNamespacesBackend({
     ...supervisorPlace(deps.config, deps.directory, deps.version),
     bootId: deps.bootId,
-    credentials: deps.config.workspaces.credentials.map(readCredential),
+    credentials: deps.config.workspaces.credentials
+      .filter((entry) => !without.has(entry.split(' ')[2]!))
+      .map(readCredential),
     dnsServer: deps.config.workspaces.dns_server,
     authorities: readAuthorities(deps.config.workspaces.ca_file),
     logger: deps.logger,
@@ -44,11 +52,7 @@ export const supervisorPlace = ({ workspaces }: Config, directory: string, versi
 function readCredential(text: string): EgressCredential {
   const [host, header, reference] = text.split(' ') as [string, string, string]
   const name = reference.slice('env:'.length)
-  const value = process.env[name]
-  if (value === undefined || value === '') {
-    throw badSetting('credentials', `${host} needs the variable ${name}, which is not set.`)
-  }
-  const credential = { host, header, value }
+  const credential = { host, header, value: process.env[name]! }
   try {
     readEgressPolicy({ domains: [], credentials: [credential] })
   } catch {

@@ -17,7 +17,6 @@ import type { Engine, Run, RunEvent } from '../engine/ports.ts'
 import { withholding } from '../engine/withholding.ts'
 import { TIMER_MS_MAX } from '../kernel/clock.ts'
 import { uuidOf } from '../kernel/uuid.ts'
-import { WITHHELD_CHARS_MIN } from '../kernel/withhold.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlRunStore } from '../stores/sql/run-store.ts'
 import { createHttpClient } from '../web-client/http-client.ts'
@@ -26,6 +25,7 @@ import { openModels } from './open-models.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import type { Starters } from './open-starters.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
+import { unsetVariables } from './unset-variables.ts'
 import { withheldOf } from './withheld.ts'
 
 export type OpenedExecutions = Readonly<{ engine: Engine; service: ExecutionService }>
@@ -70,7 +70,7 @@ export function openExecutions(
     snapshots: SnapshotDesk
   }>,
 ): OpenedExecutions {
-  const { config, clock } = deps
+  const { config, clock, logger } = deps
   const { engine, database, agents, desk, policies, workspaces } = parts
   const withheld = withheldOf(config)
   const loopWith = async (reach: Pick<ExecutionDeps, 'desk' | 'models' | 'http'>) => {
@@ -79,7 +79,7 @@ export function openExecutions(
       ...reach,
       engine,
       agents,
-      values: valuesOf(config.executions),
+      values: valuesOf(config),
       contexts: policies.contexts,
       imageOf: parts.imageOf,
       allowsInternet: config.workspaces.default_allow_internet,
@@ -92,7 +92,7 @@ export function openExecutions(
   }
   // A wrong setting is told at the start, not at the first execution.
   const models = openModels(deps)
-  valuesOf(config.executions)
+  for (const { problem } of unsetVariables(config)) logger.warn(problem)
   const loop = once(() => loopWith({ desk, models, http: senderFor(config) }))
   const idleLoop = once(() => loopWith(withoutEffects(desk)))
   engine.register(
@@ -162,22 +162,15 @@ const once = <T>(make: () => Promise<T>): (() => Promise<T>) => {
   }
 }
 
-export function valuesOf({ secrets, values }: AppDeps['config']['executions']): ValueDesk {
+export function valuesOf(config: AppDeps['config']): ValueDesk {
+  const { secrets, values } = config.executions
+  const without = unsetVariables(config)
+  const left = new Set(without.filter(({ field }) => field === 'executions.secrets').map(({ name }) => name))
   const secretValues = new Map(
-    secrets.map((entry) => {
-      const [name, reference] = entry.split(' ') as [string, string]
-      const variable = reference.slice('env:'.length)
-      const value = process.env[variable]
-      if (value === undefined || value === '') {
-        const message = `executions.secrets: ${name} needs the variable ${variable}, which is not set.`
-        throw new AppError('ERR_CONFIG_INVALID', message, { field: 'executions.secrets' })
-      }
-      if (value.length < WITHHELD_CHARS_MIN) {
-        const message = `executions.secrets: the value of ${variable} has fewer than ${WITHHELD_CHARS_MIN} characters, so it cannot be kept out of records; use a longer one.`
-        throw new AppError('ERR_CONFIG_INVALID', message, { field: 'executions.secrets' })
-      }
-      return [name, value]
-    }),
+    secrets
+      .map((entry) => entry.split(' ') as [string, string])
+      .filter(([name]) => !left.has(name))
+      .map(([name, reference]) => [name, process.env[reference.slice('env:'.length)]!]),
   )
   const plainValues = new Map(
     values.map((entry): [string, string] => [entry.slice(0, entry.indexOf('=')), entry.slice(entry.indexOf('=') + 1)]),

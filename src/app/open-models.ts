@@ -4,26 +4,44 @@ import type { Clock } from '../kernel/clock.ts'
 import { createModels } from '../models/create-models.ts'
 import type { ModelSettings, ModelsSettings, ProviderSettings } from '../models/ports.ts'
 import type { Config } from './config.ts'
+import { unsetVariables } from './unset-variables.ts'
 
 /** The models of the configuration. Keys come from the environment; what asks them is loaded at the first question. */
 export const openModels = ({ config, clock }: Readonly<{ config: Config; clock: Clock }>): Models =>
   createModels({
-    settings: settingsOf(config.models),
+    settings: settingsOf(config),
     clock,
     ask: async (...args) => (await import('../models/ask-provider.ts')).askProvider(...args),
   })
 
 type Given = Config['models']
 
-function settingsOf(given: Given): ModelsSettings {
-  const providers = given.providers.filter(({ enabled }) => enabled).map(providerOf)
+/** Refuses what no variable of the environment would mend. */
+export function requireModels({ providers, ...given }: Given): void {
   for (const field of ['default_provider', 'fallback_provider'] as const) {
     const name = given[field]
-    if (name === undefined || providers.some((provider) => provider.name === name)) continue
+    if (name === undefined || providers.some((provider) => provider.enabled && provider.name === name)) continue
     throw badSetting(field, `there is no enabled provider '${name}' in models.providers`)
   }
+}
+
+function settingsOf(config: Config): ModelsSettings {
+  const given = config.models
+  requireModels(given)
+  const unset = new Map(
+    unsetVariables(config)
+      .filter(({ field }) => field === 'models.providers')
+      .map(({ name, variable }) => [name, variable]),
+  )
+  const enabled = given.providers.filter((provider) => provider.enabled)
+  const disabled = enabled.filter(({ name }) => unset.has(name))
   return {
-    providers,
+    providers: enabled.filter(({ name }) => !unset.has(name)).map(providerOf),
+    disabled: disabled.map(({ name, models }) => ({
+      name,
+      variable: unset.get(name)!,
+      aliases: models.map(({ alias }) => alias),
+    })),
     defaultProvider: given.default_provider ?? null,
     fallbackProvider: given.fallback_provider ?? null,
     retriesMax: given.max_retries,
@@ -33,9 +51,7 @@ function settingsOf(given: Given): ModelsSettings {
 }
 
 function providerOf({ name, type, endpoint, api_key, stream, models }: Given['providers'][number]): ProviderSettings {
-  const variable = api_key?.slice('env:'.length)
-  const apiKey = variable === undefined ? null : (process.env[variable] ?? '')
-  if (apiKey === '') throw badSetting('providers', `'${name}' needs the variable ${variable}, which is not set`)
+  const apiKey = api_key === undefined ? null : process.env[api_key.slice('env:'.length)]!
   return { name, type, endpoint: endpoint ?? null, apiKey, isStreamed: stream, models: models.map(modelOf) }
 }
 

@@ -46,7 +46,7 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
     newId,
     agents,
     http: senderFor(config),
-    values: valuesOf(config.executions),
+    values: valuesOf(config),
     images: shelf,
     startRun: (principal, run) =>
       database.write(principal.tenant, async (write) => {

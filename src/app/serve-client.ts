@@ -4,8 +4,9 @@ import { stdioLines } from '../mcp/line-transport.ts'
 import { rulesFor } from '../tools/runtime/call-rules.ts'
 import { loadPreparedTools, type PreparedTools } from '../tools/runtime/prepared-tools.ts'
 import { type CommandContext, openCommandState } from './commands/context.ts'
-import { exposureOfConfig } from './config.ts'
+import { exposureOfConfig, type LoadedConfig } from './config.ts'
 import { bridgeSession } from './ownership/bridge-session.ts'
+import { redactUrl } from './secret.ts'
 
 /** Serves the client on the standard streams until it leaves; `early` has answered its first questions. */
 export async function serveClient(
@@ -17,6 +18,7 @@ export async function serveClient(
   const { loaded, logger, state, failed } = await openCommandState(context)
   const { config } = loaded
   const local = state.local()
+  logger.info(openedState(loaded), local === undefined ? { through: state.attachment.ownerPid() } : undefined)
   const hello = { door: 'stdio', tools: exposureOfConfig(config), ...spelling } as const
   const { input, answered } = early.stop()
   const client = withoutAnswers(stdioLines(input, context.stdout), answered)
@@ -47,6 +49,20 @@ export async function serveClient(
     await state.attachment.close()
   }
 }
+
+/** A client that passes no environment on starts this with other defaults than its user has: so it is said which hold. */
+function openedState({ config, sources, file }: LoadedConfig): string {
+  const directory = `${config.data_dir} (by ${choiceOf[sources.get('data_dir') ?? 'default']})`
+  const place = config.database_url === undefined ? '' : `, store: ${redactUrl(config.database_url.reveal())}`
+  return `state: ${directory}${place}, mode: ${config.mode}, configuration: ${file ?? 'none'}`
+}
+
+const choiceOf = {
+  flag: '--data-dir',
+  env: 'CASTELLAN_DATA_DIR',
+  file: 'the configuration',
+  default: 'default; choose with --data-dir',
+} as const
 
 /** Whether a call may be made twice without harm; a call through run_tool is what it runs. */
 const isReadOnlyIn =

@@ -90,9 +90,14 @@ const failureOf = ({ provider, model }: Candidate, { errorClass, status }: TryFa
   status,
 })
 
-function unavailable({ providers }: ModelsSettings, alias: string): AppError {
+function unavailable({ providers, disabled }: ModelsSettings, alias: string): AppError {
   const known = [...new Set(providers.flatMap(({ models }) => models.map((model) => model.alias)))].sort()
   const shown = alias.slice(0, 64).toWellFormed()
+  const without = disabled?.find(({ aliases }) => aliases.includes(alias))
+  if (without !== undefined) {
+    const message = `The provider '${without.name}', which has the alias '${shown}', is disabled: its api_key needs the variable ${without.variable}, which is not set. Set it where the server is started, then start the server again.`
+    return new AppError('ERR_MODEL_UNAVAILABLE', message, { alias: shown, aliases: known, variable: without.variable })
+  }
   const message =
     known.length === 0
       ? `No language model is configured, so the alias '${shown}' leads nowhere. Set models.providers in castellan.yaml: a provider with its name, type, api_key (env:NAME) and models, one of them with the alias '${shown}'. Then start the server again: it reads the file when it starts.`

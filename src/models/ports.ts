@@ -24,6 +24,8 @@ export type ProviderSettings = Readonly<{
 }>
 export type ModelsSettings = Readonly<{
   providers: readonly ProviderSettings[]
+  /** Those whose key is in a variable that is not set. */
+  disabled?: readonly Readonly<{ name: string; variable: string; aliases: readonly string[] }>[]
   defaultProvider: string | null
   fallbackProvider: string | null
   retriesMax: number

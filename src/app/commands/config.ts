@@ -3,7 +3,9 @@ import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { showConfig } from '../config.ts'
 import { configJsonSchema } from '../config-schema.ts'
+import { requireModels } from '../open-models.ts'
 import { requireKnownTools } from '../require-known-tools.ts'
+import { unsetVariables } from '../unset-variables.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {
@@ -37,9 +39,12 @@ async function run(context: CommandContext): Promise<number> {
   const loaded = await loadCommandConfig(context)
   await requireKnownTools(loaded)
   if (action === 'validate') {
-    if (context.json) printJson(context, { valid: true, file: loaded.file ?? null, warnings: loaded.warnings })
+    requireModels(loaded.config.models)
+    const unset = unsetVariables(loaded.config, context.env).map(({ problem }) => problem)
+    const warnings = [...loaded.warnings, ...unset]
+    if (context.json) printJson(context, { valid: true, file: loaded.file ?? null, warnings })
     else {
-      for (const warning of loaded.warnings) context.terminal.out(`${warning}\n`)
+      for (const warning of warnings) context.terminal.out(`${warning}\n`)
       context.terminal.out(
         `${loaded.file ?? 'No configuration file; defaults'}: ${context.terminal.style('good', 'valid')}\n`,
       )

@@ -8,9 +8,11 @@ import { counted } from '../../kernel/counted.ts'
 import { silentLogger } from '../../kernel/logger.ts'
 import type { Config } from '../config.ts'
 import { createBackend, neededPrograms, optionalPrograms } from '../open-backend.ts'
+import { requireModels } from '../open-models.ts'
 import { readOwnerRecord } from '../ownership/owner-files.ts'
 import { redactUrl } from '../secret.ts'
 import { stateDirectory } from '../state-directory.ts'
+import { unsetVariables } from '../unset-variables.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {
@@ -43,6 +45,8 @@ async function run(context: CommandContext): Promise<number> {
     owner(config),
     await port(config),
     await store(context, config),
+    models(config, context.env),
+    ...unsetVariables(config, context.env).map(({ field, problem }) => note(field.split('.')[0]!, problem)),
     ...(await workspaces(context, config)),
   ]
   const healthy = findings.every((finding) => finding.status !== 'bad')
@@ -73,6 +77,23 @@ function dataDirectory(config: Config): Finding {
   return open
     ? note('data directory', `${directory} is open to other users; chmod 700 it`)
     : ok('data directory', directory)
+}
+
+function models(config: Config, env: CommandContext['env']): Finding {
+  const unset = new Set(unsetVariables(config, env).map(({ field, name }) => `${field} ${name}`))
+  const usable = config.models.providers.filter(
+    ({ name, enabled }) => enabled && !unset.has(`models.providers ${name}`),
+  )
+  if (usable.length === 0) {
+    return note('models', 'none: executions, judges and wishes need a provider in models.providers')
+  }
+  try {
+    requireModels(config.models)
+  } catch (error) {
+    return bad('models', (error as Error).message)
+  }
+  const shown = usable.map((provider) => `${provider.name} (${provider.models.map(({ alias }) => alias).join(', ')})`)
+  return ok('models', shown.join('; '))
 }
 
 /** What the back end of the workspaces was seen to enforce; what it cannot is a note, not a fault. */
