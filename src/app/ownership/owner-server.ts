@@ -102,7 +102,8 @@ async function accept(
   }
   const { mode } = owner
   const problems = owner.problems?.() ?? []
-  socket.write(`${answerLine({ pid: process.pid, version: options.version, mode, problems })}\n`)
+  const told = problems.length === 0 ? {} : { problems }
+  socket.write(`${answerLine({ pid: process.pid, version: options.version, mode, ...told })}\n`)
   if (parsed.protocol !== PROTOCOL) {
     options.logger.warn('refused a connection of another version of castellan', { protocol: parsed.protocol })
     socket.end()
