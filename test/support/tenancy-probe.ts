@@ -1,7 +1,7 @@
 import { cpSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import type { Principal } from '../../src/contract/principal.ts'
 import { sha256Bytes } from '../../src/kernel/hash.ts'
@@ -58,6 +58,10 @@ export async function openCopies(the: {
 async function openCopy({ template, searchUrl }: { template: string; searchUrl: string }): Promise<TestApp> {
   const dataDir = mkdtempSync(join(tmpdir(), 'castellan-tenancy-'))
   cpSync(template, dataDir, { recursive: true })
+  // Both copies live at one fixed moment, which is before the one in which the template was made.
+  const database = new DatabaseSync(join(dataDir, 'castellan.db'))
+  database.exec('DELETE FROM clock_floor')
+  database.close()
   const config = {
     'audit.checkpoint_interval_ms': 3_600_000,
     'rate_limits.enabled': false,
