@@ -22,6 +22,7 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity; g
   const { logId, signer } = deps.identity
   const { rootAt, readNodes } = createNodeReader(log)
 
+  /** Never inside a snapshot, which holds a connection: keeping a checkpoint needs one of its own. */
   const sign = (tenant: TenantId, size: number, root: Buffer): Promise<string> =>
     deps.guard.sign(tenant, { size, root })
 
@@ -40,7 +41,7 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity; g
 
   async function inclusionProof(call: Call, input: { seq: number; size?: number | undefined }) {
     const { tenant } = call.principal
-    return await call.snapshot(async (unit) => {
+    const found = await call.snapshot(async (unit) => {
       const head = await log.head(unit, tenant)
       const size = input.size ?? head.size
       requireSize(size, head.size, 'size')
@@ -55,15 +56,11 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity; g
       const plan = planInclusion(input.seq, size)
       const root = await rootAt(unit, tenant, size)
       const nodes = await readNodes(unit, tenant, plannedNodes(plan))
-      return proofDocument({
-        checkpoint: await sign(tenant, size, root),
-        verifierKey: signer.verifierKey,
-        index: input.seq,
-        size,
-        record: entry.record,
-        proof: assembleProof(plan, nodes),
-      })
+      return { size, root, record: entry.record, proof: assembleProof(plan, nodes) }
     })
+    const { root, ...rest } = found
+    const checkpoint = await sign(tenant, found.size, root)
+    return proofDocument({ checkpoint, verifierKey: signer.verifierKey, index: input.seq, ...rest })
   }
 
   async function consistencyProof(
@@ -71,7 +68,7 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity; g
     input: { old_size?: number | undefined; old_checkpoint?: string | undefined; new_size?: number | undefined },
   ) {
     const { tenant } = call.principal
-    return await call.snapshot(async (unit) => {
+    const { oldSize, oldRoot, newSize, newRoot, proof } = await call.snapshot(async (unit) => {
       const head = await log.head(unit, tenant)
       const oldSize = input.old_size ?? sizeOfCheckpoint(tenant, input.old_checkpoint)
       const newSize = input.new_size ?? head.size
@@ -79,29 +76,26 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity; g
       requireSize(oldSize, newSize, input.old_size === undefined ? 'old_checkpoint' : 'old_size')
       const plan = planConsistency(oldSize, newSize)
       const nodes = await readNodes(unit, tenant, plannedNodes(plan))
-      return consistencyDocument({
-        oldCheckpoint: input.old_checkpoint ?? (await sign(tenant, oldSize, await rootAt(unit, tenant, oldSize))),
-        newCheckpoint: await sign(tenant, newSize, await rootAt(unit, tenant, newSize)),
-        verifierKey: signer.verifierKey,
-        proof: assembleProof(plan, nodes),
-      })
+      const oldRoot = await rootAt(unit, tenant, oldSize)
+      const newRoot = await rootAt(unit, tenant, newSize)
+      return { oldSize, oldRoot, newSize, newRoot, proof: assembleProof(plan, nodes) }
+    })
+    return consistencyDocument({
+      oldCheckpoint: input.old_checkpoint ?? (await sign(tenant, oldSize, oldRoot)),
+      newCheckpoint: await sign(tenant, newSize, newRoot),
+      verifierKey: signer.verifierKey,
+      proof,
     })
   }
 
   async function exportPage(call: Call, input: { from: number; limit: number; size?: number | undefined }) {
     const { tenant } = call.principal
-    return await call.snapshot(async (unit) => {
+    const { root, ...page } = await call.snapshot(async (unit) => {
       const head = await log.head(unit, tenant)
       const size = input.size ?? head.size
       requireSize(size, head.size, 'size')
       const lines: string[] = []
-      if (input.from === 0) {
-        const origin = checkpointOrigin(logId, tenant)
-        const note = await sign(tenant, size, await rootAt(unit, tenant, size))
-        lines.push(
-          exportHeaderLine({ origin, tenant, size, checkpoint: note, verifierKey: signer.verifierKey }).trimEnd(),
-        )
-      }
+      const root = input.from === 0 ? await rootAt(unit, tenant, size) : undefined
       let bytes = 0
       let next = input.from
       const wanted = Math.max(0, Math.min(input.limit, limits.exportPageMax, size - input.from))
@@ -112,8 +106,14 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity; g
         lines.push(entry.record)
         next++
       }
-      return { size, from: input.from, lines, next_from: next < size ? next : null }
+      return { root, size, from: input.from, lines, next_from: next < size ? next : null }
     })
+    if (root === undefined) return page
+    const { verifierKey } = signer
+    const { size } = page
+    const checkpoint = await sign(tenant, size, root)
+    const header = exportHeaderLine({ origin: checkpointOrigin(logId, tenant), tenant, size, checkpoint, verifierKey })
+    return { ...page, lines: [header.trimEnd(), ...page.lines] }
   }
 
   function sizeOfCheckpoint(tenant: TenantId, note: string | undefined): number {
