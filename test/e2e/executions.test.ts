@@ -223,6 +223,9 @@ describe('through the real program', { timeout: 90_000 }, () => {
     await first.ended
     const second = await stage.start()
     expect(await wait(second, id)).toMatchObject({ status: 'completed', last_output: 'told' })
+    type Logged = { event_type: string; payload: { tool?: string } }
+    const { events } = await ask<{ events: Logged[] }>(second, 'aegis.task.logs', { execution_id: id, limit: 500 })
+    expect(events.find(({ event_type }) => event_type === 'tool_invocation_failed')!.payload.tool).toBe('cmd.run')
   })
 
   test('an execution is cancelled while a process runs, and a wait says that it goes on', async () => {

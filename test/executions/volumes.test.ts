@@ -76,6 +76,36 @@ describe('a volume that is kept', { timeout: 60_000 }, () => {
     ])
   })
 
+  test('is held by one execution at a time, and taken over from one that is gone', async () => {
+    const agents = { holder: keeper('holder', 'true', '  execution: { mode: one-shot }\n') }
+    const gate = Promise.withResolvers<void>()
+    let asked = 0
+    const model = await startScriptedModel(async () => {
+      if (++asked === 1) await gate.promise
+      return { text: 'done' }
+    })
+    const loop = await openLoop(app, { agents, model })
+    onTestFinished(async () => {
+      await loop.engine.close()
+      await model.stop()
+    })
+    const first = await loop.execute('holder')
+    await expect.poll(() => asked).toBe(1)
+    const second = await loop.finish('holder')
+    expect(second.error).toMatchObject({
+      code: 'ERR_EXECUTION_STATE',
+      message: expect.stringContaining(`the volume 'kept' is in use by the execution ${first.id}`),
+    })
+    gate.resolve()
+    expect(await loop.engine.end(first.id)).toMatchObject({ status: 'completed' })
+    const workspace_id = await workspaceOf(loop, first.id)
+    const stale = `ln -s 00000000-0000-4000-8000-000000000000 /var/lib/castellan/held-by`
+    expect(await app.ask('exec', { workspace_id, command: stale })).toMatchObject({ exit_code: 0 })
+    expect(await loop.finish('holder')).toMatchObject({ status: 'completed' })
+    const left = { workspace_id, command: 'ls -A /var/lib/castellan' }
+    expect(await app.ask('exec', left)).toMatchObject({ stdout: '' })
+  })
+
   test('is not used with another size than it has', async () => {
     const sized = (memory: string) => keeper('b', 'true', `  security: { resources: { memory: ${memory} } }\n`)
     const { loop } = await open(versions(sized('256Mi'), sized('128Mi')))

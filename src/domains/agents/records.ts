@@ -29,10 +29,15 @@ const REMEMBERED_CHARS_MAX = 8_192
 type InfoInput = Readonly<{ agent_id: string; version?: string | undefined }>
 
 /** The same for what is not there and for what belongs to others. */
-export const agentNotFound = (): AppError =>
-  new AppError('ERR_AGENT_NOT_FOUND', 'No such agent. Use aegis.agent.list or aegis.agent.search to find its name.', {
-    field: 'agent_id',
-  })
+export function agentNotFound(idOrName: string): AppError {
+  const agent = idOrName.slice(0, NAME_SHOWN_MAX).toWellFormed()
+  return new AppError(
+    'ERR_AGENT_NOT_FOUND',
+    `No such agent: '${agent}'. Use aegis.agent.list or aegis.agent.search to find its name.`,
+    { field: 'agent_id', agent },
+  )
+}
+const NAME_SHOWN_MAX = 64
 
 /** The agent that a caller means is the one whose manifest it sends. */
 export function requireName({ name }: Agent, manifest: AgentManifest): void {
@@ -116,7 +121,7 @@ export function createAgentRecords(deps: RecordDeps) {
 
   async function infoOfTemplate(call: Call, idOrName: string) {
     const template = await templates.find(idOrName)
-    if (template === undefined) throw agentNotFound()
+    if (template === undefined) throw agentNotFound(idOrName)
     const { id, manifest, manifestYaml } = template
     return {
       id,
@@ -174,7 +179,7 @@ export function createAgentRecords(deps: RecordDeps) {
     await store.lockShared(call.write)
     const before = await findStored(call.write, call.principal.tenant, input.agent_id)
     if (before === undefined) {
-      if ((await templates.find(input.agent_id)) === undefined) throw agentNotFound()
+      if ((await templates.find(input.agent_id)) === undefined) throw agentNotFound(input.agent_id)
       throw new AppError(
         'ERR_PERMISSION_DENIED',
         'agent_id is a template that comes with the program and is global; deploy a copy under another name',

@@ -110,7 +110,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
       }
     }
     const template = await templates.find(idOrName)
-    if (template === undefined) throw agentNotFound()
+    if (template === undefined) throw agentNotFound(idOrName)
     const { id, manifest } = template
     if (version !== undefined && findVersion(version, [manifest.version]) === undefined) {
       throw versionNotFound(manifest.name, [manifest.version])
@@ -154,8 +154,8 @@ export function createAgentRegistry(deps: RegistryDeps) {
       await requireNewName(call, manifest.name)
     }
     const before = await store.findAgentByName(call.write, tenant, manifest.name)
-    if (before === undefined && mode === 'update') throw agentNotFound()
-    if (meant !== undefined && before?.id !== meant.id) throw agentNotFound()
+    if (before === undefined && mode === 'update') throw agentNotFound(manifest.name)
+    if (meant !== undefined && before?.id !== meant.id) throw agentNotFound(manifest.name)
     const versions = before === undefined ? [] : await store.versionsOf(call.write, tenant, before.id)
     if (before !== undefined && versions.includes(manifest.version) && !input.force) {
       return conflictOf(before, manifest, versions)
@@ -172,7 +172,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
 
   async function findMeant(call: Call, idOrName: string, manifest: AgentManifest): Promise<Agent> {
     const meant = await findStored(call.write, call.principal.tenant, idOrName)
-    if (meant === undefined) throw agentNotFound()
+    if (meant === undefined) throw agentNotFound(idOrName)
     requireName(meant, manifest)
     return meant
   }
@@ -287,7 +287,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
       const agent = await findStored(call.write, tenant, input.agent_id)
       if (agent === undefined) {
         if ((await templates.find(input.agent_id)) !== undefined) throw templateStays()
-        throw agentNotFound()
+        throw agentNotFound(input.agent_id)
       }
       if (agent.tenant !== tenant && !isPlatformOperator(call.principal)) throw forPlatformOperators('agent_id')
       await store.deleteAgent(call.write, agent.tenant, agent.id)
@@ -329,7 +329,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     const agent = await findStored(read, principal.tenant, idOrName)
     if (agent !== undefined) return agent
     const template = await templates.find(idOrName)
-    if (template === undefined) throw agentNotFound()
+    if (template === undefined) throw agentNotFound(idOrName)
     return { id: template.id, tenant: SYSTEM_TENANT }
   }
 }

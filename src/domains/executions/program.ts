@@ -8,6 +8,7 @@ import { createBootstrapGuard } from './bootstrap.ts'
 import { type Deadline, requireTime, timedOut, wholeTime, within } from './deadline.ts'
 import { runInnerLoop, type Usage } from './inner-loop.ts'
 import { createJudges } from './judges.ts'
+import { keepsVolume, releaseKept } from './kept-workspace.ts'
 import { deliver, handleOutput } from './output-handler.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput } from './ports.ts'
 import { buildTask, type LoadedContext, type PastAttempt, shortened, withAttempts } from './prompt.ts'
@@ -48,15 +49,17 @@ export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program:
       if (made === undefined) return
       if (made.kept) {
         const paths = ephemeralPaths(manifest)
-        if (paths.length === 0) return
-        await steps.once(
-          'volumes-emptied',
-          async () => {
-            await workspaces.empty(made.workspace_id, paths, steps.signal)
-            return { result: { paths } }
-          },
-          { type: 'volumes_emptied' },
-        )
+        if (paths.length > 0) {
+          await steps.once(
+            'volumes-emptied',
+            async () => {
+              await workspaces.empty(made.workspace_id, paths, steps.signal)
+              return { result: { paths } }
+            },
+            { type: 'volumes_emptied' },
+          )
+        }
+        if (keepsVolume(manifest)) await releaseKept(workspaces, run, made.workspace_id, steps.signal)
         return
       }
       await steps.once(

@@ -142,7 +142,7 @@ export function createToolCaller(
     const answer = await steps.once<RecordedAnswer>(
       key,
       async ({ interrupted }) => {
-        if (interrupted && !mayRepeat(input, tool)) return { result: interruptedAnswer, type: FAILED }
+        if (interrupted && !mayRepeat(input, tool)) return { result: interruptedAnswer(call), type: FAILED }
         const given = await within(deps.clock, steps, deadlines, async (signal) => {
           const answer = await deps.desk.call(agent.principal, call.name, call.arguments, {
             signal,
@@ -188,12 +188,12 @@ export const mayRepeat = (
 
 type RecordedAnswer = Readonly<{ tool: string; is_error: boolean; code: string | null; text: string }>
 
-const interruptedAnswer: RecordedAnswer = {
-  tool: '',
+const interruptedAnswer = ({ name }: ModelToolCall): RecordedAnswer => ({
+  tool: name,
   is_error: true,
   code: null,
   text: 'The call was interrupted by a restart, and nobody knows whether it took effect. Look before you call it again.',
-}
+})
 
 const toRecorded = (call: ModelToolCall, { isError, text, code }: DeskAnswer): RecordedAnswer => ({
   tool: call.name,

@@ -1,9 +1,5 @@
-import { AppError } from '../../contract/app-error.ts'
-import { limits } from '../../contract/limits.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
-import { askTool } from './desk-calls.ts'
-import type { JsonObject, SharedVolume, Storage, VolumeMount } from './manifest-types.ts'
-import { quoted } from './read-fields.ts'
+import type { SharedVolume, Storage, VolumeMount } from './manifest-types.ts'
 import type { Visit } from './run-ports.ts'
 
 /** Where a volume lies in the workspace of the run. */
@@ -40,48 +36,3 @@ export function mountScript(volumes: readonly VolumeMount[]): string {
   })
   return lines.join('\n')
 }
-
-/** Raw bytes of one piece; its base64 fits what a command may print and be given. */
-const PIECE_BYTES = 1_300_000
-
-export type CopyEnd = Readonly<{ workspace: string; path: string }>
-
-/** Copies a volume, files and links as they are, from one workspace to another. */
-export async function copyVolume(visit: Visit, volume: string, source: CopyEnd, target: CopyEnd): Promise<void> {
-  const [from, to] = [source.workspace, target.workspace]
-  const [origin, place] = [shellWord(source.path), shellWord(target.path)]
-  // Steps that run beside each other copy at the same time.
-  const pack = `/tmp/.volume-${visit.deps.newId()}`
-  const sh = (workspace: string, command: string, more: JsonObject = {}) =>
-    askTool(visit, 'exec', { workspace_id: workspace, command, timeout_secs: 300, ...more })
-  const packed = await sh(from, `mkdir -p ${origin} && tar -C ${origin} -czf ${pack} . && wc -c < ${pack}`)
-  const bytes = Number(packed['stdout'])
-  if (packed['exit_code'] !== 0 || !Number.isInteger(bytes)) throw copyFailed(volume, packed)
-  if (bytes > limits.workflowVolumeBytesMax) {
-    throw new AppError(
-      'ERR_TOO_LARGE',
-      `The volume ${quoted(volume)} has ${bytes} bytes packed; at most ${limits.workflowVolumeBytesMax} are copied to the workspace of another image.`,
-      { volume, bytes },
-    )
-  }
-  await sh(to, `rm -f ${pack}`)
-  for (let offset = 0; offset < bytes; offset += PIECE_BYTES) {
-    const piece = await sh(from, `tail -c +${offset + 1} ${pack} | head -c ${PIECE_BYTES} | base64 -w 0`, {
-      max_output_bytes: limits.execOutputBytesMax,
-    })
-    await sh(to, `base64 -d >> ${pack}`, { stdin: String(piece['stdout']) })
-  }
-  // What was removed on one side must not live on at the other.
-  const unpacked = await sh(
-    to,
-    `rm -rf ${place}/* ${place}/.[!.]*; mkdir -p ${place} && tar -C ${place} -xzf ${pack} && rm -f ${pack}`,
-  )
-  await sh(from, `rm -f ${pack}`)
-  if (unpacked['exit_code'] !== 0) throw copyFailed(volume, unpacked)
-}
-
-const copyFailed = (volume: string, answer: JsonObject): AppError =>
-  new AppError('ERR_COMMAND_FAILED', `The volume ${quoted(volume)} could not be copied.`, {
-    volume,
-    stderr: String(answer['stderr'] ?? '').slice(0, 500),
-  })

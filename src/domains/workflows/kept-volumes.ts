@@ -1,11 +1,11 @@
 import { AppError } from '../../contract/app-error.ts'
 import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
-import { type CopyEnd, copyVolume } from './container-volumes.ts'
 import { askTool, callTool, toError } from './desk-calls.ts'
 import type { JsonObject, SharedVolume } from './manifest-types.ts'
 import { quoted } from './read-fields.ts'
 import type { Visit } from './run-ports.ts'
+import { type CopyEnd, copyVolume } from './volume-copies.ts'
 
 /**
  * A shared volume that outlives runs: a workspace of whoever runs the workflow, with one folder for each state of its files. A step

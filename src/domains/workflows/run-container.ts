@@ -4,14 +4,7 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import { requireCredentials, requireImage } from './container-images.ts'
-import {
-  type CopyEnd,
-  copyVolume,
-  mountScript,
-  type PlacedVolume,
-  placedVolumes,
-  volumePlace,
-} from './container-volumes.ts'
+import { mountScript, type PlacedVolume, placedVolumes, volumePlace } from './container-volumes.ts'
 import { callTool, toError } from './desk-calls.ts'
 import { copyFromKept, copyToKept, type KeptVolume, openKeptVolume } from './kept-volumes.ts'
 import type { ContainerRunState, ContainerStep, JsonObject, ParallelContainerRunState } from './manifest-types.ts'
@@ -22,11 +15,13 @@ import { execNow } from './run-system.ts'
 import { openTime, type TimeLeft } from './run-time.ts'
 import { destroy, failedBy, type RunWorkspace, workspaceOf, workspaceWrites } from './run-workspace.ts'
 import { createStateTexts, renderEach, type StateTexts } from './state-texts.ts'
+import { type CopyEnd, copyIn, mergeBack } from './volume-copies.ts'
 
 /**
  * A step of a container on the back end of the workspaces. It runs in the workspace of the run where it may leave what it
  * writes there. A step with another image, a read-only root, or volumes that are read-only or of another workspace gets a
- * workspace of its own: its volumes are copied in, those that it may write are copied back, and the rest is thrown away.
+ * workspace of its own: its volumes are copied in, what it changed in those that it may write is merged back, and the rest is
+ * thrown away.
  */
 export async function runContainer(visit: Visit<ContainerRunState>): Promise<Outcome> {
   const { state } = visit
@@ -248,13 +243,14 @@ async function runApart(
   })
   if (made.isError) throw toError('workspace_create', made)
   try {
-    const copied = step.volumes.map((volume) => ({
-      ...volume,
-      own: { workspace: name, path: volumePlace(volume.name) },
-    }))
+    const copied = step.volumes.map((volume) => {
+      const own = { workspace: name, path: volumePlace(volume.name) }
+      const mark = `/tmp/.${name}-${volume.name}`
+      return { ...volume, own, copy: { volume: volume.name, kept: sharedEnd(shared, volume), own, mark } }
+    })
     const opened = new Map<string, KeptVolume>()
     for (const volume of copied) {
-      if (volume.kept === null) await copyVolume(visit, volume.name, sharedEnd(shared, volume), volume.own)
+      if (volume.kept === null) await copyIn(visit, volume.copy)
       else {
         const kept = await openKeptVolume(visit, volume.kept)
         opened.set(volume.name, kept)
@@ -264,7 +260,7 @@ async function runApart(
     const result = await run(visit, name, step, command)
     for (const volume of copied.filter(({ readOnly }) => !readOnly)) {
       const kept = opened.get(volume.name)
-      if (kept === undefined) await copyVolume(visit, volume.name, volume.own, sharedEnd(shared, volume))
+      if (kept === undefined) await mergeBack(visit, step.name, volume.copy)
       else await copyToKept(visit, volume.own, kept)
     }
     return result

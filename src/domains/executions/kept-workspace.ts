@@ -1,0 +1,55 @@
+import { AppError } from '../../contract/app-error.ts'
+import { isEndedStatus } from '../../contract/run-status.ts'
+import type { DeskAnswer } from '../../contract/tool-desk.ts'
+import type { Run } from '../../engine/ports.ts'
+import type { AgentManifest } from '../agents/manifest.ts'
+import type { WorkspaceDesk } from './workspace.ts'
+
+const FOLDER = '/var/lib/castellan'
+const HOLDER = `${FOLDER}/held-by`
+
+/**
+ * A workspace that is kept for a persistent volume is held by one execution at a time: two at once would overwrite each
+ * other's files and empty each other's volumes. The holder is a link in the workspace itself, made in one step; a link whose
+ * execution has ended is taken over by exactly one of those who find it.
+ */
+export async function holdKept(
+  workspaces: Pick<WorkspaceDesk, 'ask' | 'call'>,
+  run: Pick<Run, 'id'>,
+  kept: Readonly<{ id: string; volume: string }>,
+  signal: AbortSignal,
+): Promise<void> {
+  const sh = async (command: string): Promise<string> => {
+    const { stdout } = await workspaces.ask<{ stdout: string }>('exec', { workspace_id: kept.id, command }, signal)
+    return stdout.trim()
+  }
+  const holderAfter = (command: string): Promise<string> => sh(`${command}; readlink ${HOLDER}`)
+  let holder = await holderAfter(`mkdir -p ${FOLDER}; ln -s ${run.id} ${HOLDER} 2> /dev/null`)
+  if (holder !== run.id && hasEnded(await workspaces.call('aegis.task.status', { execution_id: holder }, signal))) {
+    const taken = `${FOLDER}/taken-from-${/^[0-9a-f-]{36}$/.test(holder) ? holder : 'nobody'}`
+    holder = await holderAfter(`mkdir ${taken} 2> /dev/null && ln -sfn ${run.id} ${HOLDER}`)
+  }
+  if (holder === run.id) return
+  throw new AppError(
+    'ERR_EXECUTION_STATE',
+    `spec.volumes: the volume '${kept.volume}' is in use by the execution ${holder} of this agent; wait for its end with aegis.task.wait, or use a volume that is not persistent`,
+    { field: 'spec.volumes', volume: kept.volume, execution_id: holder },
+  )
+}
+
+export const keepsVolume = ({ volumes }: Pick<AgentManifest, 'volumes'>): boolean =>
+  volumes.some(({ storageClass }) => storageClass === 'persistent')
+
+/** At the end of the execution, whatever that end is. A workspace that is gone holds nothing. */
+export async function releaseKept(
+  workspaces: Pick<WorkspaceDesk, 'call'>,
+  run: Pick<Run, 'id'>,
+  id: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const command = `[ "$(readlink ${HOLDER})" != ${run.id} ] || rm -rf ${HOLDER} ${FOLDER}/taken-from-*`
+  await workspaces.call('exec', { workspace_id: id, command }, signal)
+}
+
+const hasEnded = ({ isError, code, value }: DeskAnswer): boolean =>
+  isError ? code === 'ERR_EXECUTION_NOT_FOUND' : isEndedStatus(String((value as { status?: unknown }).status))

@@ -1,0 +1,132 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import { shellWord } from '../../kernel/shell-word.ts'
+import { askTool } from './desk-calls.ts'
+import type { JsonObject } from './manifest-types.ts'
+import { quoted } from './read-fields.ts'
+import type { Visit } from './run-ports.ts'
+
+/**
+ * A volume that a step has in a workspace of its own: copied in before, merged back after.
+ *
+ * 1. Only what the step changed or removed goes back, so whatever others wrote meanwhile stays.
+ * 2. A file that both changed, to different contents, is nobody's to decide: then nothing of the step is applied, its
+ *    version is left in a folder beside, and the step fails with the names.
+ */
+export type CopyEnd = Readonly<{ workspace: string; path: string }>
+export type VolumeCopy = Readonly<{ volume: string; kept: CopyEnd; own: CopyEnd; mark: string }>
+
+/** Raw bytes of one piece; its base64 fits what a command may print and be given. */
+const PIECE_BYTES = 1_300_000
+const CONFLICT_EXIT = 3
+const NAMES_SHOWN = 10
+
+const runIn = (visit: Visit, workspace: string, command: string, more: JsonObject = {}): Promise<JsonObject> =>
+  askTool(visit, 'exec', { workspace_id: workspace, command, timeout_secs: 300, ...more })
+
+async function mustRun(visit: Visit, volume: string, workspace: string, command: string): Promise<JsonObject> {
+  const answer = await runIn(visit, workspace, command)
+  if (answer['exit_code'] !== 0) throw copyFailed(volume, answer)
+  return answer
+}
+
+/** Moves a file of that name from one workspace to the other. */
+async function movePack(visit: Visit, volume: string, pack: string, from: string, to: string): Promise<void> {
+  const bytes = Number((await mustRun(visit, volume, from, `wc -c < ${pack}`))['stdout'])
+  if (bytes > limits.workflowVolumeBytesMax) {
+    throw new AppError(
+      'ERR_TOO_LARGE',
+      `The volume ${quoted(volume)} has ${bytes} bytes packed; at most ${limits.workflowVolumeBytesMax} are copied between workspaces.`,
+      { volume, bytes },
+    )
+  }
+  await runIn(visit, to, `rm -f ${pack}`)
+  for (let offset = 0; offset < bytes; offset += PIECE_BYTES) {
+    const piece = await runIn(visit, from, `tail -c +${offset + 1} ${pack} | head -c ${PIECE_BYTES} | base64 -w 0`, {
+      max_output_bytes: limits.execOutputBytesMax,
+    })
+    await runIn(visit, to, `base64 -d >> ${pack}`, { stdin: String(piece['stdout']) })
+  }
+  await runIn(visit, from, `rm -f ${pack}`)
+}
+
+/** Copies a whole volume, files and links as they are; what was removed on one side does not live on at the other. */
+export async function copyVolume(visit: Visit, volume: string, source: CopyEnd, target: CopyEnd): Promise<void> {
+  const [origin, place] = [shellWord(source.path), shellWord(target.path)]
+  // Steps that run beside each other copy at the same time.
+  const pack = `/tmp/.volume-${visit.deps.newId()}`
+  await mustRun(visit, volume, source.workspace, `mkdir -p ${origin} && tar -C ${origin} -czf ${pack} .`)
+  await movePack(visit, volume, pack, source.workspace, target.workspace)
+  const unpack = `mkdir -p ${place} && tar -C ${place} -xzf ${pack} && rm -f ${pack}`
+  await mustRun(visit, volume, target.workspace, `rm -rf ${place}/* ${place}/.[!.]*; ${unpack}`)
+}
+
+/** Files and links that are there, one a line, in an order that `comm` takes. */
+const names = (more = ''): string => `find . ! -type d ${more} | LC_ALL=C sort`
+
+/** Copies the volume to the workspace of the step, and marks on both sides what was there at that time. */
+export async function copyIn(visit: Visit, { volume, kept, own, mark }: VolumeCopy): Promise<void> {
+  const [origin, place] = [shellWord(kept.path), shellWord(own.path)]
+  await mustRun(
+    visit,
+    volume,
+    kept.workspace,
+    `mkdir -p ${origin} && : > ${mark} && tar -C ${origin} -czf ${mark}.pack .`,
+  )
+  await movePack(visit, volume, `${mark}.pack`, kept.workspace, own.workspace)
+  const unpack = `mkdir -p ${place} && cd ${place} && tar -xzf ${mark}.pack && rm -f ${mark}.pack`
+  await mustRun(visit, volume, own.workspace, `${unpack} && ${names()} > ${mark}.names && : > ${mark}`)
+}
+
+/** Merges what the step made of its copy into the volume. */
+export async function mergeBack(visit: Visit, step: string, { volume, kept, own, mark }: VolumeCopy): Promise<void> {
+  const place = shellWord(own.path)
+  const lists = `${mark}.lists`
+  const script = [
+    `mkdir -p ${lists} && cd ${place}`,
+    `{ ${names(`-cnewer ${mark}`)}; find . -type d -empty -cnewer ${mark} ! -name .; } > ${lists}/changed`,
+    `${names()} > ${lists}/now`,
+    `LC_ALL=C comm -23 ${mark}.names ${lists}/now > ${lists}/removed`,
+    `tar -czf ${lists}/pack -T ${lists}/changed`,
+    `tar -C ${lists} -czf ${mark}.pack changed removed pack`,
+  ].join(' && ')
+  await mustRun(visit, volume, own.workspace, script)
+  await movePack(visit, volume, `${mark}.pack`, own.workspace, kept.workspace)
+  const aside = `.unmerged-${step.replaceAll(/[^A-Za-z0-9_-]/g, '-')}-${visit.position.entered}`
+  const applied = await runIn(visit, kept.workspace, mergeScript(kept.path, mark, aside))
+  if (applied['exit_code'] === CONFLICT_EXIT) throw conflicting(volume, step, aside, String(applied['stdout']))
+  if (applied['exit_code'] !== 0) throw copyFailed(volume, applied)
+}
+
+/** One command, and one at a time in that workspace: between looking and applying nobody else may merge. */
+const mergeScript = (path: string, mark: string, aside: string): string => `exec 9> /tmp/.volume-merge
+flock 9 2> /dev/null
+set -e
+mkdir -p ${mark}.lists && tar -C ${mark}.lists -xzf ${mark}.pack
+cd ${shellWord(path)}
+find . ! -type d -cnewer ${mark} ! -path './.unmerged-*' | LC_ALL=C sort > ${mark}.others
+LC_ALL=C sort -u ${mark}.lists/changed ${mark}.lists/removed | LC_ALL=C comm -12 - ${mark}.others > ${mark}.both
+if [ -s ${mark}.both ]; then
+  mkdir -p ${aside} && tar -C ${aside} -xzf ${mark}.lists/pack
+  while IFS= read -r name; do cmp -s "$name" "${aside}/$name" || printf '%s\\n' "$name"; done < ${mark}.both > ${mark}.differ
+  if [ -s ${mark}.differ ]; then head -n ${NAMES_SHOWN} ${mark}.differ; rm -rf ${mark} ${mark}.*; exit ${CONFLICT_EXIT}; fi
+  rm -rf ${aside}
+fi
+while IFS= read -r name; do rm -f -- "$name"; done < ${mark}.lists/removed
+tar -xzf ${mark}.lists/pack
+rm -rf ${mark} ${mark}.*`
+
+const conflicting = (volume: string, step: string, aside: string, files: string): AppError => {
+  const shown = files.split('\n').filter((name) => name !== '')
+  return new AppError(
+    'ERR_COMMAND_FAILED',
+    `The step ${quoted(step)} and another one wrote the same files of the volume ${quoted(volume)}: what this step wrote is in its folder ${aside}, and nothing else of it was applied. Let each step write files of its own, or run them one after the other.`,
+    { volume, files: shown, unmerged: aside },
+  )
+}
+
+const copyFailed = (volume: string, answer: JsonObject): AppError =>
+  new AppError('ERR_COMMAND_FAILED', `The volume ${quoted(volume)} could not be copied.`, {
+    volume,
+    stderr: String(answer['stderr'] ?? '').slice(0, 500),
+  })

@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { TestApp } from '../support/app.ts'
+import { type Ended, ended, register, start, workflowYaml } from '../support/workflows.ts'
+import { destroyAll, openWorkspaceApp } from '../support/workspaces.ts'
+
+/** Steps that each have a copy of one volume, in real workspaces: whatever they write, nothing is lost. */
+let app: TestApp
+beforeAll(async () => {
+  app = await openWorkspaceApp()
+})
+afterAll(async () => {
+  await destroyAll(app)
+  await app[Symbol.asyncDispose]()
+})
+
+/** It runs apart, because another volume is only to be read; it goes on when all of them have their copies. */
+const step = (name: string, command: string): string => {
+  const line = `touch /tmp/ready; until [ -e /tmp/go ]; do sleep 0.1; done; ${command}`
+  return `{ name: ${name}, image: host, command: ["sh", "-c", ${JSON.stringify(line)}], volumes: [{ name: workspace, mount_path: /workspace }, { name: data, mount_path: /volumes/data, read_only: true }] }`
+}
+
+async function inParallel(name: string, ...steps: readonly string[]): Promise<Ended> {
+  const states = `A: { kind: System, command: "mkdir d; echo old > kept; echo old > gone; echo old > both", transitions: [{ condition: always, target: B }] }
+B: { kind: ParallelContainerRun, completion: best_effort, steps: [${steps.join(', ')}], transitions: [{ condition: always, target: C }] }
+C: { kind: System, command: "find . ! -type d | sort | xargs tail -n +1", transitions: [] }`
+  await register(app, workflowYaml(name, states, { spec: 'storage: { shared_volumes: [{ name: data }] }' }))
+  const id = await start(app, name)
+  const copies = async (): Promise<string[]> => {
+    const { workspaces } = await app.ask<{ workspaces: { name: string }[] }>('workspace_list')
+    const names = workspaces.map((one) => one.name).filter((one) => new RegExp(`^wf-${id}-.*step-`).test(one))
+    const looks = names.map((workspace_id) => app.call('file_read', { workspace_id, path: '/tmp/ready' }))
+    return (await Promise.all(looks)).every(({ isError }) => !isError) ? names : []
+  }
+  await expect.poll(async () => (await copies()).length).toBe(steps.length)
+  for (const workspace_id of await copies()) await app.ask('file_write', { workspace_id, path: '/tmp/go', content: '' })
+  return await ended(app, id)
+}
+
+describe('parallel steps on one volume', () => {
+  it('keep what each of them wrote, changed and removed', async () => {
+    const run = await inParallel(
+      'apart',
+      step('one', 'echo 1 > one; echo new > kept'),
+      step('two', 'echo 2 > d/two; rm gone; ln -s one link'),
+      step('three', 'true'),
+    )
+    expect(run).toMatchObject({ status: 'completed' })
+    const { stdout } = run.blackboard['C'] as { stdout: string }
+    const files = Object.fromEntries(
+      stdout.split(/^==> /m).flatMap((part) => {
+        const [name, content] = part.split(' <==\n')
+        return content === undefined ? [] : [[name, content.trim()]]
+      }),
+    )
+    expect(files).toEqual({ './both': 'old', './d/two': '2', './kept': 'new', './link': '1', './one': '1' })
+  })
+
+  it('do not decide between two versions of one file: one step fails, and its version is beside', async () => {
+    const run = await inParallel('same', step('one', 'echo 1 > both'), step('two', 'echo 2 > both'))
+    const { results } = run.blackboard['B'] as unknown as { results: { name: string; status: string; error: string }[] }
+    expect(results.map(({ status }) => status).sort()).toEqual(['failed', 'success'])
+    const [lost, won] = ['failed', 'success'].map((status) => results.find((one) => one.status === status)!)
+    expect(JSON.stringify(lost)).toContain('wrote the same files of the volume')
+    const { stdout } = run.blackboard['C'] as { stdout: string }
+    const number = (name: string) => (name === 'one' ? '1' : '2')
+    expect(stdout).toContain(`==> ./both <==\n${number(won!.name)}\n`)
+    expect(stdout).toMatch(new RegExp(`==> \\./\\.unmerged-${lost!.name}-\\d+/both <==\n${number(lost!.name)}\n`))
+  })
+
+  it('agree where both wrote the same', async () => {
+    const run = await inParallel('agreed', step('one', 'echo 1 > both'), step('two', 'echo 1 > both'))
+    expect(run.blackboard['B']).toMatchObject({ succeeded: 2, failed: 0 })
+    expect((run.blackboard['C'] as { stdout: string }).stdout).not.toContain('unmerged')
+  })
+})
