@@ -55,7 +55,7 @@ test('a server that kills itself at any step of an agent leaves an execution tha
 }, async () => {
   const stage = await setModelStage(answer, { rate_limits: { enabled: false } })
   const client = await stage.start()
-  for (const manifest_yaml of [worker, judge]) await ask(client, 'aegis.agent.create', { manifest_yaml })
+  for (const manifest_yaml of [judge, worker]) await ask(client, 'aegis.agent.create', { manifest_yaml })
   await ask(client, 'aegis.workflow.create', { manifest_yaml: workflowYaml('swept', states) })
   client.kill('SIGKILL')
   await client.ended
