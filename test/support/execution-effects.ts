@@ -105,7 +105,7 @@ async function judged(tool: string, judging: object): Promise<number> {
       return { toolCalls: [{ name: tool.replaceAll('.', '_'), arguments: args }] }
     },
     config: { judging },
-    agents: { worker: agentYaml('worker', spec), judge: agentYaml('judge', '  task: { instruction: "Judge." }\n') },
+    agents: { judge: agentYaml('judge', '  task: { instruction: "Judge." }\n'), worker: agentYaml('worker', spec) },
     run: ['worker'],
   })
   return requests.filter(({ text }) => text.includes('Judge.')).length
