@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync } from 'node:fs'
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -43,8 +43,7 @@ export async function openCopies(the: {
   makeHost: MakeHost
   searchUrl: string
 }): Promise<Copies> {
-  const [present, absent] = [await openCopy(the), await openCopy(the)]
-  absent.behindItsBack((db) => removeTenant(db, the.canaries.tenant))
+  const [present, absent] = [await openCopy(the), await openCopy(the, the.canaries.tenant)]
   return {
     present,
     absent,
@@ -55,12 +54,20 @@ export async function openCopies(the: {
   }
 }
 
-async function openCopy({ template, searchUrl }: { template: string; searchUrl: string }): Promise<TestApp> {
+/** `without`: a tenant that the copy never had, neither rows nor a checkpoint. */
+async function openCopy(
+  { template, searchUrl }: { template: string; searchUrl: string },
+  without?: string,
+): Promise<TestApp> {
   const dataDir = mkdtempSync(join(tmpdir(), 'castellan-tenancy-'))
   cpSync(template, dataDir, { recursive: true })
   // Both copies live at one fixed moment, which is before the one in which the template was made.
   const database = new DatabaseSync(join(dataDir, 'castellan.db'))
   database.exec('DELETE FROM clock_floor')
+  if (without !== undefined) {
+    removeTenant(database, without)
+    rmSync(join(dataDir, 'checkpoints', `${encodeURIComponent(without)}.checkpoint`), { force: true })
+  }
   database.close()
   const config = {
     'audit.checkpoint_interval_ms': 3_600_000,
@@ -115,6 +122,8 @@ export async function probeTool(tool: CatalogTool, copies: Copies, the: Probed):
   const faults = new Set<string>()
   for (const args of probesOf(tool, the.canaries)) {
     const [present, absent] = await Promise.all(hosts.map((host) => host.call(caller, tool.name, args)))
+    // Reads share an entry as time allows; the logs of both have to grow alike.
+    for (const copy of [first, second]) await (await copy.app.ready).database!.flush()
     const what = `${tool.name} ${JSON.stringify(args)}`
     const answers = [comparable(present!, first), comparable(absent!, second)]
     const seen = the.canaries.secrets.filter((secret) => answers[0]!.includes(secret))
@@ -126,7 +135,6 @@ export async function probeTool(tool: CatalogTool, copies: Copies, the: Probed):
     }
     if (present!.failure?.code === 'ERR_INTERNAL') faults.add(`${what} fails inside`)
   }
-  await (await first.app.ready).database!.flush()
   const after = first.behindItsBack((db) => rowsOfTenant(db, tenant))
   if (after !== before) faults.add(`${tool.name} alters rows of another tenant`)
   return [...faults]
