@@ -279,6 +279,7 @@ function createPipeline(deps: AppDeps, catalog: Catalog, skills: SkillService, p
   const policies = openPolicies(deps)
   const agentParts = parts && openAgentParts(deps, { parts, catalog, desk, policies, server })
   const callTool = createCallTool({
+    spelling: catalog.spelling,
     stages: chooseStages(deps, catalog, policies, parts?.disk),
     database: parts?.database,
     requireSoundLog: parts?.guard.requireSound,

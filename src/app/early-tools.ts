@@ -1,9 +1,10 @@
 import { connectMcpClient } from '../cli/mcp-client.ts'
-import { needsSafeNames } from '../mcp/client-names.ts'
+import { traitsOf } from '../mcp/client-names.ts'
 import type { EarlyTools } from '../mcp/early-answer.ts'
 import { parseExposure } from '../mcp/exposure.ts'
 import { isExposed, unknownExposureNames } from '../tools/runtime/exposure.ts'
 import { loadPreparedTools } from '../tools/runtime/prepared-tools.ts'
+import { createSpelling } from '../tools/runtime/spelling.ts'
 import type { ChosenTools, ListedTool } from '../tools/runtime/tool-host.ts'
 import type { CommandContext } from './commands/context.ts'
 import { flagSettings } from './commands/context.ts'
@@ -26,7 +27,7 @@ export function earlyTools(context: CommandContext, safeNames: boolean | undefin
   if (settings === undefined || mentions(settings.fileText, LIST_FIELDS)) return undefined
   const exposure = parseExposure(flags['tools'])
   return async (clientName) => {
-    const isSafe = safeNames ?? needsSafeNames(clientName)
+    const isSafe = safeNames ?? traitsOf(clientName).safeNames
     const hello = { door: 'stdio', tools: exposure, safeNames: isSafe } as const
     const connected = await connectToOwner(settings, hello, ASK_TIMEOUT_MS)
     if (connected === undefined) return await preparedList(exposure, isSafe)
@@ -40,10 +41,11 @@ export function earlyTools(context: CommandContext, safeNames: boolean | undefin
 async function preparedList(exposure: ChosenTools, isSafe: boolean): Promise<readonly ListedTool[] | undefined> {
   const { tools } = await loadPreparedTools()
   if (unknownExposureNames(exposure, tools).length > 0) return undefined
+  const spelling = isSafe ? createSpelling(tools) : undefined
   return tools
     .filter((tool) => isExposed(tool, exposure))
     .filter(({ definition: { doors, aliasOf } }) => {
       return (doors === undefined || doors.includes('stdio')) && !(isSafe && aliasOf !== undefined)
     })
-    .map(({ listed, safeName }) => (isSafe ? { ...listed, name: safeName } : listed))
+    .map(({ listed, safeName }) => (spelling === undefined ? listed : { ...spelling.schema(listed), name: safeName }))
 }

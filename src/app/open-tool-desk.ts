@@ -48,7 +48,7 @@ export function createToolDesk(
       })
       const value = JSON.parse(answer.json) as Json
       const { failure } = answer
-      const shown = (answer.content?.[0] as { text?: string } | undefined)?.text ?? answer.json
+      const shown = answer.content?.map((block) => String(block['text'])).join('\n') ?? answer.json
       if (failure === undefined) return { isError: answer.isError, value, text: shown }
       return { isError: true, value, text: `${failure.code}: ${failure.message}`, code: failure.code }
     },

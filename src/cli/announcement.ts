@@ -31,6 +31,7 @@ export function announcementText(facts: Announcement): string {
     `  Cursor        .cursor/mcp.json   ${cursorConfig(url, facts.requireKeys)}`,
     `  VS Code       .vscode/mcp.json   ${codeConfig(url, facts.requireKeys)}`,
     `  over stdio    ${facts.stdioCommand}`,
+    `  names         a client that refuses dots in names of tools: ${url}?names=safe, or --names safe over stdio`,
     '',
     'End with Ctrl-C.',
     '',

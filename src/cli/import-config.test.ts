@@ -173,7 +173,7 @@ describe('reading a client configuration', () => {
     for (const config of [{}, [], null, 'x', { other: {} }]) {
       expect(parse(config)).toMatchObject({ servers: [], problems: [{ path: '$', severity: 'error' }] })
     }
-    expect(parse({ mcpServers: [] }).problems).toMatchObject([{ path: 'mcpServers', severity: 'error' }])
+    expect(parse({ mcpServers: 7 }).problems).toMatchObject([{ path: 'mcpServers', severity: 'error' }])
   })
 
   it('keeps odd names as data', () => {

@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
-import { parseJsonc } from './jsonc.ts'
+import { type ConfigFormat, formatOfFile, parseConfigText } from './config-text.ts'
 
 /** What an MCP client's configuration says of one server, in the one form that the rest of the program knows. */
 export type ImportedServer = Readonly<{ name: string; enabled: boolean }> &
@@ -46,33 +46,35 @@ export async function readClientConfig(file: string): Promise<ImportResult> {
     if (found.size > limits.importFileBytesMax) {
       throw new AppError('ERR_TOO_LARGE', `${file} is larger than ${limits.importFileBytesMax} bytes.`, { file })
     }
-    return parseClientConfig(await handle.readFile('utf8'))
+    return parseClientConfig(await handle.readFile('utf8'), formatOfFile(file))
   } finally {
     await handle.close()
   }
 }
 
 /**
- * Takes `mcpServers` (Claude Desktop and Code, Cursor, Windsurf, Gemini CLI), `servers` and `mcp.servers` (VS Code),
- * `context_servers` (Zed), and the projects of Claude Code's own file. Throws only when the text is not JSON; whatever
- * is wrong with a server is a problem at its JSON path. A name that comes again is left out: the first one is meant.
+ * Takes `mcpServers` (Claude Desktop and Code, Cursor, Windsurf, Gemini CLI; as a list Continue), `servers` and `mcp.servers`
+ * (VS Code), `context_servers` (Zed), `mcp_servers` (Codex), `mcp` (opencode, Kilo), and the projects of Claude Code's own file.
+ * Throws only when the text is not of its format; whatever is wrong with a server is a problem at its path. A name that comes
+ * again is left out: the first one is meant.
  */
-export function parseClientConfig(text: string): ImportResult {
-  const config = parseJsonc(text)
+export function parseClientConfig(text: string, format: ConfigFormat = 'json'): ImportResult {
+  const config = parseConfigText(text, format)
   const servers = new Map<string, ImportedServer>()
   const problems: ImportProblem[] = []
   const sections = findSections(config)
   if (sections.length === 0) {
-    const message = 'no servers here: expected "mcpServers" (Claude, Cursor) or "servers" (VS Code)'
+    const message =
+      'no servers here: expected "mcpServers" (Claude, Cursor, Continue), "servers" (VS Code), "mcp_servers" (Codex) or "mcp" (opencode)'
     problems.push({ path: '$', severity: 'error', message })
   }
   for (const section of sections) {
-    if (!isFields(section.value)) {
+    const entries = entriesOf(section)
+    if (entries === undefined) {
       problems.push({ path: section.path, severity: 'error', message: 'expected an object of servers by name' })
       continue
     }
-    for (const [name, value] of Object.entries(section.value)) {
-      const path = member(section.path, name)
+    for (const { name, value, path } of entries) {
       const note = (at: string, message: string) => problems.push({ path: at, severity: 'note', message })
       try {
         if (servers.has(name)) throw new EntryProblem(path, 'a server of this name came before; that one is taken')
@@ -87,15 +89,33 @@ export function parseClientConfig(text: string): ImportResult {
   return { servers: [...servers.values()], problems }
 }
 
-function findSections(config: unknown): { path: string; value: unknown }[] {
+type Section = Readonly<{ path: string; value: unknown }>
+type Entry = Readonly<{ name: string; value: unknown; path: string }>
+
+/** By name, or as a list of servers that each say theirs. */
+function entriesOf({ path, value }: Section): Entry[] | undefined {
+  if (isFields(value)) {
+    return Object.entries(value).map(([name, entry]) => ({ name, value: entry, path: member(path, name) }))
+  }
+  if (!Array.isArray(value)) return undefined
+  return value.map((entry: unknown, index) => {
+    const name = isFields(entry) && typeof entry['name'] === 'string' ? entry['name'] : ''
+    return { name, value: entry, path: `${path}[${index}]` }
+  })
+}
+
+function findSections(config: unknown): Section[] {
   if (!isFields(config)) return []
-  const sections: { path: string; value: unknown }[] = []
+  const sections: Section[] = []
   const take = (fields: unknown, name: string, path: string): void => {
     if (isFields(fields) && fields[name] !== undefined) sections.push({ path: member(path, name), value: fields[name] })
   }
   take(config, 'mcpServers', '')
   take(config, 'servers', '')
-  take(config['mcp'], 'servers', 'mcp')
+  const { mcp } = config
+  if (isFields(mcp) && mcp['servers'] !== undefined) take(mcp, 'servers', 'mcp')
+  else take(config, 'mcp', '')
+  take(config, 'mcp_servers', '')
   take(config, 'context_servers', '')
   if (isFields(config['projects'])) {
     for (const [project, fields] of Object.entries(config['projects'])) {
@@ -115,7 +135,13 @@ function readServer(name: string, value: unknown, path: string, note: Note): Imp
   const shared = { name, enabled: value['disabled'] !== true && value['enabled'] !== false }
   const transport = transportOf(value, path, note)
   if (transport.kind === 'http') {
-    const headers = readTexts(value['headers'] ?? value['http_headers'], member(path, 'headers'), note)
+    for (const field of ['bearer_token_env_var', 'env_http_headers']) {
+      if (value[field] !== undefined)
+        note(member(path, field), 'variables are not read; put what they hold into headers')
+    }
+    const options = isFields(value['requestOptions']) ? value['requestOptions'] : {}
+    const written = value['headers'] ?? value['http_headers'] ?? options['headers']
+    const headers = readTexts(written, member(path, 'headers'), note)
     return {
       ...shared,
       transport: 'http',
@@ -123,17 +149,30 @@ function readServer(name: string, value: unknown, path: string, note: Note): Imp
       headers,
     }
   }
-  const command = readText(value['command'], member(path, 'command'), note)
+  const { command, args } = readCommand(value, path, note)
   if (command === '') throw new EntryProblem(member(path, 'command'), 'must not be empty')
   if (value['envFile'] !== undefined) note(member(path, 'envFile'), 'the file is not read; name its variables in env')
   return {
     ...shared,
     transport: 'stdio',
     command,
-    args: readArgs(value['args'], member(path, 'args'), note),
-    env: readTexts(value['env'], member(path, 'env'), note),
+    args,
+    env: readTexts(value['env'] ?? value['environment'], member(path, 'env'), note),
     ...(value['cwd'] === undefined ? {} : { cwd: readText(value['cwd'], member(path, 'cwd'), note) }),
   }
+}
+
+/** One text with its arguments beside it, or all of it as one list. */
+function readCommand(fields: Fields, path: string, note: Note): { command: string; args: string[] } {
+  const at = member(path, 'command')
+  if (!Array.isArray(fields['command'])) {
+    return {
+      command: readText(fields['command'], at, note),
+      args: readArgs(fields['args'], member(path, 'args'), note),
+    }
+  }
+  const [command = '', ...args] = readArgs(fields['command'], at, note)
+  return { command, args }
 }
 
 /** Clients name the address `url`, `serverUrl` (Windsurf) or `httpUrl` (Gemini CLI). */
@@ -188,6 +227,8 @@ function readText(value: unknown, path: string, note: Note): string {
   if (value.includes('\0')) throw new EntryProblem(path, 'must not contain a NUL character')
   if (/\$\{input:[^}]*\}/.test(value))
     note(path, 'refers to an input that the editor asks for; put the value in its place')
+  if (/\$\{\{[^}]*\}\}|\{(env|file):[^}]*\}/.test(value))
+    note(path, 'refers to something that the client fills in; put the value in its place')
   return value
 }
 

@@ -68,13 +68,8 @@ function decodeName(encoded: string): string {
   }
 }
 
-/** Remarks that MCP carries as extra text; the body here is the tool's answer and nothing else. */
-export function warningHeader({ content }: ToolAnswer): Record<string, string> {
-  const texts = (content ?? [])
-    .slice(1)
-    .map((part) => part['text'])
-    .filter((text) => typeof text === 'string')
-  const warnings = texts.filter((text) => text.startsWith('Warning: ')).map((text) => text.slice('Warning: '.length))
+/** Remarks that MCP puts into the answer; the body here is the tool's answer and nothing else. */
+export function warningHeader({ warnings = [] }: ToolAnswer): Record<string, string> {
   if (warnings.length === 0) return {}
   const encoded = encodeURI(warnings.join(' ').toWellFormed()).replaceAll('%20', ' ')
   return { 'castellan-warning': encoded.slice(0, WARNING_CHARS_MAX) }

@@ -11,6 +11,7 @@ export function welcomeText({ origin, version, needsKey }: WelcomeFacts): string
 Connect an MCP client (Streamable HTTP):
   ${origin}/mcp
   ${origin}/mcp?tools=full        every tool in the list; the default is a small set with search_tools and run_tool
+  ${origin}/mcp?names=safe        names of tools without dots, for clients whose models refuse those
   claude mcp add --transport http castellan ${origin}/mcp${forClient}
 
 Call a tool without MCP:

@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import { AppError } from '../contract/app-error.ts'
-import { clientNameRules, needsSafeNames } from './client-names.ts'
+import { clientRules, traitsOf } from './client-names.ts'
 import { exposureOfUrl, parseExposure } from './exposure.ts'
 
 describe('the table of clients', () => {
   it('has a reason for every row and no row twice', () => {
-    for (const { prefix, reason } of clientNameRules) {
-      expect(prefix).toBe(prefix.toLowerCase())
+    for (const { name, reason } of clientRules) {
+      expect(name).toBe(name.toLowerCase())
       expect(reason).toMatch(/\.$/)
     }
-    expect(new Set(clientNameRules.map((rule) => rule.prefix)).size).toBe(clientNameRules.length)
+    expect(new Set(clientRules.map((rule) => rule.name)).size).toBe(clientRules.length)
   })
 
   it.each([
@@ -17,11 +17,32 @@ describe('the table of clients', () => {
     ['Claude-Code', true],
     ['cursor-vscode', true],
     ['Visual Studio Code - Insiders', true],
+    ['ai-sdk-mcp-client', true],
+    ['continue-cli-client', true],
+    ['nanocoder-mcp-client', true],
+    ['@cline/core', true],
+    ['qwen-cli-mcp-client-castellan', true],
+    ['codex-mcp-client', true],
+    ['mcp', true],
+    ['@langchain/mcp-adapters', true],
+    ['streamable-http: http://127.0.0.1:4000/mcp', true],
+    ['mcp-use', true],
+    ['goose', true],
+    ['Zed', true],
+    ['windsurf-client', true],
+    ['opencode', true],
     ['mcp-inspector', false],
+    ['contract-check', false],
     ['', false],
     [undefined, false],
   ])('decides %s: %s', (name, expected) => {
-    expect(needsSafeNames(name)).toBe(expected)
+    expect(traitsOf(name).safeNames).toBe(expected)
+  })
+
+  it('knows what a client adds to every call', () => {
+    expect(traitsOf('gemini-cli-mcp-client').addedArguments).toEqual(['wait_for_previous'])
+    expect(traitsOf('claude-code').addedArguments).toEqual([])
+    expect(traitsOf('wait_for_previous').addedArguments).toEqual([])
   })
 })
 

@@ -1,51 +1,111 @@
 /**
- * Clients that refuse a tool list with dots or long names in it, by the name they give themselves in `clientInfo`.
- * A row matches when the client's name begins with it, without regard to case. A client that is not here gets the
- * documented names; the connection can override the table either way.
+ * What known clients need, by the name they give themselves in `clientInfo`. A client that is not here gets the documented
+ * names and is taken at its word; the connection can override the spelling either way.
+ *
+ * A row's `name` is the beginning of the client's name, or all of it when `whole`, without regard to case.
  */
-type ClientNameRule = Readonly<{ prefix: string; reason: string }>
+type ClientRule = Readonly<{
+  name: string
+  whole?: true
+  reason: string
+  /** Fields that the client adds to the arguments of every call on its own account. */
+  adds?: readonly string[]
+}>
 
-export const clientNameRules: readonly ClientNameRule[] = [
+export type ClientTraits = Readonly<{
+  /** It cannot show dots or long names to a model, or makes two names one when it replaces the dots. */
+  safeNames: boolean
+  addedArguments: readonly string[]
+}>
+
+const PASSES_ON = 'Passes names on to whichever model the user chose, most of which refuse dots.'
+const REPLACES = 'Replaces dots by itself, so that two names of a list can become one.'
+
+export const clientRules: readonly ClientRule[] = [
   {
-    prefix: 'claude-ai',
+    name: 'claude-ai',
     reason: 'Claude Desktop and claude.ai reject the list: names must match ^[a-zA-Z0-9_-]{1,64}$.',
   },
-  { prefix: 'claude-desktop', reason: 'The same rule as claude-ai.' },
+  { name: 'claude-desktop', reason: 'The same rule as claude-ai.' },
   {
-    prefix: 'claude-code',
+    name: 'claude-code',
     reason: 'The Anthropic API takes ^[a-zA-Z0-9_-]{1,128}$ and the client adds mcp__server__ in front.',
   },
-  { prefix: 'anthropic', reason: 'The MCP connector of the Anthropic API has the rule of that API.' },
+  { name: 'anthropic', reason: 'The MCP connector of the Anthropic API has the rule of that API.' },
   {
-    prefix: 'cursor',
+    name: 'cursor',
     reason: 'Only letters, digits and underscores; server and tool name together at most 60 characters.',
   },
   {
-    prefix: 'visual studio code',
+    name: 'visual studio code',
     reason: 'Warns on every name outside [a-z0-9_-]; models behind it stop at 64 characters.',
   },
-  { prefix: 'vscode', reason: 'The same rule as Visual Studio Code.' },
+  { name: 'visual-studio-code', reason: 'The same rule as Visual Studio Code.' },
+  { name: 'vscode', reason: 'The same rule as Visual Studio Code.' },
   {
-    prefix: 'github-copilot',
+    name: 'github-copilot',
     reason: 'Sends names unchanged to an API that takes ^[a-zA-Z0-9_-]{1,128}$ and fails every prompt.',
   },
-  { prefix: 'copilot', reason: 'The same rule as github-copilot.' },
-  { prefix: 'openai', reason: 'The OpenAI API takes ^[a-zA-Z0-9_-]{1,64}$.' },
-  { prefix: 'codex', reason: 'Sends names unchanged to the OpenAI API.' },
-  { prefix: 'chatgpt', reason: 'The rule of the OpenAI API.' },
-  { prefix: 'antigravity', reason: 'Refuses names outside ^[a-zA-Z0-9_-]{1,64}$.' },
-  { prefix: 'windsurf', reason: 'Passes names on to models of Anthropic and OpenAI, whose APIs refuse dots.' },
-  { prefix: 'cline', reason: 'Passes names on to whichever model the user chose, most of which refuse dots.' },
-  { prefix: 'roo', reason: 'The same as cline.' },
-  { prefix: 'zed', reason: 'Passes names on to models of Anthropic and OpenAI, whose APIs refuse dots.' },
+  { name: 'copilot', reason: 'The same rule as github-copilot.' },
+  { name: 'jetbrains', reason: 'Copilot in the IDEs of JetBrains: the same rule as github-copilot.' },
+  { name: 'xcode', reason: 'Copilot in Xcode: the same rule as github-copilot.' },
+  { name: 'openai', reason: 'The OpenAI API takes ^[a-zA-Z0-9_-]{1,64}$.' },
+  { name: 'codex', reason: 'Sends names unchanged to the OpenAI API.' },
+  { name: 'chatgpt', reason: 'The rule of the OpenAI API.' },
+  { name: 'stdio: ', reason: 'OpenAI Agents for JavaScript, with no name for the server: the rule of the OpenAI API.' },
+  { name: 'streamable-http: ', reason: 'The same over HTTP.' },
   {
-    prefix: 'gemini-cli',
-    reason: 'Takes dots, but the Gemini API stops at 64 characters with the server name in front.',
+    name: 'castellan',
+    whole: true,
+    reason: 'OpenAI Agents for JavaScript introduces itself by the name that the user gave the server.',
   },
+  { name: 'antigravity', reason: 'Refuses names outside ^[a-zA-Z0-9_-]{1,64}$.' },
+  { name: 'windsurf', reason: 'Passes names on to models of Anthropic and OpenAI, whose APIs refuse dots.' },
+  { name: 'zed', reason: 'Passes names on to models of Anthropic and OpenAI, whose APIs refuse dots.' },
+  {
+    name: 'gemini-cli',
+    reason: 'Takes dots, but the Gemini API stops at 64 characters with the server name in front.',
+    adds: ['wait_for_previous'],
+  },
+  {
+    name: 'qwen',
+    reason: 'Made from Gemini CLI, for models that refuse dots. Its name ends with that of the server.',
+    adds: ['wait_for_previous'],
+  },
+  {
+    name: 'mcp',
+    whole: true,
+    reason: 'The Python SDK, unless told otherwise: LangChain, OpenAI Agents and Pydantic AI pass names on unchanged.',
+  },
+  { name: 'pydantic', reason: PASSES_ON },
+  { name: '@langchain/', reason: PASSES_ON },
+  { name: 'langchain', reason: PASSES_ON },
+  { name: 'mcp-use', reason: PASSES_ON },
+  { name: 'ai-sdk', reason: 'The AI SDK: names become keys of the tools that it passes on unchanged.' },
+  { name: 'continue', reason: PASSES_ON },
+  { name: 'nanocoder', reason: PASSES_ON },
+  { name: 'cline', reason: PASSES_ON },
+  { name: '@cline/', reason: PASSES_ON },
+  { name: 'roo', reason: PASSES_ON },
+  { name: 'goose', reason: PASSES_ON },
+  { name: 'amp', reason: PASSES_ON },
+  { name: 'crush', reason: PASSES_ON },
+  { name: 'factory', reason: PASSES_ON },
+  { name: 'cherry studio', reason: PASSES_ON },
+  { name: '@librechat/', reason: PASSES_ON },
+  { name: '@n8n/', reason: PASSES_ON },
+  { name: 'dify', reason: PASSES_ON },
+  { name: 'lobehub', reason: PASSES_ON },
+  { name: 'opencode', reason: REPLACES },
+  { name: 'kilo', reason: REPLACES },
+  { name: 'kimi', reason: REPLACES },
 ]
 
-export function needsSafeNames(clientName: string | undefined): boolean {
-  if (clientName === undefined) return false
-  const name = clientName.toLowerCase()
-  return clientNameRules.some((rule) => name.startsWith(rule.prefix))
+const unknownClient: ClientTraits = { safeNames: false, addedArguments: [] }
+
+export function traitsOf(clientName: string | undefined): ClientTraits {
+  if (clientName === undefined) return unknownClient
+  const given = clientName.toLowerCase()
+  const rule = clientRules.find(({ name, whole }) => (whole === true ? given === name : given.startsWith(name)))
+  return rule === undefined ? unknownClient : { safeNames: true, addedArguments: rule.adds ?? [] }
 }

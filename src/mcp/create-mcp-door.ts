@@ -70,7 +70,7 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
     wire: createWire(identity),
     isModernEnvelope: createEnvelopeCheck(),
     tasks,
-    waits: (tool) => host.waits?.(tool) ?? false,
+    durationOf: (tool, args) => host.durationOf?.(tool, args) ?? 'short',
     clock,
     random,
     presence: deps.presence ?? everPresent,

@@ -1,6 +1,7 @@
 import { Readable, type Writable } from 'node:stream'
 import type { ListedTool } from '../tools/runtime/tool-host.ts'
 import {
+  listFor,
   MODERN_REVISION,
   SERVER_NAME,
   serverInstructions,
@@ -59,6 +60,7 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
   let hasEnded = false
   let isStopped = false
   let clientName: string | undefined
+  let revision: string | undefined
   let timer = setTimeout(settled.resolve, options.waitMs)
 
   const wait = (): void => {
@@ -74,7 +76,7 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
   }
   const answerList = async (request: Request, name: string): Promise<void> => {
     const tools = await options.tools?.(name).catch(() => undefined)
-    if (tools !== undefined && !isStopped) answer(request, { tools })
+    if (tools !== undefined && !isStopped) answer(request, { tools: listFor(revision, tools) })
     settled.resolve()
   }
   const onLine = (line: string): void => {
@@ -85,8 +87,13 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
     if (request.method === 'initialize' && name !== undefined && clientName === undefined) {
       clientName = name
       const asked = String(request.params['protocolVersion'])
-      const protocolVersion = sessionRevisions.includes(asked) ? asked : sessionRevisions[0]
-      answer(request, { protocolVersion, capabilities, serverInfo: identity, instructions: serverInstructions })
+      revision = sessionRevisions.includes(asked) ? asked : sessionRevisions[0]!
+      answer(request, {
+        protocolVersion: revision,
+        capabilities,
+        serverInfo: identity,
+        instructions: serverInstructions,
+      })
       wait()
     } else if (request.method === 'server/discover' && request.isModern) {
       answer(request, { supportedVersions: [MODERN_REVISION], capabilities, instructions: serverInstructions })

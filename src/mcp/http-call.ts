@@ -17,6 +17,8 @@ export type HttpCall = Readonly<{
   calls: ConnectionCalls
   era: Era
   sessionId: string | undefined
+  /** What the session agreed on; none in the stateless revision. */
+  revision: string | undefined
   acceptsEvents: boolean
 }>
 
@@ -25,7 +27,7 @@ const KEEP_ALIVE_MS = 15_000
 export function serveHttpCall(
   deps: Readonly<{ desk: CallDesk; lists: ToolLists; wire: Wire }>,
   res: ServerResponse,
-  { call, caller, calls, era, sessionId, acceptsEvents }: HttpCall,
+  { call, caller, calls, era, sessionId, revision, acceptsEvents }: HttpCall,
   onSettled?: () => void,
 ): PendingCall | undefined {
   const { desk, lists, wire } = deps
@@ -47,16 +49,15 @@ export function serveHttpCall(
     onSettled?.()
     clearInterval(keepAlive)
     if (res.destroyed) return
-    const text = wire.callResponse(id, callOutcome(lists, caller, name, answer), era)
+    const text = wire.callResponse(id, callOutcome(lists, caller, name, answer, revision), era)
     if (keepAlive === undefined) sendJson(res, 200, text, sessionId)
     else res.end(eventOf(text))
   })
-  if (era === 'modern' && pending !== undefined) {
-    // In the stateless revision the end of the response stream is the cancellation; before it, a disconnect means nothing.
-    res.on('close', () => {
-      if (!res.writableFinished) pending.cancel(new Error('The client disconnected'))
-    })
-  }
+  // In the stateless revision the end of the response stream is the cancellation. Before it a disconnect need not be one,
+  // but several clients cancel by nothing else, and nobody can fetch this answer any more: it is sent here or nowhere.
+  res.on('close', () => {
+    if (!res.writableFinished) pending?.cancel(new Error('The client disconnected'))
+  })
   return pending
 }
 

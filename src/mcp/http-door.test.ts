@@ -248,18 +248,32 @@ describe('a session', () => {
     expect(peer.host.callers).toHaveLength(0)
   })
 
-  it('cancels a call by notification and not by a hang-up', async () => {
+  it('cancels a call by notification, and by a hang-up as some clients do', async () => {
     const peer = await createPeer()
     const session = await peer.openSession()
     const dropped = openRequest(peer.url, session, toolCall('wait', 'dropped'))
     await peer.host.whenWaiting(1)
+    const aborted = new Promise((resolve) => peer.host.waiting[0]!.signal.addEventListener('abort', resolve))
     dropped.req.destroy()
+    await aborted
     const reply = peer.send(toolCall('wait', 'cancelled'), session)
     await peer.host.whenWaiting(2)
     const note = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'cancelled' } }
     expect((await peer.send(note, session)).status).toBe(202)
     expect((await reply).messages[0]!.result?.['isError']).toBe(true)
-    expect(peer.host.waiting.map(({ signal }) => signal.aborted)).toEqual([false, true])
+    expect(peer.host.waiting.map(({ signal }) => signal.aborted)).toEqual([true, true])
+  })
+
+  it('of a revision without structured content gets none, and no output schemas', async () => {
+    const peer = await createPeer()
+    const params = { ...initialize.params, protocolVersion: '2024-11-05' }
+    const opened = await peer.send({ ...initialize, params })
+    const session = { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+    const [called] = (await peer.send(toolCall('ping'), session)).messages
+    expect(called!.result).toEqual({ content: [{ type: 'text', text: '{"pong":true}' }] })
+    const [listed] = (await peer.send({ jsonrpc: '2.0', id: 2, method: 'tools/list' }, session)).messages
+    expect(JSON.stringify(listed)).toContain('"name":"ping"')
+    expect(JSON.stringify(listed)).not.toContain('outputSchema')
   })
 
   it('has a stream for list changes', async () => {

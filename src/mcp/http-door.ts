@@ -25,7 +25,7 @@ import {
   type PlainToolCall,
   plainToolCall,
 } from './call-request.ts'
-import { needsSafeNames } from './client-names.ts'
+import { traitsOf } from './client-names.ts'
 import type { ListKind } from './door-extension.ts'
 import { exposureOfUrl } from './exposure.ts'
 import { sendJson, serveHttpCall } from './http-call.ts'
@@ -237,13 +237,14 @@ export class HttpDoor {
     if (headers['mcp-protocol-version'] !== MODERN_REVISION || headers['mcp-method'] !== 'tools/call') return false
     if (headers['mcp-name'] !== call.name || call.name.startsWith('=?base64?')) return false
     if (!this.#deps.isModernEnvelope(body, call.meta)) return false
-    if (declaresTasks(call.meta) && this.#deps.waits(call.name)) return false
+    if (declaresTasks(call.meta) && this.#deps.durationOf(call.name, call.args) !== 'short') return false
     const request = {
       call,
       caller: this.#statelessCaller(req, caller, envelopeClientName(call.meta)),
       calls: this.#callsOf(caller.principal),
       era: 'modern' as const,
       sessionId: undefined,
+      revision: undefined,
       acceptsEvents: headers.accept?.includes('text/event-stream') === true,
     }
     serveHttpCall(this.#deps, res, request)
@@ -258,10 +259,12 @@ export class HttpDoor {
     if (version !== undefined && !SUPPORTED_PROTOCOL_VERSIONS.includes(version)) return false
     if (accept?.includes('application/json') !== true || !accept.includes('text/event-stream')) return false
     const session = this.#sessions.find(sessionId, caller.principal)
-    if (session === undefined || session.server.getNegotiatedProtocolVersion() === undefined) return false
+    const revision = session?.server.getNegotiatedProtocolVersion()
+    if (session === undefined || revision === undefined) return false
     useCaller(session, caller)
     const { callsById, calls } = session
-    const request = { call, caller: session.caller, calls, era: 'legacy' as const, sessionId, acceptsEvents: true }
+    const era = 'legacy' as const
+    const request = { call, caller: session.caller, calls, era, sessionId, revision, acceptsEvents: true }
     const started = serveHttpCall(this.#deps, res, request, () => callsById.delete(call.id))
     if (started !== undefined) callsById.set(call.id, started)
     return true
@@ -350,12 +353,14 @@ function useCaller(session: HttpSession, { principal }: ResolvedCaller): void {
 }
 
 function toolCaller({ headers }: IncomingMessage, caller: ResolvedCaller, clientName: string | undefined): ToolCaller {
+  const traits = traitsOf(clientName)
   return {
     ...(headers.host !== undefined && { host: headers.host }),
     principal: caller.principal,
     door: 'http',
     exposure: caller.exposure,
-    safeNames: caller.safeNames ?? needsSafeNames(clientName),
+    safeNames: caller.safeNames ?? traits.safeNames,
+    addedArguments: traits.addedArguments,
   }
 }
 

@@ -130,6 +130,47 @@ describe('tool calls', () => {
   })
 })
 
+describe('warnings', () => {
+  const warned = (content?: { type: string; text: string }[]) => ({
+    ...createSampleHost(),
+    call: async () => ({
+      json: '{"found":1}',
+      isError: false,
+      structured: true,
+      content: content ?? [{ type: 'text', text: '{"found":1}' }],
+      warnings: ['Look out.'],
+    }),
+  })
+
+  it.each(['2025-11-25', '2024-11-05'])(
+    'stand in the one text block and in what is structured, in %s',
+    async (revision) => {
+      const peer = createLinePeer({ sampleHost: warned() })
+      await peer.initialize(revision)
+      const { result } = await call(peer, 'ping')
+      const said = { found: 1, warnings: ['Look out.'] }
+      expect(result!['content']).toEqual([{ type: 'text', text: JSON.stringify(said) }])
+      expect(result!['structuredContent']).toEqual(revision === '2024-11-05' ? undefined : said)
+    },
+  )
+
+  it('follow a text that is not the JSON', async () => {
+    const peer = createLinePeer({ sampleHost: warned([{ type: 'text', text: 'one line' }]) })
+    await peer.initialize()
+    expect(textOf(await call(peer, 'ping'))).toBe('one line\nWarning: Look out.')
+  })
+
+  it('are blocks of their own for the terminal, which prints the answer apart', async () => {
+    const content = [
+      { type: 'text', text: '{"found":1}' },
+      { type: 'text', text: 'Warning: Look out.' },
+    ]
+    const peer = createLinePeer({ sampleHost: warned(content), caller: { door: 'cli' } })
+    await peer.initialize()
+    expect((await call(peer, 'ping')).result).toEqual({ content, structuredContent: { found: 1 } })
+  })
+})
+
 describe('tool calls under way', () => {
   it('report progress under the token of the request and only while it grows', async () => {
     const peer = createLinePeer()

@@ -23,7 +23,7 @@ import {
   type PlainToolCall,
   plainToolCall,
 } from './call-request.ts'
-import { needsSafeNames } from './client-names.ts'
+import { traitsOf } from './client-names.ts'
 import type { ListKind } from './door-extension.ts'
 import { initializeProblem } from './initialize-problem.ts'
 import type { OversizedLine } from './line-splitter.ts'
@@ -119,7 +119,14 @@ export class LineConnection {
 
   #callerFor(clientName: string | undefined): ToolCaller {
     const { principal, exposure, safeNames, door } = this.#base
-    return { principal, exposure, door: door ?? 'stdio', safeNames: safeNames ?? needsSafeNames(clientName) }
+    const traits = traitsOf(clientName)
+    return {
+      principal,
+      exposure,
+      door: door ?? 'stdio',
+      safeNames: safeNames ?? traits.safeNames,
+      addedArguments: traits.addedArguments,
+    }
   }
 
   #onLine(line: string): void {
@@ -161,7 +168,7 @@ export class LineConnection {
 
   #isHot(message: unknown, call: PlainToolCall, era: Era): boolean {
     if (this.#deps.extensionToolNames.has(call.name)) return false
-    if (declaresTasks(call.meta) && this.#deps.waits(call.name)) return false
+    if (declaresTasks(call.meta) && this.#deps.durationOf(call.name, call.args) !== 'short') return false
     return era === 'modern' ? this.#deps.isModernEnvelope(message, call.meta) : isLegacyCall(call)
   }
 
@@ -182,7 +189,11 @@ export class LineConnection {
   #answer(id: RequestId, name: string, caller: ToolCaller, answer: ToolAnswer, era: Era, cancelled: boolean): void {
     // The terminal waits for the end of what it cancelled, to say what came of it; the protocol wants no answer sent.
     if (cancelled && caller.door !== 'cli') this.#batches.forget(id)
-    else this.#reply(id, this.#deps.wire.callResponse(id, callOutcome(this.#deps.lists, caller, name, answer), era))
+    else
+      this.#reply(
+        id,
+        this.#deps.wire.callResponse(id, callOutcome(this.#deps.lists, caller, name, answer, this.#revision), era),
+      )
     if (this.#inputEnded) this.#closeWhenIdle()
   }
 

@@ -14,18 +14,18 @@ import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/
 import type { Progress } from '../contract/call.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
-import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
+import type { CallDuration, ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 import type { CallDesk, ConnectionCalls } from './call-desk.ts'
 import { callOutcome } from './call-outcome.ts'
 import { isRequestId } from './call-request.ts'
+import { callInTask, resultObject } from './calls-in-tasks.ts'
 import type { DoorExtension, ListKind, ResourceProvider } from './door-extension.ts'
-import { skillCapabilities, toolCapabilities } from './server-facts.ts'
+import { listFor, skillCapabilities, toolCapabilities } from './server-facts.ts'
 import type { SkillCatalog } from './skill-catalog.ts'
 import { installSkills, skillResources } from './skill-methods.ts'
 import { declaresTasks, type TaskBook, type TaskWork } from './task-book.ts'
 import { installTasks } from './task-methods.ts'
 import type { ToolLists } from './tool-list.ts'
-import { resultObject, waitInTask } from './waiting-calls.ts'
 import type { ServerIdentity } from './wire.ts'
 
 /**
@@ -42,8 +42,8 @@ export type ProtocolDeps = Readonly<{
   extension: DoorExtension | undefined
   extensionToolNames: ReadonlySet<string>
   tasks: TaskBook
-  /** Whether a tool waits for something, and may so be answered as a task. */
-  waits(tool: string): boolean
+  /** What may take long is answered as a task to clients that know tasks. */
+  durationOf(tool: string, args: unknown): CallDuration
   clock: Clock
   changed(kind: ListKind): void
 }>
@@ -93,7 +93,8 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
         'cursor: not one that this list gave out. List again from the start.',
       )
     }
-    const { tools, nextCursor } = page
+    const { nextCursor } = page
+    const tools = listFor(server.getNegotiatedProtocolVersion(), page.tools)
     if (nextCursor !== undefined) return { tools: [...tools] as Tool[], nextCursor }
     return { tools: [...tools, ...(extension?.tools ?? [])] as Tool[] }
   })
@@ -105,17 +106,18 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
       const call = { server, context, caller, changed: deps.changed, createTask }
       return (await extension.callTool(params.name, params.arguments ?? {}, call)) as CallToolResult
     }
-    if (deps.waits(params.name) && declaresTasks(context.mcpReq.envelope)) {
-      const request = { name: params.name, args: params.arguments ?? {} }
+    const request = { name: params.name, args: params.arguments ?? {} }
+    const duration = deps.durationOf(request.name, request.args)
+    if (duration !== 'short' && declaresTasks(context.mcpReq.envelope)) {
       const created = deps.tasks.create(caller.principal, (handle) =>
-        waitInTask(deps, connection.calls, caller, request, handle),
+        callInTask(deps, connection.calls, caller, { ...request, duration }, handle),
       )
       if (created !== undefined) return created as unknown as CallToolResult
     }
     const answer = await callThroughDesk(deps.desk, connection, caller, params, context)
-    const outcome = callOutcome(deps.lists, caller, params.name, answer)
+    const outcome = callOutcome(deps.lists, caller, params.name, answer, server.getNegotiatedProtocolVersion())
     if (outcome.kind === 'error') throw new ProtocolError(outcome.code, outcome.message, outcome.data)
-    return resultObject(answer, outcome.structured)
+    return resultObject(outcome)
   })
 }
 

@@ -1,3 +1,5 @@
+import type { ListedTool } from '../tools/runtime/tool-host.ts'
+
 /** What the server says of itself in a handshake. Light on purpose: the early answer loads nothing else of the door. */
 export const SERVER_NAME = 'castellan'
 export const MODERN_REVISION = '2026-07-28'
@@ -15,3 +17,11 @@ export const skillCapabilities = {
   resources: { listChanged: true },
   extensions: { ...toolCapabilities.extensions, 'io.modelcontextprotocol/skills': { directoryRead: true } },
 }
+
+/** Revisions are dates. A connection that has agreed on none is of the stateless revision. */
+export const hasStructuredContent = (revision: string | undefined): boolean =>
+  revision === undefined || revision >= '2025-06-18'
+
+/** A list for a client of this revision: a client that knows output schemas wants what they describe. */
+export const listFor = (revision: string | undefined, tools: readonly ListedTool[]): readonly ListedTool[] =>
+  hasStructuredContent(revision) ? tools : tools.map(({ outputSchema: _, ...tool }) => tool)

@@ -4,11 +4,12 @@ import { limits } from '../contract/limits.ts'
 import { localOwner, type Principal } from '../contract/principal.ts'
 import { silentLogger } from '../kernel/logger.ts'
 import { systemRandom } from '../kernel/random.ts'
-import type { ToolAnswer, ToolHost } from '../tools/runtime/tool-host.ts'
+import type { CallDuration, ToolAnswer, ToolHost } from '../tools/runtime/tool-host.ts'
 import { createCallDesk } from './call-desk.ts'
+import { callInTask } from './calls-in-tasks.ts'
 import { identityOf } from './session-identity.ts'
 import { createTaskBook, declaresTasks, type TaskHandle } from './task-book.ts'
-import { waitInTask } from './waiting-calls.ts'
+import { createToolLists } from './tool-list.ts'
 
 const keyOf = (name: string): Principal => ({ ...localOwner, tier: 'user', kind: 'key', actor: name, keyId: name })
 const [ann, bob] = [keyOf('ann'), keyOf('bob')]
@@ -136,12 +137,18 @@ describe('a waiting call in a task', () => {
     }
   }
 
-  async function wait(host: ToolHost, clock: ReturnType<typeof movableClock>, args: Record<string, unknown> = {}) {
+  async function wait(
+    host: ToolHost,
+    clock: ReturnType<typeof movableClock>,
+    args: Record<string, unknown> = {},
+    duration: CallDuration = 'waits',
+  ) {
     const said: string[] = []
-    const deps = { desk: createCallDesk({ host, logger: silentLogger }), clock }
+    const deps = { desk: createCallDesk({ host, logger: silentLogger }), lists: createToolLists(host), clock }
     const { signal } = new AbortController()
     const handle = { signal, say: (text: string) => said.push(text), ask: () => Promise.reject(new Error('no')) }
-    const result = await waitInTask(deps, { inFlight: 0 }, ownerCaller, { name: 'x.wait', args }, handle)
+    const request = { name: 'x.wait', args, duration }
+    const result = await callInTask(deps, { inFlight: 0 }, ownerCaller, request, handle)
     return { result, said }
   }
 
@@ -150,6 +157,19 @@ describe('a waiting call in a task', () => {
     const { result, said } = await wait(hostOf([again, again, { status: 'completed' }]), movableClock())
     expect(result.structuredContent).toEqual({ status: 'completed' })
     expect(said).toEqual(['step 0', 'step 1', 'step 2'])
+  })
+
+  it('is made once, as it was asked for, where it only takes long', async () => {
+    const asked: unknown[] = []
+    const late = { status: 'running', timed_out: true }
+    const { result, said } = await wait(
+      hostOf([late], (args) => asked.push(args)),
+      movableClock(),
+      { a: 1 },
+      'long',
+    )
+    expect(result.structuredContent).toEqual(late)
+    expect([asked, said]).toEqual([[{ a: 1 }], ['step 0']])
   })
 
   it('ends with the time that was asked for', async () => {

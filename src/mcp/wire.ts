@@ -1,6 +1,6 @@
 import { INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, SERVER_INFO_META_KEY } from '@modelcontextprotocol/server'
 import type { Progress } from '../contract/call.ts'
-import type { ToolAnswer } from '../tools/runtime/tool-host.ts'
+import type { ShownAnswer } from './shown-answer.ts'
 
 /**
  * JSON-RPC messages as text. The hot path writes them by concatenation: a tool's answer arrives as JSON text and goes out
@@ -14,7 +14,7 @@ export const jsonRpcCodes = { parseError: PARSE_ERROR, invalidRequest: INVALID_R
 
 /** What a finished call becomes on the wire. */
 export type CallOutcome =
-  | Readonly<{ kind: 'result'; answer: ToolAnswer; structured: boolean }>
+  | Readonly<{ kind: 'result'; shown: ShownAnswer; isError: boolean; structured: boolean }>
   | Readonly<{ kind: 'error'; code: number; message: string; data: unknown }>
 
 export type Wire = Readonly<{
@@ -29,13 +29,10 @@ export function createWire(identity: ServerIdentity): Wire {
   return {
     callResponse(id, outcome, era) {
       if (outcome.kind === 'error') return errorResponse(id, outcome.code, outcome.message, outcome.data)
-      const { answer } = outcome
-      const content =
-        answer.content === undefined
-          ? `[{"type":"text","text":${JSON.stringify(answer.json)}}]`
-          : JSON.stringify(answer.content)
-      const structured = outcome.structured ? `,"structuredContent":${answer.json}` : ''
-      const failed = answer.isError ? ',"isError":true' : ''
+      const { json, content: blocks } = outcome.shown
+      const content = blocks === undefined ? `[{"type":"text","text":${JSON.stringify(json)}}]` : JSON.stringify(blocks)
+      const structured = outcome.structured ? `,"structuredContent":${json}` : ''
+      const failed = outcome.isError ? ',"isError":true' : ''
       const tail = era === 'modern' ? modernTail : ''
       return `{"jsonrpc":"2.0","id":${idText(id)},"result":{"content":${content}${structured}${failed}${tail}}}`
     },

@@ -40,6 +40,17 @@ describe('the folders of the tools', () => {
   })
 })
 
+describe('the hints of tools', () => {
+  it('do not call destructive what only makes something new, or leaves that to what it runs', () => {
+    const hints = (name: string) => catalog.find(name)!.listed.annotations
+    for (const name of ['run_tool', 'workspace_create', 'workspace_fork']) {
+      expect([name, hints(name).destructiveHint, hints(name).openWorldHint]).toEqual([name, false, false])
+    }
+    expect(hints('exec')).toMatchObject({ destructiveHint: true, openWorldHint: true })
+    expect(hints('workspace_destroy')).toMatchObject({ destructiveHint: true })
+  })
+})
+
 describe('lists of tools', () => {
   it('name only tools that exist', () => {
     expect([...defaultTools, ...writtenOutNames].filter((name) => !names.has(name))).toEqual([])
@@ -107,6 +118,7 @@ describe('the rules for tools', () => {
     ['minimal', 'a tool that needs the store', { ...good, minimal: true }],
     ['output', 'none', { ...good, output: undefined }],
     ['inputShape', 'any object', { ...good, input: z.looseObject({}) }],
+    ['references', 'a recursive part', { ...good, output: z.strictObject({ task_id: z.string(), tree: z.json() }) }],
     ['nestedAlternatives', 'two types', withInput(z.union([z.string().max(9), z.boolean()]).describe('Either.'))],
     ['parameterText', 'a bare parameter', withInput(z.boolean())],
     ['parameterName', 'camel case', { ...good, input: z.strictObject({ taskId: z.string().max(9).describe('Id.') }) }],

@@ -10,6 +10,12 @@ const text = (max: number) => z.string().min(1).max(max)
 const visibleText = (max: number) =>
   text(max).refine((value) => /\S/.test(value), 'must contain a character that is not white space')
 
+/**
+ * What a parser of JSON gave; depth and size are bounded before any schema is asked. Said as an open schema, because clients
+ * that rewrite schemas lose the definitions of a recursive one.
+ */
+export const anyJson = z.unknown() as z.ZodType<z.core.util.JSONType>
+
 export const params = {
   taskId: text(64).describe('Task id, such as T-0042.'),
   sessionId: text(64).describe('Audit session id, such as A-0002.'),
@@ -49,7 +55,7 @@ export const params = {
       .transform((limit) => Math.min(limit, max))
       .describe(`How many at most; more than ${max} counts as ${max}.`),
   metadata: z
-    .record(z.string().max(256), z.json())
+    .record(z.string().max(256), anyJson)
     .refine(
       (value) => JSON.stringify(value).length <= limits.metadataBytesMax,
       `must be at most ${limits.metadataBytesMax} bytes as JSON`,

@@ -62,6 +62,7 @@ async function hostOf(app: TestApp) {
   const { clock } = app
   let calls = 0
   const callTool = createCallTool({
+    spelling: catalog.spelling,
     stages: createStages({
       catalog,
       mode: 'FULL',

@@ -222,6 +222,7 @@ describe('the probe', () => {
   async function hostOf(fork: TestApp, tools: ReturnType<typeof createCatalog>) {
     const { clock } = fork
     const callTool = createCallTool({
+      spelling: catalog.spelling,
       stages: createStages({
         catalog: tools,
         mode: 'FULL',

@@ -161,8 +161,9 @@ export const outerLayerRows: readonly LayerRow[] = [
   {
     folder: 'cli',
     folders: ['kernel', 'contract', 'audit'],
-    packages: ['node:fs', 'node:util'],
-    reason: 'Words on a terminal. What a command does it is handed by app; proofs it can check by itself, offline.',
+    packages: ['node:fs', 'node:path', 'node:util', 'smol-toml', 'yaml'],
+    reason:
+      'Words on a terminal. What a command does it is handed by app; proofs it can check by itself, offline. It reads the configurations of clients, of which some are TOML and YAML.',
   },
   {
     folder: 'app',

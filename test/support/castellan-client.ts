@@ -95,10 +95,8 @@ function toOutcome(message: Message | undefined): Outcome {
   if (message === undefined) return { kind: 'gone' }
   const { result, error } = message
   if (result !== undefined && result.isError !== true) {
-    const texts = (result.content ?? []).map(({ text }) => text ?? '')
-    const warnings = texts.flatMap((text) => (text.startsWith('Warning: ') ? [text.slice('Warning: '.length)] : []))
-    const answer = result.structuredContent as Record<string, unknown>
-    return { kind: 'done', answer, ...(warnings.length > 0 && { warnings }) }
+    const { warnings, ...answer } = result.structuredContent as Record<string, unknown> & { warnings?: string[] }
+    return { kind: 'done', answer, ...(warnings !== undefined && { warnings }) }
   }
   const envelope = (result?.structuredContent ?? error?.data) as Partial<Envelope> | undefined
   return {

@@ -30,12 +30,7 @@ const registryWrites: readonly string[] = [
 ]
 
 /** Parameters whose JSON Schema has alternatives, which some clients flatten or refuse; nested only, never at the root. */
-const parametersWithAlternatives: readonly string[] = [
-  'run_tool.tool_args',
-  'thought_record.metadata',
-  'vault.value',
-  'exec_parallel.commands',
-]
+const parametersWithAlternatives: readonly string[] = ['vault.value', 'exec_parallel.commands']
 
 const effectsOfAction: Readonly<Record<string, readonly Effect[]>> = {
   read: ['read'],
@@ -185,6 +180,12 @@ const inputShape: ToolCheck = ({ listed }) => [
   ...alternatives.filter((word) => word in listed.inputSchema).map((word) => `its input has ${word} at the root`),
 ]
 
+/** Clients that rewrite schemas lose the definitions and keep the references. */
+const references: ToolCheck = ({ listed }) =>
+  /"\$(ref|defs)":/.test(JSON.stringify([listed.inputSchema, listed.outputSchema]))
+    ? ['its schemas must say everything in place; a recursive part is open']
+    : []
+
 const nestedAlternatives: ToolCheck = (tool) =>
   parametersOf(tool)
     .filter(([key, schema]) => hasAlternatives(schema) !== parametersWithAlternatives.includes(`${tool.name}.${key}`))
@@ -240,6 +241,7 @@ export const toolChecks: Readonly<Record<string, ToolCheck>> = {
   minimal,
   output,
   inputShape,
+  references,
   nestedAlternatives,
   parameterText,
   parameterName,

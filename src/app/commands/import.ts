@@ -9,7 +9,7 @@ const spec = {
   positionalsMax: 1,
   summary: "Read an MCP client's configuration and show the servers in it.",
   flags: { json: commonFlags['json']!, help: commonFlags['help']! },
-  examples: ['castellan import ~/.cursor/mcp.json', 'castellan import .vscode/mcp.json --json'],
+  examples: ['castellan import ~/.cursor/mcp.json', 'castellan import ~/.codex/config.toml --json'],
 } as const
 
 export const command: Command = { spec, run }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { anyJson } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { recoverCall } from '../runtime/search/recover-call.ts'
 
@@ -11,13 +12,14 @@ export default defineTool({
   permission: null,
   tier: 'user',
   effect: 'external',
+  harmless: true,
   idempotent: false,
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
   input: z.strictObject({
     tool_name: z.string().min(1).max(512).describe('Name of the tool, as search_tools gives it.'),
-    tool_args: z.record(z.string(), z.json()).optional().describe("The tool's arguments, as one object."),
+    tool_args: z.record(z.string().max(256), anyJson).optional().describe("The tool's arguments, as one object."),
   }),
   redirect: recoverCall,
   run: () => {

@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: true,
   audit: 'digest',
+  namesTools: true,
   input: z.strictObject({
     query: z
       .string()

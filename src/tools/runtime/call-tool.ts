@@ -15,6 +15,7 @@ import type { ToolContext } from './define-tool.ts'
 import { InvokedCall } from './invoked-call.ts'
 import { createReadRecords } from './read-records.ts'
 import type { Services } from './services.ts'
+import type { Spelling } from './spelling.ts'
 import { digestOfRefused, type Invocation, type Stages } from './stages.ts'
 import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-host.ts'
 
@@ -31,6 +32,8 @@ import type { CallOptions, ToolAnswer, ToolCaller, ToolFailure } from './tool-ho
  */
 export type CallToolDeps = Readonly<{
   stages: Stages
+  /** For callers whose list has safe names. */
+  spelling: Spelling
   /** Absent in mode MINIMAL. */
   database: Database | undefined
   /** Throws for a tenant whose log must not go on: nothing is done that could not be recorded. */
@@ -100,17 +103,18 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       if (looking !== undefined) await looking
     }
     const { effect } = invocation.rules!
-    if (database === undefined) return toAnswer(invocation, await handle(invocation, tool, undefined, noUnit))
+    if (database === undefined)
+      return toAnswer(invocation, await handle(invocation, tool, undefined, noUnit), deps.spelling)
     if (effect === 'read') {
       const handled = await handle(invocation, tool, undefined, database.read)
-      const answer = toAnswer(invocation, handled)
+      const answer = toAnswer(invocation, handled, deps.spelling)
       await recordRead(invocation, okEntry(invocation, tool, handled), answer)
       return answer
     }
     if (effect === 'external') {
       const handled = await handle(invocation, tool, undefined, database.read)
       const entry = okEntry(invocation, tool, handled)
-      const answer = toAnswer(invocation, handled)
+      const answer = toAnswer(invocation, handled, deps.spelling)
       await write(invocation, (unit) => handIn(unit, invocation, entry, answer))
       return answer
     }
@@ -124,7 +128,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       // A transaction may run a second time, beside one that failed; what it said the first time does not count.
       invocation.warnings.length = warningCount
       const handled = await handle(invocation, tool, unit, unit as unknown as ReadUnit)
-      const answer = toAnswer(invocation, handled)
+      const answer = toAnswer(invocation, handled, deps.spelling)
       await handIn(unit, invocation, okEntry(invocation, tool, handled), answer)
       return answer
     })
@@ -153,6 +157,9 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     const call = new InvokedCall(invocation, database, readUnit, writeUnit)
     const context = new Context(call) as unknown as ToolContext
     invocation.output = await tool.definition.run(invocation.input, context)
+    if (tool.definition.namesTools === true && invocation.caller.safeNames) {
+      invocation.output = deps.spelling.texts(invocation.output)
+    }
     for (const stage of deps.stages.after) {
       const pending = stage.run(invocation)
       if (pending !== undefined) await pending
@@ -183,7 +190,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
 
   /** Records the failure and answers it. A record that the store fails to take is tried once more, as the store's failure. */
   async function answerFailure(invocation: Invocation, error: unknown, isSecond = false): Promise<ToolAnswer> {
-    const failure = toFailure(invocation, error)
+    const failure = asCallerSpells(invocation, toFailure(invocation, error))
     if (database === undefined) return toFailureAnswer(failure)
     const { tenant } = invocation.caller.principal
     try {
@@ -224,6 +231,12 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       message: `Something failed inside Castellan. Give the operator this reference: ${invocation.callId}.`,
       details: { reference: invocation.callId },
     }
+  }
+
+  function asCallerSpells({ caller }: Invocation, failure: ToolFailure): ToolFailure {
+    if (!caller.safeNames) return failure
+    const { text, texts } = deps.spelling
+    return { code: failure.code, message: text(failure.message), details: texts(failure.details) }
   }
 
   function baseEntry(invocation: Invocation, toolName: string) {
@@ -279,8 +292,8 @@ const turnedOutUndone = {
 const unreadDigest = 'unread'
 const noUnit = { __unit: 'read' } as const
 
-function toAnswer(invocation: Invocation, handled: Handled): ToolAnswer {
-  const { warnings } = invocation
+function toAnswer(invocation: Invocation, handled: Handled, spelling: Spelling): ToolAnswer {
+  const warnings = invocation.caller.safeNames ? spelling.texts(invocation.warnings) : invocation.warnings
   if (warnings.length === 0 && handled.text === undefined) {
     return { json: handled.json, isError: false, structured: true }
   }
@@ -288,7 +301,8 @@ function toAnswer(invocation: Invocation, handled: Handled): ToolAnswer {
     { type: 'text', text: handled.text ?? handled.json },
     ...warnings.map((warning) => ({ type: 'text', text: `Warning: ${warning}` })),
   ]
-  return { json: handled.json, isError: false, structured: true, content }
+  const said = warnings.length === 0 ? {} : { warnings: [...warnings] }
+  return { json: handled.json, isError: false, structured: true, content, ...said }
 }
 
 /** Counting bytes costs a pass over the text, so it is done only where a text of that length could be too large. */

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { ToolDefinition, Toolset } from './define-tool.ts'
 import { findByName, indexByName } from './name-index.ts'
 import { buildSafeNames } from './safe-names.ts'
+import { createSpelling, type Spelling } from './spelling.ts'
 import type { ListedTool } from './tool-host.ts'
 
 /**
@@ -16,7 +17,8 @@ export type CatalogTool = Readonly<{
   required: readonly string[]
   nullable: ReadonlySet<string>
   listed: ListedTool
-  listedSafe: ListedTool
+  /** As `listed`, for clients that see safe names: the names in its texts are theirs too. */
+  readonly listedSafe: ListedTool
 }>
 
 export type Catalog = Readonly<{
@@ -24,6 +26,8 @@ export type Catalog = Readonly<{
   /** By documented name, by safe name, or with the prefix that one of the documents uses. */
   find(name: string): CatalogTool | undefined
   names: readonly string[]
+  /** Texts for callers that see safe names. */
+  spelling: Spelling
 }>
 
 export function createCatalog(toolsets: Readonly<Partial<Record<Toolset, readonly ToolDefinition[]>>>): Catalog {
@@ -37,14 +41,16 @@ export function createCatalog(toolsets: Readonly<Partial<Record<Toolset, readonl
     definitions.map((definition) => definition.name),
     Object.fromEntries(definitions.flatMap(({ name, aliasOf }) => (aliasOf === undefined ? [] : [[name, aliasOf]]))),
   )
-  const tools = definitions.map((definition) => toCatalogTool(definition, safeNames.safeNameOf(definition.name)!))
+  const named = definitions.map(({ name }) => ({ name, safeName: safeNames.safeNameOf(name)! }))
+  const spelling = createSpelling(named)
+  const tools = definitions.map((definition, at) => toCatalogTool(definition, named[at]!.safeName, spelling))
   const byName = indexByName(tools)
-  return { tools, names: tools.map((tool) => tool.name), find: (name) => findByName(byName, name) }
+  return { tools, names: tools.map((tool) => tool.name), spelling, find: (name) => findByName(byName, name) }
 }
 
 type ObjectSchema = Readonly<Record<string, unknown>> & { readonly type: 'object' }
 
-function toCatalogTool(definition: ToolDefinition, safeName: string): CatalogTool {
+function toCatalogTool(definition: ToolDefinition, safeName: string, spelling: Spelling): CatalogTool {
   const inputSchema = objectSchema(definition.input, 'input', definition.name)
   const properties = (inputSchema['properties'] ?? {}) as Record<string, Record<string, unknown>>
   const listed: ListedTool = {
@@ -57,6 +63,7 @@ function toCatalogTool(definition: ToolDefinition, safeName: string): CatalogToo
       : { outputSchema: orFailure(objectSchema(definition.output, 'output', definition.name)) }),
     annotations: annotationsOf(definition),
   }
+  let listedSafe: ListedTool | undefined
   return {
     name: definition.name,
     safeName,
@@ -65,7 +72,10 @@ function toCatalogTool(definition: ToolDefinition, safeName: string): CatalogToo
     required: (inputSchema['required'] ?? []) as string[],
     nullable: new Set(Object.keys(properties).filter((key) => acceptsNull(definition.input, key))),
     listed,
-    listedSafe: safeName === definition.name ? listed : { ...listed, name: safeName },
+    get listedSafe() {
+      listedSafe ??= { ...spelling.schema(listed), name: safeName }
+      return listedSafe
+    },
   }
 }
 
@@ -97,8 +107,8 @@ function portable<T>(schema: T): T {
 type Property = Readonly<Record<string, unknown>>
 
 /**
- * Admits the error envelope beside the answer: clients check failed calls against the schema too. Where the answer has an
- * `error` of its own, the property admits what the answer may have there, and the envelope.
+ * Admits the error envelope beside the answer, and warnings in it: clients check both against the schema. Where the answer has
+ * an `error` of its own, the property admits what the answer may have there, and the envelope.
  */
 function orFailure(schema: ObjectSchema): ObjectSchema {
   const {
@@ -108,7 +118,11 @@ function orFailure(schema: ObjectSchema): ObjectSchema {
   } = schema as ObjectSchema & { required?: string[]; properties?: Record<string, Property> }
   return {
     ...rest,
-    properties: { ...properties, error: errorProperty(properties['error']) },
+    properties: {
+      warnings: { type: 'array', items: { type: 'string' } },
+      ...properties,
+      error: errorProperty(properties['error']),
+    },
     anyOf: [{ required }, { required: ['error'] }],
   }
 }
@@ -131,7 +145,7 @@ function acceptsNull(schema: z.ZodType, key: string): boolean {
 const annotationsOf = (definition: ToolDefinition): ListedTool['annotations'] => ({
   title: definition.title,
   readOnlyHint: definition.effect === 'read',
-  destructiveHint: definition.effect === 'delete' || definition.effect === 'external',
+  destructiveHint: definition.effect === 'delete' || (definition.effect === 'external' && !definition.harmless),
   idempotentHint: definition.effect === 'read' || definition.idempotent,
-  openWorldHint: definition.effect === 'external' || definition.openWorld === true,
+  openWorldHint: (definition.effect === 'external' && !definition.harmless) || definition.openWorld === true,
 })

@@ -6,7 +6,7 @@ import { isExposed } from './exposure.ts'
 import { buildToolIndex, type ToolIndex } from './search/tool-index.ts'
 import type { ToolSearch } from './services.ts'
 import { isVisible, type Mode } from './stages.ts'
-import type { ListedTool, ToolAnswer, ToolCaller, ToolHost } from './tool-host.ts'
+import type { CallDuration, ListedTool, ToolAnswer, ToolCaller, ToolHost } from './tool-host.ts'
 
 const REDIRECTING_AND_SEARCH = new Set(['search_tools', 'run_tool'])
 
@@ -43,10 +43,21 @@ export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: P
       if (ready !== undefined) return ready(caller, name, args, options)
       return deps.callTool.then((callTool) => callTool(caller, name, args, options), failedStart)
     },
-    waits: (name) => catalog.find(name)?.definition.waits === true,
+    durationOf: (name, args) => durationOf(catalog, name, args),
     // The catalogue is fixed for the life of the process; lists that change come with tools of others.
     onListChanged: () => () => {},
   }
+}
+
+function durationOf(catalog: Catalog, name: string, args: unknown): CallDuration {
+  const definition = catalog.find(name)?.definition
+  if (definition?.redirect !== undefined) {
+    const target = (args as { tool_name?: unknown } | undefined)?.tool_name
+    const isLong = typeof target === 'string' && target !== name && durationOf(catalog, target, {}) !== 'short'
+    return isLong ? 'long' : 'short'
+  }
+  if (definition?.waits === true) return 'waits'
+  return definition?.long === true ? 'long' : 'short'
 }
 
 /** A store that could not be opened is told to whoever called meanwhile; the process itself ends with the same words. */
@@ -73,6 +84,7 @@ export function createToolSearch(catalog: Catalog, mode: Mode): ToolSearch {
         .filter((tool) => !REDIRECTING_AND_SEARCH.has(tool.name))
         .map((tool) => ({
           name: tool.name,
+          safeName: tool.safeName,
           title: tool.definition.title,
           description: tool.definition.description,
           inputSchema: tool.listed.inputSchema,

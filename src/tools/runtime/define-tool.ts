@@ -94,12 +94,18 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     aliasOf?: string
     /** Reaches the open world although it changes nothing there. */
     openWorld?: true
+    /** For an `external` tool: it only makes something new in a place of the caller's own, or leaves it to what it calls. */
+    harmless?: true
+    /** Its answer names tools for the caller to call, so it spells them as the caller's list does. */
+    namesTools?: true
     /** What the answer is as plain text, where that is what a reader wants instead of JSON. */
     text?(output: z.output<Output>): string
     /** The largest answer as JSON, where the usual bound is too small. */
     answerBytesMax?: number
     /** It waits, for `timeout_seconds` if given; an answer with `timed_out` before that says to call again. */
     waits?: true
+    /** It may well take longer than a client waits for an answer. */
+    long?: true
     /** What a tool that writes looks at beside the store: done before its transaction begins, which all others wait for. */
     before?(input: z.output<Input>, context: ToolContext): Promise<void>
     /** It begins a run and answers at once: the field of the answer that names the run, and the tool that waits for it. */

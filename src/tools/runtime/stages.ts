@@ -138,6 +138,7 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
       run(invocation) {
         const { caller } = invocation
         let tool = requireTool(catalog, invocation.requestedName, caller)
+        invocation.args = withoutAdded(invocation.args, tool, caller)
         if (tool.definition.redirect !== undefined) {
           requirePlainJson(invocation.args, 1)
           const target = tool.definition.redirect(invocation.args, redirectContext)
@@ -320,6 +321,13 @@ const notInZaruMode = ({ name }: CatalogTool): AppError => {
     `'${name}' is not in the mode that this connection chose; it is in ${modes.join(', ')}. Suggest one with zaru.switch_mode.`,
     { modes },
   )
+}
+
+/** The arguments without what the client put beside those of the tool. */
+function withoutAdded(args: unknown, tool: CatalogTool, { addedArguments = [] }: ToolCaller): unknown {
+  const isAdded = (key: string) => addedArguments.includes(key) && !tool.parameters.has(key)
+  if (typeof args !== 'object' || args === null || !Object.keys(args).some(isAdded)) return args
+  return Object.fromEntries(Object.entries(args).filter(([key]) => !isAdded(key)))
 }
 
 function requireTool(catalog: Catalog, name: string, caller: ToolCaller): CatalogTool {

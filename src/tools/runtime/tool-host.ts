@@ -19,6 +19,8 @@ export type ToolCaller = Readonly<{
   exposure: Exposure
   /** Offer `fs_read`-style names: set for clients that refuse dots or long names. Both spellings are always callable. */
   safeNames: boolean
+  /** Fields that the client adds to the arguments of every call; dropped where the tool has no such parameter. */
+  addedArguments?: readonly string[]
   /** Name and port under which the HTTP server was reached, found good by the door. */
   host?: string
 }>
@@ -44,13 +46,15 @@ export type ToolFailure = Readonly<{ code: ErrorCode; message: string; details: 
 /**
  * `json` is the answer as compact JSON text: a door puts it into `structuredContent` verbatim and, as a string, into the
  * text content, so that nothing is serialised twice. On failure it is the envelope `{"error":{code,message,details}}`.
- * `content`, when present, replaces the text content (pictures, resources).
+ * `content`, when present, replaces the text content: another text than the JSON, and a block for each warning.
  */
 export type ToolAnswer = Readonly<{
   json: string
   isError: boolean
   failure?: ToolFailure
   content?: readonly Readonly<Record<string, unknown>>[]
+  /** What the blocks after the first say, without their label; absent when there are none. */
+  warnings?: readonly string[]
   /** False for an answer that must not carry structuredContent. */
   structured: boolean
 }>
@@ -62,13 +66,16 @@ export type CallOptions = Readonly<{
   environment?: () => Readonly<Record<string, string>>
 }>
 
+/** `waits` is long too, and its answer may say to call again. */
+export type CallDuration = 'short' | 'long' | 'waits'
+
 export type ToolHost = Readonly<{
   /** Every tool this caller may use under its exposure, in stable order. Depends only on who asks. */
   list(caller: ToolCaller): readonly ListedTool[]
   /** Never rejects: every failure is an answer. An unknown name is an answer with ERR_UNKNOWN_TOOL. */
   call(caller: ToolCaller, name: string, args: unknown, options?: CallOptions): Promise<ToolAnswer>
-  /** Whether a call of the tool waits for something that may take long. */
-  waits?(name: string): boolean
+  /** How long a call may take, and so whether it is better answered as a task. */
+  durationOf?(name: string, args: unknown): CallDuration
   /** Called when the list that callers see may have changed. Returns an unsubscribe function. */
   onListChanged(listener: () => void): () => void
 }>

@@ -1,8 +1,14 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
-import { params } from '../params.ts'
+import { anyJson, params } from '../params.ts'
 
 const path = (text: string) => z.string().max(limits.vaultPathCharsMax).describe(text)
+const oneOf = ['string', 'number', 'boolean', 'null'].map((type) => ({ type }))
+const openObject = { type: 'object', additionalProperties: true }
+/** Any JSON value, said without recursion: lists inside lists are taken, too. */
+const value = anyJson.meta({
+  anyOf: [...oneOf, openObject, { type: 'array', items: { anyOf: [...oneOf, openObject] } }],
+})
 const flag = (text: string) => z.boolean().optional().describe(text)
 const text = (description: string) => z.string().max(limits.vaultNoteBytesMax).optional().describe(description)
 
@@ -39,8 +45,7 @@ export const vaultInput = z.strictObject({
   confirm: flag('delete: must be true.'),
   frontmatter_action: z.enum(['get', 'set', 'delete']).optional().describe('frontmatter: what to do with it.'),
   key: z.string().max(256).optional().describe('frontmatter: the field to set or delete, or the only one to get.'),
-  value: z
-    .json()
+  value: value
     .refine(
       (value) => JSON.stringify(value).length <= limits.metadataBytesMax,
       `must be at most ${limits.metadataBytesMax} bytes as JSON`,

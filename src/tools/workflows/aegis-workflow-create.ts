@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: true,
   audit: 'digest',
+  long: true,
   arguments: 'aegis',
   input: z.strictObject({
     manifest_yaml: workflowParams.manifest,

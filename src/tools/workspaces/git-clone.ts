@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  long: true,
   input: z.strictObject({
     workspace_id: gitParams.workspaceId,
     url: z

@@ -18,6 +18,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  long: true,
   governed: { opaque: 'commands' },
   input: z.strictObject({
     golden_workspace: workspaceParams.workspaceId.describe('Id or name of the workspace to fork from.'),

@@ -12,6 +12,7 @@ export default defineTool({
   permission: 'workspace:create',
   tier: 'user',
   effect: 'external',
+  harmless: true,
   idempotent: false,
   rate: 'create',
   skipJudge: false,

@@ -12,10 +12,12 @@ export default defineTool({
   permission: 'workspace:create',
   tier: 'user',
   effect: 'external',
+  harmless: true,
   idempotent: false,
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  long: true,
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     snapshot_name: workspaceParams.name.describe('Name or id of the snapshot to begin with.'),

@@ -19,6 +19,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  long: true,
   input: z.strictObject({
     source_workspaces: z
       .array(gitParams.workspaceId)

@@ -17,6 +17,7 @@ export default defineTool({
   rate: 'create',
   skipJudge: false,
   audit: 'digest',
+  long: true,
   governed: { opaque: 'commands' },
   input: z.strictObject({
     name: workspaceParams.name.describe('Its name; one of yours that has no such snapshot yet is used.'),

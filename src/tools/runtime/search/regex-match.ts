@@ -7,16 +7,18 @@ import { AppError } from '../../../contract/app-error.ts'
  */
 const programSizeMax = 500
 const textCharactersMax = 4_000
-const ranks = [3, 2, 1] as const
+const ranks = [4, 3, 2, 1] as const
 
 /**
  * Items of which any text matches, those with the name first, then title, then description; ties by name.
- * `textsOf` gives name, title and description in this order.
+ * `textsOf` gives name, another spelling of it, title and description in this order.
  */
 export function matchByRegex<T>(
   pattern: string,
   items: readonly T[],
-  textsOf: (item: T) => readonly [name: string, title: string | null, description: string | null],
+  textsOf: (
+    item: T,
+  ) => readonly [name: string, safeName: string | null, title: string | null, description: string | null],
 ): T[] {
   const expression = compile(pattern)
   const matched: { item: T; rank: number; name: string }[] = []

@@ -18,6 +18,8 @@ import { type JsonSchema, schemaText } from './schema-text.ts'
 export type ToolSource = 'archestra' | 'mcp' | 'agent_delegation'
 export type SearchableTool = Readonly<{
   name: string
+  /** How some callers' lists spell the name, where that differs; a pattern may be for either. */
+  safeName?: string
   title: string | null
   description: string | null
   inputSchema: JsonSchema
@@ -82,6 +84,7 @@ export function buildToolIndex(tools: Iterable<SearchableTool>, language: QueryL
         const shown = entries.filter((_, index) => visible[index])
         const matched = matchByRegex(query, shown, (entry) => [
           entry.tool.name,
+          entry.tool.safeName ?? null,
           entry.tool.title,
           entry.tool.description,
         ])

@@ -1,0 +1,83 @@
+import { type CallToolResult, type ContentBlock, ProtocolError } from '@modelcontextprotocol/server'
+import { limits } from '../contract/limits.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { CallDuration, ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
+import type { CallDesk, ConnectionCalls } from './call-desk.ts'
+import { callOutcome } from './call-outcome.ts'
+import { MODERN_REVISION } from './server-facts.ts'
+import type { TaskHandle } from './task-book.ts'
+import type { ToolLists } from './tool-list.ts'
+import type { CallOutcome } from './wire.ts'
+
+type TaskCall = Readonly<{ name: string; args: Readonly<Record<string, unknown>>; duration: CallDuration }>
+type Deps = Readonly<{ desk: CallDesk; lists: ToolLists; clock: Clock }>
+
+/** A call as the work of a task. What it says of its progress is the status of the task. */
+export async function callInTask(
+  deps: Deps,
+  calls: ConnectionCalls,
+  caller: ToolCaller,
+  request: TaskCall,
+  handle: TaskHandle,
+): Promise<CallToolResult> {
+  const once = (args: unknown) => callOnce(deps.desk, calls, caller, request.name, args, handle)
+  const answer = request.duration === 'waits' ? await callAgain(deps, request, handle, once) : await once(request.args)
+  const outcome = callOutcome(deps.lists, caller, request.name, answer, MODERN_REVISION)
+  if (outcome.kind === 'error') throw new ProtocolError(outcome.code, outcome.message, outcome.data)
+  return resultObject(outcome)
+}
+
+/**
+ * One call never waits longer than clients do; a task has the whole time that was asked for, so the call is made again while
+ * its answer says that this is to be done.
+ */
+async function callAgain(
+  deps: Deps,
+  request: TaskCall,
+  handle: TaskHandle,
+  once: (args: unknown) => Promise<ToolAnswer>,
+): Promise<ToolAnswer> {
+  const asked = request.args['timeout_seconds']
+  const seconds = typeof asked === 'number' ? asked : limits.waitSecondsDefault
+  const untilMs = deps.clock.nowMs() + seconds * 1000
+  for (;;) {
+    const leftSeconds = Math.max(1, Math.ceil((untilMs - deps.clock.nowMs()) / 1000))
+    const args = { ...request.args, timeout_seconds: Math.min(seconds, leftSeconds) }
+    const answer = await once(args)
+    const isOver = answer.isError || handle.signal.aborted || deps.clock.nowMs() >= untilMs
+    if (isOver || !saysCallAgain(answer)) return answer
+  }
+}
+
+function callOnce(
+  desk: CallDesk,
+  calls: ConnectionCalls,
+  caller: ToolCaller,
+  name: string,
+  args: unknown,
+  { signal, say }: TaskHandle,
+): Promise<ToolAnswer> {
+  return new Promise((resolve) => {
+    const progress = ({ message }: { message?: string }): void => {
+      if (message !== undefined) say(message)
+    }
+    const call = desk.start(calls, caller, name, args, progress, resolve)
+    if (call === undefined) return
+    signal.addEventListener('abort', () => call.cancel(signal.reason), { once: true })
+    if (signal.aborted) call.cancel(signal.reason)
+  })
+}
+
+/** `timed_out` with a status that is no end: the tool's own limit was reached, not the caller's. */
+function saysCallAgain({ json }: ToolAnswer): boolean {
+  const { timed_out, status } = JSON.parse(json) as { timed_out?: unknown; status?: unknown }
+  return timed_out === true && status !== 'completed' && status !== 'failed' && status !== 'cancelled'
+}
+
+export function resultObject({ shown, isError, structured }: CallOutcome & { kind: 'result' }): CallToolResult {
+  return {
+    content: (shown.content as ContentBlock[] | undefined) ?? [{ type: 'text', text: shown.json }],
+    ...(structured ? { structuredContent: JSON.parse(shown.json) as Record<string, unknown> } : {}),
+    ...(isError ? { isError: true } : {}),
+  }
+}

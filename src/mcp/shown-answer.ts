@@ -1,0 +1,23 @@
+import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
+
+/**
+ * An answer as a client gets it: one text block, and the same as structured content. Warnings stand in both, because many
+ * clients show a model one block of an answer, and some its structured form alone; every listed output schema admits them.
+ * The terminal reads blocks, and prints the answer apart from what is said about it.
+ */
+export type ShownAnswer = Readonly<{ json: string; content: readonly Readonly<Record<string, unknown>>[] | undefined }>
+
+export function shownAnswer({ json, content, warnings }: ToolAnswer, door: ToolCaller['door']): ShownAnswer {
+  if (warnings === undefined || door === 'cli') return { json, content }
+  const said = withWarnings(json, warnings)
+  const text = content?.[0]?.['text']
+  if (typeof text !== 'string' || text === json) return { json: said, content: undefined }
+  const lines = [text, ...warnings.map((warning) => `Warning: ${warning}`)]
+  return { json: said, content: [{ type: 'text', text: lines.join('\n') }] }
+}
+
+function withWarnings(json: string, warnings: readonly string[]): string {
+  const answer = JSON.parse(json) as { warnings?: unknown }
+  const own = Array.isArray(answer.warnings) ? (answer.warnings as unknown[]) : []
+  return JSON.stringify({ ...answer, warnings: [...new Set([...own, ...warnings])] })
+}
