@@ -46,6 +46,20 @@ function open() {
 }
 
 describe('skills on disk as the MCP door asks for them', () => {
+  it('shows the very first skill to whoever asked before it was there', async () => {
+    const { adapted } = open()
+    const catalog = createSkillCatalog({ source: adapted, logger: silentLogger })
+    let changes = 0
+    adapted.onChange(() => {
+      changes++
+      catalog.clear()
+    })
+    expect((await catalog.snapshot(localOwner)).skills).toEqual([])
+    await skill('review')
+    expect((await catalog.snapshot(localOwner)).skills.map(({ uri }) => uri)).toEqual(['skill://review/SKILL.md'])
+    expect(changes).toBeGreaterThan(0)
+  })
+
   it('lists each skill with all its files', async () => {
     await skill('review')
     await write('review/references/guide.md', '# Guide\n')

@@ -33,6 +33,9 @@ export function adaptSkills(skills: SkillService, logger: Logger): SkillSource {
         throw error
       }
     },
+    async look() {
+      await skills.problems()
+    },
     onChange: (listener) => skills.onChange(listener),
   }
 }

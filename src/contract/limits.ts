@@ -125,6 +125,8 @@ export const limits = {
   execTimeoutSecsMax: 24 * 3600,
   execCommandCharsMax: 1024 * 1024,
   execOutputBytesDefault: 256 * 1024,
+  /** Of each stream, in the answer of a tool that was not told: more than this is cut by clients, and not at its middle. */
+  execShownBytesDefault: 16 * 1024,
   execOutputBytesMax: 2 * 1024 * 1024,
   execProgressMs: 1_000,
   /** Commands of one workspace_prepare, and the time that each has. */

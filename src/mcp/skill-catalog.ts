@@ -39,6 +39,7 @@ export function createSkillCatalog(deps: { source: SkillSource; logger: Logger }
 
   async function snapshot(principal: Principal): Promise<SkillSnapshot> {
     if (!isPermitted(principal, 'skill:read')) return noSkills
+    await source.look()
     let known = snapshots.get(principal.tenant)
     if (known === undefined) {
       known = build(source, logger, principal)

@@ -12,6 +12,8 @@ export type SkillSource = Readonly<{
   list(principal: Principal): Promise<readonly SkillSummary[]>
   /** The bytes of one file, or `undefined` when the skill or the file is gone. */
   read(principal: Principal, skill: string, path: string): Promise<Uint8Array | undefined>
+  /** Looks for what no event tells, such as the first skill of all; whatever it finds, `onChange` is called before it ends. */
+  look(): Promise<void>
   /** Called when skills or their files may have changed. Returns an unsubscribe function. */
   onChange(listener: () => void): () => void
 }>

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Progress } from '../../src/contract/call.ts'
+import { limits } from '../../src/contract/limits.ts'
 import type { Answer, TestApp } from '../support/app.ts'
 import { destroyAll, info, type Outcome, openWorkspaceApp, sh } from '../support/workspaces.ts'
 
@@ -54,6 +55,20 @@ describe('exec', () => {
     const omitted = Number(/\[\.\.\. (\d+) bytes left out \.\.\.\]/.exec(much.stdout)?.[1])
     const shown = Buffer.byteLength(much.stdout.replace(/\n\[\.\.\. \d+ bytes left out \.\.\.\]\n/, ''))
     expect(shown + omitted).toBe(much.stdout_bytes)
+  })
+
+  it('shows by default what a client can show, and says how to read on', async () => {
+    const args = { workspace_id: 'w', command: 'seq 1 20000' }
+    const answer = await app.call('exec', args)
+    const { stdout, stdout_bytes, truncated } = JSON.parse(answer.json) as Record<string, unknown>
+    expect([truncated, stdout_bytes]).toEqual([true, 108_894])
+    expect(String(stdout).length).toBeLessThan(limits.execShownBytesDefault + 100)
+    expect(String(stdout)).toMatch(/^1\n2\n/)
+    expect(String(stdout)).toMatch(/20000\n$/)
+    expect(answer.warnings).toEqual([expect.stringMatching(/file_read.*max_output_bytes/)])
+    const all = await inW('seq 1 20000', { max_output_bytes: 200_000 })
+    expect([all.truncated, all.stdout.length]).toEqual([false, 108_894])
+    expect((await app.call('exec', { workspace_id: 'w', command: 'echo short' })).warnings).toBeUndefined()
   })
 
   it('answers within its bound whatever is printed', async () => {

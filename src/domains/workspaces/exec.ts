@@ -46,6 +46,14 @@ const outcomeOf = (result: RunResult) => ({
   duration_ms: result.durationMs,
 })
 
+/** A model that sees a cut must see how to read on. */
+function warnIfCut(call: Pick<Call, 'warn'>, outcomes: readonly Readonly<{ truncated: boolean }>[]): void {
+  if (!outcomes.some(({ truncated }) => truncated)) return
+  call.warn(
+    `Output was cut in the middle. To read all of it, send it to a file (command > /tmp/out 2>&1) and page through that with file_read, or ask for more with max_output_bytes, at most ${limits.execOutputBytesMax}.`,
+  )
+}
+
 export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: Resolve; runner: Runner }>) {
   async function exec(call: Call, input: ExecInput) {
     const workspace = await resolve(call, input.workspace_id)
@@ -68,7 +76,9 @@ export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: 
         kind: 'workspace_exec',
         body: { workspace_id: workspace.id, exit_code: result.exitCode, timed_out: result.timedOut },
       })
-      return outcomeOf(result)
+      const outcome = outcomeOf(result)
+      warnIfCut(call, [outcome])
+      return outcome
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== 'ERR_CANCELLED') throw error
       const tails = { stdout_tail: tailOf(printed.stdout.bytes()), stderr_tail: tailOf(printed.stderr.bytes()) }
@@ -98,6 +108,7 @@ export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: 
       kind: 'workspace_exec_parallel',
       body: { runs: results.map(({ workspace_id, exit_code }) => ({ workspace_id, exit_code })) },
     })
+    warnIfCut(call, results)
     const succeeded = results.filter((result) => result.exit_code === 0).length
     return {
       results,

@@ -19,8 +19,10 @@ export const workspaceParams = {
     .int()
     .min(1)
     .max(limits.execOutputBytesMax)
-    .default(limits.execOutputBytesDefault)
-    .describe('Bytes kept of each stream; of more, the beginning and the end.'),
+    .default(limits.execShownBytesDefault)
+    .describe(
+      'Bytes kept of each stream; of more, the beginning and the end. For large output write a file and use file_read.',
+    ),
   timeoutSecs: (fallback: number) =>
     z
       .int()
