@@ -21,6 +21,23 @@ function terminalOf(options: { outIsTTY: boolean; errorIsTTY: boolean; noColor?:
   return { terminal, written }
 }
 
+describe('what a terminal would obey', () => {
+  const evil = '\u001b]0;owned\u0007\u001b[2J\u009b31m\u202egnp.exe'
+  const obeyed = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e]/
+
+  it.each([
+    ['an error', new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${evil}'.`, { tool: evil }), false],
+    ['an error as JSON', new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${evil}'.`, { tool: evil }), true],
+    ['a failure of ours', new Error(evil), false],
+    ['a failure of ours as JSON', new Error(evil), true],
+  ])('is not in %s that echoes an argument', (_, error, json) => {
+    const { terminal, written } = terminalOf({ outIsTTY: false, errorIsTTY: false })
+    printError(terminal, error, json)
+    expect(written.error).not.toMatch(obeyed)
+    expect(written.error).toContain('owned')
+  })
+})
+
 describe('colours', () => {
   it.each([
     ['both terminals', { outIsTTY: true, errorIsTTY: true }, [true, true]],

@@ -93,10 +93,10 @@ const signalExitCodes: Partial<Record<NodeJS.Signals, number>> = { SIGHUP: 129, 
 export function printError(terminal: Terminal, thrown: unknown, json: boolean, showsPlace = false): number {
   const error = thrown instanceof AppError ? thrown : (systemFault(thrown) ?? unexpected(thrown, showsPlace))
   const { code, message, details, entry } = error
-  if (json) terminal.error(`${JSON.stringify({ error: { code, message, details } })}\n`)
+  if (json) terminal.error(`${harmlessJson({ error: { code, message, details } })}\n`)
   else
     terminal.error(
-      `${terminal.errorStyle('bad', 'error')}: ${message} (${code})\n${problemsIn(details)}${outputsIn(details)}`,
+      `${terminal.errorStyle('bad', 'error')}: ${harmless(message)} (${code})\n${problemsIn(details)}${outputsIn(details)}`,
     )
   return exitCodes[entry.kind]
 }
@@ -122,6 +122,13 @@ const outputDetails = ['stdout_tail', 'stderr_tail', 'git_output'] as const
 const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 
 const harmless = (text: string): string => text.replaceAll('\r\n', '\n').replace(OBEYED, '\ufffd')
+
+/** JSON escapes what is below U+0020 itself. */
+export const harmlessJson = (value: unknown, indent?: number): string =>
+  JSON.stringify(value, null, indent).replace(
+    /[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 
 function outputsIn(details: Readonly<Record<string, unknown>>): string {
   return outputDetails

@@ -2,6 +2,9 @@
 export const limits = {
   /** One JSON-RPC message or HTTP body. */
   messageBytesMax: 4 * 1024 * 1024,
+  /** Nesting of one message or body, and the values in it; looked at before it is parsed. */
+  messageDepthMax: 64,
+  messageValuesMax: 200_000,
   /** Nesting of tool arguments. */
   argumentDepthMax: 32,
   /** Values in the arguments of one call, at all levels together: some work is done for each before a tool sees them. */

@@ -9,6 +9,7 @@ import {
   send,
   sendRaw,
 } from '../../test/support/http-door-peer.ts'
+import { limits } from '../contract/limits.ts'
 import { publicPaths } from './route-table.ts'
 
 let peer: HttpDoorApp
@@ -314,5 +315,31 @@ describe('/mcp', () => {
     const reply = await openSession({ origin: 'https://console.example' })
     expect(reply.headers.get('mcp-session-id')).not.toBeNull()
     expect(reply.headers.get('access-control-allow-origin')).toBe('https://console.example')
+  })
+})
+
+describe('a body of brackets', () => {
+  const deep = `{"a":${'['.repeat(40_000)}${']'.repeat(40_000)}}`
+  const wide = `{"a":[${'[],'.repeat(limits.messageValuesMax / 2)}[]]}`
+
+  it('is refused before it is parsed, at every door', async () => {
+    const open = await peer.serve({ bodyBytesMax: limits.messageBytesMax })
+    const sendTo = (path: string, body: string) => send(open, path, { method: 'POST', headers: mcpHeaders, body })
+    const message = /nested too deeply: at most 64 levels/
+    for (const path of ['/v1/tools/server_ping', '/v1/seal/attest', '/v1/seal/invoke']) {
+      const reply = await sendTo(path, deep)
+      expect([path, reply.status, message.test(reply.text)]).toEqual([path, 400, true])
+    }
+    expect((await sendTo('/v1/tools/server_ping', wide)).body.error).toMatchObject({
+      code: 'ERR_TOO_LARGE',
+      details: { field: 'body' },
+    })
+    for (const [body, reason] of [
+      [deep, 'nest more than 64 levels'],
+      [wide, 'more than 200000 values'],
+    ] as const) {
+      const reply = await sendTo('/mcp', body)
+      expect([reply.status, reply.text]).toEqual([400, expect.stringContaining(reason)])
+    }
   })
 })

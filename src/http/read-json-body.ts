@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+import { exceededBound } from '../kernel/json-bounds.ts'
 import { findJsonError } from './find-json-error.ts'
 
 /** The body of a request as JSON; nothing at all is an empty object. Refusals say what is wrong with it, and where. */
@@ -17,7 +19,9 @@ export async function readJsonText(req: IncomingMessage, bytesMax: number): Prom
   const bytes = await readBytes(req, bytesMax)
   if (bytes.length === 0) return ''
   if (type === undefined) throw unsupported('Content-Type: must be application/json.')
-  return decodeUtf8(bytes)
+  const text = decodeUtf8(bytes)
+  requireBounds(text)
+  return text
 }
 
 /** Refused before the body is read, when the client says how long it is. */
@@ -75,6 +79,23 @@ function parseJson(text: string): unknown {
       `The body is not valid JSON: ${what} at line ${line}, column ${column} (position ${position}).`,
       { field: 'body', constraint: 'JSON', position, line, column },
     )
+  }
+}
+
+/** Refused before it is parsed: what a parser makes of a body of brackets holds everybody up. */
+function requireBounds(text: string): void {
+  const { messageDepthMax: depthMax, messageValuesMax: valuesMax } = limits
+  const exceeded = exceededBound(text, { depthMax, valuesMax })
+  if (exceeded === 'depth') {
+    const constraint = `at most ${depthMax} levels`
+    throw new AppError('ERR_INVALID_INPUT', `The body is nested too deeply: ${constraint}.`, {
+      field: 'body',
+      constraint,
+    })
+  }
+  if (exceeded === 'values') {
+    const message = `The body has too many values: at most ${valuesMax}.`
+    throw new AppError('ERR_TOO_LARGE', message, { field: 'body', values_max: valuesMax })
   }
 }
 

@@ -5,8 +5,18 @@ import {
   LOG_LEVEL_META_KEY,
   PROTOCOL_VERSION_META_KEY,
 } from '@modelcontextprotocol/server'
+import { limits } from '../contract/limits.ts'
+import { exceededBound } from '../kernel/json-bounds.ts'
 import { MODERN_REVISION } from './server-facts.ts'
 import type { RequestId } from './wire.ts'
+
+/** Why a message must not be parsed; undefined when it may. */
+export function tooMuch(text: string): string | undefined {
+  const { messageDepthMax: depthMax, messageValuesMax: valuesMax } = limits
+  const exceeded = exceededBound(text, { depthMax, valuesMax })
+  if (exceeded === 'depth') return `Invalid Request: a message must not nest more than ${depthMax} levels deep`
+  return exceeded && `Invalid Request: a message must not have more than ${valuesMax} values`
+}
 
 /**
  * Recognises a `tools/call` request that needs no more than a tool host. Anything else - another method, an unknown member,

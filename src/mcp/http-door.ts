@@ -24,6 +24,7 @@ import {
   metaOf,
   type PlainToolCall,
   plainToolCall,
+  tooMuch,
 } from './call-request.ts'
 import { traitsOf } from './client-names.ts'
 import type { ListKind } from './door-extension.ts'
@@ -196,6 +197,11 @@ export class HttpDoor {
   }
 
   #post(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, text: string): void {
+    const problem = tooMuch(text)
+    if (problem !== undefined) {
+      this.#refuse(res, 400, jsonRpcCodes.invalidRequest, problem)
+      return
+    }
     let body: unknown
     try {
       body = JSON.parse(text)

@@ -22,6 +22,7 @@ import {
   metaOf,
   type PlainToolCall,
   plainToolCall,
+  tooMuch,
 } from './call-request.ts'
 import { traitsOf } from './client-names.ts'
 import type { ListKind } from './door-extension.ts'
@@ -132,6 +133,11 @@ export class LineConnection {
   #onLine(line: string): void {
     if (line.length > limits.messageBytesMax) {
       this.#onOversizedLine({ head: line.slice(0, 512), tail: line.slice(-512) })
+      return
+    }
+    const problem = tooMuch(line)
+    if (problem !== undefined) {
+      this.#transport.send(this.#deps.wire.errorResponse(null, jsonRpcCodes.invalidRequest, problem))
       return
     }
     let message: unknown

@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream'
 import type { CommandSpec, ParsedCommand } from '../../cli/command.ts'
-import type { Terminal } from '../../cli/terminal.ts'
+import { harmlessJson, type Terminal } from '../../cli/terminal.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { systemRandom } from '../../kernel/random.ts'
@@ -105,13 +105,6 @@ export async function openCommandState(context: CommandContext, leastLogLevel?: 
   return { loaded, logger, state, failed: failed.promise }
 }
 
-/** Characters that a terminal obeys or that turn the direction of text: others wrote them into what is printed here. */
-const UNSAFE_TO_SHOW = /[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
-
 export function printJson(context: CommandContext, value: unknown): void {
-  const text = JSON.stringify(value, null, context.json ? undefined : 2)
-  const escaped = text.replace(UNSAFE_TO_SHOW, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  })
-  context.terminal.out(`${escaped}\n`)
+  context.terminal.out(`${harmlessJson(value, context.json ? undefined : 2)}\n`)
 }

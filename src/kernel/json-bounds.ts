@@ -1,0 +1,43 @@
+/** Below this a parser is done before anybody notices, whatever the text is. */
+const SMALL_CHARS = 16 * 1024
+const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
+const opening = new Set([0x5b, 0x7b])
+const closing = new Set([0x5d, 0x7d])
+
+/**
+ * Which bound a text that should be JSON exceeds, if any; told before a parser makes anything of it, since what it makes of
+ * millions of brackets holds everybody up. Texts that are not JSON are left to the parser.
+ */
+export function exceededBound(
+  text: string,
+  { depthMax, valuesMax }: Readonly<{ depthMax: number; valuesMax: number }>,
+): 'depth' | 'values' | undefined {
+  if (text.length < SMALL_CHARS) return undefined
+  let depth = 0
+  let values = 0
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) {
+      at = endOfString(text, at)
+      if (at === -1) return undefined
+    } else if (code === COMMA) values++
+    else if (closing.has(code)) depth--
+    else if (opening.has(code)) {
+      values++
+      depth++
+      if (depth > depthMax) return 'depth'
+    }
+    if (values > valuesMax) return 'values'
+  }
+  return undefined
+}
+
+/** The place of the quotation mark that closes a string, which has an even number of backslashes before it; -1 when none does. */
+function endOfString(text: string, start: number): number {
+  for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
+    let backslashes = 0
+    while (text.charCodeAt(quote - 1 - backslashes) === BACKSLASH) backslashes++
+    if (backslashes % 2 === 0) return quote
+  }
+  return -1
+}
