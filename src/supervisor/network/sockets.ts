@@ -59,6 +59,9 @@ export function startSockets({ doorPath, logger }: Readonly<{ doorPath: string; 
     return child
   }
 
+  // At once, because the first who needs it would wait for Perl.
+  maker = start()
+
   function ask<Kind extends Handle>(...words: readonly (string | number)[]): Promise<Kind> {
     maker ??= start()
     const asked = Promise.withResolvers<Handle>()
