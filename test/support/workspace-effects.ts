@@ -157,6 +157,17 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
     'workspaces.credentials': egress('CREDENTIALS', 'api.castellan.test Authorization env:NOT_SET_ANYWHERE'),
     'workspaces.ca_file': egress('CA_FILE', '/nowhere/authority.pem'),
     'workspaces.dns_server': egress('DNS_SERVER', '127.0.0.53'),
+    async 'workspaces.forward_ports'() {
+      for (const wrong of ['80-90', '30000-20000', '20000']) {
+        await expect(serve({ FORWARD_PORTS: wrong })).rejects.toThrow('castellan serve ended')
+      }
+      const server = await serve({ FORWARD_PORTS: '18765-18766' })
+      await create(server, { name: 'w' })
+      const add = (guest_port: number) => call(server, 'port_forward', { workspace_id: 'w', action: 'add', guest_port })
+      const given = [await add(80), await add(81)].map(({ body }) => Number(body['host_port']))
+      expect(given.toSorted()).toEqual([18_765, 18_766])
+      expect((await add(82)).body.error).toMatchObject({ code: 'ERR_BUSY' })
+    },
     /** Only root has such a file; for others there is nothing to see of it. */
     async 'workspaces.store_gb'() {
       const servers = [await serve({ STORE_GB: '0' }), await serve({ STORE_GB: '3' })]
