@@ -171,6 +171,8 @@ export const limits = {
   importFileBytesMax: 4 * 1024 * 1024,
   /** One note of a vault. */
   vaultNoteBytesMax: 10 * 1024 * 1024,
+  /** Text of a note in one call, with room for the rest of the message. */
+  vaultTextCharsMax: 3.5 * 1024 * 1024,
   vaultPathCharsMax: 1_024,
   /** Names in a path of a vault. */
   vaultFolderDepthMax: 32,

@@ -29,6 +29,16 @@ describe('exec', () => {
     })
   })
 
+  it('finds itself by its own name, and has somebody to commit as', async () => {
+    const serve = "perl -MSocket -e 'print inet_ntoa(scalar gethostbyname(`hostname` =~ s/\\s//r))'"
+    expect(await inW(`${serve}; getent hosts "$(hostname)" | wc -l`)).toMatchObject({ stdout: '127.0.1.11\n' })
+    const commit = 'cd "$(mktemp -d)" && git init -q && git commit -q --allow-empty -m x && git log -1 --format=%ae'
+    expect(await inW(commit)).toMatchObject({ stdout: 'castellan@localhost\n', exit_code: 0 })
+    expect(await inW(`git config --global user.email me@example.org; ${commit}`)).toMatchObject({
+      stdout: 'me@example.org\n',
+    })
+  })
+
   it('reports a signal as a shell would', async () => {
     expect(await inW('kill -TERM $$')).toMatchObject({ exit_code: 143, signal: 'SIGTERM' })
   })
@@ -203,6 +213,12 @@ describe('exec_background', () => {
     expect(await job({ action: 'poll', job_id })).toMatchObject({
       stdout: expect.stringContaining('ü1'),
       running: false,
+    })
+    // By then there is nothing to kill.
+    expect(await job({ action: 'kill', job_id })).toMatchObject({
+      status: 'ended',
+      running: false,
+      signal_name: 'SIGTERM',
     })
     expect(await job({ action: 'remove', job_id })).toMatchObject({ status: 'removed' })
     expect((await app.refusal('exec_background', { workspace_id: 'w', action: 'poll', job_id })).code).toBe(

@@ -1,7 +1,8 @@
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { defaultIdentity } from '../workspaces/backend.ts'
 import { type Git, gitFailed } from './git-command.ts'
-import { commitMessage, DEFAULT_IDENTITY, type Person, personOf } from './rules.ts'
+import { commitMessage, type Person, personOf } from './rules.ts'
 
 export type CommitInput = Readonly<{
   workspace_id: string
@@ -70,7 +71,7 @@ export async function currentBranch(git: Git): Promise<string | undefined> {
 }
 
 /** Settings for the parts of an identity that nobody configured in the workspace. */
-export async function missingIdentity(git: Git, fallback: Person = DEFAULT_IDENTITY): Promise<string[]> {
+export async function missingIdentity(git: Git, fallback: Person = defaultIdentity): Promise<string[]> {
   const found = await git.run(['config', '--null', '--name-only', '--get-regexp', '^user\\.(name|email)$'])
   const configured = new Set(found.stdout.toString('utf8').split('\0'))
   return [

@@ -5,7 +5,6 @@ import { AppError } from '../../contract/app-error.ts'
  * begins with our own text; what could still be read as an option is refused here as well.
  */
 export const DEFAULT_PATH = '/workspace'
-export const DEFAULT_IDENTITY = { name: 'Castellan', email: 'castellan@localhost' } as const
 
 const PATH_BYTES_MAX = 4_096
 const REF_BYTES_MAX = 200

@@ -89,6 +89,9 @@ export const egressPlace = {
   authoritiesPath: '/etc/castellan/ca-bundle.crt',
 } as const
 
+/** Who commits in a workspace when nobody says so. */
+export const defaultIdentity = { name: 'Castellan', email: 'castellan@localhost' } as const
+
 /** The program that searches in files, in every workspace that runs; nothing of an image can be in its place. */
 export const SEARCH_PROGRAM = '/dev/castellan/rg'
 

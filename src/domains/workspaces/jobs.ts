@@ -100,6 +100,8 @@ export function createJobs(core: Core, resolve: (call: Call, reference: string) 
   async function kill(call: Call, workspace: Workspace, input: JobInput) {
     const jobId = need('kill', 'job_id', input.job_id)
     const signal = input.signal ?? KILL
+    const job = (await desk.list(workspace.id)).find((one) => one.jobId === jobId)
+    if (job?.running === false) return { ...summaryOf(job), signal, status: 'ended' as const }
     if (!(await desk.kill(workspace.id, jobId, signal))) throw noSuchJob(workspace, jobId)
     call.record({ kind: 'workspace_job_killed', body: { workspace_id: workspace.id, job_id: jobId, signal } })
     return { job_id: jobId, signal, status: 'killed' as const }

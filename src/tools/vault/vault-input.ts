@@ -10,7 +10,7 @@ const value = anyJson.meta({
   anyOf: [...oneOf, openObject, { type: 'array', items: { anyOf: [...oneOf, openObject] } }],
 })
 const flag = (text: string) => z.boolean().optional().describe(text)
-const text = (description: string) => z.string().max(limits.vaultNoteBytesMax).optional().describe(description)
+const text = (description: string) => z.string().max(limits.vaultTextCharsMax).optional().describe(description)
 
 /** All parameters of all actions; the service says which belong to which. */
 export const vaultInput = z.strictObject({
@@ -22,7 +22,9 @@ export const vaultInput = z.strictObject({
     .enum(['markdown', 'json'])
     .optional()
     .describe('read: "json" also gives the body without front matter, and the tags. Default "markdown".'),
-  content: text('write: the text.'),
+  content: text(
+    'write: the text, at most 3.5 MiB in one call; a note may have 10 MiB, so write the rest with mode "append".',
+  ),
   mode: z
     .enum(['overwrite', 'append', 'prepend'])
     .optional()

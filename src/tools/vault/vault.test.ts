@@ -113,7 +113,12 @@ describe('notes', () => {
     })
   })
 
-  it('of more than ten MiB are neither written nor read', async () => {
+  it('of more than ten MiB are neither written nor read, and one call carries what the schema says', async () => {
+    const part = 'x'.repeat(limits.vaultTextCharsMax)
+    await write('long.md', part)
+    await vault('write', { path: 'long.md', content: part, mode: 'append' })
+    expect(await codeOf('write', { path: 'long.md', content: `${part}x` })).toBe('ERR_INVALID_INPUT')
+    expect(limits.messageBytesMax - limits.vaultTextCharsMax).toBeGreaterThan(limits.metadataBytesMax)
     plant('large.md', Buffer.alloc(limits.vaultNoteBytesMax, 'x'))
     expect(await codeOf('write', { path: 'large.md', content: 'x', mode: 'append' })).toBe('ERR_TOO_LARGE')
     plant('larger.md', Buffer.alloc(limits.vaultNoteBytesMax + 1, 'x'))

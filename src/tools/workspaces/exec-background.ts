@@ -61,7 +61,10 @@ export default defineTool({
   output: z.strictObject({
     action: z.enum(['start', 'poll', 'kill', 'remove', 'list']),
     workspace_id: z.string(),
-    status: z.enum(['started', 'killed', 'removed']).optional(),
+    status: z
+      .enum(['started', 'killed', 'ended', 'removed'])
+      .optional()
+      .describe('"ended" for kill: it had ended by itself, and no signal was sent.'),
     ...z.strictObject(workspaceFields.job).partial().shape,
     signal: z.int().optional(),
     stdout: z.string().optional(),
