@@ -209,6 +209,9 @@ CREATE TABLE clock_floor (only_row INTEGER PRIMARY KEY CHECK (only_row = 0), at 
 CREATE TABLE log_anchors (
   node TEXT NOT NULL, tenant TEXT NOT NULL, size INTEGER NOT NULL, PRIMARY KEY (node, tenant));
 
+-- 16 mounts of workspaces
+ALTER TABLE workspaces ADD COLUMN mounts TEXT NOT NULL DEFAULT '[]';
+
 -- postgres
 
 -- 1 log
@@ -379,3 +382,6 @@ CREATE INDEX schedules_by_time ON schedules (next_at);
 CREATE TABLE clock_floor (only_row BIGINT PRIMARY KEY CHECK (only_row = 0), at BIGINT NOT NULL);
 CREATE TABLE log_anchors (
   node TEXT NOT NULL, tenant TEXT NOT NULL, size BIGINT NOT NULL, PRIMARY KEY (node, tenant));
+
+-- 16 mounts of workspaces
+ALTER TABLE workspaces ADD COLUMN mounts TEXT NOT NULL DEFAULT '[]';

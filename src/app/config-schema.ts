@@ -13,6 +13,7 @@ const extensionRule = rule('a list of extensions such as md, of letters and digi
 const folderNameRule = rule('a list of folder names such as .git')
 const dnsServerRule = rule('an IPv4 address that is not a loopback one')
 const portRangeRule = rule('two ports from 1024 to 65535 such as 20000-31999, the smaller first')
+const mountRule = rule('a list of "ro PATH" or "rw PATH", each with an absolute path and perhaps " tenant=NAME"')
 const credentialRule = rule('a list of HOST HEADER env:NAME')
 const hostRule = rule('a list of host names or addresses, each with its port or without; there are no wildcards')
 const HOST = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9]([a-z0-9._-]{0,252}[a-z0-9])?)(:[0-9]{1,5})?$/i
@@ -187,6 +188,16 @@ export const configSchema = z
             .optional()
             .describe('Directory that file_transfer copies from and to. Default: `transfers` in the data directory.'),
           max_transfer_mb: wholeNumber(10_240, 1, 1_000_000_000, 'Size in MiB of a file that file_transfer copies.'),
+          mounts: z
+            .array(
+              z.string(mountRule).regex(/^(ro|rw) \/[^\n\0]*?( tenant=[a-z0-9][a-z0-9._-]{0,63})?$/, mountRule),
+              mountRule,
+            )
+            .max(32, mountRule)
+            .default([])
+            .describe(
+              'Folders of this machine that workspace_create may mount, they and what is below them: `ro /srv/data` for reading, `rw /srv/projects` also for writing. Without more they are for the person at this machine alone; `rw /srv/acme tenant=acme` is for all callers of that tenant.',
+            ),
           credentials: z
             .array(
               z

@@ -10,6 +10,7 @@ import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type EgressCredential, readEgressPolicy } from '../supervisor/egress/egress-policy.ts'
 import type { Config } from './config.ts'
+import { readMount } from './read-mount.ts'
 import { workspacesDirectory } from './state-directory.ts'
 import { unsetVariables } from './unset-variables.ts'
 
@@ -45,6 +46,7 @@ export const supervisorPlace = ({ workspaces }: Config, directory: string, versi
   storeGb: workspaces.store_gb,
   hostReserveMb: workspaces.host_reserve_mb,
   tenantSharePercent: workspaces.tenant_share_percent,
+  folders: workspaces.mounts.map(readMount).map(({ path, readOnly }) => `${readOnly ? 'ro' : 'rw'} ${path}`),
   version,
 })
 

@@ -14,6 +14,7 @@ import { isBootAlive, newBootId } from './boot-id.ts'
 import type { AppDeps } from './build-app.ts'
 import { createBackend } from './open-backend.ts'
 import type { Starters } from './open-starters.ts'
+import { readMount } from './read-mount.ts'
 import { nodeOf } from './state-directory.ts'
 
 export type OpenedWorkspaces = Readonly<{
@@ -149,5 +150,6 @@ const settingsOf = (given: AppDeps['config']['workspaces']) => ({
   allowInternet: given.default_allow_internet,
   concurrentForksMax: given.max_concurrent_forks,
   forwardPorts: portRange(given.forward_ports),
+  mounts: given.mounts.map(readMount),
   transferBytesMax: given.max_transfer_mb * MIB,
 })

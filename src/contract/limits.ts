@@ -112,6 +112,8 @@ export const limits = {
   workspaceQueueMax: 100,
   workspaceEnvVariablesMax: 256,
   workspaceDomainsMax: 256,
+  /** Folders of the host in one workspace. */
+  workspaceMountsMax: 8,
   workspaceEnvBytesMax: 128 * 1024,
   workspaceForwardsMax: 50,
   workspaceStopGraceMs: 10_000,

@@ -9,6 +9,8 @@ export type HoldOrder = Readonly<{
   overlay: readonly string[]
   /** Read-only parts of the host's own file system. */
   binds: readonly Readonly<{ source: string; target: string }>[]
+  /** Folders below `source`, without a link on the way. */
+  mounts: readonly Readonly<{ source: string; beneath: string; target: string; readOnly: boolean }>[]
 }>
 
 /** The first processes of workspaces; holders.pl makes them. */
@@ -38,13 +40,14 @@ export function startFirstProcesses(options: FirstProcessesOptions): FirstProces
   return {
     takeSeat: (cgroups, { uids, gids }) => desk.number('seat', cgroups.join('\n'), uids, gids),
     leaveSeat: (pid) => desk.done('leave', String(pid)),
-    hold: (pid, { hostname, overlay, binds }) =>
+    hold: (pid, { hostname, overlay, binds, mounts }) =>
       desk.process(
         'hold',
         String(pid),
         hostname,
         overlay.join(','),
-        ...binds.flatMap(({ source, target }) => [source, target]),
+        ...binds.flatMap(({ source, target }) => [source, '', target, 'ro']),
+        ...mounts.flatMap((mount) => [mount.source, mount.beneath, mount.target, mount.readOnly ? 'ro' : 'rw']),
       ),
     gone: desk.gone,
   }

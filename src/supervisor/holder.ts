@@ -14,6 +14,8 @@ export type Holder = Readonly<{
 }>
 
 const POLL_MS = 10
+/** In the words of perl/mounts.pl. */
+const NO_MOUNT = /^the folder .* to mount is not there/
 
 export async function startHolder(seat: Seat, order: HoldOrder): Promise<Holder> {
   try {
@@ -24,6 +26,8 @@ export async function startHolder(seat: Seat, order: HoldOrder): Promise<Holder>
     )
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause)
+    if (NO_MOUNT.test(reason))
+      throw new AppError('ERR_FILE_NOT_FOUND', `mount: ${reason}`, { field: 'mount' }, { cause })
     throw new AppError('ERR_BACKEND_FAILED', `The workspace did not start: ${reason}.`, {}, { cause })
   }
 }

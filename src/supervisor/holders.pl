@@ -181,7 +181,8 @@ sub read_bytes {
     return $bytes;
 }
 
-# Its name, the options of its overlay, then sources on the host and where they are to be seen, read-only.
+# Its name, the options of its overlay, then sources on the host, what is wanted below each or nothing, where it is to be
+# seen, and whether it may be written.
 sub take_order {
     my ($order, $folders) = @_;
     my ($hostname, $overlay, @binds) = split /\0/, $order, -1;
@@ -189,14 +190,16 @@ sub take_order {
     # By the older call: a text for the newer one may have 256 bytes, and there may be many layers.
     system_call('mount', 'overlay', $stage, 'overlay', MS_NOSUID | MS_NODEV, $overlay) == 0 or fail('overlay');
     my @trees;
-    while (my ($source, $target) = splice @binds, 0, 2) {
-        push @trees, [ detached_copy($source, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV), $target ];
+    while (my ($source, $beneath, $target, $mode) = splice @binds, 0, 4) {
+        my $attributes = ATTR_NOSUID | ATTR_NODEV | ($mode eq 'rw' ? 0 : ATTR_RDONLY);
+        my $tree = $beneath eq '' ? detached_copy($source, $attributes) : detached_beneath($source, $beneath, $attributes);
+        push @trees, [ $tree, $target ];
     }
     change_root($stage);
     push @trees, map { [ $folders->{$_}, $_ ] } sort keys %$folders;
     for (@trees) {
         my ($tree, $target) = @$_;
-        require_folder($target);
+        require_path($target);
         attach($tree, $target);
     }
     -e '/bin/sh' or die "there is no shell. An image needs /bin/sh\n";

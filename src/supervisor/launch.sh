@@ -8,6 +8,7 @@
 # it is given. So nobody who takes it over can lead root elsewhere by a link, or forge what others believe of root.
 # RG: the program that searches in files, or nothing.
 # STORE_GB, RESERVE_MB, TENANT_SHARE: bounds of the store; see store-keeper.pl.
+# FOLDERS: folders of the host that workspaces may see, one in each line.
 # UID_MAP, GID_MAP, ID_COUNT: the ids of an ordinary user, as newuidmap takes them; images are built with the same.
 set -eu
 umask 077
@@ -139,6 +140,8 @@ prepare='
     cp "$RG" /mnt/node/rg
     chmod 755 /mnt/node/rg
   fi
+  mkdir -m 755 /mnt/folders
+  [ ! "$FOLDERS" ] || perl "$PROGRAM/src/supervisor/folders.pl" /mnt/folders "${IS_ROOT:+$UID_BASE}"
   # What is stored decides what the store is: another choice would hide every workspace there is.
   store=plain
   is_new=
@@ -195,7 +198,7 @@ inside='
 
 # Smaller than this a store of btrfs is of no use.
 STORE_MB_MIN=256
-export STATE PROGRAM NODE RG UID_BASE STORE_GB STORE_MB_MIN RESERVE_MB TENANT_SHARE IS_ROOT FREEZER="$freezer"
+export STATE PROGRAM NODE RG UID_BASE STORE_GB STORE_MB_MIN RESERVE_MB TENANT_SHARE FOLDERS IS_ROOT FREEZER="$freezer"
 export CASTELLAN_SUPERVISOR_IDS=$ids CASTELLAN_SUPERVISOR_CGROUPS="${cgroups# }"
 if [ $IS_ROOT ]; then
   unshare -m sh -c "$prepare" prepare nsenter $as_root_there -U -t $keeper unshare -m -p -n -i --fork --kill-child sh -c "$inside" &

@@ -1,15 +1,17 @@
-import { constants } from 'node:fs'
+import { constants, existsSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../contract/app-error.ts'
 import type {
   BackendInventory,
+  HostMount,
   NetworkSpec,
   WorkspaceFiles,
   WorkspaceSpec,
   WorkspaceUsage,
 } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { sha256Hex } from '../kernel/hash.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { createAddresses } from './addresses.ts'
@@ -71,6 +73,21 @@ const boundsOf = async (
   shares: TenantShares,
   spec: Pick<WorkspaceSpec, 'id' | 'resources' | 'network'>,
 ): Promise<DiskBounds> => ({ bytesMax: diskBytes(spec), group: await shares.take(spec.id, spec.network.tenant) })
+
+/** Where launch.sh puts the folders that the operator allows, as files of the workspaces' own root. */
+const FOLDERS = '/mnt/folders'
+const FOLDER_NAME_CHARS = 16
+
+function hostMount({ root, ...mount }: HostMount) {
+  const name = sha256Hex(root).slice(0, FOLDER_NAME_CHARS)
+  const source = join(FOLDERS, mount.readOnly ? name : `${name}.rw`)
+  if (existsSync(source)) return { ...mount, source }
+  throw new AppError(
+    'ERR_CAPABILITY_MISSING',
+    `mount: ${root} was not there, not allowed, or open to other users of this machine and wanted for writing, when the supervisor of the workspaces started; its log says which. Mend that, stop every workspace and end the server: half a minute later the supervisor ends, and the next use starts it anew.`,
+    { field: 'mount', root },
+  )
+}
 
 export type Registry = Awaited<ReturnType<typeof createRegistry>>
 
@@ -149,6 +166,7 @@ export async function createRegistry(deps: RegistryDeps) {
         hostname: spec.hostname,
         overlay: storage.overlayOf(spec, image.root, seat.range.view),
         binds: image.binds,
+        mounts: (spec.mounts ?? []).map(hostMount),
       })
       const entry: Entry = {
         namespacePid: holder.initPid,

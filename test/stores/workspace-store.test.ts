@@ -28,6 +28,7 @@ const workspaceOf = (tenant: TenantId, more: Partial<Workspace> = {}): Workspace
     forwards: [{ hostPort: 2000 + count, guestPort: 80 }],
     env: { A: 'ü', B: '' },
     layers: ['l1', 'l2'],
+    mounts: [{ root: '/srv/ü', beneath: '.', target: '/workspace/m', readOnly: true }],
     forkedFrom: { workspaceId: 'w', workspaceName: 'n', snapshotName: 's' },
     currentSnapshotId: 'current',
     node: 'here',
@@ -76,6 +77,7 @@ describe.each(dialects)('workspaces in %s', (dialect) => {
       team: null,
       boundTo: null,
       layers: [],
+      mounts: [],
       forwards: [],
       env: {},
     })

@@ -144,6 +144,18 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
       expect((await call(server, 'file_transfer', wish)).body).toMatchObject({ bytes: 7 })
       rmSync(folder, { recursive: true })
     },
+    async 'workspaces.mounts'() {
+      const folder = mkdtempSync(join(tmpdir(), 'castellan-mount-'))
+      writeFileSync(join(folder, 'file'), 'seen')
+      const server = await serve({ MOUNTS: `ro ${folder}` })
+      const mount = [{ host_path: folder, path: '/seen' }]
+      expect((await create(server, { name: 'w', mount })).status).toBe(200)
+      expect((await call(server, 'exec', { workspace_id: 'w', command: 'cat /seen/file' })).body).toMatchObject({
+        stdout: 'seen',
+      })
+      expect((await create(server, { mount: [{ ...mount[0], mode: 'rw' }] })).status).toBe(403)
+      rmSync(folder, { recursive: true })
+    },
     async 'workspaces.max_transfer_mb'() {
       const server = await serve({ MAX_TRANSFER_MB: '1' })
       await create(server, { name: 'w' })

@@ -19,6 +19,8 @@ export type SupervisorPlace = Readonly<{
   hostReserveMb: number
   /** How much of the store one tenant may take, in percent, where the store has quotas. */
   tenantSharePercent: number
+  /** Folders of the host that workspaces may see, as `ro PATH` or `rw PATH`. The supervisor learns of them at its start. */
+  folders?: readonly string[] | undefined
   version: string
   /** Where programs are looked for; left out, where every system has them. */
   path?: string | undefined
@@ -123,6 +125,7 @@ async function spawnLaunch(place: SupervisorPlace, logPath: string): Promise<Chi
       ID_COUNT: String(maps.count),
       STORE_GB: String(place.storeGb),
       RESERVE_MB: String(place.hostReserveMb),
+      FOLDERS: (place.folders ?? []).join('\n'),
       TENANT_SHARE: String(place.tenantSharePercent),
       CASTELLAN_VERSION: place.version,
     },

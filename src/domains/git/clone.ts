@@ -90,7 +90,8 @@ async function runClone(call: Call, root: Git, plan: ClonePlan): Promise<GitOutp
   ]
   try {
     return await root.run(args, {
-      config: ['core.hooksPath=/dev/null', 'protocol.file.allow=never'],
+      // By its path alone: what an address of another machine leads to must not be a file here.
+      config: ['core.hooksPath=/dev/null', `protocol.file.allow=${isPath(address) ? 'user' : 'never'}`],
       env: replaceAddress(address),
       timeoutMs: limits.gitCloneTimeoutMs,
       onStderr: reportProgress(call),
@@ -102,6 +103,8 @@ async function runClone(call: Call, root: Git, plan: ClonePlan): Promise<GitOutp
     throw error
   }
 }
+
+const isPath = ({ url }: CloneAddress): boolean => url.startsWith('/')
 
 const replaceAddress = ({ url, urlWithCredentials }: CloneAddress): Record<string, string> =>
   urlWithCredentials === undefined

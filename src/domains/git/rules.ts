@@ -66,8 +66,8 @@ const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9._-]*)(?::\d{1,5})?$/
 const USER = /^[A-Za-z0-9_][A-Za-z0-9._-]*$/
 
 /**
- * Only addresses of other machines: https, http, git, ssh, and user@host:path. Transports that start programs or read
- * local files, and hosts or users that ssh could read as an option, are refused.
+ * Addresses of other machines: https, http, git, ssh, and user@host:path; or an absolute path in the workspace, such as that
+ * of a mount. Transports that start programs, and hosts or users that ssh could read as an option, are refused.
  */
 export function cloneAddress(value: string): CloneAddress {
   if (/[\s\x00-\x1f\x7f\\]/.test(value)) throw refuse('url', 'must not contain white space, control characters or \\')
@@ -77,9 +77,13 @@ export function cloneAddress(value: string): CloneAddress {
     if (!HOST.test(host)) throw refuse('url', 'must name a host')
     return addressOf(value, scheme.toLowerCase(), user, `${host}${rest}`)
   }
+  if (value.startsWith('/')) return { url: value }
   const [, user = '', host = '', path = ''] = /^([^@:/]*)@([^@:/]*):(.*)$/.exec(value) ?? []
   if (USER.test(user) && HOST.test(host) && path !== '' && !/^[-:]/.test(path)) return { url: value }
-  throw refuse('url', 'must begin with https://, http://, git:// or ssh://, or be written user@host:path')
+  throw refuse(
+    'url',
+    'must begin with https://, http://, git:// or ssh://, be written user@host:path, or be an absolute path in the workspace',
+  )
 }
 
 function addressOf(value: string, scheme: string, user: string | undefined, rest: string): CloneAddress {

@@ -55,7 +55,15 @@ export type WorkspaceSpec = Readonly<{
   resources: Resources
   ip: string
   network: NetworkSpec
+  /** Folders of the host that it sees; no snapshot has them. Left out, none. */
+  mounts?: readonly HostMount[]
 }>
+
+/**
+ * A folder of the host in a workspace: what is at `beneath`, a relative path, below `root`, which the operator allows. No
+ * link on the way is followed.
+ */
+export type HostMount = Readonly<{ root: string; beneath: string; target: string; readOnly: boolean }>
 
 export type NetworkSpec = Readonly<{
   /** Only workspaces of one tenant can be allowed to talk to each other. */

@@ -9,6 +9,7 @@ import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import type { CapabilityName, NetworkSpec, PortRange, Resources, WorkspaceBackend, WorkspaceSpec } from './backend.ts'
 import type { ImageDefaults } from './image-defaults.ts'
+import type { AllowedMount } from './mounts.ts'
 import type { OperationDesk } from './operation-desk.ts'
 import type { OwnerDesk, TransferFolder, Workspace, WorkspaceStore } from './ports.ts'
 import { quoted, type Usage } from './rules.ts'
@@ -26,6 +27,8 @@ export type WorkspaceSettings = Readonly<{
   concurrentForksMax: number
   /** Ports of this machine that workspaces may be reached by. */
   forwardPorts: PortRange
+  /** Folders of this machine that may be mounted; `tenant` null is for the person at this machine alone. */
+  mounts: readonly AllowedMount[]
   /** Of one file that is carried in or out. */
   transferBytesMax: number
 }>
@@ -81,6 +84,7 @@ export const specOf = (workspace: Workspace, peers: readonly string[]): Workspac
   resources: { vcpus: workspace.vcpus, memoryMb: workspace.memoryMb, diskGb: workspace.diskGb },
   ip: workspace.ip,
   network: networkSpec(workspace, peers),
+  mounts: workspace.mounts,
 })
 
 /** The addresses of the other members of its team. */

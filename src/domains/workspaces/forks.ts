@@ -56,6 +56,8 @@ export function createForks(
           network: wish.network ?? source.network,
           env: wish.env ?? source.env,
           layers: snapshot.layers,
+          // Whoever forks need not be who was allowed them.
+          mounts: [],
           forkedFrom: { workspaceId: source.id, workspaceName: source.name, snapshotName: snapshot.name },
           team: wish.team ?? null,
           bound: wish.bound ?? false,

@@ -18,6 +18,7 @@ import {
   specOf,
   takeIn,
 } from './core.ts'
+import { requireMounts } from './mounts.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
 import { checkName, checkNotOfPlatform, identityOf } from './rules.ts'
 
@@ -30,6 +31,7 @@ export type WorkspacePlan = Readonly<{
   network: NetworkPolicy
   env: Workspace['env']
   layers: readonly string[]
+  mounts: Workspace['mounts']
   forkedFrom: Workspace['forkedFrom']
   team: string | null
   /** Gone with this process, unless it is kept before. */
@@ -83,6 +85,7 @@ export function createLifecycle(core: Core) {
       forwards: [],
       env: plan.env,
       layers: plan.layers,
+      mounts: plan.mounts,
       forkedFrom: plan.forkedFrom,
       currentSnapshotId: null,
       node: core.node,
@@ -177,6 +180,7 @@ export function createLifecycle(core: Core) {
 
   /** Answers whether it had to be started. */
   function start(call: Acting, at: Workspace): Promise<Readonly<{ workspace: Workspace; changed: boolean }>> {
+    requireMounts(core.settings.mounts, at.mounts)
     return core.desk.exclusive(at, call.signal, async () => {
       const taken = await call.transact((unit) => takeIn(core, unit, at, () => ({ wanted: 'running' })))
       const changed = taken.state === 'stopped'

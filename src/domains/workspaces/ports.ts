@@ -1,6 +1,6 @@
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
-import type { FileContent, PortForward } from './backend.ts'
+import type { FileContent, HostMount, PortForward } from './backend.ts'
 import type { SnapshotState, Usage, WorkspaceState } from './rules.ts'
 
 export type NetworkPolicy = Readonly<{
@@ -36,6 +36,7 @@ export type Workspace = Readonly<{
   forwards: readonly PortForward[]
   env: Readonly<Record<string, string>>
   layers: readonly string[]
+  mounts: readonly HostMount[]
   forkedFrom: Lineage | null
   currentSnapshotId: string | null
   node: string

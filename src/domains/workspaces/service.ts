@@ -17,6 +17,7 @@ import { createGoneOwners } from './gone-owners.ts'
 import { createImageDefaults, createRequireImage } from './image-defaults.ts'
 import { createJobs } from './jobs.ts'
 import { createLifecycle, type Lifecycle } from './lifecycle.ts'
+import { chooseMounts, type MountWish } from './mounts.ts'
 import { checkDomains, createNetwork, requireNetwork } from './network.ts'
 import { createOperationDesk } from './operation-desk.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
@@ -34,6 +35,7 @@ export type CreateInput = ResourceWish &
     base_image?: string | undefined
     allow_internet?: boolean | undefined
     allowed_domains?: readonly string[] | undefined
+    mount?: readonly MountWish[] | undefined
   }>
 export type CreateWish = CreateInput &
   Readonly<{ env?: Workspace['env'] | undefined; team?: string | undefined; bound?: boolean | undefined }>
@@ -188,6 +190,7 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
     const resources = chooseResources(core, wish)
     checkEnv('env', wish.env ?? {})
     const allowedDomains = checkDomains(wish.allowed_domains ?? [])
+    const mounts = chooseMounts(core.settings.mounts, call.principal, wish.mount ?? [])
     const network = {
       // Whoever names hosts wants those.
       allowInternet: wish.allow_internet ?? (allowedDomains.length === 0 && core.settings.allowInternet),
@@ -207,6 +210,7 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
       network,
       env: wish.env ?? {},
       layers: [],
+      mounts,
       forkedFrom: null,
       team: wish.team ?? null,
       bound: wish.bound ?? false,

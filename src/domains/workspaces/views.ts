@@ -105,6 +105,11 @@ export function createViews(core: Core, settle: (call: Call, standing: Standing)
         port_forwards: forwardsView(workspace),
         refused_connections: (await orMissing(call, () => refusedView(core, workspace))) ?? [],
       },
+      mounts: workspace.mounts.map(({ root, beneath, target, readOnly }) => ({
+        host_path: beneath === '.' ? root : `${root}/${beneath}`,
+        path: target,
+        mode: readOnly ? ('ro' as const) : ('rw' as const),
+      })),
       env_names: Object.keys(workspace.env).sort(),
       snapshots: snapshotViews(snapshots, workspace.currentSnapshotId),
       forked_from:

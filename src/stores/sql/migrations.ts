@@ -323,6 +323,10 @@ export const migrations: readonly Migration[] = [
         node TEXT NOT NULL, tenant TEXT NOT NULL, size $integer NOT NULL, PRIMARY KEY (node, tenant))`,
     ],
   },
+  {
+    name: 'mounts of workspaces',
+    statements: ["ALTER TABLE workspaces ADD COLUMN mounts TEXT NOT NULL DEFAULT '[]'"],
+  },
 ]
 
 const types: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {

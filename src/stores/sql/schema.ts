@@ -180,6 +180,7 @@ export type WorkspaceTable = {
   forwards: string
   env: string
   layers: string
+  mounts: string
   forked_from: string | null
   current_snapshot_id: string | null
   node: string

@@ -2,12 +2,15 @@
 # made where the host's files are and attached where only the workspace's own are. No link in there leads to the host then.
 use strict;
 use warnings;
+use Fcntl qw(O_DIRECTORY);
 use POSIX qw(:errno_h);
 
 use constant {
     AT_FDCWD => -100, AT_EMPTY_PATH => 0x1000, AT_RECURSIVE => 0x8000, OPEN_TREE_CLONE => 1, OPEN_TREE_CLOEXEC => 0x80000,
     MOVE_MOUNT_F_EMPTY_PATH => 4, MOUNT_ATTR_SIZE => 32, ATTR_RDONLY => 1, ATTR_NOSUID => 2, ATTR_NODEV => 4,
     ATTR_NOEXEC => 8, FSCONFIG_SET_FLAG => 0, FSCONFIG_SET_STRING => 1, FSCONFIG_CMD_CREATE => 6, FSMOUNT_CLOEXEC => 1,
+    O_PATH => 0x200000, O_CLOEXEC => 0x80000, RESOLVE_NO_MAGICLINKS => 2,
+    RESOLVE_NO_SYMLINKS => 4, RESOLVE_BENEATH => 8,
     MS_NOSUID => 2, MS_NODEV => 4, MS_REC => 0x4000, MS_PRIVATE => 0x40000, MNT_DETACH => 2,
 };
 
@@ -23,6 +26,21 @@ sub detached_copy {
     my $tree = system_call('open_tree', AT_FDCWD, $path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     $tree >= 0 or fail("mount of $path");
     set_attributes($tree, AT_RECURSIVE, $attributes) if $attributes;
+    return $tree;
+}
+
+# A copy of a folder below another. Whoever may write in there may put a link in its place at any time: none is followed.
+sub detached_beneath {
+    my ($folder, $beneath, $attributes) = @_;
+    my $root = POSIX::open($folder, O_PATH | O_DIRECTORY) // fail("folder $folder");
+    my $how = pack 'Q3', O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    my $found = system_call('openat2', $root, $beneath, $how, length $how);
+    $found >= 0 or die "the folder $beneath to mount is not there, or a link leads to it: $!\n";
+    my $flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH;
+    my $tree = system_call('open_tree', $found, '', $flags);
+    $tree >= 0 or fail("mount of $beneath");
+    POSIX::close($_) for $root, $found;
+    set_attributes($tree, AT_RECURSIVE, $attributes);
     return $tree;
 }
 
@@ -60,6 +78,17 @@ sub change_root {
     system_call('pivot_root', '.', '.') == 0 or fail('pivot_root');
     system_call('umount2', '.', MNT_DETACH) == 0 or fail('old root');
     chdir '/' or fail('root');
+}
+
+# With the folders above it.
+sub require_path {
+    my ($path) = @_;
+    my $at = '';
+    for my $name (grep { $_ ne '' } split m{/}, $path) {
+        $at .= "/$name";
+        require_folder($at) if !-d $at;
+    }
+    require_folder($path);
 }
 
 # A workspace may have put anything in the place of a folder that we mount on.

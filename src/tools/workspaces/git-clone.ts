@@ -23,7 +23,7 @@ export default defineTool({
       .min(1)
       .max(2048)
       .describe(
-        'https://, http://, git:// or ssh:// address, or user@host:path. A password in it is used once, not kept.',
+        'https://, http://, git:// or ssh:// address, user@host:path, or an absolute path in the workspace. A password in it is used once, not kept.',
       ),
     path: gitParams.defaultPath.describe('Where to put it, absolute.'),
     branch: gitParams.branch.optional().describe('Branch or tag to check out; the default branch when left out.'),

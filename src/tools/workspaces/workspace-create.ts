@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { limits } from '../../contract/limits.ts'
 import { fields } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { workspaceFields, workspaceParams } from './workspace-params.ts'
@@ -42,6 +43,19 @@ export default defineTool({
     allowed_domains: workspaceParams.allowedDomains
       .optional()
       .describe('Hosts for HTTP and HTTPS without the rest of the internet, such as example.org or *.example.org.'),
+    mount: z
+      .array(
+        z.strictObject({
+          host_path: z.string().min(1).max(1_024).describe('Folder of the host, in one that the operator allows.'),
+          path: z.string().min(1).max(1_024).describe('Where the workspace sees it, such as /workspace/project.'),
+          mode: z.enum(['ro', 'rw']).optional().describe('"rw" to write in it as well; "ro" when left out.'),
+        }),
+      )
+      .max(limits.workspaceMountsMax)
+      .optional()
+      .describe(
+        'Folders of the host to see inside, as workspaces.mounts allows. Snapshots and forks do not have them.',
+      ),
   }),
   output: z.strictObject({
     workspace_id: z.string(),

@@ -25,6 +25,9 @@ export default defineTool({
     base_image: z.string(),
     created_by: z.string(),
     node: z.string().describe('Machine that holds it.'),
+    mounts: z
+      .array(z.strictObject({ host_path: z.string(), path: z.string(), mode: z.enum(['ro', 'rw']) }))
+      .describe('Folders of the host that it sees; snapshots and forks do not have them.'),
     network: z.strictObject({
       ...workspaceFields.policy,
       port_forwards: z.array(workspaceFields.forward),
