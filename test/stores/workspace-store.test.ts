@@ -90,6 +90,7 @@ describe.each(dialects)('workspaces in %s', (dialect) => {
       ...full,
       ...bare,
       id: full.id,
+      mounts: full.mounts,
       name: 'new',
       state: 'stopped',
       wanted: 'stopped',

@@ -144,7 +144,7 @@ describe('addresses to clone from', () => {
         const found = refusalOf(() => cloneAddress(`${scheme}${text}`))
         if (found === 'ERR_INVALID_INPUT') return
         expect((found as { url: string }).url).toMatch(
-          /^(?:(?:https?|git):\/\/[^@/?#]+(?:[/?#].*)?|ssh:\/\/\w.*|\w[^@]*@\w.*)$/s,
+          /^(?:(?:https?|git):\/\/[^@/?#]+(?:[/?#].*)?|ssh:\/\/\w.*|\w[^@]*@\w.*|\/.*)$/s,
         )
       }),
     )

@@ -70,7 +70,7 @@ export type Snapshot = Readonly<{
  */
 export type WorkspaceStore = Readonly<{
   insertWorkspace(unit: WriteUnit, tenant: TenantId, workspace: Workspace): Promise<void>
-  /** Writes everything that can change, which is all but id, node, image, lineage and creation. */
+  /** Writes everything that can change, which is all but id, node, image, mounts, lineage and creation. */
   saveWorkspace(unit: WriteUnit, tenant: TenantId, workspace: Workspace): Promise<void>
   /** With its snapshots. Answers whether it was there. */
   deleteWorkspace(unit: WriteUnit, tenant: TenantId, id: string): Promise<boolean>
