@@ -57,7 +57,8 @@ export function workspaceTruth(dataDir: string): WorkspaceTruth {
   const launcher = processes.find(({ command }) => command.includes('launcher.pl'))
   const maker = processes.find(({ command }) => command.includes('holders.pl'))
   const holders = processes.filter(({ parent, command }) => parent === maker?.pid && command === HOLDER)
-  const uplink = processes.filter(({ command }) => command.startsWith('slirp4netns'))
+  const isOfNetwork = /^slirp4netns |^perl .*socket-maker\.pl |^perl - host\.sock/
+  const uplink = processes.filter(({ command }) => isOfNetwork.test(command))
   const known = new Set([
     node?.pid,
     launcher?.pid,
