@@ -5,8 +5,8 @@ export type IdMaps = Readonly<{ uids: string; gids: string }>
 /** What a workspace's root file system is made of, as the first process of the workspace sees the host. */
 export type HoldOrder = Readonly<{
   hostname: string
-  /** Options of the overlay. */
-  overlay: readonly string[]
+  /** Where its root file system is mounted. */
+  root: string
   /** Read-only parts of the host's own file system. */
   binds: readonly Readonly<{ source: string; target: string }>[]
   /** Folders below `source`, without a link on the way. */
@@ -40,12 +40,12 @@ export function startFirstProcesses(options: FirstProcessesOptions): FirstProces
   return {
     takeSeat: (cgroups, { uids, gids }) => desk.number('seat', cgroups.join('\n'), uids, gids),
     leaveSeat: (pid) => desk.done('leave', String(pid)),
-    hold: (pid, { hostname, overlay, binds, mounts }) =>
+    hold: (pid, { hostname, root, binds, mounts }) =>
       desk.process(
         'hold',
         String(pid),
         hostname,
-        overlay.join(','),
+        root,
         ...binds.flatMap(({ source, target }) => [source, '', target, 'ro']),
         ...mounts.flatMap((mount) => [mount.source, mount.beneath, mount.target, mount.readOnly ? 'ro' : 'rw']),
       ),

@@ -17,9 +17,10 @@ const POLL_MS = 10
 /** In the words of perl/mounts.pl. */
 const NO_MOUNT = /^the folder .* to mount is not there/
 
-export async function startHolder(seat: Seat, order: HoldOrder): Promise<Holder> {
+/** `prepare` makes what the order needs. */
+export async function startHolder(seat: Seat, prepare: () => Promise<HoldOrder>): Promise<Holder> {
   try {
-    const { pid, ended } = await seat.hold(order)
+    const { pid, ended } = await seat.hold(await prepare())
     return holderOf(
       pid,
       ended.then(() => undefined),

@@ -17,6 +17,14 @@ BEGIN {
 my ($filter_path, $stage, $search_program, $shared_memory_bytes) = @ARGV;
 my $filter = read_filter($filter_path);
 our %followed;
+my %shares = map { ($_ => share_of(read_number("/proc/sys/fs/inotify/max_user_$_"))) } qw(instances watches);
+
+sub read_number {
+    my ($path) = @_;
+    open(my $file, '<', $path) or return 0;
+    return int <$file>;
+}
+sub share_of { my ($all) = @_; return $all >= 64 ? int($all / 8) : 8 }
 
 use constant { ANSWER_SECONDS => 20, SIOCSIFFLAGS => 0x8914, IFF_UP => 1 };
 
@@ -134,6 +142,8 @@ sub enter_own_namespaces {
     syswrite $writer, 'm';
     waitpid $mapper, 0;
     $? == 0 or die "the ids of its user namespace were refused\n";
+    # A share of what the machine has for a user: all workspaces together have no more than that.
+    for my $name (keys %shares) { write_file("/proc/sys/user/max_inotify_$name", $shares{$name}) }
 }
 
 sub write_file {
@@ -148,14 +158,14 @@ sub be_first_process {
     my ($order, $report) = @_;
     $0 = 'castellan-seat';
     system_call('prctl', PR_SET_PDEATHSIG, POSIX::SIGKILL(), 0, 0, 0);
-    make_mounts_private();
+    make_mounts_followers();
     my $folders = make_own_folders($stage, $search_program, $shared_memory_bytes);
     raise_loopback();
     syswrite $report, "staged\n";
     take_order(read_order($order), $folders);
     $0 = 'castellan-init';
     $SIG{CHLD} = 'IGNORE';
-    limit(RLIMIT_CORE, 0);
+    limit_user_counts();
     drop_capabilities(0);
     install_filter($filter);
     system_call('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -181,14 +191,13 @@ sub read_bytes {
     return $bytes;
 }
 
-# Its name, the options of its overlay, then sources on the host, what is wanted below each or nothing, where it is to be
+# Its name, its root, then sources on the host, what is wanted below each or nothing, where it is to be
 # seen, and whether it may be written.
 sub take_order {
     my ($order, $folders) = @_;
-    my ($hostname, $overlay, @binds) = split /\0/, $order, -1;
+    my ($hostname, $root, @binds) = split /\0/, $order, -1;
     system_call('sethostname', $hostname, length $hostname) == 0 or fail('host name');
-    # By the older call: a text for the newer one may have 256 bytes, and there may be many layers.
-    system_call('mount', 'overlay', $stage, 'overlay', MS_NOSUID | MS_NODEV, $overlay) == 0 or fail('overlay');
+    attach(detached_copy($root, ATTR_NOSUID | ATTR_NODEV), $stage);
     my @trees;
     while (my ($source, $beneath, $target, $mode) = splice @binds, 0, 4) {
         my $attributes = ATTR_NOSUID | ATTR_NODEV | ($mode eq 'rw' ? 0 : ATTR_RDONLY);

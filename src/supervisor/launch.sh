@@ -21,6 +21,8 @@ unset CLOSED
 
 IS_ROOT=
 [ "$(id -u)" != 0 ] || IS_ROOT=yes
+# Ranges of 65536 ids for running workspaces, behind the one that everything stored belongs to; then one more id.
+RANGES=0
 
 if [ $IS_ROOT ]; then
   chown "0:$UID_BASE" "$STATE"
@@ -36,7 +38,13 @@ cgroups=
 freezer=
 keeper=
 watcher=
+ranges=
 clear_away() {
+  # Root's own helper, which the end of the supervisor's namespaces does not reach, and which keeps the store mounted.
+  if [ "$ranges" ]; then
+    kill $ranges 2>/dev/null || :
+    while kill -0 $ranges 2>/dev/null; do sleep 0.01; done
+  fi
   [ ! "$keeper" ] || kill $keeper 2>/dev/null || :
   [ ! "$watcher" ] || kill $watcher 2>/dev/null || :
   # In a folder that was removed and made again, what has the same names is another's.
@@ -47,7 +55,7 @@ clear_away() {
   for entry in $cgroups; do find "${entry#*=}" -depth -type d -exec rmdir {} \; 2>/dev/null || :; done
   [ $is_ours ] || return 0
   # The number goes last: without it nothing is left.
-  for name in doors/slirp.sock doors/host.sock slirp.ended alive doors/supervisor.sock supervisor.sock supervisor.pid; do
+  for name in ranges.sock doors/slirp.sock doors/host.sock slirp.ended alive doors/supervisor.sock supervisor.sock supervisor.pid; do
     rm -f "$STATE/$name"
   done
 }
@@ -65,7 +73,13 @@ ln -s doors/supervisor.sock "$STATE/supervisor.sock"
 as_root_there=--preserve-credentials
 [ ! $IS_ROOT ] || as_root_there=
 
-unshare -U sleep 30 9>&- &
+maker=
+if [ $IS_ROOT ]; then
+  maker=$UID_BASE
+  # What each workspace may have is set for each; all together have no bound that one could use up for the others.
+  prlimit --pid $$ --nproc=unlimited --sigpending=unlimited --msgqueue=unlimited --memlock=unlimited 2>/dev/null || :
+fi
+perl "$PROGRAM/src/supervisor/keeper.pl" $maker 9>&- &
 keeper=$!
 own=$(readlink /proc/self/ns/user)
 until theirs=$(readlink /proc/$keeper/ns/user) && [ -n "$theirs" ] && [ "$theirs" != "$own" ]; do
@@ -73,9 +87,15 @@ until theirs=$(readlink /proc/$keeper/ns/user) && [ -n "$theirs" ] && [ "$theirs
 done
 
 if [ $IS_ROOT ]; then
-  echo "0 $UID_BASE 65536" >/proc/$keeper/uid_map
-  echo "0 $UID_BASE 65536" >/proc/$keeper/gid_map
   ids=65536
+  # A machine that is a container itself may have fewer ids.
+  many="0 $UID_BASE $((65536 * 4097 + 1))"
+  if echo "$many" >/proc/$keeper/uid_map && echo "$many" >/proc/$keeper/gid_map; then
+    RANGES=4096
+  else
+    echo "0 $UID_BASE 65536" >/proc/$keeper/uid_map
+    echo "0 $UID_BASE 65536" >/proc/$keeper/gid_map
+  fi 2>/dev/null
 else
   if [ "$ID_COUNT" != 1 ] && newuidmap $keeper $UID_MAP 2>/dev/null && newgidmap $keeper $GID_MAP 2>/dev/null; then
     ids=$ID_COUNT
@@ -187,10 +207,19 @@ prepare='
   fi
   [ ! $IS_ROOT ] || chown "$UID_BASE:$UID_BASE" /mnt/state/store
   export STORE_KIND=$store
+  mkdir -m 755 /mnt/ids /mnt/roots
+  if [ $IS_ROOT ]; then chown "$UID_BASE:$UID_BASE" /mnt/ids /mnt/roots; fi
+  if [ "$RANGES" != 0 ]; then
+    perl "$PROGRAM/src/supervisor/ranges.pl" ranges.sock "$UID_BASE" "$RANGES" 9>&- &
+    until [ -S /mnt/state/ranges.sock ]; do kill -0 $! 2>/dev/null || break; sleep 0.01; done
+  fi
   exec "$@"'
 inside='
   set -eu
   mount -t proc proc /proc
+  # Where the roots of workspaces are mounted, for first processes that are there already.
+  mount --bind /mnt/roots /mnt/roots
+  mount --make-shared /mnt/roots
   cd /mnt/state
   [ ! "$FREEZER" ] || exec 8<>alive
   /mnt/node/node --disable-warning=ExperimentalWarning /mnt/program/src/supervisor/main.ts &
@@ -198,7 +227,7 @@ inside='
 
 # Smaller than this a store of btrfs is of no use.
 STORE_MB_MIN=256
-export STATE PROGRAM NODE RG UID_BASE STORE_GB STORE_MB_MIN RESERVE_MB TENANT_SHARE FOLDERS IS_ROOT FREEZER="$freezer"
+export STATE PROGRAM NODE RG UID_BASE STORE_GB STORE_MB_MIN RESERVE_MB TENANT_SHARE FOLDERS IS_ROOT RANGES FREEZER="$freezer"
 export CASTELLAN_SUPERVISOR_IDS=$ids CASTELLAN_SUPERVISOR_CGROUPS="${cgroups# }"
 if [ $IS_ROOT ]; then
   unshare -m sh -c "$prepare" prepare nsenter $as_root_there -U -t $keeper unshare -m -p -n -i --fork --kill-child sh -c "$inside" &
@@ -210,9 +239,10 @@ own_pids=$(readlink /proc/self/ns/pid)
 first=
 while [ -z "$first" ]; do
   kill -0 $outer 2>/dev/null || { wait $outer || code=$?; exit "${code:-1}"; }
+  ranges=
   for one in $(cat /proc/$outer/task/$outer/children 2>/dev/null || :); do
     theirs=$(readlink /proc/$one/ns/pid) || continue
-    [ "$theirs" = "$own_pids" ] || first=$one
+    if [ "$theirs" = "$own_pids" ]; then ranges=$one; else first=$one; fi
   done
   [ "$first" ] || sleep 0.01
 done

@@ -32,8 +32,23 @@ my %entering;    # descriptor of its report => a command on its way in
 my %ended;       # pid => status of what ended while others were on their way
 my %copying;     # pid of a copy => what is known of it
 
+sub mount_verb {
+    my ($type, $target, $flags, $data) = @_;
+    system_call('mount', $type, $target, $type, int $flags, $data) == 0 or fail("mount of $type");
+}
+
+sub umount_verb {
+    my ($target) = @_;
+    system_call('umount2', $target, MNT_DETACH) == 0 or $! == EINVAL or $! == ENOENT or fail("umount $target");
+}
+
+# Open to all, because a workspace has other ids than we and opens its ends once more as /dev/stdout. They are in a folder
+# that is closed to it.
 sub fifo_verb {
-    for my $path (@_) { POSIX::mkfifo($path, 0600) or fail("mkfifo $path") }
+    for my $path (@_) {
+        POSIX::mkfifo($path, 0600) or fail("mkfifo $path");
+        chmod 0666, $path or fail("chmod $path");
+    }
 }
 
 sub open_folder {
@@ -129,7 +144,7 @@ sub copy_apart {
 sub become_command {
     my ($request, $filter) = @_;
     POSIX::setsid();
-    limit(RLIMIT_CORE, 0);
+    limit_user_counts();
     limit(RLIMIT_NOFILE, $request->{files_max});
     limit(RLIMIT_NPROC, $request->{processes_max}) if $request->{processes_max} > 0;
     become_root_inside();
@@ -224,7 +239,7 @@ sub finish_entry {
 }
 
 my %verbs = (
-    fifo => \&fifo_verb, subvolume => \&make_subvolume_verb, subcopy => \&copy_subvolume_verb,
+    mount => \&mount_verb, umount => \&umount_verb, fifo => \&fifo_verb, subvolume => \&make_subvolume_verb, subcopy => \&copy_subvolume_verb,
     subdelete => \&remove_subvolume_verb,
 );
 # These answer by themselves, later.

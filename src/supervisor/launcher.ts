@@ -20,6 +20,8 @@ export type EnterRequest = Readonly<{
 }>
 
 export type Launcher = Readonly<{
+  mount(type: string, target: string, flags: number, data: string): Promise<void>
+  unmount(target: string): Promise<void>
   makeFifos(paths: readonly string[]): Promise<void>
   /** Subvolumes of btrfs, in the quota group of the number. */
   makeSubvolume(path: string, bytesMax: number, group: number): Promise<void>
@@ -35,6 +37,8 @@ export type Launcher = Readonly<{
 export function startLauncher(): Launcher {
   const desk = startPerlDesk('./launcher.pl')
   return {
+    mount: (type, target, flags, data) => desk.done('mount', type, target, String(flags), data),
+    unmount: (target) => desk.done('umount', target),
     makeFifos: (paths) => desk.done('fifo', ...paths),
     makeSubvolume: (path, bytesMax, group) => desk.done('subvolume', path, String(bytesMax), String(group)),
     copySubvolume: (source, path, group) => desk.done('subcopy', path, source, String(group)),

@@ -62,6 +62,7 @@ async function main(): Promise<void> {
   const fifos = await createFifos(join(ROOT, 'run/fifos'), launcher)
   const storage = await createStorage({
     root: ROOT,
+    mounts: '/mnt/roots',
     kind,
     launcher,
     run: runCommand,
@@ -75,7 +76,13 @@ async function main(): Promise<void> {
     searchProgram: existsSync(SEARCH_PROGRAM_SOURCE) ? SEARCH_PROGRAM_SOURCE : undefined,
     sharedMemoryBytes: SHARED_MEMORY_BYTES,
   })
-  const idRanges = createIdRanges(ROOT)
+  const idRanges = await createIdRanges({
+    root: ROOT,
+    views: '/mnt/ids',
+    socketPath: join(ROOT, 'ranges.sock'),
+    hasRanges: Number(process.env['RANGES'] ?? 0) > 0,
+    logger,
+  })
   const images = createImages({ root: join(ROOT, 'images'), clock: systemClock, random: systemRandom })
   const { network, egress } = await openNetwork()
   const registry = await createRegistry({
@@ -109,6 +116,7 @@ async function main(): Promise<void> {
       store: kind,
       ids,
       cgroups: controlGroups.controllers,
+      sharedIdsBecause: idRanges.problem ?? null,
       running: registry.runningCount(),
     }),
     shutdown: end,

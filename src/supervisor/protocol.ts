@@ -60,6 +60,8 @@ export type SupervisorFacts = Readonly<{
   /** How many user ids a workspace can have. */
   ids: number
   cgroups: readonly string[]
+  /** Why workspaces have user ids in common; null when they do not. */
+  sharedIdsBecause: string | null
   running: number
 }>
 

@@ -162,12 +162,12 @@ export async function createRegistry(deps: RegistryDeps) {
     const seat = await deps.seats.take(spec.resources, processesMax)
     let holder: Holder | undefined
     try {
-      holder = await startHolder(seat, {
+      holder = await startHolder(seat, async () => ({
         hostname: spec.hostname,
-        overlay: storage.overlayOf(spec, image.root, seat.range.view),
+        root: await storage.mountRoot(spec, image.root, seat.range.view),
         binds: image.binds,
         mounts: (spec.mounts ?? []).map(hostMount),
-      })
+      }))
       const entry: Entry = {
         namespacePid: holder.initPid,
         capabilities: hasIds ? PACKAGE_CAPABILITIES : 0n,
@@ -182,6 +182,7 @@ export async function createRegistry(deps: RegistryDeps) {
       return { spec, holder, seat, jobs, gate, run }
     } catch (error) {
       await holder?.stop(0)
+      await storage.unmountRoot(spec.id)
       await seat.giveBack()
       throw error
     }
@@ -192,6 +193,7 @@ export async function createRegistry(deps: RegistryDeps) {
     live.delete(id)
     deps.egress.forget(ip)
     await deps.network.detach(id).catch((error: unknown) => deps.logger.warn('network detach failed', { id, error }))
+    await storage.unmountRoot(id).catch((error: unknown) => deps.logger.warn('unmount failed', { id, error }))
     await seat.giveBack()
     gone.delete(id)
   }
@@ -245,7 +247,7 @@ export async function createRegistry(deps: RegistryDeps) {
   const files = (id: string, within?: readonly (readonly string[])[]): WorkspaceFiles =>
     createRootedFiles({
       openRoot: async () => openRoot(requireLive(id)),
-      owner: { uid: 0, gid: 0 },
+      owner: live.get(id)?.seat.range.owner,
       within,
       random: deps.random,
     })

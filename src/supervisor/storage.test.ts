@@ -24,6 +24,7 @@ it('a copy of a tree in which a folder and a link change places has nothing of t
   mkdirSync(root)
   const storage = await createStorage({
     root,
+    mounts: join(base, 'roots'),
     kind: 'plain',
     launcher: startLauncher(),
     run: runCommand,

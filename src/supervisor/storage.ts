@@ -1,5 +1,5 @@
 import { constants, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
-import { mkdir, open, readdir, rename } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import type { WorkspaceSpec } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
@@ -18,8 +18,9 @@ export type Storage = Readonly<{
   create(id: string, bounds: DiskBounds, files: readonly OwnFile[]): Promise<void>
   /** Before the root is mounted, though the workspace has run: its links lead nowhere but into itself. */
   writeFiles(id: string, files: readonly OwnFile[]): Promise<void>
-  /** Options of the overlay that is its root, for who finds our state at `view`. */
-  overlayOf(spec: Pick<WorkspaceSpec, 'id' | 'layers'>, imageRoot: string, view: string): readonly string[]
+  /** Answers where. `view` is where our state is, under the ids of the workspace. */
+  mountRoot(spec: Pick<WorkspaceSpec, 'id' | 'layers'>, imageRoot: string, view: string): Promise<string>
+  unmountRoot(id: string): Promise<void>
   /** The workspace must be frozen or stopped. */
   copyToLayer(id: string, layerId: string, group: number): Promise<void>
   /** Empties what the workspace changed. */
@@ -39,6 +40,8 @@ export type DiskBounds = Readonly<{ bytesMax: number; group: number }>
 /** A file that a workspace has of us; the path is as the workspace sees it. */
 export type OwnFile = Readonly<{ path: string; text: string }>
 
+const MS_NOSUID = 2
+const MS_NODEV = 4
 const O_PATH = 0o10000000
 /** Marks what is half made or half removed; such names are cleared away at the next start. */
 const PENDING = '.pending-'
@@ -50,13 +53,15 @@ const FREED_POLL_MS = 200
 export type StorageDeps = Readonly<{
   clock: Clock
   root: string
+  /** Where the roots of workspaces are mounted. */
+  mounts: string
   kind: 'btrfs' | 'plain'
   launcher: Launcher
   run: RunCommand
   random: Random
 }>
 
-export async function createStorage({ root, kind, launcher, run, clock, random }: StorageDeps): Promise<Storage> {
+export async function createStorage({ root, mounts, kind, launcher, run, clock, random }: StorageDeps): Promise<Storage> {
   const active = join(root, 'store/active')
   const layerFolder = join(root, 'store/layers')
   const stage = join(root, 'run/stage')
@@ -119,6 +124,7 @@ export async function createStorage({ root, kind, launcher, run, clock, random }
   }
 
   const pathOf = (id: string): string => join(active, id)
+  const mountPoint = (id: string): string => join(mounts, id)
   const create = async (id: string, bounds: DiskBounds, files: readonly OwnFile[]): Promise<void> => {
     const place = (): Promise<void> => putInPlace(active, id, (pending) => fill(pending))
     const fill = async (pending: string): Promise<void> => {
@@ -146,15 +152,23 @@ export async function createStorage({ root, kind, launcher, run, clock, random }
       const rooted = createRootedFiles({ openRoot, owner: { uid: 0, gid: 0 }, random })
       for (const { path, text } of files) await rooted.write(path, Buffer.from(text), { mode: 0o644 })
     },
-    overlayOf(spec, imageRoot, view) {
+    async mountRoot(spec, imageRoot, view) {
+      const target = mountPoint(spec.id)
+      mkdirSync(target, { recursive: true })
       const seen = (path: string): string => join(view, relative(root, path))
       const layers = [...spec.layers].reverse().map((layer) => join(layerFolder, layer, 'upper'))
-      return [
+      const options = [
         'userxattr',
         `lowerdir=${[...layers, imageRoot].map(seen).join(':')}`,
         `upperdir=${seen(join(pathOf(spec.id), 'upper'))}`,
         `workdir=${seen(join(pathOf(spec.id), 'work'))}`,
       ]
+      await launcher.mount('overlay', target, MS_NOSUID | MS_NODEV, options.join(','))
+      return target
+    },
+    async unmountRoot(id) {
+      await launcher.unmount(mountPoint(id))
+      await rm(mountPoint(id), { recursive: true, force: true }).catch(() => {})
     },
     copyToLayer: (id, layerId, group) =>
       putInPlace(layerFolder, layerId, async (pending) => {

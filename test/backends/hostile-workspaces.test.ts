@@ -178,7 +178,7 @@ describe('a workspace', () => {
     rmSync(join(stateOf('store/active'), spec.id, 'work'), { recursive: true })
     await expect(opened.backend.start(spec)).rejects.toMatchObject({
       code: 'ERR_BACKEND_FAILED',
-      message: 'The workspace did not start: overlay: No such file or directory.',
+      message: 'The workspace did not start: mount of overlay: No such file or directory.',
     })
     expect((await opened.backend.inventory()).running).not.toContain(spec.id)
     await vi.waitUntil(() => !processes().some(({ command }) => command.startsWith('castellan-init')), {

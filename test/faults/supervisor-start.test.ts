@@ -237,9 +237,10 @@ describe('a machine that lacks something', () => {
   })
 
   test('is told what the start said', async () => {
-    const path = programsWithout('unshare')
-    writeFileSync(join(path, 'unshare'), '#!/bin/sh\nexit 1\n')
-    chmodSync(join(path, 'unshare'), 0o755)
+    const path = programsWithout('perl')
+    const script = '#!/bin/sh\ncase "$*" in *keeper.pl*) exit 1 ;; esac\nexec /usr/bin/perl "$@"\n'
+    writeFileSync(join(path, 'perl'), script)
+    chmodSync(join(path, 'perl'), 0o755)
     mkdirSync(state, { mode: 0o700 })
     appendFileSync(join(state, 'supervisor.log'), 'words of another day\n')
     const failure = (await open({ path })

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { withClient } from './postgres.ts'
 
@@ -20,6 +20,7 @@ export type WorkspaceTruth = Readonly<{
   layers: readonly string[]
   /** By the process that holds each. */
   running: readonly string[]
+  mounted: readonly string[]
   /** In each of the control groups that were handed over: who runs in it, or `spare` for the one that is kept ready. */
   groups: readonly (readonly string[])[]
   addresses: readonly string[]
@@ -71,6 +72,7 @@ export function workspaceTruth(dataDir: string): WorkspaceTruth {
     stored: names(join(state, 'store/active')),
     layers: names(join(state, 'store/layers')),
     running: holders.map(heldBy).sort(),
+    mounted: mountsOf(pid),
     groups: groupsOf(pid).map((folder) => groupUses(folder, processes, maker?.pid)),
     addresses: names(join(state, 'addresses')),
     jobFolders: names(join(state, 'jobs')),
@@ -104,6 +106,7 @@ export function disagreements(rows: readonly RecordedWorkspace[], truth: Workspa
     rows.flatMap(({ layers }) => layers),
   )
   compare('holders', truth.running, running)
+  compare('mounts', truth.mounted, running)
   for (const group of truth.groups)
     compare('control groups', group, [...running, ...(group.includes(SPARE) ? [SPARE] : [])])
   compare('addresses', truth.addresses, ids)
@@ -205,6 +208,13 @@ function heldBy(holder: Process): string {
   const root = readLines(`/proc/${holder.pid}/mountinfo`).find((line) => line.split(' ')[4] === '/')
   return /active\/([^/]+)\/upper/.exec(root ?? '')?.[1] ?? `process ${holder.pid}`
 }
+
+const mountsOf = (pid: number): string[] =>
+  readLines(`/proc/${pid}/mountinfo`)
+    .map((line) => line.split(' ')[4] ?? '')
+    .filter((target) => target.startsWith('/mnt/roots/'))
+    .map((target) => basename(target))
+    .sort()
 
 const groupsOf = (pid: number): string[] =>
   (

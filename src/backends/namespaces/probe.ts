@@ -69,6 +69,7 @@ const capabilityNames: readonly CapabilityName[] = [
   'memory_limit',
   'cpu_limit',
   'process_limit',
+  'user_limits',
   'disk_limit',
   'network_policy',
   'internet',
@@ -165,6 +166,14 @@ function judge(
     process_limit: tried.processesFree
       ? open('Neither a control group nor a limit for the user holds.')
       : held(facts.cgroups.includes('pids') ? 'Control group and user limit.' : 'User limit.'),
+    user_limits:
+      facts.sharedIdsBecause === null
+        ? held(
+            'User ids of its own: what the kernel counts for each user (signals, descriptors in flight, pipes) is its own.',
+          )
+        : open(
+            `What the kernel counts for each user (descriptors in flight, pipes, watches) is counted for all workspaces together: ${facts.sharedIdsBecause} Queued signals, message queues and inotify are limited for each.`,
+          ),
     disk_limit: tried.diskFree
       ? open(`The store is on a file system without quotas that we may set. ${root}`)
       : held('Quota of a btrfs subvolume.'),

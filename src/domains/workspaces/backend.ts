@@ -117,6 +117,7 @@ export type CapabilityName =
   | 'memory_limit'
   | 'cpu_limit'
   | 'process_limit'
+  | 'user_limits'
   | 'disk_limit'
   | 'network_policy'
   | 'internet'

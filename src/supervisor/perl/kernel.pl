@@ -23,7 +23,8 @@ use constant {
     CLONE_NEWIPC => 0x8000000, CLONE_NEWUSER => 0x10000000, CLONE_NEWPID => 0x20000000, CLONE_NEWNET => 0x40000000,
     PR_SET_PDEATHSIG => 1, PR_SET_DUMPABLE => 4, PR_CAPBSET_DROP => 24, PR_SET_NO_NEW_PRIVS => 38, PR_CAP_AMBIENT => 47,
     PR_CAP_AMBIENT_CLEAR_ALL => 4, SECCOMP_SET_MODE_FILTER => 1, CAPABILITY_VERSION_3 => 0x20080522, CAPABILITIES => 64,
-    RLIMIT_CORE => 4, RLIMIT_NPROC => 6, RLIMIT_NOFILE => 7,
+    RLIMIT_CORE => 4, RLIMIT_NPROC => 6, RLIMIT_NOFILE => 7, RLIMIT_MEMLOCK => 8, RLIMIT_SIGPENDING => 11,
+    RLIMIT_MSGQUEUE => 12,
 };
 
 # Texts are handed over by address, so each is copied to where Perl may not say no; a number must be one, not its digits.
@@ -44,6 +45,14 @@ sub limit {
     system_call('prlimit64', 0, $resource, pack('QQ', $value, $value), 0) == 0 or fail("limit $resource");
 }
 
+# What the kernel counts for each user, and what a workspace that takes all of it would take from others of the same user.
+sub limit_user_counts {
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_SIGPENDING, 8192);
+    limit(RLIMIT_MSGQUEUE, 819200);
+    limit(RLIMIT_MEMLOCK, 8 << 20);
+}
+
 sub become_root_inside {
     # Refused where a single id is mapped; there is no other group to shed then.
     system_call('setgroups', 0, 0);
@@ -58,7 +67,12 @@ sub drop_capabilities {
         system_call('prctl', PR_CAPBSET_DROP, $capability, 0, 0, 0) == 0 or $! == EINVAL or fail('bounding set');
     }
     system_call('prctl', PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-    my ($low, $high) = ($kept & 0xffffffff, $kept >> 32);
+    set_capabilities($kept);
+}
+
+sub set_capabilities {
+    my ($set) = @_;
+    my ($low, $high) = ($set & 0xffffffff, $set >> 32);
     my $sets = pack 'L6', $low, $low, 0, $high, $high, 0;
     system_call('capset', pack('LL', CAPABILITY_VERSION_3, 0), $sets) == 0 or fail('capset');
 }

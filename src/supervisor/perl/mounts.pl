@@ -11,7 +11,7 @@ use constant {
     ATTR_NOEXEC => 8, FSCONFIG_SET_FLAG => 0, FSCONFIG_SET_STRING => 1, FSCONFIG_CMD_CREATE => 6, FSMOUNT_CLOEXEC => 1,
     O_PATH => 0x200000, O_CLOEXEC => 0x80000, RESOLVE_NO_MAGICLINKS => 2,
     RESOLVE_NO_SYMLINKS => 4, RESOLVE_BENEATH => 8,
-    MS_NOSUID => 2, MS_NODEV => 4, MS_REC => 0x4000, MS_PRIVATE => 0x40000, MNT_DETACH => 2,
+    MS_REC => 0x4000, MS_PRIVATE => 0x40000, MS_SLAVE => 0x80000, MNT_DETACH => 2,
 };
 
 sub set_attributes {
@@ -68,6 +68,9 @@ sub attach {
     system_call('move_mount', $tree, '', AT_FDCWD, $target, MOVE_MOUNT_F_EMPTY_PATH) == 0 or fail("mount on $target");
     POSIX::close($tree);
 }
+
+# Changes of the folders that the supervisor shares are seen here, and none of ours there.
+sub make_mounts_followers { system_call('mount', 'none', '/', 0, MS_REC | MS_SLAVE, 0) == 0 or fail('mounts') }
 
 sub make_mounts_private { system_call('mount', 'none', '/', 0, MS_REC | MS_PRIVATE, 0) == 0 or fail('private mounts') }
 
