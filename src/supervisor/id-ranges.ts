@@ -1,9 +1,10 @@
-import { mkdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { Logger } from '../kernel/logger.ts'
 import type { IdMaps } from './first-processes.ts'
+import type { Launcher } from './launcher.ts'
 
 /** The ids of one running workspace. */
 export type IdRange = Readonly<{
@@ -13,7 +14,7 @@ export type IdRange = Readonly<{
   /** Where our state is, under the ids of the workspace. */
   view: string
   /** Once nothing of the workspace runs any more. */
-  release(): void
+  release(): Promise<void>
 }>
 export type IdRanges = Readonly<{
   take(): Promise<IdRange>
@@ -28,10 +29,12 @@ export type IdRangesDeps = Readonly<{
   /** Where ranges.pl listens; it does so only with root. */
   socketPath: string
   hasRanges: boolean
+  launcher: Pick<Launcher, 'unmount'>
   logger: Logger
 }>
 
 const RANGE = 65_536
+const shown = ['store', 'images']
 type Block = Readonly<{ number: number; view: string }>
 
 /**
@@ -41,16 +44,31 @@ type Block = Readonly<{ number: number; view: string }>
  */
 export async function createIdRanges(deps: IdRangesDeps): Promise<IdRanges> {
   if (!deps.hasRanges) return sharedIds(deps.root, 'only root can give each workspace user ids of its own.')
-  const free: Block[] = []
+  /** Ours, and without a view. */
+  const free: number[] = []
   let made = 0
-  const make = async (): Promise<Block> => {
+  async function show(): Promise<Block> {
     const name = String(++made)
     const view = join(deps.views, name)
-    for (const folder of ['store', 'images']) mkdirSync(join(view, folder), { recursive: true, mode: 0o755 })
-    return { number: await askForBlock(deps.socketPath, name), view }
+    for (const folder of shown) mkdirSync(join(view, folder), { recursive: true, mode: 0o755 })
+    const own = free.splice(0, 1)
+    try {
+      return { number: await askForBlock(deps.socketPath, [name, ...own].join(' ')), view }
+    } catch (error) {
+      free.push(...own)
+      throw error
+    }
+  }
+  async function hide({ number, view }: Block): Promise<void> {
+    for (const folder of shown) {
+      await deps.launcher.unmount(join(view, folder))
+      rmdirSync(join(view, folder))
+    }
+    rmdirSync(view)
+    free.push(number)
   }
   try {
-    free.push(await make())
+    await hide(await show())
   } catch (error) {
     const problem = error instanceof Error ? error.message : String(error)
     deps.logger.warn('workspaces share their user ids', { problem })
@@ -59,10 +77,11 @@ export async function createIdRanges(deps: IdRangesDeps): Promise<IdRanges> {
   return {
     problem: undefined,
     async take() {
-      const block = free.pop() ?? (await make())
+      const block = await show()
       const first = block.number * RANGE
       const map = `0 ${first} ${RANGE}\n`
-      const release = (): void => void free.push(block)
+      const release = (): Promise<void> =>
+        hide(block).catch((error: unknown) => deps.logger.warn('a view stays mounted', { error: String(error) }))
       return { maps: { uids: map, gids: map }, owner: { uid: first, gid: first }, view: block.view, release }
     },
   }
@@ -73,7 +92,7 @@ function sharedIds(root: string, problem: string): IdRanges {
   const sameIds = (map: string): string => identity(readFileSync(`/proc/self/${map}`, 'utf8'))
   const maps = { uids: sameIds('uid_map'), gids: sameIds('gid_map') }
   const owner = { uid: 0, gid: 0 }
-  return { problem, take: async () => ({ maps, owner, view: root, release() {} }) }
+  return { problem, take: async () => ({ maps, owner, view: root, release: async () => {} }) }
 }
 
 /** Every id of ours for itself. No line may reach over the end of one of our own, though they follow each other. */
@@ -91,9 +110,10 @@ function identity(ownMap: string): string {
     .join('')
 }
 
-async function askForBlock(socketPath: string, name: string): Promise<number> {
+/** `wanted` is the name of a view, and the block that it is to show if there is one. */
+async function askForBlock(socketPath: string, wanted: string): Promise<number> {
   const socket = connect(socketPath)
-  socket.write(`take ${name}\n`)
+  socket.write(`show ${wanted}\n`)
   const answer = (await text(socket)).trim()
   const block = /^ok (\d+)$/.exec(answer)?.[1]
   if (block === undefined) throw new Error(answer.replace(/^failed /, '') || 'no answer')

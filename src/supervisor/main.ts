@@ -81,6 +81,7 @@ async function main(): Promise<void> {
     views: '/mnt/ids',
     socketPath: join(ROOT, 'ranges.sock'),
     hasRanges: Number(process.env['RANGES'] ?? 0) > 0,
+    launcher,
     logger,
   })
   const images = createImages({ root: join(ROOT, 'images'), clock: systemClock, random: systemRandom })

@@ -4,8 +4,8 @@
 # (Linux 5.19 for overlays on it) shows it as the range's own. Only the machine's root may make one.
 #
 # Started in the mount namespace that the supervisor's is a copy of, before it. On the socket, one request for a connection:
-# "take N" makes N/store and N/images of the folder /mnt/ids of whoever asks such mounts, and answers "ok BLOCK", or
-# "failed TEXT". Nothing is looked up by a name that the supervisor could lead elsewhere but the place of the mount, which
+# "show N" makes N/store and N/images of the folder /mnt/ids of whoever asks such mounts, and answers "ok BLOCK", or
+# "failed TEXT"; "show N BLOCK" does so for a range that it was given before. Nothing is looked up by a name that the supervisor could lead elsewhere but the place of the mount, which
 # is its own. A range is taken while this program has a name of its own in the host's network namespace, which it has until it
 # ends, with the supervisor.
 # Arguments: the socket, the base, how many ranges there are.
@@ -30,7 +30,7 @@ bind($listener, pack_sockaddr_un("$socket_path.new")) or fail("bind $socket_path
 listen($listener, BACKLOG) or fail('listen');
 chown $base, $base, "$socket_path.new" or fail("chown $socket_path");
 rename "$socket_path.new", $socket_path or fail("rename $socket_path");
-my @names;
+my %taken;    # number of a block => the name that is held for it
 my $next = 1;
 
 # launch.sh ends it with the supervisor; this is for when that was killed.
@@ -41,8 +41,9 @@ while (getppid == $parent) {
     my ($pid) = unpack 'i', getsockopt($peer, SOL_SOCKET, SO_PEERCRED);
     my $request = <$peer> // '';
     my $answer = eval {
-        my ($place) = $request =~ /^take (\d{1,9})\n$/ or die "unknown request\n";
-        my $block = take_block();
+        my ($place, $own) = $request =~ /^show (\d{1,9})(?: (\d{1,9}))?\n$/ or die "unknown request\n";
+        die "not a range of this supervisor\n" if defined $own && !$taken{$own};
+        my $block = $own // take_block();
         show($block, $place, $pid);
         "ok $block";
     };
@@ -60,7 +61,7 @@ sub take_block {
     for (; $next <= $ranges; $next++) {
         socket(my $name, AF_UNIX, SOCK_STREAM, 0) or fail('socket');
         next if !bind($name, pack_sockaddr_un("\0castellan-range-" . ($base + $next * RANGE)));
-        push @names, $name;
+        $taken{$next} = $name;
         return $next++;
     }
     die "no range of user ids is left\n";

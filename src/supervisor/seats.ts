@@ -45,7 +45,7 @@ export function createSeats({ firstProcesses, controlGroups, idRanges, logger }:
     try {
       return { group, range, pid: await firstProcesses.takeSeat(group.joinPaths, range.maps) }
     } catch (error) {
-      range.release()
+      await range.release()
       await group.close()
       throw error
     }
@@ -81,7 +81,7 @@ export function createSeats({ firstProcesses, controlGroups, idRanges, logger }:
       async giveBack() {
         await firstProcesses.leaveSeat(waiting)
         await group.close()
-        range.release()
+        await range.release()
       },
     }
   }

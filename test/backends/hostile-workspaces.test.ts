@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { lchownSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import {
@@ -8,6 +8,7 @@ import {
   type ExecResult,
   type WorkspaceSpec,
 } from '../../src/domains/workspaces/backend.ts'
+import { UID_BASE } from '../../src/supervisor/user-namespace.ts'
 import { type OpenedBackend, openNamespacesBackend } from '../support/namespaces-backend.ts'
 import { type LayerFile, programsLayer } from '../support/oci-image.ts'
 
@@ -164,7 +165,9 @@ describe('a workspace', () => {
     // Nothing in there may move what is mounted; the copy that its next start begins from may.
     await opened.backend.stop(spec.id, 0)
     for (const name of ['proc', 'dev', 'usr']) {
-      symlinkSync('/mnt/state/images', join(stateOf('store/active'), spec.id, 'upper', name))
+      const link = join(stateOf('store/active'), spec.id, 'upper', name)
+      symlinkSync('/mnt/state/images', link)
+      lchownSync(link, UID_BASE, UID_BASE)
     }
     await opened.backend.start(spec)
     expect(outOf(await exec(spec.id, 'readlink /proc /dev /usr; ls /proc/self/status /dev/null /usr/bin/env'))).toBe(
