@@ -159,7 +159,7 @@ export const configSchema = z
             .default('host')
             .describe("Image of a workspace that names none; `host` is this machine's own programs, read-only."),
           default_vcpus: wholeNumber(2, 1, 1024, 'Processors of a workspace that names no number.'),
-          default_memory_mb: wholeNumber(512, 16, 16_777_216, 'Memory in MiB of a workspace that names none.'),
+          default_memory_mb: wholeNumber(2048, 16, 16_777_216, 'Memory in MiB of a workspace that names none.'),
           default_disk_gb: wholeNumber(10, 1, 1_048_576, 'Disk in GiB of a workspace that names none.'),
           max_vcpus: wholeNumber(8, 1, 1024, 'Processors that one workspace may have.'),
           max_memory_mb: wholeNumber(8192, 16, 16_777_216, 'Memory in MiB that one workspace may have.'),
@@ -168,7 +168,7 @@ export const configSchema = z
           quota: group(
             {
               workspaces: wholeNumber(10, 0, 100_000, 'Workspaces of one owner.'),
-              memory_mb: wholeNumber(16_384, 0, 1_000_000_000, 'Memory in MiB over all workspaces of one owner.'),
+              memory_mb: wholeNumber(32_768, 0, 1_000_000_000, 'Memory in MiB over all workspaces of one owner.'),
               disk_gb: wholeNumber(100, 0, 1_000_000_000, 'Disk in GiB over all workspaces of one owner.'),
               transfer_mb: wholeNumber(
                 10_240,

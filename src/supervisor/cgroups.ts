@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { readFile, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../contract/app-error.ts'
@@ -15,12 +15,16 @@ export type ControlGroups = Readonly<{
   /** Without limits yet. */
   open(name: string): Promise<ControlGroup>
 }>
+/** Processes that the kernel ended for want of memory, and processes that it did not let begin. */
+export type LimitHits = Readonly<{ memory: number; processes: number }>
 export type ControlGroup = Readonly<{
   /** Files that a process joins by writing 0. */
   joinPaths: readonly string[]
   limit(resources: Resources, processesMax: number): void
   memoryUsedBytes(): Promise<number | null>
   cpuThrottledCount(): Promise<number | null>
+  /** How often a limit has stopped something in it. */
+  hits(): LimitHits
   /** Stops every process in it where it is; answers false when there is no freezer. */
   freeze(): Promise<boolean>
   thaw(): Promise<void>
@@ -74,6 +78,10 @@ async function openVersion1(folders: ReadonlyMap<string, string>, name: string):
     },
     memoryUsedBytes: () => readNumber(at.get('memory'), 'memory.usage_in_bytes'),
     cpuThrottledCount: () => readThrottled(at.get('cpu')),
+    hits: () => ({
+      memory: readCount(at.get('memory'), 'memory.oom_control', 'oom_kill'),
+      processes: readCount(at.get('pids'), 'pids.events', 'max'),
+    }),
     async freeze() {
       if (freezer === undefined) return false
       const state = join(freezer, 'freezer.state')
@@ -107,6 +115,10 @@ async function openVersion2(parent: string, name: string): Promise<ControlGroup>
       ]),
     memoryUsedBytes: () => readNumber(folder, 'memory.current'),
     cpuThrottledCount: () => readThrottled(folder),
+    hits: () => ({
+      memory: readCount(folder, 'memory.events', 'oom_kill'),
+      processes: readCount(folder, 'pids.events', 'max'),
+    }),
     async freeze() {
       await writeFile(join(folder, 'cgroup.freeze'), '1')
       await frozenOrThawed(
@@ -159,6 +171,15 @@ async function readNumber(folder: string | undefined, name: string): Promise<num
   if (folder === undefined) return null
   const text = await readFile(join(folder, name), 'utf8').catch(() => '')
   return text === '' ? null : Number(text)
+}
+
+function readCount(folder: string | undefined, name: string, word: string): number {
+  if (folder === undefined) return 0
+  try {
+    return Number(new RegExp(`^${word} (\\d+)$`, 'm').exec(readFileSync(join(folder, name), 'utf8'))?.[1] ?? 0)
+  } catch {
+    return 0
+  }
 }
 
 async function readThrottled(folder: string | undefined): Promise<number | null> {

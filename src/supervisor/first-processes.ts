@@ -11,6 +11,8 @@ export type HoldOrder = Readonly<{
   binds: readonly Readonly<{ source: string; target: string }>[]
   /** Folders below `source`, without a link on the way. */
   mounts: readonly Readonly<{ source: string; beneath: string; target: string; readOnly: boolean }>[]
+  /** Files that lie over others, read-only. */
+  files: readonly Readonly<{ source: string; target: string }>[]
 }>
 
 /** The first processes of workspaces; holders.pl makes them. */
@@ -40,14 +42,16 @@ export function startFirstProcesses(options: FirstProcessesOptions): FirstProces
   return {
     takeSeat: (cgroups, { uids, gids }) => desk.number('seat', cgroups.join('\n'), uids, gids),
     leaveSeat: (pid) => desk.done('leave', String(pid)),
-    hold: (pid, { hostname, root, binds, mounts }) =>
+    hold: (pid, { hostname, root, binds, mounts, files }) =>
       desk.process(
         'hold',
         String(pid),
         hostname,
         root,
+        String(binds.length + mounts.length),
         ...binds.flatMap(({ source, target }) => [source, '', target, 'ro']),
         ...mounts.flatMap((mount) => [mount.source, mount.beneath, mount.target, mount.readOnly ? 'ro' : 'rw']),
+        ...files.flatMap(({ source, target }) => [source, target]),
       ),
     gone: desk.gone,
   }

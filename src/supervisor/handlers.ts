@@ -91,7 +91,7 @@ export function createHandlers({
     refused: ({ id }) => registry.refused(id),
     async logs({ id, lines }) {
       const text = (await registry.log(id)).trimEnd().split('\n').slice(-lines).join('\n')
-      return { console: '', stderr: text }
+      return { console: text, stderr: '' }
     },
     images: () => images.list(),
     removeImage: ({ name }, { signal }) => done(registry.removeImage(name, signal)),

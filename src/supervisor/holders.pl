@@ -117,7 +117,7 @@ sub make_first_process {
     become_root_inside();
     my $pid = clone_sibling();
     if ($pid == 0) {
-        eval { be_first_process($order, $report); 1 };
+        eval { be_first_process($order, $report, $cgroups); 1 };
         syswrite $report, "failed $@";
         POSIX::_exit(1);
     }
@@ -155,11 +155,11 @@ sub write_file {
 # Never returns. Nothing inside can signal, stop or trace it, and what others leave behind the kernel itself collects. It is
 # a program of ours, whatever image the workspace has, and holds nothing open.
 sub be_first_process {
-    my ($order, $report) = @_;
+    my ($order, $report, $cgroups) = @_;
     $0 = 'castellan-seat';
     system_call('prctl', PR_SET_PDEATHSIG, POSIX::SIGKILL(), 0, 0, 0);
     make_mounts_followers();
-    my $folders = make_own_folders($stage, $search_program, $shared_memory_bytes);
+    my $folders = make_own_folders($stage, $search_program, $shared_memory_bytes, $cgroups);
     raise_loopback();
     syswrite $report, "staged\n";
     take_order(read_order($order), $folders);
@@ -191,11 +191,14 @@ sub read_bytes {
     return $bytes;
 }
 
-# Its name, its root, then sources on the host, what is wanted below each or nothing, where it is to be
-# seen, and whether it may be written.
+# Its name, its root; how many folders of the host there are to be in it, and for each its source, what is wanted below that or
+# nothing, where it is to be seen, and whether it may be written; then files that lie over others, read-only.
 sub take_order {
     my ($order, $folders) = @_;
-    my ($hostname, $root, @binds) = split /\0/, $order, -1;
+    my ($hostname, $root, $count, @binds) = split /\0/, $order, -1;
+    my @places = splice @binds, 4 * $count;
+    my @files;
+    while (my @file = splice @places, 0, 2) { push @files, \@file }
     system_call('sethostname', $hostname, length $hostname) == 0 or fail('host name');
     attach(detached_copy($root, ATTR_NOSUID | ATTR_NODEV), $stage);
     my @trees;
@@ -204,6 +207,7 @@ sub take_order {
         my $tree = $beneath eq '' ? detached_copy($source, $attributes) : detached_beneath($source, $beneath, $attributes);
         push @trees, [ $tree, $target ];
     }
+    my @laid_over = map { [ detached_copy($_->[0], ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV), $_->[1] ] } @files;
     change_root($stage);
     push @trees, map { [ $folders->{$_}, $_ ] } sort keys %$folders;
     for (@trees) {
@@ -211,6 +215,7 @@ sub take_order {
         require_path($target);
         attach($tree, $target);
     }
+    attach(@$_) for @laid_over;
     -e '/bin/sh' or die "there is no shell. An image needs /bin/sh\n";
 }
 

@@ -115,10 +115,10 @@ export async function openJobs(deps: {
             job.running?.signal(SIGKILL)
           }, timeoutMs)
         : undefined
-    const end = await job.running!.ended
+    const { exitCode, signal } = await job.running!.ended
     clearTimeout(timer)
     job.running = undefined
-    job.summary = { ...job.summary, ...end, running: false, timedOut, endedAtMs: clock.nowMs() }
+    job.summary = { ...job.summary, exitCode, signal, running: false, timedOut, endedAtMs: clock.nowMs() }
     // The workspace may have been removed under the job.
     await saveSummary(folder, job.summary).catch(() => {})
   }

@@ -207,8 +207,8 @@ prepare='
   fi
   [ ! $IS_ROOT ] || chown "$UID_BASE:$UID_BASE" /mnt/state/store
   export STORE_KIND=$store
-  mkdir -m 755 /mnt/ids /mnt/roots
-  if [ $IS_ROOT ]; then chown "$UID_BASE:$UID_BASE" /mnt/ids /mnt/roots; fi
+  mkdir -m 755 /mnt/ids /mnt/roots /mnt/shown
+  if [ $IS_ROOT ]; then chown "$UID_BASE:$UID_BASE" /mnt/ids /mnt/roots /mnt/shown; fi
   if [ "$RANGES" != 0 ]; then
     perl "$PROGRAM/src/supervisor/ranges.pl" ranges.sock "$UID_BASE" "$RANGES" 9>&- &
     until [ -S /mnt/state/ranges.sock ]; do kill -0 $! 2>/dev/null || break; sleep 0.01; done

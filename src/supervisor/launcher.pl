@@ -140,6 +140,15 @@ sub copy_apart {
     exec '/usr/bin/cp', '-a', '--reflink=auto', '/source/upper', '/target' or fail('run cp');
 }
 
+# So many are counted by programs that ask how many there are. A command may leave them: its share is limited elsewhere.
+sub stay_on_processors {
+    return if !@_;
+    my $mask = '';
+    vec($mask, $_, 1) = 1 for @_;
+    $mask .= "\0" x (-length($mask) & 7);
+    system_call('sched_setaffinity', 0, length $mask, $mask);
+}
+
 # In the workspace already; never returns.
 sub become_command {
     my ($request, $filter) = @_;
@@ -147,6 +156,7 @@ sub become_command {
     limit_user_counts();
     limit(RLIMIT_NOFILE, $request->{files_max});
     limit(RLIMIT_NPROC, $request->{processes_max}) if $request->{processes_max} > 0;
+    stay_on_processors(@{ $request->{processors} });
     become_root_inside();
     chdir $request->{workdir} or fail("workdir $request->{workdir}");
     drop_capabilities($request->{capabilities});
@@ -183,12 +193,13 @@ sub enter_and_clone {
 }
 
 sub parse_enter {
-    my ($pid, $stdin, $stdout, $stderr, $workdir, $capabilities, $processes_max, $files_max, $filter, $cgroups, $argc,
+    my ($pid, $stdin, $stdout, $stderr, $workdir, $capabilities, $processes_max, $files_max, $filter, $cgroups, $processors, $argc,
         @rest) = @_;
     return {
         pid => $pid, stdin => $stdin, stdout => $stdout, stderr => $stderr, workdir => $workdir,
         capabilities => hex $capabilities, processes_max => int $processes_max, files_max => int $files_max,
-        filter => $filter, cgroups => [ split /\n/, $cgroups ], argv => [ splice @rest, 0, $argc ],
+        filter => $filter, cgroups => [ split /\n/, $cgroups ],
+        processors => [ split /,/, $processors ], argv => [ splice @rest, 0, $argc ],
         environment => \@rest,
     };
 }

@@ -15,6 +15,8 @@ export type EnterRequest = Readonly<{
   seccompFilter: string
   /** Files that a process joins a control group by. */
   cgroups: readonly string[]
+  /** Those it begins on; none means all. */
+  processors: readonly number[]
   argv: readonly string[]
   env: Readonly<Record<string, string>>
 }>
@@ -57,6 +59,7 @@ export function startLauncher(): Launcher {
         String(request.filesMax),
         request.seccompFilter,
         request.cgroups.join('\n'),
+        request.processors.join(','),
         String(request.argv.length),
         ...request.argv,
         ...Object.entries(request.env).map(([name, value]) => `${name}=${value}`),

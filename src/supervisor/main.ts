@@ -15,6 +15,7 @@ import { createHostNames } from './network/host-names.ts'
 import { createNetworkHub, type NetworkHub } from './network/network-hub.ts'
 import { startSockets } from './network/sockets.ts'
 import { createOwnPlace } from './own-place.ts'
+import { createProcessors } from './processors.ts'
 import { PROTOCOL_VERSION, SOCKET_NAME } from './protocol.ts'
 import { createRegistry } from './registry.ts'
 import { runCommand } from './run-command.ts'
@@ -98,6 +99,10 @@ async function main(): Promise<void> {
     ids,
     seccompFilter: filterPath,
     hasDiskLimits: kind === 'btrfs',
+    hasMemoryLimits: controlGroups.controllers.includes('memory'),
+    hasProcessGroups: controlGroups.controllers.includes('pids'),
+    shownFiles: '/mnt/shown',
+    processorsFor: createProcessors(),
     clock: systemClock,
     random: systemRandom,
     logger,

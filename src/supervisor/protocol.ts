@@ -7,6 +7,7 @@ import type {
   JobCursor,
   JobRequest,
   JobSummary,
+  LimitName,
   NetworkSpec,
   RefusedConnection,
   WorkspaceSpec,
@@ -52,6 +53,7 @@ export type WireExecResult = Readonly<{
   stderr: WireKept
   durationMs: number
   ended: 'exit' | 'timeout' | 'cancelled'
+  limitsHit: readonly LimitName[]
 }>
 export type SupervisorFacts = Readonly<{
   protocol: number

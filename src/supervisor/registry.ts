@@ -5,6 +5,7 @@ import { AppError } from '../contract/app-error.ts'
 import type {
   BackendInventory,
   HostMount,
+  LimitName,
   NetworkSpec,
   WorkspaceFiles,
   WorkspaceSpec,
@@ -25,8 +26,10 @@ import { createImageUses } from './image-uses.ts'
 import type { Images } from './images/index.ts'
 import { type Jobs, openJobs } from './jobs.ts'
 import type { Launcher } from './launcher.ts'
+import { createLimitWatch, type LimitWatch } from './limit-watch.ts'
 import type { NetworkHub } from './network/index.ts'
 import { createOwnFiles } from './own-files.ts'
+import type { CommandEnd } from './perl-desk.ts'
 import { createRootedFiles } from './rooted-files/index.ts'
 import { type Command, type Entry, type RunningCommand, runInWorkspace } from './run-in-workspace.ts'
 import type { Seat, Seats } from './seats.ts'
@@ -48,6 +51,11 @@ export type RegistryDeps = Readonly<{
   seccompFilter: string
   /** The store refuses to grow beyond a workspace's quota. */
   hasDiskLimits: boolean
+  hasMemoryLimits: boolean
+  hasProcessGroups: boolean
+  /** A folder for files that workspaces are shown, which the ids of every workspace can reach. */
+  shownFiles: string
+  processorsFor(vcpus: number): readonly number[]
   clock: Clock
   random: Random
   logger: Logger
@@ -59,7 +67,8 @@ type Live = Readonly<{
   seat: Seat
   jobs: Jobs
   gate: EntryGate
-  run(command: Command): Promise<RunningCommand>
+  watch: LimitWatch
+  run(command: Command): Promise<WatchedCommand>
 }>
 
 const PROCESSES_MAX = 2_048
@@ -88,6 +97,10 @@ function hostMount({ root, ...mount }: HostMount) {
     { field: 'mount', root },
   )
 }
+
+/** With the limits that have stopped something in the workspace while it ran. */
+type WatchedCommand = Omit<RunningCommand, 'ended'> & Readonly<{ ended: Promise<WatchedEnd> }>
+type WatchedEnd = CommandEnd & Readonly<{ limitsHit: readonly LimitName[] }>
 
 export type Registry = Awaited<ReturnType<typeof createRegistry>>
 
@@ -160,6 +173,15 @@ export async function createRegistry(deps: RegistryDeps) {
       await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, ownFiles.ofNetwork(spec.network)))
     }
     const seat = await deps.seats.take(spec.resources, processesMax)
+    const watch = createLimitWatch({
+      group: seat.group,
+      resources: spec.resources,
+      processesMax,
+      hasMemoryLimit: deps.hasMemoryLimits,
+      memoryFile: join(deps.shownFiles, `${spec.id}.meminfo`),
+      logPath: join(logs, `${spec.id}.log`),
+      clock: deps.clock,
+    })
     let holder: Holder | undefined
     try {
       holder = await startHolder(seat, async () => ({
@@ -167,21 +189,34 @@ export async function createRegistry(deps: RegistryDeps) {
         root: await storage.mountRoot(spec, image.root, seat.range.view),
         binds: image.binds,
         mounts: (spec.mounts ?? []).map(hostMount),
+        files: watch.memoryFile === undefined ? [] : [{ source: watch.memoryFile, target: '/proc/meminfo' }],
       }))
       const entry: Entry = {
         namespacePid: holder.initPid,
         capabilities: hasIds ? PACKAGE_CAPABILITIES : 0n,
-        processesMax,
+        // The control group is to refuse first, because it counts what it refused.
+        processesMax: deps.hasProcessGroups ? 2 * processesMax : processesMax,
         filesMax: FILES_MAX,
         seccompFilter: deps.seccompFilter,
         cgroups: seat.group.joinPaths,
+        processors: deps.processorsFor(spec.resources.vcpus),
       }
       const gate = createEntryGate()
-      const run = (command: Command): Promise<RunningCommand> => gate.enter(() => runInWorkspace(deps, entry, command))
+      const run = async (command: Command): Promise<WatchedCommand> => {
+        const end = watch.begin()
+        try {
+          const running = await gate.enter(() => runInWorkspace(deps, entry, command))
+          return { ...running, ended: running.ended.then((how) => ({ ...how, limitsHit: end() })) }
+        } catch (error) {
+          end()
+          throw error
+        }
+      }
       const jobs = await openJobs({ directory: join(jobFolder, spec.id), run, clock: deps.clock })
-      return { spec, holder, seat, jobs, gate, run }
+      return { spec, holder, seat, jobs, gate, watch, run }
     } catch (error) {
       await holder?.stop(0)
+      watch.close()
       await storage.unmountRoot(spec.id)
       await seat.giveBack()
       throw error
@@ -189,8 +224,9 @@ export async function createRegistry(deps: RegistryDeps) {
   }
 
   const gone = new Map<string, Promise<void>>()
-  async function cleanUp({ spec: { id, ip }, seat }: Live): Promise<void> {
+  async function cleanUp({ spec: { id, ip }, seat, watch }: Live): Promise<void> {
     live.delete(id)
+    watch.close()
     deps.egress.forget(ip)
     await deps.network.detach(id).catch((error: unknown) => deps.logger.warn('network detach failed', { id, error }))
     await storage.unmountRoot(id).catch((error: unknown) => deps.logger.warn('unmount failed', { id, error }))
@@ -263,7 +299,7 @@ export async function createRegistry(deps: RegistryDeps) {
     files,
     jobs: (id: string): Jobs => requireLive(id).jobs,
     keptJobs,
-    run: async (id: string, command: Command): Promise<RunningCommand> => await requireLive(id).run(command),
+    run: async (id: string, command: Command): Promise<WatchedCommand> => await requireLive(id).run(command),
     /** After everything that was asked for it before, by whomever. */
     isRunning: (id: string) => inTurn(id, async () => live.has(id)),
     create: (spec: Omit<WorkspaceSpec, 'ip'>) => inTurn(spec.id, () => create(spec)),
@@ -313,11 +349,14 @@ export async function createRegistry(deps: RegistryDeps) {
           found === undefined ? null : deps.hasDiskLimits ? found.spec.resources.diskGb * 1024 ** 3 : null,
         memoryUsedBytes: found === undefined ? null : await found.seat.group.memoryUsedBytes(),
         cpuThrottledCount: found === undefined ? null : await found.seat.group.cpuThrottledCount(),
+        memoryKills: found === undefined ? null : found.watch.hits().memory,
+        processRefusals: found === undefined ? null : found.watch.hits().processes,
         processCount: found === undefined ? 0 : commandsOf(found.holder.initPid).length,
       }
     },
     refused: (id: string) => deps.egress.refused(live.get(id)?.spec.ip ?? ''),
     async log(id: string): Promise<string> {
+      live.get(id)?.watch.hits()
       return await readFile(join(logs, `${id}.log`), 'utf8').catch(() => '')
     },
     runningCount: () => live.size,

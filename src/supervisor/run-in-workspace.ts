@@ -19,7 +19,7 @@ export type Command = Readonly<{
 /** Where and how it runs; the same for every command of a workspace. */
 export type Entry = Pick<
   EnterRequest,
-  'namespacePid' | 'capabilities' | 'processesMax' | 'filesMax' | 'seccompFilter' | 'cgroups'
+  'namespacePid' | 'capabilities' | 'processesMax' | 'filesMax' | 'seccompFilter' | 'cgroups' | 'processors'
 >
 export type RunningCommand = Readonly<{
   pid: number

@@ -61,7 +61,15 @@ export type StorageDeps = Readonly<{
   random: Random
 }>
 
-export async function createStorage({ root, mounts, kind, launcher, run, clock, random }: StorageDeps): Promise<Storage> {
+export async function createStorage({
+  root,
+  mounts,
+  kind,
+  launcher,
+  run,
+  clock,
+  random,
+}: StorageDeps): Promise<Storage> {
   const active = join(root, 'store/active')
   const layerFolder = join(root, 'store/layers')
   const stage = join(root, 'run/stage')

@@ -104,7 +104,7 @@ async function runLocally(request: ExecRequest, home: string): Promise<ExecResul
   clearTimeout(timer)
   request.signal.removeEventListener('abort', cancel)
   const keep = (chunks: Buffer[]): KeptOutput => keptOutput(Buffer.concat(chunks), request.outputBytesMax)
-  return { ...result, stdout: keep(output.stdout), stderr: keep(output.stderr), durationMs: 0, ended }
+  return { ...result, stdout: keep(output.stdout), stderr: keep(output.stderr), durationMs: 0, ended, limitsHit: [] }
 }
 
 function keptOutput(all: Buffer, bytesMax: number): KeptOutput {

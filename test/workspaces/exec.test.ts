@@ -26,6 +26,7 @@ describe('exec', () => {
       stderr_bytes: 4,
       truncated: false,
       timed_out: false,
+      limits_hit: [],
     })
   })
 
@@ -37,6 +38,19 @@ describe('exec', () => {
     expect(await inW(`git config --global user.email me@example.org; ${commit}`)).toMatchObject({
       stdout: 'me@example.org\n',
     })
+  })
+
+  it('tells of what a limit ended, which could not say so itself', async () => {
+    await app.ask('workspace_create', { name: 'small', memory_mb: 64 })
+    const command = `perl -e '$x = "a" x (512 << 20)'`
+    const answer = JSON.stringify(await app.call('exec', { workspace_id: 'small', command }))
+    expect(answer).toContain('"limits_hit":["memory"]')
+    expect(answer).toContain('its limit is 64 MiB')
+    const info = await app.ask('workspace_info', { workspace_id: 'small' })
+    expect(info).toMatchObject({ memory_kills: 1, process_refusals: 0, limits: { user_limits: { enforced: true } } })
+    const logs = await app.ask('workspace_logs', { workspace_id: 'small' })
+    expect(logs['console']).toContain('at the limit of 64 MiB')
+    await app.ask('workspace_destroy', { workspace_id: 'small' })
   })
 
   it('reports a signal as a shell would', async () => {

@@ -27,7 +27,7 @@ describe('a workspace', () => {
       name: 'alpha',
       state: 'running',
       from_pool: false,
-      resources: { vcpus: 2, memory_mb: 512, disk_gb: 10 },
+      resources: { vcpus: 2, memory_mb: 2048, disk_gb: 10 },
     })
     const id = String(made['workspace_id'])
     await sh(app, 'alpha', 'echo kept > /kept')

@@ -68,7 +68,7 @@ function notRun(command: string, error: unknown): RunResult {
   const text = `${command}: ${String(reason)}\n`
   const stderr = { text, totalBytes: Buffer.byteLength(text), truncated: false }
   const stdout = { text: '', totalBytes: 0, truncated: false }
-  return { exitCode, signal: null, timedOut: false, durationMs: 0, stdout, stderr }
+  return { exitCode, signal: null, timedOut: false, durationMs: 0, stdout, stderr, limitsHit: [] }
 }
 
 const emptyCommand = (): AppError =>

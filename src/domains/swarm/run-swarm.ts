@@ -239,6 +239,7 @@ const taskView = ({ task, workspace, result, error, queuedMs, forkMs }: Worker) 
   stderr_bytes: result?.stderr.totalBytes ?? 0,
   truncated: result !== undefined && (result.stdout.truncated || result.stderr.truncated),
   timed_out: result?.timedOut ?? false,
+  limits_hit: [...(result?.limitsHit ?? [])],
   queued_ms: queuedMs,
   fork_ms: forkMs,
   elapsed_ms: result?.durationMs ?? 0,

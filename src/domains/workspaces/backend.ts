@@ -156,6 +156,9 @@ export type ExecRequest = Readonly<{
 /** What was kept of one stream: everything when `omittedBytes` is 0, else head and tail. */
 export type KeptOutput = Readonly<{ head: Uint8Array; tail: Uint8Array; totalBytes: number; omittedBytes: number }>
 
+/** What stopped something in the workspace while a command ran: a process was ended, or did not begin. */
+export type LimitName = 'memory' | 'processes'
+
 export type ExecResult = Readonly<{
   /** Null when a signal ended it. */
   exitCode: number | null
@@ -164,6 +167,7 @@ export type ExecResult = Readonly<{
   stderr: KeptOutput
   durationMs: number
   ended: 'exit' | 'timeout' | 'cancelled'
+  limitsHit: readonly LimitName[]
 }>
 
 /** Background jobs. They belong to the workspace and live on when the server goes away; stopping the workspace ends them. */
@@ -241,6 +245,9 @@ export type WorkspaceUsage = Readonly<{
   memoryUsedBytes: number | null
   /** Spans of time in which it was held back because it had used its share of the processor. */
   cpuThrottledCount: number | null
+  /** Since it was started: processes that the kernel ended for want of memory, and such that could not begin. */
+  memoryKills: number | null
+  processRefusals: number | null
   processCount: number
 }>
 /** `host` as it was asked for, with a port where one was; `count` times for this `reason`. */

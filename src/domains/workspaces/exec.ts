@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import type { LimitName } from './backend.ts'
 import type { Core } from './core.ts'
 import { wholeCharacters } from './file-rules.ts'
 import { decodeText } from './output-text.ts'
@@ -43,6 +44,7 @@ const outcomeOf = (result: RunResult) => ({
   stderr_bytes: result.stderr.totalBytes,
   truncated: result.stdout.truncated || result.stderr.truncated,
   timed_out: result.timedOut,
+  limits_hit: [...result.limitsHit],
   duration_ms: result.durationMs,
 })
 
@@ -52,6 +54,14 @@ function warnIfCut(call: Pick<Call, 'warn'>, outcomes: readonly Readonly<{ trunc
   call.warn(
     `Output was cut in the middle. To read all of it, send it to a file (command > /tmp/out 2>&1) and page through that with file_read, or ask for more with max_output_bytes, at most ${limits.execOutputBytesMax}.`,
   )
+}
+
+/** Said in whole sentences as well: a program that was ended says nothing itself. */
+const hitText: Readonly<Record<LimitName, (workspace: Workspace) => string>> = {
+  memory: ({ memoryMb }) =>
+    `The kernel ended a process of the workspace for want of memory: its limit is ${memoryMb} MiB. Use less at once, or a workspace with more memory_mb.`,
+  processes: () =>
+    'The workspace had as many processes as it may have, and could not start another one. End some; see workspace_info.',
 }
 
 export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: Resolve; runner: Runner }>) {
@@ -76,6 +86,7 @@ export function createExec(core: Core, { resolve, runner }: Readonly<{ resolve: 
         kind: 'workspace_exec',
         body: { workspace_id: workspace.id, exit_code: result.exitCode, timed_out: result.timedOut },
       })
+      for (const limit of result.limitsHit) call.warn(hitText[limit](workspace))
       const outcome = outcomeOf(result)
       warnIfCut(call, [outcome])
       return outcome
@@ -160,6 +171,7 @@ const notRun = (reference: string, workspace: Workspace | undefined, error: AppE
   stderr_bytes: 0,
   truncated: false,
   timed_out: false,
+  limits_hit: [],
   duration_ms: 0,
   error: { code: error.code, message: error.message },
 })

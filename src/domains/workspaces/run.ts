@@ -1,6 +1,6 @@
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import { type ExecRequest, type ExecResult, egressPlace } from './backend.ts'
+import { type ExecRequest, type ExecResult, egressPlace, type LimitName } from './backend.ts'
 import { besideRunning, type Core, cancelled } from './core.ts'
 import { atPlace, type ImageDefaults } from './image-defaults.ts'
 import { decodeText, type OutputText, outputText } from './output-text.ts'
@@ -28,6 +28,7 @@ export type RunResult = Readonly<{
   durationMs: number
   stdout: OutputText
   stderr: OutputText
+  limitsHit: readonly LimitName[]
 }>
 
 export type Runner = ReturnType<typeof createRunner>
@@ -129,6 +130,7 @@ const toRunResult = (result: ExecResult, outputBytesMax: number, jsonBytesMax: n
   durationMs: Math.round(result.durationMs),
   stdout: outputText(result.stdout, outputBytesMax, jsonBytesMax),
   stderr: outputText(result.stderr, outputBytesMax, jsonBytesMax),
+  limitsHit: result.limitsHit,
 })
 
 export type ProgressTicker = Readonly<{ note(chunk: Uint8Array): void; stop(): void }>

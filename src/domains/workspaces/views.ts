@@ -50,6 +50,7 @@ const limitNames = {
   memory: 'memory_limit',
   cpu: 'cpu_limit',
   processes: 'process_limit',
+  user_limits: 'user_limits',
   disk: 'disk_limit',
   network: 'network_policy',
 } as const satisfies Record<string, CapabilityName>
@@ -182,6 +183,8 @@ const usageView = (usage: WorkspaceUsage | undefined) => ({
   disk_volsize_bytes: usage?.diskLimitBytes ?? null,
   memory_used_bytes: usage?.memoryUsedBytes ?? null,
   processes: usage?.processCount ?? null,
+  memory_kills: usage?.memoryKills ?? null,
+  process_refusals: usage?.processRefusals ?? null,
 })
 
 /** The end of a log is what matters; an answer has its own bound. */

@@ -11,7 +11,7 @@ my %numbers = (
     capset => [ 126, 91 ], clone => [ 56, 220 ], close_range => [ 436, 436 ], fsconfig => [ 431, 431 ],
     fsmount => [ 432, 432 ], fsopen => [ 430, 430 ], mount => [ 165, 40 ], mount_setattr => [ 442, 442 ],
     move_mount => [ 429, 429 ], open_tree => [ 428, 428 ], openat2 => [ 437, 437 ], pivot_root => [ 155, 41 ], prctl => [ 157, 167 ],
-    prlimit64 => [ 302, 261 ], seccomp => [ 317, 277 ], setgroups => [ 116, 159 ], sethostname => [ 170, 161 ],
+    prlimit64 => [ 302, 261 ], sched_setaffinity => [ 203, 122 ], seccomp => [ 317, 277 ], setgroups => [ 116, 159 ], sethostname => [ 170, 161 ],
     setns => [ 308, 268 ], setresgid => [ 119, 149 ], setresuid => [ 117, 147 ], umount2 => [ 166, 39 ],
     unshare => [ 272, 97 ],
 );

@@ -20,13 +20,16 @@ use constant { TERMINALS_MAX => 256, DEV_BYTES => 65536 };
 
 # Answers detached mounts for the folders of a workspace's root. $stage is an empty folder.
 sub make_own_folders {
-    my ($stage, $search_program, $shared_memory_bytes) = @_;
+    my ($stage, $search_program, $shared_memory_bytes, $cgroups) = @_;
     attach(detached_new('tmpfs', ATTR_NOSUID | ATTR_NODEV, 'mode=755', 'size=' . DEV_BYTES), $stage);
     mkdir "$stage/$_", 0755 or fail("folder $_") for qw(dev proc sys);
     make_devices("$stage/dev", $search_program, $shared_memory_bytes);
     make_proc("$stage/proc");
     my %made = map { ("/$_" => detached_copy("$stage/$_", 0)) } qw(dev proc);
-    $made{'/sys'} = detached_copy("$stage/sys", 0) if make_control_groups("$stage/sys");
+    if (@$cgroups) {
+        make_control_groups("$stage/sys", $cgroups);
+        $made{'/sys'} = detached_copy("$stage/sys", 0);
+    }
     system_call('umount2', $stage, MNT_DETACH) == 0 or fail('stage');
     return \%made;
 }
@@ -82,6 +85,27 @@ sub set_read_only {
     POSIX::close($tree);
 }
 
-sub make_control_groups { return 0 }
+# Its own control groups, as far as they hold its limits, where programs look for them. They can only be read.
+sub make_control_groups {
+    my ($sys, $cgroups) = @_;
+    my $own = ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC;
+    attach(detached_new('tmpfs', ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC, 'mode=755', 'size=' . DEV_BYTES), $sys);
+    my $base = "$sys/fs/cgroup";
+    mkdir $_, 0755 or fail("folder $_") for "$sys/fs", $base;
+    if (-e '/sys/fs/cgroup/cgroup.controllers') { attach(detached_new('cgroup2', $own), $base) }
+    else { show_controller($base, $_, $own) for grep { join("\n", @$cgroups) =~ m{^/sys/fs/cgroup/$_/}m } qw(memory cpu pids) }
+    set_read_only($sys);
+}
+
+# Controllers that are mounted together are mounted so here as well, under either name.
+sub show_controller {
+    my ($base, $name, $attributes) = @_;
+    open(my $list, '<', '/proc/self/cgroup') or fail('control groups');
+    my ($together) = map { /^\d+:([^:]+):/ && (grep { $_ eq $name } split /,/, $1) ? $1 : () } <$list>;
+    return if !defined $together;
+    mkdir "$base/$together", 0755 or fail("folder $together");
+    attach(detached_new('cgroup', $attributes, split /,/, $together), "$base/$together");
+    for (grep { $_ ne $together } split /,/, $together) { symlink $together, "$base/$_" or fail("link $_") }
+}
 
 1;

@@ -40,9 +40,19 @@ export default defineTool({
     disk_volsize_bytes: z.int().nullable().describe('Limit of the disk, where one is enforced.'),
     memory_used_bytes: z.int().nullable(),
     processes: z.int().nullable(),
+    memory_kills: z.int().nullable().describe('Processes that the kernel ended for want of memory since the start.'),
+    process_refusals: z.int().nullable().describe('Processes that could not begin, since the start.'),
     jobs: z.array(z.strictObject(workspaceFields.job)),
     limits: z
-      .strictObject({ isolation: limit, memory: limit, cpu: limit, processes: limit, disk: limit, network: limit })
+      .strictObject({
+        isolation: limit,
+        memory: limit,
+        cpu: limit,
+        processes: limit,
+        user_limits: limit,
+        disk: limit,
+        network: limit,
+      })
       .nullable()
       .describe('What was seen to be enforced on this machine; null when it cannot be asked.'),
   }),

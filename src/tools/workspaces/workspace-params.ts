@@ -104,6 +104,9 @@ export const workspaceFields = {
     stderr_bytes: z.int(),
     truncated: z.boolean().describe('Whether a line in the middle says how many bytes were left out.'),
     timed_out: z.boolean(),
+    limits_hit: z
+      .array(z.enum(['memory', 'processes']))
+      .describe('Limits of the workspace that ended a process, or kept one from beginning, meanwhile.'),
     duration_ms: z.int(),
   },
 } as const

@@ -1,0 +1,132 @@
+import { appendFileSync, closeSync, openSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from 'node:fs'
+import type { LimitName, Resources } from '../domains/workspaces/backend.ts'
+import { type Clock, isoTime } from '../kernel/clock.ts'
+import type { ControlGroup, LimitHits } from './cgroups.ts'
+
+/** What a running workspace is told of its limits, and what its log is told of them. */
+export type LimitWatch = Readonly<{
+  /** Its /proc/meminfo; nothing where memory is not limited. */
+  memoryFile: string | undefined
+  hits(): LimitHits
+  /** From now to when the answer is called: which limits have stopped something in the workspace. */
+  begin(): () => readonly LimitName[]
+  close(): void
+}>
+
+export type LimitWatchDeps = Readonly<{
+  group: ControlGroup
+  resources: Resources
+  processesMax: number
+  /** Whether memory is limited at all. */
+  hasMemoryLimit: boolean
+  memoryFile: string
+  logPath: string
+  clock: Clock
+}>
+
+const REFRESH_MS = 1_000
+const LOG_BYTES_MAX = 256 * 1024
+
+/** Memory use is told anew while commands run; the kernel shows a workspace only the whole machine's. */
+export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
+  const { group, resources, clock } = deps
+  const memoryFile = deps.hasMemoryLimit ? deps.memoryFile : undefined
+  const limitBytes = resources.memoryMb * 1024 * 1024
+  let told: LimitHits = group.hits()
+  let underWay = 0
+  let timer: NodeJS.Timeout | undefined
+  if (memoryFile !== undefined) writeFileSync(memoryFile, memoryText(limitBytes, 0), { mode: 0o644 })
+
+  async function refresh(): Promise<void> {
+    tell()
+    if (memoryFile === undefined) return
+    const used = (await group.memoryUsedBytes()) ?? 0
+    // In place and of one length: whoever reads meanwhile reads a whole one.
+    const fd = openSync(memoryFile, 'r+')
+    writeSync(fd, memoryText(limitBytes, used), 0)
+    closeSync(fd)
+  }
+  const soon = (): void => void refresh().catch(() => {})
+
+  /** Into the log, once. */
+  function tell(): LimitHits {
+    const now = group.hits()
+    const memory = now.memory - told.memory
+    const processes = now.processes - told.processes
+    told = now
+    if (memory > 0) {
+      log(`memory: the kernel ended ${memory} of its processes at the limit of ${resources.memoryMb} MiB`)
+    }
+    if (processes > 0) log(`processes: ${processes} could not begin at the limit of ${deps.processesMax}`)
+    return now
+  }
+  function log(line: string): void {
+    appendLine(deps.logPath, `${isoTime(clock.nowMs())} ${line}\n`)
+  }
+
+  log(`started with ${resources.memoryMb} MiB of memory and ${resources.vcpus} processors`)
+  return {
+    memoryFile,
+    hits: tell,
+    begin() {
+      const before = tell()
+      underWay += 1
+      soon()
+      timer ??= setInterval(soon, REFRESH_MS)
+      return () => {
+        underWay -= 1
+        if (underWay === 0) {
+          clearInterval(timer)
+          timer = undefined
+          soon()
+        }
+        const after = tell()
+        return (['memory', 'processes'] as const).filter((name) => after[name] > before[name])
+      }
+    },
+    close() {
+      clearInterval(timer)
+      tell()
+      log('ended')
+      if (memoryFile !== undefined) rmSync(memoryFile, { force: true })
+    },
+  }
+}
+
+/** The newer half stays when there is too much. A full disk keeps no workspace from anything. */
+function appendLine(path: string, line: string): void {
+  try {
+    const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+    if (size > LOG_BYTES_MAX) writeFileSync(path, readFileSync(path).subarray(-LOG_BYTES_MAX / 2))
+    appendFileSync(path, line, { mode: 0o600 })
+  } catch {
+    // Nothing depends on it.
+  }
+}
+
+function memoryText(limitBytes: number, usedBytes: number): string {
+  const free = Math.max(0, limitBytes - usedBytes)
+  const rows: readonly (readonly [string, number])[] = [
+    ['MemTotal', limitBytes],
+    ['MemFree', free],
+    ['MemAvailable', free],
+    ['Buffers', 0],
+    ['Cached', 0],
+    ['SwapCached', 0],
+    ['Active', Math.min(usedBytes, limitBytes)],
+    ['Inactive', 0],
+    ['SwapTotal', 0],
+    ['SwapFree', 0],
+    ['Dirty', 0],
+    ['Writeback', 0],
+    ['AnonPages', Math.min(usedBytes, limitBytes)],
+    ['Mapped', 0],
+    ['Shmem', 0],
+    ['Slab', 0],
+    ['SReclaimable', 0],
+    ['SUnreclaim', 0],
+  ]
+  return rows
+    .map(([name, bytes]) => `${`${name}:`.padEnd(16)}${String(Math.floor(bytes / 1024)).padStart(12)} kB\n`)
+    .join('')
+}
