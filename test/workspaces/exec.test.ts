@@ -43,9 +43,9 @@ describe('exec', () => {
   it('tells of what a limit ended, which could not say so itself', async () => {
     await app.ask('workspace_create', { name: 'small', memory_mb: 64 })
     const command = `perl -e '$x = "a" x (512 << 20)'`
-    const answer = JSON.stringify(await app.call('exec', { workspace_id: 'small', command }))
-    expect(answer).toContain('"limits_hit":["memory"]')
-    expect(answer).toContain('its limit is 64 MiB')
+    const answer = await app.call('exec', { workspace_id: 'small', command })
+    expect(answer.json).toContain('"limits_hit":["memory"]')
+    expect(JSON.stringify(answer.content)).toContain('its limit is 64 MiB')
     const info = await app.ask('workspace_info', { workspace_id: 'small' })
     expect(info).toMatchObject({ memory_kills: 1, process_refusals: 0, limits: { user_limits: { enforced: true } } })
     const logs = await app.ask('workspace_logs', { workspace_id: 'small' })
