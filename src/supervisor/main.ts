@@ -10,7 +10,7 @@ import { startFirstProcesses } from './first-processes.ts'
 import { createHandlers } from './handlers.ts'
 import { createIdRanges } from './id-ranges.ts'
 import { createImages } from './images/index.ts'
-import { startLauncher } from './launcher.ts'
+import { type Launcher, startLauncher } from './launcher.ts'
 import { createHostNames } from './network/host-names.ts'
 import { createNetworkHub, type NetworkHub } from './network/network-hub.ts'
 import { startSockets } from './network/sockets.ts'
@@ -71,20 +71,7 @@ async function main(): Promise<void> {
     random: systemRandom,
   })
   const controlGroups = createControlGroups(process.env['CASTELLAN_SUPERVISOR_CGROUPS'] ?? '')
-  const firstProcesses = startFirstProcesses({
-    seccompFilter: filterPath,
-    stage: STAGE,
-    searchProgram: existsSync(SEARCH_PROGRAM_SOURCE) ? SEARCH_PROGRAM_SOURCE : undefined,
-    sharedMemoryBytes: SHARED_MEMORY_BYTES,
-  })
-  const idRanges = await createIdRanges({
-    root: ROOT,
-    views: '/mnt/ids',
-    socketPath: join(ROOT, 'ranges.sock'),
-    hasRanges: Number(process.env['RANGES'] ?? 0) > 0,
-    launcher,
-    logger,
-  })
+  const { firstProcesses, idRanges } = await openPlaces(launcher, filterPath)
   const images = createImages({ root: join(ROOT, 'images'), clock: systemClock, random: systemRandom })
   const { network, egress } = await openNetwork()
   const registry = await createRegistry({
@@ -161,6 +148,25 @@ async function openNetwork(): Promise<{ network: NetworkHub; egress: EgressDesk 
     logger,
   })
   return { network, egress }
+}
+
+/** What the first processes of workspaces are made by, and the ids that they are given. */
+async function openPlaces(launcher: Launcher, seccompFilter: string) {
+  const firstProcesses = startFirstProcesses({
+    seccompFilter,
+    stage: STAGE,
+    searchProgram: existsSync(SEARCH_PROGRAM_SOURCE) ? SEARCH_PROGRAM_SOURCE : undefined,
+    sharedMemoryBytes: SHARED_MEMORY_BYTES,
+  })
+  const idRanges = await createIdRanges({
+    root: ROOT,
+    views: '/mnt/ids',
+    socketPath: join(ROOT, 'ranges.sock'),
+    hasRanges: Number(process.env['RANGES'] ?? 0) > 0,
+    launcher,
+    logger,
+  })
+  return { firstProcesses, idRanges }
 }
 
 /** Nobody finds his way to workspaces whose folder is gone: they end at once, with whatever runs in them. */
