@@ -18,6 +18,8 @@ export type IdRange = Readonly<{
 }>
 export type IdRanges = Readonly<{
   take(): Promise<IdRange>
+  /** The supervisor's own, for workspaces with folders of the host, which are shown as that range's. */
+  shared: IdRange
   /** Why workspaces share their ids, if they do. */
   problem: string | undefined
 }>
@@ -76,6 +78,7 @@ export async function createIdRanges(deps: IdRangesDeps): Promise<IdRanges> {
   }
   return {
     problem: undefined,
+    shared: sharedIds(deps.root, '').shared,
     async take() {
       const block = await show()
       const first = block.number * RANGE
@@ -92,7 +95,8 @@ function sharedIds(root: string, problem: string): IdRanges {
   const sameIds = (map: string): string => identity(readFileSync(`/proc/self/${map}`, 'utf8'))
   const maps = { uids: sameIds('uid_map'), gids: sameIds('gid_map') }
   const owner = { uid: 0, gid: 0 }
-  return { problem, take: async () => ({ maps, owner, view: root, release: async () => {} }) }
+  const shared: IdRange = { maps, owner, view: root, release: async () => {} }
+  return { problem, shared, take: async () => shared }
 }
 
 /** Every id of ours for itself. No line may reach over the end of one of our own, though they follow each other. */

@@ -172,7 +172,7 @@ export async function createRegistry(deps: RegistryDeps) {
     if (!untouched.delete(spec.id)) {
       await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, ownFiles.ofNetwork(spec.network)))
     }
-    const seat = await deps.seats.take(spec.resources, processesMax)
+    const seat = await deps.seats.take(spec.resources, processesMax, (spec.mounts ?? []).length > 0)
     const watch = createLimitWatch({
       group: seat.group,
       resources: spec.resources,

@@ -22,7 +22,7 @@ export type Seat = Readonly<{
  */
 export type Seats = Readonly<{
   /** With these limits from the beginning. */
-  take(resources: Resources, processesMax: number): Promise<Seat>
+  take(resources: Resources, processesMax: number, hasFolders: boolean): Promise<Seat>
   /** Puts one in stock if there is none, without being waited for. */
   restock(): void
 }>
@@ -39,9 +39,9 @@ export function createSeats({ firstProcesses, controlGroups, idRanges, logger }:
   let nextNumber = 1
   let stock: Promise<Stocked> | undefined
 
-  async function prepare(): Promise<Stocked> {
+  async function prepare(takeRange: () => Promise<IdRange> = idRanges.take): Promise<Stocked> {
     const group = await controlGroups.open(String(nextNumber++))
-    const range = await idRanges.take()
+    const range = await takeRange()
     try {
       return { group, range, pid: await firstProcesses.takeSeat(group.joinPaths, range.maps) }
     } catch (error) {
@@ -86,8 +86,9 @@ export function createSeats({ firstProcesses, controlGroups, idRanges, logger }:
     }
   }
   return {
-    async take(resources, processesMax) {
-      const seat = seatOf((await fromStock()) ?? (await prepare()))
+    async take(resources, processesMax, hasFolders) {
+      const stocked = hasFolders ? await prepare(async () => idRanges.shared) : await fromStock()
+      const seat = seatOf(stocked ?? (await prepare()))
       try {
         seat.group.limit(resources, processesMax)
         return seat
