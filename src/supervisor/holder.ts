@@ -26,6 +26,8 @@ export async function startHolder(seat: Seat, prepare: () => Promise<HoldOrder>)
       ended.then(() => undefined),
     )
   } catch (cause) {
+    // It says already what to do.
+    if (cause instanceof AppError) throw cause
     const reason = cause instanceof Error ? cause.message : String(cause)
     if (NO_MOUNT.test(reason))
       throw new AppError('ERR_FILE_NOT_FOUND', `mount: ${reason}`, { field: 'mount' }, { cause })
