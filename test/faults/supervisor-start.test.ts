@@ -115,7 +115,7 @@ describe('a start', () => {
     const inventories = await Promise.all(backends.map((backend) => backend.inventory()))
     expect(inventories).toEqual(inventories.map(() => ({ running: [], stored: [], layers: [] })))
     expect(supervisors()).toHaveLength(1)
-    await expect.poll(() => launches().length, { timeout: 20_000 }).toBeLessThanOrEqual(3)
+    await expect.poll(() => launches().length, { timeout: 20_000 }).toBeLessThanOrEqual(4)
   })
 
   test('while the last supervisor still dies waits for its place', async () => {
