@@ -66,6 +66,12 @@ const imageRule = 'IMAGE=NAME'
 export const executionsSection = group(
   {
     max_concurrent: wholeNumber(8, 1, 10_000, 'Executions and workflows at work at once; others are pending.'),
+    schedule_floor_secs: wholeNumber(
+      10,
+      1,
+      86_400,
+      'Least number of seconds between two runs of a schedule; a manifest that asks for less is refused.',
+    ),
     snapshots: flag(
       true,
       'Keeps the workspace of an agent as it was at the end of each iteration, for execution_fork. What is kept stays for a while when the execution is over, archived; workspace_list shows it with the state_filter archived.',

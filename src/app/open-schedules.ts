@@ -35,7 +35,7 @@ const startedWith = {
 } as const
 
 export function openSchedules(
-  { clock, logger }: AppDeps,
+  { clock, config, logger }: AppDeps,
   parts: Readonly<{
     database: Database
     engine: Engine
@@ -68,6 +68,7 @@ export function openSchedules(
       ...startedWith[kind],
       ownerOf: (unit, principal) => runOwnerOf(engine, unit as unknown as ReadUnit, principal),
       mayStart: (principal) => mayStart(principal, kind),
+      floorMs: config.executions.schedule_floor_secs * 1_000,
       changed: scheduler.lookSoon,
     })
   return {

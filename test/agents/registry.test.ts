@@ -73,6 +73,19 @@ describe('deploying', () => {
     })
   })
 
+  it.each([
+    ['{ type: interval, seconds: 9 }', 9],
+    ['{ type: cron, cron: "*/5 * * * * *", timezone: UTC }', 5],
+    ['{ type: cron, cron: "0,3 0 12 * * *", timezone: UTC }', 3],
+  ])('refuses the schedule %s, which runs too often', async (schedule, seconds) => {
+    const refused = await app.refusal('aegis.agent.create', {
+      manifest_yaml: manifest('hasty', '1.0.0', `schedule: ${schedule}`),
+    })
+    expect(refused).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field: 'spec.schedule' } })
+    expect(refused.message).toContain(`at least 10 s apart, and two of these are ${seconds} s apart`)
+    expect((await app.refusal('agent_info', { agent_id: 'hasty' })).code).toBe('ERR_AGENT_NOT_FOUND')
+  })
+
   it('takes a schedule only with an input that its executions can start with', async () => {
     const schema = 'input_schema: { type: object, required: [n] }'
     const timed = (schedule: string) =>

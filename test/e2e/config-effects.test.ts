@@ -9,6 +9,7 @@ import { configFields } from '../../src/app/config-schema.ts'
 import { allTools } from '../../src/tools/index.ts'
 import { agentToolEffects } from '../support/agent-tool-effects.ts'
 import { executionEffects } from '../support/execution-effects.ts'
+import { agentYaml } from '../support/executions.ts'
 import { startRealServer, writeSkills } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
 import { searchEffects } from '../support/search-effects.ts'
@@ -210,6 +211,15 @@ const effects: Readonly<Record<string, Effect>> = {
     const options = { home: newHome(), environment: { CASTELLAN_SKILLS_ROOTS: root } }
     const { stdout } = await runCastellan(['call', 'skill_list', '--json'], options)
     expect(stdout).toContain('"review-notes"')
+  },
+  async 'executions.schedule_floor_secs'() {
+    const server = await serve({ CASTELLAN_EXECUTIONS_SCHEDULE_FLOOR_SECS: '100' })
+    const deploy = (seconds: number) => {
+      const schedule = `  schedule: { type: interval, seconds: ${seconds} }\n`
+      const manifest_yaml = agentYaml(`beat-${seconds}`, `  task: { instruction: "Tick." }\n${schedule}`)
+      return call(server, 'aegis.agent.create', { manifest_yaml })
+    }
+    expect([(await deploy(100)).status, codeOf(await deploy(99))]).toEqual([200, 'ERR_INVALID_INPUT'])
   },
   async 'vault.enabled'() {
     const server = await serve({ CASTELLAN_VAULT_ENABLED: 'false' })

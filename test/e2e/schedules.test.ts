@@ -5,7 +5,7 @@ import { ask, setModelStage } from '../support/model-stage.ts'
 import { type Ended, type LoggedEvent, workflowYaml } from '../support/workflows.ts'
 
 /** Schedules in the real program, with a scripted model over HTTP. */
-const setStage = () => setModelStage(() => ({ text: 'done' }))
+const setStage = () => setModelStage(() => ({ text: 'done' }), { executions: { schedule_floor_secs: 1 } })
 
 const yaml = (schedule: string, version = '1.0.0'): string =>
   agentYaml('ticker', `  task: { instruction: "Tick." }\n  schedule: ${schedule}\n`).replace('"1.0.0"', `"${version}"`)

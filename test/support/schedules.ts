@@ -54,6 +54,7 @@ export function openServer(database: Database, clock: ReturnType<typeof movableC
     permission: 'agent:execute',
     ownerOf: async () => 'owner',
     mayStart: () => true,
+    floorMs: 0,
     changed: scheduler.lookSoon,
   })
   const agent = { tenant: LOCAL_TENANT, id: AGENT }

@@ -35,6 +35,16 @@ export function dueTimes(timing: Timing, dueMs: number, atMs: number): DueTimes 
   return { newestMs, older, nextMs }
 }
 
+/** How many times of a calendar are looked at for the shortest span between two: more than an hour of every minute. */
+const GAPS_MAX = 64
+
+/** The shortest span between two times of the timing, of those that come next. */
+export function shortestGapMs(timing: Timing, afterMs: number): number {
+  if (timing.type === 'interval') return timing.everyMs
+  const times = cronOf(timing).nextRuns(GAPS_MAX, new Date(afterMs)).map(Number)
+  return Math.min(Number.POSITIVE_INFINITY, ...times.slice(1).map((time, index) => time - times[index]!))
+}
+
 /** When the time `dueMs` fires. The part of the jitter follows from the subject and the time, so that all servers agree. */
 export function firingTime({ jitterMs }: Timing, subjectId: string, dueMs: number): number {
   if (jitterMs === 0) return dueMs

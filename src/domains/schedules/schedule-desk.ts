@@ -15,6 +15,8 @@ export type ScheduleDeskDeps = Readonly<{
   /** Whose the runs are that the principal starts. */
   ownerOf(unit: ReadUnit | WriteUnit, principal: Principal): Promise<string>
   mayStart(principal: Principal): boolean
+  /** Least time between two runs. */
+  floorMs: number
   /** Called within a transaction: something will have changed once it is committed. */
   changed(): void
 }>
@@ -47,7 +49,9 @@ export function createScheduleDesk(deps: ScheduleDeskDeps) {
       if (timing === null || !timing.enabled) return await remove(call, subject)
       const { principal } = call
       if (!deps.mayStart(principal)) throw mayNotStart(deps)
-      const { firingTime, nextTime } = await import('./due-times.ts')
+      const { firingTime, nextTime, shortestGapMs } = await import('./due-times.ts')
+      const gapMs = shortestGapMs(timing, call.nowMs)
+      if (gapMs < deps.floorMs) throw tooOften(deps, gapMs)
       const { tenant, id: subjectId } = subject
       await store.lock(call.write, tenant)
       const before = await store.find(call.write, tenant, subjectId)
@@ -96,6 +100,13 @@ const lastingPart = ({
   newNamesOnly,
   ...rest
 }: Principal): Principal => (newNamesOnly === true ? { ...rest, tier: 'user' } : rest)
+
+const tooOften = ({ field, floorMs }: ScheduleDeskDeps, gapMs: number): AppError =>
+  new AppError(
+    'ERR_INVALID_INPUT',
+    `${field}: runs must be at least ${floorMs / 1_000} s apart, and two of these are ${gapMs / 1_000} s apart. Choose rarer times, or have executions.schedule_floor_secs lowered.`,
+    { field, constraint: `at least ${floorMs / 1_000} s apart` },
+  )
 
 const mayNotStart = ({ field, permission }: ScheduleDeskDeps): AppError =>
   new AppError(
