@@ -85,7 +85,6 @@ describe('arguments of a call', () => {
   test.each([
     [['title=a', 'title=b'], "'title' is given twice. Keep one of them."],
     [['labels=["a"]', 'labels=["b"]'], `'labels' is given twice. Give all of its items at once: labels='["a","b"]'`],
-    [['--args', '{"title":"a"}', 'title=b'], "'title' is given twice. Keep one of them."],
     [['title=x', 'labels=red,blue'], `'labels' takes a JSON array: labels='["red","blue"]'`],
   ])('%j are refused with what to write', async (args, message) => {
     const refused = await call('task_create', 'project=p', ...args)

@@ -168,6 +168,8 @@ describe('JSON', () => {
       doctor: [['doctor', '--data-dir', dataDir]],
       image: [['image', 'list', '--data-dir', dataDir]],
       import: [['import', file]],
+      completion: [['completion', 'bash']],
+      version: [['version']],
     }
     // serve and mcp are tried as servers.
     expect(Object.keys(runs).toSorted()).toEqual(

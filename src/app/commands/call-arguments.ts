@@ -8,12 +8,13 @@ type Arguments = Record<string, unknown>
 type FieldSchema = Readonly<{ type?: unknown; items?: Readonly<{ type?: unknown }> }>
 const FILE_BYTES_MAX = 16 * 1024 * 1024
 
-/** The arguments of a call as the command line has them: `--args`, then each `key=value`. */
+/** The arguments of a call as the command line has them: `--args`, and over them each `key=value`. */
 export async function readArguments(context: CommandContext, tool: string): Promise<Arguments> {
   const given = context.parsed.text('args')
   const args = given === undefined ? {} : parseObject(given === '-' ? await text(context.stdin) : given)
   const pairs = context.parsed.positionals.slice(1)
   const fields = pairs.length === 0 ? {} : await fieldsOf(tool)
+  const keys = new Set<string>()
   for (const pair of pairs) {
     const split = pair.indexOf('=')
     if (split < 1) {
@@ -22,7 +23,8 @@ export async function readArguments(context: CommandContext, tool: string): Prom
       })
     }
     const key = pair.slice(0, split)
-    if (Object.hasOwn(args, key)) throw repeated(key, fields[key])
+    if (keys.has(key)) throw repeated(key, fields[key])
+    keys.add(key)
     const written = pair.slice(split + 1)
     const value = written.startsWith('@') ? await readValue(context, key, written.slice(1)) : written
     // Not by assignment: that would lose a key named __proto__ instead of having it refused.
