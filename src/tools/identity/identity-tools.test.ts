@@ -158,8 +158,9 @@ describe('API keys through the pipeline', () => {
     await authenticate(own.secret)
     await authenticate(foreign.secret)
     expect(await ask(localOwner, 'api_key_revoke', { key: 'own' })).toMatchObject({ id: own.id, status: 'revoked' })
-    const first = await ask(localOwner, 'api_key_revoke', { key: foreign.id, tenant: 'a' })
-    expect(await ask(localOwner, 'api_key_revoke', { key: foreign.id, tenant: 'a' })).toEqual(first)
+    // When it was last used is written a little later than it is used.
+    const { last_used_at: _, ...first } = await ask(localOwner, 'api_key_revoke', { key: foreign.id, tenant: 'a' })
+    expect(await ask(localOwner, 'api_key_revoke', { key: foreign.id, tenant: 'a' })).toMatchObject(first)
     for (const { secret } of [own, foreign]) {
       await expect(authenticate(secret)).rejects.toMatchObject({ code: 'ERR_UNAUTHENTICATED' })
     }

@@ -209,16 +209,10 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
     },
     {
       name: 'usage-limit',
-      async run({ rules }) {
+      run({ rules }) {
         const { effect, whenDiskFull } = rules!
-        if (effect === 'read' || effect === 'delete' || whenDiskFull === true) return
-        const shortage = await deps.disk?.shortage()
-        if (shortage === undefined) return
-        throw new AppError(
-          'ERR_DISK_FULL',
-          `The disk of the data directory is nearly full: ${shortage.free} bytes are free, and ${shortage.needed} must be before anything more is written. Destroy what is not needed, or have the operator make room.`,
-          { ...shortage },
-        )
+        const takesRoom = effect !== 'read' && effect !== 'delete' && whenDiskFull !== true
+        return takesRoom && deps.disk !== undefined ? requireRoom(deps.disk) : undefined
       },
     },
     {
@@ -320,6 +314,16 @@ const notInZaruMode = ({ name }: CatalogTool): AppError => {
     'ERR_MODE_REFUSED',
     `'${name}' is not in the mode that this connection chose; it is in ${modes.join(', ')}. Suggest one with zaru.switch_mode.`,
     { modes },
+  )
+}
+
+async function requireRoom(disk: DiskWatch): Promise<void> {
+  const shortage = await disk.shortage()
+  if (shortage === undefined) return
+  throw new AppError(
+    'ERR_DISK_FULL',
+    `The disk of the data directory is nearly full: ${shortage.free} bytes are free, and ${shortage.needed} must be before anything more is written. Destroy what is not needed, or have the operator make room.`,
+    { ...shortage },
   )
 }
 
