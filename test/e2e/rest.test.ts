@@ -147,7 +147,7 @@ describe('wishes', { timeout: 60_000 }, () => {
     // The model writes no manifest here.
     expect(events.at(-1)!.data['event_type']).toBe('intent_execution_pipeline_failed')
     const shown = await send('POST', '/v1/tools/aegis.execute.status', { pipeline_execution_id: id })
-    expect(shown.body).toMatchObject({ status: 'failed', failed_at_state: 'agent_generation' })
+    expect(shown.body).toMatchObject({ status: 'failed', failed_at_state: 'code_generation' })
   })
 })
 

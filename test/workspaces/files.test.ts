@@ -169,10 +169,11 @@ describe('file_transfer', () => {
       app.call('file_transfer', { workspace_id: 'w', direction, host_path, guest_path }, undefined, { signal })
 
     const down = start('download', 'cancelled/file', '/sparse', cancel[0]!)
-    await vi.waitUntil(() => readdirSync(join(folder(), 'cancelled')).length > 0, { timeout: 10_000, interval: 1 })
+    const partial = join(folder(), '.partial')
+    await vi.waitUntil(() => existsSync(partial) && readdirSync(partial).length > 0, { timeout: 10_000, interval: 1 })
     cancel[0]!.abort()
     expect((await down).failure?.code).toBe('ERR_CANCELLED')
-    expect(readdirSync(join(folder(), 'cancelled'))).toEqual([])
+    expect([readdirSync(join(folder(), 'cancelled')), readdirSync(partial)]).toEqual([[], []])
 
     writeFileSync(join(folder(), 'sparse'), '')
     truncateSync(join(folder(), 'sparse'), 6 * 1024 ** 3)
