@@ -166,7 +166,7 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
       expect((await fetch('/exceeds')).status).toBe(413)
       expect((await fetch('/fits')).body).toMatchObject({ bytes: 1024 ** 2 })
     },
-    'workspaces.credentials': egress('CREDENTIALS', 'api.castellan.test Authorization env:NOT_SET_ANYWHERE'),
+    'workspaces.credentials': egress('CREDENTIALS', 'api.castellan.test Authorization'),
     'workspaces.ca_file': egress('CA_FILE', '/nowhere/authority.pem'),
     'workspaces.dns_server': egress('DNS_SERVER', '127.0.0.53'),
     async 'workspaces.forward_ports'() {
