@@ -52,6 +52,8 @@ const ledger: readonly TourStep[] = [
   step('merkle_finalize', { session_id: 'A-0001' }),
   step('merkle_root', { session_id: 'A-0001' }),
   step('log_checkpoint'),
+  step('log_recover', { tenant: 'local', reason: 'tried' }, 'ERR_INVALID_INPUT'),
+  step('clock_reset', { reason: 'tried' }),
   step('log_export', { limit: 2 }),
   step('log_inclusion_proof', { seq: 0 }),
   step('log_consistency_proof', { old_size: 1, new_size: 2 }),
