@@ -5,7 +5,7 @@ import { type Block, blocksOf, setReaderStage } from '../support/guide-blocks.ts
 import { isLongRun } from '../support/long-run.ts'
 import { startScriptedModel } from '../support/scripted-model.ts'
 
-/** Every block of every guide is carried out as it is written. Some guides have a test of their own. */
+/** The blocks of the guides are carried out as they are written. Some guides have a test of their own. */
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 const guide = (name: string): Block[] => blocksOf(read(`docs/guides/${name}.md`))
 
@@ -13,12 +13,14 @@ const elsewhere = ['agents', 'workflows']
 const followed = ['several-clients', 'verify-the-log', 'workspaces']
 const configured = ['configuration', 'durability', 'executions', 'workspaces']
 
-test('every guide with something to do is tried', () => {
+test('every guide with something to do is tried, or named as untried', () => {
   const withBlocks = readdirSync(new URL('../../docs/guides', import.meta.url))
     .map((file) => file.replace(/\.md$/, ''))
     .filter((name) => guide(name).some(({ language }) => language !== 'text'))
-  const others = ['add-a-tool', 'clients', 'executions', 'signed-calls', 'workflow-texts']
-  expect(withBlocks.sort()).toEqual([...new Set([...elsewhere, ...followed, ...configured, ...others])].sort())
+  const others = ['executions', 'signed-calls', 'workflow-texts']
+  // One changes the source itself, the other configures programs of others: nothing here carries their blocks out.
+  const untried = ['add-a-tool', 'clients']
+  expect(withBlocks.sort()).toEqual([...new Set([...elsewhere, ...followed, ...configured, ...others, ...untried])].sort())
 })
 
 test.each(followed)('%s: every command does what it says', { timeout: 300_000 }, async (name) => {
