@@ -35,7 +35,9 @@ export function createBootstrapGuard(
   }
 
   const lookAt = (key: string, deadlines: readonly Deadline[]): Promise<Seen> =>
-    steps.once<Seen>(key, async () => ({ result: await within(deps.clock, steps, deadlines, look) }))
+    steps.once<Seen>(key, async () => ({ result: await within(deps.clock, steps, deadlines, look) }), {
+      type: 'bootstrap_checked',
+    })
 
   return {
     async remember(deadlines: readonly Deadline[]): Promise<void> {
