@@ -1,7 +1,9 @@
 import { defineConfig } from 'vitest/config'
 
-/** Several processes each, or a whole server under load: one file at a time, after everything else. */
-const heavy = ['test/e2e/**/*.test.ts', 'test/faults/**/*.test.ts', 'test/conformance/**/*.test.ts']
+/** The real program from outside, a process or more for each test. */
+const fromOutside = ['test/e2e/**/*.test.ts', 'test/conformance/**/*.test.ts']
+/** A server under load, or what the whole machine holds before and after: one file at a time, after everything else. */
+const alone = ['test/faults/**/*.test.ts']
 
 export default defineConfig({
   test: {
@@ -15,7 +17,7 @@ export default defineConfig({
         test: {
           name: 'parts',
           include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
-          exclude: heavy,
+          exclude: [...fromOutside, ...alone],
           pool: 'forks',
           maxWorkers: 2,
           testTimeout: 60_000,
@@ -27,12 +29,24 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'processes',
-          include: heavy,
+          include: fromOutside,
+          pool: 'forks',
+          maxWorkers: 2,
+          testTimeout: 180_000,
+          hookTimeout: 120_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'faults',
+          include: alone,
           pool: 'forks',
           fileParallelism: false,
           testTimeout: 180_000,
           hookTimeout: 120_000,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 2 },
         },
       },
     ],

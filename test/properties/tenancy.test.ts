@@ -45,9 +45,12 @@ const copiesWith = (makeHost: MakeHost): Promise<Copies> =>
   openCopies({ template: planted.app.dataDir, canaries: planted.canaries, makeHost, searchUrl: engine.at('/') })
 const copiesOfTheApp = (): Promise<Copies> => copiesWith(async (app) => app.app.host)
 
-/** Whether a call of the tool can leave something behind that the next tool would meet. */
-const onlyReads = ({ definition }: CatalogTool): boolean =>
-  allRulesOf(definition).every(({ effect }) => effect === 'read')
+/**
+ * Whether a call of the tool can use up what the next tool needs to come as far as a leak: the copies allow few workspaces.
+ * Everything else that B leaves behind is in both copies alike, and hides nothing.
+ */
+const spendsQuota = ({ definition }: CatalogTool): boolean =>
+  ['workspaces', 'teams'].includes(definition.toolset) && allRulesOf(definition).some(({ effect }) => effect !== 'read')
 
 describe.each(['admin', 'member'] as const)('a principal of another tenant, %s', (role) => {
   let shared: Copies | undefined
@@ -60,7 +63,7 @@ describe.each(['admin', 'member'] as const)('a principal of another tenant, %s',
   it.each(catalog.names)('learns nothing from %s and changes nothing with it', async (name) => {
     const tool = catalog.find(name)!
     const the = { canaries: planted.canaries, principal: planted.principals[role] }
-    if (!onlyReads(tool)) {
+    if (spendsQuota(tool)) {
       await using own = await copiesOfTheApp()
       expect(await probeTool(tool, own, the)).toEqual([])
       return
