@@ -1,11 +1,12 @@
 import { lookup } from 'node:dns/promises'
-import { type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http'
+import type { ClientRequest, IncomingMessage } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { BlockList, isIP } from 'node:net'
 import type { Readable } from 'node:stream'
 import { createBrotliDecompress, createUnzip } from 'node:zlib'
 import { AppError } from '../contract/app-error.ts'
 import type { WebClient, WebRequest, WebResponse } from '../domains/web/ports.ts'
+import { request as requestHttp } from '../kernel/node-http.ts'
 import { isOwnAddress } from '../kernel/own-addresses.ts'
 import { isPublicAddress } from '../kernel/public-address.ts'
 

@@ -66,6 +66,15 @@ const exportAll: TidyRule = (source) =>
     .filter((node) => node.type === 'ExportAllDeclaration')
     .map((node) => at(source, node.start, 'exports everything of a module. Name what is exported.'))
 
+/** An import statement of a built-in module reads all its exports, and those of `node:http` load a client that we do not use. */
+const heavyImport: TidyRule = (source) => {
+  if (!source.path.startsWith('src/') || isTestFile(source.path)) return []
+  return (source.program['body'] as AstNode[])
+    .filter((node) => node.type === 'ImportDeclaration' && node['importKind'] !== 'type')
+    .filter((node) => (node['source'] as { value: string }).value === 'node:http')
+    .map((node) => at(source, node.start, 'imports node:http. Take it from kernel/node-http.ts; types may be imported.'))
+}
+
 const inComments =
   (pattern: RegExp, advice: string): TidyRule =>
   (source) =>
@@ -123,6 +132,7 @@ export const tidyRules: Readonly<Record<string, TidyRule>> = {
   'empty-name': emptyName,
   'default-export': defaultExport,
   'export-all': exportAll,
+  'heavy-import': heavyImport,
   marker,
   history,
   'machine-path': machinePath,

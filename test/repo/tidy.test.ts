@@ -38,6 +38,7 @@ describe('the check of the source', () => {
     ['default-export', 'src/tools/ledger/index.ts', 'export default 1'],
     ['export-all', 'src/app/thing.ts', `export * from './other.ts'`],
     ['export-all', 'src/app/thing.ts', `export * as other from './other.ts'`],
+    ['heavy-import', 'src/app/thing.ts', `import { type Server, createServer } from 'node:http'`],
     ['marker', 'src/app/thing.ts', '// TODO: later'],
     ['history', 'src/app/thing.ts', '/** Previously a class. */'],
     ['history', 'src/app/thing.ts', 'x() // see issue #12'],

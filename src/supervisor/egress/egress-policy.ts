@@ -1,5 +1,5 @@
-import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { AppError } from '../../contract/app-error.ts'
+import { validateHeaderName, validateHeaderValue } from '../../kernel/node-http.ts'
 import { readTarget, type Target, targetName } from './target.ts'
 
 /** `host` is exact; with a port (`host:8443`) it means that port, without one 80 and 443. */

@@ -1,6 +1,7 @@
-import { type ClientRequest, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { pipeline } from 'node:stream'
+import { request as httpRequest } from '../../kernel/node-http.ts'
 import type { CheckedConnector } from './checked-connection.ts'
 import type { EgressRules } from './egress-policy.ts'
 import { endWith } from './end-with.ts'
