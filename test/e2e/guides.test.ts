@@ -20,7 +20,9 @@ test('every guide with something to do is tried, or named as untried', () => {
   const others = ['executions', 'signed-calls', 'workflow-texts']
   // One changes the source itself, the other configures programs of others: nothing here carries their blocks out.
   const untried = ['add-a-tool', 'clients']
-  expect(withBlocks.sort()).toEqual([...new Set([...elsewhere, ...followed, ...configured, ...others, ...untried])].sort())
+  expect(withBlocks.sort()).toEqual(
+    [...new Set([...elsewhere, ...followed, ...configured, ...others, ...untried])].sort(),
+  )
 })
 
 test.each(followed)('%s: every command does what it says', { timeout: 300_000 }, async (name) => {

@@ -72,7 +72,9 @@ const heavyImport: TidyRule = (source) => {
   return (source.program['body'] as AstNode[])
     .filter((node) => node.type === 'ImportDeclaration' && node['importKind'] !== 'type')
     .filter((node) => (node['source'] as { value: string }).value === 'node:http')
-    .map((node) => at(source, node.start, 'imports node:http. Take it from kernel/node-http.ts; types may be imported.'))
+    .map((node) =>
+      at(source, node.start, 'imports node:http. Take it from kernel/node-http.ts; types may be imported.'),
+    )
 }
 
 const inComments =
