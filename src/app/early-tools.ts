@@ -5,8 +5,8 @@ import { parseExposure } from '../mcp/exposure.ts'
 import { isExposed, unknownExposureNames } from '../tools/runtime/exposure.ts'
 import { loadPreparedTools } from '../tools/runtime/prepared-tools.ts'
 import { createSpelling } from '../tools/runtime/spelling.ts'
-import type { ChosenTools, ListedTool } from '../tools/runtime/tool-host.ts'
-import { type CommandContext, flagSettings } from './commands/context.ts'
+import type { Exposure, ListedTool } from '../tools/runtime/tool-host.ts'
+import { type CommandContext, flagSettings, loadCommandConfig } from './commands/context.ts'
 import { connectToOwner, ownerLines } from './ownership/connect-owner.ts'
 import { mentions, plainSettings } from './plain-settings.ts'
 
@@ -14,22 +14,25 @@ import { mentions, plainSettings } from './plain-settings.ts'
 const LIST_FIELDS: readonly string[] = ['tools', 'zaru_mode']
 const ASK_TIMEOUT_MS = 1_000
 
+type Chosen = Readonly<{
+  exposure: Exposure
+  /** Undefined where no process owns the state for the others. */
+  dataDir: string | undefined
+  /** Whether the list is that of the definitions when nobody owns the state. */
+  hasAll: boolean
+}>
+
 /**
  * The tools that a client on the standard streams is going to see: asked of the process that owns the state, if there is
- * one, and otherwise as the definitions have them. Undefined when the configuration may say something else.
+ * one, and otherwise as the definitions have them. Undefined when the mode of the server leaves some out.
  */
-export function earlyTools(context: CommandContext, safeNames: boolean | undefined): EarlyTools | undefined {
-  const flags = flagSettings(context)
-  const { env, workingDirectory } = context
-  const configFile = context.parsed.text('config')
-  const settings = plainSettings({ env, flags, configFile, workingDirectory, alsoRead: ['tools'] })
-  if (settings === undefined || mentions(settings.fileText, LIST_FIELDS)) return undefined
-  const exposure = parseExposure(flags['tools'])
+export function earlyTools(context: CommandContext, safeNames: boolean | undefined): EarlyTools {
   return async (clientName) => {
     const isSafe = safeNames ?? traitsOf(clientName).safeNames
+    const { exposure, dataDir, hasAll } = plainChoice(context) ?? (await configuredChoice(context))
     const hello = { door: 'stdio', tools: exposure, safeNames: isSafe } as const
-    const connected = await connectToOwner(settings, hello, ASK_TIMEOUT_MS)
-    if (connected === undefined) return await preparedList(exposure, isSafe)
+    const connected = dataDir === undefined ? undefined : await connectToOwner({ dataDir }, hello, ASK_TIMEOUT_MS)
+    if (connected === undefined) return hasAll ? await preparedList(exposure, isSafe) : undefined
     const client = await connectMcpClient({ lines: ownerLines(connected), version: context.version })
     const tools = await client.listTools()
     client.close()
@@ -37,7 +40,29 @@ export function earlyTools(context: CommandContext, safeNames: boolean | undefin
   }
 }
 
-async function preparedList(exposure: ChosenTools, isSafe: boolean): Promise<readonly ListedTool[] | undefined> {
+/** What nearly everybody has, told without loading the configuration. */
+function plainChoice(context: CommandContext): Chosen | undefined {
+  const flags = flagSettings(context)
+  const { env, workingDirectory } = context
+  const configFile = context.parsed.text('config')
+  const settings = plainSettings({ env, flags, configFile, workingDirectory, alsoRead: ['tools'] })
+  if (settings === undefined || mentions(settings.fileText, LIST_FIELDS)) return undefined
+  return { exposure: parseExposure(flags['tools']), dataDir: settings.dataDir, hasAll: true }
+}
+
+async function configuredChoice(context: CommandContext): Promise<Chosen> {
+  const { config } = await loadCommandConfig(context)
+  const { exposureOfConfig } = await import('./config.ts')
+  const { mode, database_url } = config
+  const isShared = database_url === undefined && (mode === 'FULL' || mode === 'READONLY')
+  return {
+    exposure: exposureOfConfig(config),
+    dataDir: isShared ? config.data_dir : undefined,
+    hasAll: mode === 'FULL' || mode === 'TEST',
+  }
+}
+
+async function preparedList(exposure: Exposure, isSafe: boolean): Promise<readonly ListedTool[] | undefined> {
   const { tools } = await loadPreparedTools()
   if (unknownExposureNames(exposure, tools).length > 0) return undefined
   const spelling = isSafe ? createSpelling(tools) : undefined

@@ -1,5 +1,12 @@
 import { readFileSync } from 'node:fs'
-import { absolutePath, DATA_DIR_VARIABLE, defaultDataDir, type Environment, findConfigFile } from './config-paths.ts'
+import {
+  absolutePath,
+  CONFIG_VARIABLE,
+  DATA_DIR_VARIABLE,
+  defaultDataDir,
+  type Environment,
+  findConfigFile,
+} from './config-paths.ts'
 
 export type PlainSettings = Readonly<{
   dataDir: string
@@ -7,12 +14,13 @@ export type PlainSettings = Readonly<{
   fileText: string
 }>
 
+const READ_VARIABLES: readonly string[] = [CONFIG_VARIABLE, DATA_DIR_VARIABLE]
 /** What decides where the state is and how it is opened, beside the data directory. */
 const DECISIVE_FIELDS: readonly string[] = ['data_dir', 'database_url', 'mode']
 
 /**
  * Where the state is, if that can be told without loading the configuration: a client of a running server needs nothing
- * else. Undefined when anything but the data directory is set by a flag or a variable, or when the file may say more: then
+ * else. Undefined when anything but the data directory is set by a flag or a variable, or when the file says more: then
  * the whole configuration is read, and whatever is wrong with it is told.
  */
 export function plainSettings(options: {
@@ -28,18 +36,29 @@ export function plainSettings(options: {
   const read = ['data_dir', ...(options.alsoRead ?? [])]
   const hasOtherFlag = Object.keys(flags).some((field) => !read.includes(field) && flags[field] !== undefined)
   const hasOtherVariable = Object.keys(env).some(
-    (name) => name.startsWith('CASTELLAN_') && name !== DATA_DIR_VARIABLE && env[name] !== '',
+    (name) => name.startsWith('CASTELLAN_') && !READ_VARIABLES.includes(name) && env[name] !== '',
   )
-  if (options.configFile !== undefined || hasOtherFlag || hasOtherVariable) return undefined
-  const fileText = readFile(findConfigFile({ env, flags, workingDirectory }))
+  if (hasOtherFlag || hasOtherVariable) return undefined
+  const named = options.configFile === undefined ? {} : { configFile: options.configFile }
+  const fileText = readFile(findConfigFile({ env, flags, workingDirectory, ...named }))
   if (fileText === undefined || mentions(fileText, DECISIVE_FIELDS)) return undefined
   const given = flags['data_dir'] ?? (env[DATA_DIR_VARIABLE] || undefined)
   return { dataDir: given === undefined ? defaultDataDir(env) : absolutePath(given, workingDirectory, env), fileText }
 }
 
-/** Whether the file may set one of the fields. A word in a comment counts: then the file is read as a whole. */
-export const mentions = (fileText: string, fields: readonly string[]): boolean =>
-  fields.some((field) => fileText.includes(field))
+/**
+ * Whether the file may set one of the fields, which are all at its top. In a file of the usual form, where nothing but plain
+ * keys and lists begins at the margin, those at the margin are all there are; in any other a mere word counts.
+ */
+export function mentions(fileText: string, fields: readonly string[]): boolean {
+  const lines = fileText.split(/\r\n?|\n/).filter((line) => !/^[ \t]*(?:#|$)/.test(line))
+  const isPlain =
+    lines.every((line) => /^(?:[a-z_]+[ \t]*:|- |[\]}]|[ \t])/.test(line)) && !/^[ \t]/.test(lines[0] ?? '')
+  if (!isPlain) return fields.some((field) => fileText.includes(field))
+  return fields.some((field) =>
+    lines.some((line) => line.startsWith(field) && /^[ \t]*:/.test(line.slice(field.length))),
+  )
+}
 
 function readFile(path: string | undefined): string | undefined {
   if (path === undefined) return ''

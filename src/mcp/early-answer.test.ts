@@ -96,6 +96,25 @@ describe('the early answer', () => {
     expect(await firstLine(output)).toEqual({ jsonrpc: '2.0', id: 'b', result: {} })
   })
 
+  it.each([
+    [
+      'asked for before something else',
+      [initialize('2025-11-25', 'a'), list, { jsonrpc: '2.0', id: 'b', method: 'prompts/list' }],
+    ],
+    [
+      'asked for after something else',
+      [initialize('2025-11-25', 'a'), { jsonrpc: '2.0', id: 'b', method: 'prompts/list' }, list],
+    ],
+    ['asked for beside what cannot be answered', [initialize('2025-11-25', 'a'), { id: 'b', method: 'ping' }, list]],
+  ])('has the list before the rest is loaded, %s', async (_what, questions) => {
+    const { output, early, tools } = connect(questions)
+    const known = Promise.withResolvers<void>()
+    const session = early(() => known.promise.then(() => tools))
+    await firstLine(output)
+    setImmediate(known.resolve)
+    expect([...(await answered(session))]).toEqual(['a', 'list'])
+  })
+
   it('leaves a list that is not known in time to the session', async () => {
     const { output, early, serve } = connect([initialize('2025-11-25', 'a'), list])
     const known = Promise.withResolvers<undefined>()

@@ -47,12 +47,17 @@ export type EarlySessionOptions = Readonly<{
 /** More than the first questions of any client; whatever comes after it waits in the pipe. */
 const BYTES_MAX = 256 * 1024
 
+const SAME_BREATH_MS = 30
+/** Whatever else a line is, somebody waits for its answer. */
+const REQUEST_ID = /"id"\s*:/
+
 type Request = Readonly<{ id: RequestId; method: string; params: Record<string, unknown>; isModern: boolean }>
 
 export function answerEarly(options: EarlySessionOptions): EarlySession {
   const { input, output } = options
   const identity = { name: SERVER_NAME, version: options.version }
   const answered = new Set<RequestId>()
+  const listsAsked: Promise<void>[] = []
   const settled = Promise.withResolvers<void>()
   const chunks: Buffer[] = []
   let byteCount = 0
@@ -61,11 +66,13 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
   let isStopped = false
   let clientName: string | undefined
   let revision: string | undefined
-  let timer = setTimeout(settled.resolve, options.waitMs)
+  // What is loaded holds up every answer, so a list that was asked for goes first.
+  const settle = (): void => void Promise.all(listsAsked).then(() => settled.resolve())
+  let timer = setTimeout(settle, options.waitMs)
 
-  const wait = (): void => {
+  const wait = (ms: number): void => {
     clearTimeout(timer)
-    timer = setTimeout(settled.resolve, options.waitMs)
+    timer = setTimeout(settle, ms)
   }
   const answer = ({ id, isModern }: Request, result: Record<string, unknown>): void => {
     const tail = isModern
@@ -77,11 +84,13 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
   const answerList = async (request: Request, name: string): Promise<void> => {
     const tools = await options.tools?.(name).catch(() => undefined)
     if (tools !== undefined && !isStopped) answer(request, { tools: listFor(revision, tools) })
-    settled.resolve()
   }
   const onLine = (line: string): void => {
     const request = plainRequest(line)
-    if (request === undefined) return
+    if (request === undefined) {
+      if (REQUEST_ID.test(line)) wait(Math.min(options.waitMs, SAME_BREATH_MS))
+      return
+    }
     const name = clientNameOf(request)
     const capabilities = { ...toolCapabilities, ...skillCapabilities }
     if (request.method === 'initialize' && name !== undefined && clientName === undefined) {
@@ -94,15 +103,17 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
         serverInfo: identity,
         instructions: serverInstructions,
       })
-      wait()
+      wait(options.waitMs)
     } else if (request.method === 'server/discover' && request.isModern) {
       answer(request, { supportedVersions: [MODERN_REVISION], capabilities, instructions: serverInstructions })
-      wait()
+      wait(options.waitMs)
     } else if (request.method === 'tools/list' && request.params['cursor'] === undefined) {
       const client = request.isModern ? name : clientName
-      if (client === undefined) settled.resolve()
-      else void answerList(request, client)
-    } else settled.resolve()
+      if (client !== undefined) listsAsked.push(answerList(request, client))
+      settle()
+    } else if (request.method === 'tools/call' || listsAsked.length > 0) settle()
+    // Some ask for prompts or resources in the same breath, before they ask for the list.
+    else wait(Math.min(options.waitMs, SAME_BREATH_MS))
   }
   const read = (): void => {
     const chunk: unknown = input.read()
@@ -123,7 +134,7 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
     input.off('readable', read)
     input.off('end', end)
     clearTimeout(timer)
-    settled.resolve()
+    settle()
   }
   input.on('readable', read)
   input.on('end', end)

@@ -76,10 +76,17 @@ describe('tools/list', () => {
     expect(early?.result).toEqual(late?.result)
   })
 
-  test('comes before the state is opened', async () => {
+  test.each([
+    ['with nothing configured', undefined, {}],
+    ['with models', 'models:\n  providers:\n    - { name: m, type: ollama, models: [{ alias: a, model: b }] }\n', {}],
+    ['with variables', undefined, { CASTELLAN_LOG_LEVEL: 'error' }],
+    ['with tools of its own', 'tools: full\n', {}],
+  ])('comes before the state is opened, %s', async (_what, config, environment) => {
     const file = join(home, 'no-directory')
     writeFileSync(file, '')
-    const client = connect([], file)
+    const configFile = join(home, 'early.yaml')
+    if (config !== undefined) writeFileSync(configFile, config)
+    const client = connect(config === undefined ? [] : ['--config', configFile], file, environment)
     client.say(initialize('early-test'))
     client.say(list('early'))
     expect(await client.next()).toMatchObject({ id: 'hello' })

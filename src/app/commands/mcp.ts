@@ -27,12 +27,11 @@ export const command: Command = {
 
 async function run(context: CommandContext): Promise<number> {
   const safeNames = chosenSpelling(context.parsed.text('names'))
-  const tools = earlyTools(context, safeNames)
   const early = answerEarly({
     input: context.stdin,
     output: context.stdout,
     version: context.version,
-    ...(tools === undefined ? {} : { tools }),
+    tools: earlyTools(context, safeNames),
     waitMs: EARLY_WAIT_MS,
   })
   await early.settled
@@ -40,8 +39,11 @@ async function run(context: CommandContext): Promise<number> {
   return await serveClient(context, early, safeNames)
 }
 
-/** A client asks for its list as soon as it has the handshake; nobody waits longer than this for one that does not. */
-const EARLY_WAIT_MS = 50
+/**
+ * A client asks for its list as soon as it has the handshake, which on a busy machine takes a while. Loading meanwhile would
+ * hold the answer up; whoever asks for something else is not kept waiting.
+ */
+const EARLY_WAIT_MS = 500
 
 function chosenSpelling(names: string | undefined): boolean | undefined {
   if (names === undefined) return undefined
