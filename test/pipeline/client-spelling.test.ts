@@ -25,6 +25,13 @@ describe('a client that sees safe names', () => {
     expect(JSON.stringify(documented)).toContain('"fs.read"')
   })
 
+  it('finds each tool once', async () => {
+    const { tools } = await app.ask<{ tools: { toolName: string }[] }>('search_tools', { query: 'make a folder' }, safe)
+    const names = tools.map(({ toolName }) => toolName)
+    expect(names).toContain('fs_create_dir')
+    expect(new Set(names).size).toBe(names.length)
+  })
+
   it('finds them by a pattern in either spelling', async () => {
     const names = async (query: string) =>
       (

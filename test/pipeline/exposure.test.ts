@@ -11,6 +11,7 @@ import { newTask } from '../support/ledger.ts'
 
 /** As on standard input, where there is no switching of modes. */
 const catalog = createCatalog({ ...allTools, modes: [] })
+const listable = catalog.tools.filter(({ definition }) => definition.aliasOf === undefined)
 let app: TestApp
 beforeAll(async () => {
   app = await openTestApp({ config: { 'rate_limits.enabled': false } })
@@ -25,14 +26,22 @@ type Found = { total: number; matchCount: number; hint: string | null; tools: { 
 describe('the list of tools', () => {
   it('is the curated set by default, everything in full, and what is named otherwise', () => {
     expect(listed('default').sort()).toEqual([...defaultTools].sort())
-    expect(listed('full')).toEqual(catalog.names)
+    expect(listed('full')).toEqual(listable.map(({ name }) => name))
     for (const toolset of toolsets) {
-      const members = catalog.tools.filter(({ definition }) => definition.toolset === toolset)
+      const members = listable.filter(({ definition }) => definition.toolset === toolset)
       expect(listed([toolset])).toEqual(members.map(({ name }) => name))
     }
     expect(listed(['server', 'task_get'])).toEqual(['task_get', 'server_health', 'server_ping'])
     expect(listed(['no-such-thing'])).toEqual([])
     expect(listed([])).toEqual([])
+  })
+
+  it('has no two names that are one when dots are replaced, and another name only when it alone is asked for', () => {
+    for (const exposure of ['full', ['fs'], ['fs.create_dir', 'fs.create.dir']] as const) {
+      const replaced = listed(exposure).map((name) => name.replaceAll('.', '_'))
+      expect(new Set(replaced).size).toBe(replaced.length)
+    }
+    expect(listed(['fs.create.dir'])).toEqual(['fs.create.dir'])
   })
 
   it('is in the same order each time, and the same object', () => {

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { CallTool } from './call-tool.ts'
 import type { Catalog } from './catalog.ts'
-import { isExposed } from './exposure.ts'
+import { isExposed, withoutOtherNames } from './exposure.ts'
 import { buildToolIndex, type ToolIndex } from './search/tool-index.ts'
 import type { ToolSearch } from './services.ts'
 import { isVisible, type Mode } from './stages.ts'
@@ -22,10 +22,9 @@ export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: P
     () => {},
   )
   const makeList = (caller: ToolCaller): readonly ListedTool[] =>
-    catalog.tools
-      .filter((tool) => isVisible(tool, caller, mode) && isExposed(tool, caller.exposure))
-      .filter((tool) => !(caller.safeNames && tool.definition.aliasOf !== undefined))
-      .map((tool) => (caller.safeNames ? tool.listedSafe : tool.listed))
+    withoutOtherNames(
+      catalog.tools.filter((tool) => isVisible(tool, caller, mode) && isExposed(tool, caller.exposure)),
+    ).map((tool) => (caller.safeNames ? tool.listedSafe : tool.listed))
   return {
     list(caller) {
       // Contexts are as many as there are agents.
@@ -80,7 +79,7 @@ export function createToolSearch(catalog: Catalog, mode: Mode): ToolSearch {
   let index: ToolIndex | undefined
   return (principal: Principal, request) => {
     index ??= buildToolIndex(
-      catalog.tools
+      withoutOtherNames(catalog.tools)
         .filter((tool) => !REDIRECTING_AND_SEARCH.has(tool.name))
         .map((tool) => ({
           name: tool.name,
