@@ -1,9 +1,10 @@
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { runCastellan } from '../support/run-castellan.ts'
+import { homeEnvironment, runCastellan } from '../support/run-castellan.ts'
 
 /** What leaves the program can be checked with the program alone: no server, no state, only files and a key. */
 let home = ''
@@ -115,7 +116,11 @@ describe('proofs', () => {
 
     const proof = await call('log_consistency_proof', '--args', JSON.stringify({ old_checkpoint: kept }))
     const growth = write('growth.proof', JSON.stringify(proof))
-    await run('export', 'later.jsonl', '--data-dir', dataDir)
+    const { stdout } = await run('export', 'later.jsonl', '--data-dir', dataDir)
+    // Nothing is called castellan here, and what is printed works all the same.
+    const printed = /^Verify with: (.+)$/m.exec(stdout)![1]!
+    const followed = spawnSync('sh', ['-c', printed], { cwd: home, encoding: 'utf8', env: homeEnvironment(home) })
+    expect(followed.stdout).toMatch(/^verified: /)
     for (const note of [kept, `${kept}\n`, `${kept}\n\n\n`, kept.trimEnd()]) {
       const checkpoint = write('kept.checkpoint', note)
       const grown = await run('verify', growth, '--key', key, '--checkpoint', checkpoint)

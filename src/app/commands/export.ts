@@ -1,4 +1,6 @@
+import { existsSync, realpathSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
 import { shellQuoted } from '../../cli/announcement.ts'
 import { commonFlags, requirePositional } from '../../cli/command.ts'
 import type { McpClient } from '../../cli/mcp-client.ts'
@@ -27,9 +29,19 @@ async function run(context: CommandContext): Promise<number> {
   if (context.json) printJson(context, { file, ...summary })
   else {
     context.terminal.out(`${counted(summary.entries, 'entry', 'entries')} in ${file}\n`)
-    context.terminal.out(`Verify with: castellan verify ${shellQuoted(file)} --key '${summary.key}'\n`)
+    context.terminal.out(`Verify with: ${callable(context)} verify ${shellQuoted(file)} --key '${summary.key}'\n`)
   }
   return 0
+}
+
+/** How this program is called here: by its name alone only where the shell finds it under that. */
+function callable({ program, env }: CommandContext): string {
+  const isThis = (folder: string): boolean => {
+    const path = join(folder, 'castellan')
+    return existsSync(path) && realpathSync(path) === realpathSync(program)
+  }
+  const folders = (env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '')
+  return folders.some(isThis) ? 'castellan' : shellQuoted(program)
 }
 
 type Summary = Readonly<{ entries: number; key: string }>
