@@ -1,8 +1,12 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { cpSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { describe, expect, test } from 'vitest'
 import { type Block, blocksOf, setReaderStage } from '../support/guide-blocks.ts'
 import { isLongRun } from '../support/long-run.ts'
+import { homeEnvironment } from '../support/run-castellan.ts'
 import { startScriptedModel } from '../support/scripted-model.ts'
 
 /** The blocks of the guides are carried out as they are written. Some guides have a test of their own. */
@@ -13,16 +17,12 @@ const elsewhere = ['agents', 'workflows']
 const followed = ['several-clients', 'verify-the-log', 'workspaces']
 const configured = ['configuration', 'durability', 'executions', 'workspaces']
 
-test('every guide with something to do is tried, or named as untried', () => {
+test('every guide with something to do is tried', () => {
   const withBlocks = readdirSync(new URL('../../docs/guides', import.meta.url))
     .map((file) => file.replace(/\.md$/, ''))
     .filter((name) => guide(name).some(({ language }) => language !== 'text'))
-  const others = ['executions', 'signed-calls', 'workflow-texts']
-  // One changes the source itself, the other configures programs of others: nothing here carries their blocks out.
-  const untried = ['add-a-tool', 'clients']
-  expect(withBlocks.sort()).toEqual(
-    [...new Set([...elsewhere, ...followed, ...configured, ...others, ...untried])].sort(),
-  )
+  const others = ['add-a-tool', 'clients', 'executions', 'signed-calls', 'workflow-texts']
+  expect(withBlocks.sort()).toEqual([...new Set([...elsewhere, ...followed, ...configured, ...others])].sort())
 })
 
 test.each(followed)('%s: every command does what it says', { timeout: 300_000 }, async (name) => {
@@ -82,6 +82,89 @@ test('signed-calls: the client calls a tool', async () => {
   const { code, output } = await stage.run(`CASTELLAN_KEY=${key.output.trim()} node signed.mjs`)
   expect({ code, output }).toMatchObject({ code: 0, output: expect.stringContaining('agents') })
 })
+
+test('add-a-tool: its tool is made and answers', { timeout: 300_000 }, async () => {
+  const stage = await setReaderStage({ serve: false })
+  const clone = join(stage.home, 'castellan')
+  for (const name of ['bin', 'docs', 'package.json', 'scripts', 'src', 'surface', 'templates']) {
+    cpSync(resolve(name), join(clone, name), { recursive: true })
+  }
+  symlinkSync(resolve('node_modules'), join(clone, 'node_modules'))
+  const change = (path: string, from: string, to: string): void => {
+    const text = readFileSync(join(clone, path), 'utf8')
+    expect(text).toContain(from)
+    writeFileSync(join(clone, path), text.replace(from, to))
+  }
+  const [method, definition, commands] = guide('add-a-tool').map(({ body }) => body)
+  change('src/domains/tasks/task-service.ts', '  return { create, ', `${method}\n  return { getProject, create, `)
+  writeFileSync(join(clone, 'src/tools/ledger/project-get.ts'), definition!)
+  change('src/tools/ledger/index.ts', '  projectList,', '  projectGet,\n  projectList,')
+  change(
+    'src/tools/ledger/index.ts',
+    'import projectList',
+    "import projectGet from './project-get.ts'\nimport projectList",
+  )
+  const { code, output } = await stage.run(`cd castellan\n${commands}`)
+  expect(code, output).toBe(0)
+  expect(output).toMatch(/surface\/tools\/project_get\.json[\s\S]*"task_count": 0[\s\S]*"created_by": "owner"\n\}\n$/)
+})
+
+test('README: programs with the SDK and without it', { timeout: 180_000 }, async () => {
+  const stage = await setReaderStage()
+  symlinkSync(resolve('node_modules/@modelcontextprotocol'), join(stage.home, 'node_modules/@modelcontextprotocol'))
+  const here = (body: string): string =>
+    body.replaceAll('/path/to/castellan', resolve('.')).replaceAll('http://127.0.0.1:7433', new URL(stage.url).origin)
+  const tried = blocksOf(read('README.md')).filter(({ language, body }) => language === 'js' || body.startsWith('curl'))
+  const outputs: string[] = []
+  for (const { language, body } of tried) {
+    writeFileSync(join(stage.home, 'program.mjs'), here(body))
+    const { code, output } = await stage.run(language === 'js' ? 'node program.mjs' : here(body))
+    expect(code, `${body}\n${output}`).toBe(0)
+    outputs.push(output)
+  }
+  expect(outputs).toEqual([
+    expect.stringContaining("task_id: 'T-0001'"),
+    expect.stringContaining("'task_create'"),
+    expect.stringContaining('"total_count":1'),
+  ])
+})
+
+test('clients and README: every file can be read, and leads to the server', { timeout: 180_000 }, async () => {
+  const stage = await setReaderStage()
+  const ofReadme = blocksOf(read('README.md')).filter(({ language }) => language === 'json')
+  const [codex, ...others] = [...guide('clients'), ...ofReadme]
+  const withApproval = others.findIndex(({ language }) => language === 'toml')
+  // The second file for Codex goes on from the first.
+  const files = others.with(withApproval, { ...codex!, body: `${codex!.body}${others[withApproval]!.body}` })
+  const seen = new Set<string>()
+  for (const { language, body } of [codex!, ...files]) {
+    const here = body.replace('/path/to/castellan', resolve('.')).replace('http://127.0.0.1:7433/mcp', stage.url)
+    writeFileSync(join(stage.home, `client.${language}`), here)
+    const imported = await stage.run(`castellan import client.${language} --json`)
+    const { servers, problems } = JSON.parse(imported.output) as { servers: ImportedServer[]; problems: unknown[] }
+    expect([servers.length, problems], body).toEqual([1, []])
+    const [server] = servers
+    seen.add(server!.transport)
+    const transport =
+      server!.transport === 'http'
+        ? new StreamableHTTPClientTransport(new URL(server!.url))
+        : new StdioClientTransport({
+            command: server!.command,
+            args: server!.args,
+            env: homeEnvironment(stage.home) as Record<string, string>,
+            stderr: 'ignore',
+          })
+    const client = new Client({ name: 'guide', version: '1.0.0' })
+    await client.connect(transport)
+    expect((await client.listTools()).tools.map(({ name }) => name)).toContain('run_tool')
+    await client.close()
+  }
+  expect(seen.size).toBe(2)
+})
+
+type ImportedServer = Readonly<
+  { transport: 'http'; url: string } | { transport: 'stdio'; command: string; args: string[] }
+>
 
 test('workflow-texts: its states can be deployed', async () => {
   const stage = await setReaderStage()
