@@ -7,7 +7,8 @@ import type { ListedTool } from './tool-host.ts'
 
 /**
  * All tools, with everything that can be computed once: the schemas that MCP lists, the accepted and required parameter
- * names, the spellings under which a tool can be called. Built at start; a fault in a definition stops the program there.
+ * names, the spellings under which a tool can be called. Names are settled at start, and a fault in them stops the program
+ * there; what follows from the schemas of a tool is made when it is first asked for, because most tools never are.
  */
 export type CatalogTool = Readonly<{
   name: string
@@ -51,31 +52,49 @@ export function createCatalog(toolsets: Readonly<Partial<Record<Toolset, readonl
 type ObjectSchema = Readonly<Record<string, unknown>> & { readonly type: 'object' }
 
 function toCatalogTool(definition: ToolDefinition, safeName: string, spelling: Spelling): CatalogTool {
-  const inputSchema = objectSchema(definition.input, 'input', definition.name)
-  const properties = (inputSchema['properties'] ?? {}) as Record<string, Record<string, unknown>>
-  const listed: ListedTool = {
-    name: definition.name,
-    title: definition.title,
-    description: definition.description,
-    inputSchema,
-    ...(definition.output === undefined
-      ? {}
-      : { outputSchema: orFailure(objectSchema(definition.output, 'output', definition.name)) }),
-    annotations: annotationsOf(definition),
-  }
-  let listedSafe: ListedTool | undefined
+  const listed = once(() => listedTool(definition))
+  const properties = once(() => (listed().inputSchema['properties'] ?? {}) as Record<string, Record<string, unknown>>)
+  const parameters = once(() => new Set(Object.keys(properties())))
+  const nullable = once(() => new Set(Object.keys(properties()).filter((key) => acceptsNull(definition.input, key))))
+  const listedSafe = once(() => ({ ...spelling.schema(listed()), name: safeName }))
   return {
     name: definition.name,
     safeName,
     definition,
-    parameters: new Set(Object.keys(properties)),
-    required: (inputSchema['required'] ?? []) as string[],
-    nullable: new Set(Object.keys(properties).filter((key) => acceptsNull(definition.input, key))),
-    listed,
-    get listedSafe() {
-      listedSafe ??= { ...spelling.schema(listed), name: safeName }
-      return listedSafe
+    get parameters() {
+      return parameters()
     },
+    get required() {
+      return (listed().inputSchema['required'] ?? []) as string[]
+    },
+    get nullable() {
+      return nullable()
+    },
+    get listed() {
+      return listed()
+    },
+    get listedSafe() {
+      return listedSafe()
+    },
+  }
+}
+
+const listedTool = (definition: ToolDefinition): ListedTool => ({
+  name: definition.name,
+  title: definition.title,
+  description: definition.description,
+  inputSchema: objectSchema(definition.input, 'input', definition.name),
+  ...(definition.output === undefined
+    ? {}
+    : { outputSchema: orFailure(objectSchema(definition.output, 'output', definition.name)) }),
+  annotations: annotationsOf(definition),
+})
+
+function once<T extends object>(make: () => T): () => T {
+  let made: T | undefined
+  return () => {
+    made ??= make()
+    return made
   }
 }
 
