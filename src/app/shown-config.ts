@@ -1,4 +1,4 @@
-import { stringify } from 'yaml'
+import { yamlLibrary } from '../domains/texts/yaml-library.ts'
 import { type Config, showConfig } from './config.ts'
 
 /** The configuration in force as a file would have it, secrets left out as `config show` leaves them out. */
@@ -14,5 +14,5 @@ export function shownConfig(config: Config, path: string | undefined): { path: s
     }
     group[keys.at(-1)!] = value
   }
-  return { path: path ?? '', yaml: stringify(root, { lineWidth: 0 }) }
+  return { path: path ?? '', yaml: yamlLibrary().stringify(root, { lineWidth: 0 }) }
 }

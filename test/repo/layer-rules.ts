@@ -143,7 +143,7 @@ export const layerRows: readonly LayerRow[] = [
   {
     folder: 'domains/agents',
     folders: ['kernel', 'contract', 'engine', 'domains/texts'],
-    packages: ['zod', 'yaml', 'semver', 'ajv', 'ajv-formats', 're2js', 'croner', 'node:module', 'node:vm'],
+    packages: ['zod', 'semver', 'ajv', 'ajv-formats', 're2js', 'croner', 'node:module', 'node:vm'],
     reason:
       'Manifests, versions and their registry; what its agents did it sees in the runs. Schemas, patterns, cron expressions and templates in a manifest are tried before it is accepted; node:vm ends a check that takes too long.',
   },

@@ -1,8 +1,8 @@
-import { isAlias, isMap, isScalar, isSeq } from 'yaml'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { type ComposedYaml, composeYaml, yamlKeyCharsMax } from '../texts/bounded-yaml.ts'
 import { yamlAdvice } from '../texts/yaml-advice.ts'
+import { yamlLibrary } from '../texts/yaml-library.ts'
 
 /**
  * `fields` is plain, own and mutable: maps are objects, lists arrays, numbers finite. `unquoted` names the fields that are
@@ -63,7 +63,7 @@ type Walk = {
 function plain(node: unknown, path: readonly string[], walk: Walk): unknown {
   if (walk.left-- <= 0) throw tooMany()
   if (path.length > limits.manifestDepthMax) throw tooDeep()
-  if (isAlias(node)) {
+  if (yamlLibrary().isAlias(node)) {
     const target = walk.targets.get(node)
     if (target === undefined) throw manifestInvalid(`${pathText(path)} is an alias of something that is not there`)
     if (++walk.aliasDepth > limits.manifestDepthMax) throw tooDeep()
@@ -71,9 +71,9 @@ function plain(node: unknown, path: readonly string[], walk: Walk): unknown {
     walk.aliasDepth--
     return value
   }
-  if (isMap(node)) return plainMap(node.items, path, walk)
-  if (isSeq(node)) return node.items.map((item, index) => plain(item, [...path, String(index)], walk))
-  if (!isScalar(node)) return null
+  if (yamlLibrary().isMap(node)) return plainMap(node.items, path, walk)
+  if (yamlLibrary().isSeq(node)) return node.items.map((item, index) => plain(item, [...path, String(index)], walk))
+  if (!yamlLibrary().isScalar(node)) return null
   const { value } = node
   if (typeof value !== 'string' && value !== null && walk.isText(path)) {
     walk.unquoted.push(pathText(path))
@@ -92,7 +92,7 @@ function plainMap(
 ): YamlFields {
   const fields: YamlFields = {}
   for (const { key, value } of items) {
-    const name = isScalar(key) ? String(key.value) : String(key)
+    const name = yamlLibrary().isScalar(key) ? String(key.value) : String(key)
     if (name.length > yamlKeyCharsMax) {
       throw manifestInvalid(`${pathText(path)}: a name in it is longer than ${yamlKeyCharsMax} characters; shorten it`)
     }

@@ -1,8 +1,9 @@
-import { isAlias, isMap, isScalar, isSeq, type ParsedNode, visit, type YAMLMap } from 'yaml'
+import type { ParsedNode, YAMLMap } from 'yaml'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { composeYaml } from '../texts/bounded-yaml.ts'
 import { yamlAdvice } from '../texts/yaml-advice.ts'
+import { yamlLibrary } from '../texts/yaml-library.ts'
 
 /**
  * What a SKILL.md says. `frontmatter` is the whole front matter as plain data, unknown fields included; the other fields
@@ -78,13 +79,13 @@ function readFields(yaml: string): YAMLMap {
     throw new Unreadable(`the front matter is not valid YAML: ${yamlAdvice(code)} (line ${line + 1})`)
   }
   const { document } = composed
-  visit(document, {
+  yamlLibrary().visit(document, {
     Alias() {
       throw new Unreadable('the front matter uses a YAML alias, which is not accepted')
     },
   })
   if (document.contents === null) throw new Unreadable('the front matter is empty')
-  if (!isMap(document.contents)) throw new Unreadable('the front matter is not a list of fields')
+  if (!yamlLibrary().isMap(document.contents)) throw new Unreadable('the front matter is not a list of fields')
   return document.contents
 }
 
@@ -96,18 +97,18 @@ function pick(fields: YAMLMap, name: string): unknown {
   const own = fields.get(name, true)
   if (own !== undefined) return own
   const metadata = fields.get('metadata', true)
-  return isMap(metadata) ? metadata.get(name, true) : undefined
+  return yamlLibrary().isMap(metadata) ? metadata.get(name, true) : undefined
 }
 
 /** A plain scalar as it was written, so that `version: 1.0` stays `1.0`. */
 function scalarText(node: unknown, field: string): string | undefined {
   if (node === undefined || isEmptyNode(node)) return undefined
-  if (!isScalar(node) || isAlias(node)) throw new Unreadable(`${field} is not a text`)
+  if (!yamlLibrary().isScalar(node) || yamlLibrary().isAlias(node)) throw new Unreadable(`${field} is not a text`)
   const text = typeof node.value === 'string' ? node.value : (node.source ?? String(node.value))
   return text.trim()
 }
 
-const isEmptyNode = (node: unknown): boolean => isScalar(node) && node.value === null
+const isEmptyNode = (node: unknown): boolean => yamlLibrary().isScalar(node) && node.value === null
 
 function readDescription(fields: YAMLMap): string {
   const description = scalarText(fields.get('description', true), 'description') ?? ''
@@ -119,7 +120,7 @@ function readDescription(fields: YAMLMap): string {
 
 function readCapabilities(node: unknown): string[] {
   if (node === undefined || isEmptyNode(node)) return []
-  const listed = isSeq(node)
+  const listed = yamlLibrary().isSeq(node)
     ? (node.items as ParsedNode[]).map((item) => scalarText(item, 'a capability') ?? '')
     : (scalarText(node, 'capabilities') ?? '').split(',').map((part) => part.trim())
   const capabilities = [...new Set(listed.filter((capability) => capability !== ''))]

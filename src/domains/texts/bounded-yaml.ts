@@ -1,17 +1,5 @@
-import {
-  type Alias,
-  Composer,
-  CST,
-  type Document,
-  isAlias,
-  isMap,
-  isScalar,
-  Lexer,
-  type Node,
-  Parser,
-  visit,
-  type YAMLMap,
-} from 'yaml'
+import type { Alias, Composer, CST, Document, Node, YAMLMap } from 'yaml'
+import { yamlLibrary } from './yaml-library.ts'
 
 /** `warnings` says whether what the library only warns of (tags that it does not know) is a problem too. */
 export type YamlBounds = Readonly<{ depthMax: number; valuesMax: number; warnings: 'refused' | 'ignored' }>
@@ -53,7 +41,7 @@ export function composeYaml(text: string, bounds: YamlBounds): ComposedYaml | Re
 type Refuse = (code: string, offset: number) => never
 
 function compose(text: string, bounds: YamlBounds, refuse: Refuse): Document {
-  const parser = new Parser()
+  const parser = new (yamlLibrary().Parser)()
   const composer = stoppingComposer(bounds, refuse)
   let documents = 0
   let document: Document | undefined
@@ -75,7 +63,7 @@ function compose(text: string, bounds: YamlBounds, refuse: Refuse): Document {
 
 /** The library collects faults, which may be as many as the text has characters; this one ends at the first. */
 function stoppingComposer(bounds: YamlBounds, refuse: Refuse): Composer {
-  const composer = new Composer({
+  const composer = new (yamlLibrary().Composer)({
     schema: 'core',
     stringKeys: true,
     uniqueKeys: false,
@@ -101,8 +89,10 @@ function* countedLexemes(text: string, bounds: YamlBounds, refuse: Refuse): Gene
   let lineDepth = 0
   let isScalarNext = false
   let isLineStart = true
-  for (const lexeme of new Lexer().lex(text)) {
-    const type: CST.TokenType | 'scalar-text' | null = isScalarNext ? 'scalar-text' : CST.tokenType(lexeme)
+  for (const lexeme of new (yamlLibrary().Lexer)().lex(text)) {
+    const type: CST.TokenType | 'scalar-text' | null = isScalarNext
+      ? 'scalar-text'
+      : yamlLibrary().CST.tokenType(lexeme)
     isScalarNext = type === 'scalar'
     if (type === 'newline' || type === 'space' || type === 'comment') {
       if (++emptyRun > EMPTY_RUN_MAX) refuse('TOO_MANY_EMPTY_LINES', offset)
@@ -131,15 +121,15 @@ function* countedLexemes(text: string, bounds: YamlBounds, refuse: Refuse): Gene
 function connect(document: Document, refuse: Refuse): Map<Alias, Node> {
   const anchored = new Map<string, Node>()
   const targets = new Map<Alias, Node>()
-  visit(document, {
+  yamlLibrary().visit(document, {
     Node(_, node) {
-      if (isAlias(node)) {
+      if (yamlLibrary().isAlias(node)) {
         const target = anchored.get(node.source)
         if (target !== undefined) targets.set(node, target)
         return
       }
       if (node.anchor !== undefined) anchored.set(node.anchor, node)
-      if (isMap(node)) refuseTwins(node, refuse)
+      if (yamlLibrary().isMap(node)) refuseTwins(node, refuse)
     },
   })
   return targets
@@ -148,8 +138,8 @@ function connect(document: Document, refuse: Refuse): Map<Alias, Node> {
 function refuseTwins(map: YAMLMap, refuse: Refuse): void {
   const names = new Set<unknown>()
   for (const { key } of map.items) {
-    const name = isScalar(key) ? key.value : key
-    if (names.has(name)) refuse('DUPLICATE_KEY', isScalar(key) ? (key.range?.[0] ?? 0) : 0)
+    const name = yamlLibrary().isScalar(key) ? key.value : key
+    if (names.has(name)) refuse('DUPLICATE_KEY', yamlLibrary().isScalar(key) ? (key.range?.[0] ?? 0) : 0)
     names.add(name)
   }
 }

@@ -1,9 +1,10 @@
-import { type Document, isAlias, isMap, isScalar, isSeq, type Pair, stringify, type YAMLMap } from 'yaml'
+import type { Document, Pair, YAMLMap } from 'yaml'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type ComposedYaml, composeYaml } from '../texts/bounded-yaml.ts'
 import { yamlAdvice } from '../texts/yaml-advice.ts'
+import { yamlLibrary } from '../texts/yaml-library.ts'
 
 /** Front matter as plain data; `broken` when there is a block that is not a list of fields in YAML, with the reason. */
 export type Frontmatter =
@@ -103,7 +104,7 @@ function readYaml(yaml: string): ReadYaml {
   }
   const { document, targets } = composed
   if (document.contents === null || isEmptyScalar(document.contents)) return { fields: {}, document }
-  if (!isMap(document.contents)) return { reason: 'it is not a list of fields' }
+  if (!yamlLibrary().isMap(document.contents)) return { reason: 'it is not a list of fields' }
   const walk: Walk = { targets, left: limits.vaultFrontmatterCharsMax, depth: 0 }
   const fields = plain(document.contents, walk)
   return fields === undefined
@@ -118,14 +119,14 @@ function plain(node: unknown, walk: Walk): Json | undefined {
   if (walk.left-- <= 0 || walk.depth > NESTING_MAX) return undefined
   walk.depth++
   try {
-    if (isAlias(node)) return walk.targets.has(node) ? plain(walk.targets.get(node), walk) : undefined
-    if (isSeq(node)) return allOf(node.items.map((item) => plain(item, walk)))
-    if (isMap(node)) {
+    if (yamlLibrary().isAlias(node)) return walk.targets.has(node) ? plain(walk.targets.get(node), walk) : undefined
+    if (yamlLibrary().isSeq(node)) return allOf(node.items.map((item) => plain(item, walk)))
+    if (yamlLibrary().isMap(node)) {
       const values = allOf(node.items.map(({ value }) => plain(value, walk)))
-      const names = node.items.map(({ key }) => String(isScalar(key) ? key.value : key))
+      const names = node.items.map(({ key }) => String(yamlLibrary().isScalar(key) ? key.value : key))
       return values && Object.fromEntries(names.map((name, index) => [name, values[index]!]))
     }
-    return isScalar(node) ? (JSON.parse(JSON.stringify(node.value) ?? 'null') as Json) : null
+    return yamlLibrary().isScalar(node) ? (JSON.parse(JSON.stringify(node.value) ?? 'null') as Json) : null
   } finally {
     walk.depth--
   }
@@ -134,7 +135,7 @@ function plain(node: unknown, walk: Walk): Json | undefined {
 const allOf = (values: readonly (Json | undefined)[]): Json[] | undefined =>
   values.includes(undefined) ? undefined : (values as Json[])
 
-const isEmptyScalar = (node: unknown): boolean => isScalar(node) && node.value === null
+const isEmptyScalar = (node: unknown): boolean => yamlLibrary().isScalar(node) && node.value === null
 
 function requireFields(yaml: string): Readonly<{ fields: Fields; document: Document }> {
   const read = readYaml(yaml)
@@ -151,15 +152,18 @@ export const frontmatterBroken = (reason: string): AppError =>
 
 /** `key: value` without the last line break. Texts of several lines are quoted, so that their end is theirs alone. */
 const renderField = (key: string, value: Json, newline: string): string =>
-  stringify({ [key]: value }, { lineWidth: 0, blockQuote: false, compat: 'yaml-1.1' })
+  yamlLibrary()
+    .stringify({ [key]: value }, { lineWidth: 0, blockQuote: false, compat: 'yaml-1.1' })
     .trimEnd()
     .replaceAll('\n', newline)
 
 /** From the key to the end of its value, where the field is written in lines of its own. */
 function spanOf(yaml: string, document: Document, key: string): Readonly<{ start: number; end: number }> | undefined {
   const map = document.contents as YAMLMap | null
-  if (map === null || !isMap(map) || map.flow === true) return undefined
-  const pair = (map.items as Pair<unknown, unknown>[]).find((item) => isScalar(item.key) && item.key.value === key)
+  if (map === null || !yamlLibrary().isMap(map) || map.flow === true) return undefined
+  const pair = (map.items as Pair<unknown, unknown>[]).find(
+    (item) => yamlLibrary().isScalar(item.key) && item.key.value === key,
+  )
   const start = rangeOf(pair?.key)?.[0]
   const valueEnd = (rangeOf(pair?.value) ?? rangeOf(pair?.key))?.[1]
   if (start === undefined || valueEnd === undefined) return undefined
