@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { KEY_VARIABLE } from '../cli/announcement.ts'
 import {
   absolutePath,
   CONFIG_VARIABLE,
@@ -14,7 +15,8 @@ export type PlainSettings = Readonly<{
   fileText: string
 }>
 
-const READ_VARIABLES: readonly string[] = [CONFIG_VARIABLE, DATA_DIR_VARIABLE]
+/** The key is for clients over HTTP, and no setting. */
+const READ_VARIABLES: readonly string[] = [CONFIG_VARIABLE, DATA_DIR_VARIABLE, KEY_VARIABLE]
 /** What decides where the state is and how it is opened, beside the data directory. */
 const DECISIVE_FIELDS: readonly string[] = ['data_dir', 'database_url', 'mode']
 

@@ -12,7 +12,7 @@ export type Announcement = Readonly<{
   stdioCommand: string
 }>
 
-const KEY_VARIABLE = 'CASTELLAN_API_KEY'
+export const KEY_VARIABLE = 'CASTELLAN_API_KEY'
 
 export function announcementText(facts: Announcement): string {
   const url = `${facts.origin}/mcp`

@@ -30,6 +30,16 @@ afterEach(async () => {
   rmSync(home, { recursive: true, force: true })
 })
 
+const COUNTING_LOADS = `
+import { registerHooks } from 'node:module'
+let count = 0
+registerHooks({ load(url, context, next) {
+  if (url.startsWith('file:')) count++
+  return next(url, context)
+} })
+process.on('exit', () => process.stderr.write('loaded ' + count + '\\n'))
+`
+
 const run = (args: readonly string[], environment = {}) =>
   runCastellan([...args, '--data-dir', dataDir], { home, environment })
 
@@ -234,6 +244,19 @@ describe('one state', () => {
     expect(doctor.stdout).toMatch(new RegExp(`owner +ok +process ${server.pid}, castellan`))
     const onItsPort = await run(['doctor', '--port', new URL(server.url).port])
     expect(onItsPort.stdout).toMatch(/port +ok +127\.0\.0\.1:\d+ is served by castellan [\d.]+, mode FULL, ready/)
+
+    // The way to a running server must stay short: everything else is loaded there already.
+    const configured = join(dataDir, 'castellan.yaml')
+    writeFileSync(
+      configured,
+      'models:\n  providers:\n    - { name: m, type: ollama, models: [{ alias: a, model: b }] }\n',
+    )
+    const counting = join(home, 'counting.mjs')
+    writeFileSync(counting, COUNTING_LOADS)
+    const environment = { NODE_OPTIONS: `--import=${counting}`, CASTELLAN_API_KEY: 'cst_of_another' }
+    const called = await run(['call', 'task_list', 'project=p', '--json'], environment)
+    expect(called.stdout).toContain('"total_count":0')
+    expect(Number(/^loaded (\d+)$/m.exec(called.stderr)?.[1])).toBeLessThan(60)
   })
 
   test('a port lists the tools that its own process was told to, whoever owns the state', async () => {
