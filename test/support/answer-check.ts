@@ -6,7 +6,7 @@ import { answers, type PublishedAnswer } from '../../src/tools/runtime/answer-ch
 /**
  * Holds every answer that leaves the pipeline, success or failure, against the JSON Schema that is listed for its tool,
  * as a client would. In the process of a test it is started by `answer-check-setup.ts`; in a program that a test starts,
- * by `--import` of this file. What does not fit goes into the file that ANSWER_FAULTS_FILE names, and fails the test.
+ * by `--import` of `answer-check-preload.mjs`. What does not fit goes into the file that ANSWER_FAULTS_FILE names, and fails the test.
  */
 export const FAULTS_FILE_VARIABLE = 'ANSWER_FAULTS_FILE'
 const SHOWN_CHARS = 2_000
@@ -40,21 +40,22 @@ export function answerFault({ tool, answer }: PublishedAnswer): string | undefin
   return `${tool!.name}: ${reasons.join('; ')}: ${answer.json.slice(0, SHOWN_CHARS)}`
 }
 
-export function watchAnswers(faultsFile: string): void {
-  answers.subscribe((message) => {
-    const fault = answerFault(message as PublishedAnswer)
-    if (fault === undefined) return
-    // Another user may be writing: the file is there already, and is never made here.
-    const file = openSync(faultsFile, constants.O_WRONLY | constants.O_APPEND)
-    appendFileSync(file, `${JSON.stringify(fault)}\n`)
-    closeSync(file)
-  })
+export function recordFault(faultsFile: string, message: unknown): void {
+  const fault = answerFault(message as PublishedAnswer)
+  if (fault === undefined) return
+  // Another user may be writing: the file is there already, and is never made here.
+  const file = openSync(faultsFile, constants.O_WRONLY | constants.O_APPEND)
+  appendFileSync(file, `${JSON.stringify(fault)}\n`)
+  closeSync(file)
 }
+
+export const watchAnswers = (faultsFile: string): void =>
+  answers.subscribe((message) => recordFault(faultsFile, message))
 
 /** What a program that a test starts has in its environment to be watched. */
 export function watchedEnvironment(): Readonly<Record<string, string>> {
   const faultsFile = process.env[FAULTS_FILE_VARIABLE]
   if (faultsFile === undefined) return {}
-  const preload = new URL('answer-check-preload.ts', import.meta.url).href
+  const preload = new URL('answer-check-preload.mjs', import.meta.url).href
   return { NODE_OPTIONS: `--import ${preload}`, [FAULTS_FILE_VARIABLE]: faultsFile }
 }
