@@ -34,6 +34,7 @@ describe('a line that can be read', () => {
     ['git$IFS status', [['<unknown>', 'status']]],
     ['/bin/r? x', [['<unknown>', 'x']]],
     ['{git,rm} x', [['<unknown>', 'x']]],
+    ['git "$\\\nHOME" "$[1+1]"', [['git', '<unknown>', '<unknown>']]],
     ['"if" x', [['if', 'x']]],
     ['cat <a >>b <>c 3>&-', [['cat']]],
     ['git status &>x', [['git', 'status']]],
@@ -73,6 +74,10 @@ describe('a line that nobody can decide', () => {
     'git `rm x`',
     'git "$(rm x)"',
     'git "`rm x`"',
+    'git "$\\\n(rm x)"',
+    'git $\\\n\\\n(rm x)',
+    'git "$\\\n{x:-a}"',
+    "git $\\\n'a'",
     // biome-ignore lint/suspicious/noTemplateCurlyInString: a line for a shell
     'git ${x:-$(rm)}',
     'git $((1+1))',
@@ -171,6 +176,8 @@ describe.each(shells)('%s', (shell) => {
       '`',
       '=',
       '!',
+      '\\\n',
+      '"$\\\n(c)"',
     )
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 10 }), (pieces) => {

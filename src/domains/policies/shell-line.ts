@@ -173,13 +173,20 @@ class Reader {
   }
 
   #expansion(word: Word, char: string, isInQuotes: boolean): void {
-    const next = this.#line[this.#at + 1] ?? ''
+    const next = this.#afterContinuation(this.#at + 1)
     if (char === '`' || next === '(') refuse('it substitutes a command')
     if (next === '{') refuse('it expands a variable in braces')
     if (!isInQuotes && (next === "'" || next === '"')) refuse('it has a quotation that shells read differently')
-    if (/[A-Za-z0-9_@*#?$!-]/.test(next)) word.isKnown = false
+    if (/[A-Za-z0-9_@*#?$![-]/.test(next)) word.isKnown = false
     word.text += char
     this.#at++
+  }
+
+  /** The shell joins lines before it looks for what a dollar sign begins, within quotation marks too. */
+  #afterContinuation(from: number): string {
+    let at = from
+    while (this.#line.startsWith('\\\n', at)) at += 2
+    return this.#line[at] ?? ''
   }
 
   #endCommand(): void {
