@@ -21,7 +21,7 @@ const governed: Record<string, Governed> = {
     opens: { read: 'fs.read', write: 'fs.write', folder: 'cwd', folderDefault: '/workspace' },
   },
   'web.fetch': { url: 'url' },
-  exec_parallel: { command: 'commands' },
+  exec_parallel: { command: 'commands', env: 'env' },
 }
 const context = (capabilities: Capability[], denyList: string[] = [], name = 'test'): SecurityContext => ({
   name,
@@ -199,6 +199,11 @@ describe('commands', () => {
     const listing = as(context([{ toolPattern: '*', commandAllowlist: ['ls'] }]))
     expect(violationOf(listing, 'exec_parallel', { commands: ['ls', 'ls -l'] })).toBeUndefined()
     expect(violationOf(listing, 'exec_parallel', { commands: ['ls', 'rm x'] })).toBe('CommandNotAllowed')
+    const elsewhere = { commands: ['ls'], env: { PATH: '/workspace' } }
+    expect(violationOf(listing, 'exec_parallel', elsewhere)).toBe('CommandNotAllowed')
+    expect(messageOf(listing, 'exec_parallel', elsewhere)).toContain('it sets variables in env')
+    expect(violationOf(listing, 'exec_parallel', { commands: ['ls'], env: {} })).toBeUndefined()
+    expect(violationOf(as(context([{ toolPattern: '*' }])), 'exec_parallel', elsewhere)).toBeUndefined()
     const opaque = { principal: listing, tool: 'git_push', governed: { opaque: 'commands' } as const, input: {} }
     expect(() => desk.admit(opaque)).toThrow(/CommandNotAllowed/)
     expect(canEverAllow(listing, 'git_push', { opaque: 'commands' })).toBe(false)

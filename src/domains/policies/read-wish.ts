@@ -9,6 +9,8 @@ export type Governed = Readonly<{
   /** A line for a shell, or a program when `args` is given. */
   command?: string
   args?: string
+  /** Variables for it. Of those with which a list of commands means nothing, such as PATH, nobody has a whole list. */
+  env?: string
   /** What a shell opens for such a line, as if by these tools, from the folder in that argument. */
   opens?: Readonly<{ read: string; write: string; folder: string; folderDefault?: string }>
   url?: string
@@ -38,10 +40,11 @@ function commandsOf(
   if (governed?.opaque === 'commands') {
     return { commands: [], redirections: [], undecidable: 'this tool cannot be checked' }
   }
+  const sets = setsVariables(governed, input)
   const given = governed?.command === undefined ? undefined : input[governed.command]
   const args = governed?.args === undefined ? undefined : input[governed.args]
   if (typeof given === 'string' && Array.isArray(args)) {
-    return { commands: [{ command: given, firstArgument: args[0] as string | undefined }], redirections: [] }
+    return { commands: [{ command: given, firstArgument: args[0] as string | undefined }], redirections: [], ...sets }
   }
   const lines = typeof given === 'string' ? [given] : Array.isArray(given) ? (given as string[]) : []
   const commands: WishedCommand[] = []
@@ -53,7 +56,17 @@ function commandsOf(
     commands.push(...own)
     redirections.push(...read.redirections.map((one) => wishedRedirection(governed!, input, own, one)))
   }
-  return { commands, redirections }
+  return { commands, redirections, ...sets }
+}
+
+/** As in a line, where an assignment cannot be judged either. */
+function setsVariables(
+  governed: Governed | undefined,
+  input: Readonly<Record<string, unknown>>,
+): Pick<Wish, 'undecidable'> {
+  const env = governed?.env === undefined ? undefined : input[governed.env]
+  const isSet = typeof env === 'object' && env !== null && Object.keys(env).length > 0
+  return isSet ? { undecidable: `it sets variables in ${governed!.env}` } : {}
 }
 
 /** After these, or a command that nobody knows, a line may be in another folder. */

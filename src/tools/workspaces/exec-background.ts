@@ -24,6 +24,7 @@ export default defineTool({
   audit: 'digest',
   governed: {
     command: 'command',
+    env: 'env',
     paths: ['workdir'],
     opens: { read: 'file_read', write: 'file_write', folder: 'workdir' },
   },

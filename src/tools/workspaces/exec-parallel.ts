@@ -19,6 +19,7 @@ export default defineTool({
   long: true,
   governed: {
     command: 'commands',
+    env: 'env',
     paths: ['workdir'],
     opens: { read: 'file_read', write: 'file_write', folder: 'workdir' },
   },

@@ -20,6 +20,7 @@ export default defineTool({
   long: true,
   governed: {
     command: 'command',
+    env: 'env',
     paths: ['workdir'],
     opens: { read: 'file_read', write: 'file_write', folder: 'workdir' },
   },

@@ -16,6 +16,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  governed: { opaque: 'commands' },
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
     vars: z
