@@ -164,7 +164,12 @@ export const configSchema = z
           max_vcpus: wholeNumber(8, 1, 1024, 'Processors that one workspace may have.'),
           max_memory_mb: wholeNumber(8192, 16, 16_777_216, 'Memory in MiB that one workspace may have.'),
           max_disk_gb: wholeNumber(100, 1, 1_048_576, 'Disk in GiB that one workspace may have.'),
-          max_workspaces: wholeNumber(100, 0, 100_000, 'Workspaces on this machine, over all owners.'),
+          max_workspaces: wholeNumber(
+            100,
+            0,
+            100_000,
+            'Workspaces on this machine, over all owners. A tenth of them, at least one, is kept for the local owner.',
+          ),
           quota: group(
             {
               workspaces: wholeNumber(10, 0, 100_000, 'Workspaces of one owner.'),

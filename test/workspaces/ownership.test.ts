@@ -9,7 +9,7 @@ let bob: ToolCaller
 let chief: ToolCaller
 beforeAll(async () => {
   app = await openWorkspaceApp({
-    config: { 'workspaces.quota.workspaces': 2, 'workspaces.quota.memory_mb': 900, 'workspaces.max_workspaces': 4 },
+    config: { 'workspaces.quota.workspaces': 2, 'workspaces.quota.memory_mb': 900, 'workspaces.max_workspaces': 5 },
   })
   ann = await app.keyCaller({ name: 'ann' })
   bob = await app.keyCaller({ name: 'bob' })
@@ -174,11 +174,16 @@ describe('quotas', () => {
       code: 'ERR_QUOTA_EXCEEDED',
       details: { quota: 'workspaces', used: 2, limit: 2 },
     })
-    await make('three', undefined, { memory_mb: 1024 })
-    await make('four')
+    await make('three', bob)
+    await make('four', bob)
+    expect(await app.refusal('workspace_create', { memory_mb: 64 }, bob)).toMatchObject({
+      code: 'ERR_QUOTA_EXCEEDED',
+      details: { quota: 'max_workspaces', used: 4, limit: 4 },
+    })
+    await make('five', undefined, { memory_mb: 1024 })
     expect(await app.refusal('workspace_create', {})).toMatchObject({
       code: 'ERR_QUOTA_EXCEEDED',
-      details: { quota: 'max_workspaces', limit: 4 },
+      details: { quota: 'max_workspaces', limit: 5 },
     })
   })
 

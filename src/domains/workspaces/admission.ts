@@ -5,7 +5,7 @@ import { archivesOf, dropIn } from './archive.ts'
 import type { Resources } from './backend.ts'
 import { type Core, freedLayers } from './core.ts'
 import type { Workspace } from './ports.ts'
-import { invalid, LOCAL_OWNER, quotaExcess, quoted, type Usage } from './rules.ts'
+import { invalid, LOCAL_OWNER, placesFor, quotaExcess, quoted, type Usage } from './rules.ts'
 
 export type ResourceWish = Readonly<{
   vcpus?: number | undefined
@@ -36,16 +36,13 @@ export async function admitWorkspace(core: Core, unit: WriteUnit, workspace: Wor
   const { store, settings, node } = core
   const { tenant, name } = workspace
   await store.lockNode(unit, node)
-  if ((await store.countOnNode(unit, node)) >= settings.workspacesMax) {
-    const limit = settings.workspacesMax
+  const limit = placesFor(workspace.owner, settings.workspacesMax)
+  const used = await store.countOnNode(unit, node)
+  if (used >= limit) {
     throw new AppError(
       'ERR_QUOTA_EXCEEDED',
-      `This machine has its ${limit} workspaces; destroy one that is not needed`,
-      {
-        quota: 'max_workspaces',
-        used: limit,
-        limit,
-      },
+      `This machine has the ${limit} workspaces that you and others may have; destroy one that is not needed`,
+      { quota: 'max_workspaces', used, limit },
     )
   }
   const dropped = await makeRoom(core, unit, workspace)

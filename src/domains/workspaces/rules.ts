@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { readDomain } from '../../contract/domain-name.ts'
 import { limits } from '../../contract/limits.ts'
+import { LOCAL_OWNER } from '../../contract/principal.ts'
 import type { PortRange } from './backend.ts'
 
 export const workspaceStates = ['creating', 'running', 'stopped', 'restoring', 'destroying', 'archived'] as const
@@ -144,6 +145,10 @@ export function exitCodeOf(exitCode: number | null, signal: string | null): numb
 export type Usage = Readonly<{ workspaces: number; memoryMb: number; diskGb: number }>
 
 const quotaNames = { workspaces: 'workspaces', memoryMb: 'memory_mb', diskGb: 'disk_gb' } as const
+
+/** How many the machine may have before this owner is refused one: others never take the last tenth from the local owner. */
+export const placesFor = (owner: string, max: number): number =>
+  owner === LOCAL_OWNER || max < 2 ? max : max - Math.ceil(max / 10)
 
 /** Undefined when all of it fits. */
 export function quotaExcess(
