@@ -58,6 +58,8 @@ export function openWorkspaces(
         reserveBytes: config.workspaces.host_reserve_mb * MIB,
         tenantSharePercent: config.workspaces.tenant_share_percent,
         ownerBytesMax: config.workspaces.quota.transfer_mb * MIB,
+        ownerNamesMax: limits.transferNamesPerOwnerMax,
+        tenantNamesMax: limits.transferNamesPerTenantMax,
       },
     ),
     keepReserve: async () => await reserve?.keep(),

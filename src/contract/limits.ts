@@ -116,6 +116,9 @@ export const limits = {
   workspaceMountsMax: 8,
   workspaceEnvBytesMax: 128 * 1024,
   workspaceForwardsMax: 50,
+  /** Names of what one owner, and one tenant, copied out of workspaces, with those of the folders on the way. */
+  transferNamesPerOwnerMax: 5_000,
+  transferNamesPerTenantMax: 20_000,
   workspaceStopGraceMs: 10_000,
   /** What runs in the workspaces of a key that is gone has so long to end by itself, and they are looked for so often. */
   workspaceEndGraceMs: 500,

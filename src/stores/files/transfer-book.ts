@@ -14,6 +14,9 @@ export type TransferBounds = Readonly<{
   tenantSharePercent: number
   /** Of the files of one owner together. */
   ownerBytesMax: number
+  /** Of their names, with those of the folders on the way to each: an empty file takes room of the disk's tables, too. */
+  ownerNamesMax: number
+  tenantNamesMax: number
 }>
 
 /** Room that a file was given before it is written. */
@@ -29,8 +32,10 @@ export type TransferBook = Readonly<{
   lease(owner: TransferOwner, names: readonly string[], bytes: number, free: number): Promise<Lease>
 }>
 
-type Use = { total: number; tenants: Map<string, number>; owners: Map<string, number> }
-type Pending = Readonly<{ tenant: string; owner: string }> & { bytes: number }
+type Held = Readonly<{ bytes: number; names: number }>
+type Use = { total: number; tenants: Map<string, Held>; owners: Map<string, Held> }
+type Pending = Readonly<{ tenant: string; owner: string; names: number }> & { bytes: number }
+const NOTHING: Held = { bytes: 0, names: 0 }
 
 /**
  * Whose the files in the transfer folder are: a small file for each, which says where it is. What somebody removed by hand
@@ -53,40 +58,46 @@ export function createTransferBook(deps: {
 
   async function countUse(except: string): Promise<Use> {
     const use: Use = { total: 0, tenants: new Map(), owners: new Map() }
-    const add = (tenant: string, owner: string, bytes: number): void => {
-      use.total += bytes
-      use.tenants.set(tenant, (use.tenants.get(tenant) ?? 0) + bytes)
-      use.owners.set(`${tenant}/${owner}`, (use.owners.get(`${tenant}/${owner}`) ?? 0) + bytes)
+    const add = (tenant: string, owner: string, held: Held): void => {
+      use.total += held.bytes
+      use.tenants.set(tenant, sum(use.tenants.get(tenant), held))
+      use.owners.set(`${tenant}/${owner}`, sum(use.owners.get(`${tenant}/${owner}`), held))
     }
     for (const tenant of await namesIn(folder)) {
       for (const owner of await namesIn(join(folder, tenant))) {
         for (const record of await namesIn(join(folder, tenant, owner))) {
           if (`${tenant}/${record}` === except) continue
-          add(tenant, owner, await sizeOf(tenant as TenantId, join(folder, tenant, owner, record)))
+          add(tenant, owner, await heldBy(tenant as TenantId, join(folder, tenant, owner, record)))
         }
       }
     }
-    for (const { tenant, owner, bytes } of pending) add(tenant, owner, bytes)
+    for (const one of pending) add(one.tenant, one.owner, one)
     return use
   }
 
-  async function sizeOf(tenant: TenantId, record: string): Promise<number> {
+  async function heldBy(tenant: TenantId, record: string): Promise<Held> {
     try {
-      const { size, blocks } = await lstat(join(rootOf(tenant), await readFile(record, 'utf8')))
-      return Math.max(size, blocks * 512)
+      const path = await readFile(record, 'utf8')
+      const { size, blocks } = await lstat(join(rootOf(tenant), path))
+      return { bytes: Math.max(size, blocks * 512), names: path.split('/').length }
     } catch {
       await rm(record, { force: true })
-      return 0
+      return NOTHING
     }
   }
 
   async function admit(at: Pending, except: string, wanted: number, free: number): Promise<void> {
     const use = await countUse(except)
-    const owned = use.owners.get(`${at.tenant}/${at.owner}`) ?? 0
+    const { bytes: owned, names: ownNames } = use.owners.get(`${at.tenant}/${at.owner}`) ?? NOTHING
     if (owned + wanted > bounds.ownerBytesMax) {
       throw overQuota('transfer_mb', 'Your files in the transfer directory', owned, wanted, bounds.ownerBytesMax)
     }
-    const ofTenant = use.tenants.get(at.tenant) ?? 0
+    const { bytes: ofTenant, names: namesOfTenant } = use.tenants.get(at.tenant) ?? NOTHING
+    const names = pending.has(at) ? 0 : at.names
+    if (ownNames + names > bounds.ownerNamesMax) throw tooManyNames('Your files', ownNames, names, bounds.ownerNamesMax)
+    if (namesOfTenant + names > bounds.tenantNamesMax) {
+      throw tooManyNames("Your tenant's files", namesOfTenant, names, bounds.tenantNamesMax)
+    }
     const whole = Math.max(0, use.total + free - bounds.reserveBytes)
     const share = Math.floor((whole * bounds.tenantSharePercent) / 100)
     if (ofTenant + wanted > share) {
@@ -108,10 +119,10 @@ export function createTransferBook(deps: {
     async lease({ tenant, owner }, names, bytes, free) {
       const path = names.join('/')
       const name = sha256Hex(path)
-      const at: Pending = { tenant, owner: owner === null ? '' : sha256Hex(owner), bytes: 0 }
+      const at: Pending = { tenant, owner: owner === null ? '' : sha256Hex(owner), names: names.length, bytes: 0 }
       const require = (wanted: number): Promise<void> =>
         inTurn(async () => {
-          if (owner === null || wanted <= at.bytes) return
+          if (owner === null || (wanted <= at.bytes && pending.has(at))) return
           await admit(at, `${tenant}/${name}`, wanted - at.bytes, free)
           at.bytes = wanted
           pending.add(at)
@@ -121,6 +132,8 @@ export function createTransferBook(deps: {
     },
   }
 }
+
+const sum = (one = NOTHING, other: Held): Held => ({ bytes: one.bytes + other.bytes, names: one.names + other.names })
 
 const namesIn = (folder: string): Promise<string[]> =>
   readdir(folder).catch((error: NodeJS.ErrnoException) => {
@@ -133,4 +146,11 @@ const overQuota = (quota: string, what: string, used: number, wanted: number, li
     'ERR_QUOTA_EXCEEDED',
     `host_path: ${what} may have ${limit} bytes together: ${used} are there and ${wanted} more are wanted; have the operator remove what is not needed`,
     { field: 'host_path', quota, used, wanted, limit },
+  )
+
+const tooManyNames = (what: string, used: number, wanted: number, limit: number): AppError =>
+  new AppError(
+    'ERR_QUOTA_EXCEEDED',
+    `host_path: ${what} in the transfer directory, and the folders on the way to each, may have ${limit} names together: ${used} are there and ${wanted} more are wanted; put several into one archive, or have the operator remove what is not needed`,
+    { field: 'host_path', quota: 'transfer_names', used, wanted, limit },
   )

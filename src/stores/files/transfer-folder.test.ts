@@ -17,7 +17,13 @@ beforeEach(() => {
 afterEach(() => rmSync(base, { recursive: true, force: true }))
 
 const MIB = 1024 ** 2
-const bounds = { reserveBytes: 256 * MIB, tenantSharePercent: 80, ownerBytesMax: 10 * MIB }
+const bounds = {
+  reserveBytes: 256 * MIB,
+  tenantSharePercent: 80,
+  ownerBytesMax: 10 * MIB,
+  ownerNamesMax: 10,
+  tenantNamesMax: 15,
+}
 const ownerOf = (tenant: TenantId, owner: string | null = null) => ({ tenant, owner })
 const never = new AbortController().signal
 const contentOf = (content: string) => {
@@ -117,6 +123,35 @@ describe('the transfer folder', () => {
     await put('key:b', 'b2', MIB)
     rmSync(join(directory, '.tenants/acme/one'))
     await put('key:a', 'four', 7 * MIB)
+  })
+
+  it('counts the names of files that hold nothing, and makes no folder for what it refuses', async () => {
+    const folder = createTransferFolder(directory, bounds)
+    const put = (owner: string, path: string, content = contentOf('')) =>
+      folder.write(ownerOf(ACME, owner), path, content, never)
+    const there = () => readdirSync(join(directory, '.tenants/acme')).toSorted()
+    await put('key:a', 'a/b/c/d')
+    await put('key:a', 'a/b/c/d')
+    await put('key:a', 'e/f/g/h/i')
+    await expect(put('key:a', 'x/y')).rejects.toMatchObject({
+      code: 'ERR_QUOTA_EXCEEDED',
+      details: { quota: 'transfer_names', used: 9, wanted: 2, limit: 10 },
+    })
+    const both = await Promise.allSettled([put('key:b', 'k/l/m'), put('key:b', 'n/o/p/q')])
+    expect(both.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+    const broken = Readable.from(
+      (async function* () {
+        yield Buffer.from('x')
+        throw new Error('broken off')
+      })(),
+    )
+    const other = folder.write(ownerOf(tenantId('other'), 'key:c'), 'new/deep/file', { size: 1, stream: broken }, never)
+    await expect(other).rejects.toThrow('broken off')
+    expect(readdirSync(join(directory, '.tenants/other'))).toEqual([])
+    expect(there().filter((name) => name !== 'k' && name !== 'n')).toEqual(['a', 'e'])
+    expect(there()).toHaveLength(3)
+    rmSync(join(directory, '.tenants/acme/a'), { recursive: true })
+    await put('key:a', 'x/y')
   })
 
   it('takes no more of a file than it was given room for', async () => {

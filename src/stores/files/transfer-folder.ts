@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { type FileHandle, mkdir, open, readdir, rename, rm, statfs } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir, statfs } from 'node:fs/promises'
 import { isAbsolute, join, relative } from 'node:path'
 import type { Readable } from 'node:stream'
 import { AppError } from '../../contract/app-error.ts'
@@ -50,17 +50,20 @@ export function createTransferFolder(
     return [names, file]
   }
 
-  /** `makes` says whether missing folders are made. The last folder's handle is the caller's to close. */
-  async function openFolder(tenant: TenantId, folders: readonly string[], path: string, makes: boolean) {
-    if (makes) await mkdir(rootOf(tenant), { recursive: true, mode: 0o700 })
+  /**
+   * With `made`, missing folders are made, and how many names led to each is noted there. The last folder's handle is the
+   * caller's to close.
+   */
+  async function openFolder(tenant: TenantId, folders: readonly string[], path: string, made?: number[]) {
+    if (made !== undefined) await mkdir(rootOf(tenant), { recursive: true, mode: 0o700 })
     let folder = await open(rootOf(tenant), O_RDONLY | O_DIRECTORY).catch((error) => {
       throw told(error, path)
     })
-    for (const name of folders) {
+    for (const [index, name] of folders.entries()) {
       const at = within(folder, name)
       const outer = folder
       try {
-        if (makes) await mkdir(at, { mode: 0o700 }).catch(ignoreExisting)
+        if (made !== undefined && (await isMade(at))) made.push(index)
         folder = await open(at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
       } catch (error) {
         throw told(error, path)
@@ -71,10 +74,22 @@ export function createTransferFolder(
     return folder
   }
 
+  /** What was made for a file that did not come, unless something else has come there meanwhile. */
+  async function removeMade(tenant: TenantId, folders: readonly string[], path: string, made: readonly number[]) {
+    for (const index of made.toReversed()) {
+      const outer = await openFolder(tenant, folders.slice(0, index), path)
+      try {
+        await rmdir(within(outer, folders[index]!))
+      } finally {
+        await outer.close()
+      }
+    }
+  }
+
   return {
     async read(tenant, path) {
       const [folders, file] = namesOf(tenant, path)
-      const folder = await openFolder(tenant, folders, path, false)
+      const folder = await openFolder(tenant, folders, path)
       let handle: FileHandle
       try {
         handle = await open(within(folder, file), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
@@ -92,22 +107,26 @@ export function createTransferFolder(
     },
 
     async write(owner, path, content, signal) {
+      const made: number[] = []
       try {
         const [folders, file] = namesOf(owner.tenant, path)
-        const folder = await openFolder(owner.tenant, folders, path, true)
         let lease: Lease | undefined
+        let folder: FileHandle | undefined
         try {
           swept ??= sweep(partial)
           await swept
           const free = await roomOf(partial)
           requireRoom(free, content.size, bounds)
+          // Before a folder is made: who has no room for the file has none for its folders.
           lease = await book.lease(owner, [...folders, file], content.size, free)
+          folder = await openFolder(owner.tenant, folders, path, made)
           return await replaceFile(folder, file, content, { partial, bounds, lease, roomOf, signal })
         } catch (error) {
+          await removeMade(owner.tenant, folders, path, made).catch(() => {})
           throw told(error, path)
         } finally {
           lease?.release()
-          await folder.close()
+          await folder?.close()
         }
       } finally {
         content.stream.destroy()
@@ -205,8 +224,15 @@ function requireWanted(signal: AbortSignal): void {
   if (signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.', {})
 }
 
-function ignoreExisting(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'EEXIST') throw error
+/** False where there was something of that name. */
+async function isMade(folder: string): Promise<boolean> {
+  try {
+    await mkdir(folder, { mode: 0o700 })
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return false
+  }
 }
 
 type FileCode = 'ERR_FILE_NOT_FOUND' | 'ERR_NOT_A_FILE' | 'ERR_NOT_A_DIRECTORY' | 'ERR_FILE_REFUSED' | 'ERR_DISK_FULL'
