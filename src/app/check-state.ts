@@ -48,6 +48,10 @@ export async function checkState(
   return await readSqliteSnapshot(path, work)
 }
 
+/** Tenants whose log nothing outside the store covers: that it is whole cannot be said. */
+export const withoutCheckpoint = ({ tenants }: FsckReport): readonly string[] =>
+  tenants.filter(({ entries, checkpointSize }) => entries > 0 && checkpointSize === null).map(({ tenant }) => tenant)
+
 /** Before the state itself is read: one that a running server writes meanwhile would cover entries that we do not see. */
 async function readCheckpoints(directory: string): Promise<Pick<CheckpointStore, 'read' | 'tenants'>> {
   const store = createCheckpointStore(directory)

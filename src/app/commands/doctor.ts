@@ -242,15 +242,18 @@ async function store(context: CommandContext, config: Config): Promise<Finding> 
   }
   const where = config.database_url === undefined ? '' : `PostgreSQL at ${redactUrl(config.database_url.reveal())}: `
   try {
-    const { checkState } = await import('../check-state.ts')
+    const { checkState, withoutCheckpoint } = await import('../check-state.ts')
     const report = await checkState(config, {
       onProgress: ({ tenant, entries }) => context.terminal.progress(`${tenant}: ${entries} entries`),
     })
     context.terminal.progressDone()
     const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)
-    return report.ok
-      ? ok('state', `${where}${counted(entries, 'log entry', 'log entries')}, sound`)
-      : bad('state', `${where}${counted(report.findingCount, 'finding')}; run castellan verify`)
+    if (!report.ok) return bad('state', `${where}${counted(report.findingCount, 'finding')}; run castellan verify`)
+    const size = `${where}${counted(entries, 'log entry', 'log entries')}`
+    const uncovered = withoutCheckpoint(report).length
+    return uncovered === 0
+      ? ok('state', `${size}, sound`)
+      : note('state', `${size}; ${counted(uncovered, 'log')} without a checkpoint: a cut would not be noticed`)
   } catch (error) {
     return bad('state', `${where}${(inWords(error) as Error).message}`)
   }

@@ -135,7 +135,7 @@ function describe(context: CommandContext, result: VerifyResult): string {
 
 async function verifyState(context: CommandContext): Promise<number> {
   const { config } = await loadCommandConfig(context)
-  const { checkState } = await import('../check-state.ts')
+  const { checkState, withoutCheckpoint } = await import('../check-state.ts')
   const report = await checkState(config, {
     onProgress: ({ tenant, entries }) => context.terminal.progress(`${tenant}: ${entries} entries`),
   })
@@ -148,16 +148,15 @@ async function verifyState(context: CommandContext): Promise<number> {
         `${finding.tenant === '' ? '' : `${finding.tenant} `}${finding.table} ${finding.row}: ${finding.message} [${finding.rule}]\n`,
       )
     }
-    for (const { tenant, entries, checkpointSize } of report.tenants) {
-      if (entries > 0 && checkpointSize === null) {
-        terminal.out(
-          `note: no checkpoint of tenant '${tenant}' is kept, so entries cut off its end would not be noticed\n`,
-        )
-      }
+    const uncovered = withoutCheckpoint(report)
+    for (const tenant of uncovered) {
+      terminal.out(
+        `note: no checkpoint of tenant '${tenant}' is kept, so entries cut off its end would not be noticed\n`,
+      )
     }
     const entries = report.tenants.reduce((sum, tenant) => sum + tenant.entries, 0)
     const verdict = report.ok
-      ? terminal.style('good', 'sound')
+      ? terminal.style('good', uncovered.length === 0 ? 'sound' : 'nothing wrong was found')
       : terminal.style('bad', counted(report.findingCount, 'finding'))
     const what = `${counted(report.tenants.length, 'tenant')}, ${counted(entries, 'log entry', 'log entries')}`
     terminal.out(`${what}: ${verdict}\n`)
