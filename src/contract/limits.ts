@@ -2,9 +2,10 @@
 export const limits = {
   /** One JSON-RPC message or HTTP body. */
   messageBytesMax: 4 * 1024 * 1024,
-  /** Nesting of one message or body, and the values in it; looked at before it is parsed. */
+  /** Nesting of one message or body, the values in it, and the members of its objects; looked at before it is parsed. */
   messageDepthMax: 64,
   messageValuesMax: 200_000,
+  messageMembersMax: 25_000,
   /** Nesting of tool arguments. */
   argumentDepthMax: 32,
   /** Values in the arguments of one call, at all levels together: some work is done for each before a tool sees them. */

@@ -321,6 +321,7 @@ describe('/mcp', () => {
 describe('a body of brackets', () => {
   const deep = `{"a":${'['.repeat(40_000)}${']'.repeat(40_000)}}`
   const wide = `{"a":[${'[],'.repeat(limits.messageValuesMax / 2)}[]]}`
+  const named = `{${Array.from({ length: limits.messageMembersMax + 1 }, (_, at) => `"k${at}":0`)}}`
 
   it('is refused before it is parsed, at every door', async () => {
     const open = await peer.serve({ bodyBytesMax: limits.messageBytesMax })
@@ -330,13 +331,16 @@ describe('a body of brackets', () => {
       const reply = await sendTo(path, deep)
       expect([path, reply.status, message.test(reply.text)]).toEqual([path, 400, true])
     }
-    expect((await sendTo('/v1/tools/server_ping', wide)).body.error).toMatchObject({
-      code: 'ERR_TOO_LARGE',
-      details: { field: 'body' },
-    })
+    for (const body of [wide, named]) {
+      expect((await sendTo('/v1/tools/server_ping', body)).body.error).toMatchObject({
+        code: 'ERR_TOO_LARGE',
+        details: { field: 'body' },
+      })
+    }
     for (const [body, reason] of [
       [deep, 'nest more than 64 levels'],
       [wide, 'more than 200000 values'],
+      [named, 'more than 25000 members'],
     ] as const) {
       const reply = await sendTo('/mcp', body)
       expect([reply.status, reply.text]).toEqual([400, expect.stringContaining(reason)])

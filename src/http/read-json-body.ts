@@ -84,8 +84,8 @@ function parseJson(text: string): unknown {
 
 /** Refused before it is parsed: what a parser makes of a body of brackets holds everybody up. */
 function requireBounds(text: string): void {
-  const { messageDepthMax: depthMax, messageValuesMax: valuesMax } = limits
-  const exceeded = exceededBound(text, { depthMax, valuesMax })
+  const { messageDepthMax: depthMax, messageValuesMax: valuesMax, messageMembersMax: membersMax } = limits
+  const exceeded = exceededBound(text, { depthMax, valuesMax, membersMax })
   if (exceeded === 'depth') {
     const constraint = `at most ${depthMax} levels`
     throw new AppError('ERR_INVALID_INPUT', `The body is nested too deeply: ${constraint}.`, {
@@ -96,6 +96,10 @@ function requireBounds(text: string): void {
   if (exceeded === 'values') {
     const message = `The body has too many values: at most ${valuesMax}.`
     throw new AppError('ERR_TOO_LARGE', message, { field: 'body', values_max: valuesMax })
+  }
+  if (exceeded === 'members') {
+    const message = `The objects of the body have too many members: at most ${membersMax} together.`
+    throw new AppError('ERR_TOO_LARGE', message, { field: 'body', members_max: membersMax })
   }
 }
 

@@ -1,26 +1,28 @@
 /** Below this a parser is done before anybody notices, whatever the text is. */
 const SMALL_CHARS = 16 * 1024
-const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
+const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a]
 const opening = new Set([0x5b, 0x7b])
 const closing = new Set([0x5d, 0x7d])
 
 /**
  * Which bound a text that should be JSON exceeds, if any; told before a parser makes anything of it, since what it makes of
- * millions of brackets holds everybody up. Texts that are not JSON are left to the parser.
+ * millions of brackets, or of many names in one object, holds everybody up. Texts that are not JSON are left to the parser.
  */
 export function exceededBound(
   text: string,
-  { depthMax, valuesMax }: Readonly<{ depthMax: number; valuesMax: number }>,
-): 'depth' | 'values' | undefined {
+  { depthMax, valuesMax, membersMax }: Readonly<{ depthMax: number; valuesMax: number; membersMax: number }>,
+): 'depth' | 'values' | 'members' | undefined {
   if (text.length < SMALL_CHARS) return undefined
   let depth = 0
   let values = 0
+  let members = 0
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === QUOTE) {
       at = endOfString(text, at)
       if (at === -1) return undefined
     } else if (code === COMMA) values++
+    else if (code === COLON) members++
     else if (closing.has(code)) depth--
     else if (opening.has(code)) {
       values++
@@ -28,6 +30,7 @@ export function exceededBound(
       if (depth > depthMax) return 'depth'
     }
     if (values > valuesMax) return 'values'
+    if (members > membersMax) return 'members'
   }
   return undefined
 }

@@ -12,10 +12,11 @@ import type { RequestId } from './wire.ts'
 
 /** Why a message must not be parsed; undefined when it may. */
 export function tooMuch(text: string): string | undefined {
-  const { messageDepthMax: depthMax, messageValuesMax: valuesMax } = limits
-  const exceeded = exceededBound(text, { depthMax, valuesMax })
+  const { messageDepthMax: depthMax, messageValuesMax: valuesMax, messageMembersMax: membersMax } = limits
+  const exceeded = exceededBound(text, { depthMax, valuesMax, membersMax })
   if (exceeded === 'depth') return `Invalid Request: a message must not nest more than ${depthMax} levels deep`
-  return exceeded && `Invalid Request: a message must not have more than ${valuesMax} values`
+  if (exceeded === 'values') return `Invalid Request: a message must not have more than ${valuesMax} values`
+  return exceeded && `Invalid Request: the objects of a message must not have more than ${membersMax} members together`
 }
 
 /**
