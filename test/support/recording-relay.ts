@@ -15,8 +15,13 @@ export async function openRecordingRelay(target: number): Promise<RecordingRelay
   let answered = ''
   const server = createServer((inner) => {
     const outer = connect(target, '127.0.0.1')
+    // Browsers open connections ahead on which they then ask nothing; the end of such a wait is no answer.
+    let hasAsked = false
+    inner.once('data', () => {
+      hasAsked = true
+    })
     outer.on('data', (chunk) => {
-      answered += `\n${chunk.toString('latin1')}`
+      if (hasAsked) answered += `\n${chunk.toString('latin1')}`
     })
     inner.pipe(outer).pipe(inner)
     for (const socket of [inner, outer]) {
