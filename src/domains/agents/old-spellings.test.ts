@@ -163,6 +163,13 @@ describe('tools written as objects', () => {
     })
   })
 
+  it.each(['readOnly: true', 'read-only: true', 'readonly: true', 'accessMode: ro', 'read_only: true, access_mode: rw'])(
+    'are for reading alone with %s',
+    (setting) => {
+      expect(tools(`{name: filesystem, config: {${setting}}}`).tools).toEqual(['fs.read', 'fs.list', 'fs.glob', 'fs.grep'])
+    },
+  )
+
   it('keep the hosts that their config allows or denies', () => {
     expect(tools('{name: web, config: {allowed_domains: [example.org]}}').network).toMatchObject({
       mode: 'allow',
@@ -189,6 +196,11 @@ describe('tools written as objects', () => {
       'spec.tools[1].config.allowed_paths cannot be honoured',
     ],
     ['{name: cmd, config: {max_output_bytes: 9}}', 'spec.tools[0].config.max_output_bytes cannot be honoured'],
+    ['{name: fs, config: read-only}', 'spec.tools[0].config must be a mapping'],
+    ['{name: fs, config: {write: false}}', 'spec.tools[0].config.write cannot be honoured'],
+    ['{name: fs, config: {rootDir: /workspace/a}}', 'spec.tools[0].config.rootDir cannot be honoured'],
+    ['{name: fs, mode: ro}', 'spec.tools[0].mode cannot be honoured'],
+    ['{name: cmd, config: {commands: [ls]}}', 'spec.tools[0].config.commands cannot be honoured'],
     ['{name: cmd, config: {timeout_ceiling_secs: 9}}', 'say it in commands.timeout_ceiling_secs'],
     ['{name: cmd, config: {env_denylist: [A]}}', 'spec.tools[0].config.env_denylist cannot be honoured'],
     ['{name: cmd, timeout_seconds: 9}', 'spec.tools[0].timeout_seconds cannot be honoured'],

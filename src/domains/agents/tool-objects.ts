@@ -33,9 +33,16 @@ const elsewhere: readonly (readonly [pattern: RegExp, place: string])[] = [
   [/domain|host|url|net|port/, 'spec.security.network'],
   [/command|program|shell/, 'subcommand_allowlist'],
 ]
-/** A name that promises to close something. */
+/** A name that promises to close something, or says where something may be. */
 const closes =
-  /allow|den[iy]|block|forbid|restrict|limit|max|min|ceiling|timeout|only|access|permission|sandbox|safe|policy/
+  /allow|den[iy]|block|forbid|restrict|limit|max|min|ceiling|timeout|only|access|permission|sandbox|safe|policy|whitelist|blacklist|exclud|scope|quota|mode$|(?:^|_)(?:read|writ|root|dir|folder|path|host|domain|network|egress|command)/
+
+/** Names as this file knows them: `readOnly` and `read-only` are `read_only`. */
+const snakeCase = (key: string): string =>
+  key
+    .replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2')
+    .replaceAll('-', '_')
+    .toLowerCase()
 
 /**
  * Tools written as objects, `{name, executor, config}`. What their `config` restricts is written where the manifest has it
@@ -62,7 +69,8 @@ function toolName(written: string, remark: Remark): string {
   return known
 }
 
-const plainFields = words('name executor description config subcommand_allowlist enabled')
+const plainFields = words('name executor description config enabled')
+const accessKeys = words('access_mode access read_only readonly')
 
 function toolOf(spec: YamlFields, tool: YamlFields, at: string, remark: Remark, refuse: Refuse): readonly string[] {
   if (tool['enabled'] === false) {
@@ -70,20 +78,24 @@ function toolOf(spec: YamlFields, tool: YamlFields, at: string, remark: Remark, 
     return []
   }
   const name = toolName(tool['name'] as string, remark)
-  const own = Object.fromEntries(Object.entries(tool).filter(([key]) => !plainFields.has(key)))
   const config = isFields(tool['config']) ? tool['config'] : {}
-  const settings = {
-    ...own,
-    ...config,
-    subcommand_allowlist: config['subcommand_allowlist'] ?? tool['subcommand_allowlist'],
+  if (config !== tool['config'] && tool['config'] !== undefined && tool['config'] !== null) {
+    refuse(`${at}.config`, 'must be a mapping of settings')
   }
+  const settings = [
+    ...Object.entries(tool).flatMap(([key, value]) => (plainFields.has(key) ? [] : [[key, value, key] as const])),
+    ...Object.entries(config).map(([key, value]) => [key, value, `config.${key}`] as const),
+  ]
   let names: readonly string[] = [name]
-  for (const [key, value] of Object.entries(settings)) {
+  for (const [written, value, place] of settings) {
     if (value === undefined || value === null) continue
-    const field = `${at}.${Object.hasOwn(own, key) && !Object.hasOwn(config, key) ? '' : 'config.'}${key}`
+    const [key, field] = [snakeCase(written), `${at}.${place}`]
     if (key === 'subcommand_allowlist') addDispatcher(spec, name, value)
-    else if (key === 'access_mode' || key === 'read_only') names = accessOf(name, value, field, refuse)
-    else if (pathLists.has(key) && name.startsWith('fs.')) restrictFiles(spec, name, value, field, refuse)
+    else if (accessKeys.has(key)) {
+      const open = accessOf(name, value, field, refuse)
+      // Of two fields the one that closes holds.
+      if (names !== readingTools) names = open
+    } else if (pathLists.has(key) && name.startsWith('fs.')) restrictFiles(spec, name, value, field, refuse)
     else if (allowedHosts.has(key) && name.startsWith('web.')) restrictHosts(spec, 'allow', value, field, refuse)
     else if (deniedHosts.has(key) && name.startsWith('web.')) restrictHosts(spec, 'deny', value, field, refuse)
     else if (closes.test(key) || pathLists.has(key) || allowedHosts.has(key)) refuseSetting(key, field, refuse)
