@@ -76,6 +76,7 @@ export function createToolDesk(
           ({ name, definition, listed }): DescribedTool => ({
             name,
             description: definition.description,
+            toolset: definition.toolset,
             inputSchema: listed.inputSchema,
             skipJudge: definition.skipJudge,
             isReadOnly: definition.effect === 'read',

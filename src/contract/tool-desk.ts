@@ -8,6 +8,7 @@ export type DeskAnswer = Readonly<{ isError: boolean; value: Json; text: string;
 export type DescribedTool = Readonly<{
   name: string
   description: string
+  toolset: string
   inputSchema: Readonly<Record<string, unknown>>
   skipJudge: boolean
   isReadOnly: boolean

@@ -105,6 +105,39 @@ describe('tools', () => {
   })
 })
 
+describe('groups of tools', () => {
+  type Tools = Readonly<{ tools: readonly { name: string; category: string; tags: string[] }[]; total: number }>
+  const names = async (tool: string, args: object) =>
+    (await app.ask<Tools>(tool, args)).tools.map(({ name }) => name)
+
+  it.each([
+    [{ category: 'schema' }, ['aegis.schema.get', 'aegis.schema.validate']],
+    [{ category: 'dispatch', source: 'builtin' }, ['cmd.run']],
+    [{ category: 'Web', tags: ['read-only'] }, ['web.fetch', 'web.search']],
+    [{ category: 'fs', tags: ['judged', 'idempotent'] }, ['fs.create.dir', 'fs.create_dir', 'fs.write']],
+  ])('are listed and searched by %j', async (filters, expected) => {
+    expect((await names('aegis.tools.list', filters)).sort()).toEqual(expected)
+    expect((await names('aegis.tools.search', filters)).sort()).toEqual(expected)
+  })
+
+  it('come page by page, and narrow a search', async () => {
+    const all = await app.ask<Tools>('aegis.tools.list')
+    const page = await app.ask<Tools>('aegis.tools.list', { limit: 2, offset: 1 })
+    expect(page).toMatchObject({ total: all.total, tools: all.tools.slice(1, 3) })
+    expect(await names('aegis.tools.search', { query: '*wait*', category: 'task' })).toEqual(['aegis.task.wait'])
+  })
+
+  it.each([
+    ['source', 'github', 'Accepted: builtin.'],
+    ['category', 'worklfow', "Did you mean 'workflow'?"],
+    ['tags', ['readonly'], "Did you mean 'read-only'?"],
+  ])('say that there is no %s %j', async (field, value, advice) => {
+    const { code, message, details } = await app.refusal('aegis.tools.list', { [field]: value })
+    expect({ code, field: details['field'] }).toEqual({ code: 'ERR_INVALID_INPUT', field })
+    expect(message).toContain(advice)
+  })
+})
+
 describe('the system', () => {
   it('is described to operators only', async () => {
     expect(await app.ask('aegis.system.info')).toMatchObject({ version: '0.0.0-test', status: 'healthy' })

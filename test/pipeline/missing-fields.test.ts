@@ -43,3 +43,20 @@ it('shows what an array looks like', async () => {
   const { message } = await app.refusal('task_create', { title: 'x', project: 'p', labels: 'a,b' })
   expect(message).toBe(`Invalid arguments for 'task_create': 'labels' must be an array, such as ["text"].`)
 })
+
+it('takes a field by its other names, and once', async () => {
+  const manifest_yaml =
+    'apiVersion: 100monkeys.ai/v1\nkind: Agent\nmetadata: {name: named, version: "1.0.0"}\nspec: {runtime: {language: python, version: "3.11"}, task: {instruction: x}}\n'
+  await app.ask('aegis.agent.create', { manifest_yaml })
+  for (const field of ['name', 'agent', 'agent_id']) {
+    expect(await app.ask('aegis.agent.export', { [field]: 'named' })).toMatchObject({ name: 'named' })
+  }
+  for (const tool of ['agent_info', 'aegis.agent.logs', 'aegis.task.list']) await app.ask(tool, { agent: 'named' })
+  await app.ask('agent_info', { agent: 'named', agent_id: null })
+  for (const tool of ['aegis.task.execute', 'agent_scope_set', 'aegis.agent.delete']) {
+    const more = tool === 'agent_scope_set' ? { scope: 'tenant' } : {}
+    expect((await app.refusal(tool, { agent: 'nobody', ...more })).code).toBe('ERR_AGENT_NOT_FOUND')
+  }
+  const { message } = await app.refusal('agent_info', { agent: 'named', agent_id: 'other' })
+  expect(message).toBe("'agent' is another name of 'agent_id' for 'agent_info'; give one of them.")
+})

@@ -140,6 +140,23 @@ describe('loose spellings', () => {
   })
 })
 
+it('take a judge by any name of an agent', () => {
+  const judges = ['agent', 'agent_id', 'judge'].map((name) => `{type: semantic, ${name}: j, criteria: c}`)
+  const both = '{type: multi_judge, judges: [{agent_id: j}, {agent: k, weight: 2}, l], criteria: c}'
+  const list = [...judges, both].join(', ')
+  const { execution } = parseAgentManifest(
+    withSpec(`execution: {validation: [${list}], tool_validation: [${judges[1]}]}`),
+  ).manifest
+  const named = execution.validation.map((one) => ('judgeAgent' in one ? one.judgeAgent : 'judges' in one && one.judges))
+  const weighted = [
+    { agent: 'j', weight: 1 },
+    { agent: 'k', weight: 2 },
+    { agent: 'l', weight: 1 },
+  ]
+  expect(named).toEqual(['j', 'j', 'j', weighted])
+  expect(execution.toolValidation).toMatchObject([{ judgeAgent: 'j' }])
+})
+
 describe('tools written as objects', () => {
   const tools = (list: string, more = '') => parseAgentManifest(withSpec(`tools: [${list}]${more}`)).manifest
   const faults = (list: string, more = ''): string => {

@@ -232,6 +232,26 @@ function moderniseExecution(execution: Written, isWritten: boolean, remark: Rema
     execution.tool_validation = [execution.tool_validation]
     remark(`${at}.tool_validation`, 'write a list of validators')
   }
+  for (const list of ['validation', 'tool_validation'] as const) {
+    const validators = execution[list]
+    if (Array.isArray(validators)) moderniseJudges(validators, `${at}.${list}`, remark)
+  }
+}
+
+/** Who judges is named by whatever an agent is named by elsewhere. */
+function moderniseJudges(validators: readonly unknown[], at: string, remark: Remark): void {
+  for (const [index, validator] of validators.entries()) {
+    if (!isFields(validator)) continue
+    const place = `${at}[${index}]`
+    if (validator['type'] === 'semantic') {
+      for (const old of ['agent', 'agent_id', 'judge']) renameField(validator, old, 'judge_agent', place, remark)
+    }
+    const { judges } = validator as { judges?: unknown }
+    if (!Array.isArray(judges)) continue
+    for (const [position, judge] of judges.entries()) {
+      if (isFields(judge)) renameField(judge, 'agent_id', 'agent', `${place}.judges[${position}]`, remark)
+    }
+  }
 }
 
 /** The object form. What it cannot say in today's words stays in the list as it is, and is refused by name there. */

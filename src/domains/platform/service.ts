@@ -4,6 +4,7 @@ import { isPlatformOperator, type Principal } from '../../contract/principal.ts'
 import type { DescribedTool, ToolDesk } from '../../contract/tool-desk.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { findTools } from './find-tools.ts'
+import { categoryOf, chosenTools, pageOf, SOURCE, type ToolFilters, tagsOf } from './tool-groups.ts'
 import type { RuntimeRegistry } from './runtimes.ts'
 
 export type ManifestKind = 'agent' | 'workflow'
@@ -34,9 +35,14 @@ export function createPlatformService(deps: PlatformDeps) {
   const toolRow = (tool: DescribedTool) => ({
     name: tool.name,
     description: tool.description,
-    source: 'builtin' as const,
+    source: SOURCE,
+    category: categoryOf(tool),
+    tags: tagsOfTool(tool),
     skip_judge: deps.skipsJudge(tool),
   })
+  const tagsOfTool = (tool: DescribedTool) => tagsOf(tool, deps.skipsJudge(tool))
+  const chosen = (call: Call, filters: ToolFilters) =>
+    chosenTools(deps.tools.describe(call.principal), tagsOfTool, filters)
 
   return {
     async getSchema(input: Readonly<{ key: SchemaKey }>) {
@@ -65,19 +71,14 @@ export function createPlatformService(deps: PlatformDeps) {
       }
     },
 
-    listTools(call: Call) {
-      const tools = deps.tools.describe(call.principal).map(toolRow)
-      return { tool: 'aegis.tools.list' as const, tools, total: tools.length }
+    listTools(call: Call, input: ToolFilters) {
+      return { tool: 'aegis.tools.list' as const, ...pageOf(chosen(call, input).map(toolRow), input) }
     },
 
-    searchTools(call: Call, input: Readonly<{ query?: string | undefined }>) {
-      const found = findTools(deps.tools.describe(call.principal), input.query ?? '').map(toolRow)
-      return {
-        tool: 'aegis.tools.search' as const,
-        query: input.query ?? '',
-        tools: found,
-        total: found.length,
-      }
+    searchTools(call: Call, input: ToolFilters & Readonly<{ query?: string | undefined }>) {
+      const { query = '' } = input
+      const found = findTools(chosen(call, input), query).map(toolRow)
+      return { tool: 'aegis.tools.search' as const, query, ...pageOf(found, input) }
     },
 
     async info() {

@@ -16,6 +16,7 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   arguments: 'aegis',
+  otherNames: { agent: 'agent_id' },
   input: z.strictObject({ agent_id: agentParams.agent('Id of the agent, or its name.') }),
   output: z.strictObject({ agent_id: z.string(), deleted: z.boolean() }),
   run: (input, { agents, call }) => agents.remove(call, input),

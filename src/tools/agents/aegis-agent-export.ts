@@ -16,6 +16,7 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   arguments: 'aegis',
+  otherNames: { agent: 'name', agent_id: 'name' },
   input: z.strictObject({ name: agentParams.agent('Name of the agent, or its id.'), version: agentParams.version }),
   output: z.strictObject({ manifest_yaml: z.string(), id: z.string(), name: z.string(), version: z.string() }),
   run: (input, { agents, call }) => agents.export(call, input),

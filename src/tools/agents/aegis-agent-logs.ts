@@ -17,6 +17,7 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   arguments: 'aegis',
+  otherNames: { agent: 'agent_id' },
   input: z.strictObject({
     agent_id: agentParams.agent('Id of the agent, or its name.'),
     limit: z.int().min(1).max(1_000_000).default(50).describe('How many events at most; pages have at most 200.'),

@@ -16,6 +16,7 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   arguments: 'aegis',
+  otherNames: { agent: 'agent_id' },
   input: z.strictObject({
     manifest_yaml: agentParams.manifest,
     force: agentParams.force('Replace the version if it exists already.'),

@@ -15,6 +15,7 @@ export default defineTool({
   rate: 'default',
   skipJudge: false,
   audit: 'digest',
+  otherNames: { agent: 'agent_id' },
   input: z.strictObject({
     agent_id: agentParams.agent('Id of the agent, or its name.'),
     scope: agentFields.scope.describe('Who shall see it.'),

@@ -16,6 +16,7 @@ export default defineTool({
   audit: 'digest',
   begins: { field: 'execution_id', waitTool: 'aegis.task.wait' },
   arguments: 'aegis',
+  otherNames: { agent: 'agent_id' },
   input: z.strictObject({
     agent_id: z.string().min(1).max(128).describe('UUID or name of the agent.'),
     intent: z.string().max(65_536).optional().describe('What the agent should accomplish, in words.'),

@@ -17,6 +17,7 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   arguments: 'aegis',
+  otherNames: { agent: 'agent_id' },
   input: z.strictObject({
     agent_id: z.string().min(1).max(128).optional().describe('UUID or name of an agent.'),
     limit: z.int().min(1).max(limits.runListMax).default(20).describe('Executions at most.'),

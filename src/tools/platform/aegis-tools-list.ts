@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { defineTool } from '../runtime/define-tool.ts'
-import { toolRow } from './platform-fields.ts'
+import { toolFilters, toolRow } from './platform-fields.ts'
 
 export default defineTool({
   name: 'aegis.tools.list',
   toolset: 'platform',
   title: 'List tools',
   description:
-    'List every tool that you may use, under your permissions and your security contexts. Use aegis.tools.search to find one by words.',
+    'List the tools that you may use, under your permissions and your security contexts: all, or those of a source, a category or tags, page by page if you like. Use aegis.tools.search to find one by words.',
   permission: 'server:read',
   tier: 'user',
   effect: 'read',
@@ -16,7 +16,7 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   arguments: 'aegis',
-  input: z.strictObject({}),
+  input: z.strictObject(toolFilters),
   output: z.strictObject({ tool: z.literal('aegis.tools.list'), tools: z.array(toolRow), total: z.int() }),
-  run: (_input, { platform, call }) => platform.listTools(call),
+  run: (input, { platform, call }) => platform.listTools(call, input),
 })

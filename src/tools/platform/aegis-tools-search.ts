@@ -1,14 +1,14 @@
 import { z } from 'zod'
 import { limits } from '../../contract/limits.ts'
 import { defineTool } from '../runtime/define-tool.ts'
-import { toolRow } from './platform-fields.ts'
+import { toolFilters, toolRow } from './platform-fields.ts'
 
 export default defineTool({
   name: 'aegis.tools.search',
   toolset: 'platform',
   title: 'Search tools',
   description:
-    'Find tools that you may use by words of their name or description, or by a pattern of names such as fs.*; without a query all are given. Use aegis.tools.list to see all.',
+    'Find tools that you may use by words of their name or description, or by a pattern of names such as fs.*, and by source, category or tags; without any of these all are given. Use aegis.tools.list to see all.',
   permission: 'server:read',
   tier: 'user',
   effect: 'read',
@@ -19,6 +19,7 @@ export default defineTool({
   arguments: 'aegis',
   input: z.strictObject({
     query: z.string().max(limits.searchQueryCharsMax).optional().describe('Words, a name, or a pattern of names.'),
+    ...toolFilters,
   }),
   output: z.strictObject({
     tool: z.literal('aegis.tools.search'),

@@ -88,6 +88,8 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     audit: 'digest' | 'content'
     /** How arguments are checked; `strict` if absent. */
     arguments?: ArgumentRule
+    /** Other names that callers give to fields; a field may be given once, under any of its names. */
+    otherNames?: Readonly<Record<string, string>>
     /** Which arguments security contexts look at; nothing of a tool without it can be held against their lists. */
     governed?: Governed
     /** Another documented spelling of this tool, with which it shares its safe name. */

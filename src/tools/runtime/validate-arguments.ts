@@ -14,7 +14,7 @@ export function validateArguments(tool: CatalogTool, args: unknown, rule: Argume
       constraint: 'object',
     })
   }
-  const given = args as Record<string, unknown>
+  const given = withOwnNames(tool, args as Record<string, unknown>)
   const warnings: string[] = []
   let clean: Record<string, unknown> = given
   const omit = (key: string) => {
@@ -35,6 +35,23 @@ export function validateArguments(tool: CatalogTool, args: unknown, rule: Argume
   const parsed = tool.definition.input.safeParse(clean)
   if (!parsed.success) throw invalidInput(tool, parsed.error.issues, clean)
   return { input: parsed.data, warnings }
+}
+
+function withOwnNames(tool: CatalogTool, given: Record<string, unknown>): Record<string, unknown> {
+  const { otherNames = {} } = tool.definition
+  const others = Object.keys(given).filter((key) => Object.hasOwn(otherNames, key))
+  if (others.length === 0) return given
+  const named = { ...given }
+  for (const key of others) {
+    const own = otherNames[key]!
+    if (given[key] !== null && named[own] !== undefined && named[own] !== null) {
+      const message = `'${key}' is another name of '${own}' for '${tool.name}'; give one of them.`
+      throw new AppError('ERR_INVALID_INPUT', message, { field: key, constraint: `not beside ${own}` })
+    }
+    delete named[key]
+    named[own] = given[key] ?? named[own]
+  }
+  return named
 }
 
 /**
