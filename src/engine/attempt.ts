@@ -262,6 +262,11 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
           else pending.push({ ...event, key })
         }
       },
+      async tell() {
+        if (pending.length === 0) return
+        requireGoingOn()
+        await occupied(() => commit([], {}))
+      },
       place({ iteration, state }) {
         placement = {
           ...placement,

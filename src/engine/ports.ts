@@ -136,6 +136,8 @@ export type Steps = Readonly<{
   result(key: string): Json | undefined
   /** Told once, and committed with the next step. Not for branches that run beside each other. */
   note(...events: readonly NewEvent[]): void
+  /** Commits what was noted, where the next step may take long and somebody may be looking. */
+  tell(): Promise<void>
   /** Where the run is, for whoever asks; committed with the next step. */
   place(at: Readonly<{ iteration?: number; state?: string | null }>): void
   /** Until somebody signals, or until the time. Meanwhile the run takes no memory and no turn. One at a time. */

@@ -141,6 +141,7 @@ function createRecord(run: Run, events: readonly RunEvent[]) {
       return event?.type === 'step_failed' ? undefined : event?.payload
     },
     note: (...told) => told.forEach(tell),
+    tell: async () => {},
     place() {},
     wait: async (key) => answer(key),
     child: async (key) => answer(key),

@@ -52,6 +52,22 @@ describe('an agent without tools', () => {
     expect((run.output as { usage: object }).usage).toMatchObject({ model_calls: 1 })
   })
 
+  test('is said to have begun before the model has answered', async () => {
+    const seen: string[] = []
+    const started = Promise.withResolvers<string>()
+    const { loop } = await open({
+      agents: { a: agentYaml('a', task()) },
+      script: async () => {
+        seen.push(...(await loop.eventTypes(await started.promise)))
+        return { text: 'late' }
+      },
+    })
+    const { id } = await loop.execute('a')
+    started.resolve(id)
+    await loop.engine.end(id)
+    expect(seen).toEqual(['execution_started', 'iteration_started'])
+  })
+
   test('is told why it was not accepted, and passes at the second try', async () => {
     const spec = `${task()}  execution:\n    mode: iterative\n    validation:\n      - { type: json_schema, schema: { type: object, required: [ok] } }\n`
     const { loop, model } = await open({

@@ -9,7 +9,7 @@ import { nextGeneration } from './generations.ts'
 import { hasModel, type Models } from './model.ts'
 import type { AgentDesk, ExecutionInput, SnapshotDesk } from './ports.ts'
 import { shortened } from './prompt.ts'
-import { requireSchema } from './schema.ts'
+import { fittingInput } from './schema.ts'
 import { needsWorkspace, type TakenSnapshot } from './workspace.ts'
 
 export type ForkRequest = Readonly<{
@@ -87,8 +87,8 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
       const snapshot = iteration === 0 || !needsWorkspace(asked) ? null : snapshotAt(run, events, iteration)
       if (snapshot !== null) await requireKept(unit, run, snapshot, iteration)
       const generation = await nextGeneration(engine, unit, call.principal)
-      const input = { ...changed(asked, request, snapshot), generation }
-      await requireSchema(input.manifest, input.input)
+      const wanted = changed(asked, request, snapshot)
+      const input = { ...wanted, input: await fittingInput(wanted.manifest, wanted.input), generation }
       const owner = await ownerOf(unit, call.principal)
       const { id: agentId, name, version } = asked.agent
       const forkedFrom = { execution_id: run.id, iteration }

@@ -188,6 +188,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
         async (task) => {
           const prompt = withAttempts(task, history)
           const request = { iteration, task, prompt, tools, deadlines: [deadline, own], usage, handle: caller.handle }
+          await steps.tell()
           return await runInnerLoop(deps, input, steps, request)
         },
         context,

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import type { AgentManifest } from '../agents/manifest.ts'
 import {
   buildTask,
   newestWithin,
@@ -10,6 +11,7 @@ import {
   shortened,
   withAttempts,
 } from './prompt.ts'
+import { fittingInput } from './schema.ts'
 import { renderTemplate } from './template.ts'
 
 const parts = (more: Partial<PromptParts> & { template?: string } = {}): PromptParts => ({
@@ -124,4 +126,30 @@ it('many attempts are told from the newest, as far as there is room', () => {
 
 it('context comes with its titles', () => {
   expect(buildPrompt(parts({ context: [{ title: 'notes.md', text: 'n' }] }))).toContain('Context\n\n## notes.md\nn')
+})
+
+describe('the defaults of an input_schema', () => {
+  const schema = {
+    type: 'object',
+    required: ['colour'],
+    properties: { colour: { type: 'string', default: 'red' }, size: { type: 'integer' } },
+  }
+  const fitted = (input: Json, inputSchema: Json = schema) =>
+    fittingInput({ inputSchema } as unknown as AgentManifest, input)
+
+  it.each<[Json, Json]>([
+    [null, { colour: 'red' }],
+    [{ size: 1 }, { size: 1, colour: 'red' }],
+    [{ colour: 'blue' }, { colour: 'blue' }],
+    [{ input: { size: 1 } }, { input: { size: 1, colour: 'red' } }],
+    [{ workflow_input: {}, more: 1 }, { workflow_input: { colour: 'red' }, more: 1 }],
+  ])('fill %j up to %j', async (input, expected) => {
+    expect(await fitted(input)).toEqual(expected)
+  })
+
+  it('leave no input where there are none, and refuse what does not fit', async () => {
+    expect(await fitted(null, { type: 'object', properties: { size: { type: 'integer' } } })).toBeNull()
+    await expect(fitted({ size: 'x' })).rejects.toThrow('does not fit spec.input_schema')
+    await expect(fitted('text')).rejects.toThrow('does not fit spec.input_schema')
+  })
 })

@@ -79,10 +79,18 @@ function plainPrompt({ task, intent, input, context }: PromptParts): string {
   return sections.filter((section) => section !== '').join('\n\n')
 }
 
-/** What of the call's input is meant: a workflow and older callers put it one level down. */
+/** Where the input is that is meant: a workflow and older callers put it one level down. */
+export function wrapperOf(input: Json): 'workflow_input' | 'input' | undefined {
+  if (!isFields(input)) return undefined
+  return (['workflow_input', 'input'] as const).find((key) => input[key] !== undefined && input[key] !== null)
+}
+
+/** What of the call's input is meant. */
 export function chosenInput(input: Json): Json {
   if (!isFields(input)) return input
-  return input['workflow_input'] ?? input['input'] ?? (Object.keys(input).length === 0 ? null : input)
+  const wrapper = wrapperOf(input)
+  if (wrapper !== undefined) return input[wrapper]!
+  return Object.keys(input).length === 0 ? null : input
 }
 
 /** `prompt` is the well-known field for the task's text. */

@@ -1,22 +1,41 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
-import { chosenInput } from './prompt.ts'
+import { withDefaults } from '../agents/schema-defaults.ts'
+import { wrapperOf } from './prompt.ts'
 
-/** Everything that an agent is asked must fit the schema it declares. */
-export async function requireSchema(manifest: AgentManifest, input: Json): Promise<void> {
-  if (manifest.inputSchema === null) return
+type Fields = { readonly [key: string]: Json | undefined }
+
+const isFields = (value: Json | undefined): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The input with what its schema has for fields that are not given. Everything that an agent is asked must fit that schema. */
+export async function fittingInput(manifest: AgentManifest, input: Json): Promise<Json> {
+  const { inputSchema } = manifest
+  if (inputSchema === null) return input
+  const schema = isFields(inputSchema) ? inputSchema : {}
   // Loaded late: most starts of the program check no schema.
   const { compileJsonSchema } = await import('../agents/json-schema.ts')
-  const compiled = compileJsonSchema(manifest.inputSchema)
-  const errors = compiled.ok ? compiled.check(input ?? {}) : [compiled.reason]
-  if (errors.length === 0) return
+  const compiled = compileJsonSchema(inputSchema)
+  const whole = filled(schema, input)
+  const errors = compiled.ok ? compiled.check(whole ?? {}) : [compiled.reason]
   // Of what a workflow and older callers bring, the part that is meant.
-  const chosen = chosenInput(input)
-  if (compiled.ok && chosen !== input && compiled.check(chosen ?? {}).length === 0) return
+  const wrapper = wrapperOf(input)
+  if (compiled.ok && wrapper !== undefined && isFields(input)) {
+    const part = filled(schema, input[wrapper] ?? null)
+    const isOwn = isFields(schema['properties']) && Object.hasOwn(schema['properties'], wrapper)
+    if ((errors.length > 0 || !isOwn) && compiled.check(part ?? {}).length === 0) return { ...input, [wrapper]: part }
+  }
+  if (errors.length === 0) return whole
   throw new AppError(
     'ERR_INVALID_INPUT',
     `input: it does not fit spec.input_schema of the agent: ${errors.slice(0, 3).join('; ')}. Correct it and call again`,
     { field: 'input', errors: errors.slice(0, 20) },
   )
+}
+
+function filled(schema: Fields, input: Json): Json {
+  if (input !== null && !isFields(input)) return input
+  const made = withDefaults(schema, input ?? {})
+  return input === null && Object.keys(made).length === 0 ? null : made
 }

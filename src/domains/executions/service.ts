@@ -19,7 +19,7 @@ import type {
 } from './ports.ts'
 import { requireNoReserved, shortened } from './prompt.ts'
 import { createRunFiles } from './run-files.ts'
-import { requireSchema } from './schema.ts'
+import { fittingInput } from './schema.ts'
 
 export type ExecuteRequest = Readonly<{
   agent_id: string
@@ -88,10 +88,9 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     request: ExecuteRequest,
     told: Readonly<{ owner?: string; payload?: Readonly<Record<string, Json>> }> = {},
   ): Promise<Run> {
-    const input = (request.input ?? agent.manifest.task.inputData) as Json
     const contextOverrides = (request.context_overrides ?? {}) as Readonly<Record<string, Json>>
     requireNoReserved(contextOverrides)
-    await requireSchema(agent.manifest, input)
+    const input = await fittingInput(agent.manifest, (request.input ?? agent.manifest.task.inputData) as Json)
     const { id, name, version, manifest } = agent
     const unit = call.write as unknown as ReadUnit
     const given = request.workspace === undefined ? undefined : await usable(call, unit, request.workspace)
