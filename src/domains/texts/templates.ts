@@ -79,6 +79,14 @@ export function isSum(text: string): boolean {
   return only.path.type === 'PathExpression' && only.params.length > 0 && useOfArguments(only.path.original) === 'sum'
 }
 
+/** What a text is made of that is one name or call and nothing else: so its value can be had as it is. */
+export function soleExpression(text: string): readonly Expression[] | undefined {
+  const { problem, program } = parseTemplate(text)
+  const [only, ...rest] = program.body
+  if (problem !== null || rest.length > 0 || only?.type !== 'MustacheStatement') return undefined
+  return [only.path, ...only.params]
+}
+
 /** Throws an AppError when the text is no template, or asks for more work or more text than it may. */
 export function renderTemplate(text: string, context: Context, options: RenderOptions): string {
   if (!text.includes('{{')) return text

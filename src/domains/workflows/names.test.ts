@@ -189,6 +189,16 @@ OTHER: {kind: System, command: ls, transitions: []}`
     })
   })
 
+  it('keep numbers, and yes and no, in the output of a run, unless a schema wants text', () => {
+    const states = 'BUILD: {kind: System, command: ls, transitions: []}'
+    const template =
+      '{code: "{{BUILD.exit_code}}", is: "{{eq BUILD.exit_code 4}}", sum: "{{BUILD.exit_code + 1}}", in: "code {{BUILD.exit_code}}", said: "{{BUILD.stdout}}", text: "{{BUILD.exit_code}}", deep: ["{{BUILD.exit_code}}"]}'
+    const head = `, output_template: ${template}, output_schema: {type: object, properties: {text: {type: string}}}`
+    expect(leave(states, { status: 'success', exit_code: 4, stdout: '7' }, { head })).toMatchObject({
+      output: { code: 4, is: true, sum: 5, in: 'code 4', said: '7', text: '4', deep: [4] },
+    })
+  })
+
   it('end a run where transitions lead on from failures alone and the state succeeds', () => {
     const states = `BUILD: {kind: System, command: ls, transitions: [{condition: exit_code_non_zero, target: END}]}
 END: {kind: System, command: ls, transitions: []}`

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { memberOf } from '../texts/template-values.ts'
-import { type Context, type OnMissing, renderTemplate } from '../texts/templates.ts'
+import { type Context, evaluateArguments, type OnMissing, renderTemplate, soleExpression } from '../texts/templates.ts'
 import { createMeter, type Meter } from '../texts/work-meter.ts'
 import type { StateResult } from './conditions.ts'
 import { violationsOf } from './json-schema.ts'
@@ -32,7 +32,9 @@ type Leaves = Readonly<{ context: Context; problems: string[]; meter: Meter; mis
 function renderLeaves(value: Json, schema: Json | undefined | null, leaves: Leaves): Json {
   if (typeof value === 'string') {
     const text = rendered(value, leaves)
-    return text === undefined ? null : coerce(text, schema)
+    if (text === undefined) return null
+    const isTyped = memberOf(schema ?? undefined, 'type') !== undefined
+    return isTyped ? coerce(text, schema) : (plainValue(value, leaves) ?? text)
   }
   if (Array.isArray(value)) {
     const items = memberOf(schema ?? undefined, 'items')
@@ -57,6 +59,15 @@ function rendered(text: string, { context, problems, meter, missing }: Leaves): 
     problems.push(error.message)
     return missing === undefined ? '' : undefined
   }
+}
+
+/** A number and a yes or no stay what they are, where the text is nothing else and no schema says what it is to be. */
+function plainValue(text: string, { context, meter, missing }: Leaves): number | boolean | undefined {
+  // Runs that began when every name might be empty go on with texts.
+  const expression = missing === undefined || !text.includes('{{') ? undefined : soleExpression(text)
+  if (expression === undefined) return undefined
+  const value = evaluateArguments(expression, context, meter)
+  return typeof value === 'number' || typeof value === 'boolean' ? value : undefined
 }
 
 function coerce(text: string, schema: Json | undefined | null): Json {
