@@ -70,4 +70,8 @@ export const fields = {
   anyJson: z.unknown().meta({ type: ['object', 'array', 'string', 'number', 'boolean', 'null'] }),
   time: z.string().describe('ISO-8601, UTC.'),
   hash: z.string().describe('SHA-256, hex.'),
+  event: {
+    event_type: z.string(),
+    aliases: z.array(z.string()).optional().describe('Other names of the event, as streams and earlier versions have them.'),
+  },
 } as const

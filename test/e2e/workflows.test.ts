@@ -224,7 +224,7 @@ ASK: { kind: Human, prompt: "{{B.exit_code}}?", transitions: [{ condition: alway
 END: { kind: System, command: "cat log", transitions: [] }`,
       ),
     )
-    await until(client, id, 'workflow_state_exited')
+    await until(client, id, 'state_exited')
     await until(client, id, 'step_began', 3)
     const { workspaces } = await ask<{ workspaces: { workspace_id: string }[] }>(client, 'workspace_list')
     await ask(client, 'exec', { workspace_id: workspaces[0]!.workspace_id, command: 'touch /workspace/go' })
@@ -242,7 +242,7 @@ END: { kind: System, command: "cat log", transitions: [] }`,
     expect(run.blackboard['END']?.['stdout']).toBe('a\nb\nb\n')
     const events = await eventsOf(client, id)
     expect(events.filter(({ event_type }) => event_type === 'step_repeated')).toHaveLength(1)
-    expect(events.filter(({ event_type }) => event_type === 'workflow_state_entered')).toHaveLength(4)
+    expect(events.filter(({ event_type }) => event_type === 'state_entered')).toHaveLength(4)
     expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1))
     expect((await ask<{ workspaces: unknown[] }>(client, 'workspace_list')).workspaces).toEqual([])
   })

@@ -143,6 +143,7 @@ describe('an execution', () => {
     }
     expect(all).toHaveLength(sum + 2)
     expect(all[0]).toMatchObject({ event_type: 'agent_deployed', payload: { version: '1.0.0', by: 'owner' } })
+    expect(all[1]).toMatchObject({ event_type: 'task_started', aliases: ['execution_started'] })
     expect(all.at(-1)).toMatchObject({ event_type: 'agent_updated', payload: { version: '1.1.0' } })
     expect(new Set(all.flatMap(({ payload }) => payload['execution_id'] ?? []))).toEqual(new Set(ids))
     expect((await pageAt(sum + 2)).events).toEqual([])

@@ -13,6 +13,7 @@ export type Ended = Readonly<{
 export type LoggedEvent = Readonly<{
   sequence: number
   event_type: string
+  aliases?: readonly string[]
   state_name: string | null
   payload: Answer
 }>

@@ -50,14 +50,14 @@ describe('a journal of an earlier program', () => {
     })
     const events = await eventsOf(app, id)
     const before = recorded.journal.length
-    expect(events.slice(0, before).map(({ event_type }) => event_type)).toEqual(
+    expect(events.slice(0, before).map(({ event_type, aliases }) => aliases?.[0] ?? event_type)).toEqual(
       recorded.journal.map(({ type }) => type),
     )
-    const states = events.slice(before).filter(({ event_type }) => event_type.startsWith('workflow_state_'))
+    const states = events.slice(before).filter(({ event_type }) => event_type.startsWith('state_'))
     expect(states.map(({ event_type, payload }) => [event_type, payload['state']])).toEqual([
-      ['workflow_state_exited', 'AGAIN'],
-      ['workflow_state_entered', 'END'],
-      ['workflow_state_exited', 'END'],
+      ['state_exited', 'AGAIN'],
+      ['state_entered', 'END'],
+      ['state_exited', 'END'],
     ])
   })
 })

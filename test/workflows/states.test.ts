@@ -27,12 +27,12 @@ B: { kind: System, command: cat note, transitions: [] }`,
     expect(run.blackboard).toHaveProperty('workspace_volume_id')
     expect(await rowsFor(app)).toEqual([])
     const types = (await eventsOf(app, run.execution_id)).map(({ event_type }) => event_type)
-    expect(types.filter((type) => /^workflow_/.test(type))).toEqual([
+    expect(types.filter((type) => /^(?:workflow|state)_/.test(type))).toEqual([
       'workflow_execution_started',
-      'workflow_state_entered',
-      'workflow_state_exited',
-      'workflow_state_entered',
-      'workflow_state_exited',
+      'state_entered',
+      'state_exited',
+      'state_entered',
+      'state_exited',
       'workflow_execution_completed',
     ])
   })

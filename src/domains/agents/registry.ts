@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
+import { agentEventName } from '../../contract/event-names.ts'
 import { limits } from '../../contract/limits.ts'
 import { nameTaken } from '../../contract/name-taken.ts'
 import {
@@ -309,7 +310,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
         tool: 'aegis.agent.logs' as const,
         agent_id: agent.id,
         events: events.map(({ eventType, payload, recordedAtMs }) => ({
-          event_type: eventType,
+          ...agentEventName(eventType),
           payload,
           recorded_at: isoTime(recordedAtMs),
         })),

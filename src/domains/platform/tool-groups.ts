@@ -3,7 +3,7 @@ import type { DescribedTool } from '../../contract/tool-desk.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
 
 /** Every tool comes with the program. */
-export const SOURCE = 'builtin'
+export const SOURCE = 'builtin' as const
 
 export type ToolFilters = Readonly<{
   source?: string | undefined

@@ -1,3 +1,4 @@
+import { workflowEventName } from '../../contract/event-names.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Run, RunEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -40,7 +41,7 @@ export const suggestionOf = ({ defaultSchedule: timing }: Pick<WorkflowManifest,
 
 export const eventView = ({ sequence, type, state, iteration, payload, atMs }: RunEvent) => ({
   sequence,
-  event_type: type,
+  ...workflowEventName(type),
   state_name: state,
   iteration_number: iteration,
   payload: shownPayload(payload),

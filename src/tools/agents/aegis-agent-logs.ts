@@ -26,7 +26,7 @@ export default defineTool({
   output: z.strictObject({
     tool: z.literal('aegis.agent.logs'),
     agent_id: z.string(),
-    events: z.array(z.strictObject({ event_type: z.string(), payload: fields.anyJson, recorded_at: fields.time })),
+    events: z.array(z.strictObject({ ...fields.event, payload: fields.anyJson, recorded_at: fields.time })),
     total: z.int(),
     limit: z.int(),
     offset: z.int(),

@@ -30,7 +30,7 @@ export default defineTool({
     events: z.array(
       z.strictObject({
         sequence: z.int(),
-        event_type: z.string(),
+        ...fields.event,
         state_name: z.string().nullable(),
         iteration_number: z.int().nullable(),
         payload: workflowFields.data,

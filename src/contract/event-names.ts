@@ -1,0 +1,25 @@
+/**
+ * Events as the documents name them, where journals have a longer name. Journals never change, so the names are put on where
+ * events are shown, and the other one stands beside as an alias.
+ */
+const ofWorkflows: Readonly<Record<string, string>> = {
+  workflow_state_entered: 'state_entered',
+  workflow_state_exited: 'state_exited',
+}
+const ofAgents: Readonly<Record<string, string>> = {
+  execution_started: 'task_started',
+  execution_completed: 'task_completed',
+  execution_failed: 'task_failed',
+  execution_cancelled: 'task_cancelled',
+  execution_timed_out: 'task_timed_out',
+}
+
+export type ShownName = Readonly<{ event_type: string; aliases?: readonly string[] }>
+
+const shownIn =
+  (names: Readonly<Record<string, string>>) =>
+  (type: string): ShownName =>
+    Object.hasOwn(names, type) ? { event_type: names[type]!, aliases: [type] } : { event_type: type }
+
+export const workflowEventName = shownIn(ofWorkflows)
+export const agentEventName = shownIn(ofAgents)
