@@ -1,3 +1,4 @@
+import { expect } from 'vitest'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import type { Answer, TestApp } from './app.ts'
 
@@ -76,4 +77,21 @@ export async function untilEvent(app: TestApp, execution_id: string, type: strin
     if (found !== undefined) return found
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
+}
+
+/** The beginning of a shell line of a step that runs apart: it waits for `letStepsGo`. */
+export const untilLetGo = 'touch /tmp/ready; until [ -e /tmp/go ]; do sleep 0.1; done'
+
+/** Lets so many steps go on together, once all of them have their copies. */
+export async function letStepsGo(app: TestApp, execution_id: string, count: number): Promise<void> {
+  const ready = async (): Promise<readonly string[]> => {
+    const { workspaces } = await app.ask<{ workspaces: { name: string }[] }>('workspace_list')
+    const names = workspaces
+      .map(({ name }) => name)
+      .filter((name) => new RegExp(`^wf-${execution_id}-.*step-`).test(name))
+    const looks = names.map((workspace_id) => app.call('file_read', { workspace_id, path: '/tmp/ready' }))
+    return (await Promise.all(looks)).every(({ isError }) => !isError) ? names : []
+  }
+  await expect.poll(async () => (await ready()).length).toBe(count)
+  for (const workspace_id of await ready()) await app.ask('file_write', { workspace_id, path: '/tmp/go', content: '' })
 }

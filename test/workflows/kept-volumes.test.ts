@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { TestApp } from '../support/app.ts'
-import { ended, runStates, start } from '../support/workflows.ts'
+import { ended, letStepsGo, register, runStates, start, untilLetGo, workflowYaml } from '../support/workflows.ts'
 import { destroyAll, openWorkspaceApp, rowsFor } from '../support/workspaces.ts'
 
 let app: TestApp
@@ -37,19 +37,41 @@ describe('shared volumes that outlive a run', () => {
     expect(names.filter((name) => name.includes(again.execution_id))).toEqual([])
   })
 
-  it('are changed by one of two steps at a time, and nothing of it is lost', async () => {
-    const step = (name: string) =>
-      `{ name: ${name}, image: host, command: ["sh", "-c", "echo ${name} > /notes/${name}"], volumes: [{ name: notes, mount_path: /notes }] }`
-    const states = `A: { kind: ParallelContainerRun, completion: any_succeed, steps: [${step('one')}, ${step('two')}], ${always('B')} }
-${box('B', 'cat /notes/*', 'transitions: []')}`
-    const run = await runStates(app, 'racing', states, { spec: kept() })
-    const results = run.blackboard['A']!['results'] as { name: string; status: string; error?: string }[]
-    const [done, refused] = [true, false].map((isDone) =>
-      results.filter(({ status }) => (status === 'success') === isDone),
+  const step = (name: string, script: string) =>
+    `{ name: ${name}, image: host, command: ["sh", "-c", "${untilLetGo}; cd /notes; ${script}"], volumes: [{ name: notes, mount_path: /notes }] }`
+  const racing = async (name: string, ...steps: readonly string[]) => {
+    const states = `${box('S', 'cd /notes; echo old > kept; echo old > gone; echo old > both; mkdir d', always('A'))}
+A: { kind: ParallelContainerRun, completion: best_effort, steps: [${steps.join(', ')}], ${always('B')} }
+${box('B', 'cd /notes; find . ! -type d | LC_ALL=C sort | while read -r f; do echo $f $(cat $f); done', 'transitions: []')}`
+    await register(app, workflowYaml(name, states, { spec: kept() }))
+    const id = await start(app, name)
+    await letStepsGo(app, id, steps.length)
+    return await ended(app, id)
+  }
+
+  it('have what each of several steps changed at the same time', async () => {
+    const run = await racing(
+      'racing',
+      step('one', 'echo 1 > one; echo new > kept; echo same > both'),
+      step('two', 'echo 2 > d/two; rm gone; ln -s one link; echo same > both'),
+      step('three', 'echo 3 > three'),
     )
-    expect(run.blackboard['B']).toMatchObject({ stdout: done!.map(({ name }) => `${name}\n`).join('') })
-    for (const { error } of refused!)
-      expect(error).toContain("The volume 'notes' was changed by another step meanwhile")
+    expect(run.blackboard['A']).toMatchObject({ succeeded: 3, failed: 0 })
+    expect(run.blackboard['B']).toMatchObject({
+      stdout: './both same\n./d/two 2\n./kept new\n./link 1\n./one 1\n./three 3\n',
+    })
+  })
+
+  it('have both versions of a file that two steps changed, and one of the steps fails', async () => {
+    const two = step('two', 'echo 2 > both; echo 2 > two')
+    const run = await racing('conflicting', step('one', 'echo 1 > both'), two)
+    const results = run.blackboard['A']!['results'] as { name: string; status: string; error?: string }[]
+    const lost = results.find(({ status }) => status === 'failed')!
+    expect(lost.error).toContain("wrote the same files of the volume 'notes'")
+    const { stdout } = run.blackboard['B'] as { stdout: string }
+    expect(stdout).toContain(`./both ${lost.name === 'one' ? 2 : 1}\n`)
+    expect(stdout).toMatch(new RegExp(`^\\./\\.unmerged-${lost.name}-\\d+/both ${lost.name === 'one' ? 1 : 2}$`, 'm'))
+    expect(stdout.includes('./two 2')).toBe(lost.name === 'one')
   })
 
   it('hold no more than they may', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { TestApp } from '../support/app.ts'
-import { type Ended, ended, register, start, workflowYaml } from '../support/workflows.ts'
+import { type Ended, ended, letStepsGo, register, start, untilLetGo, workflowYaml } from '../support/workflows.ts'
 import { destroyAll, openWorkspaceApp } from '../support/workspaces.ts'
 
 /** Steps that each have a copy of one volume, in real workspaces: whatever they write, nothing is lost. */
@@ -15,7 +15,7 @@ afterAll(async () => {
 
 /** It runs apart, because another volume is only to be read; it goes on when all of them have their copies. */
 const step = (name: string, command: string): string => {
-  const line = `touch /tmp/ready; until [ -e /tmp/go ]; do sleep 0.1; done; ${command}`
+  const line = `${untilLetGo}; ${command}`
   return `{ name: ${name}, image: host, command: ["sh", "-c", ${JSON.stringify(line)}], volumes: [{ name: workspace, mount_path: /workspace }, { name: data, mount_path: /volumes/data, read_only: true }] }`
 }
 
@@ -25,14 +25,7 @@ B: { kind: ParallelContainerRun, completion: best_effort, steps: [${steps.join('
 C: { kind: System, command: "find . ! -type d | sort | xargs tail -n +1", transitions: [] }`
   await register(app, workflowYaml(name, states, { spec: 'storage: { shared_volumes: [{ name: data }] }' }))
   const id = await start(app, name)
-  const copies = async (): Promise<string[]> => {
-    const { workspaces } = await app.ask<{ workspaces: { name: string }[] }>('workspace_list')
-    const names = workspaces.map((one) => one.name).filter((one) => new RegExp(`^wf-${id}-.*step-`).test(one))
-    const looks = names.map((workspace_id) => app.call('file_read', { workspace_id, path: '/tmp/ready' }))
-    return (await Promise.all(looks)).every(({ isError }) => !isError) ? names : []
-  }
-  await expect.poll(async () => (await copies()).length).toBe(steps.length)
-  for (const workspace_id of await copies()) await app.ask('file_write', { workspace_id, path: '/tmp/go', content: '' })
+  await letStepsGo(app, id, steps.length)
   return await ended(app, id)
 }
 

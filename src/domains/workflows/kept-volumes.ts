@@ -1,65 +1,129 @@
 import { AppError } from '../../contract/app-error.ts'
 import { pause } from '../../kernel/pause.ts'
-import { shellWord } from '../../kernel/shell-word.ts'
 import { askTool, callTool, toError } from './desk-calls.ts'
 import type { JsonObject, SharedVolume } from './manifest-types.ts'
 import { quoted } from './read-fields.ts'
 import type { Visit } from './run-ports.ts'
-import { type CopyEnd, copyVolume } from './volume-copies.ts'
+import { asideName, type CopyEnd, conflicting, copyFailed, copyVolume } from './volume-copies.ts'
 
 /**
- * A shared volume that outlives runs: a workspace of whoever runs the workflow, with one folder for each state of its files. A step
- * is given the latest and leaves the next. Two that began with the same cannot both be next: the second fails, and what the
- * first left stays.
+ * A shared volume that outlives runs: a workspace of whoever runs the workflow, with one folder for each state of its files. A
+ * folder is never changed once it is there. A step is given the latest and leaves the next; what it began with stays until then.
+ *
+ * 1. Where others left a next one meanwhile, only what the step changed or removed is put onto the latest.
+ * 2. A file that both changed, to different contents, is nobody's to decide: then nothing of the step is applied, its version
+ *    is left in a folder of the volume, and the step fails with the names.
  */
-export type KeptVolume = Readonly<{ workspace: string; generation: number; volume: SharedVolume }>
+export type KeptVolume = Readonly<{ workspace: string; generation: number; base: string; volume: SharedVolume }>
 
 const FOLDER = '/volumes'
 const MAKING_LOOK_MS = 200
 const MAKING_LOOKS_MAX = 150
+/** Each try that does not succeed is one in which another step did. */
+const PUTS_MAX = 50
+const OPENS_MAX = 20
+const CONFLICT_EXIT = 3
+const NAMES_SHOWN = 10
 const folderOf = (generation: number): string => `${FOLDER}/g${generation}`
 
 /** By the workflow and the name of the volume, for every run of it by the same caller. */
 export const keptVolumeName = ({ run }: Pick<Visit, 'run'>, volume: string): string =>
   `wf-${run.subjectId}-volume-${volume}`
 
+const latest = `ls -A ${FOLDER} | sed -n 's/^g\\([0-9]\\{1,9\\}\\)$/\\1/p' | sort -n | tail -n 1`
+
 export async function openKeptVolume(visit: Visit, volume: SharedVolume): Promise<KeptVolume> {
   const workspace = await workspaceFor(visit, keptVolumeName(visit, volume.name))
+  const base = `${FOLDER}/.base-${visit.deps.newId()}`
   // What a server left that died on the way is nobody's.
-  const tidy = `find ${FOLDER} -maxdepth 1 -name '.new-*' -mmin +1440 -exec rm -rf {} +`
-  const found = await sh(visit, workspace, `mkdir -p ${FOLDER} && ${tidy}; cd ${FOLDER} && ls -A`)
-  const generations = String(found['stdout'])
-    .split('\n')
-    .flatMap((name) => (/^g\d{1,9}$/.test(name) ? Number(name.slice(1)) : []))
-  return { workspace, generation: Math.max(0, ...generations), volume }
+  const tidy = `find ${FOLDER} -maxdepth 1 \\( -name '.new-*' -o -name '.base-*' \\) -mmin +1440 -exec rm -rf {} +`
+  await sh(visit, workspace, `mkdir -p ${folderOf(0)} && ${tidy}`)
+  // A folder that others remove at this moment is no longer the latest.
+  const take = `n=$(${latest}); rm -rf ${base}; cp -al ${FOLDER}/g$n ${base} && touch ${base} && echo $n`
+  for (let attempt = 1; ; attempt++) {
+    const found = await sh(visit, workspace, take)
+    if (found['exit_code'] === 0) return { workspace, generation: Number(found['stdout']), base, volume }
+    if (attempt >= OPENS_MAX) throw copyFailed(volume.name, found)
+  }
 }
 
-export const copyFromKept = (visit: Visit, { workspace, generation, volume }: KeptVolume, to: CopyEnd): Promise<void> =>
-  copyVolume(visit, volume.name, { workspace, path: folderOf(generation) }, to)
+export const copyFromKept = (visit: Visit, { workspace, base, volume }: KeptVolume, to: CopyEnd): Promise<void> =>
+  copyVolume(visit, volume.name, { workspace, path: base }, to)
+
+/** What cannot be removed now goes with what dead servers left. */
+export const closeKeptVolume = (visit: Visit, { workspace, base }: Pick<KeptVolume, 'workspace' | 'base'>) =>
+  callTool(visit, 'exec', { workspace_id: workspace, command: `rm -rf ${base}`, workdir: '/' })
 
 /** The files become the next state at once, or not at all. */
-export async function copyToKept(visit: Visit, from: CopyEnd, kept: KeptVolume): Promise<void> {
-  const { workspace, generation, volume } = kept
-  const incoming = `${FOLDER}/.new-${visit.deps.newId()}`
-  await copyVolume(visit, volume.name, from, { workspace, path: incoming })
-  await requireRoom(visit, kept, incoming)
-  const [next, old] = [folderOf(generation + 1), folderOf(generation - 1)]
-  const put = await sh(visit, workspace, `[ ! -e ${next} ] && mv -T ${incoming} ${next} && rm -rf ${old}`)
-  if (put['exit_code'] === 0) return
-  await sh(visit, workspace, `rm -rf ${shellWord(incoming)}`)
-  throw new AppError(
-    'ERR_COMMAND_FAILED',
-    `The volume ${quoted(volume.name)} was changed by another step meanwhile; its files stay, and what this one wrote is not kept. Run one after the other, or mount it read_only.`,
-    { volume: volume.name },
-  )
+export async function copyToKept(visit: Visit, step: string, from: CopyEnd, kept: KeptVolume): Promise<void> {
+  const { workspace, volume, base } = kept
+  const own = `${FOLDER}/.new-${visit.deps.newId()}`
+  await copyVolume(visit, volume.name, from, { workspace, path: own })
+  const aside = asideName(visit, step)
+  try {
+    for (let [attempt, generation] = [1, kept.generation]; ; attempt++) {
+      const isNext = generation === kept.generation
+      const next = isNext ? own : `${own}-merged`
+      const sides = { base, own, theirs: folderOf(generation), next, aside }
+      const made = isNext ? { exit_code: 0 } : await sh(visit, workspace, mergeScript(sides))
+      const isConflict = made['exit_code'] === CONFLICT_EXIT
+      if (made['exit_code'] === 0 || isConflict) {
+        await requireRoom(visit, kept, next)
+        const [place, old] = [folderOf(generation + 1), folderOf(generation - 1)]
+        const put = await sh(visit, workspace, `[ ! -e ${place} ] && mv -T ${next} ${place} && rm -rf ${old}`)
+        if (put['exit_code'] === 0 && isConflict) throw conflicting(volume.name, step, aside, String(made['stdout']))
+        if (put['exit_code'] === 0) return
+      }
+      if (attempt >= PUTS_MAX) throw copyFailed(volume.name, made)
+      generation = Number((await sh(visit, workspace, latest))['stdout'])
+    }
+  } finally {
+    await closeKeptVolume(visit, { workspace, base: `${own} ${own}-merged` })
+  }
 }
+
+type Sides = Readonly<Record<'base' | 'own' | 'theirs' | 'next' | 'aside', string>>
+
+/** Makes of the latest files and of what one step changed since `base` the next ones. */
+const mergeScript = ({ base, own, theirs, next, aside }: Sides): string => `set -e
+export LC_ALL=C
+rm -rf ${next} && cp -a ${theirs} ${next}
+lists=$(mktemp -d); trap 'rm -rf "$lists"' EXIT
+names() { (cd "$1" && find . ! -type d ! -path './.unmerged-*' | sort) > "$lists/$2"; }
+names ${base} base; names ${own} own; names ${theirs} theirs
+same() {
+  if [ -L "$1" ] || [ -L "$2" ]; then [ "$(readlink "$1" || echo .)" = "$(readlink "$2" || echo ..)" ]; return; fi
+  [ -e "$1" ] && [ -e "$2" ] && [ "$(stat -c %f "$1")" = "$(stat -c %f "$2")" ] && cmp -s "$1" "$2"
+}
+gone() { [ ! -e "$1" ] && [ ! -L "$1" ]; }
+: > "$lists/changed"; : > "$lists/removed"; : > "$lists/differ"
+while IFS= read -r name; do
+  [ -n "$name" ] || continue
+  same "${base}/$name" "${own}/$name" && continue
+  if gone "${own}/$name"; then list=removed; else list=changed; fi
+  printf '%s\n' "$name" >> "$lists/$list"
+  same "${base}/$name" "${theirs}/$name" && continue
+  if gone "${base}/$name" && gone "${theirs}/$name"; then continue; fi
+  if gone "${own}/$name" && gone "${theirs}/$name"; then continue; fi
+  same "${own}/$name" "${theirs}/$name" || printf '%s\n' "$name" >> "$lists/differ"
+done <<END
+$(sort -u "$lists/base" "$lists/own")
+END
+if [ -s "$lists/differ" ]; then
+  mkdir -p "${next}/${aside}" && tar -C ${own} -cf - -T "$lists/changed" | tar -C "${next}/${aside}" -xf -
+  head -n ${NAMES_SHOWN} "$lists/differ"
+  exit ${CONFLICT_EXIT}
+fi
+while IFS= read -r name; do rm -f -- "${next}/$name"; done < "$lists/removed"
+(cd ${own} && find . -type d -empty) > "$lists/empty"
+while IFS= read -r name; do mkdir -p -- "${next}/$name"; done < "$lists/empty"
+tar -C ${own} -cf - -T "$lists/changed" | tar -C ${next} -xf - --unlink-first`
 
 async function requireRoom(visit: Visit, { workspace, volume }: KeptVolume, path: string): Promise<void> {
   if (volume.sizeLimitBytes === null) return
   const measured = await sh(visit, workspace, `du -sb --apparent-size ${path} | cut -f1`)
   const bytes = Number(measured['stdout'])
   if (bytes <= volume.sizeLimitBytes) return
-  await sh(visit, workspace, `rm -rf ${path}`)
   throw new AppError(
     'ERR_QUOTA_EXCEEDED',
     `The volume ${quoted(volume.name)} would hold ${bytes} bytes; its size_limit_bytes is ${volume.sizeLimitBytes}.`,
@@ -71,7 +135,8 @@ const sh = (visit: Visit, workspace: string, command: string): Promise<JsonObjec
   askTool(visit, 'exec', { workspace_id: workspace, command, workdir: '/', timeout_secs: 300 })
 
 async function workspaceFor(visit: Visit, name: string): Promise<string> {
-  const made = await callTool(visit, 'workspace_create', { name, allow_internet: false })
+  const size = { vcpus: 1, memory_mb: 256 }
+  const made = await callTool(visit, 'workspace_create', { name, allow_internet: false, ...size })
   if (!made.isError) return String((made.value as JsonObject)['workspace_id'])
   if (made.code !== 'ERR_ALREADY_EXISTS') throw toError('workspace_create', made)
   for (let attempt = 1; ; attempt++) {

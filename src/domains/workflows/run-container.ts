@@ -6,7 +6,7 @@ import { shellWord } from '../../kernel/shell-word.ts'
 import { requireCredentials, requireImage } from './container-images.ts'
 import { mountScript, type PlacedVolume, placedVolumes, volumePlace } from './container-volumes.ts'
 import { callTool, toError } from './desk-calls.ts'
-import { copyFromKept, copyToKept, type KeptVolume, openKeptVolume } from './kept-volumes.ts'
+import { closeKeptVolume, copyFromKept, copyToKept, type KeptVolume, openKeptVolume } from './kept-volumes.ts'
 import type { ContainerRunState, ContainerStep, JsonObject, ParallelContainerRunState } from './manifest-types.ts'
 import { handleOutput } from './output-handlers.ts'
 import { changeNetwork, type NetworkChange, planNetwork, undoNetwork } from './run-network.ts'
@@ -242,13 +242,13 @@ async function runApart(
     ...(step.network !== 'default' && { allow_internet: step.network === 'bridge' }),
   })
   if (made.isError) throw toError('workspace_create', made)
+  const opened = new Map<string, KeptVolume>()
   try {
     const copied = step.volumes.map((volume) => {
       const own = { workspace: name, path: volumePlace(volume.name) }
       const mark = `/tmp/.${name}-${volume.name}`
       return { ...volume, own, copy: { volume: volume.name, kept: sharedEnd(shared, volume), own, mark } }
     })
-    const opened = new Map<string, KeptVolume>()
     for (const volume of copied) {
       if (volume.kept === null) await copyIn(visit, volume.copy)
       else {
@@ -261,10 +261,11 @@ async function runApart(
     for (const volume of copied.filter(({ readOnly }) => !readOnly)) {
       const kept = opened.get(volume.name)
       if (kept === undefined) await mergeBack(visit, step.name, volume.copy)
-      else await copyToKept(visit, volume.own, kept)
+      else await copyToKept(visit, step.name, volume.own, kept)
     }
     return result
   } finally {
+    for (const kept of opened.values()) await closeKeptVolume(visit, kept)
     await callTool(visit, 'workspace_destroy', { workspace_id: name })
   }
 }

@@ -92,11 +92,15 @@ export async function mergeBack(visit: Visit, step: string, { volume, kept, own,
   ].join(' && ')
   await mustRun(visit, volume, own.workspace, script)
   await movePack(visit, volume, `${mark}.pack`, own.workspace, kept.workspace)
-  const aside = `.unmerged-${step.replaceAll(/[^A-Za-z0-9_-]/g, '-')}-${visit.position.entered}`
+  const aside = asideName(visit, step)
   const applied = await runIn(visit, kept.workspace, mergeScript(kept.path, mark, aside))
   if (applied['exit_code'] === CONFLICT_EXIT) throw conflicting(volume, step, aside, String(applied['stdout']))
   if (applied['exit_code'] !== 0) throw copyFailed(volume, applied)
 }
+
+/** Where the version of a step goes that nobody may decide on. */
+export const asideName = ({ position }: Visit, step: string): string =>
+  `.unmerged-${step.replaceAll(/[^A-Za-z0-9_-]/g, '-')}-${position.entered}`
 
 /** One command, and one at a time in that workspace: between looking and applying nobody else may merge. */
 const mergeScript = (path: string, mark: string, aside: string): string => `exec 9> /tmp/.volume-merge
@@ -116,7 +120,7 @@ while IFS= read -r name; do rm -f -- "$name"; done < ${mark}.lists/removed
 tar -xzf ${mark}.lists/pack
 rm -rf ${mark} ${mark}.*`
 
-const conflicting = (volume: string, step: string, aside: string, files: string): AppError => {
+export const conflicting = (volume: string, step: string, aside: string, files: string): AppError => {
   const shown = files.split('\n').filter((name) => name !== '')
   return new AppError(
     'ERR_COMMAND_FAILED',
@@ -125,7 +129,7 @@ const conflicting = (volume: string, step: string, aside: string, files: string)
   )
 }
 
-const copyFailed = (volume: string, answer: JsonObject): AppError =>
+export const copyFailed = (volume: string, answer: JsonObject): AppError =>
   new AppError('ERR_COMMAND_FAILED', `The volume ${quoted(volume)} could not be copied.`, {
     volume,
     stderr: String(answer['stderr'] ?? '').slice(0, 500),
