@@ -341,3 +341,33 @@ describe('hostile text', () => {
     expect(errorsOf(withSpec('__proto__: {polluted: true}'))[0]).toMatch(/not a name/)
   })
 })
+
+describe('names in the texts of an agent', () => {
+  const warned = (template: string, more = 'tools: []') =>
+    parseAgentManifest(
+      withSpec(more).replace(/task:.*/, `task: {instruction: x, prompt_template: '${template}'}`),
+    ).warnings.join('\n')
+
+  it.each([
+    ['{{final_output}}', '{{final_output}} is empty unless context_overrides of the execution gives it'],
+    ['{{inptu}}', 'did you mean input?'],
+  ])('that nothing gives are told: %s', (template, warning) => {
+    expect(warned(template)).toContain(`spec.task.prompt_template: ${warning.startsWith('{{') ? warning : '{{inptu}}'}`)
+    expect(warned(template)).toContain(warning)
+  })
+
+  it('are held against the input_schema, unless that is open', () => {
+    const schema = (open: string) => `input_schema: {type: object, properties: {colour: {type: string}}${open}}`
+    expect(warned('{{input.color}} {{input.colour}}', schema(''))).toBe(
+      'spec.task.prompt_template: {{input.color}} is empty: spec.input_schema has no such property; did you mean colour?',
+    )
+    expect(warned('{{input.color}}', schema(', additionalProperties: true'))).toBe('')
+  })
+
+  it('are fine where they are asked for first, or known', () => {
+    expect(warned('{{#if audience}}For {{audience}}{{/if}} {{default tone "plain"}}')).toBe('')
+    expect(warned('{{instruction}} {{intent}} {{input}} {{iteration_number}} {{previous_error}} {{context}}')).toBe('')
+    const handler = 'output_handler: {type: agent, agent_id: a, input_template: "{{output}} {{outptu}}"}'
+    expect(warned('{{input}}', handler)).toContain('spec.output_handler.input_template: {{outptu}} is empty')
+  })
+})

@@ -5,6 +5,7 @@ import { checkManifest, runsCommands, worksInWorkspace } from './manifest-checks
 import { agentManifestSchema } from './manifest-schema.ts'
 import { type AgentManifest, normalised } from './normalised-manifest.ts'
 import { modernise } from './old-spellings.ts'
+import { unknownNames } from './prompt-names.ts'
 import { isFields, manifestInvalid, pathText, type ReadYaml, readYaml, type YamlFields } from './read-yaml.ts'
 import { securityPlaceOf } from './security-fields.ts'
 import { millicores, sizeBytes } from './units.ts'
@@ -35,7 +36,7 @@ export function checkAgentManifest(yaml: string): CheckedManifest<AgentManifest>
   if ('errors' in shaped) return { ok: false, errors: [...errors, ...shaped.errors], warnings }
   checkManifest(shaped.value, (field, problem) => errors.push(`${field} ${problem}`))
   if (errors.length > 0) return { ok: false, errors, warnings }
-  warnings.push(...remarks(shaped.value))
+  warnings.push(...remarks(shaped.value), ...unknownNames(shaped.value))
   return { ok: true, manifest: normalised(shaped.value), warnings }
 }
 

@@ -147,7 +147,9 @@ it('take a judge by any name of an agent', () => {
   const { execution } = parseAgentManifest(
     withSpec(`execution: {validation: [${list}], tool_validation: [${judges[1]}]}`),
   ).manifest
-  const named = execution.validation.map((one) => ('judgeAgent' in one ? one.judgeAgent : 'judges' in one && one.judges))
+  const named = execution.validation.map((one) =>
+    'judgeAgent' in one ? one.judgeAgent : 'judges' in one && one.judges,
+  )
   const weighted = [
     { agent: 'j', weight: 1 },
     { agent: 'k', weight: 2 },
@@ -180,12 +182,20 @@ describe('tools written as objects', () => {
     })
   })
 
-  it.each(['readOnly: true', 'read-only: true', 'readonly: true', 'accessMode: ro', 'read_only: true, access_mode: rw'])(
-    'are for reading alone with %s',
-    (setting) => {
-      expect(tools(`{name: filesystem, config: {${setting}}}`).tools).toEqual(['fs.read', 'fs.list', 'fs.glob', 'fs.grep'])
-    },
-  )
+  it.each([
+    'readOnly: true',
+    'read-only: true',
+    'readonly: true',
+    'accessMode: ro',
+    'read_only: true, access_mode: rw',
+  ])('are for reading alone with %s', (setting) => {
+    expect(tools(`{name: filesystem, config: {${setting}}}`).tools).toEqual([
+      'fs.read',
+      'fs.list',
+      'fs.glob',
+      'fs.grep',
+    ])
+  })
 
   it('keep the hosts that their config allows or denies', () => {
     expect(tools('{name: web, config: {allowed_domains: [example.org]}}').network).toMatchObject({

@@ -142,7 +142,10 @@ describe('the defaults of an input_schema', () => {
     [{ size: 1 }, { size: 1, colour: 'red' }],
     [{ colour: 'blue' }, { colour: 'blue' }],
     [{ input: { size: 1 } }, { input: { size: 1, colour: 'red' } }],
-    [{ workflow_input: {}, more: 1 }, { workflow_input: { colour: 'red' }, more: 1 }],
+    [
+      { workflow_input: {}, more: 1 },
+      { workflow_input: { colour: 'red' }, more: 1 },
+    ],
   ])('fill %j up to %j', async (input, expected) => {
     expect(await fitted(input)).toEqual(expected)
   })

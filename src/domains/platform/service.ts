@@ -4,8 +4,8 @@ import { isPlatformOperator, type Principal } from '../../contract/principal.ts'
 import type { DescribedTool, ToolDesk } from '../../contract/tool-desk.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { findTools } from './find-tools.ts'
-import { categoryOf, chosenTools, pageOf, SOURCE, type ToolFilters, tagsOf } from './tool-groups.ts'
 import type { RuntimeRegistry } from './runtimes.ts'
+import { categoryOf, chosenTools, pageOf, SOURCE, type ToolFilters, tagsOf } from './tool-groups.ts'
 
 export type ManifestKind = 'agent' | 'workflow'
 export type SchemaKey = `${ManifestKind}/manifest/v1`

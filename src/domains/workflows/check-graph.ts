@@ -1,4 +1,5 @@
 import { nearestName } from '../../kernel/nearest-name.ts'
+import { acceptedAnswers } from './answers.ts'
 import { isEndOfSuccess } from './conditions.ts'
 import type { Condition, State } from './manifest-types.ts'
 import { type Findings, quoted } from './read-fields.ts'
@@ -79,7 +80,8 @@ const scoreConditions = new Set<Condition['type']>([
 ])
 
 /** Whatever no transition takes is a failure of the run; say so where it can be seen beforehand. */
-function warnOfGaps(findings: Findings, name: string, { transitions }: State): void {
+function warnOfGaps(findings: Findings, name: string, state: State): void {
+  const { transitions } = state
   if (transitions.length === 0) return
   const at = `spec.states.${name}.transitions`
   const types = transitions.map(({ condition }) => condition.type)
@@ -87,6 +89,11 @@ function warnOfGaps(findings: Findings, name: string, { transitions }: State): v
   if (always >= 0 && always < types.length - 1)
     findings.warn(`${at}[${always}]`, 'always holds, so what follows is never tried')
   if (always >= 0) return
+  if (state.kind === 'Human') {
+    // An answer that no transition takes is refused, and the run goes on waiting.
+    if (acceptedAnswers(state)?.length === 0) findings.warn(at, 'no answer of a person leads on; add input_equals')
+    return
+  }
   if (isEndOfSuccess({ transitions })) {
     findings.warn(at, 'lead on from failures alone, so success ends the run here; add on_success if it should go on')
     return

@@ -152,6 +152,10 @@ const clear: readonly [string, string][] = [
     'what matches none of these fails the run',
   ],
   [
+    'A: {kind: Human, prompt: q, transitions: [{condition: on_failure, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
+    'no answer of a person leads on',
+  ],
+  [
     'A: {kind: Agent, agent: a, input: x, transitions: [{condition: score_above, threshold: 0.8, target: B}, {condition: score_between, min: 0.3, max: 0.6, target: B}, {condition: score_below, threshold: 0.5, target: B}, {condition: on_failure, target: B}]}\nB: {kind: System, command: ls, transitions: []}',
     'a score from 0.6 to 0.8 matches none of these',
   ],
