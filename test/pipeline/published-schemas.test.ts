@@ -51,6 +51,13 @@ describe('a listed output schema', () => {
     expect(faultOf(output, JSON.parse(envelope))).toBeUndefined()
   })
 
+  it('is held against the warnings that MCP puts into the answer', () => {
+    const tool = toolWith(z.strictObject({ warnings: z.array(z.int()) }))
+    const answer = { json: '{"warnings":[1]}', isError: false, structured: true }
+    expect(answerFault({ tool, answer })).toBeUndefined()
+    expect(answerFault({ tool, answer: { ...answer, warnings: ['Beware.'] } })).toContain('/warnings/1 must be integer')
+  })
+
   it('refuses an answer without what is required', () => {
     expect(faultOf(z.strictObject({ done: z.boolean() }), {})).toContain("must have required property 'done'")
     expect(faultOf(z.strictObject({ done: z.boolean() }), { done: 'yes' })).toContain('/done must be boolean')

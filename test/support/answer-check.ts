@@ -1,6 +1,7 @@
 import { appendFileSync, closeSync, constants, openSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { ValidateFunction } from 'ajv/dist/2020.js'
+import { shownAnswer } from '../../src/mcp/shown-answer.ts'
 import { answers, type PublishedAnswer } from '../../src/tools/runtime/answer-channel.ts'
 
 /**
@@ -35,9 +36,11 @@ export function answerFault({ tool, answer }: PublishedAnswer): string | undefin
     validate = validator.compile(schema)
     compiled.set(schema, validate)
   }
-  if (validate(JSON.parse(answer.json))) return undefined
+  // As MCP clients get it, with the warnings in it; other doors say those apart.
+  const { json } = shownAnswer(answer, 'http')
+  if (validate(JSON.parse(answer.json)) && (json === answer.json || validate(JSON.parse(json)))) return undefined
   const reasons = (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath || '/'} ${message}`)
-  return `${tool!.name}: ${reasons.join('; ')}: ${answer.json.slice(0, SHOWN_CHARS)}`
+  return `${tool!.name}: ${reasons.join('; ')}: ${json.slice(0, SHOWN_CHARS)}`
 }
 
 export function recordFault(faultsFile: string, message: unknown): void {
