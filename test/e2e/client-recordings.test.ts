@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { agentPrograms } from '../clients/agent-programs.ts'
 import type { RecordedMessage } from '../clients/recording.ts'
+import { watchedEnvironment } from '../support/answer-check.ts'
 import { castellan, newDataDir, type RealServer, startRealServer } from '../support/real-server.ts'
 
 /**
@@ -33,7 +34,7 @@ afterAll(async () => {
 async function overStdio(work: (send: Send) => Promise<void>): Promise<void> {
   const child = spawn(castellan, ['mcp', '--tools', 'full', '--data-dir', dataDir], {
     stdio: ['pipe', 'pipe', 'inherit'],
-    env: { ...process.env, CASTELLAN_LOG_LEVEL: 'error' },
+    env: { ...process.env, ...watchedEnvironment(), CASTELLAN_LOG_LEVEL: 'error' },
   })
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   try {

@@ -70,8 +70,14 @@ ${box('B', 'cd /notes; find . ! -type d | LC_ALL=C sort | while read -r f; do ec
     expect(lost.error).toContain("wrote the same files of the volume 'notes'")
     const { stdout } = run.blackboard['B'] as { stdout: string }
     expect(stdout).toContain(`./both ${lost.name === 'one' ? 2 : 1}\n`)
-    expect(stdout).toMatch(new RegExp(`^\\./\\.unmerged-${lost.name}-\\d+/both ${lost.name === 'one' ? 1 : 2}$`, 'm'))
+    expect(stdout).toMatch(
+      new RegExp(`^\\./\\.unmerged-${lost.name}-[0-9a-f]+/both ${lost.name === 'one' ? 1 : 2}$`, 'm'),
+    )
     expect(stdout.includes('./two 2')).toBe(lost.name === 'one')
+    const again = await start(app, 'conflicting')
+    await letStepsGo(app, again, 2)
+    const later = (await ended(app, again)).blackboard['B'] as { stdout: string }
+    expect(later.stdout.match(/\.unmerged-\w+-[0-9a-f]+\/both/g)).toHaveLength(2)
   })
 
   it('hold no more than they may', async () => {

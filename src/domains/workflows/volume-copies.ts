@@ -98,9 +98,9 @@ export async function mergeBack(visit: Visit, step: string, { volume, kept, own,
   if (applied['exit_code'] !== 0) throw copyFailed(volume, applied)
 }
 
-/** Where the version of a step goes that nobody may decide on. */
-export const asideName = ({ position }: Visit, step: string): string =>
-  `.unmerged-${step.replaceAll(/[^A-Za-z0-9_-]/g, '-')}-${position.entered}`
+/** Where the version of a step goes that nobody may decide on. Other runs, and other tries, have places of their own. */
+export const asideName = ({ deps }: Visit, step: string): string =>
+  `.unmerged-${step.replaceAll(/[^A-Za-z0-9_-]/g, '-')}-${deps.newId().slice(-12)}`
 
 /** One command, and one at a time in that workspace: between looking and applying nobody else may merge. */
 const mergeScript = (path: string, mark: string, aside: string): string => `exec 9> /tmp/.volume-merge
