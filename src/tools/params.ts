@@ -72,6 +72,9 @@ export const fields = {
   hash: z.string().describe('SHA-256, hex.'),
   event: {
     event_type: z.string(),
-    aliases: z.array(z.string()).optional().describe('Other names of the event, as streams and earlier versions have them.'),
+    aliases: z
+      .array(z.string())
+      .optional()
+      .describe('Other names of the event, as streams and earlier versions have them.'),
   },
 } as const

@@ -107,8 +107,7 @@ describe('tools', () => {
 
 describe('groups of tools', () => {
   type Tools = Readonly<{ tools: readonly { name: string; category: string; tags: string[] }[]; total: number }>
-  const names = async (tool: string, args: object) =>
-    (await app.ask<Tools>(tool, args)).tools.map(({ name }) => name)
+  const names = async (tool: string, args: object) => (await app.ask<Tools>(tool, args)).tools.map(({ name }) => name)
 
   it.each([
     [{ category: 'schema' }, ['aegis.schema.get', 'aegis.schema.validate']],
