@@ -13,17 +13,17 @@ afterAll(async () => {
   await app[Symbol.asyncDispose]()
 })
 
-/** It runs apart, because another volume is only to be read; it goes on when all of them have their copies. */
+/** It goes on when all of them have their copies. */
 const step = (name: string, command: string): string => {
   const line = `${untilLetGo}; ${command}`
-  return `{ name: ${name}, image: host, command: ["sh", "-c", ${JSON.stringify(line)}], volumes: [{ name: workspace, mount_path: /workspace }, { name: data, mount_path: /volumes/data, read_only: true }] }`
+  return `{ name: ${name}, image: host, command: ["sh", "-c", ${JSON.stringify(line)}], volumes: [{ name: workspace, mount_path: /workspace }] }`
 }
 
 async function inParallel(name: string, ...steps: readonly string[]): Promise<Ended> {
   const states = `A: { kind: System, command: "mkdir d; echo old > kept; echo old > gone; echo old > both", transitions: [{ condition: always, target: B }] }
 B: { kind: ParallelContainerRun, completion: best_effort, steps: [${steps.join(', ')}], transitions: [{ condition: always, target: C }] }
 C: { kind: System, command: "find . ! -type d | sort | xargs tail -n +1", transitions: [] }`
-  await register(app, workflowYaml(name, states, { spec: 'storage: { shared_volumes: [{ name: data }] }' }))
+  await register(app, workflowYaml(name, states))
   const id = await start(app, name)
   await letStepsGo(app, id, steps.length)
   return await ended(app, id)

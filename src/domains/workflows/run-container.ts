@@ -21,7 +21,7 @@ import { type CopyEnd, copyIn, mergeBack } from './volume-copies.ts'
  * A step of a container on the back end of the workspaces. It runs in the workspace of the run where it may leave what it
  * writes there. A step with another image, a read-only root, or volumes that are read-only or of another workspace gets a
  * workspace of its own: its volumes are copied in, what it changed in those that it may write is merged back, and the rest is
- * thrown away.
+ * thrown away. So does a step that may write what one beside it may write: neither overwrites what the other wrote.
  */
 export async function runContainer(visit: Visit<ContainerRunState>): Promise<Outcome> {
   const { state } = visit
@@ -79,11 +79,13 @@ export async function runContainers(visit: Visit<ParallelContainerRunState>): Pr
     const workspace = await workspaceOf(visit)
     const texts = createStateTexts(visit)
     const timeLeft = await openTime(visit)
+    const contended = contendedVolumes(visit)
     const outputs = await Promise.all(
       state.steps.map(async (step, index): Promise<readonly [string, JsonObject]> => {
         try {
           const command = commandOf(visit, texts, step)
-          const first = { delayMs: 0, attempt: 1, command, timeLeft, network: null }
+          const isContending = writtenBy(visit, step).some((name) => contended.has(name))
+          const first = { delayMs: 0, attempt: 1, command, timeLeft, network: null, isContending }
           const { out_of_time: _, ...output } = await runStep(visit, workspace, step, `step-${index + 1}`, first)
           return [step.name, output]
         } catch (error) {
@@ -124,6 +126,15 @@ export async function runContainers(visit: Visit<ParallelContainerRunState>): Pr
   }
 }
 
+/** Names of volumes that more than one of the steps may write. */
+function contendedVolumes(visit: Visit<ParallelContainerRunState>): ReadonlySet<string> {
+  const written = visit.state.steps.flatMap((step) => [...new Set(writtenBy(visit, step))])
+  return new Set(written.filter((name, index) => written.indexOf(name) !== index))
+}
+
+const writtenBy = (visit: Visit, { volumes }: ContainerStep): readonly string[] =>
+  placedVolumes(visit, volumes).flatMap(({ name, readOnly }) => (readOnly ? [] : name))
+
 function isOverallSuccess(
   completion: ParallelContainerRunState['completion'],
   succeeded: number,
@@ -139,6 +150,7 @@ type Attempt = Readonly<{
   command: StepCommand
   timeLeft: TimeLeft
   network: NetworkChange | null
+  isContending?: boolean
 }>
 
 async function runStep(
@@ -146,7 +158,7 @@ async function runStep(
   workspace: RunWorkspace,
   step: ContainerStep,
   key: string,
-  { delayMs, attempt, command: rendered, timeLeft, network }: Attempt,
+  { delayMs, attempt, command: rendered, timeLeft, network, isContending = false }: Attempt,
 ): Promise<JsonObject> {
   return await visit.steps.once<JsonObject & Json>(
     visit.key(key),
@@ -158,6 +170,7 @@ async function runStep(
       const volumes = placedVolumes(visit, step.volumes)
       const placed = { ...step, volumes }
       const isApart =
+        isContending ||
         step.readOnlyRoot ||
         volumes.some(({ readOnly, from, kept }) => readOnly || from !== null || kept !== null) ||
         chosen.image !== workspace.image
