@@ -16,14 +16,14 @@ afterAll(async () => {
 /** It goes on when all of them have their copies. */
 const step = (name: string, command: string): string => {
   const line = `${untilLetGo}; ${command}`
-  return `{ name: ${name}, image: host, command: ["sh", "-c", ${JSON.stringify(line)}], volumes: [{ name: workspace, mount_path: /workspace }] }`
+  return `{ name: ${name}, image: host, command: ["sh", "-c", ${JSON.stringify(line)}], volumes: [{ name: workspace, mount_path: /workspace }, { name: data, mount_path: /volumes/data }] }`
 }
 
 async function inParallel(name: string, ...steps: readonly string[]): Promise<Ended> {
   const states = `A: { kind: System, command: "mkdir d; echo old > kept; echo old > gone; echo old > both", transitions: [{ condition: always, target: B }] }
 B: { kind: ParallelContainerRun, completion: best_effort, steps: [${steps.join(', ')}], transitions: [{ condition: always, target: C }] }
-C: { kind: System, command: "find . ! -type d | sort | xargs tail -n +1", transitions: [] }`
-  await register(app, workflowYaml(name, states))
+C: { kind: System, command: "ls /volumes/data | xargs echo data:; find . ! -type d | sort | xargs tail -n +1", transitions: [] }`
+  await register(app, workflowYaml(name, states, { spec: 'storage: { shared_volumes: [{ name: data }] }' }))
   const id = await start(app, name)
   await letStepsGo(app, id, steps.length)
   return await ended(app, id)
@@ -49,7 +49,8 @@ describe('parallel steps on one volume', () => {
   })
 
   it('do not decide between two versions of one file: one step fails, and its version is beside', async () => {
-    const run = await inParallel('same', step('one', 'echo 1 > both'), step('two', 'echo 2 > both'))
+    const both = (number: number) => `echo ${number} > both; echo ${number} > /volumes/data/${number}`
+    const run = await inParallel('same', step('one', both(1)), step('two', both(2)))
     const { results } = run.blackboard['B'] as unknown as { results: { name: string; status: string; error: string }[] }
     expect(results.map(({ status }) => status).sort()).toEqual(['failed', 'success'])
     const [lost, won] = ['failed', 'success'].map((status) => results.find((one) => one.status === status)!)
@@ -58,6 +59,7 @@ describe('parallel steps on one volume', () => {
     const number = (name: string) => (name === 'one' ? '1' : '2')
     expect(stdout).toContain(`==> ./both <==\n${number(won!.name)}\n`)
     expect(stdout).toMatch(new RegExp(`==> \\./\\.unmerged-${lost!.name}-[0-9a-f]+/both <==\n${number(lost!.name)}\n`))
+    expect(stdout).toContain('data: 1 2\n')
   })
 
   it('agree where both wrote the same', async () => {

@@ -1,3 +1,4 @@
+import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { NewEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -271,11 +272,19 @@ async function runApart(
       }
     }
     const result = await run(visit, name, step, command)
+    const problems: AppError[] = []
     for (const volume of copied.filter(({ readOnly }) => !readOnly)) {
       const kept = opened.get(volume.name)
-      if (kept === undefined) await mergeBack(visit, step.name, volume.copy)
-      else await copyToKept(visit, step.name, volume.own, kept)
+      try {
+        if (kept === undefined) await mergeBack(visit, step.name, volume.copy)
+        else await copyToKept(visit, step.name, volume.own, kept)
+      } catch (error) {
+        // What the step wrote into the other volumes is not to be lost with this.
+        if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
+        problems.push(error)
+      }
     }
+    if (problems.length > 0) throw problems[0]
     return result
   } finally {
     for (const kept of opened.values()) await closeKeptVolume(visit, kept)
