@@ -89,10 +89,7 @@ export function createHandlers({
     probeNetwork: () => network.probe(),
     usage: ({ id }) => registry.usage(id),
     refused: ({ id }) => registry.refused(id),
-    async logs({ id, lines }) {
-      const text = (await registry.log(id)).trimEnd().split('\n').slice(-lines).join('\n')
-      return { console: text, stderr: '' }
-    },
+    logs: ({ id, lines }) => registry.log(id, lines),
     images: () => images.list(),
     removeImage: ({ name }, { signal }) => done(registry.removeImage(name, signal)),
     fileStat: ({ id, within, path }) => filesOf(id, within).stat(path),

@@ -1,7 +1,7 @@
-import { appendFileSync, closeSync, openSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from 'node:fs'
+import { closeSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import type { LimitName, Resources } from '../domains/workspaces/backend.ts'
-import { type Clock, isoTime } from '../kernel/clock.ts'
 import type { ControlGroup, LimitHits } from './cgroups.ts'
+import type { WorkspaceLog } from './workspace-logs.ts'
 
 /** What a running workspace is told of its limits, and what its log is told of them. */
 export type LimitWatch = Readonly<{
@@ -20,16 +20,14 @@ export type LimitWatchDeps = Readonly<{
   /** Whether memory is limited at all. */
   hasMemoryLimit: boolean
   memoryFile: string
-  logPath: string
-  clock: Clock
+  log: WorkspaceLog
 }>
 
 const REFRESH_MS = 1_000
-const LOG_BYTES_MAX = 256 * 1024
 
 /** Memory use is told anew while commands run; the kernel shows a workspace only the whole machine's. */
 export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
-  const { group, resources, clock } = deps
+  const { group, resources, log } = deps
   const memoryFile = deps.hasMemoryLimit ? deps.memoryFile : undefined
   const limitBytes = resources.memoryMb * 1024 * 1024
   let told: LimitHits = group.hits()
@@ -55,16 +53,11 @@ export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
     const processes = now.processes - told.processes
     told = now
     if (memory > 0) {
-      log(`memory: the kernel ended ${memory} of its processes at the limit of ${resources.memoryMb} MiB`)
+      log.trouble(`memory: the kernel ended ${memory} of its processes at the limit of ${resources.memoryMb} MiB`)
     }
-    if (processes > 0) log(`processes: ${processes} could not begin at the limit of ${deps.processesMax}`)
+    if (processes > 0) log.trouble(`processes: ${processes} could not begin at the limit of ${deps.processesMax}`)
     return now
   }
-  function log(line: string): void {
-    appendLine(deps.logPath, `${isoTime(clock.nowMs())} ${line}\n`)
-  }
-
-  log(`started with ${resources.memoryMb} MiB of memory and ${resources.vcpus} processors`)
   return {
     memoryFile,
     hits: tell,
@@ -87,20 +80,8 @@ export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
     close() {
       clearInterval(timer)
       tell()
-      log('ended')
       if (memoryFile !== undefined) rmSync(memoryFile, { force: true })
     },
-  }
-}
-
-/** The newer half stays when there is too much. A full disk keeps no workspace from anything. */
-function appendLine(path: string, line: string): void {
-  try {
-    const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
-    if (size > LOG_BYTES_MAX) writeFileSync(path, readFileSync(path).subarray(-LOG_BYTES_MAX / 2))
-    appendFileSync(path, line, { mode: 0o600 })
-  } catch {
-    // Nothing depends on it.
   }
 }
 

@@ -1,5 +1,5 @@
 import { constants, existsSync } from 'node:fs'
-import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../contract/app-error.ts'
 import type {
@@ -36,6 +36,7 @@ import type { Seat, Seats } from './seats.ts'
 import type { DiskBounds, Storage } from './storage.ts'
 import { createTenantShares, type TenantShares } from './tenant-shares.ts'
 import { createTurns } from './turns.ts'
+import { openWorkspaceLogs } from './workspace-logs.ts'
 
 export type RegistryDeps = Readonly<{
   root: string
@@ -107,8 +108,9 @@ export type Registry = Awaited<ReturnType<typeof createRegistry>>
 /** All workspaces of the supervisor: what is stored, and what runs. */
 export async function createRegistry(deps: RegistryDeps) {
   const { root, storage } = deps
-  const [logs, jobFolder] = [join(root, 'logs'), join(root, 'jobs')]
-  for (const folder of [logs, jobFolder]) await mkdir(folder, { recursive: true })
+  const jobFolder = join(root, 'jobs')
+  await mkdir(jobFolder, { recursive: true })
+  const logs = await openWorkspaceLogs(join(root, 'logs'), deps.clock)
   const addresses = await createAddresses(join(root, 'addresses'))
   const imageUses = await createImageUses(join(root, 'image-uses'))
   const shares = await createTenantShares(join(root, 'shares'))
@@ -147,8 +149,13 @@ export async function createRegistry(deps: RegistryDeps) {
     if (live.has(spec.id)) return
     // One that ended by itself may still be on its way out.
     await gone.get(spec.id)
-    const held = await hold(spec)
+    const log = logs.of(spec.id)
+    const held = await hold(spec).catch((error: unknown) => {
+      log.trouble(reasonOf(error))
+      throw error
+    })
     const { holder } = held
+    log.note(`started with ${spec.resources.memoryMb} MiB of memory and ${spec.resources.vcpus} processors`)
     live.set(spec.id, held)
     const cleaned = holder.ended.then(() => cleanUp(held))
     gone.set(spec.id, cleaned)
@@ -157,6 +164,7 @@ export async function createRegistry(deps: RegistryDeps) {
       await deps.egress.set(place, spec.network)
       await deps.network.attach({ id: spec.id, ...place }, spec.network)
     } catch (error) {
+      log.trouble(reasonOf(error))
       await holder.stop(0)
       await cleaned
       throw error
@@ -179,8 +187,7 @@ export async function createRegistry(deps: RegistryDeps) {
       processesMax,
       hasMemoryLimit: deps.hasMemoryLimits,
       memoryFile: join(deps.shownFiles, `${spec.id}.meminfo`),
-      logPath: join(logs, `${spec.id}.log`),
-      clock: deps.clock,
+      log: logs.of(spec.id),
     })
     let holder: Holder | undefined
     try {
@@ -227,6 +234,7 @@ export async function createRegistry(deps: RegistryDeps) {
   async function cleanUp({ spec: { id, ip }, seat, watch }: Live): Promise<void> {
     live.delete(id)
     watch.close()
+    logs.of(id).note('ended')
     deps.egress.forget(ip)
     await deps.network.detach(id).catch((error: unknown) => deps.logger.warn('network detach failed', { id, error }))
     await storage.unmountRoot(id).catch((error: unknown) => deps.logger.warn('unmount failed', { id, error }))
@@ -272,7 +280,7 @@ export async function createRegistry(deps: RegistryDeps) {
     const found = await Promise.all([
       storage.stored(),
       readdir(jobFolder),
-      readdir(logs).then((names) => names.map((name) => name.replace(/\.log$/, ''))),
+      logs.holders(),
       addresses.holders(),
       imageUses.holders(),
       shares.holders(),
@@ -311,7 +319,7 @@ export async function createRegistry(deps: RegistryDeps) {
         await storage.destroy(id)
         await Promise.all([
           rm(join(jobFolder, id), { recursive: true, force: true }),
-          rm(join(logs, `${id}.log`), { force: true }),
+          logs.remove(id),
           addresses.release(id),
           imageUses.release(id),
           shares.release(id),
@@ -355,9 +363,9 @@ export async function createRegistry(deps: RegistryDeps) {
       }
     },
     refused: (id: string) => deps.egress.refused(live.get(id)?.spec.ip ?? ''),
-    async log(id: string): Promise<string> {
+    log(id: string, lines: number) {
       live.get(id)?.watch.hits()
-      return await readFile(join(logs, `${id}.log`), 'utf8').catch(() => '')
+      return logs.read(id, lines)
     },
     runningCount: () => live.size,
   }
@@ -379,6 +387,8 @@ async function applyNetwork(
     throw error
   }
 }
+
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const notRunning = (id: string): AppError =>
   new AppError('ERR_WORKSPACE_STATE', 'The workspace is not running. Start it with workspace_start.', { id })

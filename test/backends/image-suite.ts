@@ -194,7 +194,10 @@ export function describeImages(title: string, open: () => Promise<OpenedBackend>
         code: 'ERR_NOT_FOUND',
         message: expect.stringContaining('castellan image list'),
       })
-      for (const id of (await opened.backend.inventory()).stored) await opened.backend.destroy(id)
+      const { stored } = await opened.backend.inventory()
+      const logs = await Promise.all(stored.map((id) => opened.backend.logs(id, 10)))
+      expect(logs.map(({ stderr }) => stderr)).toContainEqual(expect.stringMatching(/^\S+ error: .*needs \/bin\/sh\.$/))
+      for (const id of stored) await opened.backend.destroy(id)
     })
 
     describe('an image', () => {

@@ -71,9 +71,9 @@ describe('limits, where they are enforced', () => {
     expect((await run(id, `perl -e '$x = "a" x ${512 * MB}'`)).limitsHit).toEqual(['memory'])
     expect((await run(id, 'true')).limitsHit).toEqual([])
     expect(await opened.backend.usage(id)).toMatchObject({ memoryKills: 1, processRefusals: 0 })
-    expect((await opened.backend.logs(id, 10)).console).toMatch(
-      /^\S+ started with 128 MiB.*\n\S+ memory: the kernel ended 1 of its processes at the limit of 128 MiB$/,
-    )
+    const { console, stderr } = await opened.backend.logs(id, 10)
+    expect(console).toMatch(/^\S+ started with 128 MiB.*\n\S+ error: memory: the kernel ended 1 of its processes.*$/)
+    expect(stderr).toMatch(/^\S+ error: memory: the kernel ended 1 of its processes at the limit of 128 MiB$/)
     await opened.backend.stop(id, 0)
     expect((await opened.backend.logs(id, 1)).console).toMatch(/ ended$/)
     await opened.backend.destroy(id)

@@ -101,11 +101,9 @@ function only(found: readonly Process[]): number {
 const launcherPid = (): number =>
   only(descendants(supervisorPid(dataDir)).filter(({ command }) => command.includes('launcher.pl')))
 /** Not below the supervisor, whose network it serves from the host's. */
-const uplinkPid = (): number =>
-  only(
-    listProcesses().filter(
-      ({ command }) => command.startsWith('slirp4netns ') && command.endsWith(` ${supervisorPid(dataDir)} tap0`),
-    ),
+const uplinks = (): Process[] =>
+  listProcesses().filter(
+    ({ command }) => command.startsWith('slirp4netns ') && command.endsWith(` ${supervisorPid(dataDir)} tap0`),
   )
 
 /** Folders of control groups, pipes, sockets: what a supervisor makes on the host for as long as it lives. */
@@ -185,16 +183,17 @@ test('what a death left half destroyed is finished by the next call, whatever th
   await settled()
 })
 
-test('slirp4netns that is killed comes back, and the forwards with it', async () => {
-  await ask('workspace_create', { name: 'w' })
+test('slirp4netns that is killed comes back; links and forwards do without it', async () => {
+  await ask('workspace_create', { name: 'w', allow_internet: true })
   const server = `$s=IO::Socket::INET->new(Listen=>9,LocalPort=>8080,ReuseAddr=>1) or die;while($c=$s->accept){print $c "hello";close $c}`
   await startJob(`perl -MIO::Socket::INET -e '${server}'`)
   const { host_port } = await ask<{ host_port: number }>('port_forward', { ...at, action: 'add', guest_port: 8080 })
   await expect.poll(() => knock(host_port), { timeout: 20_000 }).toBe('hello')
-  const before = uplinkPid()
+  const before = only(uplinks())
   process.kill(before, 'SIGKILL')
   await gone([before])
-  await expect.poll(() => knock(host_port), { interval: 100, timeout: 30_000 }).toBe('hello')
+  expect(await knock(host_port)).toBe('hello')
+  await expect.poll(() => uplinks().length, { interval: 100, timeout: 30_000 }).toBe(1)
   expect(await states()).toEqual(['running'])
   await settled()
 })
@@ -236,8 +235,10 @@ describe('kill -9 of the server', () => {
 
   test('ends the commands that it waited for, and keeps the log of the workspace', async () => {
     await ask('workspace_create', { name: 'w' })
-    const log = join(stateFolder(dataDir), 'logs', `${recordedInSqlite(dataDir)[0]!.id}.log`)
-    writeFileSync(log, 'what its start had said\n', { flag: 'a' })
+    await ask('workspace_stop', at)
+    await ask('workspace_start', at)
+    const { console: before } = await ask<{ console: string }>('workspace_logs', at)
+    expect(before).toMatch(/^\S+ started with .*\n\S+ ended\n\S+ started with .*$/)
     void client.call('exec', { ...at, command: 'sleep 1234' })
     const sleeping = (): number[] =>
       descendants(supervisorPid(dataDir)).flatMap(({ command, pid }) => (command === 'sleep 1234' ? [pid] : []))
@@ -245,7 +246,7 @@ describe('kill -9 of the server', () => {
     const pids = sleeping()
     await restartServer()
     await gone(pids)
-    expect(await ask('workspace_logs', at)).toMatchObject({ stderr: 'what its start had said' })
+    expect(await ask('workspace_logs', at)).toMatchObject({ console: before, stderr: '' })
     await settled()
   })
 

@@ -129,15 +129,16 @@ export function recordedFrom(workspaces: readonly StoredRow[], snapshots: readon
   return workspaces.map((row) => {
     const own = snapshots.filter((snapshot) => snapshot['workspace_id'] === row['id'])
     const network = parse(row['network']) as Record<string, unknown>
-    const isOpen = [network['allowInternet'], network['allowInterVm']].includes(true)
-    const lists = [network['allowedPorts'], network['allowedDomains'], parse(row['forwards'])] as unknown[][]
+    const [ports, domains] = [network['allowedPorts'], network['allowedDomains']] as [unknown[], unknown[]]
+    const isOpen = network['allowInternet'] === true && domains.length === 0
     return {
       id: String(row['id']),
       name: String(row['name']),
       state: String(row['state']),
       operation: row['operation'] as string | null,
       layers: [row, ...own].flatMap(({ layers }) => parse(layers) as string[]),
-      hasLink: isOpen || lists.some((list) => list.length > 0),
+      // Named hosts and forwarded ports are served by sockets inside, which need none.
+      hasLink: isOpen || network['allowInterVm'] === true || ports.length > 0,
     }
   })
 }

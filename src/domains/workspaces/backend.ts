@@ -37,7 +37,7 @@ export type WorkspaceBackend = Readonly<{
   usage(id: string): Promise<WorkspaceUsage>
   /** What it was refused of late on its way to named hosts, the newest first. */
   refusedConnections(id: string): Promise<readonly RefusedConnection[]>
-  /** What the workspace's own start and its holder wrote, newest last. */
+  /** What happened to the workspace, newest last: everything, and by itself what went wrong. */
   logs(id: string, lines: number): Promise<Readonly<{ console: string; stderr: string }>>
   images(): Promise<readonly ImageInfo[]>
   close(): Promise<void>

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'workspaces',
   title: 'Read the log of a workspace',
   description:
-    'Read what the start of a workspace and the process that holds it wrote, newest last, to find out why it does not start. For output of commands use exec or exec_background.',
+    'Read what happened to a workspace, newest last: its starts and ends, why a start failed, and what a limit of memory or processes stopped. For output of commands use exec or exec_background.',
   permission: 'workspace:read',
   tier: 'user',
   effect: 'read',
@@ -17,7 +17,7 @@ export default defineTool({
   audit: 'digest',
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
-    log_type: z.enum(['console', 'stderr', 'all']).default('all').describe('Which log.'),
+    log_type: z.enum(['console', 'stderr', 'all']).default('all').describe('console: everything. stderr: only what went wrong. all: both.'),
     max_lines: z.int().min(1).max(10_000).default(100).describe('How many lines at most, from the end.'),
   }),
   output: z.strictObject({

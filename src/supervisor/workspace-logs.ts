@@ -1,0 +1,55 @@
+import { appendFileSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Clock, isoTime } from '../kernel/clock.ts'
+
+/** What a workspace's log is told. Nothing depends on it: a full disk keeps no workspace from anything. */
+export type WorkspaceLog = Readonly<{
+  note(line: string): void
+  /** The same for what went wrong, which can be read by itself. */
+  trouble(line: string): void
+}>
+
+export type WorkspaceLogs = Readonly<{
+  of(id: string): WorkspaceLog
+  /** The last lines: of everything, and of what went wrong. */
+  read(id: string, lines: number): Promise<Readonly<{ console: string; stderr: string }>>
+  remove(id: string): Promise<void>
+  /** Who has one. */
+  holders(): Promise<readonly string[]>
+}>
+
+const LOG_BYTES_MAX = 256 * 1024
+const EXTENSION = '.log'
+const TROUBLE = 'error: '
+const isTrouble = (line: string): boolean => line.startsWith(TROUBLE, line.indexOf(' ') + 1)
+
+/** One file for each workspace, with a line for each thing that happened to it. */
+export async function openWorkspaceLogs(folder: string, clock: Clock): Promise<WorkspaceLogs> {
+  await mkdir(folder, { recursive: true })
+  const pathOf = (id: string): string => join(folder, `${id}${EXTENSION}`)
+  return {
+    of(id) {
+      const note = (line: string): void =>
+        appendLine(pathOf(id), `${isoTime(clock.nowMs())} ${line.replace(/\s+/g, ' ')}\n`)
+      return { note, trouble: (line) => note(`${TROUBLE}${line}`) }
+    },
+    async read(id, lines) {
+      const all = (await readFile(pathOf(id), 'utf8').catch(() => '')).trimEnd().split('\n')
+      return { console: all.slice(-lines).join('\n'), stderr: all.filter(isTrouble).slice(-lines).join('\n') }
+    },
+    remove: (id) => rm(pathOf(id), { force: true }),
+    holders: async () => (await readdir(folder)).map((name) => name.slice(0, -EXTENSION.length)),
+  }
+}
+
+/** The newer half stays when there is too much. */
+function appendLine(path: string, line: string): void {
+  try {
+    const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+    if (size > LOG_BYTES_MAX) writeFileSync(path, readFileSync(path).subarray(-LOG_BYTES_MAX / 2))
+    appendFileSync(path, line, { mode: 0o600 })
+  } catch {
+    // Whoever it is about goes on.
+  }
+}
