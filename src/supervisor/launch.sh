@@ -39,7 +39,10 @@ freezer=
 keeper=
 watcher=
 ranges=
+ways=
 clear_away() {
+  # They write in STATE, and would start again what has just ended.
+  [ ! "$ways" ] || { kill $ways 2>/dev/null || :; wait $ways 2>/dev/null || :; }
   # Root's own helper, which the end of the supervisor's namespaces does not reach, and which keeps the store mounted.
   if [ "$ranges" ]; then
     kill $ranges 2>/dev/null || :
@@ -250,6 +253,8 @@ echo "$first" >"$STATE/supervisor.pid.new" && mv "$STATE/supervisor.pid.new" "$S
 # The way out is started again when it was killed, less and less often if it never lasts. What it could not do at its
 # start it could not do the next time: then it is left alone. slirp.ended is there while it does not run.
 keep_uplink() {
+  # As a redirection of the whole function the shell would keep it open, to have it again afterwards.
+  exec 9>&-
   pause=1
   while [ -e "/proc/$first/ns/net" ]; do
     rm -f "$STATE/slirp.ended"
@@ -270,16 +275,19 @@ keep_uplink() {
     done
   done
 }
-keep_uplink 9>&- &
+keep_uplink &
+ways=$!
 # The door to the host's network, which named hosts and forwarded ports are reached by. It needs nothing but Perl.
 keep_door() {
+  exec 9>&-
   while [ -e "/proc/$first/ns/net" ]; do
     (umask 022 && : >"$STATE/host-door.log")
     sh "$PROGRAM/src/supervisor/network/host-door.sh" "$first" "$STATE/doors/host.sock" >>"$STATE/host-door.log" 2>&1 || :
     sleep 1
   done
 }
-keep_door 9>&- &
+keep_door &
+ways="$ways $!"
 # A folder that is gone the supervisor sees by itself. Another in its place only we may see: its parents can be root's own.
 if [ $IS_ROOT ]; then
   # Without this shell nobody knows whose number that is by then.

@@ -7,6 +7,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -98,6 +99,8 @@ const watchersOf = (first: number): number[] =>
   listProcesses().flatMap(({ pid, command }) =>
     command.startsWith('perl -e') && command.trimEnd().endsWith(`${state} ${first}`) ? [pid] : [],
   )
+const holdsPlace = (pid: number): boolean =>
+  readdirSync(`/proc/${pid}/fd`).some((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`).endsWith('supervisor.lock'))
 function stateOf(pid: number): string | undefined {
   try {
     const entries = readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0')
@@ -121,6 +124,8 @@ describe('a start', () => {
   test('while the last supervisor still dies waits for its place', async () => {
     const backend = open()
     await run(backend, 'w')
+    // What only serves it holds no place: its pauses would be waited for.
+    expect(launches().filter(holdsPlace)).toHaveLength(1)
     for (let round = 0; round < ROUNDS; round++) {
       process.kill(supervisorPid(), 'SIGKILL')
       const other = open()

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { mkdir, open, readFile, rename, stat } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
@@ -82,13 +82,9 @@ export async function ensureSupervisor(place: SupervisorPlace): Promise<void> {
 
 /** Undefined once a supervisor listens, or else how the start ended. */
 async function launch(place: SupervisorPlace, logPath: string, deadlineMs: number): Promise<number | undefined> {
-  const child = await spawnLaunch(place, logPath)
   let exitCode: number | undefined
-  child.on('exit', (code) => {
-    exitCode = code ?? 1
-  })
-  child.on('error', () => {
-    exitCode = 1
+  await spawnLaunch(place, logPath, (code) => {
+    exitCode = code
   })
   while (systemClock.monotonicMs() < deadlineMs) {
     if (await isListening(socketPathOf(place.state))) return undefined
@@ -105,8 +101,8 @@ const searchProgram = (): Promise<string> =>
     () => '',
   )
 
-/** Detached: neither the launcher nor the supervisor ends with this process. */
-async function spawnLaunch(place: SupervisorPlace, logPath: string): Promise<ChildProcess> {
+/** Detached: neither the launcher nor the supervisor ends with this process. It may have ended before this resolves. */
+async function spawnLaunch(place: SupervisorPlace, logPath: string, onExit: (code: number) => void): Promise<void> {
   const maps = await chooseIdMaps()
   const program = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '')
   const log = await open(logPath, LOG_FLAGS, 0o600)
@@ -130,9 +126,9 @@ async function spawnLaunch(place: SupervisorPlace, logPath: string): Promise<Chi
       CASTELLAN_VERSION: place.version,
     },
   })
-  await log.close()
+  child.on('exit', (code) => onExit(code ?? 1)).on('error', () => onExit(1))
   child.unref()
-  return child
+  await log.close()
 }
 
 function requirePrograms(path: string): void {
