@@ -51,7 +51,7 @@ export function createControlGroups(handedOver: string): ControlGroups {
 
 type Setting = readonly [file: string, value: string]
 
-const version1Settings = (resources: Resources, processesMax: number): Record<string, readonly Setting[]> => {
+const version1Settings = (resources: Resources, processesMax: number): Record<string, Setting[]> => {
   const memoryBytes = String(resources.memoryMb * 1024 * 1024)
   return {
     memory: [
@@ -74,6 +74,8 @@ async function openVersion1(folders: ReadonlyMap<string, string>, name: string):
     joinPaths: [...at.values()].map((folder) => join(folder, 'cgroup.procs')),
     limit(resources, processesMax) {
       const settings = version1Settings(resources, processesMax)
+      // The kernel never lets memory alone have more than memory with swap: whichever grows, grows first.
+      if (isMore(at.get('memory'), 'memory.memsw.limit_in_bytes', resources)) settings['memory']?.reverse()
       for (const [controller, folder] of at) writeSettings(folder, settings[controller] ?? [])
     },
     memoryUsedBytes: () => readNumber(at.get('memory'), 'memory.usage_in_bytes'),
@@ -131,6 +133,11 @@ async function openVersion2(parent: string, name: string): Promise<ControlGroup>
     close: () => removeAll([folder]),
   }
 }
+
+const isMore = (folder: string | undefined, name: string, { memoryMb }: Resources): boolean =>
+  folder !== undefined &&
+  existsSync(join(folder, name)) &&
+  Number(readFileSync(join(folder, name), 'utf8')) < memoryMb * 1024 * 1024
 
 /** Without waiting in between: these files are the kernel's own, and each of them takes microseconds. */
 function writeSettings(folder: string, settings: readonly Setting[]): void {

@@ -70,6 +70,7 @@ export function createHandlers({
     reset: (spec) => done(registry.reset(spec)),
     removeLayer: ({ layerId }) => done(registry.removeLayer(layerId)),
     setNetwork: ({ id, network: spec }) => done(registry.setNetwork(id, spec)),
+    resize: ({ id, resources }) => done(registry.resize(id, resources)),
     reserveHostPort: async ({ wanted, range }) => ({
       port: (await network.reserveHostPort(wanted ?? undefined, range)) ?? null,
     }),

@@ -10,6 +10,8 @@ export type LimitWatch = Readonly<{
   hits(): LimitHits
   /** From now to when the answer is called: which limits have stopped something in the workspace. */
   begin(): () => readonly LimitName[]
+  /** After the limits have changed. */
+  resize(resources: Resources): void
   close(): void
 }>
 
@@ -27,13 +29,14 @@ const REFRESH_MS = 1_000
 
 /** Memory use is told anew while commands run; the kernel shows a workspace only the whole machine's. */
 export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
-  const { group, resources, log } = deps
+  const { group, log } = deps
+  let { resources } = deps
   const memoryFile = deps.hasMemoryLimit ? deps.memoryFile : undefined
-  const limitBytes = resources.memoryMb * 1024 * 1024
+  const limitBytes = (): number => resources.memoryMb * 1024 * 1024
   let told: LimitHits = group.hits()
   let underWay = 0
   let timer: NodeJS.Timeout | undefined
-  if (memoryFile !== undefined) writeFileSync(memoryFile, memoryText(limitBytes, 0), { mode: 0o644 })
+  if (memoryFile !== undefined) writeFileSync(memoryFile, memoryText(limitBytes(), 0), { mode: 0o644 })
 
   async function refresh(): Promise<void> {
     tell()
@@ -41,7 +44,7 @@ export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
     const used = (await group.memoryUsedBytes()) ?? 0
     // In place and of one length: whoever reads meanwhile reads a whole one.
     const fd = openSync(memoryFile, 'r+')
-    writeSync(fd, memoryText(limitBytes, used), 0)
+    writeSync(fd, memoryText(limitBytes(), used), 0)
     closeSync(fd)
   }
   const soon = (): void => void refresh().catch(() => {})
@@ -76,6 +79,10 @@ export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
         const after = tell()
         return (['memory', 'processes'] as const).filter((name) => after[name] > before[name])
       }
+    },
+    resize(changed) {
+      resources = changed
+      soon()
     },
     close() {
       clearInterval(timer)

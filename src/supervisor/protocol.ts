@@ -10,6 +10,7 @@ import type {
   LimitName,
   NetworkSpec,
   RefusedConnection,
+  Resources,
   WorkspaceSpec,
   WorkspaceUsage,
 } from '../domains/workspaces/backend.ts'
@@ -109,6 +110,7 @@ export type Operations = {
   reset: { takes: WorkspaceSpec; gives: Record<string, never> }
   removeLayer: { takes: Readonly<{ layerId: string }>; gives: Record<string, never> }
   setNetwork: { takes: Readonly<{ id: string; network: NetworkSpec }>; gives: Record<string, never> }
+  resize: { takes: Readonly<{ id: string; resources: Resources }>; gives: Record<string, never> }
   reserveHostPort: {
     takes: Readonly<{ wanted: number | null; range: Readonly<{ first: number; last: number }> }>
     gives: Readonly<{ port: number | null }>

@@ -1,18 +1,17 @@
-import { constants, existsSync } from 'node:fs'
+import { constants } from 'node:fs'
 import { mkdir, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../contract/app-error.ts'
 import type {
   BackendInventory,
-  HostMount,
   LimitName,
   NetworkSpec,
+  Resources,
   WorkspaceFiles,
   WorkspaceSpec,
   WorkspaceUsage,
 } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
-import { sha256Hex } from '../kernel/hash.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { createAddresses } from './addresses.ts'
@@ -22,6 +21,7 @@ import { createEntryGate, type EntryGate } from './entry-gate.ts'
 import type { Fifos } from './fifos.ts'
 import { freezeProcesses } from './freeze.ts'
 import { commandsOf, type Holder, startHolder } from './holder.ts'
+import { hostMount } from './host-mounts.ts'
 import { createImageUses } from './image-uses.ts'
 import type { Images } from './images/index.ts'
 import { type Jobs, openJobs } from './jobs.ts'
@@ -70,6 +70,8 @@ type Live = Readonly<{
   gate: EntryGate
   watch: LimitWatch
   run(command: Command): Promise<WatchedCommand>
+  /** Commands that begin from now on find the processors. */
+  resize(resources: Resources): void
 }>
 
 const PROCESSES_MAX = 2_048
@@ -84,32 +86,18 @@ const boundsOf = async (
   spec: Pick<WorkspaceSpec, 'id' | 'resources' | 'network'>,
 ): Promise<DiskBounds> => ({ bytesMax: diskBytes(spec), group: await shares.take(spec.id, spec.network.tenant) })
 
-/** Where launch.sh puts the folders that the operator allows, as files of the workspaces' own root. */
-const FOLDERS = '/mnt/folders'
-const FOLDER_NAME_CHARS = 16
-
-function hostMount({ root, ...mount }: HostMount) {
-  const name = sha256Hex(root).slice(0, FOLDER_NAME_CHARS)
-  const source = join(FOLDERS, mount.readOnly ? name : `${name}.rw`)
-  if (existsSync(source)) return { ...mount, source }
-  throw new AppError(
-    'ERR_CAPABILITY_MISSING',
-    `mount: ${root} was not there, not allowed, or open to other users of this machine and wanted for writing, when the supervisor of the workspaces started; its log says which. Mend that, stop every workspace and end the server: half a minute later the supervisor ends, and the next use starts it anew.`,
-    { field: 'mount', root },
-  )
-}
-
 /** With the limits that have stopped something in the workspace while it ran. */
 type WatchedCommand = Omit<RunningCommand, 'ended'> & Readonly<{ ended: Promise<WatchedEnd> }>
 type WatchedEnd = CommandEnd & Readonly<{ limitsHit: readonly LimitName[] }>
+
+const made = (folder: string): Promise<string> => mkdir(folder, { recursive: true }).then(() => folder)
 
 export type Registry = Awaited<ReturnType<typeof createRegistry>>
 
 /** All workspaces of the supervisor: what is stored, and what runs. */
 export async function createRegistry(deps: RegistryDeps) {
   const { root, storage } = deps
-  const jobFolder = join(root, 'jobs')
-  await mkdir(jobFolder, { recursive: true })
+  const jobFolder = await made(join(root, 'jobs'))
   const logs = await openWorkspaceLogs(join(root, 'logs'), deps.clock)
   const addresses = await createAddresses(join(root, 'addresses'))
   const imageUses = await createImageUses(join(root, 'image-uses'))
@@ -120,7 +108,6 @@ export async function createRegistry(deps: RegistryDeps) {
   const untouched = new Set<string>()
   /** One change to a workspace at a time. */
   const inTurn = createTurns()
-
   function requireLive(id: string): Live {
     const found = live.get(id)
     if (found === undefined) throw notRunning(id)
@@ -155,7 +142,7 @@ export async function createRegistry(deps: RegistryDeps) {
       throw error
     })
     const { holder } = held
-    log.note(`started with ${spec.resources.memoryMb} MiB of memory and ${spec.resources.vcpus} processors`)
+    log.note(`started with ${sizeText(spec.resources)}`)
     live.set(spec.id, held)
     const cleaned = holder.ended.then(() => cleanUp(held))
     gone.set(spec.id, cleaned)
@@ -198,7 +185,7 @@ export async function createRegistry(deps: RegistryDeps) {
         mounts: (spec.mounts ?? []).map(hostMount),
         files: watch.memoryFile === undefined ? [] : [{ source: watch.memoryFile, target: '/proc/meminfo' }],
       }))
-      const entry: Entry = {
+      const entry: Omit<Entry, 'processors'> = {
         namespacePid: holder.initPid,
         capabilities: hasIds ? PACKAGE_CAPABILITIES : 0n,
         // The control group is to refuse first, because it counts what it refused.
@@ -206,13 +193,13 @@ export async function createRegistry(deps: RegistryDeps) {
         filesMax: FILES_MAX,
         seccompFilter: deps.seccompFilter,
         cgroups: seat.group.joinPaths,
-        processors: deps.processorsFor(spec.resources.vcpus),
       }
+      let processors = deps.processorsFor(spec.resources.vcpus)
       const gate = createEntryGate()
       const run = async (command: Command): Promise<WatchedCommand> => {
         const end = watch.begin()
         try {
-          const running = await gate.enter(() => runInWorkspace(deps, entry, command))
+          const running = await gate.enter(() => runInWorkspace(deps, { ...entry, processors }, command))
           return { ...running, ended: running.ended.then((how) => ({ ...how, limitsHit: end() })) }
         } catch (error) {
           end()
@@ -220,7 +207,13 @@ export async function createRegistry(deps: RegistryDeps) {
         }
       }
       const jobs = await openJobs({ directory: join(jobFolder, spec.id), run, clock: deps.clock })
-      return { spec, holder, seat, jobs, gate, watch, run }
+      const resize = (resources: Resources): void => {
+        seat.group.limit(resources, resources.processes ?? PROCESSES_MAX)
+        watch.resize(resources)
+        processors = deps.processorsFor(resources.vcpus)
+        logs.of(spec.id).note(`resized to ${sizeText(resources)}`)
+      }
+      return { spec, holder, seat, jobs, gate, watch, run, resize }
     } catch (error) {
       await holder?.stop(0)
       watch.close()
@@ -344,6 +337,7 @@ export async function createRegistry(deps: RegistryDeps) {
         live.set(id, { ...found, spec: { ...found.spec, network } })
         await writeNetworkFiles(id)
       }),
+    resize: (id: string, resources: Resources) => inTurn(id, async () => resizeLive(live, id, resources)),
     /** After the operator's authorities have changed, which running workspaces trust as well. */
     refreshNetworkFiles: () => Promise.all([...live.keys()].map((id) => inTurn(id, () => writeNetworkFiles(id)))),
     async inventory(): Promise<BackendInventory> {
@@ -387,6 +381,15 @@ async function applyNetwork(
     throw error
   }
 }
+
+function resizeLive(live: Map<string, Live>, id: string, resources: Resources): void {
+  const found = live.get(id)
+  if (found === undefined) return
+  found.resize(resources)
+  live.set(id, { ...found, spec: { ...found.spec, resources } })
+}
+
+const sizeText = ({ memoryMb, vcpus }: Resources): string => `${memoryMb} MiB of memory and ${vcpus} processors`
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 

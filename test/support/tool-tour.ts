@@ -186,6 +186,7 @@ const workspaces = (webUrl: string): readonly TourStep[] => [
   step('git_clone', { ...w, url: 'https://127.0.0.1:9/none.git', path: '/clone' }, 'ERR_GIT_FAILED'),
   step('network_policy', { ...w, allow_internet: false }),
   step('port_forward', { ...w, action: 'list', guest_port: 80 }),
+  step('workspace_resize', { ...w, memory_mb: 3072 }),
   step('workspace_logs', w),
   step('snapshot', { ...w, action: 'create', name: 's' }),
   step('snapshot', { ...w, action: 'list' }),

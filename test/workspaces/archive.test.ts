@@ -60,6 +60,7 @@ describe('an archived workspace', { timeout: 60_000 }, () => {
       ['snapshot', { action: 'create', name: 't' }],
       ['snapshot', { action: 'restore', name: 's' }],
       ['network_policy', { allowed_domains: [] }],
+      ['workspace_resize', { vcpus: 1 }],
       ['file_read', { path: '/state' }],
     ] as const) {
       const refusal = await at.refusal(tool, { workspace_id: 'w', ...args })

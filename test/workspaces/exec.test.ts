@@ -50,6 +50,30 @@ describe('exec', () => {
     expect(info).toMatchObject({ memory_kills: 1, process_refusals: 0, limits: { user_limits: { enforced: true } } })
     const logs = await app.ask('workspace_logs', { workspace_id: 'small' })
     expect(logs['console']).toContain('at the limit of 64 MiB')
+    await app.ask('exec_background', { workspace_id: 'small', action: 'start', command: 'sleep 1000' })
+    const resized = await app.ask('workspace_resize', { workspace_id: 'small', memory_mb: 2048 })
+    expect(resized).toMatchObject({ state: 'running', resources: { memory_mb: 2048 } })
+    const larger = `${command}; awk '/^MemTotal/ { print $2 / 1024 }' /proc/meminfo; pgrep -xc sleep`
+    expect(await app.ask('exec', { workspace_id: 'small', command: larger })).toMatchObject({
+      stdout: '2048\n1\n',
+      limits_hit: [],
+    })
+    const less = { workspace_id: 'small', memory_mb: 128, vcpus: 1 }
+    expect(await app.refusal('workspace_resize', less)).toMatchObject({
+      code: 'ERR_WORKSPACE_STATE',
+      message: expect.stringContaining('stop it'),
+    })
+    expect(await app.refusal('workspace_resize', { workspace_id: 'small' })).toMatchObject({
+      code: 'ERR_INVALID_INPUT',
+    })
+    expect((await app.refusal('workspace_resize', { ...less, memory_mb: 1_000_000 })).message).toContain('at most')
+    await app.ask('workspace_stop', { workspace_id: 'small' })
+    expect(await app.ask('workspace_resize', less)).toMatchObject({
+      state: 'stopped',
+      resources: { vcpus: 1, memory_mb: 128 },
+    })
+    await app.ask('workspace_start', { workspace_id: 'small' })
+    expect(await app.ask('exec', { workspace_id: 'small', command })).toMatchObject({ limits_hit: ['memory'] })
     await app.ask('workspace_destroy', { workspace_id: 'small' })
   })
 

@@ -67,6 +67,7 @@ describe('an operation whose outcome the store did not take', () => {
     ['snapshot', { ...at, action: 'create', name: 'lost' }],
     ['snapshot', { ...at, action: 'restore', name: 's' }],
     ['network_policy', { ...at, allowed_ports: [80] }],
+    ['workspace_resize', { ...at, vcpus: 1 }],
   ] as const)('%s %j is settled by the next call', async (tool, args) => {
     await app.ask('workspace_create', { name: 'w' })
     await app.ask('snapshot', { ...at, action: 'create', name: 's' })

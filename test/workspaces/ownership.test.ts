@@ -39,6 +39,7 @@ const everyUse: readonly [string, object][] = [
   ['workspace_fork', { snapshot_name: 's' }],
   ['port_forward', { action: 'list', guest_port: 1 }],
   ['network_policy', {}],
+  ['workspace_resize', { vcpus: 1 }],
 ]
 
 describe('workspaces of several owners', () => {
@@ -168,6 +169,10 @@ describe('quotas', () => {
     expect(await app.refusal('workspace_create', { memory_mb: 850 }, ann)).toMatchObject({
       code: 'ERR_QUOTA_EXCEEDED',
       details: { quota: 'memory_mb', used: 64, wanted: 850, limit: 900 },
+    })
+    expect(await app.refusal('workspace_resize', { workspace_id: 'one', memory_mb: 901 }, ann)).toMatchObject({
+      code: 'ERR_QUOTA_EXCEEDED',
+      details: { quota: 'memory_mb', used: 64, wanted: 837, limit: 900 },
     })
     await make('two', ann)
     expect(await app.refusal('workspace_create', { memory_mb: 64 }, ann)).toMatchObject({

@@ -154,6 +154,7 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
       await reach(hostAddresses.catchUp)
       await ask('setNetwork', { id, network })
     },
+    resize: async (id, resources) => void (await ask('resize', { id, resources })),
     reserveHostPort: async (wanted, range) =>
       (await ask('reserveHostPort', { wanted: wanted ?? null, range })).port ?? undefined,
     usage: (id) => ask('usage', { id }),

@@ -83,9 +83,19 @@ export async function requireQuota(
   owner: string,
   added: readonly Workspace[],
 ): Promise<void> {
-  if (owner === LOCAL_OWNER) return
+  await requireRoomFor(core, unit, { tenant, owner }, sumOf(added))
+}
+
+/** The same for more of what it has. What asks for nothing more fits, whatever there is. */
+export async function requireRoomFor(
+  core: Core,
+  unit: WriteUnit,
+  { tenant, owner }: Pick<Workspace, 'tenant' | 'owner'>,
+  wanted: Usage,
+): Promise<void> {
+  if (owner === LOCAL_OWNER || Object.values(wanted).every((amount) => amount <= 0)) return
   const used = await core.store.usageOf(unit, tenant, owner)
-  const excess = quotaExcess(used, sumOf(added), core.settings.quota)
+  const excess = quotaExcess(used, wanted, core.settings.quota)
   if (excess === undefined) return
   const { quota, limit } = excess
   throw new AppError(

@@ -32,6 +32,8 @@ export type WorkspaceBackend = Readonly<{
   removeLayer(layerId: string): Promise<void>
   /** Takes effect on running connections as well. A stopped workspace gets it at its next start. */
   setNetwork(id: string, network: NetworkSpec): Promise<void>
+  /** Other limits for one that runs, at once; its memory does not become less. A stopped one gets them at its next start. */
+  resize(id: string, resources: Resources): Promise<void>
   /** Whether the host port can be listened on now; without one, a port of the range that can. */
   reserveHostPort(wanted: number | undefined, range: PortRange): Promise<number | undefined>
   usage(id: string): Promise<WorkspaceUsage>

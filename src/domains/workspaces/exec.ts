@@ -59,7 +59,7 @@ function warnIfCut(call: Pick<Call, 'warn'>, outcomes: readonly Readonly<{ trunc
 /** Said in whole sentences as well: a program that was ended says nothing itself. */
 const hitText: Readonly<Record<LimitName, (workspace: Workspace) => string>> = {
   memory: ({ memoryMb }) =>
-    `The kernel ended a process of the workspace for want of memory: its limit is ${memoryMb} MiB. Use less at once, or a workspace with more memory_mb.`,
+    `The kernel ended a process of the workspace for want of memory: its limit is ${memoryMb} MiB. Use less at once, or give it more with workspace_resize.`,
   processes: () =>
     'The workspace had as many processes as it may have, and could not start another one. End some; see workspace_info.',
 }

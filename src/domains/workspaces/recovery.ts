@@ -2,7 +2,7 @@ import type { Call } from '../../contract/call.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import { isArchived, isOutdated, settleArchive } from './archive.ts'
 import type { BackendInventory } from './backend.ts'
-import { type Core, changeOwn, networkSpec, peersOf } from './core.ts'
+import { type Core, changeOwn, peersOf, specOf } from './core.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Workspace } from './ports.ts'
 import type { Snapshots } from './snapshots.ts'
@@ -158,7 +158,10 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
       const isRunning = await backend.isRunning(row.id)
       await parts.snapshots.undoUnfinished(call, row)
       await changeOwn(core, call, row, { state: isRunning ? 'running' : 'stopped', operation: null })
-      if (isRunning) await backend.setNetwork(row.id, networkSpec(row, await peersOf(core, row)))
+      if (!isRunning) return
+      const { resources, network } = specOf(row, await peersOf(core, row))
+      await backend.resize(row.id, resources)
+      await backend.setNetwork(row.id, network)
     }
   }
 

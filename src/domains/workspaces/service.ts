@@ -22,6 +22,7 @@ import { checkDomains, createNetwork, requireNetwork } from './network.ts'
 import { createOperationDesk } from './operation-desk.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
 import { createRecovery, type Recovery } from './recovery.ts'
+import { type ResizeInput, resize } from './resize.ts'
 import { checkEnv, checkName, identityOf, invalid } from './rules.ts'
 import { createRunner } from './run.ts'
 import { createSnapshots, type Snapshots } from './snapshots.ts'
@@ -80,6 +81,7 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     fork: (call: Call, input: ForkInput) => forks.fork(call, input),
     setEnv: (call: Call, input: SetEnvInput) => setEnv(core, call, input),
     adopt: (call: Call, input: AdoptInput) => adopt(core, call, input),
+    resize: (call: Call, input: ResizeInput) => resize(core, call, resolve, input),
 
     /** The workspace of that id or name, if the caller may work with it; put right if a crash left it half done. */
     resolve,

@@ -26,6 +26,7 @@ import workspaceList from './workspace-list.ts'
 import workspaceLogs from './workspace-logs.ts'
 import workspaceMerge from './workspace-merge.ts'
 import workspacePrepare from './workspace-prepare.ts'
+import workspaceResize from './workspace-resize.ts'
 import workspaceStart from './workspace-start.ts'
 import workspaceStop from './workspace-stop.ts'
 
@@ -34,6 +35,7 @@ export const workspaceTools: readonly ToolDefinition[] = [
   workspaceDestroy,
   workspaceStart,
   workspaceStop,
+  workspaceResize,
   workspaceList,
   workspaceInfo,
   execTool,

@@ -17,7 +17,10 @@ export default defineTool({
   audit: 'digest',
   input: z.strictObject({
     workspace_id: workspaceParams.workspaceId,
-    log_type: z.enum(['console', 'stderr', 'all']).default('all').describe('console: everything. stderr: only what went wrong. all: both.'),
+    log_type: z
+      .enum(['console', 'stderr', 'all'])
+      .default('all')
+      .describe('console: everything. stderr: only what went wrong. all: both.'),
     max_lines: z.int().min(1).max(10_000).default(100).describe('How many lines at most, from the end.'),
   }),
   output: z.strictObject({

@@ -1,0 +1,60 @@
+import type { Call } from '../../contract/call.ts'
+import { chooseResources, requireRoomFor } from './admission.ts'
+import { type Core, changeOwn, giveUp, requireSettled, specOf, takeIn, wrongState } from './core.ts'
+import type { Workspace } from './ports.ts'
+import { invalid } from './rules.ts'
+import { resourcesView } from './views.ts'
+
+export type ResizeInput = Readonly<{
+  workspace_id: string
+  vcpus?: number | undefined
+  memory_mb?: number | undefined
+}>
+
+type Size = Pick<Workspace, 'vcpus' | 'memoryMb'>
+const sizeOf = ({ vcpus, memoryMb }: Workspace): Size => ({ vcpus, memoryMb })
+
+/** Gives a workspace other limits, within its owner's quota. One that runs has them at once, with everything that it runs. */
+export async function resize(
+  core: Core,
+  call: Call,
+  resolve: (call: Call, reference: string) => Promise<Workspace>,
+  input: ResizeInput,
+) {
+  if (input.vcpus === undefined && input.memory_mb === undefined)
+    throw invalid('memory_mb', 'give it, vcpus or both: nothing else can be changed')
+  const chosen = chooseResources(core, input)
+  const at = await resolve(call, input.workspace_id)
+  requireSettled(at)
+  return await core.desk.exclusive(at, call.signal, async () => {
+    let before = sizeOf(at)
+    const taken = await call.transact(async (unit) => {
+      await core.store.lockNode(unit, core.node)
+      const found = (await core.store.findWorkspace(unit, at.tenant, at.id)) ?? at
+      before = sizeOf(found)
+      const after = {
+        vcpus: input.vcpus === undefined ? found.vcpus : chosen.vcpus,
+        memoryMb: input.memory_mb === undefined ? found.memoryMb : chosen.memoryMb,
+      }
+      // What it holds by now may be more than that, and the kernel would end processes to take it back.
+      if (found.state === 'running' && after.memoryMb < found.memoryMb)
+        throw wrongState(found, 'stop it to give it less memory')
+      await requireRoomFor(core, unit, found, {
+        workspaces: 0,
+        memoryMb: after.memoryMb - found.memoryMb,
+        diskGb: 0,
+      })
+      return await takeIn(core, unit, at, () => after)
+    })
+    try {
+      if (taken.state === 'running') await core.backend.resize(taken.id, specOf(taken, []).resources)
+    } catch (error) {
+      await changeOwn(core, call, taken, { ...before, operation: null })
+      throw error
+    }
+    const workspace = (await changeOwn(core, call, taken, { operation: null })) ?? (await giveUp(core, taken))
+    const resources = resourcesView(workspace)
+    call.record({ kind: 'workspace_resized', body: { workspace_id: workspace.id, ...resources } })
+    return { workspace_id: workspace.id, name: workspace.name, state: workspace.state, resources }
+  })
+}
