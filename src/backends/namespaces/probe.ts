@@ -148,6 +148,9 @@ function judge(
   network: NetworkCapabilities,
 ): Record<CapabilityName, Capability> {
   const root = 'Run the server as root to enforce it.'
+  // Only root hands control groups over.
+  const noQuotas =
+    'Install btrfs-progs, let workspaces.store_gb be more than 0 and destroy every workspace: the next supervisor then makes a store with quotas.'
   const noGroups = `The kernel gives an ordinary user no control groups here. ${root}`
   return {
     isolation: hasOnly(PACKAGE_CAPABILITIES, tried.inside)
@@ -175,7 +178,9 @@ function judge(
             `What the kernel counts for each user (descriptors in flight, pipes, watches) is counted for all workspaces together: ${facts.sharedIdsBecause} Queued signals, message queues and inotify are limited for each.`,
           ),
     disk_limit: tried.diskFree
-      ? open(`The store is on a file system without quotas that we may set. ${root}`)
+      ? open(
+          `The store is on a file system without quotas that we may set. ${facts.cgroups.length > 0 ? noQuotas : root}`,
+        )
       : held('Quota of a btrfs subvolume.'),
     ...network,
     memory_snapshot: open('Namespaces cannot save memory; only the disk is kept.'),
