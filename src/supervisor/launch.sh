@@ -65,7 +65,7 @@ clear_away() {
 clear_away
 trap clear_away EXIT
 
-for name in doors run store images logs jobs addresses image-uses shares authority; do
+for name in doors run store images logs jobs addresses image-uses shares writes authority; do
   mkdir -p "$STATE/$name"
   [ ! $IS_ROOT ] || chown "$UID_BASE:$UID_BASE" "$STATE/$name"
 done

@@ -12,10 +12,13 @@ import type {
   WorkspaceUsage,
 } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { counted } from '../kernel/counted.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { createAddresses } from './addresses.ts'
+import { applyNetwork } from './apply-network.ts'
 import { PACKAGE_CAPABILITIES } from './capabilities.ts'
+import { openCutWrites } from './cut-writes.ts'
 import type { EgressDesk } from './egress-desk.ts'
 import { createEntryGate, type EntryGate } from './entry-gate.ts'
 import type { Fifos } from './fifos.ts'
@@ -90,15 +93,20 @@ const boundsOf = async (
 type WatchedCommand = Omit<RunningCommand, 'ended'> & Readonly<{ ended: Promise<WatchedEnd> }>
 type WatchedEnd = CommandEnd & Readonly<{ limitsHit: readonly LimitName[] }>
 
-const made = (folder: string): Promise<string> => mkdir(folder, { recursive: true }).then(() => folder)
+/** What is kept beside the disks of workspaces. */
+async function openNotes({ root, clock }: Pick<RegistryDeps, 'root' | 'clock'>) {
+  const jobFolder = join(root, 'jobs')
+  await mkdir(jobFolder, { recursive: true })
+  const cutWrites = await openCutWrites(join(root, 'writes'))
+  return { jobFolder, cutWrites, logs: await openWorkspaceLogs(join(root, 'logs'), clock) }
+}
 
 export type Registry = Awaited<ReturnType<typeof createRegistry>>
 
 /** All workspaces of the supervisor: what is stored, and what runs. */
 export async function createRegistry(deps: RegistryDeps) {
   const { root, storage } = deps
-  const jobFolder = await made(join(root, 'jobs'))
-  const logs = await openWorkspaceLogs(join(root, 'logs'), deps.clock)
+  const { jobFolder, cutWrites, logs } = await openNotes(deps)
   const addresses = await createAddresses(join(root, 'addresses'))
   const imageUses = await createImageUses(join(root, 'image-uses'))
   const shares = await createTenantShares(join(root, 'shares'))
@@ -167,6 +175,7 @@ export async function createRegistry(deps: RegistryDeps) {
     if (!untouched.delete(spec.id)) {
       await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, ownFiles.ofNetwork(spec.network)))
     }
+    await cutWrites.clearUp(spec.id, storage.clearCutWrites)
     const seat = await deps.seats.take(spec.resources, processesMax, (spec.mounts ?? []).length > 0)
     const watch = createLimitWatch({
       group: seat.group,
@@ -274,6 +283,7 @@ export async function createRegistry(deps: RegistryDeps) {
       storage.stored(),
       readdir(jobFolder),
       logs.holders(),
+      cutWrites.holders(),
       addresses.holders(),
       imageUses.holders(),
       shares.holders(),
@@ -282,12 +292,15 @@ export async function createRegistry(deps: RegistryDeps) {
   }
 
   const files = (id: string, within?: readonly (readonly string[])[]): WorkspaceFiles =>
-    createRootedFiles({
-      openRoot: async () => openRoot(requireLive(id)),
-      owner: live.get(id)?.seat.range.owner,
-      within,
-      random: deps.random,
-    })
+    cutWrites.noting(
+      id,
+      createRootedFiles({
+        openRoot: async () => openRoot(requireLive(id)),
+        owner: live.get(id)?.seat.range.owner,
+        within,
+        random: deps.random,
+      }),
+    )
   async function writeNetworkFiles(id: string): Promise<void> {
     const network = live.get(id)?.spec.network
     if (network === undefined) return
@@ -310,6 +323,7 @@ export async function createRegistry(deps: RegistryDeps) {
       inTurn(id, async () => {
         await stop(id, 0)
         await storage.destroy(id)
+        cutWrites.forget(id)
         await Promise.all([
           rm(join(jobFolder, id), { recursive: true, force: true }),
           logs.remove(id),
@@ -333,7 +347,8 @@ export async function createRegistry(deps: RegistryDeps) {
       inTurn(id, async () => {
         const found = live.get(id)
         if (found === undefined) return
-        await applyNetwork(deps, found, network)
+        const { ip, network: before } = found.spec
+        await applyNetwork(deps, { id, ip, pid: found.holder.initPid, before }, network)
         live.set(id, { ...found, spec: { ...found.spec, network } })
         await writeNetworkFiles(id)
       }),
@@ -367,21 +382,6 @@ export async function createRegistry(deps: RegistryDeps) {
 
 const openRoot = ({ holder: { initPid } }: Live) => open(`/proc/${initPid}/root`, O_PATH | constants.O_DIRECTORY)
 
-/** All of it, or everything is as before. */
-async function applyNetwork(
-  { egress, network: hub }: Pick<RegistryDeps, 'egress' | 'network'>,
-  { spec: { id, ip, network: before }, holder: { initPid: pid } }: Live,
-  network: NetworkSpec,
-): Promise<void> {
-  await egress.set({ ip, pid }, network)
-  try {
-    await hub.update(id, network)
-  } catch (error) {
-    await egress.set({ ip, pid }, before)
-    throw error
-  }
-}
-
 function resizeLive(live: Map<string, Live>, id: string, resources: Resources): void {
   const found = live.get(id)
   if (found === undefined) return
@@ -389,7 +389,8 @@ function resizeLive(live: Map<string, Live>, id: string, resources: Resources): 
   live.set(id, { ...found, spec: { ...found.spec, resources } })
 }
 
-const sizeText = ({ memoryMb, vcpus }: Resources): string => `${memoryMb} MiB of memory and ${vcpus} processors`
+const sizeText = ({ memoryMb, vcpus }: Resources): string =>
+  `${memoryMb} MiB of memory and ${counted(vcpus, 'processor', 'processors')}`
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 

@@ -18,6 +18,8 @@ export type Storage = Readonly<{
   create(id: string, bounds: DiskBounds, files: readonly OwnFile[]): Promise<void>
   /** Before the root is mounted, though the workspace has run: its links lead nowhere but into itself. */
   writeFiles(id: string, files: readonly OwnFile[]): Promise<void>
+  /** Of what was written of a file when the supervisor was killed; before the root is mounted. */
+  clearCutWrites(id: string): Promise<void>
   /** Answers where. `view` is where our state is, under the ids of the workspace. */
   mountRoot(spec: Pick<WorkspaceSpec, 'id' | 'layers'>, imageRoot: string, view: string): Promise<string>
   unmountRoot(id: string): Promise<void>
@@ -43,6 +45,8 @@ export type OwnFile = Readonly<{ path: string; text: string }>
 const MS_NOSUID = 2
 const MS_NODEV = 4
 const O_PATH = 0o10000000
+/** In the words of rooted-files/write-content.ts. */
+const TEMPORARY_NAME = '\\.castellan-[0-9a-f]{32}\\.tmp'
 /** Marks what is half made or half removed; such names are cleared away at the next start. */
 const PENDING = '.pending-'
 
@@ -159,6 +163,10 @@ export async function createStorage({
       const openRoot = () => open(join(pathOf(id), 'upper'), O_PATH | constants.O_DIRECTORY)
       const rooted = createRootedFiles({ openRoot, owner: { uid: 0, gid: 0 }, random })
       for (const { path, text } of files) await rooted.write(path, Buffer.from(text), { mode: 0o644 })
+    },
+    async clearCutWrites(id) {
+      const ours = ['-regextype', 'posix-extended', '-regex', `.*/${TEMPORARY_NAME}`]
+      await mustRun(run, ['find', join(pathOf(id), 'upper'), '-xdev', '-type', 'f', ...ours, '-delete'])
     },
     async mountRoot(spec, imageRoot, view) {
       const target = mountPoint(spec.id)

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -269,6 +269,15 @@ describe('kill -9 of the server', () => {
     await restartServer()
     await expect.poll(inFolder, { timeout: 10_000 }).toEqual([])
     expect(await states()).toEqual(['running'])
+
+    // The supervisor itself cannot clear up after its own end: the next one does.
+    const cut = client.call('file_transfer', transfer)
+    await expect.poll(inFolder, { interval: 1, timeout: 20_000 }).toHaveLength(1)
+    process.kill(supervisorPid(dataDir), 'SIGKILL')
+    expect(await cut).toMatchObject({ kind: 'failed' })
+    await ask('workspace_start', at)
+    expect(await sh('ls -A /srv')).toBe('')
+    expect(readdirSync(join(stateFolder(dataDir), 'writes'))).toEqual([])
   })
 })
 

@@ -1,0 +1,18 @@
+import type { NetworkSpec } from '../domains/workspaces/backend.ts'
+import type { EgressDesk } from './egress-desk.ts'
+import type { NetworkHub } from './network/index.ts'
+
+/** All of it, or everything is as before. */
+export async function applyNetwork(
+  { egress, network: hub }: Readonly<{ egress: EgressDesk; network: NetworkHub }>,
+  { id, ip, pid, before }: Readonly<{ id: string; ip: string; pid: number; before: NetworkSpec }>,
+  network: NetworkSpec,
+): Promise<void> {
+  await egress.set({ ip, pid }, network)
+  try {
+    await hub.update(id, network)
+  } catch (error) {
+    await egress.set({ ip, pid }, before)
+    throw error
+  }
+}
