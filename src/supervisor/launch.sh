@@ -58,17 +58,18 @@ clear_away() {
   for entry in $cgroups; do find "${entry#*=}" -depth -type d -exec rmdir {} \; 2>/dev/null || :; done
   [ $is_ours ] || return 0
   # The number goes last: without it nothing is left.
-  for name in ranges.sock doors/slirp.sock doors/host.sock slirp.ended alive doors/supervisor.sock supervisor.sock supervisor.pid; do
-    rm -f "$STATE/$name"
-  done
+  rm -f "$STATE/ranges.sock" "$STATE/doors/slirp.sock" "$STATE/doors/host.sock" "$STATE/slirp.ended" "$STATE/alive" \
+    "$STATE/doors/supervisor.sock" "$STATE/supervisor.sock" "$STATE/supervisor.pid"
 }
 clear_away
 trap clear_away EXIT
 
-for name in doors run store images logs jobs addresses image-uses shares writes authority; do
-  mkdir -p "$STATE/$name"
-  [ ! $IS_ROOT ] || chown "$UID_BASE:$UID_BASE" "$STATE/$name"
-done
+(
+  cd "$STATE"
+  set -- doors run store images logs jobs addresses image-uses shares writes authority
+  mkdir -p "$@"
+  [ ! $IS_ROOT ] || chown "$UID_BASE:$UID_BASE" "$@"
+)
 # Where the server looks for it.
 ln -s doors/supervisor.sock "$STATE/supervisor.sock"
 
@@ -84,8 +85,7 @@ if [ $IS_ROOT ]; then
 fi
 perl "$PROGRAM/src/supervisor/keeper.pl" $maker 9>&- &
 keeper=$!
-own=$(readlink /proc/self/ns/user)
-until theirs=$(readlink /proc/$keeper/ns/user) && [ -n "$theirs" ] && [ "$theirs" != "$own" ]; do
+until [ ! /proc/$keeper/ns/user -ef /proc/$$/ns/user ] && [ -e /proc/$keeper/ns/user ]; do
   kill -0 $keeper 2>/dev/null || { echo 'launch: the kernel refuses user namespaces' >&2; exit 76; }
 done
 
@@ -238,14 +238,13 @@ else
   nsenter $as_root_there -U -t $keeper unshare -m sh -c "$prepare" prepare unshare -p -n -i --fork --kill-child sh -c "$inside" &
 fi
 outer=$!
-own_pids=$(readlink /proc/self/ns/pid)
 first=
 while [ -z "$first" ]; do
   kill -0 $outer 2>/dev/null || { wait $outer || code=$?; exit "${code:-1}"; }
   ranges=
   for one in $(cat /proc/$outer/task/$outer/children 2>/dev/null || :); do
-    theirs=$(readlink /proc/$one/ns/pid) || continue
-    if [ "$theirs" = "$own_pids" ]; then ranges=$one; else first=$one; fi
+    # What still has a namespace after the comparison was there to be compared.
+    if [ /proc/$one/ns/pid -ef /proc/$$/ns/pid ]; then ranges=$one; elif [ -e /proc/$one/ns/pid ]; then first=$one; fi
   done
   [ "$first" ] || sleep 0.01
 done
