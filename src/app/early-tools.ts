@@ -2,7 +2,7 @@ import { connectMcpClient } from '../cli/mcp-client.ts'
 import { traitsOf } from '../mcp/client-names.ts'
 import type { EarlyTools } from '../mcp/early-answer.ts'
 import { parseExposure } from '../mcp/exposure.ts'
-import { isExposed, unknownExposureNames, withoutOtherNames } from '../tools/runtime/exposure.ts'
+import { isExposed, unknownExposureNames } from '../tools/runtime/exposure.ts'
 import { loadPreparedTools } from '../tools/runtime/prepared-tools.ts'
 import { createSpelling } from '../tools/runtime/spelling.ts'
 import type { Exposure, ListedTool } from '../tools/runtime/tool-host.ts'
@@ -66,8 +66,10 @@ async function preparedList(exposure: Exposure, isSafe: boolean): Promise<readon
   const { tools } = await loadPreparedTools()
   if (unknownExposureNames(exposure, tools).length > 0) return undefined
   const spelling = isSafe ? createSpelling(tools) : undefined
-  const here = tools.filter(({ definition: { doors } }) => doors === undefined || doors.includes('stdio'))
-  return withoutOtherNames(here.filter((tool) => isExposed(tool, exposure))).map(({ listed, safeName }) =>
-    spelling === undefined ? listed : { ...spelling.schema(listed), name: safeName },
-  )
+  return tools
+    .filter((tool) => isExposed(tool, exposure))
+    .filter(({ definition: { doors, aliasOf } }) => {
+      return (doors === undefined || doors.includes('stdio')) && !(isSafe && aliasOf !== undefined)
+    })
+    .map(({ listed, safeName }) => (spelling === undefined ? listed : { ...spelling.schema(listed), name: safeName }))
 }

@@ -11,7 +11,6 @@ import { newTask } from '../support/ledger.ts'
 
 /** As on standard input, where there is no switching of modes. */
 const catalog = createCatalog({ ...allTools, modes: [] })
-const listable = catalog.tools.filter(({ definition }) => definition.aliasOf === undefined)
 let app: TestApp
 beforeAll(async () => {
   app = await openTestApp({ config: { 'rate_limits.enabled': false } })
@@ -26,22 +25,14 @@ type Found = { total: number; matchCount: number; hint: string | null; tools: { 
 describe('the list of tools', () => {
   it('is the curated set by default, everything in full, and what is named otherwise', () => {
     expect(listed('default').sort()).toEqual([...defaultTools].sort())
-    expect(listed('full')).toEqual(listable.map(({ name }) => name))
+    expect(listed('full')).toEqual(catalog.names)
     for (const toolset of toolsets) {
-      const members = listable.filter(({ definition }) => definition.toolset === toolset)
+      const members = catalog.tools.filter(({ definition }) => definition.toolset === toolset)
       expect(listed([toolset])).toEqual(members.map(({ name }) => name))
     }
     expect(listed(['server', 'task_get'])).toEqual(['task_get', 'server_health', 'server_ping'])
     expect(listed(['no-such-thing'])).toEqual([])
     expect(listed([])).toEqual([])
-  })
-
-  it('has no two names that are one when dots are replaced, and another name only when it alone is asked for', () => {
-    for (const exposure of ['full', ['fs'], ['fs.create_dir', 'fs.create.dir']] as const) {
-      const replaced = listed(exposure).map((name) => name.replaceAll('.', '_'))
-      expect(new Set(replaced).size).toBe(replaced.length)
-    }
-    expect(listed(['fs.create.dir'])).toEqual(['fs.create.dir'])
   })
 
   it('is in the same order each time, and the same object', () => {
@@ -71,10 +62,12 @@ describe('search_tools', () => {
     ]
     for (const caller of callers) {
       const usable = app.app.host.list(caller).map((tool) => tool.name)
-      for (const name of catalog.names.filter((one) => one !== 'search_tools' && one !== 'run_tool')) {
+      for (const { name, definition } of catalog.tools) {
+        if (['search_tools', 'run_tool'].includes(name)) continue
         const query = { query: `^${name.replaceAll('.', '\\.')}$`, mode: 'regex' }
         const { tools } = await app.ask<Found>('search_tools', query, caller)
-        expect(tools.map(({ toolName }) => toolName)).toEqual(usable.includes(name) ? [name] : [])
+        const isFound = usable.includes(name) && definition.aliasOf === undefined
+        expect(tools.map(({ toolName }) => toolName)).toEqual(isFound ? [name] : [])
       }
     }
   })

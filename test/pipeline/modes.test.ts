@@ -8,7 +8,6 @@ import { newTask } from '../support/ledger.ts'
 
 /** As on standard input, where there is no switching of modes. */
 const catalog = createCatalog({ ...allTools, modes: [] })
-const listable = catalog.tools.filter(({ definition }) => definition.aliasOf === undefined).map(({ name }) => name)
 const namesIn = (app: TestApp): string[] => app.app.host.list(ownerCaller).map((tool) => tool.name)
 const inMode = (mode: string, dataDir?: string) =>
   openTestApp({ config: { mode }, ...(dataDir === undefined ? {} : { dataDir }) })
@@ -16,7 +15,7 @@ const inMode = (mode: string, dataDir?: string) =>
 describe('mode FULL', () => {
   it('has all tools', async () => {
     await using app = await inMode('FULL')
-    expect(namesIn(app)).toEqual(listable)
+    expect(namesIn(app)).toEqual(catalog.names)
     expect(await app.ask('server_health')).toMatchObject({ mode: 'FULL', status: 'ok' })
   })
 })
@@ -73,7 +72,7 @@ describe('mode TEST', () => {
     await before.stop()
     const files = readdirSync(before.dataDir, { recursive: true }).sort()
     const app = await inMode('TEST', before.dataDir)
-    expect(namesIn(app)).toEqual(listable)
+    expect(namesIn(app)).toEqual(catalog.names)
     expect(await app.ask('task_list')).toMatchObject({ total_count: 0 })
     await newTask(app)
     const { db } = await app.ask<{ db: { path: string } }>('server_health')

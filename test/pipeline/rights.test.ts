@@ -34,8 +34,6 @@ const reaches = (name: string, tier: Tier): boolean =>
 const mayUse = (name: string, role: Role, tier: Tier, scopes?: readonly Permission[]): boolean =>
   reaches(name, tier) &&
   allRulesOf(catalog.find(name)!.definition).some((rules) => has(role, permissionsOf(rules), scopes))
-/** Another name of a tool is called, and not listed beside it. */
-const isListed = (name: string): boolean => catalog.find(name)!.definition.aliasOf === undefined
 /** Whether this call is. */
 const mayCall = (name: string, args: unknown, role: Role, tier: Tier, scopes?: readonly Permission[]): boolean =>
   reaches(name, tier) && has(role, permissionsOf(rulesFor(catalog.find(name)!.definition, args)), scopes)
@@ -52,7 +50,7 @@ describe('the rights of a caller', () => {
     const args = argumentsFor(name)
     const answer = await app.call(name, args, caller)
     const listed = app.app.host.list(caller).some((tool) => tool.name === name)
-    expect(listed).toBe(isListed(name) && mayUse(name, role, tier))
+    expect(listed).toBe(mayUse(name, role, tier))
     if (!mayCall(name, args, role, tier)) {
       expect(answer.failure).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
       expect(answer.failure!.message).toContain(name)
@@ -66,8 +64,7 @@ describe('the rights of a caller', () => {
   it.each(permissions)('narrowed to %s are that and no more', async (permission) => {
     const caller = await app.keyCaller({ role: 'admin', tier: 'operator', scopes: [permission] })
     const listed = app.app.host.list(caller).map((tool) => tool.name)
-    const usable = catalog.names.filter((name) => mayUse(name, 'admin', 'operator', [permission]))
-    expect(listed).toEqual(usable.filter(isListed))
+    expect(listed).toEqual(catalog.names.filter((name) => mayUse(name, 'admin', 'operator', [permission])))
     for (const name of catalog.names) {
       const args = argumentsFor(name)
       if (catalog.find(name)!.definition.redirect !== undefined) continue

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Principal } from '../../contract/principal.ts'
 import type { CallTool } from './call-tool.ts'
 import type { Catalog } from './catalog.ts'
-import { isExposed, withoutOtherNames } from './exposure.ts'
+import { isExposed } from './exposure.ts'
 import { buildToolIndex, type ToolIndex } from './search/tool-index.ts'
 import type { ToolSearch } from './services.ts'
 import { isVisible, type Mode } from './stages.ts'
@@ -22,9 +22,10 @@ export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: P
     () => {},
   )
   const makeList = (caller: ToolCaller): readonly ListedTool[] =>
-    withoutOtherNames(
-      catalog.tools.filter((tool) => isVisible(tool, caller, mode) && isExposed(tool, caller.exposure)),
-    ).map((tool) => (caller.safeNames ? tool.listedSafe : tool.listed))
+    catalog.tools
+      .filter((tool) => isVisible(tool, caller, mode) && isExposed(tool, caller.exposure))
+      .filter((tool) => !(caller.safeNames && tool.definition.aliasOf !== undefined))
+      .map((tool) => (caller.safeNames ? tool.listedSafe : tool.listed))
   return {
     list(caller) {
       // Contexts are as many as there are agents.
@@ -79,8 +80,8 @@ export function createToolSearch(catalog: Catalog, mode: Mode): ToolSearch {
   let index: ToolIndex | undefined
   return (principal: Principal, request) => {
     index ??= buildToolIndex(
-      withoutOtherNames(catalog.tools)
-        .filter((tool) => !REDIRECTING_AND_SEARCH.has(tool.name))
+      catalog.tools
+        .filter((tool) => !REDIRECTING_AND_SEARCH.has(tool.name) && tool.definition.aliasOf === undefined)
         .map((tool) => ({
           name: tool.name,
           safeName: tool.safeName,

@@ -37,16 +37,6 @@ export function isExposed(tool: ExposedTool, exposure: Exposure): boolean {
   return exposure.some((name) => name === tool.definition.toolset || name === tool.name || name === tool.safeName)
 }
 
-/**
- * Less the other names of tools that are there too. Many clients and models replace dots, and then the two names would be one.
- */
-export function withoutOtherNames<
-  Tool extends Readonly<{ name: string; definition: Readonly<{ aliasOf?: string | undefined }> }>,
->(tools: readonly Tool[]): readonly Tool[] {
-  const names = new Set(tools.map(({ name }) => name))
-  return tools.filter(({ definition: { aliasOf } }) => aliasOf === undefined || !names.has(aliasOf))
-}
-
 /** Names in an exposure that are neither a toolset nor a tool. */
 export function unknownExposureNames(exposure: Exposure, tools: readonly ExposedTool[]): string[] {
   if (isZaru(exposure)) return unknownExposureNames(exposure.tools ?? 'full', tools)
