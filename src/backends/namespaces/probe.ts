@@ -43,8 +43,12 @@ export async function probeCapabilities(deps: ProbeDeps): Promise<BackendCapabil
   try {
     const [facts, tried, isThrottled, network] = await Promise.all([
       deps.facts(),
-      inWorkspace(deps, { vcpus: 1, memoryMb: PROBE_MEMORY_MB, diskGb: PROBE_DISK_MB / 1024 }, tryLimits),
-      inWorkspace(deps, { vcpus: PROBE_VCPUS, memoryMb: 64, diskGb: 1 }, (shell, id) => tryProcessor(deps, shell, id)),
+      twice(() => inWorkspace(deps, { vcpus: 1, memoryMb: PROBE_MEMORY_MB, diskGb: PROBE_DISK_MB / 1024 }, tryLimits)),
+      twice(() =>
+        inWorkspace(deps, { vcpus: PROBE_VCPUS, memoryMb: 64, diskGb: 1 }, (shell, id) =>
+          tryProcessor(deps, shell, id),
+        ),
+      ),
       deps.network(),
     ])
     const capabilities = judge(facts, tried, isThrottled, network)
@@ -78,6 +82,9 @@ const capabilityNames: readonly CapabilityName[] = [
   'memory_snapshot',
   'package_install',
 ]
+
+/** A workspace that ends while its limits are tried says nothing of the machine; one that never works does. */
+const twice = <T>(attempt: () => Promise<T>): Promise<T> => attempt().catch(attempt)
 
 async function inWorkspace<T>(
   { backend, newId }: ProbeDeps,
