@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Bench, newDirectory, openContender, type Section } from '../bench-context.ts'
 import { createTasks, pingBody, taskCreateBody, taskListBody, thoughtRecordBody } from '../calls.ts'
-import { type Connection, drive, methodBody } from '../client.ts'
+import { type Connection, callTool, drive, methodBody } from '../client.ts'
 import { median } from '../interleave.ts'
 import { initializeParams, type Launch, start } from '../launch.ts'
 import { openStdioConnection } from '../stdio-connection.ts'
@@ -80,6 +80,8 @@ export const idleMemory: Section = {
   timeNeededMs: () => 5_000,
   async run(bench) {
     const ours = await openContender(bench, bench.subject)
+    // Lists are answered before the rest is loaded; a call needs all of it.
+    await callTool(ours, 'server_ping', {})
     const bare = start({ name: 'bare node', command: process.execPath, args: ['-e', 'setInterval(() => {}, 1e6)'] })
     try {
       const [oursBytes, bareBytes] = await Promise.all([idleBytes(ours.pid), idleBytes(bare.pid ?? -1)])
