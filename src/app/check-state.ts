@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { type FsckReport, runFsck } from '../audit/fsck/run-fsck.ts'
 import type { CheckpointStore } from '../audit/ports.ts'
 import { AppError } from '../contract/app-error.ts'
+import { type TenantId, tenantId } from '../contract/principal.ts'
 import type { ReadUnit } from '../contract/unit.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { silentLogger } from '../kernel/logger.ts'
@@ -26,8 +27,13 @@ export async function checkState(
     isClaimed: stored.isClaimed,
   }
   const node = nodeOf(config.database_url === undefined ? 'sqlite' : 'postgres', directory)
-  const work = (unit: ReadUnit) =>
-    runFsck(sqlFsckSource(unit, checkpoints, node), { ...options, ...(identity === undefined ? {} : { identity }) })
+  const work = (unit: ReadUnit) => {
+    const source = sqlFsckSource(unit, checkpoints, node)
+    // A first checkpoint that came after we looked is not missing; it may cover entries that we do not see.
+    const anchor = async (tenant: string) =>
+      (await checkpoints.isThereNow(tenantId(tenant))) ? undefined : await source.anchor(tenant)
+    return runFsck({ ...source, anchor }, { ...options, ...(identity === undefined ? {} : { identity }) })
+  }
   if (config.database_url !== undefined) {
     const { openPostgresDatabase } = await import('../stores/postgres/postgres-database.ts')
     const url = config.database_url.reveal()
@@ -53,9 +59,15 @@ export const withoutCheckpoint = ({ tenants }: FsckReport): readonly string[] =>
   tenants.filter(({ entries, checkpointSize }) => entries > 0 && checkpointSize === null).map(({ tenant }) => tenant)
 
 /** Before the state itself is read: one that a running server writes meanwhile would cover entries that we do not see. */
-async function readCheckpoints(directory: string): Promise<Pick<CheckpointStore, 'read' | 'tenants'>> {
+async function readCheckpoints(
+  directory: string,
+): Promise<Pick<CheckpointStore, 'read' | 'tenants'> & Readonly<{ isThereNow(tenant: TenantId): Promise<boolean> }>> {
   const store = createCheckpointStore(directory)
   const tenants = await store.tenants()
   const notes = new Map(await Promise.all(tenants.map(async (tenant) => [tenant, await store.read(tenant)] as const)))
-  return { tenants: async () => tenants, read: async (tenant) => notes.get(tenant) }
+  return {
+    tenants: async () => tenants,
+    read: async (tenant) => notes.get(tenant),
+    isThereNow: async (tenant) => (await store.read(tenant)) !== undefined,
+  }
 }

@@ -98,11 +98,13 @@ export function createLogGuard(deps: {
   }
 
   async function readKept(tenant: TenantId): Promise<Statement | undefined> {
-    const note = await checkpoints.read(tenant)
+    let note = await checkpoints.read(tenant)
     if (note === undefined) {
       const size = await anchors.find(tenant)
-      if (size !== undefined) throw gone(tenant, size)
-      return undefined
+      if (size === undefined) return undefined
+      // Another process in the same directory may have kept the first one between both looks.
+      note = await checkpoints.read(tenant)
+      if (note === undefined) throw gone(tenant, size)
     }
     try {
       const opened = openCheckpoint(note, deps.signer.verifierKey)

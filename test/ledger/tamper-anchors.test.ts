@@ -1,4 +1,6 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -25,6 +27,22 @@ describe('the checkpoint', () => {
     ['all of it', () => 'nothing\n'],
     ['all of it, to nothing', () => ''],
   ]
+
+  it('is not missed when it is the first of its tenant, and kept while the state is checked', async () => {
+    const { dataDir, config } = app
+    await app.stop()
+    // The checker has listed the checkpoints when it opens this one, and waits there.
+    const gate = join(dataDir, 'checkpoints', 'gate.checkpoint')
+    execFileSync('mkfifo', [gate])
+    renameSync(file, `${file}-later`)
+    const checked = checkState(config)
+    const opened = await open(gate, 'w')
+    renameSync(`${file}-later`, file)
+    await opened.close()
+    expect((await checked).findings.filter(({ tenant }) => tenant === 'local')).toEqual([])
+    rmSync(gate)
+    app = await openTestApp({ dataDir })
+  })
 
   it.each(edits)('is missed when %s was altered', async (_what, edit) => {
     const note = readFileSync(file, 'utf8')
