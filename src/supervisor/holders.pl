@@ -71,13 +71,14 @@ sub take_report {
         delete $seats{ $seat->{key} };
         $seat->{pid} = $seat->{key} = $1;
         $seats{$1} = $seat;
-        return;
     }
-    # "staged" or "ready": whoever asked last is told.
+    else { $seat->{reached} = $line }
+    # Its pid and "staged" come from two processes, so in either order. Then "ready" comes. Whoever asked last is told.
+    return if !defined $seat->{pid} || !defined $seat->{reached};
     my $id = delete $seat->{waiting};
     return if !defined $id;
     answer($id, "pid $seat->{pid}");
-    return if $line ne 'ready';
+    return if $seat->{reached} ne 'ready';
     delete $seats{ $seat->{key} };
     $held{ $seat->{pid} } = $id;
 }
