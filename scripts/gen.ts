@@ -7,7 +7,7 @@ import { findStale, generatedFiles, writeGenerated } from './gen/generate.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const isCheck = process.argv.includes('--check')
-const files = generatedFiles()
+const files = await generatedFiles()
 const stale = isCheck ? await findStale(root, files) : await writeGenerated(root, files)
 for (const { path, problem } of stale) console.log(isCheck ? `${path}: ${problem}` : path)
 if (isCheck && stale.length > 0) {

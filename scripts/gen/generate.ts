@@ -4,7 +4,7 @@ import packageFile from '../../package.json' with { type: 'json' }
 import { configJsonSchema } from '../../src/app/config-schema.ts'
 import { errorCodes } from '../../src/contract/error-codes.ts'
 import { buildOpenApi } from '../../src/http/openapi.ts'
-import { allTools } from '../../src/tools/index.ts'
+import { loadAllTools } from '../../src/tools/index.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { preparedText } from '../../src/tools/runtime/prepared-tools.ts'
 import { configPage } from './config-page.ts'
@@ -17,10 +17,10 @@ import { toolsPage } from './tools-page.ts'
 export const generatedFolders: readonly string[] = ['docs/reference', 'surface']
 
 /** Path → text of every generated file, made from the program itself; nothing in it depends on time or machine. */
-export function generatedFiles(): ReadonlyMap<string, string> {
-  const catalog = createCatalog(allTools)
+export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
+  const catalog = createCatalog(await loadAllTools())
   return new Map([
-    ['docs/reference/tools.md', toolsPage(catalog)],
+    ['docs/reference/tools.md', await toolsPage(catalog)],
     ['docs/reference/errors.md', errorsPage()],
     ['docs/reference/permissions.md', permissionsPage(catalog)],
     ['docs/reference/config.md', configPage()],

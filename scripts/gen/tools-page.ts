@@ -7,7 +7,7 @@ import { defaultTools } from '../../src/tools/runtime/exposure.ts'
 import { stageNames } from '../../src/tools/runtime/stages.ts'
 import { anchor, code, page, table } from './markdown.ts'
 
-export const toolsPage = (catalog: Catalog): string =>
+export const toolsPage = async (catalog: Catalog): Promise<string> =>
   page(
     '# Tools',
     `Every call of every tool, from every door, passes the same stages in this order: ${stageNames.join(' → ')}. A refusal at any stage is answered as \`{"error":{"code","message","details"}}\` with a code of the [error register](errors.md). Who may call what is in [permissions](permissions.md).`,
@@ -17,11 +17,12 @@ export const toolsPage = (catalog: Catalog): string =>
       const links = tools.map((tool) => `[${code(tool.name)}](${anchor(tool.name)})`)
       return `**${toolset}**: ${links.join(', ')}`
     }),
-    catalog.tools.flatMap(toolBlocks),
+    (await Promise.all(catalog.tools.map(toolBlocks))).flat(),
   )
 
-function toolBlocks(tool: CatalogTool): string[] {
+async function toolBlocks(tool: CatalogTool): Promise<string[]> {
   const { definition, listed } = tool
+  const { output } = await tool.load()
   const parameters = fieldRows(listed.inputSchema, code)
   return [
     `## ${code(tool.name)}`,
@@ -42,12 +43,12 @@ function toolBlocks(tool: CatalogTool): string[] {
             ]),
           ),
         ]),
-    ...(definition.output === undefined
+    ...(output === undefined
       ? ['The answer is that of the tool that runs.']
       : [
           table(
             ['field of the answer', 'type', 'present', 'meaning'],
-            fieldRows(z.toJSONSchema(definition.output, { io: 'output' }) as Schema, code).map((row) => [
+            fieldRows(z.toJSONSchema(output, { io: 'output' }) as Schema, code).map((row) => [
               code(row.path),
               row.type,
               row.required ? 'always' : 'sometimes',

@@ -33,10 +33,11 @@ import { sqlClockFloor } from '../stores/sql/clock-floor.ts'
 import { sqlLogStore } from '../stores/sql/log-store.ts'
 import { sqlTaskStore } from '../stores/sql/task-store.ts'
 import { sqlTeamStore } from '../stores/sql/team-store.ts'
-import { allTools } from '../tools/index.ts'
+import { loadToolset } from '../tools/index.ts'
 import { type CallTool, createCallTool } from '../tools/runtime/call-tool.ts'
-import { type Catalog, createCatalog } from '../tools/runtime/catalog.ts'
+import { type Catalog, createPreparedCatalog } from '../tools/runtime/catalog.ts'
 import { createToolHost, createToolSearch } from '../tools/runtime/create-tool-host.ts'
+import { preparedTools } from '../tools/runtime/prepared-tools.ts'
 import type { Services } from '../tools/runtime/services.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import { everPresent, type Presence, whileWelcome } from '../tools/runtime/while-welcome.ts'
@@ -103,7 +104,7 @@ export type AppDeps = Readonly<{
 export function buildApp(deps: AppDeps): App {
   const { config, logger } = deps
   const clock = createSteadyClock(deps.clock)
-  const catalog = createCatalog(allTools)
+  const catalog = createPreparedCatalog(preparedTools().tools, loadToolset)
   const skills = createSkillService({
     source: createSkillSource({
       roots: config.skills.roots,

@@ -3,7 +3,7 @@ import { traitsOf } from '../mcp/client-names.ts'
 import type { EarlyTools } from '../mcp/early-answer.ts'
 import { parseExposure } from '../mcp/exposure.ts'
 import { isExposed, unknownExposureNames } from '../tools/runtime/exposure.ts'
-import { loadPreparedTools } from '../tools/runtime/prepared-tools.ts'
+import { preparedTools } from '../tools/runtime/prepared-tools.ts'
 import { createSpelling } from '../tools/runtime/spelling.ts'
 import type { Exposure, ListedTool } from '../tools/runtime/tool-host.ts'
 import { type CommandContext, flagSettings, loadCommandConfig } from './commands/context.ts'
@@ -63,7 +63,7 @@ async function configuredChoice(context: CommandContext): Promise<Chosen> {
 }
 
 async function preparedList(exposure: Exposure, isSafe: boolean): Promise<readonly ListedTool[] | undefined> {
-  const { tools } = await loadPreparedTools()
+  const { tools } = preparedTools()
   if (unknownExposureNames(exposure, tools).length > 0) return undefined
   const spelling = isSafe ? createSpelling(tools) : undefined
   return tools

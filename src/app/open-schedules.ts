@@ -97,7 +97,7 @@ async function startAgent(
     ...(typeof input === 'string' && { intent: input }),
     ...(typeof input === 'object' && input !== null && { input: input as Readonly<Record<string, unknown>> }),
   }
-  requireAllowed(tools, call, 'agent', request)
+  await requireAllowed(tools, call, 'agent', request)
   return await executions.begin(call, agent, request, { owner, payload })
 }
 
@@ -109,11 +109,16 @@ async function startWorkflow(
 ) {
   const request = scheduledRequest(timing.input)
   const { intent, input } = request
-  requireAllowed(tools, call, 'workflow', { name: subjectId, ...(intent !== null && { intent }), input })
+  await requireAllowed(tools, call, 'workflow', { name: subjectId, ...(intent !== null && { intent }), input })
   return await workflows.executions.begin(call, subjectId, request, { owner, payload })
 }
 
-function requireAllowed(tools: ToolDesk, { principal }: StartingCall, kind: SubjectKind, request: object): void {
-  const refused = tools.check(principal, startedWith[kind].tool, request)
+async function requireAllowed(
+  tools: ToolDesk,
+  { principal }: StartingCall,
+  kind: SubjectKind,
+  request: object,
+): Promise<void> {
+  const refused = await tools.check(principal, startedWith[kind].tool, request)
   if (refused !== undefined) throw new AppError(refused.code, refused.message)
 }

@@ -52,12 +52,12 @@ export function createToolDesk(
       if (failure === undefined) return { isError: answer.isError, value, text: shown }
       return { isError: true, value, text: `${failure.code}: ${failure.message}`, code: failure.code }
     },
-    check(principal, name, args) {
+    async check(principal, name, args) {
       try {
         const tool = catalog.find(name)
         if (tool === undefined) throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${name.slice(0, 128)}'.`)
         requirePlainJson(args)
-        const { input } = validateArguments(tool, args, tool.definition.arguments ?? 'strict')
+        const { input } = validateArguments(tool, (await tool.load()).input, args)
         const { governed } = tool.definition
         requireAllowed({ principal, tool: tool.name, governed, input: input as Readonly<Record<string, unknown>> })
         return undefined

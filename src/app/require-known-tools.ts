@@ -2,7 +2,7 @@ import { AppError } from '../contract/app-error.ts'
 import { matchesTool } from '../domains/policies/rules.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
 import { unknownExposureNames } from '../tools/runtime/exposure.ts'
-import { loadPreparedTools, type PreparedTools } from '../tools/runtime/prepared-tools.ts'
+import { type PreparedTools, preparedTools } from '../tools/runtime/prepared-tools.ts'
 import type { Config, LoadedConfig } from './config.ts'
 
 /**
@@ -14,7 +14,7 @@ export async function requireKnownTools({ config, sources, file }: LoadedConfig)
   const { skip, always } = config.judging
   const named = config.security_contexts.length + skip.length + always.length
   if (typeof config.tools === 'string' && named === 0) return
-  const catalog = await loadPreparedTools()
+  const catalog = preparedTools()
   requireKnownPatterns(config, catalog, file ?? 'the configuration')
   requireKnownJudging(config, catalog, file ?? 'the configuration')
   const [unknown] = unknownExposureNames(config.tools, catalog.tools)

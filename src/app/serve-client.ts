@@ -2,7 +2,7 @@ import { localOwner } from '../contract/principal.ts'
 import { type EarlySession, withoutAnswers } from '../mcp/early-answer.ts'
 import { stdioLines } from '../mcp/line-transport.ts'
 import { rulesFor } from '../tools/runtime/call-rules.ts'
-import { loadPreparedTools, type PreparedTools } from '../tools/runtime/prepared-tools.ts'
+import { type PreparedTools, preparedTools } from '../tools/runtime/prepared-tools.ts'
 import { type CommandContext, openCommandState } from './commands/context.ts'
 import { exposureOfConfig, type LoadedConfig } from './config.ts'
 import { bridgeSession } from './ownership/bridge-session.ts'
@@ -38,7 +38,7 @@ export async function serveClient(
       await session.close()
     }
   }
-  const isReadOnlyTool = isReadOnlyIn(await loadPreparedTools())
+  const isReadOnlyTool = isReadOnlyIn(preparedTools())
   const bridge = bridgeSession({ client, attachment: state.attachment, hello, isReadOnlyTool, logger })
   try {
     await Promise.race([bridge.closed, context.ended, failed])

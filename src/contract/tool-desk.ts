@@ -34,7 +34,11 @@ export type ToolDesk = Readonly<{
     }>,
   ): Promise<DeskAnswer>
   /** Why a call would be refused for its arguments or by the principal's contexts; undefined when it would not. Nothing is recorded. */
-  check(principal: Principal, name: string, args: unknown): Readonly<{ code: ErrorCode; message: string }> | undefined
+  check(
+    principal: Principal,
+    name: string,
+    args: unknown,
+  ): Promise<Readonly<{ code: ErrorCode; message: string }> | undefined>
   /** What the principal may use, of `names` if given. */
   describe(principal: Principal, names?: readonly string[]): readonly DescribedTool[]
 }>

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { errorCodes } from '../contract/error-codes.ts'
-import { allTools } from '../tools/index.ts'
+import { loadAllTools } from '../tools/index.ts'
 import { createCatalog } from '../tools/runtime/catalog.ts'
 import { buildOpenApi } from './openapi.ts'
+
+const allTools = await loadAllTools()
 
 type Node = Record<string, unknown>
 type Operation = {

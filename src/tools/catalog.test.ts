@@ -3,10 +3,13 @@ import { basename } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { toolChecks, writtenOutNames } from '../../test/support/tool-invariants.ts'
-import { allTools } from './index.ts'
-import { createCatalog } from './runtime/catalog.ts'
+import { loadAllTools } from './index.ts'
+import { createCatalog, createPreparedCatalog } from './runtime/catalog.ts'
 import { defineTool, type ToolDefinition, toolsets } from './runtime/define-tool.ts'
 import { defaultTools } from './runtime/exposure.ts'
+import { preparedTools } from './runtime/prepared-tools.ts'
+
+const allTools = await loadAllTools()
 
 const catalog = createCatalog(allTools)
 const names: ReadonlySet<string> = new Set(catalog.names)
@@ -17,6 +20,39 @@ const fileOf = ({ name, aliasOf }: ToolDefinition): string =>
 describe('every tool', () => {
   it.each(Object.entries(toolChecks))('keeps the rule %s', (_rule, check) => {
     expect(catalog.tools.flatMap((tool) => check(tool, names).map((fault) => `${tool.name}: ${fault}`))).toEqual([])
+  })
+})
+
+describe('the prepared catalogue', () => {
+  it('has what the definitions have', () => {
+    const prepared = createPreparedCatalog(preparedTools().tools, async () => [])
+    const facts = ({ tools }: typeof prepared) => tools.map(({ load: _, ...tool }) => tool)
+    expect(facts(prepared)).toEqual(facts(catalog))
+  })
+
+  it('loads a toolset when one of its tools is asked for, and answers from then on without waiting', async () => {
+    const asked: string[] = []
+    const prepared = createPreparedCatalog(preparedTools().tools, async (toolset) => {
+      asked.push(toolset)
+      return allTools[toolset]
+    })
+    expect(asked).toEqual([])
+    const tool = prepared.find('task_create')!
+    const definition = await tool.load()
+    expect(definition).toBe(allTools.ledger.find(({ name }) => name === 'task_create'))
+    expect(tool.load()).toBe(definition)
+    expect(asked).toEqual(['ledger'])
+  })
+
+  it.each<[what: string, differing: Partial<ToolDefinition>]>([
+    ['rights', { permission: 'task:read' }],
+    ['name', { name: 'task_make' }],
+  ])('runs nothing whose %s it does not know', async (_what, differing) => {
+    const prepared = createPreparedCatalog(preparedTools().tools, async (toolset) =>
+      allTools[toolset].map((tool) => (tool.name === 'task_create' ? { ...tool, ...differing } : tool)),
+    )
+    await expect(prepared.find('task_create')!.load()).rejects.toThrow('run npm run gen')
+    await expect(prepared.find('task_get')!.load()).resolves.toBeDefined()
   })
 })
 

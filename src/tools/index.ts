@@ -1,39 +1,29 @@
-import { agentTools } from './agents/index.ts'
-import { cmdTools } from './cmd/index.ts'
-import { executionTools } from './executions/index.ts'
-import { fsTools } from './fs/index.ts'
-import { identityTools } from './identity/index.ts'
-import { intentTools } from './intents/index.ts'
-import { ledgerTools } from './ledger/index.ts'
-import { logTools } from './log/index.ts'
-import { metaTools } from './meta/index.ts'
-import { modeTools } from './modes/index.ts'
-import { platformTools } from './platform/index.ts'
 import type { ToolDefinition, Toolset } from './runtime/define-tool.ts'
-import { serverTools } from './server/index.ts'
-import { teamTools } from './teams/index.ts'
-import { vaultTools } from './vault/index.ts'
-import { webTools } from './web/index.ts'
-import { workflowTools } from './workflows/index.ts'
-import { workspaceTools } from './workspaces/index.ts'
 
-/** Every tool of the product. */
-export const allTools: Readonly<Record<Toolset, readonly ToolDefinition[]>> = {
-  meta: metaTools,
-  ledger: ledgerTools,
-  log: logTools,
-  server: serverTools,
-  identity: identityTools,
-  vault: vaultTools,
-  workspaces: workspaceTools,
-  teams: teamTools,
-  agents: agentTools,
-  cmd: cmdTools,
-  executions: executionTools,
-  fs: fsTools,
-  modes: modeTools,
-  intents: intentTools,
-  platform: platformTools,
-  web: webTools,
-  workflows: workflowTools,
+/** Every tool of the product, by toolset. A toolset brings the domains along that it is about, so each is loaded by itself. */
+const toolsetLoaders: Readonly<Record<Toolset, () => Promise<readonly ToolDefinition[]>>> = {
+  meta: async () => (await import('./meta/index.ts')).metaTools,
+  ledger: async () => (await import('./ledger/index.ts')).ledgerTools,
+  log: async () => (await import('./log/index.ts')).logTools,
+  server: async () => (await import('./server/index.ts')).serverTools,
+  identity: async () => (await import('./identity/index.ts')).identityTools,
+  vault: async () => (await import('./vault/index.ts')).vaultTools,
+  workspaces: async () => (await import('./workspaces/index.ts')).workspaceTools,
+  teams: async () => (await import('./teams/index.ts')).teamTools,
+  agents: async () => (await import('./agents/index.ts')).agentTools,
+  cmd: async () => (await import('./cmd/index.ts')).cmdTools,
+  executions: async () => (await import('./executions/index.ts')).executionTools,
+  fs: async () => (await import('./fs/index.ts')).fsTools,
+  modes: async () => (await import('./modes/index.ts')).modeTools,
+  intents: async () => (await import('./intents/index.ts')).intentTools,
+  platform: async () => (await import('./platform/index.ts')).platformTools,
+  web: async () => (await import('./web/index.ts')).webTools,
+  workflows: async () => (await import('./workflows/index.ts')).workflowTools,
+}
+
+export const loadToolset = (toolset: Toolset): Promise<readonly ToolDefinition[]> => toolsetLoaders[toolset]()
+
+export async function loadAllTools(): Promise<Readonly<Record<Toolset, readonly ToolDefinition[]>>> {
+  const loaded = Object.entries(toolsetLoaders).map(async ([toolset, load]) => [toolset, await load()] as const)
+  return Object.fromEntries(await Promise.all(loaded)) as Record<Toolset, readonly ToolDefinition[]>
 }

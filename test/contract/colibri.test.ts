@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { allTools } from '../../src/tools/index.ts'
+import { loadAllTools } from '../../src/tools/index.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { contractFaults, type ToolContract, type ToolSchemas } from './contract-check.ts'
+
+const allTools = await loadAllTools()
 
 const contracts = JSON.parse(readFileSync(new URL('colibri.json', import.meta.url), 'utf8')) as Record<
   string,
@@ -11,10 +13,10 @@ const contracts = JSON.parse(readFileSync(new URL('colibri.json', import.meta.ur
 >
 const catalog = createCatalog(allTools)
 
-function schemasOf(name: string): ToolSchemas {
+async function schemasOf(name: string): Promise<ToolSchemas> {
   const tool = catalog.find(name)
   if (tool === undefined) throw new Error(`${name} is not in the catalogue`)
-  const { output } = tool.definition
+  const { output } = await tool.load()
   return {
     input: tool.listed.inputSchema,
     output: output === undefined ? {} : z.toJSONSchema(output, { io: 'output' }),
@@ -22,8 +24,8 @@ function schemasOf(name: string): ToolSchemas {
 }
 
 describe('the published contract of the ledger tools', () => {
-  it.each(Object.entries(contracts))('is kept by %s', (name, contract) => {
-    expect(contractFaults(contract, schemasOf(name))).toEqual([])
+  it.each(Object.entries(contracts))('is kept by %s', async (name, contract) => {
+    expect(contractFaults(contract, await schemasOf(name))).toEqual([])
   })
 
   it.each<[what: string, broken: Partial<ToolContract>, fault: string]>([
@@ -35,13 +37,13 @@ describe('the published contract of the ledger tools', () => {
     ['a demand', { input: { limit: { types: [], required: true } } }, 'limit must be required'],
     ['a field of the answer', { output: ['colour'] }, 'the answer must always have colour'],
     ['a field it may have', { outputOptional: ['colour'] }, 'the answer cannot have colour'],
-  ])('is broken when %s differs', (_what, broken, fault) => {
+  ])('is broken when %s differs', async (_what, broken, fault) => {
     const contract = { input: {}, output: [], outputOptional: [], ...broken }
-    expect(contractFaults(contract, schemasOf('task_list'))).toEqual([fault])
+    expect(contractFaults(contract, await schemasOf('task_list'))).toEqual([fault])
   })
 
-  it('is broken when a parameter is demanded that it does not know', () => {
+  it('is broken when a parameter is demanded that it does not know', async () => {
     const contract = { input: {}, output: [], outputOptional: [] }
-    expect(contractFaults(contract, schemasOf('merkle_root'))).toEqual(['session_id must be optional'])
+    expect(contractFaults(contract, await schemasOf('merkle_root'))).toEqual(['session_id must be optional'])
   })
 })

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { afterEach, expect, test } from 'vitest'
 import { configFields } from '../../src/app/config-schema.ts'
-import { allTools } from '../../src/tools/index.ts'
+import { loadAllTools } from '../../src/tools/index.ts'
 import { agentToolEffects } from '../support/agent-tool-effects.ts'
 import { executionEffects } from '../support/execution-effects.ts'
 import { agentYaml } from '../support/executions.ts'
@@ -102,7 +102,7 @@ const noToolYet =
   (category: string): Effect =>
   async () =>
     expect(
-      Object.values(allTools)
+      Object.values(await loadAllTools())
         .flat()
         .filter((tool) => tool.rate === category),
     ).toEqual([])

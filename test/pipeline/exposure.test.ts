@@ -1,13 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { limits } from '../../src/contract/limits.ts'
 import { localOwner } from '../../src/contract/principal.ts'
-import { allTools } from '../../src/tools/index.ts'
+import { loadAllTools } from '../../src/tools/index.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { toolsets } from '../../src/tools/runtime/define-tool.ts'
 import { defaultTools } from '../../src/tools/runtime/exposure.ts'
 import type { Exposure } from '../../src/tools/runtime/tool-host.ts'
 import { callerOf, openTestApp, type TestApp } from '../support/app.ts'
 import { newTask } from '../support/ledger.ts'
+
+const allTools = await loadAllTools()
 
 /** As on standard input, where there is no switching of modes. */
 const catalog = createCatalog({ ...allTools, modes: [] })

@@ -1,10 +1,12 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { allTools } from '../../src/tools/index.ts'
+import { loadAllTools } from '../../src/tools/index.ts'
 import { allRulesOf } from '../../src/tools/runtime/call-rules.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
 import { newTask } from '../support/ledger.ts'
+
+const allTools = await loadAllTools()
 
 /** As on standard input, where there is no switching of modes. */
 const catalog = createCatalog({ ...allTools, modes: [] })
@@ -28,7 +30,7 @@ describe('mode READONLY', () => {
     await using app = await inMode('READONLY', before.dataDir)
     const reading = catalog.tools.filter(
       ({ definition }) =>
-        allRulesOf(definition).some(({ effect }) => effect === 'read') || definition.redirect !== undefined,
+        allRulesOf(definition).some(({ effect }) => effect === 'read') || definition.redirects === true,
     )
     expect(namesIn(app)).toEqual(reading.map(({ name }) => name))
     expect(await app.ask('task_get', { task_id: 'T-0001' })).toMatchObject({ title: 'a task' })
@@ -97,7 +99,7 @@ describe('mode MINIMAL', () => {
     })
     for (const { name, definition } of catalog.tools) {
       if (definition.minimal === true) continue
-      const args = definition.redirect === undefined ? {} : { tool_name: 'task_list' }
+      const args = definition.redirects !== true ? {} : { tool_name: 'task_list' }
       expect((await app.refusal(name, args)).code, name).toBe('ERR_MODE_REFUSED')
     }
     expect(await app.ask('run_tool', { tool_name: 'server_ping' })).toMatchObject({ ok: true })

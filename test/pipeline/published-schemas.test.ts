@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { allTools } from '../../src/tools/index.ts'
+import { loadAllTools } from '../../src/tools/index.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { defineTool } from '../../src/tools/runtime/define-tool.ts'
 import { answerFault } from '../support/answer-check.ts'
+
+const allTools = await loadAllTools()
 
 /** That listed schemas admit every failure, and that the check which is on in all tests can fail. */
 const catalog = createCatalog(allTools)

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { allTools } from '../../src/tools/index.ts'
+import { loadAllTools } from '../../src/tools/index.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import type { RateCategory } from '../../src/tools/runtime/define-tool.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { movableClock, openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
+
+const allTools = await loadAllTools()
 
 const catalog = createCatalog(allTools)
 const categoryOf = (name: string): RateCategory => catalog.find(name)!.definition.rate

@@ -2,12 +2,14 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Permission, permissionLeastRole, permissions } from '../../src/contract/permissions.ts'
 import { type Role, roles, type Tier, tiers } from '../../src/contract/principal.ts'
-import { allTools } from '../../src/tools/index.ts'
+import { loadAllTools } from '../../src/tools/index.ts'
 import { allRulesOf, permissionsOf, rulesFor } from '../../src/tools/runtime/call-rules.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 import { type Schema, validArguments } from '../support/arguments.ts'
+
+const allTools = await loadAllTools()
 
 /** Tier, role and scopes are enforced for every tool as its definition says, by calls and by lists alike. */
 const catalog = createCatalog(allTools)
@@ -41,7 +43,7 @@ const argumentsFor = (name: string): Record<string, unknown> =>
   fc.sample(validArguments(catalog.find(name)!.listed.inputSchema as Schema), { seed: 7, numRuns: 1 })[0]!
 
 const matrix = catalog.names
-  .filter((name) => catalog.find(name)!.definition.redirect === undefined)
+  .filter((name) => catalog.find(name)!.definition.redirects !== true)
   .flatMap((name) => roles.flatMap((role) => tiers.map((tier) => ({ name, role, tier }))))
 
 describe('the rights of a caller', () => {
@@ -67,7 +69,7 @@ describe('the rights of a caller', () => {
     expect(listed).toEqual(catalog.names.filter((name) => mayUse(name, 'admin', 'operator', [permission])))
     for (const name of catalog.names) {
       const args = argumentsFor(name)
-      if (catalog.find(name)!.definition.redirect !== undefined) continue
+      if (catalog.find(name)!.definition.redirects === true) continue
       if (mayCall(name, args, 'admin', 'operator', [permission])) continue
       const { code } = await app.refusal(name, args, caller)
       expect(code, name).toBe('ERR_PERMISSION_DENIED')

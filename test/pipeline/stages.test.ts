@@ -58,7 +58,9 @@ const passer = defineTool({
   input: z.strictObject({}),
   redirect: (args: unknown) => ({ name: (args as { to: string }).to, args: { limit: 1 }, warnings: ['moved'] }),
 }) as ToolDefinition
-const catalog = createCatalog({ ledger: [reader, lister, writer, passer] })
+const definitions = [reader, lister, writer, passer]
+const catalog = createCatalog({ ledger: definitions })
+const definitionOf = (name: string): ToolDefinition => definitions.find((one) => one.name === name)!
 
 const member: Principal = {
   ...localOwner,
@@ -92,6 +94,7 @@ const invocationOf = (name: string, args: unknown = {}, principal: Principal = m
   signal: new AbortController().signal,
   args,
   tool: catalog.find(name),
+  code: undefined,
   rules: catalog.find(name)?.definition,
   via: undefined,
   input: undefined,
@@ -180,7 +183,7 @@ describe('the stages', () => {
 
 describe('arguments', () => {
   const check = (name: string, args: unknown, rule: ArgumentRule = 'strict') =>
-    validateArguments(catalog.find(name)!, args, rule)
+    validateArguments(catalog.find(name)!, definitionOf(name).input, args, rule)
   const messageOf = (name: string, args: unknown, rule?: ArgumentRule): string => {
     try {
       check(name, args, rule)

@@ -3,13 +3,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { checkState } from '../../src/app/check-state.ts'
 import { errorCodes } from '../../src/contract/error-codes.ts'
 import { limits } from '../../src/contract/limits.ts'
-import { allTools } from '../../src/tools/index.ts'
+import { loadAllTools } from '../../src/tools/index.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import type { ToolAnswer } from '../../src/tools/runtime/tool-host.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 import { type Schema, validArguments } from '../support/arguments.ts'
 import { anything, nearlyValid } from '../support/hostile-arguments.ts'
 import { move, newTask, think } from '../support/ledger.ts'
+
+const allTools = await loadAllTools()
 
 /**
  * Hostile arguments to every tool there is: no crash, no failure inside, no answer without a bound, every refusal says

@@ -7,7 +7,7 @@ import { systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { sqlLogStore } from '../../src/stores/sql/log-store.ts'
 import { sqlTaskStore } from '../../src/stores/sql/task-store.ts'
-import { allTools } from '../../src/tools/index.ts'
+import { loadAllTools } from '../../src/tools/index.ts'
 import { allRulesOf } from '../../src/tools/runtime/call-rules.ts'
 import { createCallTool } from '../../src/tools/runtime/call-tool.ts'
 import { type CatalogTool, createCatalog } from '../../src/tools/runtime/catalog.ts'
@@ -28,6 +28,8 @@ import {
 } from '../support/tenancy-probe.ts'
 import { serveWeb, type WebServer } from '../support/web-server.ts'
 import { workflowYaml } from '../support/workflows.ts'
+
+const allTools = await loadAllTools()
 
 let planted: Awaited<ReturnType<typeof plantCanaries>>
 let engine: WebServer

@@ -7,15 +7,15 @@ import { repositoryRoot } from './source-files.ts'
 
 describe('generated files', () => {
   it('agree with the program', async () => {
-    const stale = await findStale(repositoryRoot, generatedFiles())
+    const stale = await findStale(repositoryRoot, await generatedFiles())
     expect(
       stale.map(({ path, problem }) => `${path}: ${problem}`),
       'run npm run gen and read the difference',
     ).toEqual([])
   })
 
-  it('are the same each time', () => {
-    expect(generatedFiles()).toEqual(generatedFiles())
+  it('are the same each time', async () => {
+    expect(await generatedFiles()).toEqual(await generatedFiles())
   })
 })
 

@@ -171,7 +171,7 @@ const minimal: ToolCheck = ({ name, definition }) =>
     : ['whether it answers in mode MINIMAL must agree with the written-out list']
 
 const output: ToolCheck = ({ definition, listed }) =>
-  (definition.redirect === undefined) === (listed.outputSchema !== undefined)
+  (definition.redirects !== true) === (listed.outputSchema !== undefined)
     ? []
     : ['it must declare its output, unless it hands its call on']
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { AppError } from '../../contract/app-error.ts'
-import { loadPreparedTools } from '../../tools/runtime/prepared-tools.ts'
+import { preparedTools } from '../../tools/runtime/prepared-tools.ts'
 import type { CommandContext } from './context.ts'
 
 type Arguments = Record<string, unknown>
@@ -40,7 +40,7 @@ export async function readArguments(context: CommandContext, tool: string): Prom
 }
 
 async function fieldsOf(tool: string): Promise<Readonly<Record<string, FieldSchema>>> {
-  const properties = (await loadPreparedTools()).find(tool)?.listed.inputSchema['properties']
+  const properties = preparedTools().find(tool)?.listed.inputSchema['properties']
   return (properties ?? {}) as Readonly<Record<string, FieldSchema>>
 }
 

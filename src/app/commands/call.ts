@@ -4,7 +4,7 @@ import type { McpClient } from '../../cli/mcp-client.ts'
 import { printError, signalExitCode } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { pause } from '../../kernel/pause.ts'
-import { loadPreparedTools } from '../../tools/runtime/prepared-tools.ts'
+import { preparedTools } from '../../tools/runtime/prepared-tools.ts'
 import { readArguments } from './call-arguments.ts'
 import { type ClientState, withClient } from './client.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
@@ -38,7 +38,7 @@ async function help({ parsed, terminal }: Parameters<NonNullable<Command['help']
   const name = parsed.positionals[0]
   if (name === undefined) return undefined
   const { toolHelp } = await import('./tools.ts')
-  return `${toolHelp({ terminal }, await loadPreparedTools(), name)}\nHow arguments are given, and the flags: castellan call --help\n`
+  return `${toolHelp({ terminal }, preparedTools(), name)}\nHow arguments are given, and the flags: castellan call --help\n`
 }
 
 async function run(context: CommandContext): Promise<number> {
@@ -100,7 +100,7 @@ async function runBegunBy(tool: string, answer: Record<string, unknown>): Promis
   return begins && { id: String(answer[begins.field]), waitTool: begins.waitTool }
 }
 
-const beginsOf = async (tool: string) => (await loadPreparedTools()).find(tool)?.definition.begins
+const beginsOf = async (tool: string) => preparedTools().find(tool)?.definition.begins
 
 /** One call waits for less than a minute; what a run does meanwhile is shown as progress. */
 async function waitFor(

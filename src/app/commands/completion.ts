@@ -1,7 +1,7 @@
 import { commonFlags, requirePositional } from '../../cli/command.ts'
 import { type CompletionSource, completionScript, completions, type Shell, shells } from '../../cli/completions.ts'
 import { AppError } from '../../contract/app-error.ts'
-import { loadPreparedTools } from '../../tools/runtime/prepared-tools.ts'
+import { preparedTools } from '../../tools/runtime/prepared-tools.ts'
 import type { Command, CommandContext } from './context.ts'
 import { commands } from './index.ts'
 
@@ -52,7 +52,7 @@ async function completionSource(): Promise<CompletionSource> {
   const specs = await Promise.all(
     Object.entries(commands).map(async ([name, { load }]) => [name, (await load()).command.spec] as const),
   )
-  const { tools } = await loadPreparedTools()
+  const { tools } = preparedTools()
   return {
     commands: Object.fromEntries(
       specs.map(([name, { flags, positionals = '' }]) => [

@@ -3,7 +3,7 @@ import { parameterRows } from '../../cli/schema-fields.ts'
 import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
-import { loadPreparedTools, type PreparedTool, type PreparedTools } from '../../tools/runtime/prepared-tools.ts'
+import { type PreparedTool, type PreparedTools, preparedTools } from '../../tools/runtime/prepared-tools.ts'
 import { type Command, type CommandContext, printJson } from './context.ts'
 
 const spec = {
@@ -21,7 +21,7 @@ export const command: Command = { spec, run }
 const isCallable = ({ definition: { doors } }: PreparedTool): boolean => doors === undefined || doors.includes('cli')
 
 async function run(context: CommandContext): Promise<number> {
-  const prepared = await loadPreparedTools()
+  const prepared = preparedTools()
   const tools = prepared.tools.filter(isCallable)
   const name = context.parsed.positionals[0]
   if (name !== undefined) {

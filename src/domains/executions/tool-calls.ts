@@ -75,7 +75,7 @@ export function createToolCaller(
     const refusedKey = `${key}/refused`
     const tool = offered.get(call.name)
     if (steps.recorded(key) !== undefined) return await dispatch(scene, tool, null)
-    const early = (steps.recorded(refusedKey) as Refused | undefined) ?? checked(scene)
+    const early = (steps.recorded(refusedKey) as Refused | undefined) ?? (await checked(scene))
     const decision = early === undefined ? await judged(scene, tool!) : { refusal: early }
     if ('verdict' in decision) return await dispatch(scene, tool, decision.verdict)
     const { refusal } = decision
@@ -85,12 +85,12 @@ export function createToolCaller(
   }
 
   /** Before anybody is asked: a call that would be refused is not worth a judge. */
-  function checked({ call }: CallScene): Refused | undefined {
+  async function checked({ call }: CallScene): Promise<Refused | undefined> {
     if (!offered.has(call.name)) {
       const names = [...offered.keys()].join(', ') || 'none'
       return { kind: 'policy', reason: `${whyNotOffered(input, call.name)}; available are ${names}` }
     }
-    const refusal = deps.desk.check(agent.principal, call.name, call.arguments)
+    const refusal = await deps.desk.check(agent.principal, call.name, call.arguments)
     if (refusal === undefined) return undefined
     return { kind: policyCodes.has(refusal.code) ? 'policy' : 'recoverable', reason: refusal.message }
   }

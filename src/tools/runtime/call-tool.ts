@@ -68,6 +68,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       signal: options.signal ?? neverAborted,
       args: args ?? {},
       tool: undefined,
+      code: undefined,
       rules: undefined,
       via: undefined,
       input: undefined,
@@ -118,9 +119,10 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       await write(invocation, (unit) => handIn(unit, invocation, entry, answer))
       return answer
     }
-    if (tool.definition.before !== undefined) {
+    const { before } = invocation.code!
+    if (before !== undefined) {
       const call = new InvokedCall(invocation, database, database.read, undefined)
-      await tool.definition.before(invocation.input, new Context(call) as unknown as ToolContext)
+      await before(invocation.input, new Context(call) as unknown as ToolContext)
     }
     const warningCount = invocation.warnings.length
     return await write(invocation, async (unit) => {
@@ -156,7 +158,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   ): Promise<Handled> {
     const call = new InvokedCall(invocation, database, readUnit, writeUnit)
     const context = new Context(call) as unknown as ToolContext
-    invocation.output = await tool.definition.run(invocation.input, context)
+    invocation.output = await invocation.code!.run(invocation.input, context)
     if (tool.definition.namesTools === true && invocation.caller.safeNames) {
       invocation.output = deps.spelling.texts(invocation.output)
     }
@@ -166,7 +168,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     }
     const json = JSON.stringify(invocation.output)
     requireBounded(tool, json)
-    const text = tool.definition.text?.(invocation.output)
+    const text = invocation.code!.text?.(invocation.output)
     return { json, ...(text === undefined ? {} : { text }), effects: call.effects }
   }
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
-import type { ToolDefinition, Toolset } from './define-tool.ts'
+import { declarationOf, type ToolDeclaration, type ToolDefinition, type Toolset } from './define-tool.ts'
 import { findByName, indexByName } from './name-index.ts'
+import type { PreparedTool } from './prepared-tools.ts'
 import { buildSafeNames } from './safe-names.ts'
 import { createSpelling, type Spelling } from './spelling.ts'
 import type { ListedTool } from './tool-host.ts'
@@ -13,7 +14,9 @@ import type { ListedTool } from './tool-host.ts'
 export type CatalogTool = Readonly<{
   name: string
   safeName: string
-  definition: ToolDefinition
+  definition: ToolDeclaration
+  /** The whole definition; a promise of it only until it has been loaded. */
+  load(): ToolDefinition | Promise<ToolDefinition>
   parameters: ReadonlySet<string>
   required: readonly string[]
   nullable: ReadonlySet<string>
@@ -31,6 +34,7 @@ export type Catalog = Readonly<{
   spelling: Spelling
 }>
 
+/** From the definitions themselves. */
 export function createCatalog(toolsets: Readonly<Partial<Record<Toolset, readonly ToolDefinition[]>>>): Catalog {
   const definitions = Object.entries(toolsets).flatMap(([toolset, list]) =>
     list.map((definition) => {
@@ -42,36 +46,86 @@ export function createCatalog(toolsets: Readonly<Partial<Record<Toolset, readonl
     definitions.map((definition) => definition.name),
     Object.fromEntries(definitions.flatMap(({ name, aliasOf }) => (aliasOf === undefined ? [] : [[name, aliasOf]]))),
   )
-  const named = definitions.map(({ name }) => ({ name, safeName: safeNames.safeNameOf(name)! }))
-  const spelling = createSpelling(named)
-  const tools = definitions.map((definition, at) => toCatalogTool(definition, named[at]!.safeName, spelling))
+  return catalogOf(
+    definitions.map((definition) => {
+      const listed = once(() => listedTool(definition))
+      const nullable = once(() => propertyNames(listed()).filter((key) => acceptsNull(definition.input, key)))
+      return {
+        name: definition.name,
+        safeName: safeNames.safeNameOf(definition.name)!,
+        definition: declarationOf(definition),
+        load: () => definition,
+        listed,
+        nullable,
+      }
+    }),
+  )
+}
+
+export type LoadToolset = (toolset: Toolset) => Promise<readonly ToolDefinition[]>
+
+/** From what was prepared of the definitions; a toolset is loaded when one of its tools is first called. */
+export function createPreparedCatalog(tools: readonly PreparedTool[], loadToolset: LoadToolset): Catalog {
+  return catalogOf(
+    tools.map(({ nullable, listed, ...tool }) => ({
+      ...tool,
+      load: loadedOnce(tool, loadToolset),
+      listed: () => listed,
+      nullable: () => nullable,
+    })),
+  )
+}
+
+function loadedOnce({ name, definition }: Pick<PreparedTool, 'name' | 'definition'>, loadToolset: LoadToolset) {
+  let loaded: ToolDefinition | undefined
+  return () => {
+    if (loaded !== undefined) return loaded
+    return loadToolset(definition.toolset).then((definitions) => {
+      const found = definitions.find((one) => one.name === name)
+      // What was judged by must be what runs.
+      if (found === undefined || JSON.stringify(declarationOf(found)) !== JSON.stringify(definition)) {
+        throw new Error(`prepared-tools.json does not agree with the definition of ${name}; run npm run gen`)
+      }
+      loaded = found
+      return found
+    })
+  }
+}
+
+type ToolSource = Pick<CatalogTool, 'name' | 'safeName' | 'definition' | 'load'> &
+  Readonly<{ listed(): ListedTool; nullable(): readonly string[] }>
+
+function catalogOf(sources: readonly ToolSource[]): Catalog {
+  const spelling = createSpelling(sources)
+  const tools = sources.map((source) => toCatalogTool(source, spelling))
   const byName = indexByName(tools)
   return { tools, names: tools.map((tool) => tool.name), spelling, find: (name) => findByName(byName, name) }
 }
 
 type ObjectSchema = Readonly<Record<string, unknown>> & { readonly type: 'object' }
 
-function toCatalogTool(definition: ToolDefinition, safeName: string, spelling: Spelling): CatalogTool {
-  const listed = once(() => listedTool(definition))
-  const properties = once(() => (listed().inputSchema['properties'] ?? {}) as Record<string, Record<string, unknown>>)
-  const parameters = once(() => new Set(Object.keys(properties())))
-  const nullable = once(() => new Set(Object.keys(properties()).filter((key) => acceptsNull(definition.input, key))))
-  const listedSafe = once(() => ({ ...spelling.schema(listed()), name: safeName }))
+const propertyNames = ({ inputSchema }: ListedTool): readonly string[] => Object.keys(inputSchema['properties'] ?? {})
+
+function toCatalogTool({ name, safeName, definition, load, ...source }: ToolSource, spelling: Spelling): CatalogTool {
+  const parameters = once(() => new Set(propertyNames(source.listed())))
+  const nullable = once(() => new Set(source.nullable()))
+  const listedSafe = once(() => ({ ...spelling.schema(source.listed()), name: safeName }))
   return {
-    name: definition.name,
+    name,
     safeName,
     definition,
+    load,
     get parameters() {
       return parameters()
     },
     get required() {
-      return (listed().inputSchema['required'] ?? []) as string[]
+      return (source.listed().inputSchema['required'] ?? []) as string[]
     },
     get nullable() {
       return nullable()
     },
     get listed() {
-      return listed()
+      return source.listed()
     },
     get listedSafe() {
       return listedSafe()

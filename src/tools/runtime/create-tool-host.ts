@@ -51,7 +51,7 @@ export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: P
 
 function durationOf(catalog: Catalog, name: string, args: unknown): CallDuration {
   const definition = catalog.find(name)?.definition
-  if (definition?.redirect !== undefined) {
+  if (definition?.redirects === true) {
     const target = (args as { tool_name?: unknown } | undefined)?.tool_name
     const isLong = typeof target === 'string' && target !== name && durationOf(catalog, target, {}) !== 'short'
     return isLong ? 'long' : 'short'

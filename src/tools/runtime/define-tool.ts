@@ -129,6 +129,21 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     run(input: z.output<Input>, context: ToolContext): Promise<Answer<z.input<Output>>> | Answer<z.input<Output>>
   }>
 
+/** The members that only a call needs, and that bring Zod and the domains along. */
+type ToolCode = 'input' | 'output' | 'run' | 'before' | 'text' | 'redirect'
+
+/** What a definition says of its tool, as plain data: enough to list it, to find it and to judge a call of it. */
+export type ToolDeclaration = Omit<ToolDefinition, ToolCode> &
+  Readonly<{
+    /** Whether it has `redirect`. */
+    redirects?: true
+  }>
+
+export function declarationOf(definition: ToolDefinition): ToolDeclaration {
+  const { input: _, output: __, run: ___, before: ____, text: _____, redirect, ...declared } = definition
+  return redirect === undefined ? declared : { ...declared, redirects: true }
+}
+
 /** What a redirecting tool may know: the names there are, other spellings of them, and what each takes. */
 export type RedirectContext = Readonly<{
   knownNames: ReadonlySet<string>

@@ -1,31 +1,20 @@
 import type { Catalog, CatalogTool } from './catalog.ts'
-import type { ToolDefinition } from './define-tool.ts'
+import type { ToolDeclaration } from './define-tool.ts'
 import { findByName, indexByName } from './name-index.ts'
+import rows from './prepared-tools.json' with { type: 'json' }
 import type { ListedTool } from './tool-host.ts'
 
 /**
- * The tools as data, written by `npm run gen`: what a client, the command line or an early list has to know of them without
- * loading the definitions, which bring the domains along.
+ * The tools as data, written by `npm run gen`: what a client, the command line, a list or a refusal has to know of them
+ * without loading the definitions, which bring the domains along.
  */
-const preparedFields = [
-  'toolset',
-  'title',
-  'description',
-  'effect',
-  'permission',
-  'alsoNeeds',
-  'rate',
-  'actions',
-  'aliasOf',
-  'begins',
-  'doors',
-] as const satisfies (keyof ToolDefinition)[]
-
 export type PreparedTool = Readonly<{
   name: string
   safeName: string
-  definition: Pick<ToolDefinition, (typeof preparedFields)[number]>
+  definition: ToolDeclaration
   listed: ListedTool
+  /** The parameters for which null is a value, and not the same as leaving them out. */
+  nullable: readonly string[]
 }>
 
 export type PreparedTools = Readonly<{
@@ -35,8 +24,7 @@ export type PreparedTools = Readonly<{
   find(name: string): PreparedTool | undefined
 }>
 
-export async function loadPreparedTools(): Promise<PreparedTools> {
-  const { default: rows } = await import('./prepared-tools.json', { with: { type: 'json' } })
+export function preparedTools(): PreparedTools {
   const tools = rows as unknown as readonly PreparedTool[]
   const byName = indexByName(tools)
   return { tools, names: tools.map(({ name }) => name), find: (name) => findByName(byName, name) }
@@ -46,11 +34,10 @@ export async function loadPreparedTools(): Promise<PreparedTools> {
 export const preparedText = ({ tools }: Catalog): string =>
   `[\n${tools.map((tool) => JSON.stringify(prepared(tool))).join(',\n')}\n]\n`
 
-const prepared = ({ name, safeName, definition, listed }: CatalogTool): PreparedTool => ({
+const prepared = ({ name, safeName, definition, listed, nullable }: CatalogTool): PreparedTool => ({
   name,
   safeName,
-  definition: Object.fromEntries(
-    preparedFields.flatMap((field) => (definition[field] === undefined ? [] : [[field, definition[field]]])),
-  ) as PreparedTool['definition'],
+  definition,
   listed,
+  nullable: [...nullable],
 })

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { allTools } from '../index.ts'
+import { loadAllTools } from '../index.ts'
 import { createCatalog } from './catalog.ts'
 import { createSpelling } from './spelling.ts'
+
+const allTools = await loadAllTools()
 
 const { spelling, tools } = createCatalog(allTools)
 

@@ -8,7 +8,7 @@ import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts
 import { nearestNames } from '../../kernel/nearest-name.ts'
 import { allRulesOf, missingPermission, rulesFor } from './call-rules.ts'
 import type { Catalog, CatalogTool } from './catalog.ts'
-import type { CallRules, ToolDefinition } from './define-tool.ts'
+import type { CallRules, ToolDeclaration, ToolDefinition } from './define-tool.ts'
 import { isInZaruMode } from './exposure.ts'
 import type { RateLimiter } from './rate-limiter.ts'
 import type { CallOptions, ToolAnswer, ToolCaller } from './tool-host.ts'
@@ -47,6 +47,8 @@ export type Invocation = {
   readonly signal: AbortSignal
   args: unknown
   tool: CatalogTool | undefined
+  /** Its whole definition, once the call may be run. */
+  code: ToolDefinition | undefined
   /** Of the tool, or of the action that is asked for; fixed when the tool is found, so that all stages judge the same. */
   rules: CallRules | undefined
   via: string | undefined
@@ -99,7 +101,7 @@ const isBehind = ({ definition: { doors } }: CatalogTool, { door }: ToolCaller):
 function allowedInMode({ definition }: CatalogTool, rules: CallRules, mode: Mode): boolean {
   if (mode === 'MINIMAL') return definition.minimal === true
   // A tool that hands its call on is judged as the one that runs.
-  return mode !== 'READONLY' || rules.effect === 'read' || definition.redirect !== undefined
+  return mode !== 'READONLY' || rules.effect === 'read' || definition.redirects === true
 }
 
 /** The tool, and the action that is refused where others of the same tool may not be. */
@@ -132,23 +134,26 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
     documentedNameOf: (name: string) => catalog.find(name)?.name,
     inputSchemaOf: (name: string) => catalog.find(name)?.listed.inputSchema,
   }
+  const redirected = (invocation: Invocation, { name, redirect }: ToolDefinition): void => {
+    const target = redirect!(invocation.args, redirectContext)
+    invocation.via = name
+    invocation.args = target.args
+    invocation.warnings.push(...target.warnings)
+    found(invocation, requireTool(catalog, target.name, invocation.caller))
+  }
   return [
     {
       name: 'find-tool',
       run(invocation) {
         const { caller } = invocation
-        let tool = requireTool(catalog, invocation.requestedName, caller)
+        const tool = requireTool(catalog, invocation.requestedName, caller)
         invocation.args = withoutAdded(invocation.args, tool, caller)
-        if (tool.definition.redirect !== undefined) {
-          requirePlainJson(invocation.args, 1)
-          const target = tool.definition.redirect(invocation.args, redirectContext)
-          invocation.via = tool.name
-          invocation.args = target.args
-          invocation.warnings.push(...target.warnings)
-          tool = requireTool(catalog, target.name, caller)
-        }
-        invocation.tool = tool
-        invocation.rules = rulesFor(tool.definition, invocation.args)
+        if (tool.definition.redirects !== true) return found(invocation, tool)
+        requirePlainJson(invocation.args, 1)
+        const code = tool.load()
+        return code instanceof Promise
+          ? code.then((loaded) => redirected(invocation, loaded))
+          : redirected(invocation, code)
       },
     },
     {
@@ -221,9 +226,10 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
         const tool = invocation.tool!
         requirePlainJson(invocation.args)
         invocation.inputDigest = inputDigest(invocation.args)
-        const { input, warnings } = validateArguments(tool, invocation.args, tool.definition.arguments ?? 'strict')
-        invocation.input = input
-        invocation.warnings.push(...warnings)
+        const code = tool.load()
+        return code instanceof Promise
+          ? code.then((loaded) => validate(invocation, loaded))
+          : validate(invocation, code)
       },
     },
     {
@@ -242,8 +248,20 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
   ]
 }
 
+function found(invocation: Invocation, tool: CatalogTool): void {
+  invocation.tool = tool
+  invocation.rules = rulesFor(tool.definition, invocation.args)
+}
+
+function validate(invocation: Invocation, code: ToolDefinition): void {
+  const { input, warnings } = validateArguments(invocation.tool!, code.input, invocation.args)
+  invocation.code = code
+  invocation.input = input
+  invocation.warnings.push(...warnings)
+}
+
 /** A tool that runs commands and does not say which of its arguments they are cannot be held against a list of them. */
-const governedOf = ({ governed }: ToolDefinition, { permission }: CallRules): Governed | undefined =>
+const governedOf = ({ governed }: ToolDeclaration, { permission }: CallRules): Governed | undefined =>
   governed ?? (permission === 'workspace:exec' ? { opaque: 'commands' } : undefined)
 
 /**
@@ -261,7 +279,7 @@ const stagesAfter: readonly Stage[] = [
 /** What a tool answers must be what it promised; anything else is our bug, not the caller's. */
 function validateOutput(invocation: Invocation): void {
   const tool = invocation.tool!
-  const schema = tool.definition.output
+  const schema = invocation.code!.output
   if (schema === undefined) return
   const parsed = schema.safeParse(invocation.output)
   if (!parsed.success) throw new Error(`${tool.name} answered against its schema: ${parsed.error.message}`)

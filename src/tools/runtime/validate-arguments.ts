@@ -7,7 +7,13 @@ import type { ArgumentRule } from './define-tool.ts'
 
 export type ValidatedArguments = Readonly<{ input: unknown; warnings: readonly string[] }>
 
-export function validateArguments(tool: CatalogTool, args: unknown, rule: ArgumentRule): ValidatedArguments {
+/** Against the tool's own schema, which is given because it may have had to be loaded. */
+export function validateArguments(
+  tool: CatalogTool,
+  schema: z.ZodType,
+  args: unknown,
+  rule: ArgumentRule = tool.definition.arguments ?? 'strict',
+): ValidatedArguments {
   if (typeof args !== 'object' || args === null || Array.isArray(args)) {
     throw new AppError('ERR_INVALID_INPUT', `The arguments of '${tool.name}' must be an object.`, {
       field: 'arguments',
@@ -32,7 +38,7 @@ export function validateArguments(tool: CatalogTool, args: unknown, rule: Argume
   }
   const missing = tool.required.filter((key) => clean[key] === undefined)
   if (missing.length > 0) throw missingFields(tool, missing, rule)
-  const parsed = tool.definition.input.safeParse(clean)
+  const parsed = schema.safeParse(clean)
   if (!parsed.success) throw invalidInput(tool, parsed.error.issues, clean)
   return { input: parsed.data, warnings }
 }
