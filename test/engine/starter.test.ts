@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createToolDesk } from '../../src/app/open-tool-desk.ts'
+import { createToolDesk } from '../../src/app/wiring/open-tool-desk.ts'
 import { LOCAL_TENANT, localOwner, type Principal } from '../../src/contract/principal.ts'
 import { openTestApp } from '../support/app.ts'
 import { dialects, openEmpty } from '../support/databases.ts'

@@ -1,4 +1,4 @@
-import { createToolDesk } from '../../src/app/open-tool-desk.ts'
+import { createToolDesk } from '../../src/app/wiring/open-tool-desk.ts'
 import { AppError } from '../../src/contract/app-error.ts'
 import type { Database } from '../../src/contract/database.ts'
 import { localOwner, type Principal } from '../../src/contract/principal.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createToolDesk } from '../../src/app/open-tool-desk.ts'
+import { createToolDesk } from '../../src/app/wiring/open-tool-desk.ts'
 import { localOwner } from '../../src/contract/principal.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 

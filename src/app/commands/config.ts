@@ -3,9 +3,9 @@ import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { showConfig } from '../config.ts'
 import { configJsonSchema } from '../config-schema.ts'
-import { requireModels } from '../open-models.ts'
 import { requireKnownTools } from '../require-known-tools.ts'
 import { unsetVariables } from '../unset-variables.ts'
+import { requireModels } from '../wiring/open-models.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {

@@ -4,7 +4,7 @@ import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { Environment } from '../config-paths.ts'
-import { type ImageDesk, type ImageSource, openImages } from '../open-images.ts'
+import { type ImageDesk, type ImageSource, openImages } from '../wiring/open-images.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {

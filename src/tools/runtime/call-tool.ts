@@ -39,7 +39,8 @@ export type CallToolDeps = Readonly<{
   /** Throws for a tenant whose log must not go on: nothing is done that could not be recorded. */
   requireSoundLog?: ((tenant: TenantId) => void | Promise<void>) | undefined
   log: LogStore
-  services: Services
+  /** More may be added while it runs; a tool is called only when those are there that it calls. */
+  services: Partial<Services>
   clock: Clock
   logger: Logger
   /** Makes a name for the call that no other call has, ever. */
@@ -338,7 +339,7 @@ function whyCancelled({ signal }: Invocation, error: unknown): unknown {
 }
 
 /** A context has the services by inheritance: copying them for every call would cost more than many a call. */
-function contextOver(services: Services) {
+function contextOver(services: Partial<Services>) {
   class Context {
     readonly call: Call
     readonly principal: Principal

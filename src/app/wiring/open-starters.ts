@@ -1,10 +1,10 @@
-import type { Database } from '../contract/database.ts'
-import { limits } from '../contract/limits.ts'
-import { identityOf, type Principal, type TenantId } from '../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
-import { keyStatus } from '../domains/identity/rules.ts'
-import { sqlApiKeyStore } from '../stores/sql/api-key-store.ts'
-import type { AppDeps } from './build-app.ts'
+import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
+import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
+import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import { keyStatus } from '../../domains/identity/rules.ts'
+import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
+import type { AppDeps } from '../build-app.ts'
 
 type Listener = (tenant: TenantId, owner: string) => void
 type Watched = { readonly tenant: TenantId; readonly owner: string; count: number }

@@ -1,13 +1,13 @@
-import type { Database } from '../contract/database.ts'
-import type { ToolDesk } from '../contract/tool-desk.ts'
-import type { AgentRegistry } from '../domains/agents/registry.ts'
-import type { ExecutionDeps } from '../domains/executions/ports.ts'
-import type { ExecutionService } from '../domains/executions/service.ts'
-import { createGenerationService, type GenerationService } from '../domains/intents/generation.ts'
-import { createIntentService, type IntentService } from '../domains/intents/service.ts'
-import type { Ending, Engine, Program } from '../engine/ports.ts'
-import type { AppDeps } from './build-app.ts'
-import { openModels } from './open-models.ts'
+import type { Database } from '../../contract/database.ts'
+import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { AgentRegistry } from '../../domains/agents/registry.ts'
+import type { Models } from '../../domains/executions/model.ts'
+import type { ExecutionDeps } from '../../domains/executions/ports.ts'
+import type { ExecutionService } from '../../domains/executions/service.ts'
+import { createGenerationService, type GenerationService } from '../../domains/intents/generation.ts'
+import { createIntentService, type IntentService } from '../../domains/intents/service.ts'
+import type { Ending, Engine, Program } from '../../engine/ports.ts'
+import type { AppDeps } from '../build-app.ts'
 
 export type OpenedIntents = Readonly<{ intents: IntentService; generation: GenerationService }>
 
@@ -16,17 +16,17 @@ type Parts = Readonly<{
   database: Database
   agents: AgentRegistry
   executions: ExecutionService
+  models: Models
   desk: ToolDesk
   imageOf: ExecutionDeps['imageOf']
 }>
 
 /** From wishes to agents, workflows and results. What runs a wish is loaded with the first of them. */
 export function openIntents(deps: AppDeps, parts: Parts): OpenedIntents {
-  const { engine, agents, executions, desk, database } = parts
-  const models = openModels(deps)
+  const { engine, agents, executions, models, desk, database } = parts
   let loaded: Promise<Readonly<{ program: Program; ending: Ending }>> | undefined
   const load = () => {
-    loaded ??= import('../domains/intents/program.ts').then(({ createIntentProgram }) =>
+    loaded ??= import('../../domains/intents/program.ts').then(({ createIntentProgram }) =>
       createIntentProgram({
         desk,
         models,

@@ -1,11 +1,11 @@
 import { join } from 'node:path'
-import { LOCAL_TENANT } from '../contract/principal.ts'
-import { tenantFolderName } from '../domains/vault/rules.ts'
-import { createVaultService, type VaultService } from '../domains/vault/service.ts'
-import type { VisibleTeams } from '../domains/vault/team-folders.ts'
-import { createVaultStore } from '../stores/files/vault-store.ts'
-import { openFileLock } from '../stores/sqlite/file-lock.ts'
-import type { AppDeps } from './build-app.ts'
+import { LOCAL_TENANT } from '../../contract/principal.ts'
+import { tenantFolderName } from '../../domains/vault/rules.ts'
+import { createVaultService, type VaultService } from '../../domains/vault/service.ts'
+import type { VisibleTeams } from '../../domains/vault/team-folders.ts'
+import { createVaultStore } from '../../stores/files/vault-store.ts'
+import { openFileLock } from '../../stores/sqlite/file-lock.ts'
+import type { AppDeps } from '../build-app.ts'
 
 /** The vault of the tenant `local` is where the configuration says; mode TEST keeps away from it as from the rest. */
 export function openVault({ config, clock }: AppDeps, directory: string, visibleTeams: VisibleTeams): VaultService {

@@ -1,4 +1,4 @@
-import type { Presence } from '../tools/runtime/while-welcome.ts'
+import type { Presence } from '../../tools/runtime/while-welcome.ts'
 
 /** What a door can use before the store is open; until then nobody has shown a key. */
 export function presenceOnce(opened: Promise<Presence>): Presence {

@@ -1,9 +1,9 @@
-import type { Database } from '../contract/database.ts'
-import { createTeamService, type TeamService } from '../domains/teams/service.ts'
-import type { VaultService } from '../domains/vault/service.ts'
-import { sqlTeamStore } from '../stores/sql/team-store.ts'
-import { sqlWorkspaceStore } from '../stores/sql/workspace-store.ts'
-import type { AppDeps } from './build-app.ts'
+import type { Database } from '../../contract/database.ts'
+import { createTeamService, type TeamService } from '../../domains/teams/service.ts'
+import type { VaultService } from '../../domains/vault/service.ts'
+import { sqlTeamStore } from '../../stores/sql/team-store.ts'
+import { sqlWorkspaceStore } from '../../stores/sql/workspace-store.ts'
+import type { AppDeps } from '../build-app.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
 
 export type OpenedTeams = Readonly<{ service: TeamService; close(): Promise<void> }>

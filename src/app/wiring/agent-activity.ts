@@ -1,8 +1,8 @@
-import { spansAt } from '../domains/agents/activity.ts'
-import type { ActivityEvent, ActivityLog, ActivityStore } from '../domains/agents/ports.ts'
-import { ownerSeenBy, toLogRow } from '../domains/executions/service.ts'
-import type { Engine } from '../engine/ports.ts'
-import type { Json } from '../kernel/canonical-json.ts'
+import { spansAt } from '../../domains/agents/activity.ts'
+import type { ActivityEvent, ActivityLog, ActivityStore } from '../../domains/agents/ports.ts'
+import { ownerSeenBy, toLogRow } from '../../domains/executions/service.ts'
+import type { Engine } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
 
 /** What became of an agent and what its executions did. */
 export const activityOf = (engine: Engine, store: ActivityStore): ActivityLog => {

@@ -1,17 +1,17 @@
-import { AppError } from '../contract/app-error.ts'
-import type { Models } from '../domains/executions/model.ts'
-import type { Clock } from '../kernel/clock.ts'
-import { createModels } from '../models/create-models.ts'
-import type { ModelSettings, ModelsSettings, ProviderSettings } from '../models/ports.ts'
-import type { Config } from './config.ts'
-import { unsetVariables } from './unset-variables.ts'
+import { AppError } from '../../contract/app-error.ts'
+import type { Models } from '../../domains/executions/model.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { createModels } from '../../models/create-models.ts'
+import type { ModelSettings, ModelsSettings, ProviderSettings } from '../../models/ports.ts'
+import type { Config } from '../config.ts'
+import { unsetVariables } from '../unset-variables.ts'
 
 /** The models of the configuration. Keys come from the environment; what asks them is loaded at the first question. */
 export const openModels = ({ config, clock }: Readonly<{ config: Config; clock: Clock }>): Models =>
   createModels({
     settings: settingsOf(config),
     clock,
-    ask: async (...args) => (await import('../models/ask-provider.ts')).askProvider(...args),
+    ask: async (...args) => (await import('../../models/ask-provider.ts')).askProvider(...args),
   })
 
 type Given = Config['models']

@@ -1,22 +1,22 @@
-import { AppError } from '../contract/app-error.ts'
-import type { Database } from '../contract/database.ts'
-import type { ToolDesk } from '../contract/tool-desk.ts'
-import { requireJudges } from '../domains/agents/named-judges.ts'
-import type { AgentSearch } from '../domains/agents/search.ts'
-import { childOf, withToolCallJudge } from '../domains/executions/judges.ts'
-import type { AgentDesk, ExecutionInput } from '../domains/executions/ports.ts'
-import { needsWorkspace } from '../domains/executions/workspace.ts'
-import { createRegistry, type RegistryDeps } from '../domains/workflows/registry.ts'
-import type { RunDeps } from '../domains/workflows/run-ports.ts'
-import { createWorkflowService, type WorkflowService } from '../domains/workflows/service.ts'
-import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
-import type { Ending, Engine, Program } from '../engine/ports.ts'
-import { withholding } from '../engine/withholding.ts'
-import { uuidOf } from '../kernel/uuid.ts'
-import { sqlWorkflowStore } from '../stores/sql/workflow-store.ts'
-import type { AppDeps } from './build-app.ts'
+import { AppError } from '../../contract/app-error.ts'
+import type { Database } from '../../contract/database.ts'
+import type { ToolDesk } from '../../contract/tool-desk.ts'
+import { requireJudges } from '../../domains/agents/named-judges.ts'
+import type { AgentSearch } from '../../domains/agents/search.ts'
+import { childOf, withToolCallJudge } from '../../domains/executions/judges.ts'
+import type { AgentDesk, ExecutionInput } from '../../domains/executions/ports.ts'
+import { needsWorkspace } from '../../domains/executions/workspace.ts'
+import { createRegistry, type RegistryDeps } from '../../domains/workflows/registry.ts'
+import type { RunDeps } from '../../domains/workflows/run-ports.ts'
+import { createWorkflowService, type WorkflowService } from '../../domains/workflows/service.ts'
+import type { WorkspaceBackend } from '../../domains/workspaces/backend.ts'
+import type { Ending, Engine, Program } from '../../engine/ports.ts'
+import { withholding } from '../../engine/withholding.ts'
+import { uuidOf } from '../../kernel/uuid.ts'
+import { sqlWorkflowStore } from '../../stores/sql/workflow-store.ts'
+import type { AppDeps } from '../build-app.ts'
+import { withheldOf } from '../withheld.ts'
 import { senderFor, valuesOf } from './open-executions.ts'
-import { withheldOf } from './withheld.ts'
 
 type Parts = Readonly<{
   engine: Engine
@@ -60,7 +60,7 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
   }
   let loaded: Promise<Readonly<{ program: Program; ending: Ending }>> | undefined
   const load = () => {
-    loaded ??= import('../domains/workflows/program.ts').then(({ createWorkflowProgram }) =>
+    loaded ??= import('../../domains/workflows/program.ts').then(({ createWorkflowProgram }) =>
       withholding(createWorkflowProgram(deps), withheldOf(config)),
     )
     return loaded

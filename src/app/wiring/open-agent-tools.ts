@@ -1,13 +1,13 @@
-import type { ToolDesk } from '../contract/tool-desk.ts'
-import { type CommandService, createCommandService } from '../domains/commands/service.ts'
-import { createFileService, type FileService } from '../domains/files/service.ts'
-import { pathBoundaries, requireHost } from '../domains/policies/policy-desk.ts'
-import { createWebService, type WebService } from '../domains/web/service.ts'
-import { createWorkplaces } from '../domains/workspaces/personal.ts'
-import type { WorkspaceService } from '../domains/workspaces/service.ts'
-import { createHttpClient } from '../web-client/http-client.ts'
-import { createPageReader } from '../web-client/page-reader.ts'
-import type { AppDeps } from './build-app.ts'
+import type { ToolDesk } from '../../contract/tool-desk.ts'
+import { type CommandService, createCommandService } from '../../domains/commands/service.ts'
+import { createFileService, type FileService } from '../../domains/files/service.ts'
+import { pathBoundaries, requireHost } from '../../domains/policies/policy-desk.ts'
+import { createWebService, type WebService } from '../../domains/web/service.ts'
+import { createWorkplaces } from '../../domains/workspaces/personal.ts'
+import type { WorkspaceService } from '../../domains/workspaces/service.ts'
+import { createHttpClient } from '../../web-client/http-client.ts'
+import { createPageReader } from '../../web-client/page-reader.ts'
+import type { AppDeps } from '../build-app.ts'
 
 export type AgentTools = Readonly<{ files: FileService; commands: CommandService; web: WebService }>
 

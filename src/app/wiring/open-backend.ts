@@ -1,18 +1,18 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { createNamespacesBackend } from '../backends/namespaces/index.ts'
-import type { SupervisorPlace } from '../backends/namespaces/start-supervisor.ts'
+import { createNamespacesBackend } from '../../backends/namespaces/index.ts'
+import type { SupervisorPlace } from '../../backends/namespaces/start-supervisor.ts'
 
-export { neededPrograms, optionalPrograms } from '../backends/namespaces/start-supervisor.ts'
+export { neededPrograms, optionalPrograms } from '../../backends/namespaces/start-supervisor.ts'
 
-import { AppError } from '../contract/app-error.ts'
-import type { WorkspaceBackend } from '../domains/workspaces/backend.ts'
-import type { Logger } from '../kernel/logger.ts'
-import { type EgressCredential, readEgressPolicy } from '../supervisor/egress/egress-policy.ts'
-import type { Config } from './config.ts'
-import { readMount } from './read-mount.ts'
-import { workspacesDirectory } from './state-directory.ts'
-import { unsetVariables } from './unset-variables.ts'
+import { AppError } from '../../contract/app-error.ts'
+import type { WorkspaceBackend } from '../../domains/workspaces/backend.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import { type EgressCredential, readEgressPolicy } from '../../supervisor/egress/egress-policy.ts'
+import type { Config } from '../config.ts'
+import { readMount } from '../read-mount.ts'
+import { workspacesDirectory } from '../state-directory.ts'
+import { unsetVariables } from '../unset-variables.ts'
 
 /** What workspaces run on. Nothing is started before the first use. */
 export function createBackend(deps: {

@@ -1,11 +1,11 @@
 import { join } from 'node:path'
-import type { IdentityService } from '../domains/identity/service.ts'
-import type { ContextDirectory } from '../domains/seal/ports.ts'
-import { createSealService, type SealService } from '../domains/seal/service.ts'
-import { createTokenSigner } from '../domains/seal/token.ts'
-import { openSealKey } from '../stores/files/seal-key-store.ts'
-import { sqlSealStore } from '../stores/sql/seal-store.ts'
-import type { AppDeps } from './build-app.ts'
+import type { IdentityService } from '../../domains/identity/service.ts'
+import type { ContextDirectory } from '../../domains/seal/ports.ts'
+import { createSealService, type SealService } from '../../domains/seal/service.ts'
+import { createTokenSigner } from '../../domains/seal/token.ts'
+import { openSealKey } from '../../stores/files/seal-key-store.ts'
+import { sqlSealStore } from '../../stores/sql/seal-store.ts'
+import type { AppDeps } from '../build-app.ts'
 import type { OpenedDatabase } from './open-database.ts'
 
 /** Sessions of callers from outside, with the key that signs their tokens beside the store. */

@@ -1,10 +1,10 @@
-import { AppError } from '../contract/app-error.ts'
-import type { Database } from '../contract/database.ts'
-import { LOCAL_TENANT } from '../contract/principal.ts'
-import type { LogIdentity } from '../domains/log/ports.ts'
-import type { Random } from '../kernel/random.ts'
-import { claimLogIdentity, createLogIdentity, readLogIdentity } from '../stores/files/log-identity-store.ts'
-import { findLogIdentity, recordLogIdentity } from '../stores/sql/log-identity.ts'
+import { AppError } from '../../contract/app-error.ts'
+import type { Database } from '../../contract/database.ts'
+import { LOCAL_TENANT } from '../../contract/principal.ts'
+import type { LogIdentity } from '../../domains/log/ports.ts'
+import type { Random } from '../../kernel/random.ts'
+import { claimLogIdentity, createLogIdentity, readLogIdentity } from '../../stores/files/log-identity-store.ts'
+import { findLogIdentity, recordLogIdentity } from '../../stores/sql/log-identity.ts'
 
 /**
  * The key that signs this store's log. The store remembers under which key its log was begun, and the key file remembers

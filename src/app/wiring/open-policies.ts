@@ -1,7 +1,7 @@
-import { type Capability, type SecurityContext, toSubcommandAllowlist } from '../contract/security-context.ts'
-import { createPolicyDesk, type PolicyDesk } from '../domains/policies/policy-desk.ts'
-import { type ContextRegistry, createContextRegistry } from '../domains/policies/shipped-contexts.ts'
-import type { AppDeps } from './build-app.ts'
+import { type Capability, type SecurityContext, toSubcommandAllowlist } from '../../contract/security-context.ts'
+import { createPolicyDesk, type PolicyDesk } from '../../domains/policies/policy-desk.ts'
+import { type ContextRegistry, createContextRegistry } from '../../domains/policies/shipped-contexts.ts'
+import type { AppDeps } from '../build-app.ts'
 
 type Configured = AppDeps['config']['security_contexts'][number]
 

@@ -1,9 +1,9 @@
-import type { Database } from '../contract/database.ts'
-import { identityOf, type Principal } from '../contract/principal.ts'
-import { ownerSeenBy, toLogRow } from '../domains/executions/service.ts'
-import type { Engine, RunEvent } from '../engine/ports.ts'
-import { parsePlace } from '../engine/subject-feed.ts'
-import type { FeedEvent, RunFeed } from '../http/rest-routes.ts'
+import type { Database } from '../../contract/database.ts'
+import { identityOf, type Principal } from '../../contract/principal.ts'
+import { ownerSeenBy, toLogRow } from '../../domains/executions/service.ts'
+import type { Engine, RunEvent } from '../../engine/ports.ts'
+import { parsePlace } from '../../engine/subject-feed.ts'
+import type { FeedEvent, RunFeed } from '../../http/rest-routes.ts'
 import type { Starters } from './open-starters.ts'
 
 /** What becomes of runs, for doors that show it as it happens. */

@@ -1,12 +1,12 @@
-import type { LogGuard } from '../audit/log-guard.ts'
-import type { Database } from '../contract/database.ts'
-import type { ClockKeeper } from '../domains/server/clock-keeper.ts'
-import { createServerService } from '../domains/server/server-service.ts'
-import type { SkillService } from '../domains/skills/service.ts'
-import type { Catalog } from '../tools/runtime/catalog.ts'
-import { stageNames } from '../tools/runtime/stages.ts'
-import type { AppDeps } from './build-app.ts'
-import { unsetVariables } from './unset-variables.ts'
+import type { LogGuard } from '../../audit/log-guard.ts'
+import type { Database } from '../../contract/database.ts'
+import type { ClockKeeper } from '../../domains/server/clock-keeper.ts'
+import { createServerService } from '../../domains/server/server-service.ts'
+import type { SkillService } from '../../domains/skills/service.ts'
+import type { Catalog } from '../../tools/runtime/catalog.ts'
+import { stageNames } from '../../tools/runtime/stages.ts'
+import type { AppDeps } from '../build-app.ts'
+import { unsetVariables } from '../unset-variables.ts'
 
 type Parts = Readonly<{ database: Database; guard: LogGuard; time: ClockKeeper }>
 

@@ -1,9 +1,9 @@
-import type { DiskWatch } from '../contract/disk-watch.ts'
-import type { Catalog } from '../tools/runtime/catalog.ts'
-import type { RateCategory } from '../tools/runtime/define-tool.ts'
-import { createRateLimiter } from '../tools/runtime/rate-limiter.ts'
-import { createStages } from '../tools/runtime/stages.ts'
-import type { AppDeps } from './build-app.ts'
+import type { DiskWatch } from '../../contract/disk-watch.ts'
+import type { Catalog } from '../../tools/runtime/catalog.ts'
+import type { RateCategory } from '../../tools/runtime/define-tool.ts'
+import { createRateLimiter } from '../../tools/runtime/rate-limiter.ts'
+import { createStages } from '../../tools/runtime/stages.ts'
+import type { AppDeps } from '../build-app.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 
 /** The pipeline as the configuration wants it. */

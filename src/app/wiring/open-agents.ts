@@ -1,25 +1,25 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { installedLanguages } from '../backends/namespaces/installed-languages.ts'
-import type { ToolDesk } from '../contract/tool-desk.ts'
-import type { AgentManifest } from '../domains/agents/manifest.ts'
-import type { ActivityLog, AgentTemplate, ScheduleSetter } from '../domains/agents/ports.ts'
-import { type AgentRegistry, createAgentRegistry } from '../domains/agents/registry.ts'
-import { type AgentSearch, createAgentSearch, type Embedder } from '../domains/agents/search.ts'
-import { createTemplates } from '../domains/agents/templates.ts'
-import { skipOf } from '../domains/executions/skip-judge.ts'
-import { createRuntimeRegistry, type RuntimeRegistry } from '../domains/platform/runtimes.ts'
-import { createPlatformService, type PlatformDeps, type PlatformService } from '../domains/platform/service.ts'
-import { createHttpEmbedder } from '../search/http-embedder.ts'
-import { createLocalEmbedder, hasLocalModel } from '../search/local-embedder.ts'
-import { sqlAgentStore } from '../stores/sql/agent-store.ts'
-import { listImages } from '../supervisor/images/image-folder.ts'
-import type { AppDeps } from './build-app.ts'
-import type { Config } from './config.ts'
+import { installedLanguages } from '../../backends/namespaces/installed-languages.ts'
+import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { AgentManifest } from '../../domains/agents/manifest.ts'
+import type { ActivityLog, AgentTemplate, ScheduleSetter } from '../../domains/agents/ports.ts'
+import { type AgentRegistry, createAgentRegistry } from '../../domains/agents/registry.ts'
+import { type AgentSearch, createAgentSearch, type Embedder } from '../../domains/agents/search.ts'
+import { createTemplates } from '../../domains/agents/templates.ts'
+import { skipOf } from '../../domains/executions/skip-judge.ts'
+import { createRuntimeRegistry, type RuntimeRegistry } from '../../domains/platform/runtimes.ts'
+import { createPlatformService, type PlatformDeps, type PlatformService } from '../../domains/platform/service.ts'
+import { createHttpEmbedder } from '../../search/http-embedder.ts'
+import { createLocalEmbedder, hasLocalModel } from '../../search/local-embedder.ts'
+import { sqlAgentStore } from '../../stores/sql/agent-store.ts'
+import { listImages } from '../../supervisor/images/image-folder.ts'
+import type { AppDeps } from '../build-app.ts'
+import type { Config } from '../config.ts'
+import { shownConfig } from '../shown-config.ts'
 import type { OpenedPolicies } from './open-policies.ts'
-import { shownConfig } from './shown-config.ts'
 
-const templateFolder = new URL('../../templates/agents/', import.meta.url)
+const templateFolder = new URL('../../../templates/agents/', import.meta.url)
 
 export type OpenedAgents = Readonly<{
   registry: AgentRegistry
@@ -68,10 +68,10 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
   const platform = createPlatformService({
     languages: {
       agent: async () => {
-        const { checkAgentManifest } = await import('../domains/agents/manifest.ts')
-        const { agentManifestJsonSchema } = await import('../domains/agents/manifest-schema.ts')
-        const { toolProblemOf } = await import('../domains/agents/known-tools.ts')
-        const { scheduleProblemOf } = await import('../domains/agents/scheduled-input.ts')
+        const { checkAgentManifest } = await import('../../domains/agents/manifest.ts')
+        const { agentManifestJsonSchema } = await import('../../domains/agents/manifest-schema.ts')
+        const { toolProblemOf } = await import('../../domains/agents/known-tools.ts')
+        const { scheduleProblemOf } = await import('../../domains/agents/scheduled-input.ts')
         const check = (yaml: string) => {
           const checked = checkAgentManifest(yaml)
           if (!checked.ok) return checked
@@ -82,8 +82,8 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
         return { jsonSchema: agentManifestJsonSchema, check }
       },
       workflow: async () => {
-        const { checkWorkflowManifest } = await import('../domains/workflows/manifest.ts')
-        const { workflowManifestSchema } = await import('../domains/workflows/manifest-schema.ts')
+        const { checkWorkflowManifest } = await import('../../domains/workflows/manifest.ts')
+        const { workflowManifestSchema } = await import('../../domains/workflows/manifest-schema.ts')
         return {
           jsonSchema: () => workflowManifestSchema as Readonly<Record<string, unknown>>,
           check: checkWorkflowManifest,

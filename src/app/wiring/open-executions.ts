@@ -1,7 +1,8 @@
-import { AppError } from '../contract/app-error.ts'
-import type { Database } from '../contract/database.ts'
-import { limits } from '../contract/limits.ts'
-import type { ToolDesk } from '../contract/tool-desk.ts'
+import { AppError } from '../../contract/app-error.ts'
+import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
+import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { Models } from '../../domains/executions/model.ts'
 import type {
   AgentDesk,
   ExecutionDeps,
@@ -9,24 +10,23 @@ import type {
   SnapshotDesk,
   ValueDesk,
   WorkspaceAccess,
-} from '../domains/executions/ports.ts'
-import { createExecutionService, type ExecutionService } from '../domains/executions/service.ts'
-import type { WebClient } from '../domains/web/ports.ts'
-import { createEngine } from '../engine/engine.ts'
-import type { Engine, Run, RunEvent } from '../engine/ports.ts'
-import { withholding } from '../engine/withholding.ts'
-import { TIMER_MS_MAX } from '../kernel/clock.ts'
-import { uuidOf } from '../kernel/uuid.ts'
-import { sqlLogStore } from '../stores/sql/log-store.ts'
-import { sqlRunStore } from '../stores/sql/run-store.ts'
-import { createHttpClient } from '../web-client/http-client.ts'
-import type { AppDeps } from './build-app.ts'
-import { openModels } from './open-models.ts'
+} from '../../domains/executions/ports.ts'
+import { createExecutionService, type ExecutionService } from '../../domains/executions/service.ts'
+import type { WebClient } from '../../domains/web/ports.ts'
+import { createEngine } from '../../engine/engine.ts'
+import type { Engine, Run, RunEvent } from '../../engine/ports.ts'
+import { withholding } from '../../engine/withholding.ts'
+import { TIMER_MS_MAX } from '../../kernel/clock.ts'
+import { uuidOf } from '../../kernel/uuid.ts'
+import { sqlLogStore } from '../../stores/sql/log-store.ts'
+import { sqlRunStore } from '../../stores/sql/run-store.ts'
+import { createHttpClient } from '../../web-client/http-client.ts'
+import type { AppDeps } from '../build-app.ts'
+import { unsetVariables } from '../unset-variables.ts'
+import { withheldOf } from '../withheld.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import type { Starters } from './open-starters.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
-import { unsetVariables } from './unset-variables.ts'
-import { withheldOf } from './withheld.ts'
 
 export type OpenedExecutions = Readonly<{ engine: Engine; service: ExecutionService }>
 
@@ -63,6 +63,7 @@ export function openExecutions(
     engine: Engine
     database: Database
     agents: AgentDesk
+    models: Models
     desk: ToolDesk
     policies: OpenedPolicies
     workspaces: WorkspaceAccess
@@ -70,11 +71,11 @@ export function openExecutions(
     snapshots: SnapshotDesk
   }>,
 ): OpenedExecutions {
-  const { config, clock, logger } = deps
-  const { engine, database, agents, desk, policies, workspaces } = parts
+  const { config, clock } = deps
+  const { engine, database, agents, models, desk, policies, workspaces } = parts
   const withheld = withheldOf(config)
   const loopWith = async (reach: Pick<ExecutionDeps, 'desk' | 'models' | 'http'>) => {
-    const { createExecutionProgram } = await import('../domains/executions/program.ts')
+    const { createExecutionProgram } = await import('../../domains/executions/program.ts')
     const made = createExecutionProgram({
       ...reach,
       engine,
@@ -90,9 +91,6 @@ export function openExecutions(
     })
     return withholding(made, withheld)
   }
-  // A wrong setting is told at the start, not at the first execution.
-  const models = openModels(deps)
-  for (const { problem } of unsetVariables(config)) logger.warn(problem)
   const loop = once(() => loopWith({ desk, models, http: senderFor(config) }))
   const idleLoop = once(() => loopWith(withoutEffects(desk)))
   engine.register(
@@ -101,7 +99,7 @@ export function openExecutions(
     async (run, steps, status) => (await loop()).ending(run, steps, status),
   )
   const replayRun = async (run: Run, events: readonly RunEvent[]) => {
-    const { replay } = await import('../engine/replay.ts')
+    const { replay } = await import('../../engine/replay.ts')
     return await replay(await idleLoop(), run, events)
   }
   return {

@@ -1,0 +1,112 @@
+import type { Database } from '../../contract/database.ts'
+import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { Models } from '../../domains/executions/model.ts'
+import type { ServerService } from '../../domains/server/server-service.ts'
+import type { RunFeed } from '../../http/rest-routes.ts'
+import { sqlActivityStore } from '../../stores/sql/activity-store.ts'
+import type { Catalog } from '../../tools/runtime/catalog.ts'
+import type { Services } from '../../tools/runtime/services.ts'
+import type { AppDeps } from '../build-app.ts'
+import { activityOf } from './agent-activity.ts'
+import { openAgents } from './open-agents.ts'
+import { openEngine, openExecutions } from './open-executions.ts'
+import { openIntents } from './open-intents.ts'
+import type { OpenedPolicies } from './open-policies.ts'
+import { openRunFeed } from './open-run-feed.ts'
+import { openSchedules } from './open-schedules.ts'
+import type { Starters } from './open-starters.ts'
+import { openWorkflows } from './open-workflows.ts'
+import type { WorkspaceWing } from './workspace-wing.ts'
+
+export type AgentWing = Readonly<{
+  services: Pick<Services, 'agents' | 'executions' | 'workflows' | 'generation' | 'intents' | 'platform'>
+  runs: RunFeed
+  close(): Promise<void>
+}>
+
+export type AgentWingParts = Readonly<{
+  database: Database
+  starters: Starters
+  models: Models
+  policies: OpenedPolicies
+  server: ServerService
+  catalog: Catalog
+  desk: ToolDesk
+  workspaceWing: WorkspaceWing
+}>
+
+/** Agents and workflows, and the engine that runs them. Runs go on from where they were, and schedules come due. */
+export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
+  const { database, starters, models, policies, catalog, desk } = parts
+  const { opened, imageFolder } = parts.workspaceWing
+  const { ground } = opened
+  const engine = openEngine(deps, { database, workspaces: opened, starters })
+  const schedules = openSchedules(deps, { database, engine, ground, starters, tools: desk })
+  const agents = openAgents(deps, {
+    schedules: schedules.desks.agent,
+    imageFolder,
+    policies,
+    tools: desk,
+    toolNames: new Set(catalog.names),
+    activity: activityOf(engine, sqlActivityStore),
+    health: async () => {
+      const { version, status } = await parts.server.health({ nowMs: deps.clock.nowMs() })
+      return { version, isHealthy: status === 'ok' }
+    },
+    capabilities: [...new Set(catalog.tools.map(({ definition }) => definition.toolset))].sort(),
+  })
+  const { registry } = agents
+  const imageOf = agents.runtimes.resolve
+  const executions = openExecutions(deps, {
+    engine,
+    database,
+    agents: registry,
+    models,
+    imageOf,
+    desk,
+    policies,
+    workspaces: opened.service,
+    snapshots: opened.service,
+  })
+  const workflows = openWorkflows(deps, {
+    engine,
+    database,
+    agents: registry,
+    search: agents.search,
+    desk,
+    images: ground.backend.images,
+    schedules: schedules.desks.workflow,
+  })
+  schedules.connect({ agents: registry, executions: executions.service, workflows })
+  const { generation, intents } = openIntents(deps, {
+    engine,
+    database,
+    agents: registry,
+    executions: executions.service,
+    models,
+    imageOf,
+    desk,
+  })
+  // Once everything that they call is there.
+  const begun = opened.begun
+    .then(() => engine.begin())
+    .then(() => schedules.scheduler.begin())
+    .catch((error) => deps.logger.warn('the runs were not taken up', { cause: String(error) }))
+  return {
+    services: {
+      agents: registry,
+      executions: executions.service,
+      workflows,
+      generation,
+      intents,
+      platform: agents.platform,
+    },
+    runs: openRunFeed(engine, database, starters),
+    async close() {
+      await begun
+      await schedules.scheduler.close()
+      await engine.close()
+      await agents.close()
+    },
+  }
+}

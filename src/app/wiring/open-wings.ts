@@ -1,0 +1,102 @@
+import type { RunFeed } from '../../http/rest-routes.ts'
+import { sqlPendingWork } from '../../stores/sql/pending-work.ts'
+import type { Toolset } from '../../tools/runtime/define-tool.ts'
+import type { Services } from '../../tools/runtime/services.ts'
+import type { AppDeps } from '../build-app.ts'
+import type { AgentWing, AgentWingParts } from './agent-wing.ts'
+import type { WorkspaceWing, WorkspaceWingParts } from './workspace-wing.ts'
+
+/** What a toolset needs to be open beside the core. */
+const wings: Readonly<Record<Toolset, 'core' | 'workspaces' | 'agents'>> = {
+  meta: 'core',
+  ledger: 'core',
+  log: 'core',
+  server: 'core',
+  identity: 'core',
+  modes: 'core',
+  vault: 'workspaces',
+  workspaces: 'workspaces',
+  teams: 'workspaces',
+  cmd: 'workspaces',
+  fs: 'workspaces',
+  web: 'workspaces',
+  agents: 'agents',
+  executions: 'agents',
+  workflows: 'agents',
+  intents: 'agents',
+  platform: 'agents',
+}
+
+/** Parts of the program that are loaded and opened when they are first used, or when the store has work for them. */
+export type Wings = Readonly<{
+  openFor(toolset: Toolset): Promise<void>
+  runs: RunFeed
+  close(): Promise<void>
+}>
+
+type Parts = WorkspaceWingParts & Omit<AgentWingParts, 'workspaceWing'>
+
+/** `add` is given the services of each wing as it opens. */
+export async function openWings(
+  deps: AppDeps,
+  parts: Parts,
+  add: (services: Partial<Services>) => void,
+): Promise<Wings> {
+  const workspaces = once(async (): Promise<WorkspaceWing> => {
+    const { openWorkspaceWing } = await import('./workspace-wing.ts')
+    const wing = openWorkspaceWing(deps, parts)
+    add(wing.services)
+    return wing
+  })
+  const agents = once(async (): Promise<AgentWing> => {
+    const [{ openAgentWing }, workspaceWing] = await Promise.all([import('./agent-wing.ts'), workspaces()])
+    const wing = openAgentWing(deps, { ...parts, workspaceWing })
+    add(wing.services)
+    return wing
+  })
+  // A wrong setting is told at the start.
+  const { ca_file, credentials } = deps.config.workspaces
+  if (ca_file !== undefined || credentials.length > 0) await workspaces()
+  const taken = takeUpWork(deps, parts, { workspaces, agents })
+  return {
+    async openFor(toolset) {
+      if (wings[toolset] === 'workspaces') await workspaces()
+      if (wings[toolset] === 'agents') await agents()
+    },
+    runs: {
+      open: async (...args) => (await agents()).runs.open(...args),
+      openAgent: async (...args) => (await agents()).runs.openAgent(...args),
+    },
+    async close() {
+      await taken
+      await (await agents.made())?.close()
+      await (await workspaces.made())?.close()
+    },
+  }
+}
+
+/** A store that others have open too may come to have work at any time, which they may leave to us. */
+async function takeUpWork(
+  { logger }: AppDeps,
+  { database }: Pick<Parts, 'database'>,
+  { workspaces, agents }: Readonly<{ workspaces(): Promise<unknown>; agents(): Promise<unknown> }>,
+): Promise<void> {
+  const isShared = database.kind !== 'sqlite'
+  try {
+    if (isShared || (await sqlPendingWork.ofAgents(database.read))) await agents()
+    else if (await sqlPendingWork.ofWorkspaces(database.read)) await workspaces()
+  } catch (error) {
+    logger.warn('the work in the store was not taken up', { cause: String(error) })
+  }
+}
+
+type Once<T> = (() => Promise<T>) & Readonly<{ made(): Promise<T | undefined> }>
+
+function once<T>(make: () => Promise<T>): Once<T> {
+  let made: Promise<T> | undefined
+  const get = (): Promise<T> => {
+    made ??= make()
+    return made
+  }
+  return Object.assign(get, { made: async () => await made?.catch(() => undefined) })
+}

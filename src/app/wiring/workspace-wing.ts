@@ -1,0 +1,72 @@
+import { join } from 'node:path'
+import type { Database } from '../../contract/database.ts'
+import type { ToolDesk } from '../../contract/tool-desk.ts'
+import { createGitService } from '../../domains/git/service.ts'
+import { createSwarmService } from '../../domains/swarm/service.ts'
+import { visibleTeamNames } from '../../domains/teams/core.ts'
+import type { Workspace } from '../../domains/workspaces/ports.ts'
+import type { WorkspaceService } from '../../domains/workspaces/service.ts'
+import type { DiskReserve } from '../../stores/files/disk-reserve.ts'
+import { sqlTeamStore } from '../../stores/sql/team-store.ts'
+import type { Services } from '../../tools/runtime/services.ts'
+import type { AppDeps } from '../build-app.ts'
+import { workspacesDirectory } from '../state-directory.ts'
+import { openAgentTools } from './open-agent-tools.ts'
+import type { Starters } from './open-starters.ts'
+import { openTeams } from './open-teams.ts'
+import { openVault } from './open-vault.ts'
+import { type OpenedWorkspaces, openWorkspaces } from './open-workspaces.ts'
+
+export type WorkspaceWing = Readonly<{
+  services: Pick<Services, 'workspaces' | 'teams' | 'vault' | 'git' | 'swarms' | 'files' | 'commands' | 'web'>
+  opened: OpenedWorkspaces
+  /** Where the workspaces of this state have their images. */
+  imageFolder: string
+  close(): Promise<void>
+}>
+
+export type WorkspaceWingParts = Readonly<{
+  database: Database
+  /** Of the state. */
+  directory: string
+  starters: Starters
+  disk: DiskReserve | undefined
+  desk: ToolDesk
+}>
+
+/** Workspaces, and everything that is done in them or beside them. */
+export function openWorkspaceWing(deps: AppDeps, parts: WorkspaceWingParts): WorkspaceWing {
+  const { database, directory, starters, disk, desk } = parts
+  const opened = openWorkspaces(deps, { database, directory }, { starters, reserve: disk })
+  const workspaces = opened.service
+  const { owners } = opened.ground
+  const vault = openVault(deps, directory, (call) => visibleTeamNames({ owners, store: sqlTeamStore }, call, call.read))
+  const teams = openTeams(deps, { database, workspaces: opened, vault })
+  const git = gitIn(workspaces)
+  return {
+    services: {
+      workspaces,
+      vault,
+      teams: teams.service,
+      git,
+      swarms: createSwarmService({ ...deps, workspaces, git }),
+      ...openAgentTools(deps, { workspaces, desk }),
+    },
+    opened,
+    imageFolder: join(workspacesDirectory(directory), 'images'),
+    async close() {
+      await teams.close()
+      await opened.close()
+    },
+  }
+}
+
+/** Git runs inside a workspace, as everything else does. */
+const gitIn = (workspaces: WorkspaceService) =>
+  createGitService({
+    access: { resolve: workspaces.resolve },
+    runner: {
+      run: (workspace: Workspace, request) => workspaces.runRaw(workspace, request),
+      readFile: async (workspace: Workspace, path) => (await workspaces.openFiles(workspace).read(path)).stream,
+    },
+  })
