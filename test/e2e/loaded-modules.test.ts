@@ -1,0 +1,54 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { agentYaml } from '../support/executions.ts'
+import { runCastellan } from '../support/run-castellan.ts'
+
+let home = ''
+
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'castellan-modules-'))
+  writeFileSync(
+    join(home, 'list-modules.mjs'),
+    `import { registerHooks } from 'node:module'
+import { appendFileSync } from 'node:fs'
+registerHooks({ load(url, context, next) { appendFileSync(${JSON.stringify(join(home, 'modules'))}, url + '\\n'); return next(url, context) } })
+`,
+  )
+})
+afterEach(() => rmSync(home, { recursive: true, force: true }))
+
+/** What a call without a running server loads: files of our own source, and packages. */
+async function loadedBy(tool: string, ...args: readonly string[]): Promise<ReadonlySet<string>> {
+  writeFileSync(join(home, 'modules'), '')
+  const run = await runCastellan(['call', tool, ...args, '--data-dir', join(home, 'data')], {
+    home,
+    environment: { NODE_OPTIONS: `--import=${join(home, 'list-modules.mjs')}` },
+  })
+  expect(run.stderr).toBe('')
+  expect(run.code).toBe(0)
+  const parts = readFileSync(join(home, 'modules'), 'utf8').matchAll(/src\/.+\.ts|node_modules\/[^/]+/g)
+  return new Set([...parts].map(([part]) => part))
+}
+
+const WORKSPACES = ['src/domains/workspaces/service.ts', 'src/domains/git/service.ts', 'src/domains/teams/service.ts']
+const AGENTS = ['src/domains/agents/registry.ts', 'src/domains/workflows/service.ts', 'src/engine/engine.ts']
+
+test('a call loads the domain that it is about, and no other', async () => {
+  const pinged = await loadedBy('server_ping')
+  const others = ['src/tools/ledger/index.ts', 'src/tools/workspaces/index.ts', 'node_modules/kysely']
+  for (const part of [...WORKSPACES, ...AGENTS, ...others]) expect(pinged).not.toContain(part)
+  const listed = await loadedBy('workspace_list')
+  for (const part of WORKSPACES) expect(listed).toContain(part)
+  for (const part of [...AGENTS, 'src/tools/agents/index.ts']) expect(listed).not.toContain(part)
+  const workflows = await loadedBy('aegis.workflow.list')
+  for (const part of AGENTS) expect(workflows).toContain(part)
+})
+
+test('a start loads what the store has work for', async () => {
+  const schedule = '  task: { instruction: "Tick." }\n  schedule: { type: interval, seconds: 86400 }\n'
+  await loadedBy('aegis.agent.create', `manifest_yaml=${agentYaml('ticker', schedule)}`)
+  const pinged = await loadedBy('server_ping')
+  for (const part of [...WORKSPACES, ...AGENTS]) expect(pinged).toContain(part)
+})
