@@ -54,7 +54,7 @@ type Filling = Readonly<{ runs: number; owner: string }>
 async function fill(database: Database, { runs, owner }: Filling): Promise<void> {
   const names = { newId: () => '', node: 'elsewhere', bootId: 'none' }
   for (let first = 0; first < runs; first += 500) {
-    await database.write(LOCAL_TENANT, async (unit) => {
+    await database.write(LOCAL_TENANT, async (tx) => {
       for (let n = first; n < Math.min(first + 500, runs); n++) {
         for (const kind of ['execution', 'workflow'] as const) {
           const subject = { subjectId: `${kind}-${n % SUBJECTS}`, subjectName: 'filled', subjectVersion: '1.0.0' }
@@ -62,10 +62,10 @@ async function fill(database: Database, { runs, owner }: Filling): Promise<void>
           const run = newRunOf(names, start, localOwner, 1_000_000 + n, undefined)
           const whose = n % OWNERS === 0 ? owner : `user:somebody-${n % OWNERS}`
           const ended = { status: 'completed' as const, endedAtMs: 1_000_000 + n, lastSequence: EVENTS_EACH }
-          await sqlRunStore.insertRun(unit, { ...run, ...ended, owner: whose })
+          await sqlRunStore.insertRun(tx, { ...run, ...ended, owner: whose })
           for (let sequence = 1; sequence <= EVENTS_EACH; sequence++) {
             const event = { sequence, type: 'step_completed', key: `step-${sequence}`, payloadText: '{"n":1}' }
-            await sqlRunStore.insertEvent(unit, LOCAL_TENANT, run.id, { ...event, state: null, iteration: 1, atMs: n })
+            await sqlRunStore.insertEvent(tx, LOCAL_TENANT, run.id, { ...event, state: null, iteration: 1, atMs: n })
           }
         }
       }

@@ -37,7 +37,7 @@ import { type OpenedPolicies, openPolicies } from './wiring/open-policies.ts'
 import { openRecord } from './wiring/open-record.ts'
 import { openSeal } from './wiring/open-seal.ts'
 import { openStarters } from './wiring/open-starters.ts'
-import { createToolDesk } from './wiring/open-tool-desk.ts'
+import { createToolInvoker } from './wiring/open-tool-invoker.ts'
 import { openWings } from './wiring/open-wings.ts'
 import { presenceOnce } from './wiring/presence.ts'
 
@@ -170,7 +170,7 @@ async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService):
     noteRevoked: starters.keyRevoked,
     noteExpired: time.noteExpired,
     noteUse: (tenant, keyId, atMs) =>
-      void database.writeSoon(tenant, (unit) => sqlApiKeyStore.touchKey(unit, tenant, keyId, atMs)),
+      void database.writeSoon(tenant, (tx) => sqlApiKeyStore.touchKey(tx, tenant, keyId, atMs)),
   })
   const { directory } = store
   // With a store elsewhere, what fills this disk keeps nobody from writing there.
@@ -190,12 +190,14 @@ async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService):
     server,
     searchTools: createToolSearch(catalog, config.mode),
   }
-  const desk = createToolDesk(catalog, config.mode, (tenant, owner) => starters.isGone(database.read, tenant, owner))
+  const invoker = createToolInvoker(catalog, config.mode, (tenant, owner) =>
+    starters.isGone(database.read, tenant, owner),
+  )
   const pipeline = createPipeline(deps, catalog, policies, services, { database, guard, disk })
-  desk.connect(pipeline.callTool)
+  invoker.connect(pipeline.callTool)
   const wings = await openWings(
     deps,
-    { database, directory, starters, disk, desk, models, policies, server, catalog },
+    { database, directory, starters, disk, invoker, models, policies, server, catalog },
     (opened) => Object.assign(services, opened),
   )
   // What is wrong with a log is said at the start.

@@ -4,7 +4,7 @@ import { type FsckReport, runFsck } from '../audit/fsck/run-fsck.ts'
 import type { CheckpointStore } from '../audit/ports.ts'
 import { AppError } from '../contract/app-error.ts'
 import { type TenantId, tenantId } from '../contract/principal.ts'
-import type { ReadUnit } from '../contract/unit.ts'
+import type { ReadTx } from '../contract/tx.ts'
 import { systemClock } from '../kernel/clock.ts'
 import { silentLogger } from '../kernel/logger.ts'
 import { createCheckpointStore } from '../stores/files/checkpoint-store.ts'
@@ -27,8 +27,8 @@ export async function checkState(
     isClaimed: stored.isClaimed,
   }
   const node = nodeOf(config.database_url === undefined ? 'sqlite' : 'postgres', directory)
-  const work = (unit: ReadUnit) => {
-    const source = sqlFsckSource(unit, checkpoints, node)
+  const work = (tx: ReadTx) => {
+    const source = sqlFsckSource(tx, checkpoints, node)
     // A first checkpoint that came after we looked is not missing; it may cover entries that we do not see.
     const anchor = async (tenant: string) =>
       (await checkpoints.isThereNow(tenantId(tenant))) ? undefined : await source.anchor(tenant)

@@ -1,6 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import type { TenantId } from '../contract/principal.ts'
-import type { ReadUnit } from '../contract/unit.ts'
+import type { ReadTx } from '../contract/tx.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { LogGuard } from './log-guard.ts'
 import type { CheckpointStore, LogStore } from './ports.ts'
@@ -13,7 +13,7 @@ export type Checkpointer = Readonly<{
 }>
 
 export function createCheckpointer(deps: {
-  read: ReadUnit
+  read: ReadTx
   log: Pick<LogStore, 'tenants'>
   checkpoints: Pick<CheckpointStore, 'tenants'>
   guard: LogGuard

@@ -1,6 +1,6 @@
 import type { Database } from '../contract/database.ts'
 import type { TenantId } from '../contract/principal.ts'
-import type { WriteUnit } from '../contract/unit.ts'
+import type { WriteTx } from '../contract/tx.ts'
 import type { LogGuard } from './log-guard.ts'
 import type { LogStore } from './ports.ts'
 
@@ -11,14 +11,14 @@ export function guardDatabase(
   log: Pick<LogStore, 'nextSeq'>,
 ): Database {
   const guarded =
-    <T>(tenant: TenantId, work: (unit: WriteUnit) => Promise<T>) =>
-    (unit: WriteUnit): Promise<T> => {
-      guard.requireGrown(tenant, log.nextSeq(unit, tenant))
-      return work(unit)
+    <T>(tenant: TenantId, work: (tx: WriteTx) => Promise<T>) =>
+    (tx: WriteTx): Promise<T> => {
+      guard.requireGrown(tenant, log.nextSeq(tx, tenant))
+      return work(tx)
     }
   return {
     ...database,
-    write<T>(tenant: TenantId, work: (unit: WriteUnit) => Promise<T>): Promise<T> {
+    write<T>(tenant: TenantId, work: (tx: WriteTx) => Promise<T>): Promise<T> {
       try {
         const looking = guard.requireSound(tenant)
         if (looking === undefined) return database.write(tenant, guarded(tenant, work))

@@ -1,6 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import type { TenantId } from '../contract/principal.ts'
-import type { ReadUnit } from '../contract/unit.ts'
+import type { ReadTx } from '../contract/tx.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { checkpointOrigin, type NoteSigner, openCheckpoint, signCheckpoint } from './checkpoint.ts'
 import type { AnchorStore, CheckpointStore, LogStore } from './ports.ts'
@@ -43,9 +43,9 @@ export type Recovery = Readonly<{
 }>
 
 export function createLogGuard(deps: {
-  read: ReadUnit
+  read: ReadTx
   log: Pick<LogStore, 'head'>
-  rootAt(unit: ReadUnit, tenant: TenantId, size: number): Promise<Buffer>
+  rootAt(tx: ReadTx, tenant: TenantId, size: number): Promise<Buffer>
   checkpoints: CheckpointStore
   anchors: AnchorStore
   logId: string

@@ -1,23 +1,23 @@
 import { AppError } from '../contract/app-error.ts'
 import type { TenantId } from '../contract/principal.ts'
-import type { ReadUnit } from '../contract/unit.ts'
+import type { ReadTx } from '../contract/tx.ts'
 import type { LogStore } from './ports.ts'
 import { type NodeCoordinate, nodeLocation, peakNodes } from './proof.ts'
 import { emptyRoot, HASH_BYTES, innerHash } from './tree.ts'
 
 /** Reads nodes of the stored tree, and the root it had at any size, in O(log n) rows. */
 export function createNodeReader(log: Pick<LogStore, 'nodes'>) {
-  async function rootAt(unit: ReadUnit, tenant: TenantId, size: number): Promise<Buffer> {
+  async function rootAt(tx: ReadTx, tenant: TenantId, size: number): Promise<Buffer> {
     const coordinates = peakNodes(size)
     if (coordinates.length === 0) return emptyRoot()
-    const read = await readNodes(unit, tenant, coordinates)
+    const read = await readNodes(tx, tenant, coordinates)
     const peaks = coordinates.map(({ level, index }) => read(level, index))
     return peaks.reduceRight((root, peak) => innerHash(peak, root))
   }
 
-  async function readNodes(unit: ReadUnit, tenant: TenantId, coordinates: readonly NodeCoordinate[]) {
+  async function readNodes(tx: ReadTx, tenant: TenantId, coordinates: readonly NodeCoordinate[]) {
     const rows = await log.nodes(
-      unit,
+      tx,
       tenant,
       coordinates.map((coordinate) => nodeLocation(coordinate).seq),
     )

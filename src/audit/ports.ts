@@ -1,5 +1,5 @@
 import type { TenantId } from '../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../contract/tx.ts'
 
 export type LogHead = Readonly<{ size: number; peaks: Buffer }>
 
@@ -24,25 +24,25 @@ export type NewLogEntry = Readonly<{
 
 /** One append-only log per tenant. Entries are never changed or removed. */
 export type LogStore = Readonly<{
-  /** The position that the next entry of this unit's tenant will take. */
-  nextSeq(unit: WriteUnit, tenant: TenantId): number
+  /** The position that the next entry of this transaction's tenant will take. */
+  nextSeq(tx: WriteTx, tenant: TenantId): number
   /** Appends within the transaction; positions are gapless because a failed transaction gives its own back. */
-  appendEntry(unit: WriteUnit, tenant: TenantId, entry: NewLogEntry): Promise<void>
-  head(unit: ReadUnit, tenant: TenantId): Promise<LogHead>
+  appendEntry(tx: WriteTx, tenant: TenantId, entry: NewLogEntry): Promise<void>
+  head(tx: ReadTx, tenant: TenantId): Promise<LogHead>
   /** Entries from `fromSeq` in order, at most `limit`. */
-  entries(unit: ReadUnit, tenant: TenantId, fromSeq: number, limit: number): Promise<LogEntry[]>
-  rawEntries(unit: ReadUnit, tenant: TenantId, fromSeq: number, limit: number): Promise<RawLogEntry[]>
+  entries(tx: ReadTx, tenant: TenantId, fromSeq: number, limit: number): Promise<LogEntry[]>
+  rawEntries(tx: ReadTx, tenant: TenantId, fromSeq: number, limit: number): Promise<RawLogEntry[]>
   /** The node columns of the given positions; a missing position is missing in the map. */
-  nodes(unit: ReadUnit, tenant: TenantId, seqs: readonly number[]): Promise<Map<number, Uint8Array>>
+  nodes(tx: ReadTx, tenant: TenantId, seqs: readonly number[]): Promise<Map<number, Uint8Array>>
   /** Hashes of the trail records of one task in `[fromSeq, toSeq)`, with their positions. */
   trailRecords(
-    unit: ReadUnit,
+    tx: ReadTx,
     tenant: TenantId,
     taskNumber: number,
     range: { fromSeq: number; toSeq: number },
   ): Promise<{ seq: number; hash: string; atMs: number }[]>
   /** Tenants that have a log. The only method across tenants: background checkpoints and the checker need it. */
-  tenants(unit: ReadUnit): Promise<TenantId[]>
+  tenants(tx: ReadTx): Promise<TenantId[]>
 }>
 
 /** Signed checkpoints kept outside the store, so that a log cut short is noticed. */

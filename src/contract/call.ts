@@ -1,6 +1,6 @@
 import type { Json } from '../kernel/canonical-json.ts'
 import type { Principal } from './principal.ts'
-import type { ReadUnit, WriteUnit } from './unit.ts'
+import type { ReadTx, WriteTx } from './tx.ts'
 
 /**
  * A domain fact that a call brought about, kept whole in the log entry of that call.
@@ -22,7 +22,7 @@ export type Progress = Readonly<{ progress: number; total?: number; message?: st
 
 /**
  * One tool call, as services see it. `principal` says who acts; every store method takes its tenant from there.
- * The units are valid only until the handler returns.
+ * The transactions are valid only until the handler returns.
  */
 export type Call = Readonly<{
   id: string
@@ -39,15 +39,15 @@ export type Call = Readonly<{
   /** What commands of the caller find in their environment, besides that of the workspace; absent unless an agent calls. */
   environment?: () => Readonly<Record<string, string>>
   /** Many reads of one instant, for work that takes long. */
-  snapshot<T>(work: (unit: ReadUnit) => Promise<T>): Promise<T>
+  snapshot<T>(work: (tx: ReadTx) => Promise<T>): Promise<T>
   /** A remark that goes to the caller with the answer. */
   warn(message: string): void
   /** Consistent reads. Inside a writing tool it sees the transaction's own writes. */
-  read: ReadUnit
+  read: ReadTx
   /** The transaction of a `create`, `update` or `delete` tool; reading it in any other tool is a programming error. */
-  write: WriteUnit
+  write: WriteTx
   /** Adds a fact to this call's log entry; it is committed with the transaction or not at all. */
   record(effect: EffectRecord): void
   /** A durable transaction of an `external` tool: resolves once committed. */
-  transact<T>(work: (unit: WriteUnit) => Promise<T>): Promise<T>
+  transact<T>(work: (tx: WriteTx) => Promise<T>): Promise<T>
 }>

@@ -1,5 +1,5 @@
 import type { TenantId } from './principal.ts'
-import type { ReadUnit, WriteUnit } from './unit.ts'
+import type { ReadTx, WriteTx } from './tx.ts'
 
 /**
  * The state, as the pipeline sees it.
@@ -13,10 +13,10 @@ export type Database = Readonly<{
   /** For people: a path or an address, without credentials. */
   location: string
   /** Committed state; each statement sees the newest. */
-  read: ReadUnit
+  read: ReadTx
   /** Many reads of one instant, off the write path. */
-  snapshot<T>(work: (unit: ReadUnit) => Promise<T>): Promise<T>
-  write<T>(tenant: TenantId, work: (unit: WriteUnit) => Promise<T>): Promise<T>
+  snapshot<T>(work: (tx: ReadTx) => Promise<T>): Promise<T>
+  write<T>(tenant: TenantId, work: (tx: WriteTx) => Promise<T>): Promise<T>
   /**
    * A write nobody waits for: kept in order with the others and committed with the next transaction, after
    * `delayMs`, or when enough have gathered, whichever comes first. A crash before that loses it.
@@ -25,7 +25,7 @@ export type Database = Readonly<{
    * Resolves at once, or, when too many wait, once there is room. `onTaken` is called before the first try, whatever
    * becomes of it: until then the caller may give `work` more to do.
    */
-  writeSoon(tenant: TenantId, work: (unit: WriteUnit) => Promise<void>, onTaken?: () => void): void | Promise<void>
+  writeSoon(tenant: TenantId, work: (tx: WriteTx) => Promise<void>, onTaken?: () => void): void | Promise<void>
   /** Resolves when everything handed in so far is committed. */
   flush(): Promise<void>
   schemaVersion: number

@@ -3,7 +3,7 @@ import type { Database } from '../contract/database.ts'
 import { errorCodes } from '../contract/error-codes.ts'
 import { limits } from '../contract/limits.ts'
 import type { TenantId } from '../contract/principal.ts'
-import type { WriteUnit } from '../contract/unit.ts'
+import type { WriteTx } from '../contract/tx.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { fault } from '../kernel/fault.ts'
@@ -32,7 +32,7 @@ export type AttemptDeps = JournalDeps &
     bootId: string
     isGone: EngineDeps['isGone']
     /** Writes a new run below `parent`; it begins after the commit. */
-    insertChild(unit: WriteUnit, parent: Run, id: string, start: NewRun): Promise<void>
+    insertChild(tx: WriteTx, parent: Run, id: string, start: NewRun): Promise<void>
     newId(): string
     outcomeOf(tenant: TenantId, id: string, signal: AbortSignal): Promise<RunOutcome>
     changed(run: Run): void
@@ -82,14 +82,14 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
   async function commit(
     rows: readonly NewRow[],
     change: RunChange,
-    beside?: (unit: WriteUnit, run: Run) => Promise<void>,
+    beside?: (tx: WriteTx, run: Run) => Promise<void>,
   ): Promise<void> {
     const told = pending
     const all = [...told, ...rows]
     pending = []
     for (let delayMs: number = limits.runRetryMsMin; ; delayMs = Math.min(delayMs * 2, limits.runRetryMsMax)) {
       try {
-        run = await deps.database.write(from.tenant, (unit) => tryCommit(unit, all, change, beside))
+        run = await deps.database.write(from.tenant, (tx) => tryCommit(tx, all, change, beside))
         placement = {}
         break
       } catch (error) {
@@ -108,27 +108,27 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
   }
 
   async function tryCommit(
-    unit: WriteUnit,
+    tx: WriteTx,
     rows: readonly NewRow[],
     change: RunChange,
-    beside: ((unit: WriteUnit, run: Run) => Promise<void>) | undefined,
+    beside: ((tx: WriteTx, run: Run) => Promise<void>) | undefined,
   ): Promise<Run> {
-    const current = await deps.store.findRun(unit, from.tenant, from.id)
+    const current = await deps.store.findRun(tx, from.tenant, from.id)
     if (current === undefined || current.claim !== deps.bootId) throw new RunStopped('another process has the run')
     if (isEnded(current)) return current
     // After a commit of which nobody knew whether it happened, its rows may be there.
-    if (current.lastSequence > run.lastSequence && (await hasRow(unit, rows))) return current
-    await beside?.(unit, current)
-    return await appendToRun(deps, unit, current, deps.clock.nowMs(), rows, {
+    if (current.lastSequence > run.lastSequence && (await hasRow(tx, rows))) return current
+    await beside?.(tx, current)
+    return await appendToRun(deps, tx, current, deps.clock.nowMs(), rows, {
       status: 'running',
       ...placement,
       ...change,
     })
   }
 
-  async function hasRow(unit: WriteUnit, rows: readonly NewRow[]): Promise<boolean> {
+  async function hasRow(tx: WriteTx, rows: readonly NewRow[]): Promise<boolean> {
     const keys = new Set(rows.flatMap(({ key }) => key ?? []))
-    for await (const { key } of readJournal(deps, unit, from.tenant, from.id, run.lastSequence)) {
+    for await (const { key } of readJournal(deps, tx, from.tenant, from.id, run.lastSequence)) {
       if (key !== null && keys.has(key)) return true
     }
     return false
@@ -218,8 +218,8 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         const { kind, subjectId, subjectName } = start
         const payload = { run_id: id, kind, subject_id: subjectId, subject_name: subjectName }
         try {
-          await commit([{ type: childEvents[kind].started, key: linkKey, payload }], {}, (unit, parent) =>
-            deps.insertChild(unit, parent, id, start),
+          await commit([{ type: childEvents[kind].started, key: linkKey, payload }], {}, (tx, parent) =>
+            deps.insertChild(tx, parent, id, start),
           )
         } catch (error) {
           if (!(error instanceof AppError)) throw error

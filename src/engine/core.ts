@@ -3,7 +3,7 @@ import { AppError } from '../contract/app-error.ts'
 import type { Database } from '../contract/database.ts'
 import { limits } from '../contract/limits.ts'
 import { identityOf, type Principal, type TenantId } from '../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../contract/tx.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { EndStatus, NewRun, Run, RunOutcome, RunStore } from './ports.ts'
@@ -21,7 +21,7 @@ export type EngineDeps = Readonly<{
   bootId: string
   isAlive(bootId: string): boolean | Promise<boolean>
   /** Whether whoever has that identity lost what they may do here. What they have started ends then. */
-  isGone(unit: ReadUnit | WriteUnit, tenant: TenantId, owner: string): Promise<boolean>
+  isGone(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean>
   /** A server that may only read runs nothing. */
   isReadOnly: boolean
   /** Runs that are at work at once, those below them not counted. */
@@ -82,12 +82,12 @@ export function newRunOf(
 /** Whoever a run acts for, and whoever it belongs to: as long as both are there, it may go on. */
 export async function isAbandoned(
   { isGone }: Pick<EngineDeps, 'isGone'>,
-  unit: ReadUnit | WriteUnit,
+  tx: ReadTx | WriteTx,
   { tenant, owner, principal }: Run,
 ): Promise<boolean> {
-  if (await isGone(unit, tenant, owner)) return true
+  if (await isGone(tx, tenant, owner)) return true
   const starter = identityOf(principal)
-  return starter !== owner && (await isGone(unit, tenant, starter))
+  return starter !== owner && (await isGone(tx, tenant, starter))
 }
 
 export const starterGone = (): AppError =>

@@ -1,6 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import { identityOf, type TenantId } from '../contract/principal.ts'
-import type { WriteUnit } from '../contract/unit.ts'
+import type { WriteTx } from '../contract/tx.ts'
 import { type Attempt, createAttempt, RunStopped, toRunError } from './attempt.ts'
 import { type EngineDeps, isAbandoned, newRunOf, starterGone } from './core.ts'
 import { appendToRun, toEvent } from './journal.ts'
@@ -44,8 +44,8 @@ export function createEngine(deps: EngineDeps): Engine {
 
   const attemptDeps = {
     ...deps,
-    insertChild: async (unit: WriteUnit, parent: Run, id: string, start: NewRun) => {
-      await insert(unit, newRunOf(deps, { ...start, id }, parent.principal, clock.nowMs(), parent), start)
+    insertChild: async (tx: WriteTx, parent: Run, id: string, start: NewRun) => {
+      await insert(tx, newRunOf(deps, { ...start, id }, parent.principal, clock.nowMs(), parent), start)
     },
     newId: deps.newId,
     outcomeOf: watchers.outcomeOf,
@@ -55,10 +55,10 @@ export function createEngine(deps: EngineDeps): Engine {
   const requests = createRequests(deps, lookSoon)
   const schedule = createSchedule({ clock, concurrentMax: deps.concurrentMax, begin: execute, due: endWait })
 
-  async function insert(unit: WriteUnit, run: Run, { payload = {}, journal = [] }: NewRun): Promise<Run> {
+  async function insert(tx: WriteTx, run: Run, { payload = {}, journal = [] }: NewRun): Promise<Run> {
     const row = { type: `${eventPrefix[run.kind]}_started`, payload, iteration: 0 }
     const iteration = journal.at(-1)?.iteration ?? run.iteration
-    const started = await appendToRun(deps, unit, run, run.startedAtMs, [row, ...journal], { iteration })
+    const started = await appendToRun(deps, tx, run, run.startedAtMs, [row, ...journal], { iteration })
     lookSoon(run.tenant, run.id)
     return started
   }
@@ -97,11 +97,11 @@ export function createEngine(deps: EngineDeps): Engine {
 
   /** The time that a run waited for has come. */
   async function endWait({ tenant, id }: Pick<Run, 'tenant' | 'id'>): Promise<void> {
-    await database.write(tenant, async (unit) => {
-      const run = await store.findRun(unit, tenant, id)
+    await database.write(tenant, async (tx) => {
+      const run = await store.findRun(tx, tenant, id)
       if (run === undefined || isEnded(run) || run.waitingFor === null || run.wakeAtMs === null) return
       const row = { type: 'wait_timed_out', key: run.waitingFor, payload: { kind: 'timeout' } }
-      await appendToRun(deps, unit, run, clock.nowMs(), [row], { waitingFor: null, wakeAtMs: null })
+      await appendToRun(deps, tx, run, clock.nowMs(), [row], { waitingFor: null, wakeAtMs: null })
     })
     lookSoon(tenant, id)
   }
@@ -136,20 +136,20 @@ export function createEngine(deps: EngineDeps): Engine {
 
   /** Undefined when another process has it, or it has ended meanwhile. */
   const claim = (tenant: TenantId, id: string): Promise<Claimed | undefined> =>
-    database.write(tenant, async (unit) => {
-      const run = await store.findRun(unit, tenant, id)
+    database.write(tenant, async (tx) => {
+      const run = await store.findRun(tx, tenant, id)
       if (run === undefined || isEnded(run)) return undefined
       if (run.claim !== null && run.claim !== deps.bootId && (await deps.isAlive(run.claim))) return undefined
-      return await takeUp(deps, unit, run)
+      return await takeUp(deps, tx, run)
     })
 
   /** An orderly end is none of the run's doing. */
   async function giveBack({ tenant, id }: Run): Promise<void> {
     try {
-      await database.write(tenant, async (unit) => {
-        const run = await store.findRun(unit, tenant, id)
+      await database.write(tenant, async (tx) => {
+        const run = await store.findRun(tx, tenant, id)
         if (run === undefined || isEnded(run) || run.claim !== deps.bootId) return
-        await store.saveRun(unit, { ...run, claim: null })
+        await store.saveRun(tx, { ...run, claim: null })
       })
     } catch (error) {
       logger.warn('a run was not given back', { run_id: id, cause: String(error) })
@@ -242,11 +242,11 @@ export function createEngine(deps: EngineDeps): Engine {
       return await insert(call.write, run, start)
     },
     ...requests,
-    find: (unit, tenant, id) => store.findRun(unit, tenant, id),
-    list: (unit, tenant, filter) => store.listRuns(unit, tenant, filter),
-    count: (unit, tenant, filter) => store.countRuns(unit, tenant, filter),
-    async events(unit, { tenant, id, lastSequence }, { limit, offset }) {
-      const rows = await store.listEvents(unit, tenant, id, { after: offset, limit })
+    find: (tx, tenant, id) => store.findRun(tx, tenant, id),
+    list: (tx, tenant, filter) => store.listRuns(tx, tenant, filter),
+    count: (tx, tenant, filter) => store.countRuns(tx, tenant, filter),
+    async events(tx, { tenant, id, lastSequence }, { limit, offset }) {
+      const rows = await store.listEvents(tx, tenant, id, { after: offset, limit })
       return { events: rows.map(toEvent), total: lastSequence }
     },
     waitForEnd: watchers.waitForEnd,

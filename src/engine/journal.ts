@@ -1,7 +1,7 @@
 import type { LogStore } from '../audit/ports.ts'
 import { toRunEntry } from '../audit/run-entry.ts'
 import type { TenantId } from '../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../contract/tx.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import type { Run, RunEvent, RunStore, StoredEvent } from './ports.ts'
 
@@ -26,11 +26,11 @@ export type RunChange = Partial<
 
 /**
  * The only way in which a run changes: its row, the rows of its journal and the entry of the log are written together, in
- * the transaction of `unit`. Answers the run as it is then.
+ * the transaction `tx`. Answers the run as it is then.
  */
 export async function appendToRun(
   { store, log }: JournalDeps,
-  unit: WriteUnit,
+  tx: WriteTx,
   run: Run,
   atMs: number,
   rows: readonly NewRow[],
@@ -48,10 +48,10 @@ export async function appendToRun(
       atMs,
     }),
   )
-  if (run.lastSequence === 0) await store.insertRun(unit, changed)
-  else await store.saveRun(unit, changed)
-  for (const event of stored) await store.insertEvent(unit, run.tenant, run.id, event)
-  await log.appendEntry(unit, run.tenant, toRunEntry(changed, atMs, stored))
+  if (run.lastSequence === 0) await store.insertRun(tx, changed)
+  else await store.saveRun(tx, changed)
+  for (const event of stored) await store.insertEvent(tx, run.tenant, run.id, event)
+  await log.appendEntry(tx, run.tenant, toRunEntry(changed, atMs, stored))
   return changed
 }
 
@@ -60,13 +60,13 @@ const PAGE = 500
 /** The whole journal of a run, page by page. */
 export async function* readJournal(
   { store }: Pick<JournalDeps, 'store'>,
-  unit: ReadUnit | WriteUnit,
+  tx: ReadTx | WriteTx,
   tenant: TenantId,
   id: string,
   after = 0,
 ): AsyncGenerator<RunEvent> {
   for (let last = after; ; ) {
-    const rows = await store.listEvents(unit, tenant, id, { after: last, limit: PAGE })
+    const rows = await store.listEvents(tx, tenant, id, { after: last, limit: PAGE })
     for (const row of rows) yield toEvent(row)
     if (rows.length < PAGE) return
     last = rows.at(-1)!.sequence

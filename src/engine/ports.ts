@@ -2,7 +2,7 @@ import type { Call, Door } from '../contract/call.ts'
 import type { ErrorCode } from '../contract/error-codes.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
 import type { RunStatus } from '../contract/run-status.ts'
-import type { ReadUnit, WriteUnit } from '../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../contract/tx.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import type { FeedPlace, SubjectEvent } from './subject-feed.ts'
 
@@ -170,12 +170,12 @@ export type Engine = Readonly<{
   cancel(call: ChangingCall, id: string): Promise<boolean>
   /** Answers false when the run waits for nothing. */
   signal(call: SignallingCall, id: string, payload: Json): Promise<boolean>
-  find(unit: ReadUnit, tenant: TenantId, id: string): Promise<Run | undefined>
-  list(unit: ReadUnit, tenant: TenantId, filter: RunFilter): Promise<Run[]>
-  count(unit: ReadUnit, tenant: TenantId, filter: Omit<RunFilter, 'limit' | 'offset'>): Promise<number>
+  find(tx: ReadTx, tenant: TenantId, id: string): Promise<Run | undefined>
+  list(tx: ReadTx, tenant: TenantId, filter: RunFilter): Promise<Run[]>
+  count(tx: ReadTx, tenant: TenantId, filter: Omit<RunFilter, 'limit' | 'offset'>): Promise<number>
   /** `total` counts all there are. */
   events(
-    unit: ReadUnit,
+    tx: ReadTx,
     run: Pick<Run, 'tenant' | 'id' | 'lastSequence'>,
     page: Readonly<{ limit: number; offset: number }>,
   ): Promise<Readonly<{ events: readonly RunEvent[]; total: number }>>
@@ -220,29 +220,29 @@ export type Engine = Readonly<{
   close(): Promise<void>
 }>
 
-/** Each method reads or writes within the unit it is given. */
+/** Each method reads or writes within the transaction that it is passed. */
 export type RunStore = Readonly<{
-  insertRun(unit: WriteUnit, run: Run): Promise<void>
+  insertRun(tx: WriteTx, run: Run): Promise<void>
   /** Writes all that can change. */
-  saveRun(unit: WriteUnit, run: Run): Promise<void>
-  deleteRun(unit: WriteUnit, tenant: TenantId, id: string): Promise<void>
-  findRun(unit: ReadUnit | WriteUnit, tenant: TenantId, id: string): Promise<Run | undefined>
+  saveRun(tx: WriteTx, run: Run): Promise<void>
+  deleteRun(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
+  findRun(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<Run | undefined>
   /** The newest first. */
-  listRuns(unit: ReadUnit, tenant: TenantId, filter: RunFilter): Promise<Run[]>
-  countRuns(unit: ReadUnit, tenant: TenantId, filter: Omit<RunFilter, 'limit' | 'offset'>): Promise<number>
+  listRuns(tx: ReadTx, tenant: TenantId, filter: RunFilter): Promise<Run[]>
+  countRuns(tx: ReadTx, tenant: TenantId, filter: Omit<RunFilter, 'limit' | 'offset'>): Promise<number>
   /** How far the newest executions of a subject are, the newest first. */
   runPlaces(
-    unit: ReadUnit,
+    tx: ReadTx,
     tenant: TenantId,
     wanted: Readonly<{ subjectId: string; owner?: string | undefined; limit: number }>,
   ): Promise<RunPlace[]>
   /** All runs with that root, the first first. */
-  runsUnder(unit: ReadUnit | WriteUnit, tenant: TenantId, rootId: string): Promise<Run[]>
+  runsUnder(tx: ReadTx | WriteTx, tenant: TenantId, rootId: string): Promise<Run[]>
   /** What has not ended on a node, over all tenants, the oldest first. */
-  openRunsOnNode(unit: ReadUnit, node: string): Promise<Run[]>
-  insertEvent(unit: WriteUnit, tenant: TenantId, runId: string, event: StoredEvent): Promise<void>
+  openRunsOnNode(tx: ReadTx, node: string): Promise<Run[]>
+  insertEvent(tx: WriteTx, tenant: TenantId, runId: string, event: StoredEvent): Promise<void>
   listEvents(
-    unit: ReadUnit | WriteUnit,
+    tx: ReadTx | WriteTx,
     tenant: TenantId,
     runId: string,
     page: Readonly<{ after: number; limit: number }>,

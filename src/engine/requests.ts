@@ -1,5 +1,5 @@
 import { identityOf, type TenantId } from '../contract/principal.ts'
-import type { WriteUnit } from '../contract/unit.ts'
+import type { WriteTx } from '../contract/tx.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import type { EngineDeps } from './core.ts'
 import { appendToRun } from './journal.ts'
@@ -24,8 +24,8 @@ export function createRequests(deps: EngineDeps, lookSoon: (tenant: TenantId, id
   }
 
   /** The run and all below it. */
-  async function descendants(unit: WriteUnit, run: Run): Promise<Run[]> {
-    const all = await store.runsUnder(unit, run.tenant, run.rootId)
+  async function descendants(tx: WriteTx, run: Run): Promise<Run[]> {
+    const all = await store.runsUnder(tx, run.tenant, run.rootId)
     const found = all.filter(({ id }) => id === run.id)
     for (const one of found) found.push(...all.filter(({ parentId }) => parentId === one.id))
     return found

@@ -1,6 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
-import type { WriteUnit } from '../contract/unit.ts'
+import type { WriteTx } from '../contract/tx.ts'
 import { toRunError } from './attempt.ts'
 import type { EngineDeps } from './core.ts'
 import { appendToRun } from './journal.ts'
@@ -15,29 +15,29 @@ export type Claimed = Readonly<{ run: Run; resumes: number }>
  * Enters this process as the one that has the run. A run that another process left in the midst of its work is told so in its
  * journal: one that ends the server each time would otherwise do so for ever.
  */
-export async function takeUp(deps: EngineDeps, unit: WriteUnit, run: Run): Promise<Claimed> {
+export async function takeUp(deps: EngineDeps, tx: WriteTx, run: Run): Promise<Claimed> {
   const change = { claim: deps.bootId, status: 'running' } as const
-  if (!(await wasLeft(deps, unit, run))) {
+  if (!(await wasLeft(deps, tx, run))) {
     const claimed = { ...run, ...change }
-    await deps.store.saveRun(unit, claimed)
+    await deps.store.saveRun(tx, claimed)
     return { run: claimed, resumes: 0 }
   }
-  const resumes = 1 + (await resumesBefore(deps, unit, run))
+  const resumes = 1 + (await resumesBefore(deps, tx, run))
   const row = { type: RESUMED, payload: { times: resumes } }
-  return { run: await appendToRun(deps, unit, run, deps.clock.nowMs(), [row], change), resumes }
+  return { run: await appendToRun(deps, tx, run, deps.clock.nowMs(), [row], change), resumes }
 }
 
 /** Orderly ends give runs back first. A run that waits for what runs below it does nothing: the one below counts for itself. */
-async function wasLeft({ store, bootId }: EngineDeps, unit: WriteUnit, run: Run): Promise<boolean> {
+async function wasLeft({ store, bootId }: EngineDeps, tx: WriteTx, run: Run): Promise<boolean> {
   if (run.status !== 'running' || run.claim === null || run.claim === bootId) return false
-  const all = await store.runsUnder(unit, run.tenant, run.rootId)
+  const all = await store.runsUnder(tx, run.tenant, run.rootId)
   return all.every((one) => one.parentId !== run.id || isEnded(one))
 }
 
-async function resumesBefore({ store }: EngineDeps, unit: WriteUnit, run: Run): Promise<number> {
+async function resumesBefore({ store }: EngineDeps, tx: WriteTx, run: Run): Promise<number> {
   const page = 2 * limits.runResumesMax + 2
   const after = Math.max(0, run.lastSequence - page)
-  const rows = await store.listEvents(unit, run.tenant, run.id, { after, limit: page })
+  const rows = await store.listEvents(tx, run.tenant, run.id, { after, limit: page })
   const last = rows.findLastIndex(({ type }) => type !== RESUMED)
   return rows.length - 1 - last
 }

@@ -2,15 +2,15 @@ import { type CallToolResult, type ContentBlock, ProtocolError } from '@modelcon
 import { limits } from '../contract/limits.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { CallDuration, ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
-import type { CallDesk, ConnectionCalls } from './call-desk.ts'
 import { callOutcome } from './call-outcome.ts'
+import type { ConnectionCalls, InFlightCalls } from './in-flight-calls.ts'
 import { MODERN_REVISION } from './server-facts.ts'
 import type { TaskHandle } from './task-book.ts'
 import type { ToolLists } from './tool-list.ts'
 import type { CallOutcome } from './wire.ts'
 
 type TaskCall = Readonly<{ name: string; args: Readonly<Record<string, unknown>>; duration: CallDuration }>
-type Deps = Readonly<{ desk: CallDesk; lists: ToolLists; clock: Clock }>
+type Deps = Readonly<{ inFlight: InFlightCalls; lists: ToolLists; clock: Clock }>
 
 /** A call as the work of a task. What it says of its progress is the status of the task. */
 export async function callInTask(
@@ -20,7 +20,7 @@ export async function callInTask(
   request: TaskCall,
   handle: TaskHandle,
 ): Promise<CallToolResult> {
-  const once = (args: unknown) => callOnce(deps.desk, calls, caller, request.name, args, handle)
+  const once = (args: unknown) => callOnce(deps.inFlight, calls, caller, request.name, args, handle)
   const answer = request.duration === 'waits' ? await callAgain(deps, request, handle, once) : await once(request.args)
   const outcome = callOutcome(deps.lists, caller, request.name, answer, MODERN_REVISION)
   if (outcome.kind === 'error') throw new ProtocolError(outcome.code, outcome.message, outcome.data)
@@ -50,7 +50,7 @@ async function callAgain(
 }
 
 function callOnce(
-  desk: CallDesk,
+  inFlight: InFlightCalls,
   calls: ConnectionCalls,
   caller: ToolCaller,
   name: string,
@@ -61,7 +61,7 @@ function callOnce(
     const progress = ({ message }: { message?: string }): void => {
       if (message !== undefined) say(message)
     }
-    const call = desk.start(calls, caller, name, args, progress, resolve)
+    const call = inFlight.start(calls, caller, name, args, progress, resolve)
     if (call === undefined) return
     signal.addEventListener('abort', () => call.cancel(signal.reason), { once: true })
     if (signal.aborted) call.cancel(signal.reason)

@@ -4,10 +4,10 @@ import type { Logger } from '../kernel/logger.ts'
 import { type Random, systemRandom } from '../kernel/random.ts'
 import type { ToolHost } from '../tools/runtime/tool-host.ts'
 import { everPresent, type Presence } from '../tools/runtime/while-welcome.ts'
-import { createCallDesk } from './call-desk.ts'
 import { createEnvelopeCheck } from './call-request.ts'
 import type { DoorExtension, ListKind } from './door-extension.ts'
 import { type HttpCaller, HttpDoor } from './http-door.ts'
+import { createInFlightCalls } from './in-flight-calls.ts'
 import { type LineCaller, LineConnection, type LineSession } from './line-session.ts'
 import type { LineTransport } from './line-transport.ts'
 import type { ProtocolDeps } from './protocol-server.ts'
@@ -52,7 +52,7 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
   const lists = createToolLists(host)
   const skills = deps.skills === undefined ? undefined : createSkillCatalog({ source: deps.skills, logger })
   const connections = new Set<LineConnection>()
-  const desk = createCallDesk({ host, logger })
+  const inFlight = createInFlightCalls({ host, logger })
   const clock = deps.clock ?? systemClock
   const random = deps.random ?? systemRandom
   const tasks = createTaskBook({ clock, random })
@@ -60,7 +60,7 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
   const shared = {
     identity,
     instructions: serverInstructions,
-    desk,
+    inFlight,
     lists,
     logger,
     skills,
@@ -103,7 +103,7 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
       stopTools()
       stopSkills?.()
       tasks.close()
-      await desk.drain(graceMs)
+      await inFlight.drain(graceMs)
       await Promise.all([...connections].map((connection) => connection.close()))
       await http.close()
     },

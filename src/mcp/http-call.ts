@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import type { Progress } from '../contract/call.ts'
 import type { ToolCaller } from '../tools/runtime/tool-host.ts'
-import type { CallDesk, ConnectionCalls, PendingCall } from './call-desk.ts'
 import { callOutcome } from './call-outcome.ts'
 import type { PlainToolCall } from './call-request.ts'
+import type { ConnectionCalls, InFlightCalls, PendingCall } from './in-flight-calls.ts'
 import type { ToolLists } from './tool-list.ts'
 import type { Era, Wire } from './wire.ts'
 
@@ -25,12 +25,12 @@ export type HttpCall = Readonly<{
 const KEEP_ALIVE_MS = 15_000
 
 export function serveHttpCall(
-  deps: Readonly<{ desk: CallDesk; lists: ToolLists; wire: Wire }>,
+  deps: Readonly<{ inFlight: InFlightCalls; lists: ToolLists; wire: Wire }>,
   res: ServerResponse,
   { call, caller, calls, era, sessionId, revision, acceptsEvents }: HttpCall,
   onSettled?: () => void,
 ): PendingCall | undefined {
-  const { desk, lists, wire } = deps
+  const { inFlight, lists, wire } = deps
   const { id, name, args, progressToken } = call
   let keepAlive: NodeJS.Timeout | undefined
 
@@ -45,7 +45,7 @@ export function serveHttpCall(
   }
 
   const sendsProgress = progressToken !== undefined && acceptsEvents
-  const pending = desk.start(calls, caller, name, args, sendsProgress ? progress : undefined, (answer) => {
+  const pending = inFlight.start(calls, caller, name, args, sendsProgress ? progress : undefined, (answer) => {
     onSettled?.()
     clearInterval(keepAlive)
     if (res.destroyed) return

@@ -13,7 +13,6 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Exposure, ToolCaller } from '../tools/runtime/tool-host.ts'
 import type { Presence } from '../tools/runtime/while-welcome.ts'
-import type { ConnectionCalls } from './call-desk.ts'
 import {
   cancelledRequest,
   type EnvelopeCheck,
@@ -31,6 +30,7 @@ import type { ListKind } from './door-extension.ts'
 import { exposureOfUrl } from './exposure.ts'
 import { sendJson, serveHttpCall } from './http-call.ts'
 import { createHttpSessions, type HttpSession, type HttpSessions } from './http-sessions.ts'
+import type { ConnectionCalls } from './in-flight-calls.ts'
 import { initializeProblem } from './initialize-problem.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
 import { MODERN_REVISION } from './server-facts.ts'
@@ -103,7 +103,7 @@ export class HttpDoor {
       this.#refuse(res, 400, jsonRpcCodes.invalidRequest, `Bad Request: ${reason}`)
       return
     }
-    if (this.#deps.desk.closing) {
+    if (this.#deps.inFlight.closing) {
       this.#refuse(res, 503, SERVER_ERROR, 'The server is shutting down. Connect again after the restart.')
     } else if (req.method === 'GET' || req.method === 'DELETE') {
       this.#getOrDelete(req, res, caller)

@@ -10,7 +10,6 @@ import { type StdioServerHandle, serveStdio } from '@modelcontextprotocol/server
 import { limits } from '../contract/limits.ts'
 import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 import { type Batches, createBatches } from './batch-replies.ts'
-import type { ConnectionCalls, PendingCall } from './call-desk.ts'
 import { callOutcome } from './call-outcome.ts'
 import {
   cancelledRequest,
@@ -26,6 +25,7 @@ import {
 } from './call-request.ts'
 import { traitsOf } from './client-names.ts'
 import type { ListKind } from './door-extension.ts'
+import type { ConnectionCalls, PendingCall } from './in-flight-calls.ts'
 import { initializeProblem } from './initialize-problem.ts'
 import type { OversizedLine } from './line-splitter.ts'
 import type { LineTransport } from './line-transport.ts'
@@ -179,13 +179,13 @@ export class LineConnection {
   }
 
   #startCall({ id, name, args, progressToken }: PlainToolCall, era: Era): void {
-    const { desk, wire } = this.#deps
+    const { inFlight, wire } = this.#deps
     const caller = this.#caller
     const progress =
       progressToken === undefined
         ? undefined
         : (update: Parameters<Wire['progress']>[1]) => this.#transport.send(wire.progress(progressToken, update))
-    const started = desk.start(this.#calls, caller, name, args, progress, (answer, call) => {
+    const started = inFlight.start(this.#calls, caller, name, args, progress, (answer, call) => {
       if (call !== undefined && this.#callsById.get(id) === call) this.#callsById.delete(id)
       this.#answer(id, name, caller, answer, era, call?.cancelled === true)
     })

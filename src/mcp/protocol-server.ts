@@ -15,11 +15,11 @@ import type { Progress } from '../contract/call.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { CallDuration, ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
-import type { CallDesk, ConnectionCalls } from './call-desk.ts'
 import { callOutcome } from './call-outcome.ts'
 import { isRequestId } from './call-request.ts'
 import { callInTask, resultObject } from './calls-in-tasks.ts'
 import type { DoorExtension, ListKind, ResourceProvider } from './door-extension.ts'
+import type { ConnectionCalls, InFlightCalls } from './in-flight-calls.ts'
 import { listFor, skillCapabilities, toolCapabilities } from './server-facts.ts'
 import type { SkillCatalog } from './skill-catalog.ts'
 import { installSkills, skillResources } from './skill-methods.ts'
@@ -35,7 +35,7 @@ import type { ServerIdentity } from './wire.ts'
 export type ProtocolDeps = Readonly<{
   identity: ServerIdentity
   instructions: string
-  desk: CallDesk
+  inFlight: InFlightCalls
   lists: ToolLists
   logger: Logger
   skills: SkillCatalog | undefined
@@ -114,15 +114,15 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
       )
       if (created !== undefined) return created as unknown as CallToolResult
     }
-    const answer = await callThroughDesk(deps.desk, connection, caller, params, context)
+    const answer = await callInFlight(deps.inFlight, connection, caller, params, context)
     const outcome = callOutcome(deps.lists, caller, params.name, answer, server.getNegotiatedProtocolVersion())
     if (outcome.kind === 'error') throw new ProtocolError(outcome.code, outcome.message, outcome.data)
     return resultObject(outcome)
   })
 }
 
-function callThroughDesk(
-  desk: CallDesk,
+function callInFlight(
+  inFlight: InFlightCalls,
   connection: ProtocolConnection,
   caller: ToolCaller,
   params: { name: string; arguments?: Record<string, unknown> | undefined },
@@ -136,7 +136,7 @@ function callThroughDesk(
       }
     : undefined
   return new Promise((resolve) => {
-    const call = desk.start(connection.calls, caller, params.name, params.arguments ?? {}, progress, resolve)
+    const call = inFlight.start(connection.calls, caller, params.name, params.arguments ?? {}, progress, resolve)
     const { signal } = context.mcpReq
     if (call !== undefined) signal.addEventListener('abort', () => call.cancel(signal.reason), { once: true })
   })

@@ -5,8 +5,8 @@ import { localOwner, type Principal } from '../contract/principal.ts'
 import { silentLogger } from '../kernel/logger.ts'
 import { systemRandom } from '../kernel/random.ts'
 import type { CallDuration, ToolAnswer, ToolHost } from '../tools/runtime/tool-host.ts'
-import { createCallDesk } from './call-desk.ts'
 import { callInTask } from './calls-in-tasks.ts'
+import { createInFlightCalls } from './in-flight-calls.ts'
 import { identityOf } from './session-identity.ts'
 import { createTaskBook, declaresTasks, type TaskHandle } from './task-book.ts'
 import { createToolLists } from './tool-list.ts'
@@ -144,7 +144,7 @@ describe('a waiting call in a task', () => {
     duration: CallDuration = 'waits',
   ) {
     const said: string[] = []
-    const deps = { desk: createCallDesk({ host, logger: silentLogger }), lists: createToolLists(host), clock }
+    const deps = { inFlight: createInFlightCalls({ host, logger: silentLogger }), lists: createToolLists(host), clock }
     const { signal } = new AbortController()
     const handle = { signal, say: (text: string) => said.push(text), ask: () => Promise.reject(new Error('no')) }
     const request = { name: 'x.wait', args, duration }

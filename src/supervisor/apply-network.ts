@@ -1,10 +1,10 @@
 import type { NetworkSpec } from '../domains/workspaces/backend.ts'
-import type { EgressDesk } from './egress-desk.ts'
+import type { EgressBroker } from './egress-broker.ts'
 import type { NetworkHub } from './network/index.ts'
 
 /** All of it, or everything is as before. */
 export async function applyNetwork(
-  { egress, network: hub }: Readonly<{ egress: EgressDesk; network: NetworkHub }>,
+  { egress, network: hub }: Readonly<{ egress: EgressBroker; network: NetworkHub }>,
   { id, ip, pid, before }: Readonly<{ id: string; ip: string; pid: number; before: NetworkSpec }>,
   network: NetworkSpec,
 ): Promise<void> {

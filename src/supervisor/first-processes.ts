@@ -1,4 +1,4 @@
-import { type EnteredCommand, startPerlDesk } from './perl-desk.ts'
+import { type EnteredCommand, startPerlProcess } from './perl-process.ts'
 
 /** Ids of a workspace's user namespace, in the words of `/proc/PID/uid_map`. */
 export type IdMaps = Readonly<{ uids: string; gids: string }>
@@ -38,12 +38,12 @@ export type FirstProcessesOptions = Readonly<{
 
 export function startFirstProcesses(options: FirstProcessesOptions): FirstProcesses {
   const { seccompFilter, stage, searchProgram, sharedMemoryBytes } = options
-  const desk = startPerlDesk('./holders.pl', [seccompFilter, stage, searchProgram ?? '', String(sharedMemoryBytes)])
+  const perl = startPerlProcess('./holders.pl', [seccompFilter, stage, searchProgram ?? '', String(sharedMemoryBytes)])
   return {
-    takeSeat: (cgroups, { uids, gids }) => desk.number('seat', cgroups.join('\n'), uids, gids),
-    leaveSeat: (pid) => desk.done('leave', String(pid)),
+    takeSeat: (cgroups, { uids, gids }) => perl.number('seat', cgroups.join('\n'), uids, gids),
+    leaveSeat: (pid) => perl.done('leave', String(pid)),
     hold: (pid, { hostname, root, binds, mounts, files }) =>
-      desk.process(
+      perl.process(
         'hold',
         String(pid),
         hostname,
@@ -53,6 +53,6 @@ export function startFirstProcesses(options: FirstProcessesOptions): FirstProces
         ...mounts.flatMap((mount) => [mount.source, mount.beneath, mount.target, mount.readOnly ? 'ro' : 'rw']),
         ...files.flatMap(({ source, target }) => [source, target]),
       ),
-    gone: desk.gone,
+    gone: perl.gone,
   }
 }

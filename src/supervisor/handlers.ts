@@ -1,6 +1,6 @@
 import type { KeptOutput } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
-import type { EgressDesk } from './egress-desk.ts'
+import type { EgressBroker } from './egress-broker.ts'
 import type { Images } from './images/index.ts'
 import { createKeptOutput } from './kept-output.ts'
 import type { NetworkHub } from './network/network-hub.ts'
@@ -12,7 +12,7 @@ export type HandlerDeps = Readonly<{
   registry: Registry
   images: Images
   network: NetworkHub
-  egress: EgressDesk
+  egress: EgressBroker
   clock: Clock
   facts(): SupervisorFacts
   /** One for each server that is there. */

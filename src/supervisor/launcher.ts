@@ -1,4 +1,4 @@
-import { type EnteredCommand, startPerlDesk } from './perl-desk.ts'
+import { type EnteredCommand, startPerlProcess } from './perl-process.ts'
 
 /** A command inside a workspace's namespaces, as the launcher takes it. Paths are those of the supervisor. */
 export type EnterRequest = Readonly<{
@@ -37,17 +37,17 @@ export type Launcher = Readonly<{
 }>
 
 export function startLauncher(): Launcher {
-  const desk = startPerlDesk('./launcher.pl')
+  const perl = startPerlProcess('./launcher.pl')
   return {
-    mount: (type, target, flags, data) => desk.done('mount', type, target, String(flags), data),
-    unmount: (target) => desk.done('umount', target),
-    makeFifos: (paths) => desk.done('fifo', ...paths),
-    makeSubvolume: (path, bytesMax, group) => desk.done('subvolume', path, String(bytesMax), String(group)),
-    copySubvolume: (source, path, group) => desk.done('subcopy', path, source, String(group)),
-    removeSubvolume: (path) => desk.done('subdelete', path),
-    copyTree: (source, target, stage) => desk.done('copy', source, target, stage),
+    mount: (type, target, flags, data) => perl.done('mount', type, target, String(flags), data),
+    unmount: (target) => perl.done('umount', target),
+    makeFifos: (paths) => perl.done('fifo', ...paths),
+    makeSubvolume: (path, bytesMax, group) => perl.done('subvolume', path, String(bytesMax), String(group)),
+    copySubvolume: (source, path, group) => perl.done('subcopy', path, source, String(group)),
+    removeSubvolume: (path) => perl.done('subdelete', path),
+    copyTree: (source, target, stage) => perl.done('copy', source, target, stage),
     enter: (request) =>
-      desk.process(
+      perl.process(
         'enter',
         String(request.namespacePid),
         request.stdin,
@@ -64,6 +64,6 @@ export function startLauncher(): Launcher {
         ...request.argv,
         ...Object.entries(request.env).map(([name, value]) => `${name}=${value}`),
       ),
-    gone: desk.gone,
+    gone: perl.gone,
   }
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { systemClock } from '../kernel/clock.ts'
 import { systemRandom } from '../kernel/random.ts'
 import { createControlGroups } from './cgroups.ts'
-import { type EgressDesk, openEgressDesk } from './egress-desk.ts'
+import { type EgressBroker, openEgressBroker } from './egress-broker.ts'
 import { createFifos } from './fifos.ts'
 import { startFirstProcesses } from './first-processes.ts'
 import { createHandlers } from './handlers.ts'
@@ -127,7 +127,7 @@ async function main(): Promise<void> {
 }
 
 /** What is between workspaces, to the host and to the internet. */
-async function openNetwork(): Promise<{ network: NetworkHub; egress: EgressDesk }> {
+async function openNetwork(): Promise<{ network: NetworkHub; egress: EgressBroker }> {
   const doorPath = join(DOORS, HOST_DOOR_NAME)
   const sockets = startSockets({ doorPath, logger })
   const network = createNetworkHub({
@@ -139,7 +139,7 @@ async function openNetwork(): Promise<{ network: NetworkHub; egress: EgressDesk 
     logger,
   })
   await network.open()
-  const egress = await openEgressDesk({
+  const egress = await openEgressBroker({
     caDirectory: join(ROOT, 'authority'),
     sockets,
     resolve: createHostNames({ doorPath, random: systemRandom }),

@@ -1,6 +1,6 @@
 import { defaultIdentity, egressPlace, type NetworkSpec, type WorkspaceSpec } from '../domains/workspaces/backend.ts'
 import type { Random } from '../kernel/random.ts'
-import type { EgressDesk } from './egress-desk.ts'
+import type { EgressBroker } from './egress-broker.ts'
 import { resolverText } from './network/index.ts'
 import type { OwnFile } from './storage.ts'
 
@@ -8,7 +8,7 @@ import type { OwnFile } from './storage.ts'
 const gitIdentity = `[user]\n\tname = ${defaultIdentity.name}\n\temail = ${defaultIdentity.email}\n`
 
 /** The files that a workspace has of us and not of its image. */
-export function createOwnFiles(deps: Readonly<{ random: Random; egress: Pick<EgressDesk, 'trustedAuthorities'> }>) {
+export function createOwnFiles(deps: Readonly<{ random: Random; egress: Pick<EgressBroker, 'trustedAuthorities'> }>) {
   /** How a workspace finds names, and whom it trusts when the proxy opens its connections. */
   const ofNetwork = (network: NetworkSpec): OwnFile[] => [
     { path: '/etc/resolv.conf', text: resolverText(network) },

@@ -19,7 +19,7 @@ import { createAddresses } from './addresses.ts'
 import { applyNetwork } from './apply-network.ts'
 import { PACKAGE_CAPABILITIES } from './capabilities.ts'
 import { openCutWrites } from './cut-writes.ts'
-import type { EgressDesk } from './egress-desk.ts'
+import type { EgressBroker } from './egress-broker.ts'
 import { createEntryGate, type EntryGate } from './entry-gate.ts'
 import type { Fifos } from './fifos.ts'
 import { freezeProcesses } from './freeze.ts'
@@ -32,7 +32,7 @@ import type { Launcher } from './launcher.ts'
 import { createLimitWatch, type LimitWatch } from './limit-watch.ts'
 import type { NetworkHub } from './network/index.ts'
 import { createOwnFiles } from './own-files.ts'
-import type { CommandEnd } from './perl-desk.ts'
+import type { CommandEnd } from './perl-process.ts'
 import { createRootedFiles } from './rooted-files/index.ts'
 import { type Command, type Entry, type RunningCommand, runInWorkspace } from './run-in-workspace.ts'
 import type { Seat, Seats } from './seats.ts'
@@ -49,7 +49,7 @@ export type RegistryDeps = Readonly<{
   seats: Seats
   images: Images
   network: NetworkHub
-  egress: EgressDesk
+  egress: EgressBroker
   /** User ids that the supervisor's own namespace has. */
   ids: number
   seccompFilter: string

@@ -4,7 +4,7 @@ import { AppError } from '../contract/app-error.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { Fifos } from './fifos.ts'
 import type { EnterRequest, Launcher } from './launcher.ts'
-import type { CommandEnd } from './perl-desk.ts'
+import type { CommandEnd } from './perl-process.ts'
 import { signalFamily } from './processes.ts'
 
 /** The parts of a command that do not depend on the workspace it runs in. */

@@ -3,7 +3,7 @@ import type { Logger } from '../kernel/logger.ts'
 import type { ControlGroup, ControlGroups } from './cgroups.ts'
 import type { FirstProcesses, HoldOrder } from './first-processes.ts'
 import type { IdRange, IdRanges } from './id-ranges.ts'
-import type { EnteredCommand } from './perl-desk.ts'
+import type { EnteredCommand } from './perl-process.ts'
 
 /** Control groups, ids, and who waits with them to become the first process of a workspace. */
 export type Seat = Readonly<{

@@ -180,13 +180,13 @@ describe.each(dialects)('over %s', (dialect) => {
     let reads = 0
     const store: RunStore = {
       ...sqlRunStore,
-      async listEvents(unit, ...rest) {
+      async listEvents(tx, ...rest) {
         // The first read is that of the beginning, the second is made by the wait.
         if (++reads === 2) {
           reached.resolve()
           await released.promise
         }
-        return await sqlRunStore.listEvents(unit, ...rest)
+        return await sqlRunStore.listEvents(tx, ...rest)
       },
     }
     const engine = openEngine(database, { store })

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createToolDesk } from '../../src/app/wiring/open-tool-desk.ts'
+import { createToolInvoker } from '../../src/app/wiring/open-tool-invoker.ts'
 import { LOCAL_TENANT, localOwner, type Principal } from '../../src/contract/principal.ts'
 import { openTestApp } from '../support/app.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
@@ -11,7 +11,7 @@ describe.each(dialects)('a run whose starter is gone, over %s', (dialect) => {
   async function open() {
     const database = await openEmpty(dialect)
     const gone = new Set<string>()
-    const engine = openEngine(database, { isGone: async (_unit, _tenant, owner) => gone.has(owner) })
+    const engine = openEngine(database, { isGone: async (_tx, _tenant, owner) => gone.has(owner) })
     onTestFinished(async () => {
       await engine.close()
       await database.close()
@@ -86,15 +86,15 @@ const sample = { kind: 'execution', subjectId: 'a', subjectName: 'a', subjectVer
 
 test('a tool is not called for somebody who is gone, but what they have can be taken away', async () => {
   await using app = await openTestApp()
-  const desk = createToolDesk(app.app.catalog, app.config.mode, async (_tenant, owner) => owner === 'key:ann')
-  desk.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
+  const invoker = createToolInvoker(app.app.catalog, app.config.mode, async (_tenant, owner) => owner === 'key:ann')
+  invoker.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
   const options = { signal: new AbortController().signal, door: 'engine' } as const
   const agent: Principal = { ...localOwner, kind: 'agent', actor: 'agent:x', onBehalfOf: 'key:ann' }
   for (const principal of [ann, agent]) {
-    expect(await desk.call(principal, 'task_list', {}, options)).toMatchObject({ code: 'ERR_STARTER_GONE' })
-    const destroyed = await desk.call(principal, 'workspace_destroy', { workspace_id: 'none' }, options)
+    expect(await invoker.call(principal, 'task_list', {}, options)).toMatchObject({ code: 'ERR_STARTER_GONE' })
+    const destroyed = await invoker.call(principal, 'workspace_destroy', { workspace_id: 'none' }, options)
     expect(destroyed).toMatchObject({ code: 'ERR_WORKSPACE_NOT_FOUND' })
-    const byAgent = await desk.call(
+    const byAgent = await invoker.call(
       principal,
       'workspace_destroy',
       { workspace_id: 'none' },
@@ -102,5 +102,5 @@ test('a tool is not called for somebody who is gone, but what they have can be t
     )
     expect(byAgent).toMatchObject({ code: 'ERR_STARTER_GONE' })
   }
-  expect(await desk.call(localOwner, 'task_list', {}, options)).toMatchObject({ isError: false })
+  expect(await invoker.call(localOwner, 'task_list', {}, options)).toMatchObject({ isError: false })
 })

@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { createToolDesk } from '../../src/app/wiring/open-tool-desk.ts'
+import { createToolInvoker } from '../../src/app/wiring/open-tool-invoker.ts'
 import { LOCAL_TENANT, localOwner, type Principal, tenantId } from '../../src/contract/principal.ts'
 import { checkAgentManifest } from '../../src/domains/agents/manifest.ts'
 import { meaningOf } from '../../src/domains/executions/surroundings.ts'
@@ -18,23 +18,23 @@ describe('what agents and workflows call', () => {
     'is never %s, whoever set them going',
     async (name) => {
       await using app = await openTestApp()
-      const desk = createToolDesk(app.app.catalog, app.config.mode, async () => false)
-      desk.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
+      const invoker = createToolInvoker(app.app.catalog, app.config.mode, async () => false)
+      invoker.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
       for (const door of ['agent', 'engine'] as const) {
-        const answer = await desk.call(localOwner, name, { name: 'x' }, { signal, door })
+        const answer = await invoker.call(localOwner, name, { name: 'x' }, { signal, door })
         expect(answer).toMatchObject({ isError: true, code: 'ERR_PERMISSION_DENIED' })
       }
-      expect(desk.describe(localOwner).map((tool) => tool.name)).not.toContain(name)
+      expect(invoker.describe(localOwner).map((tool) => tool.name)).not.toContain(name)
     },
   )
 
   it('is bound by the contexts of the caller, what the platform does for a run is not', async () => {
     await using app = await openTestApp()
-    const desk = createToolDesk(app.app.catalog, app.config.mode, async () => false)
-    desk.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
+    const invoker = createToolInvoker(app.app.catalog, app.config.mode, async () => false)
+    invoker.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
     const principal = { ...localOwner, securityContexts: [narrow] }
-    expect(await desk.call(principal, 'task_list', {}, { signal, door: 'agent' })).toMatchObject({ isError: true })
-    expect(await desk.call(principal, 'task_list', {}, { signal, door: 'engine' })).toMatchObject({ isError: false })
+    expect(await invoker.call(principal, 'task_list', {}, { signal, door: 'agent' })).toMatchObject({ isError: true })
+    expect(await invoker.call(principal, 'task_list', {}, { signal, door: 'engine' })).toMatchObject({ isError: false })
   })
 })
 

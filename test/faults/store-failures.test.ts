@@ -8,7 +8,7 @@ import { silentLogger } from '../../src/kernel/logger.ts'
 import { openPostgresDatabase } from '../../src/stores/postgres/postgres-database.ts'
 import { failingSession } from '../../src/stores/sql/failing-session.ts'
 import { statement } from '../../src/stores/sql/statements.ts'
-import { sessionOf } from '../../src/stores/sql/units.ts'
+import { sessionOf } from '../../src/stores/sql/tx.ts'
 import { openSqliteConnection } from '../../src/stores/sqlite/connection.ts'
 import { failureRules } from '../../src/stores/sqlite/failure-rules.ts'
 import { newPlace } from '../support/databases.ts'
@@ -40,8 +40,8 @@ test.each(['SQLite', 'PostgreSQL'] as const)(
   async (dialect) => {
     const place = await newPlace(dialect)
     const database = await place.open()
-    const twice = database.write(ACME, async (unit) => {
-      for (let time = 0; time < 2; time++) await sessionOf(unit).run(insertProject, { slug: 'same' })
+    const twice = database.write(ACME, async (tx) => {
+      for (let time = 0; time < 2; time++) await sessionOf(tx).run(insertProject, { slug: 'same' })
     })
     const error = await twice.catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(Error)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { limits } from '../../src/contract/limits.ts'
-import { createPolicyDesk } from '../../src/domains/policies/policy-desk.ts'
+import { createPolicyEvaluator } from '../../src/domains/policies/policy-evaluator.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
 import { sqlLogStore } from '../../src/stores/sql/log-store.ts'
@@ -68,7 +68,7 @@ async function hostOf(app: TestApp) {
       mode: 'FULL',
       rateLimiter: createRateLimiter({ clock, enabled: false }),
       limitOwner: false,
-      policies: createPolicyDesk({ clock: systemClock }),
+      policies: createPolicyEvaluator({ clock: systemClock }),
     }),
     database: (await app.app.ready).database,
     log: sqlLogStore,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { localOwner, type Principal, tenantId } from '../../src/contract/principal.ts'
-import { createPolicyDesk } from '../../src/domains/policies/policy-desk.ts'
+import { createPolicyEvaluator } from '../../src/domains/policies/policy-evaluator.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { type ArgumentRule, defineTool, type ToolDefinition } from '../../src/tools/runtime/define-tool.ts'
@@ -78,7 +78,7 @@ function stagesIn(mode: Mode = 'FULL') {
     mode,
     rateLimiter: createRateLimiter({ clock: movableClock(), enabled: true, limits }),
     limitOwner: false,
-    policies: createPolicyDesk({ clock: systemClock }),
+    policies: createPolicyEvaluator({ clock: systemClock }),
   })
 }
 const stageOf = (name: StageName, stages = stagesIn()) =>

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { AppError } from '../../src/contract/app-error.ts'
 import { tenantId } from '../../src/contract/principal.ts'
-import { createPolicyDesk } from '../../src/domains/policies/policy-desk.ts'
+import { createPolicyEvaluator } from '../../src/domains/policies/policy-evaluator.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { sqlLogStore } from '../../src/stores/sql/log-store.ts'
@@ -233,7 +233,7 @@ describe('the probe', () => {
         mode: 'FULL',
         rateLimiter: createRateLimiter({ clock, enabled: false }),
         limitOwner: false,
-        policies: createPolicyDesk({ clock: systemClock }),
+        policies: createPolicyEvaluator({ clock: systemClock }),
       }),
       database: (await fork.app.ready).database,
       log: sqlLogStore,

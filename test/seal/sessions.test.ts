@@ -134,8 +134,8 @@ describe.each(dialects)('SEAL sessions in %s', (dialect) => {
     clock.advance(limits.sealMessageKeptMs + 3 * limits.sealSweepMs)
     await invoke(security_token)
     const text = signedText({ payload, token: security_token, timestampSeconds: Math.floor(atMs / 1000) })
-    const isForgotten = await database.write(LOCAL_TENANT, (unit) =>
-      sqlSealStore.takeMessage(unit, LOCAL_TENANT, messageDigest(text), 0),
+    const isForgotten = await database.write(LOCAL_TENANT, (tx) =>
+      sqlSealStore.takeMessage(tx, LOCAL_TENANT, messageDigest(text), 0),
     )
     expect(isForgotten).toBe(true)
     expect(await reasonOf(invoke(security_token, payload, atMs))).toBe('ENVELOPE_EXPIRED')
@@ -175,9 +175,7 @@ describe.each(dialects)('SEAL sessions in %s', (dialect) => {
     await writing(localOwner, (call) => service.revokeSession(call, revoked.session_id))
     expect(await reasonOf(invoke(revoked.security_token))).toBe('SESSION_INACTIVE')
     expect(await reasonOf(invoke(own.security_token))).toBe('taken')
-    await database.write(LOCAL_TENANT, (unit) =>
-      sqlApiKeyStore.revokeKey(unit, LOCAL_TENANT, key.keyId!, clock.nowMs()),
-    )
+    await database.write(LOCAL_TENANT, (tx) => sqlApiKeyStore.revokeKey(tx, LOCAL_TENANT, key.keyId!, clock.nowMs()))
     expect(await reasonOf(invoke(own.security_token))).toBe('SESSION_INACTIVE')
     const third = await attest()
     clock.advance(limits.sealSessionMs - 1)

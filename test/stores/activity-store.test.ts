@@ -65,8 +65,8 @@ describe.each(dialects)('the activity of agents in %s', (dialect) => {
     owner,
   })
   const tell = (atMs: number, agentId = 'agent', tenant = ACME) =>
-    database.write(ACME, (unit) =>
-      sqlAgentStore.insertEvent(unit, tenant, { agentId, type: 'agent_updated', payload: { at: atMs }, atMs }),
+    database.write(ACME, (tx) =>
+      sqlAgentStore.insertEvent(tx, tenant, { agentId, type: 'agent_updated', payload: { at: atMs }, atMs }),
     )
   /** Every event of a span, as the page that it is in has it. */
   async function pagesOf(owner: string | undefined, limit: number): Promise<string[]> {
@@ -95,8 +95,8 @@ describe.each(dialects)('the activity of agents in %s', (dialect) => {
         async (told, lifecycle, limit, owner) => {
           const number = ++round
           const runs = told.map((one, index) => runOf(`${number}-${String(index).padStart(2, '0')}`, one))
-          await database.write(ACME, async (unit) => {
-            for (const run of runs) await sqlRunStore.insertRun(unit, run)
+          await database.write(ACME, async (tx) => {
+            for (const run of runs) await sqlRunStore.insertRun(tx, run)
           })
           const times = lifecycle.toSorted((a, b) => a - b)
           for (const afterMs of times) await tell(NOW + afterMs)
@@ -115,9 +115,9 @@ describe.each(dialects)('the activity of agents in %s', (dialect) => {
             expect(await pagesOf(owner, limit)).toEqual(expected)
             expect(await store.countEvents(database.read, wanted(owner))).toBe(expected.length)
           } finally {
-            await database.write(ACME, async (unit) => {
-              for (const { id } of runs) await sqlRunStore.deleteRun(unit, ACME, id)
-              await sqlAgentStore.deleteAgent(unit, ACME, 'agent')
+            await database.write(ACME, async (tx) => {
+              for (const { id } of runs) await sqlRunStore.deleteRun(tx, ACME, id)
+              await sqlAgentStore.deleteAgent(tx, ACME, 'agent')
             })
           }
         },
@@ -128,12 +128,12 @@ describe.each(dialects)('the activity of agents in %s', (dialect) => {
 
   it('goes on being right while a run goes on', async () => {
     const run = runOf('one', { owner: 'ann', events: 2, hasEnded: false, afterMs: 0 })
-    await database.write(ACME, (unit) => sqlRunStore.insertRun(unit, run))
+    await database.write(ACME, (tx) => sqlRunStore.insertRun(tx, run))
     expect(await store.countEvents(database.read, wanted())).toBe(2)
-    await database.write(ACME, (unit) => sqlRunStore.saveRun(unit, { ...run, lastSequence: 5 }))
+    await database.write(ACME, (tx) => sqlRunStore.saveRun(tx, { ...run, lastSequence: 5 }))
     expect(await store.countEvents(database.read, wanted())).toBe(5)
     const ended = { ...run, status: 'completed', endedAtMs: NOW + 1, lastSequence: 6 } as const
-    await database.write(ACME, (unit) => sqlRunStore.saveRun(unit, ended))
+    await database.write(ACME, (tx) => sqlRunStore.saveRun(tx, ended))
     expect(await store.countEvents(database.read, wanted())).toBe(6)
     expect(await spansAt(store, database.read, wanted(), { offset: 5, limit: 9 }, 6)).toEqual([
       { events: 6, from: 0, atMs: NOW, runId: 'one' },
@@ -142,9 +142,9 @@ describe.each(dialects)('the activity of agents in %s', (dialect) => {
 
   it('has nothing of other agents, tenants and kinds of runs', async () => {
     const base = runOf('one', { owner: 'ann', events: 2, hasEnded: true, afterMs: 0 })
-    await database.write(ACME, async (unit) => {
-      await sqlRunStore.insertRun(unit, { ...base, subjectId: 'another' })
-      await sqlRunStore.insertRun(unit, { ...base, id: 'two', kind: 'workflow' })
+    await database.write(ACME, async (tx) => {
+      await sqlRunStore.insertRun(tx, { ...base, subjectId: 'another' })
+      await sqlRunStore.insertRun(tx, { ...base, id: 'two', kind: 'workflow' })
     })
     await tell(NOW, 'another')
     await tell(NOW, 'agent', SYSTEM_TENANT)

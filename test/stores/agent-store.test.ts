@@ -36,9 +36,9 @@ describe.each(dialects)('agents in %s', (dialect) => {
     database = await openEmpty(dialect)
   })
   afterEach(() => database.close())
-  const insert = (agent: Agent) => database.write(agent.tenant, (unit) => store.insertAgent(unit, agent.tenant, agent))
+  const insert = (agent: Agent) => database.write(agent.tenant, (tx) => store.insertAgent(tx, agent.tenant, agent))
   const put = (tenant: TenantId, version: AgentVersion) =>
-    database.write(tenant, (unit) => store.putVersion(unit, tenant, version))
+    database.write(tenant, (tx) => store.putVersion(tx, tenant, version))
 
   it('keep every field', async () => {
     const agent = agentOf(ACME, 'one')
@@ -46,7 +46,7 @@ describe.each(dialects)('agents in %s', (dialect) => {
     expect(await store.findAgent(database.read, ACME, 'one')).toEqual(agent)
     expect(await store.findAgentByName(database.read, ACME, 'name-of-one')).toEqual(agent)
     const changed = { ...agent, status: 'paused', latestVersion: '2.0.0', labels: {}, updatedAtMs: NOW + 9 } as const
-    await database.write(ACME, (unit) => store.saveAgent(unit, ACME, changed))
+    await database.write(ACME, (tx) => store.saveAgent(tx, ACME, changed))
     expect(await store.listAgents(database.read, ACME)).toEqual([changed])
   })
 
@@ -66,21 +66,21 @@ describe.each(dialects)('agents in %s', (dialect) => {
       await insert(agentOf(tenant, 'one'))
       await put(tenant, versionOf('one', '1.0.0'))
     }
-    expect(await database.write(ACME, (unit) => store.deleteAgent(unit, ACME, 'one'))).toBe(true)
-    expect(await database.write(ACME, (unit) => store.deleteAgent(unit, ACME, 'one'))).toBe(false)
+    expect(await database.write(ACME, (tx) => store.deleteAgent(tx, ACME, 'one'))).toBe(true)
+    expect(await database.write(ACME, (tx) => store.deleteAgent(tx, ACME, 'one'))).toBe(false)
     expect(await store.versionsOf(database.read, ACME, 'one')).toEqual([])
     expect(await store.versionsOf(database.read, OTHER, 'one')).toEqual(['1.0.0'])
     expect(await store.countAgents(database.read, OTHER)).toBe(1)
   })
 
   it('are written for another tenant only if they belong to everybody', async () => {
-    await database.write(ACME, async (unit) => {
-      await store.lockShared(unit)
-      await store.insertAgent(unit, SYSTEM_TENANT, agentOf(SYSTEM_TENANT, 'shared'))
+    await database.write(ACME, async (tx) => {
+      await store.lockShared(tx)
+      await store.insertAgent(tx, SYSTEM_TENANT, agentOf(SYSTEM_TENANT, 'shared'))
     })
     expect(await store.findAgent(database.read, SYSTEM_TENANT, 'shared')).toBeDefined()
     await expect(
-      database.write(ACME, (unit) => store.insertAgent(unit, OTHER, agentOf(OTHER, 'foreign'))),
+      database.write(ACME, (tx) => store.insertAgent(tx, OTHER, agentOf(OTHER, 'foreign'))),
     ).rejects.toThrow()
     expect(await store.listAgents(database.read, OTHER)).toEqual([])
   })

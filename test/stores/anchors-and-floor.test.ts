@@ -29,7 +29,7 @@ describe.each(dialects)('in %s', (dialect) => {
 
   it('the latest time is only raised, unless it is reset', async () => {
     const write = (step: 'raise' | 'reset', atMs: number) =>
-      database.write(LOCAL_TENANT, (unit) => sqlClockFloor[step](unit, atMs))
+      database.write(LOCAL_TENANT, (tx) => sqlClockFloor[step](tx, atMs))
     expect(await sqlClockFloor.find(database.read)).toBeUndefined()
     for (const atMs of [1_700_000_000_000, 1_800_000_000_000, 1_750_000_000_000]) await write('raise', atMs)
     expect(await sqlClockFloor.find(database.read)).toBe(1_800_000_000_000)

@@ -35,7 +35,7 @@ const keyOf = (tenant: TenantId, more: Partial<ApiKey> = {}): ApiKey => {
 export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): void {
   describe(`API keys in ${name}`, () => {
     let database: Database
-    const insert = (key: ApiKey) => database.write(key.tenant, (unit) => store.insertKey(unit, key.tenant, key))
+    const insert = (key: ApiKey) => database.write(key.tenant, (tx) => store.insertKey(tx, key.tenant, key))
 
     beforeEach(async () => {
       database = await open()
@@ -66,8 +66,8 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
     it('revokes once and moves the last use only forward', async () => {
       const key = keyOf(ACME)
       await insert(key)
-      const revoke = (atMs: number) => database.write(ACME, (unit) => store.revokeKey(unit, ACME, key.id, atMs))
-      const touch = (atMs: number) => database.write(ACME, (unit) => store.touchKey(unit, ACME, key.id, atMs))
+      const revoke = (atMs: number) => database.write(ACME, (tx) => store.revokeKey(tx, ACME, key.id, atMs))
+      const touch = (atMs: number) => database.write(ACME, (tx) => store.touchKey(tx, ACME, key.id, atMs))
       expect([await revoke(NOW + 1), await revoke(NOW + 2)]).toEqual([true, false])
       for (const atMs of [NOW + 5, NOW + 9, NOW + 7]) await touch(atMs)
       expect(await store.findKey(database.read, ACME, key.id)).toEqual({
@@ -83,19 +83,19 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
       expect(await store.findKey(database.read, OTHER, key.id)).toBeUndefined()
       expect(await store.findLiveKeyByName(database.read, OTHER, key.name, NOW)).toBeUndefined()
       expect(await store.listKeys(database.read, OTHER, 10)).toEqual([])
-      await database.write(OTHER, async (unit) => {
-        expect(await store.revokeKey(unit, OTHER, key.id, NOW)).toBe(false)
-        await store.touchKey(unit, OTHER, key.id, NOW)
+      await database.write(OTHER, async (tx) => {
+        expect(await store.revokeKey(tx, OTHER, key.id, NOW)).toBe(false)
+        await store.touchKey(tx, OTHER, key.id, NOW)
       })
       expect(await store.findKey(database.read, ACME, key.id)).toEqual(key)
     })
 
-    it('refuses a prefix that is in use, and noting a use with the unit of another tenant', async () => {
+    it('refuses a prefix that is in use, and noting a use with the transaction of another tenant', async () => {
       const key = keyOf(ACME)
       await insert(key)
       await expect(insert(keyOf(OTHER, { prefix: key.prefix }))).rejects.toThrow()
       expect(await store.listKeys(database.read, OTHER, 10)).toEqual([])
-      const foreign = database.write(OTHER, (unit) => store.touchKey(unit, ACME, key.id, NOW))
+      const foreign = database.write(OTHER, (tx) => store.touchKey(tx, ACME, key.id, NOW))
       await expect(foreign).rejects.toThrow()
       expect(await store.findKey(database.read, ACME, key.id)).toEqual(key)
     })
@@ -106,14 +106,13 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
         random: systemRandom,
         read: database.read,
         noteRevoked() {},
-        noteUse: (tenant, id, atMs) =>
-          void database.writeSoon(tenant, (unit) => store.touchKey(unit, tenant, id, atMs)),
+        noteUse: (tenant, id, atMs) => void database.writeSoon(tenant, (tx) => store.touchKey(tx, tenant, id, atMs)),
       })
       const tenant = 'acme'
       const context = { principal: localOwner, nowMs: NOW, record() {} }
       const input = { name: 'ann', role: 'member', tier: 'user', scopes: ['task:*'], tenant }
       const manage = <T>(work: (context: KeyWriting) => Promise<T>): Promise<T> =>
-        database.write(localOwner.tenant, (unit) => work({ ...context, read: unit, write: unit }))
+        database.write(localOwner.tenant, (tx) => work({ ...context, read: tx, write: tx }))
       const create = () => manage((managing) => identity.createKey(managing, input))
       const outcomes = await Promise.allSettled([create(), create(), create()])
       const created = outcomes.filter((outcome) => outcome.status === 'fulfilled').map((outcome) => outcome.value)

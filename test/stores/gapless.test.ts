@@ -4,7 +4,7 @@ import { describe, expect, inject, it } from 'vitest'
 import { appendLeaf, emptyHead, leafHash, type TreeHead } from '../../src/audit/tree.ts'
 import type { Database } from '../../src/contract/database.ts'
 import { type TenantId, tenantId } from '../../src/contract/principal.ts'
-import type { WriteUnit } from '../../src/contract/unit.ts'
+import type { WriteTx } from '../../src/contract/tx.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { openPostgresDatabase } from '../../src/stores/postgres/postgres-database.ts'
@@ -19,13 +19,13 @@ import { ACME, addTaskIn, NOW, OTHER } from '../support/sample-tasks.ts'
 const endings = ['ok', 'throws at once', 'throws after the task', 'throws at the end', 'breaks a constraint'] as const
 type Ending = (typeof endings)[number]
 
-async function transaction(unit: WriteUnit, tenant: TenantId, ending: Ending, name: string): Promise<number> {
+async function transaction(tx: WriteTx, tenant: TenantId, ending: Ending, name: string): Promise<number> {
   if (ending === 'throws at once') throw new Error(ending)
-  const task = await addTaskIn(unit, tenant, { title: name, labels: ['a', 'b'] })
+  const task = await addTaskIn(tx, tenant, { title: name, labels: ['a', 'b'] })
   if (ending === 'throws after the task') throw new Error(ending)
-  if (ending === 'breaks a constraint') await tasks.insertTask(unit, tenant, task)
+  if (ending === 'breaks a constraint') await tasks.insertTask(tx, tenant, task)
   const entry = { atMs: NOW, record: `${task.number}`, taskNumber: task.number, recordHash: name }
-  await log.appendEntry(unit, tenant, entry)
+  await log.appendEntry(tx, tenant, entry)
   if (ending === 'throws at the end') throw new Error(ending)
   return task.number
 }
@@ -62,7 +62,7 @@ describe.each(dialects)('numbers in %s', (dialect) => {
         try {
           const outcomes = await Promise.allSettled(
             plan.map(({ ending, tenant }, index) =>
-              database.write(tenant, (unit) => transaction(unit, tenant, ending, `t${index}`)),
+              database.write(tenant, (tx) => transaction(tx, tenant, ending, `t${index}`)),
             ),
           )
           expect(outcomes.map((outcome) => outcome.status === 'fulfilled')).toEqual(
@@ -92,7 +92,7 @@ describe.each(dialects)('numbers in %s', (dialect) => {
     const writer = async (name: number) => {
       for (let turn = 0; turn < 12; turn++) {
         const ending = endings[roll() % endings.length]!
-        const work = database.write(ACME, (unit) => transaction(unit, ACME, ending, `w${name}.${turn}`))
+        const work = database.write(ACME, (tx) => transaction(tx, ACME, ending, `w${name}.${turn}`))
         await work.then(
           () => made++,
           () => {},
@@ -111,9 +111,7 @@ describe('several writers of one PostgreSQL database', () => {
     const place = await newPlace('PostgreSQL')
     const both = [await place.open(), await place.open()]
     const writes = Array.from({ length: 200 }, (_, index) =>
-      both[index % 2]!.write(ACME, (unit) =>
-        transaction(unit, ACME, index % 5 === 4 ? 'throws at the end' : 'ok', 'x'),
-      ),
+      both[index % 2]!.write(ACME, (tx) => transaction(tx, ACME, index % 5 === 4 ? 'throws at the end' : 'ok', 'x')),
     )
     const outcomes = await Promise.allSettled(writes)
     const numbers = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
 import { limits } from '../../src/contract/limits.ts'
 import type { TenantId } from '../../src/contract/principal.ts'
-import type { WriteUnit } from '../../src/contract/unit.ts'
+import type { WriteTx } from '../../src/contract/tx.ts'
 import { installFaultPlan } from '../../src/kernel/fault.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
 import { sqlLogStore as log } from '../../src/stores/sql/log-store.ts'
@@ -32,16 +32,15 @@ describe.each(dialects)('group commit in %s', (dialect) => {
     place.remove()
   })
 
-  const appendIn = (unit: WriteUnit, tenant: TenantId, record: string) =>
-    log.appendEntry(unit, tenant, { atMs: NOW, record, taskNumber: null, recordHash: null })
-  const append = (record: string, tenant = ACME) => database.write(tenant, (unit) => appendIn(unit, tenant, record))
-  const appendSoon = (record: string, tenant = ACME) =>
-    database.writeSoon(tenant, (unit) => appendIn(unit, tenant, record))
+  const appendIn = (tx: WriteTx, tenant: TenantId, record: string) =>
+    log.appendEntry(tx, tenant, { atMs: NOW, record, taskNumber: null, recordHash: null })
+  const append = (record: string, tenant = ACME) => database.write(tenant, (tx) => appendIn(tx, tenant, record))
+  const appendSoon = (record: string, tenant = ACME) => database.writeSoon(tenant, (tx) => appendIn(tx, tenant, record))
   const records = async (tenant = ACME, from: Database = database) =>
     (await log.entries(from.read, tenant, 0, 10_000)).map((entry) => entry.record)
   const range = (count: number) => Array.from({ length: count }, (_, index) => `r${index}`)
-  const duplicateProject = (unit: WriteUnit) =>
-    tasks.insertProject(unit, ACME, { slug: 'alpha', taskCount: 0, createdAtMs: NOW, createdBy: 'owner' })
+  const duplicateProject = (tx: WriteTx) =>
+    tasks.insertProject(tx, ACME, { slug: 'alpha', taskCount: 0, createdAtMs: NOW, createdBy: 'owner' })
 
   it('commits what arrives together once, in the order it arrived', async () => {
     await Promise.all(range(64).map((record) => append(record)))
@@ -57,19 +56,19 @@ describe.each(dialects)('group commit in %s', (dialect) => {
   })
 
   it('undoes one that throws, before, between and after its statements, and keeps its neighbours', async () => {
-    await database.write(ACME, (unit) => addTaskIn(unit, ACME))
+    await database.write(ACME, (tx) => addTaskIn(tx, ACME))
     points.length = 0
-    const failing: ((unit: WriteUnit) => Promise<unknown>)[] = [
+    const failing: ((tx: WriteTx) => Promise<unknown>)[] = [
       () => Promise.reject(new Error('before')),
-      (unit) => addTaskIn(unit, ACME).then(() => Promise.reject(new Error('after'))),
-      (unit) => addTaskIn(unit, ACME).then(() => duplicateProject(unit)),
-      (unit) => appendIn(unit, ACME, 'x').then(() => Promise.reject(undefined)),
-      (unit) => duplicateProject(unit).then(() => appendIn(unit, ACME, 'x')),
+      (tx) => addTaskIn(tx, ACME).then(() => Promise.reject(new Error('after'))),
+      (tx) => addTaskIn(tx, ACME).then(() => duplicateProject(tx)),
+      (tx) => appendIn(tx, ACME, 'x').then(() => Promise.reject(undefined)),
+      (tx) => duplicateProject(tx).then(() => appendIn(tx, ACME, 'x')),
     ]
     const writes = failing.flatMap((work, index) => [
       append(`good ${index}`),
       database.write(ACME, work),
-      database.write(ACME, (unit) => addTaskIn(unit, ACME)),
+      database.write(ACME, (tx) => addTaskIn(tx, ACME)),
     ])
     const outcomes = await Promise.allSettled(writes)
     expect(outcomes.map((outcome) => outcome.status)).toEqual(
@@ -85,11 +84,11 @@ describe.each(dialects)('group commit in %s', (dialect) => {
   })
 
   it('counts a statement that failed against the transaction that hides it, or lets it go on, never against others', async () => {
-    await database.write(ACME, (unit) => addTaskIn(unit, ACME))
+    await database.write(ACME, (tx) => addTaskIn(tx, ACME))
     const hides = (record: string) =>
-      database.write(ACME, async (unit) => {
-        await duplicateProject(unit).catch(() => {})
-        await appendIn(unit, ACME, record).catch(() => {})
+      database.write(ACME, async (tx) => {
+        await duplicateProject(tx).catch(() => {})
+        await appendIn(tx, ACME, record).catch(() => {})
       })
     const alone = await Promise.allSettled([hides('alone')])
     const together = await Promise.allSettled([append('a'), hides('hidden'), append('b')])
@@ -152,11 +151,11 @@ describe.each(dialects)('group commit in %s', (dialect) => {
     await append('first')
     const seen: string[][] = []
     await Promise.all([
-      database.write(ACME, async (unit) => {
-        await appendIn(unit, ACME, 'second')
+      database.write(ACME, async (tx) => {
+        await appendIn(tx, ACME, 'second')
         seen.push(
           await records(),
-          (await log.entries(unit, ACME, 0, 9)).map((entry) => entry.record),
+          (await log.entries(tx, ACME, 0, 9)).map((entry) => entry.record),
         )
       }),
       database.write(ACME, async () => void seen.push(await records())),
@@ -167,23 +166,23 @@ describe.each(dialects)('group commit in %s', (dialect) => {
 
   it('keeps a snapshot still while writes go on', async () => {
     await append('first')
-    const during = await database.snapshot(async (unit) => {
-      const read = async () => (await log.entries(unit, ACME, 0, 99)).map((entry) => entry.record)
+    const during = await database.snapshot(async (tx) => {
+      const read = async () => (await log.entries(tx, ACME, 0, 99)).map((entry) => entry.record)
       const before = await read()
       await Promise.all(range(20).map((record) => append(record)))
       await append('last', OTHER)
-      return { before, after: await read(), head: (await log.head(unit, ACME)).size, tenants: await log.tenants(unit) }
+      return { before, after: await read(), head: (await log.head(tx, ACME)).size, tenants: await log.tenants(tx) }
     })
     expect(during).toEqual({ before: ['first'], after: ['first'], head: 1, tenants: [ACME] })
     expect(await records()).toHaveLength(21)
     await expect(database.snapshot(() => Promise.reject(new Error('mine')))).rejects.toThrow('mine')
-    expect(await database.snapshot((unit) => log.tenants(unit))).toEqual([ACME, OTHER])
+    expect(await database.snapshot((tx) => log.tenants(tx))).toEqual([ACME, OTHER])
   })
 
   it('serves many snapshots at once', async () => {
     await append('first')
     const sizes = await Promise.all(
-      range(9).map(() => database.snapshot(async (unit) => (await log.head(unit, ACME)).size)),
+      range(9).map(() => database.snapshot(async (tx) => (await log.head(tx, ACME)).size)),
     )
     expect(sizes).toEqual(new Array(9).fill(1))
   })
@@ -232,9 +231,9 @@ describe.each(dialects)('group commit in %s', (dialect) => {
     const soon = (name: string) =>
       database.writeSoon(
         ACME,
-        (unit) => {
+        (tx) => {
           seen.push(`${name} runs`)
-          return appendIn(unit, ACME, name)
+          return appendIn(tx, ACME, name)
         },
         () => seen.push(`${name} taken`),
       )

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { appendLeaf, emptyHead, leafHash, type TreeHead } from '../../src/audit/tree.ts'
 import type { Database } from '../../src/contract/database.ts'
 import { type TenantId, tenantId } from '../../src/contract/principal.ts'
-import type { ReadUnit } from '../../src/contract/unit.ts'
+import type { ReadTx } from '../../src/contract/tx.ts'
 import { sqlLogStore as store } from '../../src/stores/sql/log-store.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
 import { ACME, NOW, OTHER } from '../support/sample-tasks.ts'
@@ -16,10 +16,10 @@ describe.each(dialects)('the log in %s', (dialect) => {
   afterEach(() => database.close())
 
   const append = (tenant: TenantId, record: string, taskNumber: number | null = null) =>
-    database.write(tenant, async (unit) => {
-      const seq = store.nextSeq(unit, tenant)
+    database.write(tenant, async (tx) => {
+      const seq = store.nextSeq(tx, tenant)
       const recordHash = taskNumber === null ? null : `hash of ${record}`
-      await store.appendEntry(unit, tenant, { atMs: NOW + seq, record, taskNumber, recordHash })
+      await store.appendEntry(tx, tenant, { atMs: NOW + seq, record, taskNumber, recordHash })
       return seq
     })
 
@@ -56,12 +56,12 @@ describe.each(dialects)('the log in %s', (dialect) => {
   })
 
   it('gives several entries of one transaction consecutive places', async () => {
-    await database.write(ACME, async (unit) => {
+    await database.write(ACME, async (tx) => {
       for (const record of ['a', 'b', 'c']) {
-        await store.appendEntry(unit, ACME, { atMs: NOW, record, taskNumber: null, recordHash: null })
+        await store.appendEntry(tx, ACME, { atMs: NOW, record, taskNumber: null, recordHash: null })
       }
-      expect(store.nextSeq(unit, ACME)).toBe(3)
-      expect((await store.entries(unit, ACME, 0, 10)).map((entry) => entry.record)).toEqual(['a', 'b', 'c'])
+      expect(store.nextSeq(tx, ACME)).toBe(3)
+      expect((await store.entries(tx, ACME, 0, 10)).map((entry) => entry.record)).toEqual(['a', 'b', 'c'])
     })
     expect((await store.head(database.read, ACME)).size).toBe(3)
   })
@@ -84,8 +84,8 @@ describe.each(dialects)('the log in %s', (dialect) => {
     const taskOf = (seq: number) => (seq % 7 === 6 ? null : 1 + (seq % 5))
     const seqsOf = (task: number, from: number, to: number) =>
       Array.from({ length: to - from }, (_, index) => from + index).filter((seq) => taskOf(seq) === task)
-    const found = async (unit: ReadUnit, task: number, fromSeq: number, toSeq: number) =>
-      (await store.trailRecords(unit, ACME, task, { fromSeq, toSeq })).map(({ seq }) => seq)
+    const found = async (tx: ReadTx, task: number, fromSeq: number, toSeq: number) =>
+      (await store.trailRecords(tx, ACME, task, { fromSeq, toSeq })).map(({ seq }) => seq)
     const size = 700
     for (let from = 0; from < size; from += 100) {
       const seqs = Array.from({ length: 100 }, (_, index) => from + index)
@@ -96,12 +96,12 @@ describe.each(dialects)('the log in %s', (dialect) => {
       }
     }
     const entry = { atMs: NOW, record: 'own', taskNumber: 3, recordHash: 'h' }
-    await database.write(ACME, async (unit) => {
-      await store.appendEntry(unit, ACME, entry)
-      expect(await found(unit as unknown as ReadUnit, 3, 0, size + 1)).toEqual([...seqsOf(3, 0, size), size])
+    await database.write(ACME, async (tx) => {
+      await store.appendEntry(tx, ACME, entry)
+      expect(await found(tx as unknown as ReadTx, 3, 0, size + 1)).toEqual([...seqsOf(3, 0, size), size])
     })
-    const failing = database.write(ACME, async (unit) => {
-      await store.appendEntry(unit, ACME, entry)
+    const failing = database.write(ACME, async (tx) => {
+      await store.appendEntry(tx, ACME, entry)
       throw new Error('mine')
     })
     await expect(failing).rejects.toThrow('mine')
@@ -120,9 +120,9 @@ describe.each(dialects)('the log in %s', (dialect) => {
     expect(await store.nodes(database.read, OTHER, [0])).toEqual(new Map())
     expect(await store.trailRecords(database.read, OTHER, 1, { fromSeq: 0, toSeq: 9 })).toEqual([])
     const entry = { atMs: NOW, record: 'x', taskNumber: null, recordHash: null }
-    const foreign = database.write(OTHER, (unit) => store.appendEntry(unit, ACME, entry))
+    const foreign = database.write(OTHER, (tx) => store.appendEntry(tx, ACME, entry))
     await expect(foreign).rejects.toThrow()
-    await expect(database.write(OTHER, async (unit) => store.nextSeq(unit, ACME))).rejects.toThrow()
+    await expect(database.write(OTHER, async (tx) => store.nextSeq(tx, ACME))).rejects.toThrow()
   })
 
   it('carries a record of a megabyte', async () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
-import type { WriteUnit } from '../../src/contract/unit.ts'
+import type { WriteTx } from '../../src/contract/tx.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { openPostgresDatabase } from '../../src/stores/postgres/postgres-database.ts'
@@ -25,9 +25,9 @@ describe('a PostgreSQL store whose connection is lost', () => {
     await proxy.close()
   })
 
-  const appendIn = (unit: WriteUnit, record: string) =>
-    log.appendEntry(unit, ACME, { atMs: NOW, record, taskNumber: null, recordHash: null })
-  const append = (record: string) => database.write(ACME, (unit) => appendIn(unit, record))
+  const appendIn = (tx: WriteTx, record: string) =>
+    log.appendEntry(tx, ACME, { atMs: NOW, record, taskNumber: null, recordHash: null })
+  const append = (record: string) => database.write(ACME, (tx) => appendIn(tx, record))
   const stored = () =>
     withClient(directUrl, async (client) =>
       (await client.query('SELECT record FROM log_entries ORDER BY seq')).rows.map((row) => row.record as string),
@@ -72,10 +72,10 @@ describe('a PostgreSQL store whose connection is lost', () => {
   it('survives losing its connections between two statements, and goes on with new ones', async () => {
     const outcomes = await Promise.allSettled([
       append('a'),
-      database.write(ACME, async (unit) => {
-        await appendIn(unit, 'b')
+      database.write(ACME, async (tx) => {
+        await appendIn(tx, 'b')
         await endBackends()
-        await appendIn(unit, 'c')
+        await appendIn(tx, 'c')
       }),
       append('d'),
     ])
@@ -86,10 +86,10 @@ describe('a PostgreSQL store whose connection is lost', () => {
   })
 
   it('survives losing its idle connections, and a snapshot that loses its own', async () => {
-    const snapshot = database.snapshot(async (unit) => {
-      await log.head(unit, ACME)
+    const snapshot = database.snapshot(async (tx) => {
+      await log.head(tx, ACME)
       await endBackends()
-      return await log.head(unit, ACME)
+      return await log.head(tx, ACME)
     })
     await expect(snapshot).rejects.toThrow()
     expect((await untilNoticed(() => log.head(database.read, ACME))).size).toBe(1)

@@ -27,14 +27,12 @@ describe('the indexes of tasks in SQLite', () => {
   const add = (count: number, word: string, tenant = ACME) =>
     Promise.all(
       Array.from({ length: count }, () =>
-        database.write(tenant, (unit) =>
-          addTaskIn(unit, tenant, { description: `about ${word}s`, labels: [word, 'all'] }),
-        ),
+        database.write(tenant, (tx) => addTaskIn(tx, tenant, { description: `about ${word}s`, labels: [word, 'all'] })),
       ),
     )
   const change = (task: Task, word: string): Promise<Task> => {
     const after = { ...task, description: `now ${word}s`, labels: [word, 'all'] }
-    return database.write(ACME, (unit) => store.updateTask(unit, ACME, task, after)).then(() => after)
+    return database.write(ACME, (tx) => store.updateTask(tx, ACME, task, after)).then(() => after)
   }
 
   async function expectFound(expected: readonly Task[], from: Database = database): Promise<void> {
@@ -92,8 +90,8 @@ describe('the indexes of tasks in SQLite', () => {
     all.push(...(await add(2, 'otter')))
     await expectFound(all, second)
     await second.close()
-    const counts = await database.snapshot(async (unit) => {
-      const count = () => store.countTasks(unit, ACME, { words: ['otter'] })
+    const counts = await database.snapshot(async (tx) => {
+      const count = () => store.countTasks(tx, ACME, { words: ['otter'] })
       const before = await count()
       await add(300, 'otter')
       return [before, await count()]

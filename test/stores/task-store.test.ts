@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
-import type { ReadUnit } from '../../src/contract/unit.ts'
+import type { ReadTx } from '../../src/contract/tx.ts'
 import type { Task } from '../../src/domains/tasks/ports.ts'
 import { taskStatuses } from '../../src/domains/tasks/rules.ts'
 import { sqlTaskStore as store } from '../../src/stores/sql/task-store.ts'
@@ -10,7 +10,7 @@ import { ACME, addTask, addTaskIn, addTasks, NOW, OTHER } from '../support/sampl
 describe.each(dialects)('tasks in %s', (dialect) => {
   let database: Database
   const dependOn = (number: number, dependsOn: readonly number[]) =>
-    database.write(ACME, (unit) => store.replaceDependencies(unit, ACME, number, dependsOn))
+    database.write(ACME, (tx) => store.replaceDependencies(tx, ACME, number, dependsOn))
 
   beforeEach(async () => {
     database = await openEmpty(dialect)
@@ -38,23 +38,23 @@ describe.each(dialects)('tasks in %s', (dialect) => {
   })
 
   it('counts the tasks of a project, also within a transaction and beside one that fails', async () => {
-    const counts = async (unit: ReadUnit) => [
-      (await store.findProject(unit, ACME, 'alpha'))?.taskCount,
-      (await store.listProjects(unit, ACME, { limit: 9, offset: 0 })).map(({ taskCount }) => taskCount),
-      await store.countTasks(unit, ACME, { project: 'beta' }),
-      await store.countTasks(unit, ACME, {}),
+    const counts = async (tx: ReadTx) => [
+      (await store.findProject(tx, ACME, 'alpha'))?.taskCount,
+      (await store.listProjects(tx, ACME, { limit: 9, offset: 0 })).map(({ taskCount }) => taskCount),
+      await store.countTasks(tx, ACME, { project: 'beta' }),
+      await store.countTasks(tx, ACME, {}),
     ]
     await addTasks(database, ACME, [{}, { project: 'beta' }])
-    await database.write(ACME, async (unit) => {
-      expect((await addTaskIn(unit, ACME)).sequence).toBe(2)
-      expect((await addTaskIn(unit, ACME, { project: 'beta' })).sequence).toBe(2)
-      expect(await counts(unit as unknown as ReadUnit)).toEqual([2, [2, 2], 2, 4])
-      expect((await addTaskIn(unit, ACME)).sequence).toBe(3)
+    await database.write(ACME, async (tx) => {
+      expect((await addTaskIn(tx, ACME)).sequence).toBe(2)
+      expect((await addTaskIn(tx, ACME, { project: 'beta' })).sequence).toBe(2)
+      expect(await counts(tx as unknown as ReadTx)).toEqual([2, [2, 2], 2, 4])
+      expect((await addTaskIn(tx, ACME)).sequence).toBe(3)
     })
     const failing = (readsFirst: boolean) =>
-      database.write(ACME, async (unit) => {
-        await addTaskIn(unit, ACME)
-        if (readsFirst) await counts(unit as unknown as ReadUnit)
+      database.write(ACME, async (tx) => {
+        await addTaskIn(tx, ACME)
+        if (readsFirst) await counts(tx as unknown as ReadTx)
         throw new Error('mine')
       })
     const settled = await Promise.allSettled([
@@ -84,7 +84,7 @@ describe.each(dialects)('tasks in %s', (dialect) => {
       updatedAtMs: NOW + 99,
       updatedBy: 'bea',
     }
-    await database.write(ACME, (unit) => store.updateTask(unit, ACME, before, after))
+    await database.write(ACME, (tx) => store.updateTask(tx, ACME, before, after))
     expect(await store.findTask(database.read, ACME, before.number)).toEqual(after)
     const find = async (filter: object) => store.countTasks(database.read, ACME, filter)
     expect([await find({ label: 'old' }), await find({ label: 'new' }), await find({ label: 'both' })]).toEqual([
@@ -97,15 +97,15 @@ describe.each(dialects)('tasks in %s', (dialect) => {
   it('keeps the index right when a task is made and changed several times in one commit', async () => {
     const words = ['whales', 'dolphins', 'seals']
     await Promise.all([
-      database.write(ACME, async (unit) => {
-        let task = await addTaskIn(unit, ACME, { description: 'about whales' })
+      database.write(ACME, async (tx) => {
+        let task = await addTaskIn(tx, ACME, { description: 'about whales' })
         for (const word of ['dolphins', 'seals']) {
           const after = { ...task, description: `about ${word}` }
-          await store.updateTask(unit, ACME, task, after)
+          await store.updateTask(tx, ACME, task, after)
           task = after
         }
       }),
-      database.write(ACME, (unit) => addTaskIn(unit, ACME, { description: 'about dolphins' })),
+      database.write(ACME, (tx) => addTaskIn(tx, ACME, { description: 'about dolphins' })),
     ])
     const counts = await Promise.all(words.map((word) => store.countTasks(database.read, ACME, { words: [word] })))
     expect(counts).toEqual([0, 1, 1])
@@ -113,14 +113,14 @@ describe.each(dialects)('tasks in %s', (dialect) => {
 
   it('searches inside a transaction see what it wrote, and nothing of one that failed', async () => {
     const outcomes = await Promise.allSettled([
-      database.write(ACME, (unit) => addTaskIn(unit, ACME, { title: 'whale one' })),
-      database.write(ACME, async (unit) => {
-        await addTaskIn(unit, ACME, { title: 'whale two' })
-        throw new Error(`saw ${await store.countTasks(unit, ACME, { words: ['whale'] })}`)
+      database.write(ACME, (tx) => addTaskIn(tx, ACME, { title: 'whale one' })),
+      database.write(ACME, async (tx) => {
+        await addTaskIn(tx, ACME, { title: 'whale two' })
+        throw new Error(`saw ${await store.countTasks(tx, ACME, { words: ['whale'] })}`)
       }),
-      database.write(ACME, async (unit) => {
-        await addTaskIn(unit, ACME, { title: 'whale three' })
-        return await store.countTasks(unit, ACME, { words: ['whale'] })
+      database.write(ACME, async (tx) => {
+        await addTaskIn(tx, ACME, { title: 'whale three' })
+        return await store.countTasks(tx, ACME, { words: ['whale'] })
       }),
     ])
     expect(outcomes[1]).toMatchObject({ status: 'rejected', reason: { message: 'saw 2' } })
@@ -128,20 +128,18 @@ describe.each(dialects)('tasks in %s', (dialect) => {
     expect(await store.countTasks(database.read, ACME, { words: ['whale'] })).toBe(2)
   })
 
-  it('refuses to update a task that is not there, and any write with the unit of another tenant', async () => {
+  it('refuses to update a task that is not there, and any write with the transaction of another tenant', async () => {
     const task = await addTask(database, ACME, { description: 'mine' })
     const ghost = { ...task, number: 99 }
-    await expect(database.write(ACME, (unit) => store.updateTask(unit, ACME, ghost, ghost))).rejects.toThrow(
-      'not exist',
-    )
+    await expect(database.write(ACME, (tx) => store.updateTask(tx, ACME, ghost, ghost))).rejects.toThrow('not exist')
     const project = { slug: 'x', taskCount: 0, createdAtMs: NOW, createdBy: 'owner' }
     const foreign = [
-      database.write(OTHER, async (unit) => store.takeTaskNumber(unit, ACME)),
-      database.write(OTHER, (unit) => store.takeProjectSequence(unit, ACME, 'alpha')),
-      database.write(OTHER, (unit) => store.insertTask(unit, ACME, ghost)),
-      database.write(OTHER, (unit) => store.updateTask(unit, ACME, task, { ...task, title: 'taken' })),
-      database.write(OTHER, (unit) => store.replaceDependencies(unit, ACME, 1, [1])),
-      database.write(OTHER, (unit) => store.insertProject(unit, ACME, project)),
+      database.write(OTHER, async (tx) => store.takeTaskNumber(tx, ACME)),
+      database.write(OTHER, (tx) => store.takeProjectSequence(tx, ACME, 'alpha')),
+      database.write(OTHER, (tx) => store.insertTask(tx, ACME, ghost)),
+      database.write(OTHER, (tx) => store.updateTask(tx, ACME, task, { ...task, title: 'taken' })),
+      database.write(OTHER, (tx) => store.replaceDependencies(tx, ACME, 1, [1])),
+      database.write(OTHER, (tx) => store.insertProject(tx, ACME, project)),
     ]
     for (const outcome of await Promise.allSettled(foreign)) expect(outcome.status).toBe('rejected')
     expect(await store.findTask(database.read, ACME, 1)).toEqual(task)
@@ -160,9 +158,9 @@ describe.each(dialects)('tasks in %s', (dialect) => {
     expect(await store.countProjects(database.read, ACME)).toBe(5)
     expect(await store.findProject(database.read, ACME, 'a.b')).toMatchObject({ taskCount: 1 })
     expect(await store.findProject(database.read, ACME, 'none')).toBeUndefined()
-    expect(await database.write(ACME, (unit) => store.takeProjectSequence(unit, ACME, 'none'))).toBeUndefined()
+    expect(await database.write(ACME, (tx) => store.takeProjectSequence(tx, ACME, 'none'))).toBeUndefined()
     const again = { slug: 'b', taskCount: 0, createdAtMs: NOW, createdBy: 'owner' }
-    await expect(database.write(ACME, (unit) => store.insertProject(unit, ACME, again))).rejects.toThrow()
+    await expect(database.write(ACME, (tx) => store.insertProject(tx, ACME, again))).rejects.toThrow()
   })
 
   it('knows children, and the project whose task changed last', async () => {
@@ -176,7 +174,7 @@ describe.each(dialects)('tasks in %s', (dialect) => {
     expect(await store.childNumbers(database.read, ACME, 1)).toEqual([2, 3])
     expect(await store.childNumbers(database.read, ACME, 4)).toEqual([])
     expect(await store.latestProject(database.read, ACME)).toBe('alpha')
-    await database.write(ACME, (unit) => store.updateTask(unit, ACME, first!, { ...first!, updatedAtMs: NOW + 999 }))
+    await database.write(ACME, (tx) => store.updateTask(tx, ACME, first!, { ...first!, updatedAtMs: NOW + 999 }))
     expect(await store.latestProject(database.read, ACME)).toBe('old')
   })
 
@@ -274,7 +272,7 @@ describe.each(dialects)('tasks in %s', (dialect) => {
     await addTasks(database, ACME, [{ status: 'todo' }, { status: 'backlog' }])
     await addTasks(database, OTHER, [{ status: 'todo' }, { status: 'done' }])
     await dependOn(1, [2])
-    await database.write(OTHER, (unit) => store.replaceDependencies(unit, OTHER, 1, [2]))
+    await database.write(OTHER, (tx) => store.replaceDependencies(tx, OTHER, 1, [2]))
     const unmet = async (tenant: typeof ACME) =>
       (await store.listNextActions(database.read, tenant, 'alpha', 1))[0]!.dependenciesUnmet
     expect([await unmet(ACME), await unmet(OTHER)]).toEqual([1, 0])

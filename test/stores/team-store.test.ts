@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
 import { type TenantId, tenantId } from '../../src/contract/principal.ts'
-import type { WriteUnit } from '../../src/contract/unit.ts'
+import type { WriteTx } from '../../src/contract/tx.ts'
 import type {
   TaskAssignment,
   TaskKey,
@@ -76,11 +76,11 @@ const keyOf = (messageId: string, more: Partial<TaskKey> = {}): TaskKey => ({
 
 describe.each(dialects)('teams in %s', (dialect) => {
   let database: Database
-  const write = <T>(work: (unit: WriteUnit) => Promise<T>, tenant: TenantId = ACME) => database.write(tenant, work)
+  const write = <T>(work: (tx: WriteTx) => Promise<T>, tenant: TenantId = ACME) => database.write(tenant, work)
   const insert = (team: Team, ...members: TeamMember[]) =>
-    write((unit) => store.insertTeam(unit, team.tenant, team, members), team.tenant)
+    write((tx) => store.insertTeam(tx, team.tenant, team, members), team.tenant)
   const addTask = (key: TaskKey, seq: number) =>
-    write((unit) => store.addTask(unit, key, { seq, assignment, atMs: NOW }), key.tenant)
+    write((tx) => store.addTask(tx, key, { seq, assignment, atMs: NOW }), key.tenant)
 
   beforeEach(async () => {
     database = await openEmpty(dialect)
@@ -95,7 +95,7 @@ describe.each(dialects)('teams in %s', (dialect) => {
     expect(await store.findTeam(database.read, ACME, 'crew')).toEqual(full)
     expect(await store.listMembers(database.read, ACME, 'crew')).toEqual(members)
     expect((await store.listTeams(database.read, ACME)).map(({ name }) => name)).toEqual(['crew', 'late'])
-    await write((unit) => store.saveTeam(unit, ACME, { ...full, state: 'ready', operation: null, lastSeq: 8 }))
+    await write((tx) => store.saveTeam(tx, ACME, { ...full, state: 'ready', operation: null, lastSeq: 8 }))
     expect(await store.findTeam(database.read, ACME, 'crew')).toEqual({
       ...full,
       state: 'ready',
@@ -103,7 +103,7 @@ describe.each(dialects)('teams in %s', (dialect) => {
       lastSeq: 8,
     })
     const set = (member: string) =>
-      write((unit) => store.setWorkspace(unit, ACME, { team: 'crew', member, workspaceId: 'new' }))
+      write((tx) => store.setWorkspace(tx, ACME, { team: 'crew', member, workspaceId: 'new' }))
     expect([await set('ann'), await set('none')]).toEqual([true, false])
     expect((await store.listMembers(database.read, ACME, 'crew')).map(({ workspaceId }) => workspaceId)).toEqual([
       'w-zoe',
@@ -135,7 +135,7 @@ describe.each(dialects)('teams in %s', (dialect) => {
 
   it('keeps messages for each recipient, gives them in order and takes them away', async () => {
     const add = (recipient: string, message: TeamMessage, team = 'crew') =>
-      write((unit) => store.addMessage(unit, ACME, { team, recipient }, message))
+      write((tx) => store.addMessage(tx, ACME, { team, recipient }, message))
     const messages = [1, 2, 3].map((seq) => messageOf(seq))
     for (const message of messages.toReversed()) await add('bob', message)
     await add('cid', messages[0]!)
@@ -144,7 +144,7 @@ describe.each(dialects)('teams in %s', (dialect) => {
       store.listMessages(database.read, ACME, { team: 'crew', recipient: 'bob', afterSeq, limit })
     expect(await list(0, 10)).toEqual(messages)
     expect(await list(1, 1)).toEqual([messages[1]])
-    await write((unit) => store.deleteMessages(unit, ACME, { team: 'crew', recipient: 'bob', untilSeq: 2 }))
+    await write((tx) => store.deleteMessages(tx, ACME, { team: 'crew', recipient: 'bob', untilSeq: 2 }))
     expect(await list(0, 10)).toEqual([messages[2]])
     const count = (team: string, recipient: string) => store.countMessages(database.read, ACME, team, recipient)
     expect([await count('crew', 'bob'), await count('crew', 'cid'), await count('other', 'bob')]).toEqual([1, 1, 1])
@@ -158,16 +158,16 @@ describe.each(dialects)('teams in %s', (dialect) => {
     await addTask(first, 1)
     await addTask(keyOf('m1', { agent: 'bob' }), 1)
     expect(await store.findAssignment(database.read, first)).toEqual(assignment)
-    const begin = () => write((unit) => store.beginTask(unit, first))
+    const begin = () => write((tx) => store.beginTask(tx, first))
     expect([await begin(), await begin()]).toEqual([true, false])
-    const note = (key: TaskKey) => write((unit) => store.noteJob(unit, key, 2 ** 31))
+    const note = (key: TaskKey) => write((tx) => store.noteJob(tx, key, 2 ** 31))
     expect([await note(first), await note(second)]).toEqual([true, false])
     expect(await store.openTasksOnNode(database.read, 'here')).toEqual([
       { ...first, state: 'running', jobId: 2 ** 31, workspaceId: 'w-ann' },
       { ...second, state: 'queued', jobId: null, workspaceId: 'w-ann' },
       { ...keyOf('m1', { agent: 'bob' }), state: 'queued', jobId: null, workspaceId: null },
     ])
-    const finish = (key: TaskKey) => write((unit) => store.finishTask(unit, key, resultOf(key)))
+    const finish = (key: TaskKey) => write((tx) => store.finishTask(tx, key, resultOf(key)))
     expect([await finish(first), await finish(first), await finish(second)]).toEqual([true, false, true])
     expect(await begin()).toBe(false)
     expect(await store.taskCounts(database.read, ACME, 'crew')).toEqual(
@@ -183,7 +183,7 @@ describe.each(dialects)('teams in %s', (dialect) => {
       { seq: 2, messageId: 'm2', result: resultOf(second) },
     ])
     expect((await finished(1, 1)).map(({ messageId }) => messageId)).toEqual(['m2'])
-    await write((unit) => store.deleteTask(unit, first))
+    await write((tx) => store.deleteTask(tx, first))
     expect((await finished(0, 10)).map(({ messageId }) => messageId)).toEqual(['m2'])
     expect(await store.findAssignment(database.read, first)).toBeUndefined()
   })
@@ -205,9 +205,9 @@ describe.each(dialects)('teams in %s', (dialect) => {
       await insert(teamOf(name, { tenant }), memberOf('ann'))
       await addTask(keyOf('m', { tenant, team: name }), 1)
       const at = { team: name, recipient: 'ann' }
-      await write((unit) => store.addMessage(unit, tenant, at, messageOf(1)), tenant)
+      await write((tx) => store.addMessage(tx, tenant, at, messageOf(1)), tenant)
     }
-    await write((unit) => store.deleteTeam(unit, ACME, 'crew'))
+    await write((tx) => store.deleteTeam(tx, ACME, 'crew'))
     const left = async (tenant: TenantId, name: string) => [
       (await store.findTeam(database.read, tenant, name)) !== undefined,
       (await store.listMembers(database.read, tenant, name)).length,
@@ -219,9 +219,9 @@ describe.each(dialects)('teams in %s', (dialect) => {
     expect(await left(OTHER, 'crew')).toEqual([true, 1, 1, 1])
   })
 
-  it('writes nothing with the unit of another tenant', async () => {
+  it('writes nothing with the transaction of another tenant', async () => {
     await insert(teamOf('crew'), memberOf('ann'))
-    const foreign = write((unit) => store.deleteTeam(unit, ACME, 'crew'), OTHER)
+    const foreign = write((tx) => store.deleteTeam(tx, ACME, 'crew'), OTHER)
     await expect(foreign).rejects.toThrow('another tenant')
     expect(await store.findTeam(database.read, ACME, 'crew')).toBeDefined()
   })

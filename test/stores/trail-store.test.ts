@@ -17,9 +17,9 @@ describe.each(dialects)('the trail in %s', (dialect) => {
   afterEach(() => database.close())
 
   const addThought = (tenant: TenantId, taskNumber: number, more: Partial<Thought> = {}): Promise<Thought> =>
-    database.write(tenant, async (unit) => {
-      const last = await store.lastThought(unit, tenant, taskNumber)
-      const number = store.takeThoughtNumber(unit, tenant)
+    database.write(tenant, async (tx) => {
+      const last = await store.lastThought(tx, tenant, taskNumber)
+      const number = store.takeThoughtNumber(tx, tenant)
       const thought: Thought = {
         number,
         taskNumber,
@@ -38,14 +38,14 @@ describe.each(dialects)('the trail in %s', (dialect) => {
         recordedBy: 'owner',
         ...more,
       }
-      await store.insertThought(unit, tenant, thought)
+      await store.insertThought(tx, tenant, thought)
       return thought
     })
 
   const addSession = (more: Partial<AuditSession> = {}): Promise<AuditSession> =>
-    database.write(ACME, async (unit) => {
+    database.write(ACME, async (tx) => {
       const session: AuditSession = {
-        number: store.takeSessionNumber(unit, ACME),
+        number: store.takeSessionNumber(tx, ACME),
         taskNumber: 1,
         auditorId: 'auditor',
         reason: null,
@@ -56,7 +56,7 @@ describe.each(dialects)('the trail in %s', (dialect) => {
         finalized: null,
         ...more,
       }
-      await store.insertSession(unit, ACME, session)
+      await store.insertSession(tx, ACME, session)
       return session
     })
 
@@ -134,12 +134,12 @@ describe.each(dialects)('the trail in %s', (dialect) => {
       leafCount: 5,
     }))
     const won = await Promise.all(
-      ends.map((end) => database.write(ACME, (unit) => store.finalizeSession(unit, ACME, 1, end))),
+      ends.map((end) => database.write(ACME, (tx) => store.finalizeSession(tx, ACME, 1, end))),
     )
     expect(won).toEqual([true, false, false])
     expect(await store.findSession(database.read, ACME, 1)).toEqual({ ...session, finalized: ends[0] })
     expect(await store.findSession(database.read, ACME, 2)).toEqual(other)
-    expect(await database.write(ACME, (unit) => store.finalizeSession(unit, ACME, 9, ends[0]!))).toBe(false)
+    expect(await database.write(ACME, (tx) => store.finalizeSession(tx, ACME, 9, ends[0]!))).toBe(false)
   })
 
   it('shows another tenant nothing and refuses its units', async () => {
@@ -152,14 +152,14 @@ describe.each(dialects)('the trail in %s', (dialect) => {
     expect(await store.thoughtNumbers(database.read, OTHER, 1, 10)).toEqual([])
     expect(await store.findSession(database.read, OTHER, 1)).toBeUndefined()
     const end = { endSeq: 1, atMs: NOW, onlyTaskNumber: null, merkleRoot: 'r', treeDepth: 1, leafCount: 1 }
-    const finalizeOwn = database.write(OTHER, (unit) => store.finalizeSession(unit, OTHER, 1, end))
+    const finalizeOwn = database.write(OTHER, (tx) => store.finalizeSession(tx, OTHER, 1, end))
     expect(await finalizeOwn).toBe(false)
     const foreign = [
-      database.write(OTHER, async (unit) => store.takeThoughtNumber(unit, ACME)),
-      database.write(OTHER, async (unit) => store.takeSessionNumber(unit, ACME)),
-      database.write(OTHER, (unit) => store.insertThought(unit, ACME, { ...thought, number: 9, chainPosition: 9 })),
-      database.write(OTHER, (unit) => store.insertSession(unit, ACME, { ...session, number: 9 })),
-      database.write(OTHER, (unit) => store.finalizeSession(unit, ACME, 1, end)),
+      database.write(OTHER, async (tx) => store.takeThoughtNumber(tx, ACME)),
+      database.write(OTHER, async (tx) => store.takeSessionNumber(tx, ACME)),
+      database.write(OTHER, (tx) => store.insertThought(tx, ACME, { ...thought, number: 9, chainPosition: 9 })),
+      database.write(OTHER, (tx) => store.insertSession(tx, ACME, { ...session, number: 9 })),
+      database.write(OTHER, (tx) => store.finalizeSession(tx, ACME, 1, end)),
     ]
     for (const outcome of await Promise.allSettled(foreign)) expect(outcome.status).toBe('rejected')
     expect(await store.findSession(database.read, ACME, 1)).toEqual(session)

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
 import { type TenantId, tenantId } from '../../src/contract/principal.ts'
-import type { WriteUnit } from '../../src/contract/unit.ts'
+import type { WriteTx } from '../../src/contract/tx.ts'
 import type { WorkflowVersion } from '../../src/domains/workflows/ports.ts'
 import { sqlWorkflowStore as store } from '../../src/stores/sql/workflow-store.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
@@ -32,9 +32,9 @@ describe.each(dialects)('the store of workflows on %s', (dialect) => {
     database = await openEmpty(dialect)
   })
   afterEach(() => database.close())
-  const write = <T>(work: (unit: WriteUnit) => Promise<T>, tenant: TenantId = ACME) => database.write(tenant, work)
+  const write = <T>(work: (tx: WriteTx) => Promise<T>, tenant: TenantId = ACME) => database.write(tenant, work)
   const insert = (version: WorkflowVersion) =>
-    write((unit) => store.insertVersion(unit, version.tenant, version), version.tenant)
+    write((tx) => store.insertVersion(tx, version.tenant, version), version.tenant)
 
   it('keeps every field of every version, side by side', async () => {
     const [one, two] = [versionOf('w', '1.0.0'), versionOf('w', '1.1.0', { createdAtMs: 1_767_225_600_005 })]
@@ -43,7 +43,7 @@ describe.each(dialects)('the store of workflows on %s', (dialect) => {
     expect(await store.versionsNamed(database.read, ACME, 'w')).toEqual([one, two])
     expect(await store.versionsOf(database.read, ACME, 'id-w')).toEqual([one, two])
     const changed = { ...two, manifestText: 'other', labels: {}, description: '', initialState: 'B', changedAtMs: 9 }
-    await write((unit) => store.replaceVersion(unit, ACME, changed))
+    await write((tx) => store.replaceVersion(tx, ACME, changed))
     expect(await store.listVersions(database.read, ACME)).toEqual([one, changed])
   })
 
@@ -67,7 +67,7 @@ describe.each(dialects)('the store of workflows on %s', (dialect) => {
     ]) {
       expect(found).toEqual([])
     }
-    await write((unit) => store.setScope(unit, ACME, 'id-w', { scope: 'global', owner: '', atMs: 7 }))
+    await write((tx) => store.setScope(tx, ACME, 'id-w', { scope: 'global', owner: '', atMs: 7 }))
     expect(await store.globalVersionsNamed(database.read, 'w')).toMatchObject([
       { version: '1.0.0', scope: 'global', changedAtMs: 7 },
       { version: '2.0.0', scope: 'global', changedAtMs: 7 },
@@ -81,13 +81,13 @@ describe.each(dialects)('the store of workflows on %s', (dialect) => {
     await insert(versionOf('w', '1.0.0'))
     await insert(versionOf('w', '2.0.0'))
     await insert(versionOf('x', '1.0.0'))
-    await write((unit) => store.deleteWorkflow(unit, OTHER, 'id-w'), OTHER)
-    await write((unit) => store.deleteWorkflow(unit, ACME, 'id-w'))
+    await write((tx) => store.deleteWorkflow(tx, OTHER, 'id-w'), OTHER)
+    await write((tx) => store.deleteWorkflow(tx, ACME, 'id-w'))
     expect((await store.listVersions(database.read, ACME)).map(({ name }) => name)).toEqual(['x'])
   })
 
-  it('refuses the unit of another tenant', async () => {
-    await expect(write((unit) => store.insertVersion(unit, ACME, versionOf('w', '1.0.0')), OTHER)).rejects.toThrow(
+  it('refuses the transaction of another tenant', async () => {
+    await expect(write((tx) => store.insertVersion(tx, ACME, versionOf('w', '1.0.0')), OTHER)).rejects.toThrow(
       'another tenant',
     )
   })

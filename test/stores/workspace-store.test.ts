@@ -64,9 +64,8 @@ describe.each(dialects)('workspaces in %s', (dialect) => {
   })
   afterEach(() => database.close())
   const insert = (workspace: Workspace) =>
-    database.write(workspace.tenant, (unit) => store.insertWorkspace(unit, workspace.tenant, workspace))
-  const insertSnapshot = (snapshot: Snapshot) =>
-    database.write(ACME, (unit) => store.insertSnapshot(unit, ACME, snapshot))
+    database.write(workspace.tenant, (tx) => store.insertWorkspace(tx, workspace.tenant, workspace))
+  const insertSnapshot = (snapshot: Snapshot) => database.write(ACME, (tx) => store.insertSnapshot(tx, ACME, snapshot))
 
   it('keep every field, set or not', async () => {
     const full = workspaceOf(ACME)
@@ -97,7 +96,7 @@ describe.each(dialects)('workspaces in %s', (dialect) => {
       owner: 'owner',
       ip: 'x',
     }
-    await database.write(ACME, (unit) => store.saveWorkspace(unit, ACME, changed))
+    await database.write(ACME, (tx) => store.saveWorkspace(tx, ACME, changed))
     const kept = {
       image: full.image,
       node: full.node,
@@ -119,14 +118,14 @@ describe.each(dialects)('workspaces in %s', (dialect) => {
     await insertSnapshot(snapshotOf(mine.id, 1))
     expect(await store.listSnapshots(database.read, OTHER, mine.id)).toEqual([])
     expect(await store.findSnapshot(database.read, OTHER, mine.id, 's1')).toBeUndefined()
-    await database.write(OTHER, async (unit) => {
-      expect(await store.deleteWorkspace(unit, OTHER, mine.id)).toBe(false)
-      expect(await store.deleteSnapshot(unit, OTHER, `${mine.id}-s1`)).toBe(false)
-      await store.saveWorkspace(unit, OTHER, { ...mine, state: 'stopped' })
+    await database.write(OTHER, async (tx) => {
+      expect(await store.deleteWorkspace(tx, OTHER, mine.id)).toBe(false)
+      expect(await store.deleteSnapshot(tx, OTHER, `${mine.id}-s1`)).toBe(false)
+      await store.saveWorkspace(tx, OTHER, { ...mine, state: 'stopped' })
     })
     expect(await store.findWorkspace(database.read, ACME, mine.id)).toEqual(mine)
     expect(await store.listSnapshots(database.read, ACME, mine.id)).toHaveLength(1)
-    await expect(database.write(OTHER, (unit) => store.deleteWorkspace(unit, ACME, mine.id))).rejects.toThrow()
+    await expect(database.write(OTHER, (tx) => store.deleteWorkspace(tx, ACME, mine.id))).rejects.toThrow()
   })
 
   it('carry snapshots, which go with them', async () => {
@@ -141,11 +140,11 @@ describe.each(dialects)('workspaces in %s', (dialect) => {
     await expect(insertSnapshot(snapshotOf(workspace.id, 3, { name: 's1' }))).rejects.toThrow()
     expect(await store.listSnapshots(database.read, ACME, workspace.id)).toEqual([first, second])
     const ready: Snapshot = { ...first, state: 'ready', bytes: 7, parentId: null }
-    await database.write(ACME, (unit) => store.saveSnapshot(unit, ACME, ready))
+    await database.write(ACME, (tx) => store.saveSnapshot(tx, ACME, ready))
     expect(await store.findSnapshot(database.read, ACME, workspace.id, 's1')).toEqual(ready)
     expect(await store.layersInUse(database.read, ACME)).toEqual(new Set(['l1', 'l2', 'layer-1', 'layer-2']))
-    expect(await database.write(ACME, (unit) => store.deleteSnapshot(unit, ACME, second.id))).toBe(true)
-    expect(await database.write(ACME, (unit) => store.deleteWorkspace(unit, ACME, workspace.id))).toBe(true)
+    expect(await database.write(ACME, (tx) => store.deleteSnapshot(tx, ACME, second.id))).toBe(true)
+    expect(await database.write(ACME, (tx) => store.deleteWorkspace(tx, ACME, workspace.id))).toBe(true)
     expect(await store.listSnapshots(database.read, ACME, workspace.id)).toEqual([])
     expect(await store.layersInUse(database.read, ACME)).toEqual(new Set())
   })
@@ -159,7 +158,7 @@ describe.each(dialects)('workspaces in %s', (dialect) => {
     await insert(workspaceOf(ACME, { node: 'elsewhere', owner: 'x', layers: ['far'] }))
     expect(await store.usageOf(database.read, ACME, 'key:k')).toEqual({ workspaces: 2, memoryMb: 300, diskGb: 3 })
     expect(await store.usageOf(database.read, ACME, 'nobody')).toEqual({ workspaces: 0, memoryMb: 0, diskGb: 0 })
-    await database.write(ACME, (unit) => store.lockNode(unit, 'here'))
+    await database.write(ACME, (tx) => store.lockNode(tx, 'here'))
     expect(await store.countOnNode(database.read, 'here')).toBe(4)
     expect((await store.workspacesOnNode(database.read, 'here')).map(({ id }) => id)).toContain(theirs.id)
     expect((await store.hostPortsOnNode(database.read, 'here')).has(9_000)).toBe(true)

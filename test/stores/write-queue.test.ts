@@ -18,8 +18,8 @@ describe('the queue of writes', () => {
   })
 
   const entry = (index: number) => ({ atMs: NOW, record: `r${index}`, taskNumber: null, recordHash: null })
-  const append = (index: number) => database.write(ACME, (unit) => log.appendEntry(unit, ACME, entry(index)))
-  const appendSoon = (index: number) => database.writeSoon(ACME, (unit) => log.appendEntry(unit, ACME, entry(index)))
+  const append = (index: number) => database.write(ACME, (tx) => log.appendEntry(tx, ACME, entry(index)))
+  const appendSoon = (index: number) => database.writeSoon(ACME, (tx) => log.appendEntry(tx, ACME, entry(index)))
   const times = <T>(count: number, make: (index: number) => T) =>
     Array.from({ length: count }, (_, index) => make(index))
   const size = async () => (await log.head(database.read, ACME)).size

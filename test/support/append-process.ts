@@ -14,10 +14,10 @@ const [url, name, count, ...tenants] = process.argv.slice(2)
 const database = await openPostgresDatabase({ url: url!, clock: systemClock, logger: silentLogger })
 const write = (turn: number) => {
   const tenant = tenantId(tenants[turn % tenants.length]!)
-  return database.write(tenant, async (unit) => {
-    const task = await addTaskIn(unit, tenant, { title: `${name} ${turn}` })
+  return database.write(tenant, async (tx) => {
+    const task = await addTaskIn(tx, tenant, { title: `${name} ${turn}` })
     if (turn % 7 === 6) throw new Error('on purpose')
-    await log.appendEntry(unit, tenant, {
+    await log.appendEntry(tx, tenant, {
       atMs: systemClock.nowMs(),
       record: JSON.stringify({ writer: name, turn, task: task.number }),
       taskNumber: task.number,

@@ -1,6 +1,6 @@
 import type { Database } from '../../src/contract/database.ts'
 import { LOCAL_TENANT, localOwner } from '../../src/contract/principal.ts'
-import type { WriteUnit } from '../../src/contract/unit.ts'
+import type { WriteTx } from '../../src/contract/tx.ts'
 import type { EngineDeps } from '../../src/engine/core.ts'
 import { createEngine } from '../../src/engine/engine.ts'
 import type { ChangingCall, Engine, NewRun, Run, RunEvent, RunStore } from '../../src/engine/ports.ts'
@@ -56,7 +56,7 @@ export const sampleRun: NewRun = {
 function conveniences(engine: Engine, database: Database, clock: Clock) {
   const never = new AbortController().signal
   const call = <T>(work: (call: ChangingCall) => Promise<T>): Promise<T> =>
-    database.write(LOCAL_TENANT, (write: WriteUnit) =>
+    database.write(LOCAL_TENANT, (write: WriteTx) =>
       work({ write, principal: localOwner, nowMs: clock.nowMs(), record() {} }),
     )
   return {

@@ -1,4 +1,4 @@
-import { createToolDesk } from '../../src/app/wiring/open-tool-desk.ts'
+import { createToolInvoker } from '../../src/app/wiring/open-tool-invoker.ts'
 import { AppError } from '../../src/contract/app-error.ts'
 import type { Database } from '../../src/contract/database.ts'
 import { localOwner, type Principal } from '../../src/contract/principal.ts'
@@ -44,8 +44,8 @@ export const agentYaml = (name: string, spec: string): string =>
 export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
   const database = (await app.app.ready).database as Database
   const engine = openEngine(database, { bootId: wish.bootId ?? 'test-boot' })
-  const desk = createToolDesk(app.app.catalog, app.config.mode, async () => false)
-  desk.connect((caller, name, args, options) => app.app.host.call(caller, name, args, options))
+  const invoker = createToolInvoker(app.app.catalog, app.config.mode, async () => false)
+  invoker.connect((caller, name, args, options) => app.app.host.call(caller, name, args, options))
   const agents = new Map(
     Object.entries(wish.agents).map(([name, yaml]): [string, ResolvedAgent] => [
       name,
@@ -64,7 +64,7 @@ export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
       resolve: async (_read, _principal, name) => find(name),
       resolvePlatform: async (_read, name) => find(name),
     },
-    desk,
+    invoker,
     models: modelsOf(wish.model),
     http: {
       async send({ url, body, headers }) {

@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest'
 import { AppError } from '../../src/contract/app-error.ts'
 import type { Call, EffectRecord, Progress } from '../../src/contract/call.ts'
 import { localOwner } from '../../src/contract/principal.ts'
-import type { ReadUnit } from '../../src/contract/unit.ts'
+import type { ReadTx } from '../../src/contract/tx.ts'
 import { createGitService, type GitService } from '../../src/domains/git/service.ts'
 import { createLocalGit, type LocalGit } from './local-git-runner.ts'
 
@@ -35,7 +35,7 @@ export function gitCall(onProgress?: (update: Progress, abort: () => void) => un
     },
     warn: (message) => void warnings.push(message),
     record: (effect) => void effects.push(effect),
-    read: { __unit: 'read' } as ReadUnit,
+    read: { __tx: 'read' } as ReadTx,
     get write(): never {
       return noStore()
     },

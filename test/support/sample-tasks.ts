@@ -1,6 +1,6 @@
 import type { Database } from '../../src/contract/database.ts'
 import { type TenantId, tenantId } from '../../src/contract/principal.ts'
-import type { WriteUnit } from '../../src/contract/unit.ts'
+import type { WriteTx } from '../../src/contract/tx.ts'
 import type { Task } from '../../src/domains/tasks/ports.ts'
 import { sqlTaskStore as tasks } from '../../src/stores/sql/task-store.ts'
 
@@ -11,14 +11,14 @@ export const NOW = 1_767_225_600_000
 export type TaskDraft = Partial<Omit<Task, 'number' | 'sequence'>>
 
 /** Adds a task the way the service does: the project with its first task, the number, then the row. */
-export async function addTaskIn(unit: WriteUnit, tenant: TenantId, draft: TaskDraft = {}): Promise<Task> {
+export async function addTaskIn(tx: WriteTx, tenant: TenantId, draft: TaskDraft = {}): Promise<Task> {
   const project = draft.project ?? 'alpha'
-  let sequence = await tasks.takeProjectSequence(unit, tenant, project)
+  let sequence = await tasks.takeProjectSequence(tx, tenant, project)
   if (sequence === undefined) {
-    await tasks.insertProject(unit, tenant, { slug: project, taskCount: 1, createdAtMs: NOW, createdBy: 'owner' })
+    await tasks.insertProject(tx, tenant, { slug: project, taskCount: 1, createdAtMs: NOW, createdBy: 'owner' })
     sequence = 1
   }
-  const number = tasks.takeTaskNumber(unit, tenant)
+  const number = tasks.takeTaskNumber(tx, tenant)
   const task: Task = {
     number,
     title: `Task ${number}`,
@@ -39,12 +39,12 @@ export async function addTaskIn(unit: WriteUnit, tenant: TenantId, draft: TaskDr
     updatedBy: 'owner',
     ...draft,
   }
-  await tasks.insertTask(unit, tenant, task)
+  await tasks.insertTask(tx, tenant, task)
   return task
 }
 
 export const addTask = (database: Database, tenant: TenantId, draft: TaskDraft = {}): Promise<Task> =>
-  database.write(tenant, (unit) => addTaskIn(unit, tenant, draft))
+  database.write(tenant, (tx) => addTaskIn(tx, tenant, draft))
 
 export async function addTasks(database: Database, tenant: TenantId, drafts: readonly TaskDraft[]): Promise<Task[]> {
   const added: Task[] = []

@@ -2,7 +2,7 @@ import type { Database } from '../../src/contract/database.ts'
 import { LOCAL_TENANT, localOwner } from '../../src/contract/principal.ts'
 import type { Timing } from '../../src/contract/timing.ts'
 import type { Schedule } from '../../src/domains/schedules/ports.ts'
-import { createScheduleDesk } from '../../src/domains/schedules/schedule-desk.ts'
+import { createScheduleRegistry } from '../../src/domains/schedules/schedule-registry.ts'
 import { createScheduler, type SchedulerDeps } from '../../src/domains/schedules/scheduler.ts'
 import type { Run } from '../../src/engine/ports.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
@@ -47,7 +47,7 @@ export function openServer(database: Database, clock: ReturnType<typeof movableC
     lookMs: 50,
     ...wish.deps,
   })
-  const desk = createScheduleDesk({
+  const invoker = createScheduleRegistry({
     store: sqlScheduleStore,
     kind: 'agent',
     field: 'spec.schedule',
@@ -65,7 +65,7 @@ export function openServer(database: Database, clock: ReturnType<typeof movableC
     scheduler,
     set: (timing) =>
       engine.call((call) =>
-        desk.set({ ...call, principal: localOwner }, agent, {
+        invoker.set({ ...call, principal: localOwner }, agent, {
           enabled: true,
           overlap: 'skip',
           missed: 'once',
@@ -74,7 +74,7 @@ export function openServer(database: Database, clock: ReturnType<typeof movableC
           ...timing,
         } as Timing),
       ),
-    remove: () => engine.call((call) => desk.remove(call, agent)),
+    remove: () => engine.call((call) => invoker.remove(call, agent)),
     find: () => sqlScheduleStore.find(database.read, LOCAL_TENANT, AGENT),
     runs,
     async reasons() {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createToolDesk } from '../../src/app/wiring/open-tool-desk.ts'
+import { createToolInvoker } from '../../src/app/wiring/open-tool-invoker.ts'
 import { localOwner } from '../../src/contract/principal.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 
@@ -27,10 +27,10 @@ describe('a name that the platform gives its own workspaces', () => {
       const refused = await app.refusal('workspace_create', { name }, caller)
       expect(refused).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field: 'name' } })
     }
-    const desk = createToolDesk(app.app.catalog, app.config.mode, async () => false)
-    desk.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
+    const invoker = createToolInvoker(app.app.catalog, app.config.mode, async () => false)
+    invoker.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
     const { signal } = new AbortController()
-    const answer = await desk.call(localOwner, 'workspace_create', { name }, { signal, door: 'agent' })
+    const answer = await invoker.call(localOwner, 'workspace_create', { name }, { signal, door: 'agent' })
     expect(answer).toMatchObject({ code: 'ERR_INVALID_INPUT' })
   })
 

@@ -4,7 +4,7 @@ import { textTable } from '../../cli/terminal.ts'
 import { AppError } from '../../contract/app-error.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { Environment } from '../config-paths.ts'
-import { type ImageDesk, type ImageSource, openImages } from '../wiring/open-images.ts'
+import { type ImageService, type ImageSource, openImages } from '../wiring/open-images.ts'
 import { type Command, type CommandContext, loadCommandConfig, printJson } from './context.ts'
 
 const spec = {
@@ -50,7 +50,7 @@ async function run(context: CommandContext): Promise<number> {
   }
 }
 
-async function open(context: CommandContext): Promise<ImageDesk> {
+async function open(context: CommandContext): Promise<ImageService> {
   const { config } = await loadCommandConfig(context)
   return openImages({ config, version: context.version })
 }

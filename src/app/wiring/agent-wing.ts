@@ -1,5 +1,5 @@
 import type { Database } from '../../contract/database.ts'
-import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { Models } from '../../domains/executions/model.ts'
 import type { ServerService } from '../../domains/server/server-service.ts'
 import type { RunFeed } from '../../http/rest-routes.ts'
@@ -31,22 +31,22 @@ export type AgentWingParts = Readonly<{
   policies: OpenedPolicies
   server: ServerService
   catalog: Catalog
-  desk: ToolDesk
+  invoker: ToolInvoker
   workspaceWing: WorkspaceWing
 }>
 
 /** Agents and workflows, and the engine that runs them. Runs go on from where they were, and schedules come due. */
 export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
-  const { database, starters, models, policies, catalog, desk } = parts
+  const { database, starters, models, policies, catalog, invoker } = parts
   const { opened, imageFolder } = parts.workspaceWing
   const { ground } = opened
   const engine = openEngine(deps, { database, workspaces: opened, starters })
-  const schedules = openSchedules(deps, { database, engine, ground, starters, tools: desk })
+  const schedules = openSchedules(deps, { database, engine, ground, starters, tools: invoker })
   const agents = openAgents(deps, {
-    schedules: schedules.desks.agent,
+    schedules: schedules.registries.agent,
     imageFolder,
     policies,
-    tools: desk,
+    tools: invoker,
     toolNames: new Set(catalog.names),
     activity: activityOf(engine, sqlActivityStore),
     health: async () => {
@@ -63,7 +63,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
     agents: registry,
     models,
     imageOf,
-    desk,
+    invoker,
     policies,
     workspaces: opened.service,
     snapshots: opened.service,
@@ -73,9 +73,9 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
     database,
     agents: registry,
     search: agents.search,
-    desk,
+    invoker,
     images: ground.backend.images,
-    schedules: schedules.desks.workflow,
+    schedules: schedules.registries.workflow,
   })
   schedules.connect({ agents: registry, executions: executions.service, workflows })
   const { generation, intents } = openIntents(deps, {
@@ -85,7 +85,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
     executions: executions.service,
     models,
     imageOf,
-    desk,
+    invoker,
   })
   // Once everything that they call is there.
   const begun = opened.begun

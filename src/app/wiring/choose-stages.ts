@@ -29,7 +29,7 @@ export function chooseStages(
       },
     }),
     limitOwner: limits.owner.enabled,
-    policies: policies.desk,
+    policies: policies.evaluator,
     disk,
   })
 }

@@ -1,7 +1,7 @@
-import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import { type CommandService, createCommandService } from '../../domains/commands/service.ts'
 import { createFileService, type FileService } from '../../domains/files/service.ts'
-import { pathBoundaries, requireHost } from '../../domains/policies/policy-desk.ts'
+import { pathBoundaries, requireHost } from '../../domains/policies/policy-evaluator.ts'
 import { createWebService, type WebService } from '../../domains/web/service.ts'
 import { createWorkplaces } from '../../domains/workspaces/personal.ts'
 import type { WorkspaceService } from '../../domains/workspaces/service.ts'
@@ -14,9 +14,9 @@ export type AgentTools = Readonly<{ files: FileService; commands: CommandService
 /** What agents work with: files and commands in a workspace of their own, and the web. */
 export function openAgentTools(
   { config, version }: Pick<AppDeps, 'config' | 'version'>,
-  { workspaces, desk }: Readonly<{ workspaces: WorkspaceService; desk: ToolDesk }>,
+  { workspaces, invoker }: Readonly<{ workspaces: WorkspaceService; invoker: ToolInvoker }>,
 ): AgentTools {
-  const workplaces = createWorkplaces({ workspaces, desk })
+  const workplaces = createWorkplaces({ workspaces, invoker })
   const { timeout_secs, timeout_ceiling_secs, max_output_bytes } = config.commands
   return {
     files: createFileService({ workspaces, workplaces, boundariesOf: pathBoundaries }),

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { installedLanguages } from '../../backends/namespaces/installed-languages.ts'
-import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { AgentManifest } from '../../domains/agents/manifest.ts'
 import type { ActivityLog, AgentTemplate, ScheduleSetter } from '../../domains/agents/ports.ts'
 import { type AgentRegistry, createAgentRegistry } from '../../domains/agents/registry.ts'
@@ -36,7 +36,7 @@ export type AgentParts = Readonly<{
   /** Where the workspaces of this state have their images. */
   imageFolder: string
   policies: OpenedPolicies
-  tools: ToolDesk
+  tools: ToolInvoker
   toolNames: ReadonlySet<string>
   activity: ActivityLog
   schedules: ScheduleSetter

@@ -1,14 +1,14 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
-import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { Models } from '../../domains/executions/model.ts'
 import type {
-  AgentDesk,
+  AgentDirectory,
   ExecutionDeps,
   HttpSender,
-  SnapshotDesk,
-  ValueDesk,
+  SecretResolver,
+  SnapshotService,
   WorkspaceAccess,
 } from '../../domains/executions/ports.ts'
 import { createExecutionService, type ExecutionService } from '../../domains/executions/service.ts'
@@ -62,19 +62,19 @@ export function openExecutions(
   parts: Readonly<{
     engine: Engine
     database: Database
-    agents: AgentDesk
+    agents: AgentDirectory
     models: Models
-    desk: ToolDesk
+    invoker: ToolInvoker
     policies: OpenedPolicies
     workspaces: WorkspaceAccess
     imageOf: ExecutionDeps['imageOf']
-    snapshots: SnapshotDesk
+    snapshots: SnapshotService
   }>,
 ): OpenedExecutions {
   const { config, clock } = deps
-  const { engine, database, agents, models, desk, policies, workspaces } = parts
+  const { engine, database, agents, models, invoker, policies, workspaces } = parts
   const withheld = withheldOf(config)
-  const loopWith = async (reach: Pick<ExecutionDeps, 'desk' | 'models' | 'http'>) => {
+  const loopWith = async (reach: Pick<ExecutionDeps, 'invoker' | 'models' | 'http'>) => {
     const { createExecutionProgram } = await import('../../domains/executions/program.ts')
     const made = createExecutionProgram({
       ...reach,
@@ -91,8 +91,8 @@ export function openExecutions(
     })
     return withholding(made, withheld)
   }
-  const loop = once(() => loopWith({ desk, models, http: senderFor(config) }))
-  const idleLoop = once(() => loopWith(withoutEffects(desk)))
+  const loop = once(() => loopWith({ invoker, models, http: senderFor(config) }))
+  const idleLoop = once(() => loopWith(withoutEffects(invoker)))
   engine.register(
     'execution',
     async (run, steps) => (await loop()).program(run, steps),
@@ -117,13 +117,13 @@ export function openExecutions(
 }
 
 /** A program that is only replayed reaches nothing: what it would do is answered by the record. */
-function withoutEffects(desk: ToolDesk): Pick<ExecutionDeps, 'desk' | 'models' | 'http'> {
+function withoutEffects(invoker: ToolInvoker): Pick<ExecutionDeps, 'invoker' | 'models' | 'http'> {
   const refuse = async (): Promise<never> => {
     throw new Error('a replay does nothing')
   }
   // Which aliases there are now says nothing about a run of then.
   const models = { aliases: () => [], requireAlias() {}, generate: refuse }
-  return { desk: { ...desk, call: refuse }, models, http: { send: refuse } }
+  return { invoker: { ...invoker, call: refuse }, models, http: { send: refuse } }
 }
 
 const ANSWER_BYTES_MAX = 1024 * 1024
@@ -160,7 +160,7 @@ const once = <T>(make: () => Promise<T>): (() => Promise<T>) => {
   }
 }
 
-export function valuesOf(config: AppDeps['config']): ValueDesk {
+export function valuesOf(config: AppDeps['config']): SecretResolver {
   const { secrets, values } = config.executions
   const without = unsetVariables(config)
   const left = new Set(without.filter(({ field }) => field === 'executions.secrets').map(({ name }) => name))

@@ -19,7 +19,7 @@ export type { ImageSource } from '../../supervisor/images/build-image.ts'
 export type ListedImage = Omit<ImageInfo, 'createdAtMs'> & Readonly<{ createdAtMs: number | null }>
 
 /** The images of the workspaces whose records are in the configured store. */
-export type ImageDesk = Readonly<{
+export type ImageService = Readonly<{
   list(): Promise<readonly ListedImage[]>
   build(request: BuildImageRequest): Promise<BuiltImage>
   /** Refuses while a workspace uses it, whoever's and in whatever state. */
@@ -28,7 +28,7 @@ export type ImageDesk = Readonly<{
 
 const unusedHost: ListedImage = { name: HOST_IMAGE, source: 'host', createdAtMs: null, bytes: 0, packages: false }
 
-export function openImages({ config, version }: { config: Config; version: string }): ImageDesk {
+export function openImages({ config, version }: { config: Config; version: string }): ImageService {
   if (config.mode === 'TEST') {
     throw new AppError(
       'ERR_MODE_REFUSED',

@@ -1,5 +1,5 @@
 import type { Database } from '../../contract/database.ts'
-import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { AgentRegistry } from '../../domains/agents/registry.ts'
 import type { Models } from '../../domains/executions/model.ts'
 import type { ExecutionDeps } from '../../domains/executions/ports.ts'
@@ -17,18 +17,18 @@ type Parts = Readonly<{
   agents: AgentRegistry
   executions: ExecutionService
   models: Models
-  desk: ToolDesk
+  invoker: ToolInvoker
   imageOf: ExecutionDeps['imageOf']
 }>
 
 /** From wishes to agents, workflows and results. What runs a wish is loaded with the first of them. */
 export function openIntents(deps: AppDeps, parts: Parts): OpenedIntents {
-  const { engine, agents, executions, models, desk, database } = parts
+  const { engine, agents, executions, models, invoker, database } = parts
   let loaded: Promise<Readonly<{ program: Program; ending: Ending }>> | undefined
   const load = () => {
     loaded ??= import('../../domains/intents/program.ts').then(({ createIntentProgram }) =>
       createIntentProgram({
-        desk,
+        invoker,
         models,
         agents,
         imageOf: parts.imageOf,
@@ -54,7 +54,7 @@ export function openIntents(deps: AppDeps, parts: Parts): OpenedIntents {
       async alike(call, kind, wish) {
         const query = { query: wish.slice(0, 2_000).toWellFormed(), limit: 3, min_score: 0 }
         const args = { ...query, include_platform_templates: false }
-        const answer = await desk.call(call.principal, `aegis.${kind}.search`, args, {
+        const answer = await invoker.call(call.principal, `aegis.${kind}.search`, args, {
           signal: call.signal,
           door: 'engine',
         })

@@ -31,7 +31,7 @@ export async function openLogIdentity(deps: {
 /** Of two servers that begin at once on one database, the first decides; the other is told so. */
 async function record(database: Database, path: string, identity: LogIdentity): Promise<void> {
   const own = { logId: identity.logId, verifierKey: identity.signer.verifierKey }
-  await database.write(LOCAL_TENANT, (unit) => recordLogIdentity(unit, own))
+  await database.write(LOCAL_TENANT, (tx) => recordLogIdentity(tx, own))
   const winner = await findLogIdentity(database.read)
   if (winner?.verifierKey !== own.verifierKey) throw keyMissing(path, winner?.logId ?? '')
 }

@@ -1,16 +1,16 @@
 import { type Capability, type SecurityContext, toSubcommandAllowlist } from '../../contract/security-context.ts'
-import { createPolicyDesk, type PolicyDesk } from '../../domains/policies/policy-desk.ts'
+import { createPolicyEvaluator, type PolicyEvaluator } from '../../domains/policies/policy-evaluator.ts'
 import { type ContextRegistry, createContextRegistry } from '../../domains/policies/shipped-contexts.ts'
 import type { AppDeps } from '../build-app.ts'
 
 type Configured = AppDeps['config']['security_contexts'][number]
 
-export type OpenedPolicies = Readonly<{ desk: PolicyDesk; contexts: ContextRegistry }>
+export type OpenedPolicies = Readonly<{ evaluator: PolicyEvaluator; contexts: ContextRegistry }>
 
-/** The security contexts there are, and the desk that holds them against calls. */
+/** The security contexts there are, and the evaluator that holds them against calls. */
 export function openPolicies({ config, clock }: Pick<AppDeps, 'config' | 'clock'>): OpenedPolicies {
   return {
-    desk: createPolicyDesk({ clock }),
+    evaluator: createPolicyEvaluator({ clock }),
     contexts: createContextRegistry(config.security_contexts.map(toContext)),
   }
 }

@@ -2,12 +2,12 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
-import type { ToolDesk } from '../../contract/tool-desk.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ToolInvoker } from '../../contract/tool-invoker.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { AgentRegistry } from '../../domains/agents/registry.ts'
 import { type ExecutionService, runOwnerOf } from '../../domains/executions/service.ts'
 import type { Schedule, SubjectKind } from '../../domains/schedules/ports.ts'
-import { createScheduleDesk, type ScheduleDesk } from '../../domains/schedules/schedule-desk.ts'
+import { createScheduleRegistry, type ScheduleRegistry } from '../../domains/schedules/schedule-registry.ts'
 import { createScheduler, type Scheduler, type SchedulerDeps } from '../../domains/schedules/scheduler.ts'
 import { scheduledRequest } from '../../domains/workflows/read-schedule.ts'
 import type { WorkflowService } from '../../domains/workflows/service.ts'
@@ -22,7 +22,7 @@ type Started = Readonly<{ agents: AgentRegistry; executions: ExecutionService; w
 type StartingCall = Parameters<SchedulerDeps['start']>[0]
 
 export type OpenedSchedules = Readonly<{
-  desks: Readonly<Record<SubjectKind, ScheduleDesk>>
+  registries: Readonly<Record<SubjectKind, ScheduleRegistry>>
   scheduler: Scheduler
   /** Agents and workflows tell of their schedules, and schedules start them: that half is handed in once it is there. */
   connect(started: Started): void
@@ -40,7 +40,7 @@ export function openSchedules(
     database: Database
     engine: Engine
     ground: OpenedWorkspaces['ground']
-    tools: ToolDesk
+    tools: ToolInvoker
     starters: Starters
   }>,
 ): OpenedSchedules {
@@ -61,19 +61,19 @@ export function openSchedules(
       (schedule.kind === 'agent' ? startAgent : startWorkflow)({ ...connected!, tools }, call, schedule, reason),
     lookMs: limits.runLookMs,
   })
-  const desk = (kind: SubjectKind): ScheduleDesk =>
-    createScheduleDesk({
+  const invoker = (kind: SubjectKind): ScheduleRegistry =>
+    createScheduleRegistry({
       store: sqlScheduleStore,
       kind,
       ...startedWith[kind],
-      ownerOf: (unit, principal) => runOwnerOf(engine, unit as unknown as ReadUnit, principal),
+      ownerOf: (tx, principal) => runOwnerOf(engine, tx as unknown as ReadTx, principal),
       mayStart: (principal) => mayStart(principal, kind),
       floorMs: config.executions.schedule_floor_secs * 1_000,
       changed: scheduler.lookSoon,
     })
   return {
     scheduler,
-    desks: { agent: desk('agent'), workflow: desk('workflow') },
+    registries: { agent: invoker('agent'), workflow: invoker('workflow') },
     connect(started) {
       connected = started
     },
@@ -81,7 +81,7 @@ export function openSchedules(
 }
 
 type Reason = Readonly<Record<string, Json>>
-type Reach = Started & Readonly<{ tools: ToolDesk }>
+type Reach = Started & Readonly<{ tools: ToolInvoker }>
 
 async function startAgent(
   { agents, executions, tools }: Reach,
@@ -89,7 +89,7 @@ async function startAgent(
   { subjectId, owner, timing: { input } }: Schedule,
   payload: Reason,
 ) {
-  const agent = await agents.resolve(call.write as unknown as ReadUnit, call.principal, subjectId)
+  const agent = await agents.resolve(call.write as unknown as ReadTx, call.principal, subjectId)
   if (agent.status !== 'active') return undefined
   const request = {
     agent_id: subjectId,
@@ -114,7 +114,7 @@ async function startWorkflow(
 }
 
 async function requireAllowed(
-  tools: ToolDesk,
+  tools: ToolInvoker,
   { principal }: StartingCall,
   kind: SubjectKind,
   request: object,

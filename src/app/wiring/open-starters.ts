@@ -1,7 +1,7 @@
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { keyStatus } from '../../domains/identity/rules.ts'
 import { sqlApiKeyStore } from '../../stores/sql/api-key-store.ts'
 import type { AppDeps } from '../build-app.ts'
@@ -16,7 +16,7 @@ type Watched = { readonly tenant: TenantId; readonly owner: string; count: numbe
  */
 export type Starters = Readonly<{
   /** Of all who start something keys alone can go. */
-  isGone(unit: ReadUnit | WriteUnit, tenant: TenantId, owner: string): Promise<boolean>
+  isGone(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean>
   /** Called within a transaction: a key is gone once that is committed. */
   keyRevoked(tenant: TenantId, keyId: string): void
   /** Answers how to stop listening. A listener may be told of the same one again. */
@@ -32,9 +32,9 @@ export function openStarters({ clock, logger }: Pick<AppDeps, 'clock' | 'logger'
   let looking: NodeJS.Timeout | undefined
   let isClosed = false
 
-  async function isGone(unit: ReadUnit | WriteUnit, tenant: TenantId, owner: string): Promise<boolean> {
+  async function isGone(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean> {
     if (!isKey(owner)) return false
-    const key = await sqlApiKeyStore.findKey(unit as ReadUnit, tenant, owner.slice(KEY.length))
+    const key = await sqlApiKeyStore.findKey(tx as ReadTx, tenant, owner.slice(KEY.length))
     return key === undefined || keyStatus(key, clock.nowMs()) !== 'live'
   }
 

@@ -1,10 +1,10 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
-import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import { requireJudges } from '../../domains/agents/named-judges.ts'
 import type { AgentSearch } from '../../domains/agents/search.ts'
 import { childOf, withToolCallJudge } from '../../domains/executions/judges.ts'
-import type { AgentDesk, ExecutionInput } from '../../domains/executions/ports.ts'
+import type { AgentDirectory, ExecutionInput } from '../../domains/executions/ports.ts'
 import { needsWorkspace } from '../../domains/executions/workspace.ts'
 import { createRegistry, type RegistryDeps } from '../../domains/workflows/registry.ts'
 import type { RunDeps } from '../../domains/workflows/run-ports.ts'
@@ -21,16 +21,16 @@ import { senderFor, valuesOf } from './open-executions.ts'
 type Parts = Readonly<{
   engine: Engine
   database: Database
-  agents: AgentDesk
+  agents: AgentDirectory
   search: AgentSearch
-  desk: ToolDesk
+  invoker: ToolInvoker
   images: WorkspaceBackend['images']
   schedules: RegistryDeps['schedules']
 }>
 
 /** Workflows on the engine. What runs them is loaded with the first run. */
 export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts): WorkflowService {
-  const { engine, database, desk, images } = parts
+  const { engine, database, invoker, images } = parts
   const newId = (): string => uuidOf(random.bytes(16))
   const registry = createRegistry({ store: sqlWorkflowStore, newId, schedules: parts.schedules })
   const agents = agentsFor(parts, clock)
@@ -39,7 +39,7 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
     standIns: new Map(config.workflows.images.map((entry) => entry.split('=') as [string, string])),
   }
   const deps: RunDeps = {
-    desk,
+    invoker,
     registry,
     clock,
     read: database.read,

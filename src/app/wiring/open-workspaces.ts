@@ -3,7 +3,7 @@ import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import { hasRightsOf, keyStatus } from '../../domains/identity/rules.ts'
 import type { WorkspaceDeps } from '../../domains/workspaces/core.ts'
-import type { OwnerDesk } from '../../domains/workspaces/ports.ts'
+import type { OwnerDirectory } from '../../domains/workspaces/ports.ts'
 import { LOCAL_OWNER } from '../../domains/workspaces/rules.ts'
 import { createWorkspaceService, type WorkspaceService } from '../../domains/workspaces/service.ts'
 import type { DiskReserve } from '../../stores/files/disk-reserve.ts'
@@ -119,19 +119,19 @@ function watchForGone(
 }
 
 /** Keys are the only owners that can go; the person at this machine stays. */
-const keyOwners: OwnerDesk = {
-  async isGone(unit, tenant, owner, nowMs) {
+const keyOwners: OwnerDirectory = {
+  async isGone(tx, tenant, owner, nowMs) {
     if (owner === LOCAL_OWNER) return false
     if (!owner.startsWith('key:')) return true
-    const key = await sqlApiKeyStore.findKey(unit, tenant, owner.slice('key:'.length))
+    const key = await sqlApiKeyStore.findKey(tx, tenant, owner.slice('key:'.length))
     return key === undefined || keyStatus(key, nowMs) !== 'live'
   },
   /** A key of the same name, which only whoever gives out keys can have chosen, that may do all that the other could. */
-  async isHeir(unit, principal, owner) {
+  async isHeir(tx, principal, owner) {
     const { kind, tenant, keyId } = principal
     if (kind !== 'key' || keyId === undefined || !owner.startsWith('key:')) return false
-    const before = await sqlApiKeyStore.findKey(unit, tenant, owner.slice('key:'.length))
-    const now = await sqlApiKeyStore.findKey(unit, tenant, keyId)
+    const before = await sqlApiKeyStore.findKey(tx, tenant, owner.slice('key:'.length))
+    const now = await sqlApiKeyStore.findKey(tx, tenant, keyId)
     return before !== undefined && now?.name === before.name && hasRightsOf(principal, before)
   },
 }

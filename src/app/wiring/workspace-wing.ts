@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Database } from '../../contract/database.ts'
-import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import { createGitService } from '../../domains/git/service.ts'
 import { createSwarmService } from '../../domains/swarm/service.ts'
 import { visibleTeamNames } from '../../domains/teams/core.ts'
@@ -31,12 +31,12 @@ export type WorkspaceWingParts = Readonly<{
   directory: string
   starters: Starters
   disk: DiskReserve | undefined
-  desk: ToolDesk
+  invoker: ToolInvoker
 }>
 
 /** Workspaces, and everything that is done in them or beside them. */
 export function openWorkspaceWing(deps: AppDeps, parts: WorkspaceWingParts): WorkspaceWing {
-  const { database, directory, starters, disk, desk } = parts
+  const { database, directory, starters, disk, invoker } = parts
   const opened = openWorkspaces(deps, { database, directory }, { starters, reserve: disk })
   const workspaces = opened.service
   const { owners } = opened.ground
@@ -50,7 +50,7 @@ export function openWorkspaceWing(deps: AppDeps, parts: WorkspaceWingParts): Wor
       teams: teams.service,
       git,
       swarms: createSwarmService({ ...deps, workspaces, git }),
-      ...openAgentTools(deps, { workspaces, desk }),
+      ...openAgentTools(deps, { workspaces, invoker }),
     },
     opened,
     imageFolder: join(workspacesDirectory(directory), 'images'),

@@ -3,7 +3,7 @@ import type {
   BackendCapabilities,
   ExecRequest,
   ExecResult,
-  JobDesk,
+  JobControl,
   KeptOutput,
   WorkspaceBackend,
   WorkspaceFiles,
@@ -145,7 +145,7 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     inventory: () => ask('inventory', {}),
     isRunning: async (id) => (await ask('isRunning', { id })).running,
     exec: (id, request) => execute(ask, id, request),
-    jobs: createJobDesk(ask),
+    jobs: createJobControl(ask),
     files: (id, within) => createFiles(ask, socketPath, reach, { id, within: within ?? null }),
     snapshot: (id, layerId) => ask('snapshot', { id, layerId }),
     reset: async (spec) => void (await ask('reset', spec)),
@@ -200,7 +200,7 @@ const fromWireKept = (kept: WireKept): KeptOutput => ({
   tail: Buffer.from(kept.tail, 'base64'),
 })
 
-function createJobDesk(ask: Ask): JobDesk {
+function createJobControl(ask: Ask): JobControl {
   return {
     start: (id, job) => ask('jobStart', { id, job }),
     async poll(id, jobId, from, bytesMax) {

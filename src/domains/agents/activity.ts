@@ -1,4 +1,4 @@
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { ActivityPage, ActivitySpan, ActivityStore, ActivityWanted, RunSpan } from './ports.ts'
 
 /** The first look is for a page at an end of the activity; whoever wants the middle of a long one reads on in large steps. */
@@ -11,7 +11,7 @@ const RUNS_NEXT = 2_000
  */
 export async function spansAt(
   store: ActivityStore,
-  unit: ReadUnit,
+  tx: ReadTx,
   wanted: ActivityWanted,
   { limit, offset }: ActivityPage,
   total: number,
@@ -21,7 +21,7 @@ export async function spansAt(
   const isBackward = offset > total - end
   const found: (ActivitySpan & Readonly<{ from: number }>)[] = []
   let from = isBackward ? total : 0
-  for await (const spans of inOrder(store, unit, wanted, isBackward)) {
+  for await (const spans of inOrder(store, tx, wanted, isBackward)) {
     for (const span of spans) {
       if (isBackward) from -= span.events
       if (from < end && from + span.events > offset) found.push({ ...span, from })
@@ -35,16 +35,16 @@ export async function spansAt(
 /** In parts that a caller can stop after. */
 async function* inOrder(
   store: ActivityStore,
-  unit: ReadUnit,
+  tx: ReadTx,
   wanted: ActivityWanted,
   isBackward: boolean,
 ): AsyncGenerator<readonly ActivitySpan[]> {
-  const own = (await store.eventsOf(unit, wanted.agent)).map((event): ActivitySpan => ({ event, events: 1 }))
+  const own = (await store.eventsOf(tx, wanted.agent)).map((event): ActivitySpan => ({ event, events: 1 }))
   // Taken from the end, which is where the next one is.
   const left = isBackward ? own : own.toReversed()
   let after: Pick<RunSpan, 'atMs' | 'runId'> = { atMs: isBackward ? Number.MAX_SAFE_INTEGER : -1, runId: '' }
   for (let limit = RUNS_FIRST; ; limit = RUNS_NEXT) {
-    const runs = await store.runsAfter(unit, wanted, { after, isBackward, limit })
+    const runs = await store.runsAfter(tx, wanted, { after, isBackward, limit })
     yield runs.flatMap((run) => [...takenBefore(run, left, isBackward), run])
     if (runs.length < limit) break
     after = runs.at(-1)!

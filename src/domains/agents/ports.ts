@@ -1,7 +1,7 @@
 import type { Call } from '../../contract/call.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { ShownSchedule, Timing } from '../../contract/timing.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 
 export type AgentStatus = 'active' | 'paused' | 'archived' | 'failed'
@@ -34,24 +34,24 @@ export type AgentVersion = Readonly<{
 /** The tenant is the caller's, or that of the system for what is global. */
 export type AgentStore = Readonly<{
   /** Holds back everybody else who wants to write what is global until the transaction ends. */
-  lockShared(unit: WriteUnit): Promise<void>
-  insertAgent(unit: WriteUnit, tenant: TenantId, agent: Agent): Promise<void>
+  lockShared(tx: WriteTx): Promise<void>
+  insertAgent(tx: WriteTx, tenant: TenantId, agent: Agent): Promise<void>
   /** Writes all but id, name and creation. */
-  saveAgent(unit: WriteUnit, tenant: TenantId, agent: Agent): Promise<void>
+  saveAgent(tx: WriteTx, tenant: TenantId, agent: Agent): Promise<void>
   /** With its versions and events. Answers whether it was there. */
-  deleteAgent(unit: WriteUnit, tenant: TenantId, id: string): Promise<boolean>
-  findAgent(unit: ReadUnit, tenant: TenantId, id: string): Promise<Agent | undefined>
-  findAgentByName(unit: ReadUnit, tenant: TenantId, name: string): Promise<Agent | undefined>
+  deleteAgent(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
+  findAgent(tx: ReadTx, tenant: TenantId, id: string): Promise<Agent | undefined>
+  findAgentByName(tx: ReadTx, tenant: TenantId, name: string): Promise<Agent | undefined>
   /** By name. */
-  listAgents(unit: ReadUnit, tenant: TenantId): Promise<Agent[]>
-  countAgents(unit: ReadUnit, tenant: TenantId): Promise<number>
+  listAgents(tx: ReadTx, tenant: TenantId): Promise<Agent[]>
+  countAgents(tx: ReadTx, tenant: TenantId): Promise<number>
   /** In place of what the version had before. */
-  putVersion(unit: WriteUnit, tenant: TenantId, version: AgentVersion): Promise<void>
-  findVersion(unit: ReadUnit, tenant: TenantId, agentId: string, version: string): Promise<AgentVersion | undefined>
-  versionsOf(unit: ReadUnit, tenant: TenantId, agentId: string): Promise<string[]>
-  insertEvent(unit: WriteUnit, tenant: TenantId, event: AgentEvent): Promise<void>
+  putVersion(tx: WriteTx, tenant: TenantId, version: AgentVersion): Promise<void>
+  findVersion(tx: ReadTx, tenant: TenantId, agentId: string, version: string): Promise<AgentVersion | undefined>
+  versionsOf(tx: ReadTx, tenant: TenantId, agentId: string): Promise<string[]>
+  insertEvent(tx: WriteTx, tenant: TenantId, event: AgentEvent): Promise<void>
   /** For an agent that goes to or comes from what is global; whoever does it holds `lockShared`. */
-  moveEvents(unit: WriteUnit, from: TenantId, to: TenantId, agentId: string): Promise<void>
+  moveEvents(tx: WriteTx, from: TenantId, to: TenantId, agentId: string): Promise<void>
 }>
 
 export type ActivityEvent = Readonly<{ eventType: string; payload: Json; recordedAtMs: number }>
@@ -74,13 +74,13 @@ export type AgentPlace = Readonly<{ id: string; tenant: TenantId }>
  */
 export type ActivityLog = Readonly<{
   activityOf(
-    read: ReadUnit,
+    read: ReadTx,
     viewer: Principal,
     agent: AgentPlace,
     page: ActivityPage,
   ): Promise<Readonly<{ events: readonly ActivityEvent[]; total: number }>>
   /** How many executions of the agent the viewer may see. */
-  countOf(read: ReadUnit, viewer: Principal, agentId: string): Promise<number>
+  countOf(read: ReadTx, viewer: Principal, agentId: string): Promise<number>
 }>
 
 /** The executions of `tenant`, or of one owner in it. */
@@ -91,15 +91,15 @@ export type ActivitySpan = RunSpan | Readonly<{ event: AgentEvent; events: 1 }>
 
 export type ActivityStore = Readonly<{
   /** Of the agent and of the executions. */
-  countEvents(unit: ReadUnit, wanted: ActivityWanted): Promise<number>
+  countEvents(tx: ReadTx, wanted: ActivityWanted): Promise<number>
   /** In the order of their starts, or the other way round, beyond a place in it. */
   runsAfter(
-    unit: ReadUnit,
+    tx: ReadTx,
     wanted: ActivityWanted,
     page: Readonly<{ after: Pick<RunSpan, 'atMs' | 'runId'>; isBackward: boolean; limit: number }>,
   ): Promise<RunSpan[]>
   /** The oldest first. */
-  eventsOf(unit: ReadUnit, agent: AgentPlace): Promise<AgentEvent[]>
+  eventsOf(tx: ReadTx, agent: AgentPlace): Promise<AgentEvent[]>
 }>
 
 /** A manifest that comes with the program; it is there in every tenant without being stored. */
@@ -110,7 +110,7 @@ export type ScheduleSetter = Readonly<{
   set(call: Call, agent: Pick<Agent, 'tenant' | 'id'>, timing: Timing | null): Promise<void>
   remove(call: Call, agent: Pick<Agent, 'tenant' | 'id'>): Promise<void>
   /** What is in force; null when nothing starts the agent by itself. */
-  find(unit: ReadUnit | WriteUnit, agent: Pick<Agent, 'tenant' | 'id'>): Promise<ShownSchedule | null>
+  find(tx: ReadTx | WriteTx, agent: Pick<Agent, 'tenant' | 'id'>): Promise<ShownSchedule | null>
 }>
 
 /** Which agents somebody wants to see. */

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPlatformOperator, type Principal, SYSTEM_TENANT, type TenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import type { AgentManifest } from './manifest.ts'
@@ -19,8 +19,8 @@ export type RecordDeps = Readonly<{
   runtimeProblem(runtime: AgentManifest['runtime']): Promise<string | undefined>
   /** Why no workspace here may be so large; undefined when one may. */
   sizeProblem(resources: AgentManifest['resources']): string | undefined
-  findStored(unit: ReadUnit, tenant: TenantId, idOrName: string): Promise<Agent | undefined>
-  versionOf(unit: ReadUnit, agent: Agent, wanted: string | undefined): Promise<AgentVersion>
+  findStored(tx: ReadTx, tenant: TenantId, idOrName: string): Promise<Agent | undefined>
+  versionOf(tx: ReadTx, agent: Agent, wanted: string | undefined): Promise<AgentVersion>
 }>
 
 const REMEMBERED_MAX = 2_000
@@ -138,9 +138,9 @@ export function createAgentRecords(deps: RecordDeps) {
     }
   }
 
-  async function versionRows(unit: ReadUnit, agent: Agent) {
-    const names = newestFirst(await store.versionsOf(unit, agent.tenant, agent.id))
-    const rows = await Promise.all(names.map((name) => store.findVersion(unit, agent.tenant, agent.id, name)))
+  async function versionRows(tx: ReadTx, agent: Agent) {
+    const names = newestFirst(await store.versionsOf(tx, agent.tenant, agent.id))
+    const rows = await Promise.all(names.map((name) => store.findVersion(tx, agent.tenant, agent.id, name)))
     return rows.flatMap((row) =>
       row === undefined
         ? []

@@ -10,7 +10,7 @@ import {
   type TenantId,
   tierAllows,
 } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
@@ -73,7 +73,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
   const { store, templates } = deps
 
   /** By id or name: in the caller's tenant, then among what is global. */
-  async function findStored(read: ReadUnit, tenant: TenantId, idOrName: string): Promise<Agent | undefined> {
+  async function findStored(read: ReadTx, tenant: TenantId, idOrName: string): Promise<Agent | undefined> {
     for (const place of [tenant, SYSTEM_TENANT]) {
       const found =
         (await store.findAgent(read, place, idOrName)) ?? (await store.findAgentByName(read, place, idOrName))
@@ -82,7 +82,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     return undefined
   }
 
-  async function versionOf(read: ReadUnit, agent: Agent, wanted: string | undefined) {
+  async function versionOf(read: ReadTx, agent: Agent, wanted: string | undefined) {
     const versions = await store.versionsOf(read, agent.tenant, agent.id)
     const version = wanted === undefined ? agent.latestVersion : findVersion(wanted, versions)
     const found = version === undefined ? undefined : await store.findVersion(read, agent.tenant, agent.id, version)
@@ -92,7 +92,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
 
   /** A paused or archived agent is found too: whoever runs it decides what its status means. */
   async function resolve(
-    read: ReadUnit,
+    read: ReadTx,
     principal: Pick<Principal, 'tenant'>,
     idOrName: string,
     version?: string,
@@ -249,7 +249,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     resolve,
     ...records,
     /** What an operator deployed for everybody, else what comes with the program; nothing of a tenant. */
-    resolvePlatform: (read: ReadUnit, name: string) => resolve(read, { tenant: SYSTEM_TENANT }, name),
+    resolvePlatform: (read: ReadTx, name: string) => resolve(read, { tenant: SYSTEM_TENANT }, name),
     /** One that comes with the program, whatever has been deployed under its name. */
     async template(name: string): Promise<ResolvedAgent> {
       const found = await templates.find(name)
@@ -326,7 +326,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     },
   }
 
-  async function identify(read: ReadUnit, principal: Principal, idOrName: string): Promise<AgentPlace> {
+  async function identify(read: ReadTx, principal: Principal, idOrName: string): Promise<AgentPlace> {
     const agent = await findStored(read, principal.tenant, idOrName)
     if (agent !== undefined) return agent
     const template = await templates.find(idOrName)

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { type Principal, tierAllows } from '../../contract/principal.ts'
 import type { Capability, SecurityContext } from '../../contract/security-context.ts'
-import type { DescribedTool, ToolDesk } from '../../contract/tool-desk.ts'
+import type { DescribedTool, ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { Run } from '../../engine/ports.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
@@ -16,7 +16,7 @@ const MANIFEST = 'manifest:'
  * the tier of the starter. A judge may only read.
  */
 export function agentPrincipal(
-  deps: Pick<ExecutionDeps, 'contexts' | 'desk'>,
+  deps: Pick<ExecutionDeps, 'contexts' | 'invoker'>,
   run: Run,
   input: ExecutionInput,
   workspaceId: string | null,
@@ -41,7 +41,7 @@ export function agentPrincipal(
     onBehalfOf: run.owner,
     ...(workspaceId !== null && { workspaceId }),
   }
-  const offered = offeredTools(deps.desk, base, manifest.tools).filter(
+  const offered = offeredTools(deps.invoker, base, manifest.tools).filter(
     ({ isReadOnly }) => isReadOnly || input.role === 'worker',
   )
   const own = manifestContext(manifest, offered)
@@ -68,14 +68,14 @@ function namedContext({ contexts }: Pick<ExecutionDeps, 'contexts'>, { securityC
 
 /** The tools that a list of names and patterns such as `fs.*` means, of those that the principal may use. */
 export function offeredTools(
-  desk: ToolDesk,
+  invoker: ToolInvoker,
   principal: Principal,
   wanted: readonly string[],
 ): readonly DescribedTool[] {
   if (wanted.length === 0) return []
   const prefixes = wanted.filter((name) => name.endsWith('.*')).map((name) => name.slice(0, -1))
   const names = new Set(wanted)
-  return desk
+  return invoker
     .describe(principal)
     .filter(({ name }) => names.has(name) || prefixes.some((prefix) => name.startsWith(prefix)))
 }

@@ -4,7 +4,7 @@ import { sha256Hex } from '../../kernel/hash.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import { type Deadline, within } from './deadline.ts'
 import type { ExecutionDeps } from './ports.ts'
-import { failureOf, type WorkspaceDesk } from './workspace.ts'
+import { failureOf, type WorkspaceClient } from './workspace.ts'
 
 const FIELD = 'spec.advanced.bootstrap_path'
 const BEFORE = 'bootstrap'
@@ -18,16 +18,16 @@ type Ended = { changed: boolean; moved_to: string | null }
  * 3. Where the workspace outlives the execution, a changed program is put aside at its end, whatever that end is.
  */
 export function createBootstrapGuard(
-  deps: Pick<ExecutionDeps, 'clock' | 'desk'>,
+  deps: Pick<ExecutionDeps, 'clock' | 'invoker'>,
   run: Run,
   path: string,
   steps: Steps,
-  workspaces: WorkspaceDesk,
+  workspaces: WorkspaceClient,
 ) {
   /** Null when there is no such file. */
   async function look(signal: AbortSignal): Promise<Seen> {
     const args = { execution_id: run.id, path }
-    const answer = await deps.desk.call(run.principal, 'execution_file_read', args, { signal, door: 'engine' })
+    const answer = await deps.invoker.call(run.principal, 'execution_file_read', args, { signal, door: 'engine' })
     if (answer.isError && answer.code === 'ERR_FILE_NOT_FOUND') return { digest: null }
     if (answer.isError) throw failureOf(answer)
     const { content, encoding } = answer.value as { content: string; encoding: string }

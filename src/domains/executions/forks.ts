@@ -1,13 +1,13 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { Engine, Run, RunEvent } from '../../engine/ports.ts'
 import type { Replay } from '../../engine/replay.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { nextGeneration } from './generations.ts'
 import { hasModel, type Models } from './model.ts'
-import type { AgentDesk, ExecutionInput, SnapshotDesk } from './ports.ts'
+import type { AgentDirectory, ExecutionInput, SnapshotService } from './ports.ts'
 import { shortened } from './prompt.ts'
 import { fittingInput } from './schema.ts'
 import { needsWorkspace, type TakenSnapshot } from './workspace.ts'
@@ -24,30 +24,30 @@ export type ReplayRequest = Readonly<{ execution_id: string; version?: string | 
 
 export type ForkDeps = Readonly<{
   engine: Engine
-  agents: AgentDesk
-  snapshots: SnapshotDesk
+  agents: AgentDirectory
+  snapshots: SnapshotService
   models: Pick<Models, 'aliases' | 'requireAlias'>
   /** The execution that the caller may see. */
-  visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run>
-  ownerOf(unit: ReadUnit, principal: Call['principal']): Promise<string>
+  visible(call: Pick<Call, 'principal'>, tx: ReadTx, id: string): Promise<Run>
+  ownerOf(tx: ReadTx, principal: Call['principal']): Promise<string>
   /** Runs the loop against a record; nothing is done. */
   replay(run: Run, events: readonly RunEvent[]): Promise<Replay>
 }>
 
 /** Executions that begin in the middle of another, and the question whether one would be decided again as it was. */
 export function createForks({ engine, agents, snapshots, models, visible, ownerOf, replay }: ForkDeps) {
-  async function journalOf(unit: ReadUnit, run: Run): Promise<RunEvent[]> {
+  async function journalOf(tx: ReadTx, run: Run): Promise<RunEvent[]> {
     const events: RunEvent[] = []
     while (events.length < run.lastSequence) {
-      const page = await engine.events(unit, run, { limit: limits.runEventsPageMax, offset: events.length })
+      const page = await engine.events(tx, run, { limit: limits.runEventsPageMax, offset: events.length })
       if (page.events.length === 0) break
       events.push(...page.events)
     }
     return events
   }
 
-  async function requireKept(unit: ReadUnit, run: Run, { workspace_id, name }: TakenSnapshot, iteration: number) {
-    if (await snapshots.hasSnapshot(unit, run.tenant, workspace_id, name!)) return
+  async function requireKept(tx: ReadTx, run: Run, { workspace_id, name }: TakenSnapshot, iteration: number) {
+    if (await snapshots.hasSnapshot(tx, run.tenant, workspace_id, name!)) return
     throw notKept(
       run,
       iteration,
@@ -70,8 +70,8 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
   return {
     /** The journal up to the end of the iteration, in a run of its own that goes on from there. */
     async fork(call: Call, request: ForkRequest) {
-      const unit = call.write as unknown as ReadUnit
-      const run = await visible(call, unit, request.execution_id)
+      const tx = call.write as unknown as ReadTx
+      const run = await visible(call, tx, request.execution_id)
       const asked = run.input as unknown as ExecutionInput
       if (asked.role === 'judge') throw refusal(run, 'execution_id: it is a judge of another; fork the one it judges')
       const { iteration, model } = request
@@ -82,14 +82,14 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
           'iteration: it worked in a workspace of yours, of which no state was kept; fork from iteration 0',
         )
       }
-      const events = await journalOf(unit, run)
+      const events = await journalOf(tx, run)
       const journal = iteration === 0 ? [] : journalUpTo(run, asked, events, request)
       const snapshot = iteration === 0 || !needsWorkspace(asked) ? null : snapshotAt(run, events, iteration)
-      if (snapshot !== null) await requireKept(unit, run, snapshot, iteration)
-      const generation = await nextGeneration(engine, unit, call.principal)
+      if (snapshot !== null) await requireKept(tx, run, snapshot, iteration)
+      const generation = await nextGeneration(engine, tx, call.principal)
       const wanted = changed(asked, request, snapshot)
       const input = { ...wanted, input: await fittingInput(wanted.manifest, wanted.input), generation }
-      const owner = await ownerOf(unit, call.principal)
+      const owner = await ownerOf(tx, call.principal)
       const { id: agentId, name, version } = asked.agent
       const forkedFrom = { execution_id: run.id, iteration }
       const fork = await engine.start(call, {

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { Engine } from '../../engine/ports.ts'
 
 /**
@@ -10,12 +10,12 @@ import type { Engine } from '../../engine/ports.ts'
  */
 export async function nextGeneration(
   engine: Pick<Engine, 'find'>,
-  unit: ReadUnit,
+  tx: ReadTx,
   { tenant, executionId }: Principal,
 ): Promise<number> {
   if (executionId === undefined) return 0
-  const run = await engine.find(unit, tenant, executionId)
-  const root = run === undefined || run.rootId === run.id ? run : await engine.find(unit, tenant, run.rootId)
+  const run = await engine.find(tx, tenant, executionId)
+  const root = run === undefined || run.rootId === run.id ? run : await engine.find(tx, tenant, run.rootId)
   const { generation = 0 } = (root?.input ?? {}) as { generation?: number }
   if (generation < limits.workflowGenerationsMax) return generation + 1
   throw new AppError(

@@ -3,7 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import type { HttpSender } from './ports.ts'
-import type { WorkspaceDesk, WorkspaceNeeds } from './workspace.ts'
+import type { WorkspaceClient, WorkspaceNeeds } from './workspace.ts'
 
 /** What output handlers do outside, for agents and for states of workflows. Each is done in one step of a journal. */
 export type HandlerTime = Readonly<{ signal: AbortSignal; leftMs: number }>
@@ -54,7 +54,7 @@ export type ThrowawayCommand = Readonly<{
 
 /** One command in a workspace that is made for it and goes with it. Answers what it wrote. */
 export async function runInThrowaway(
-  workspaces: Pick<WorkspaceDesk, 'ask' | 'make' | 'destroy'>,
+  workspaces: Pick<WorkspaceClient, 'ask' | 'make' | 'destroy'>,
   { name, needs, image, command, env, stdin }: ThrowawayCommand,
   { signal, leftMs }: HandlerTime,
   interrupted: boolean,

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import type { DescribedTool } from '../../contract/tool-desk.ts'
+import type { DescribedTool } from '../../contract/tool-invoker.ts'
 import type { NewEvent, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { TrailStep } from './audit-trail.ts'

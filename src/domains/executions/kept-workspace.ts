@@ -1,9 +1,9 @@
 import { AppError } from '../../contract/app-error.ts'
 import { isEndedStatus } from '../../contract/run-status.ts'
-import type { DeskAnswer } from '../../contract/tool-desk.ts'
+import type { InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run } from '../../engine/ports.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
-import type { WorkspaceDesk } from './workspace.ts'
+import type { WorkspaceClient } from './workspace.ts'
 
 const FOLDER = '/var/lib/castellan'
 const HOLDER = `${FOLDER}/held-by`
@@ -14,7 +14,7 @@ const HOLDER = `${FOLDER}/held-by`
  * execution has ended is taken over by exactly one of those who find it.
  */
 export async function holdKept(
-  workspaces: Pick<WorkspaceDesk, 'ask' | 'call'>,
+  workspaces: Pick<WorkspaceClient, 'ask' | 'call'>,
   run: Pick<Run, 'id'>,
   kept: Readonly<{ id: string; volume: string }>,
   signal: AbortSignal,
@@ -42,7 +42,7 @@ export const keepsVolume = ({ volumes }: Pick<AgentManifest, 'volumes'>): boolea
 
 /** At the end of the execution, whatever that end is. A workspace that is gone holds nothing. */
 export async function releaseKept(
-  workspaces: Pick<WorkspaceDesk, 'call'>,
+  workspaces: Pick<WorkspaceClient, 'call'>,
   run: Pick<Run, 'id'>,
   id: string,
   signal: AbortSignal,
@@ -51,5 +51,5 @@ export async function releaseKept(
   await workspaces.call('exec', { workspace_id: id, command }, signal)
 }
 
-const hasEnded = ({ isError, code, value }: DeskAnswer): boolean =>
+const hasEnded = ({ isError, code, value }: InvocationResult): boolean =>
   isError ? code === 'ERR_EXECUTION_NOT_FOUND' : isEndedStatus(String((value as { status?: unknown }).status))

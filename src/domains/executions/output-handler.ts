@@ -12,7 +12,7 @@ import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } fr
 import { environmentOf, headersOf } from './surroundings.ts'
 import { renderTemplate, textOf } from './template.ts'
 import { mayRepeat } from './tool-calls.ts'
-import { failureOf, type WorkspaceDesk } from './workspace.ts'
+import { failureOf, type WorkspaceClient } from './workspace.ts'
 
 type Handler = NonNullable<AgentManifest['outputHandler']>
 export type Handled = Readonly<{ output: string }> | Readonly<{ error: string; code: AppError['code'] }>
@@ -23,7 +23,7 @@ export type HandlerScene = Readonly<{
   input: ExecutionInput
   steps: Steps
   principal: Principal
-  workspaces: WorkspaceDesk
+  workspaces: WorkspaceClient
   deadline: Deadline
 }>
 
@@ -110,14 +110,14 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
     return await runInThrowaway(workspaces, job, time, interrupted)
   },
   async mcp_tool({ deps, principal, input }, handler, output, { signal }, interrupted) {
-    const [tool] = deps.desk.describe(principal, [handler.toolName])
+    const [tool] = deps.invoker.describe(principal, [handler.toolName])
     if (interrupted && !mayRepeat(input, tool)) {
       const problem =
         'the call was interrupted by a restart, and nobody knows whether it took effect; look before you run the agent again, or set spec.execution.interrupted_calls to retry'
       throw new AppError('ERR_OUTPUT_HANDLER_FAILED', problem, { tool: handler.toolName })
     }
     const args = renderedArguments(handler.arguments, wordsOf(input, output))
-    const answer = await deps.desk.call(principal, handler.toolName, args, { signal, door: 'agent' })
+    const answer = await deps.invoker.call(principal, handler.toolName, args, { signal, door: 'agent' })
     if (answer.isError) throw failureOf(answer)
     return answer.text
   },

@@ -2,8 +2,8 @@ import type { Call } from '../../contract/call.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { SecurityContext } from '../../contract/security-context.ts'
-import type { ToolDesk } from '../../contract/tool-desk.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ToolInvoker } from '../../contract/tool-invoker.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
@@ -13,17 +13,17 @@ import type { Models } from './model.ts'
 export type ResolvedAgent = Readonly<{ id: string; name: string; version: string; manifest: AgentManifest }>
 
 /** The registry of agents, as far as executions need it. */
-export type AgentDesk = Readonly<{
+export type AgentDirectory = Readonly<{
   /** ERR_AGENT_NOT_FOUND for what the principal may not see, or that is not there. */
-  resolve(unit: ReadUnit, principal: Principal, idOrName: string, version?: string): Promise<ResolvedAgent>
+  resolve(tx: ReadTx, principal: Principal, idOrName: string, version?: string): Promise<ResolvedAgent>
   /** Only among those of the platform: for names that the configuration or the program chose. */
-  resolvePlatform(unit: ReadUnit, name: string): Promise<ResolvedAgent>
+  resolvePlatform(tx: ReadTx, name: string): Promise<ResolvedAgent>
 }>
 
 /** The workspaces of callers, as far as executions need them. Not theirs and not there are the same answer. */
 export type WorkspaceAccess = Readonly<{
   /** A running one of this machine. Touches only the store. */
-  requireUsable(call: Pick<Call, 'principal' | 'nowMs'>, unit: ReadUnit, idOrName: string): Promise<{ id: string }>
+  requireUsable(call: Pick<Call, 'principal' | 'nowMs'>, tx: ReadTx, idOrName: string): Promise<{ id: string }>
   /** A whole file; `text` if it is some. */
   readBytes(
     call: Call,
@@ -44,7 +44,7 @@ export type HttpSender = Readonly<{
 }>
 
 /** What a manifest's `secret:` and `config:` values stand for; undefined when nobody said. */
-export type ValueDesk = Readonly<{
+export type SecretResolver = Readonly<{
   secret(name: string): string | undefined
   config(name: string): string | undefined
 }>
@@ -53,11 +53,11 @@ export type JudgingSettings = Readonly<{ skip: readonly string[]; always: readon
 
 export type ExecutionDeps = Readonly<{
   engine: Engine
-  agents: AgentDesk
-  desk: ToolDesk
+  agents: AgentDirectory
+  invoker: ToolInvoker
   models: Models
   http: HttpSender
-  values: ValueDesk
+  values: SecretResolver
   contexts: Readonly<{ find(name: string): SecurityContext | undefined }>
   /** The image of a workspace for a runtime; refuses what cannot be run here. */
   imageOf(runtime: Pick<AgentManifest['runtime'], 'language' | 'version' | 'image'>): Promise<string>
@@ -66,15 +66,15 @@ export type ExecutionDeps = Readonly<{
   judging: JudgingSettings
   /** Whether the workspace is kept as it was at the end of each iteration, for forks. */
   snapshots: boolean
-  read: ReadUnit
+  read: ReadTx
   clock: Clock
 }>
 
 /** What is kept of workspaces for forks; touches only the store. */
-export type SnapshotDesk = Readonly<{
-  hasSnapshot(unit: ReadUnit, tenant: TenantId, workspaceId: string, name: string): Promise<boolean>
+export type SnapshotService = Readonly<{
+  hasSnapshot(tx: ReadTx, tenant: TenantId, workspaceId: string, name: string): Promise<boolean>
   /** Lets go of what was kept of the workspace of that name after its end. */
-  discardArchive(unit: WriteUnit, tenant: TenantId, name: string): Promise<void>
+  discardArchive(tx: WriteTx, tenant: TenantId, name: string): Promise<void>
 }>
 
 /** What a run of the kind `execution` is asked. The manifest is in it: what becomes of the agent does not touch the run. */

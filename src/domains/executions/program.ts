@@ -18,7 +18,7 @@ import { createToolCaller } from './tool-calls.ts'
 import { createValidation } from './validation.ts'
 import { type IterationOutput, withoutBootstrapLines } from './validators.ts'
 import { ephemeralPaths, firstDeadline, hasTimeToLive, volumeExcess } from './volumes.ts'
-import { createWorkspaceDesk, type MadeWorkspace, needsWorkspace, recordedWorkspace } from './workspace.ts'
+import { createWorkspaceClient, type MadeWorkspace, needsWorkspace, recordedWorkspace } from './workspace.ts'
 
 const refinedKey = (iteration: number): string => `iteration-${iteration}/refined`
 
@@ -41,7 +41,7 @@ export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program:
     async ending(run, steps) {
       const made = recordedWorkspace(steps)
       const { manifest, workspaceId } = run.input as unknown as ExecutionInput
-      const workspaces = createWorkspaceDesk(deps, run)
+      const workspaces = createWorkspaceClient(deps, run)
       const stays = made === undefined ? workspaceId : made.kept ? made.workspace_id : null
       if (stays !== null && manifest.bootstrapPath !== null) {
         await createBootstrapGuard(deps, run, manifest.bootstrapPath, steps, workspaces).putAside(stays)
@@ -101,7 +101,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   const deadline = firstDeadline(wholeTime(run, input), run, input)
   const usage: Usage = { inputTokens: 0, outputTokens: 0, costUsd: null, modelCalls: 0 }
   const history: PastAttempt[] = []
-  const workspaces = createWorkspaceDesk(deps, run)
+  const workspaces = createWorkspaceClient(deps, run)
   const judges = createJudges(deps, run, steps)
   const publishing = input.publishes && createPublishing(deps, run, input.publishes, steps, { judges, deadline })
   const bootstrap =
@@ -169,7 +169,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     if (workspaceId !== null) await bootstrap?.remember([deadline])
     const context = await readContext()
     const principal = agentPrincipal(deps, run, input, workspaceId)
-    const tools = offeredTools(deps.desk, principal, manifest.tools)
+    const tools = offeredTools(deps.invoker, principal, manifest.tools)
     const environment = (iteration: number) => iterationEnv(deps, run, input, iteration, history)
     const caller = createToolCaller(deps, run, input, steps, judges, { principal, tools, workspaceId, environment })
     for (let iteration = 1; iteration <= execution.maxIterations; iteration++) {

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import { isPermitted } from '../../contract/permissions.ts'
 import { type Principal, tierAllows } from '../../contract/principal.ts'
-import type { DeskAnswer } from '../../contract/tool-desk.ts'
+import type { InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Deadline } from './deadline.ts'
@@ -38,15 +38,15 @@ type Deployed = Readonly<{ done: Readonly<Record<string, Json>> }> | Readonly<{ 
  * rules, then by the judge of its kind where a model for judges is configured, then deployed.
  */
 export function createPublishing(
-  deps: Pick<ExecutionDeps, 'desk' | 'models'>,
+  deps: Pick<ExecutionDeps, 'invoker' | 'models'>,
   run: Run,
   kind: ManifestKind,
   steps: Steps,
   { judges, deadline }: Readonly<{ judges: Judges; deadline: Deadline }>,
 ) {
   const principal = publisherOf(run.principal, kind)
-  const ask = (tool: string, args: Json): Promise<DeskAnswer> =>
-    deps.desk.call(principal, tool, args, { signal: steps.signal, door: 'engine' })
+  const ask = (tool: string, args: Json): Promise<InvocationResult> =>
+    deps.invoker.call(principal, tool, args, { signal: steps.signal, door: 'engine' })
 
   const check = (key: string, { manifest_yaml }: Draft): Promise<readonly string[]> =>
     steps.once<string[]>(
@@ -149,7 +149,7 @@ function publisherOf(
   return { ...asked, tier: 'system', ...(!mayUpdate && { newNamesOnly: true }) }
 }
 
-function refusalOf({ isError, code, text, value }: DeskAnswer): Readonly<{ code?: ErrorCode; message: string }> {
+function refusalOf({ isError, code, text, value }: InvocationResult): Readonly<{ code?: ErrorCode; message: string }> {
   if (isError) return { code: code ?? 'ERR_INTERNAL', message: text }
   const { status, hint } = value as { status?: string; hint?: string }
   return status === 'conflict' ? { code: 'ERR_ALREADY_EXISTS', message: hint ?? '' } : { message: '' }

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { requireWorkspacePath } from '../../contract/workspace-path.ts'
 import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
 import type { ExecutionInput, ExecutionOutput, WorkspaceAccess } from './ports.ts'
@@ -10,7 +10,7 @@ import type { MadeWorkspace } from './workspace.ts'
 export type RunFileDeps = Readonly<{
   engine: Engine
   workspaces: WorkspaceAccess
-  visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run>
+  visible(call: Pick<Call, 'principal'>, tx: ReadTx, id: string): Promise<Run>
 }>
 
 /** The workspace comes before the first iteration. */
@@ -18,11 +18,11 @@ const LOOKED_AT = 20
 
 /** What an execution leaves in its workspace, for as long as that is there. */
 export function createRunFiles({ engine, workspaces, visible }: RunFileDeps) {
-  async function workspaceOf(unit: ReadUnit, run: Run): Promise<string | null> {
+  async function workspaceOf(tx: ReadTx, run: Run): Promise<string | null> {
     if (isEnded(run) && run.output !== null) return (run.output as unknown as ExecutionOutput).workspace_id
     const { workspaceId } = run.input as unknown as ExecutionInput
     if (workspaceId !== null) return workspaceId
-    const { events } = await engine.events(unit, run, { limit: LOOKED_AT, offset: 0 })
+    const { events } = await engine.events(tx, run, { limit: LOOKED_AT, offset: 0 })
     const made = events.find(({ key, type }) => key === 'workspace' && type === 'instance_spawned')
     return made === undefined ? null : (made.payload as unknown as MadeWorkspace).workspace_id
   }

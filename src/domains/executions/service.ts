@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { identityOf, type Principal, seesAll } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
@@ -10,11 +10,11 @@ import { requireJudges } from '../agents/named-judges.ts'
 import { createForks, type ForkDeps } from './forks.ts'
 import { nextGeneration } from './generations.ts'
 import type {
-  AgentDesk,
+  AgentDirectory,
   ExecutionInput,
   ExecutionOutput,
   ResolvedAgent,
-  SnapshotDesk,
+  SnapshotService,
   WorkspaceAccess,
 } from './ports.ts'
 import { requireNoReserved, shortened } from './prompt.ts'
@@ -32,10 +32,10 @@ export type ExecuteRequest = Readonly<{
 
 export type ExecutionServiceDeps = Readonly<{
   engine: Engine
-  agents: AgentDesk
+  agents: AgentDirectory
   clock: Clock
   workspaces: WorkspaceAccess
-  snapshots: SnapshotDesk
+  snapshots: SnapshotService
   models: ForkDeps['models']
   replay: ForkDeps['replay']
 }>
@@ -43,35 +43,34 @@ export type ExecutionService = ReturnType<typeof createExecutionService>
 type ById = Readonly<{ execution_id: string }>
 
 /** An agent's executions belong to whoever its own execution belongs to. */
-export async function runOwnerOf(engine: Pick<Engine, 'find'>, unit: ReadUnit, principal: Principal): Promise<string> {
+export async function runOwnerOf(engine: Pick<Engine, 'find'>, tx: ReadTx, principal: Principal): Promise<string> {
   if (principal.executionId === undefined) return identityOf(principal)
-  const run = await engine.find(unit, principal.tenant, principal.executionId)
+  const run = await engine.find(tx, principal.tenant, principal.executionId)
   return run?.owner ?? identityOf(principal)
 }
 
 /** Whose runs the viewer sees; undefined for those of everybody in the tenant. */
 export const ownerSeenBy = async (
   engine: Pick<Engine, 'find'>,
-  unit: ReadUnit,
+  tx: ReadTx,
   viewer: Principal,
-): Promise<string | undefined> => (seesAll(viewer) ? undefined : await runOwnerOf(engine, unit, viewer))
+): Promise<string | undefined> => (seesAll(viewer) ? undefined : await runOwnerOf(engine, tx, viewer))
 
 /** Executions of agents as callers see them. What is not theirs is not there. */
 export function createExecutionService(deps: ExecutionServiceDeps) {
   const { engine, agents, clock, workspaces, snapshots } = deps
-  const ownerOf = (unit: ReadUnit, principal: Principal): Promise<string> => runOwnerOf(engine, unit, principal)
+  const ownerOf = (tx: ReadTx, principal: Principal): Promise<string> => runOwnerOf(engine, tx, principal)
 
-  async function visible(call: Pick<Call, 'principal'>, unit: ReadUnit, id: string): Promise<Run> {
-    const run = await engine.find(unit, call.principal.tenant, id)
-    const isTheirs =
-      run !== undefined && (seesAll(call.principal) || run.owner === (await ownerOf(unit, call.principal)))
+  async function visible(call: Pick<Call, 'principal'>, tx: ReadTx, id: string): Promise<Run> {
+    const run = await engine.find(tx, call.principal.tenant, id)
+    const isTheirs = run !== undefined && (seesAll(call.principal) || run.owner === (await ownerOf(tx, call.principal)))
     if (!isTheirs || run.kind !== 'execution') throw executionNotFound(id)
     return run
   }
 
   /** Whoever was given one workspace to work in cannot send others into another one. */
-  async function usable(call: StartingCall, unit: ReadUnit, reference: string): Promise<Readonly<{ id: string }>> {
-    const found = await workspaces.requireUsable(call, unit, reference)
+  async function usable(call: StartingCall, tx: ReadTx, reference: string): Promise<Readonly<{ id: string }>> {
+    const found = await workspaces.requireUsable(call, tx, reference)
     const { workspaceId } = call.principal
     if (workspaceId === undefined || workspaceId === found.id) return found
     throw new AppError(
@@ -92,9 +91,9 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     requireNoReserved(contextOverrides)
     const input = await fittingInput(agent.manifest, (request.input ?? agent.manifest.task.inputData) as Json)
     const { id, name, version, manifest } = agent
-    const unit = call.write as unknown as ReadUnit
-    const given = request.workspace === undefined ? undefined : await usable(call, unit, request.workspace)
-    const generation = await nextGeneration(engine, unit, call.principal)
+    const tx = call.write as unknown as ReadTx
+    const given = request.workspace === undefined ? undefined : await usable(call, tx, request.workspace)
+    const generation = await nextGeneration(engine, tx, call.principal)
     const asked: ExecutionInput = {
       agent: { id, name, version },
       manifest,
@@ -108,7 +107,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
       untilMs: null,
       ...(generation > 0 && { generation }),
     }
-    const owner = told.owner ?? (await ownerOf(unit, call.principal))
+    const owner = told.owner ?? (await ownerOf(tx, call.principal))
     const run = await engine.start(call, {
       kind: 'execution',
       subjectId: id,
@@ -123,9 +122,9 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
   }
 
   async function execute(call: Call, request: ExecuteRequest) {
-    const unit = call.write as unknown as ReadUnit
-    const agent = await agents.resolve(unit, call.principal, request.agent_id, request.version)
-    await requireJudges(agent.manifest, (judge) => agents.resolve(unit, call.principal, judge))
+    const tx = call.write as unknown as ReadTx
+    const agent = await agents.resolve(tx, call.principal, request.agent_id, request.version)
+    await requireJudges(agent.manifest, (judge) => agents.resolve(tx, call.principal, judge))
     const run = await begin(call, agent, request)
     return { execution_id: run.id, status: 'started' as const }
   }
@@ -157,13 +156,13 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
   }
 
   async function cancel(call: Call, { execution_id }: ById) {
-    const run = await visible(call, call.write as unknown as ReadUnit, execution_id)
+    const run = await visible(call, call.write as unknown as ReadTx, execution_id)
     if (await engine.cancel(call, run.id)) return { execution_id: run.id, cancelled: true }
     throw wrongState(run, 'it has ended already; aegis.task.status shows how')
   }
 
   async function remove(call: Call, { execution_id }: ById) {
-    const run = await visible(call, call.write as unknown as ReadUnit, execution_id)
+    const run = await visible(call, call.write as unknown as ReadTx, execution_id)
     if (await engine.remove(call, run.id)) {
       await snapshots.discardArchive(call.write, run.tenant, `execution-${run.id}`)
       return { execution_id: run.id, removed: true }
@@ -219,11 +218,11 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     }
   }
 
-  async function stateOf(unit: ReadUnit, run: Run) {
+  async function stateOf(tx: ReadTx, run: Run) {
     return {
       execution_id: run.id,
       iteration_count: run.iteration,
-      last_output: isEnded(run) ? endOutput(run) : await latestOutput(unit, run),
+      last_output: isEnded(run) ? endOutput(run) : await latestOutput(tx, run),
       last_error: run.error === null ? null : `${run.error.code}: ${run.error.message}`,
       started_at: isoTime(run.startedAtMs),
       ended_at: run.endedAtMs === null ? null : isoTime(run.endedAtMs),
@@ -231,11 +230,11 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
   }
 
   /** Of a run that is still at work, what its latest iteration printed; without a workspace, what was not accepted. */
-  async function latestOutput(unit: ReadUnit, run: Run): Promise<string | null> {
+  async function latestOutput(tx: ReadTx, run: Run): Promise<string | null> {
     let latest: string | null = null
     let printedIn: number | null = null
     for (let offset = 0; offset < run.lastSequence; offset += limits.runEventsPageMax) {
-      const { events } = await engine.events(unit, run, { limit: limits.runEventsPageMax, offset })
+      const { events } = await engine.events(tx, run, { limit: limits.runEventsPageMax, offset })
       for (const { type, payload, iteration } of events) {
         if (type === 'console_output') {
           latest = (payload as { stdout?: string }).stdout ?? latest

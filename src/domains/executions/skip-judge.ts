@@ -1,4 +1,4 @@
-import type { DescribedTool } from '../../contract/tool-desk.ts'
+import type { DescribedTool } from '../../contract/tool-invoker.ts'
 import type { JudgingSettings } from './ports.ts'
 
 /** Who says that no judge needs to look at calls of the tool, if anybody does: the configuration before the tool itself. */

@@ -7,7 +7,7 @@ import type { AgentManifest } from '../agents/manifest.ts'
 import { agentPrincipal } from './agent-principal.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 import { type LoadedContext, newestWithin, type PastAttempt, shortened } from './prompt.ts'
-import { failureOf, type WorkspaceDesk } from './workspace.ts'
+import { failureOf, type WorkspaceClient } from './workspace.ts'
 
 type EnvValue = AgentManifest['env'][string]
 const HISTORY_CHARS_MAX = 2_048
@@ -109,10 +109,10 @@ export function iterationEnv(
 
 /** What `spec.context` names, read once at the beginning. What cannot be read is refused by name. */
 export async function loadContext(
-  deps: Pick<ExecutionDeps, 'desk' | 'contexts'>,
+  deps: Pick<ExecutionDeps, 'invoker' | 'contexts'>,
   run: Run,
   input: ExecutionInput,
-  workspaces: WorkspaceDesk,
+  workspaces: WorkspaceClient,
   workspaceId: string | null,
   signal: AbortSignal,
 ): Promise<readonly LoadedContext[]> {
@@ -140,7 +140,7 @@ const CHARS: number = limits.contextCharsMax
 
 /** As the agent, where its network policy and its contexts let it, whether or not the tool is among its own. */
 async function fetchPage(
-  deps: Pick<ExecutionDeps, 'desk' | 'contexts'>,
+  deps: Pick<ExecutionDeps, 'invoker' | 'contexts'>,
   run: Run,
   input: ExecutionInput,
   url: string,
@@ -148,7 +148,7 @@ async function fetchPage(
 ) {
   const reader = { ...input, manifest: { ...input.manifest, tools: ['web.fetch'] } }
   const principal = agentPrincipal(deps, run, reader, null)
-  const answer = await deps.desk.call(principal, 'web.fetch', { url }, { signal, door: 'agent' })
+  const answer = await deps.invoker.call(principal, 'web.fetch', { url }, { signal, door: 'agent' })
   if (answer.isError) throw failureOf(answer)
   const { content } = answer.value as { content?: Json }
   return shortened(typeof content === 'string' ? content : answer.text, CHARS)
@@ -156,7 +156,7 @@ async function fetchPage(
 
 type Listed = Readonly<{ entries: readonly Readonly<{ name: string; kind: string }>[] }>
 
-async function readFolder(workspaces: WorkspaceDesk, workspaceId: string, path: string, signal: AbortSignal) {
+async function readFolder(workspaces: WorkspaceClient, workspaceId: string, path: string, signal: AbortSignal) {
   const { entries } = await workspaces.ask<Listed>('file_list', { workspace_id: workspaceId, path }, signal)
   const files = entries.filter(({ kind }) => kind === 'file').slice(0, limits.contextFilesMax)
   const loaded: LoadedContext[] = []

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
-import type { DescribedTool, DeskAnswer } from '../../contract/tool-desk.ts'
+import type { DescribedTool, InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { whyNotOffered } from './agent-principal.ts'
@@ -90,7 +90,7 @@ export function createToolCaller(
       const names = [...offered.keys()].join(', ') || 'none'
       return { kind: 'policy', reason: `${whyNotOffered(input, call.name)}; available are ${names}` }
     }
-    const refusal = await deps.desk.check(agent.principal, call.name, call.arguments)
+    const refusal = await deps.invoker.check(agent.principal, call.name, call.arguments)
     if (refusal === undefined) return undefined
     return { kind: policyCodes.has(refusal.code) ? 'policy' : 'recoverable', reason: refusal.message }
   }
@@ -144,7 +144,7 @@ export function createToolCaller(
       async ({ interrupted }) => {
         if (interrupted && !mayRepeat(input, tool)) return { result: interruptedAnswer(call), type: FAILED }
         const given = await within(deps.clock, steps, deadlines, async (signal) => {
-          const answer = await deps.desk.call(agent.principal, call.name, call.arguments, {
+          const answer = await deps.invoker.call(agent.principal, call.name, call.arguments, {
             signal,
             door: 'agent',
             environment,
@@ -195,7 +195,7 @@ const interruptedAnswer = ({ name }: ModelToolCall): RecordedAnswer => ({
   text: 'The call was interrupted by a restart, and nobody knows whether it took effect. Look before you call it again.',
 })
 
-const toRecorded = (call: ModelToolCall, { isError, text, code }: DeskAnswer): RecordedAnswer => ({
+const toRecorded = (call: ModelToolCall, { isError, text, code }: InvocationResult): RecordedAnswer => ({
   tool: call.name,
   is_error: isError,
   code: code ?? null,

@@ -7,7 +7,7 @@ import type { Deadline } from './deadline.ts'
 import { type Judges, shownOutput } from './judges.ts'
 import type { ExecutionInput, Fault } from './ports.ts'
 import { gradeByRule, type IterationOutput, isMachineValidator, isPassed, type Validator } from './validators.ts'
-import type { WorkspaceDesk } from './workspace.ts'
+import type { WorkspaceClient } from './workspace.ts'
 
 export type Checked =
   | Readonly<{ passed: true; score: number }>
@@ -27,7 +27,7 @@ export function createValidation(
   run: Run,
   { manifest }: ExecutionInput,
   steps: Steps,
-  parts: Readonly<{ judges: Judges; workspaces: WorkspaceDesk; deadline: Deadline }>,
+  parts: Readonly<{ judges: Judges; workspaces: WorkspaceClient; deadline: Deadline }>,
 ) {
   const deadlines = [parts.deadline]
 

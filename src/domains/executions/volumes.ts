@@ -5,7 +5,7 @@ import type { AgentManifest } from '../agents/manifest.ts'
 import { type Deadline, within } from './deadline.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 import { type BoundedVolume, excessOf, measuringScript, readSizes, type VolumeSize } from './volume-sizes.ts'
-import { needsWorkspace, type WorkspaceDesk } from './workspace.ts'
+import { needsWorkspace, type WorkspaceClient } from './workspace.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -48,7 +48,7 @@ type Scene = Readonly<{
   deps: ExecutionDeps
   input: ExecutionInput
   steps: Steps
-  workspaces: WorkspaceDesk
+  workspaces: WorkspaceClient
   workspaceId: string | null
   deadline: Deadline
 }>

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import type { DeskAnswer } from '../../contract/tool-desk.ts'
+import type { InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { counted } from '../../kernel/counted.ts'
@@ -43,9 +43,9 @@ export const needsWorkspace = ({ role, workspaceId, publishes, manifest }: Execu
     manifest.context.some(({ type }) => type === 'file' || type === 'directory'))
 
 /** Done as whoever started the execution, through the tools that everybody has. */
-export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk' | 'imageOf'>, run: Run) {
-  const call = (tool: string, args: Json, signal: AbortSignal): Promise<DeskAnswer> =>
-    desk.call(run.principal, tool, args, { signal, door: 'engine' })
+export function createWorkspaceClient({ invoker, imageOf }: Pick<ExecutionDeps, 'invoker' | 'imageOf'>, run: Run) {
+  const call = (tool: string, args: Json, signal: AbortSignal): Promise<InvocationResult> =>
+    invoker.call(run.principal, tool, args, { signal, door: 'engine' })
 
   async function ask<T>(tool: string, args: Json, signal: AbortSignal): Promise<T> {
     const answer = await call(tool, args, signal)
@@ -123,7 +123,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
   const snapshotName = (iteration: number): string => `iteration-${iteration}-${run.id}`
 
   /** One that is gone already is as good. */
-  const dropSnapshot = (id: string, name: string, signal: AbortSignal): Promise<DeskAnswer> =>
+  const dropSnapshot = (id: string, name: string, signal: AbortSignal): Promise<InvocationResult> =>
     call('snapshot', { workspace_id: id, action: 'delete', name }, signal)
 
   /** Only of those that executions took: a volume outlives its executions, and its snapshots with it. */
@@ -214,7 +214,7 @@ export function createWorkspaceDesk({ desk, imageOf }: Pick<ExecutionDeps, 'desk
     },
   }
 }
-export type WorkspaceDesk = ReturnType<typeof createWorkspaceDesk>
+export type WorkspaceClient = ReturnType<typeof createWorkspaceClient>
 
 type ExecAnswer = Readonly<{ exit_code: number; stdout: string; stderr: string; timed_out: boolean }>
 
@@ -235,7 +235,7 @@ const reachesAll = ({ mode, allowlist }: NonNullable<AgentManifest['network']>):
 const volumeName = (run: Run, { agent }: ExecutionInput, volume: string): string =>
   `volume-${sha256Hex(JSON.stringify([run.owner, agent.id, volume])).slice(0, 32)}`
 
-export const failureOf = ({ code, value }: DeskAnswer): AppError => {
+export const failureOf = ({ code, value }: InvocationResult): AppError => {
   const { error } = value as { error?: { message?: string; details?: Record<string, unknown> } }
   return new AppError(code ?? 'ERR_INTERNAL', error?.message ?? 'The tool failed.', error?.details ?? {})
 }

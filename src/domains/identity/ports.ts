@@ -1,6 +1,6 @@
 import type { Permission } from '../../contract/permissions.ts'
 import type { Role, TenantId, Tier } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
 /**
  * An API key as it is stored. The key itself is not: `hash` is the SHA-256 of the whole token, and `prefix` its public
@@ -23,24 +23,24 @@ export type ApiKey = Readonly<{
 }>
 
 /**
- * Every method answers for one tenant only, except `findKeyByPrefix`. `insertKey` and `revokeKey` take the unit of any
+ * Every method answers for one tenant only, except `findKeyByPrefix`. `insertKey` and `revokeKey` take the transaction of any
  * tenant: an operator manages the keys of another tenant inside its own transaction. `touchKey` takes only its tenant's.
  */
 export type ApiKeyStore = Readonly<{
   /** The prefix is unique over all tenants; a second one is refused by the store. */
-  insertKey(unit: WriteUnit, tenant: TenantId, key: ApiKey): Promise<void>
-  findKey(unit: ReadUnit, tenant: TenantId, id: string): Promise<ApiKey | undefined>
+  insertKey(tx: WriteTx, tenant: TenantId, key: ApiKey): Promise<void>
+  findKey(tx: ReadTx, tenant: TenantId, id: string): Promise<ApiKey | undefined>
   /** The key of this name that is neither revoked nor expired at `nowMs`. */
-  findLiveKeyByName(unit: ReadUnit, tenant: TenantId, name: string, nowMs: number): Promise<ApiKey | undefined>
+  findLiveKeyByName(tx: ReadTx, tenant: TenantId, name: string, nowMs: number): Promise<ApiKey | undefined>
   /** Newest first, revoked and expired ones included. */
-  listKeys(unit: ReadUnit, tenant: TenantId, limit: number): Promise<ApiKey[]>
+  listKeys(tx: ReadTx, tenant: TenantId, limit: number): Promise<ApiKey[]>
   /** Sets `revokedAtMs` unless it is set; answers whether this call did it. */
-  revokeKey(unit: WriteUnit, tenant: TenantId, id: string, atMs: number): Promise<boolean>
+  revokeKey(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
   /** Moves `lastUsedAtMs` forward to `atMs`, never back. */
-  touchKey(unit: WriteUnit, tenant: TenantId, id: string, atMs: number): Promise<void>
+  touchKey(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<void>
   /**
    * The one look-up without a tenant: a token arrives before anyone knows whose it is, and the row found here is what
    * says so. It serves authentication alone; nothing of the row may be shown before the token's hash has matched.
    */
-  findKeyByPrefix(unit: ReadUnit, prefix: string): Promise<ApiKey | undefined>
+  findKeyByPrefix(tx: ReadTx, prefix: string): Promise<ApiKey | undefined>
 }>

@@ -6,20 +6,20 @@ import type { EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { isPermitted, type Permission, permissions } from '../../contract/permissions.ts'
 import { localOwner, type Principal, roles, tenantId, tierAllows, tiers } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { type Random, systemRandom } from '../../kernel/random.ts'
 import type { ApiKeyStore } from './ports.ts'
 import { type CreateKeyInput, createIdentityService, type IdentityDeps, type KeyWriting } from './service.ts'
 
 const NOW = Date.parse('2026-01-01T00:00:00Z')
-const unit = { __unit: 'write' } as WriteUnit
-const read: ReadUnit = { __unit: 'read' }
+const tx = { __tx: 'write' } as WriteTx
+const read: ReadTx = { __tx: 'read' }
 
 const by = (principal: Principal, nowMs = NOW, record: KeyWriting['record'] = () => {}): KeyWriting => ({
   principal,
   nowMs,
   read,
-  write: unit,
+  write: tx,
   record,
 })
 
@@ -295,7 +295,7 @@ describe('authenticating', () => {
     await identity.authenticate(here.secret, NOW)
     await identity.authenticate(elsewhere.secret, NOW)
     await identity.revokeKey(by(localOwner), { key: here.id })
-    await store.revokeKey(unit, tenantId('local'), elsewhere.id, NOW)
+    await store.revokeKey(tx, tenantId('local'), elsewhere.id, NOW)
     expect(await codeOf(identity.authenticate(here.secret, NOW))).toMatch(/^ERR_UNAUTHENTICATED/)
     expect(await codeOf(identity.authenticate(elsewhere.secret, NOW + limits.apiKeyCacheMs))).toMatch(
       /^ERR_UNAUTHENTICATED/,
@@ -333,7 +333,7 @@ describe('authenticating', () => {
     const { secret, id } = await create()
     for (let atMs = NOW; atMs < NOW + 180_000; atMs += 500) await identity.authenticate(secret, atMs)
     expect(uses).toEqual([0, 60_000, 120_000].map((offset) => ['local', id, NOW + offset]))
-    await store.touchKey(unit, tenantId('local'), id, NOW + 120_000)
+    await store.touchKey(tx, tenantId('local'), id, NOW + 120_000)
     const restarted = createIdentityService({
       store,
       random: systemRandom,

@@ -3,7 +3,7 @@ import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { type Permission, permissions } from '../../contract/permissions.ts'
 import { type Principal, type Role, type TenantId, type Tier, tierAllows } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { createKeyCache, type KnownKey } from './key-cache.ts'
@@ -77,7 +77,7 @@ export type IdentityDeps = Readonly<{
   store: ApiKeyStore
   random: Random
   /** Committed state. */
-  read: ReadUnit
+  read: ReadTx
   /** Told of a key's use, at most once a minute per key; meant to queue `touchKey`, never to wait for it. */
   noteUse(tenant: TenantId, keyId: string, atMs: number): void
   /** Told within the transaction that revokes it. */
@@ -244,10 +244,10 @@ function noSuchKey(given: string): AppError {
   })
 }
 
-async function unusedPrefix(store: ApiKeyStore, unit: ReadUnit, random: Random): Promise<string> {
+async function unusedPrefix(store: ApiKeyStore, tx: ReadTx, random: Random): Promise<string> {
   for (let attempt = 0; attempt < 8; attempt++) {
     const prefix = newPrefix(random)
-    if ((await store.findKeyByPrefix(unit, prefix)) === undefined) return prefix
+    if ((await store.findKeyByPrefix(tx, prefix)) === undefined) return prefix
   }
   throw new AppError('ERR_INTERNAL', 'no unused key prefix was found')
 }

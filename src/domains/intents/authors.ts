@@ -3,7 +3,7 @@ import { chosenAlias, type Models } from '../executions/model.ts'
 import type { ExecutionInput, ManifestKind } from '../executions/ports.ts'
 
 /** Agents that come with the program, whatever a tenant has deployed under their names. */
-export type TemplateDesk = Readonly<{ template(name: string): Promise<ResolvedAgent> }>
+export type TemplateSource = Readonly<{ template(name: string): Promise<ResolvedAgent> }>
 
 const authors: Readonly<Record<ManifestKind, string>> = {
   agent: 'agent-creator-agent',
@@ -12,7 +12,7 @@ const authors: Readonly<Record<ManifestKind, string>> = {
 /** An author has this context, whoever calls: what a wish says must not reach what its caller may. */
 const AUTHOR_CONTEXT = 'default'
 
-type Deps = Readonly<{ agents: TemplateDesk; models: Pick<Models, 'requireAlias'> }>
+type Deps = Readonly<{ agents: TemplateSource; models: Pick<Models, 'requireAlias'> }>
 
 /** A template with a model that is there. Throws ERR_MODEL_UNAVAILABLE, before anything is made, when there is none. */
 export async function shippedAgent({ agents, models }: Deps, name: string): Promise<ResolvedAgent> {

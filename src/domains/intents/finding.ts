@@ -34,7 +34,8 @@ export function createFinding({ deps, run, input, steps, board }: Scene) {
   }
 
   /** The pipeline does for its caller nothing that the caller could not have done step by step. */
-  const mayCall = (...tools: readonly string[]): boolean => deps.desk.describe(principal, tools).length === tools.length
+  const mayCall = (...tools: readonly string[]): boolean =>
+    deps.invoker.describe(principal, tools).length === tools.length
 
   /** The best one that could write the program, has a model, and is not made for another language. */
   async function bestOf(found: readonly Found[]): Promise<FoundAgent | null> {
@@ -78,7 +79,7 @@ export function createFinding({ deps, run, input, steps, board }: Scene) {
       if (!mayCall('aegis.agent.search', 'aegis.task.execute')) return { result: null }
       const made = await madeBefore()
       if (made !== null) return { result: made }
-      const answer = await deps.desk.call(
+      const answer = await deps.invoker.call(
         principal,
         'aegis.agent.search',
         {

@@ -1,17 +1,17 @@
 import type { Call } from '../../contract/call.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Models } from '../executions/model.ts'
 import type { ManifestKind } from '../executions/ports.ts'
 import type { ExecutionService } from '../executions/service.ts'
-import { authoring, authorOf, type TemplateDesk } from './authors.ts'
+import { authoring, authorOf, type TemplateSource } from './authors.ts'
 
 export type Likeness = Readonly<{ name: string; score: number }>
 export type GenerationDeps = Readonly<{
   engine: Pick<Engine, 'start'>
   executions: Pick<ExecutionService, 'ownerOf'>
-  agents: TemplateDesk
+  agents: TemplateSource
   models: Pick<Models, 'requireAlias'>
   /** What there is already that a wish could mean, the likeliest first. */
   alike(call: Call, kind: ManifestKind, wish: string): Promise<readonly Likeness[]>
@@ -40,7 +40,7 @@ export function createGenerationService(deps: GenerationDeps) {
             subjectId: id,
             subjectName: name,
             subjectVersion: version,
-            owner: await deps.executions.ownerOf(write as unknown as ReadUnit, principal),
+            owner: await deps.executions.ownerOf(write as unknown as ReadTx, principal),
             input: authoring(author, kind, wish) as unknown as Json,
             payload: { agent_id: id, agent: name, version, intent: wish, generates: kind, by: principal.actor },
           },

@@ -1,10 +1,10 @@
 import type { IntentLanguage } from '../../contract/intent-languages.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { ResolvedAgent } from '../agents/registry.ts'
 import type { ExecutionDeps } from '../executions/ports.ts'
-import type { TemplateDesk } from './authors.ts'
+import type { TemplateSource } from './authors.ts'
 
 export const intentStates = [
   'agent_discovery',
@@ -50,11 +50,11 @@ export type IntentOutput = Readonly<{
   blackboard: Readonly<Record<string, Json>>
 }>
 
-export type IntentDeps = Pick<ExecutionDeps, 'desk' | 'models' | 'imageOf' | 'clock'> &
+export type IntentDeps = Pick<ExecutionDeps, 'invoker' | 'models' | 'imageOf' | 'clock'> &
   Readonly<{
-    read: ReadUnit
+    read: ReadTx
     runs: Pick<Engine, 'list'>
-    agents: TemplateDesk & ExecutionDeps['agents']
+    agents: TemplateSource & ExecutionDeps['agents']
   }>
 
 export type FoundAgent = ResolvedAgent & Json

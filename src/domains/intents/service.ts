@@ -3,21 +3,21 @@ import type { Call } from '../../contract/call.ts'
 import type { IntentLanguage } from '../../contract/intent-languages.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
 import { type Principal, seesAll } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { inherited } from '../executions/agent-principal.ts'
 import { nextGeneration } from '../executions/generations.ts'
 import type { Models } from '../executions/model.ts'
 import type { ExecutionService } from '../executions/service.ts'
-import { authorOf, shippedAgent, type TemplateDesk } from './authors.ts'
+import { authorOf, shippedAgent, type TemplateSource } from './authors.ts'
 import { languageRules } from './languages.ts'
 import { type IntentInput, type IntentOutput, intentPipeline } from './ports.ts'
 
 export type IntentServiceDeps = Readonly<{
   engine: Engine
   executions: Pick<ExecutionService, 'ownerOf'>
-  agents: TemplateDesk
+  agents: TemplateSource
   models: Pick<Models, 'requireAlias'>
 }>
 export type IntentService = ReturnType<typeof createIntentService>
@@ -59,7 +59,7 @@ export function createIntentService({ engine, executions, agents, models }: Inte
       subjectName: name,
       subjectVersion: version,
       principal: pipelineOf(principal),
-      owner: await executions.ownerOf(call.write as unknown as ReadUnit, principal),
+      owner: await executions.ownerOf(call.write as unknown as ReadTx, principal),
       input: input as unknown as Json,
       payload: { intent: input.intent, language: input.language, by: principal.actor, at_ms: nowMs },
     })

@@ -1,8 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { DeskAnswer } from '../../contract/tool-desk.ts'
+import type { InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { createWorkspaceDesk, failureOf, type MadeWorkspace } from '../executions/workspace.ts'
+import { createWorkspaceClient, failureOf, type MadeWorkspace } from '../executions/workspace.ts'
 import { languageRules } from './languages.ts'
 import type { IntentDeps, IntentInput } from './ports.ts'
 
@@ -18,19 +18,19 @@ export type Ran = Readonly<{ exit_code: number; stdout: string; stderr: string; 
 
 /** The workspace in which programs are written, checked and run. It has no way to the network. */
 export function createWorkbench(
-  deps: Pick<IntentDeps, 'desk' | 'imageOf'>,
+  deps: Pick<IntentDeps, 'invoker' | 'imageOf'>,
   run: Run,
   input: IntentInput,
   steps: Steps,
 ) {
-  const workspaces = createWorkspaceDesk(deps, run)
+  const workspaces = createWorkspaceClient(deps, run)
   const { extension } = languageRules[input.language]
   // In somebody's own workspace nothing of theirs is overwritten.
   const folder = input.volumeId === null ? FOLDER : `${FOLDER}/.intent-${run.id}`
   const path = `${folder}/solution.${extension}`
 
-  const call = (tool: string, args: Json, signal: AbortSignal): Promise<DeskAnswer> =>
-    deps.desk.call(run.principal, tool, args, { signal, door: 'engine' })
+  const call = (tool: string, args: Json, signal: AbortSignal): Promise<InvocationResult> =>
+    deps.invoker.call(run.principal, tool, args, { signal, door: 'engine' })
 
   async function ask<T>(tool: string, args: Json, signal = steps.signal): Promise<T> {
     const answer = await call(tool, args, signal)

@@ -53,7 +53,7 @@ export function createLogRecovery(deps: {
       durationMs: 0,
       effects: [effect],
     })
-    return deps.database.write(tenant, (unit) => deps.log.appendEntry(unit, tenant, entry))
+    return deps.database.write(tenant, (tx) => deps.log.appendEntry(tx, tenant, entry))
   }
 
   return { recover }

@@ -41,8 +41,8 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity; g
 
   async function inclusionProof(call: Call, input: { seq: number; size?: number | undefined }) {
     const { tenant } = call.principal
-    const found = await call.snapshot(async (unit) => {
-      const head = await log.head(unit, tenant)
+    const found = await call.snapshot(async (tx) => {
+      const head = await log.head(tx, tenant)
       const size = input.size ?? head.size
       requireSize(size, head.size, 'size')
       if (input.seq >= size) {
@@ -51,11 +51,11 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity; g
           size,
         })
       }
-      const [entry] = await log.entries(unit, tenant, input.seq, 1)
+      const [entry] = await log.entries(tx, tenant, input.seq, 1)
       if (entry?.seq !== input.seq) throw damaged(input.seq)
       const plan = planInclusion(input.seq, size)
-      const root = await rootAt(unit, tenant, size)
-      const nodes = await readNodes(unit, tenant, plannedNodes(plan))
+      const root = await rootAt(tx, tenant, size)
+      const nodes = await readNodes(tx, tenant, plannedNodes(plan))
       return { size, root, record: entry.record, proof: assembleProof(plan, nodes) }
     })
     const { root, ...rest } = found
@@ -68,16 +68,16 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity; g
     input: { old_size?: number | undefined; old_checkpoint?: string | undefined; new_size?: number | undefined },
   ) {
     const { tenant } = call.principal
-    const { oldSize, oldRoot, newSize, newRoot, proof } = await call.snapshot(async (unit) => {
-      const head = await log.head(unit, tenant)
+    const { oldSize, oldRoot, newSize, newRoot, proof } = await call.snapshot(async (tx) => {
+      const head = await log.head(tx, tenant)
       const oldSize = input.old_size ?? sizeOfCheckpoint(tenant, input.old_checkpoint)
       const newSize = input.new_size ?? head.size
       requireSize(newSize, head.size, 'new_size')
       requireSize(oldSize, newSize, input.old_size === undefined ? 'old_checkpoint' : 'old_size')
       const plan = planConsistency(oldSize, newSize)
-      const nodes = await readNodes(unit, tenant, plannedNodes(plan))
-      const oldRoot = await rootAt(unit, tenant, oldSize)
-      const newRoot = await rootAt(unit, tenant, newSize)
+      const nodes = await readNodes(tx, tenant, plannedNodes(plan))
+      const oldRoot = await rootAt(tx, tenant, oldSize)
+      const newRoot = await rootAt(tx, tenant, newSize)
       return { oldSize, oldRoot, newSize, newRoot, proof: assembleProof(plan, nodes) }
     })
     return consistencyDocument({
@@ -90,16 +90,16 @@ export function createLogService(deps: { log: LogStore; identity: LogIdentity; g
 
   async function exportPage(call: Call, input: { from: number; limit: number; size?: number | undefined }) {
     const { tenant } = call.principal
-    const { root, ...page } = await call.snapshot(async (unit) => {
-      const head = await log.head(unit, tenant)
+    const { root, ...page } = await call.snapshot(async (tx) => {
+      const head = await log.head(tx, tenant)
       const size = input.size ?? head.size
       requireSize(size, head.size, 'size')
       const lines: string[] = []
-      const root = input.from === 0 ? await rootAt(unit, tenant, size) : undefined
+      const root = input.from === 0 ? await rootAt(tx, tenant, size) : undefined
       let bytes = 0
       let next = input.from
       const wanted = Math.max(0, Math.min(input.limit, limits.exportPageMax, size - input.from))
-      for (const entry of wanted === 0 ? [] : await log.entries(unit, tenant, input.from, wanted)) {
+      for (const entry of wanted === 0 ? [] : await log.entries(tx, tenant, input.from, wanted)) {
         if (entry.seq !== next) throw damaged(next)
         if (bytes > 0 && bytes + entry.record.length > EXPORT_PAGE_BYTES_MAX) break
         bytes += entry.record.length

@@ -1,4 +1,4 @@
-import type { DescribedTool } from '../../contract/tool-desk.ts'
+import type { DescribedTool } from '../../contract/tool-invoker.ts'
 import { stem } from '../../kernel/stem.ts'
 import { stopWords } from '../../kernel/stop-words.ts'
 import { documentWords, foldWord } from '../../kernel/tokenize.ts'

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { isPlatformOperator, type Principal } from '../../contract/principal.ts'
-import type { DescribedTool, ToolDesk } from '../../contract/tool-desk.ts'
+import type { DescribedTool, ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { findTools } from './find-tools.ts'
 import type { RuntimeRegistry } from './runtimes.ts'
@@ -19,7 +19,7 @@ export type ManifestLanguage = Readonly<{
 export type PlatformDeps = Readonly<{
   languages: Readonly<Record<ManifestKind, () => Promise<ManifestLanguage>>>
   runtimes: RuntimeRegistry
-  tools: Pick<ToolDesk, 'describe'>
+  tools: Pick<ToolInvoker, 'describe'>
   /** Whether no judge looks at calls of the tool, as this installation has it. */
   skipsJudge(tool: Pick<DescribedTool, 'name' | 'skipJudge'>): boolean
   health(): Promise<Readonly<{ version: string; isHealthy: boolean }>>

@@ -1,5 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { DescribedTool } from '../../contract/tool-desk.ts'
+import type { DescribedTool } from '../../contract/tool-invoker.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
 
 /** Every tool comes with the program. */

@@ -1,6 +1,6 @@
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { Timing } from '../../contract/timing.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
 export type SubjectKind = 'agent' | 'workflow'
 
@@ -24,17 +24,17 @@ export type Schedule = Readonly<{
   skipped: number
 }>
 
-/** Each method reads or writes within the unit it is given. */
+/** Each method reads or writes within the transaction that it is passed. */
 export type ScheduleStore = Readonly<{
   /** Holds back everybody else who wants to change a schedule of the tenant until the transaction ends. */
-  lock(unit: WriteUnit, tenant: TenantId): Promise<void>
+  lock(tx: WriteTx, tenant: TenantId): Promise<void>
   /** In place of what the subject had before. */
-  put(unit: WriteUnit, schedule: Schedule): Promise<void>
+  put(tx: WriteTx, schedule: Schedule): Promise<void>
   /** Answers whether there was one. */
-  remove(unit: WriteUnit, tenant: TenantId, subjectId: string): Promise<boolean>
-  find(unit: ReadUnit | WriteUnit, tenant: TenantId, subjectId: string): Promise<Schedule | undefined>
+  remove(tx: WriteTx, tenant: TenantId, subjectId: string): Promise<boolean>
+  find(tx: ReadTx | WriteTx, tenant: TenantId, subjectId: string): Promise<Schedule | undefined>
   /** Over all tenants, the earliest first. */
-  due(unit: ReadUnit, untilMs: number): Promise<Schedule[]>
+  due(tx: ReadTx, untilMs: number): Promise<Schedule[]>
   /** The earliest time after `afterMs` at which one is due. */
-  firstAfter(unit: ReadUnit, afterMs: number): Promise<number | undefined>
+  firstAfter(tx: ReadTx, afterMs: number): Promise<number | undefined>
 }>

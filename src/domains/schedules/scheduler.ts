@@ -3,7 +3,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { errorCodes } from '../../contract/error-codes.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { type Engine, isEnded, type Run, type StartingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Clock, isoTime, TIMER_MS_MAX } from '../../kernel/clock.ts'
@@ -21,7 +21,7 @@ export type SchedulerDeps = Readonly<{
   /** A server that may only read starts nothing. */
   isReadOnly: boolean
   /** Whether the owner of a schedule is no more. */
-  isGone(unit: WriteUnit, tenant: TenantId, owner: string): Promise<boolean>
+  isGone(tx: WriteTx, tenant: TenantId, owner: string): Promise<boolean>
   mayStart(schedule: Schedule): boolean
   /** Starts the latest version in the transaction of the call; undefined when the subject does not run at present. */
   start(call: StartingCall, schedule: Schedule, reason: Readonly<Record<string, Json>>): Promise<Run | undefined>
@@ -114,23 +114,23 @@ export function createScheduler(deps: SchedulerDeps) {
     // Reckoned beforehand: the calendar is slow, and a transaction holds up all the others.
     const due = dueTimes(schedule.timing, schedule.dueAtMs, nowMs)
     const times = { ...due, fireMs: due.nextMs && firingTime(schedule.timing, subjectId, due.nextMs) }
-    const inTransaction = (work: (unit: WriteUnit) => Promise<void>): Promise<void> =>
-      database.write(principal.tenant, async (unit) => {
-        await store.lock(unit, schedule.tenant)
-        const current = await store.find(unit, schedule.tenant, subjectId)
+    const inTransaction = (work: (tx: WriteTx) => Promise<void>): Promise<void> =>
+      database.write(principal.tenant, async (tx) => {
+        await store.lock(tx, schedule.tenant)
+        const current = await store.find(tx, schedule.tenant, subjectId)
         // Another server was first, or the subject was deployed again meanwhile.
         if (!isDeepStrictEqual(current, schedule)) isWantedAgain = true
-        else await work(unit)
+        else await work(tx)
       })
     try {
-      await inTransaction((unit) => fire(unit, schedule, times, nowMs))
+      await inTransaction((tx) => fire(tx, schedule, times, nowMs))
       return true
     } catch (error) {
       warn('a scheduled run was not started', namesOf(schedule))(error)
       if (!(error instanceof AppError) || errorCodes[error.code].kind === 'unavailable') return false
       const isGone = error.code === 'ERR_AGENT_NOT_FOUND' || error.code === 'ERR_WORKFLOW_NOT_FOUND'
-      return await inTransaction((unit) =>
-        isGone ? remove(unit, schedule) : advance(unit, schedule, times, { missed: 1 }),
+      return await inTransaction((tx) =>
+        isGone ? remove(tx, schedule) : advance(tx, schedule, times, { missed: 1 }),
       ).then(
         () => true,
         () => false,
@@ -138,43 +138,43 @@ export function createScheduler(deps: SchedulerDeps) {
     }
   }
 
-  async function fire(unit: WriteUnit, schedule: Schedule, times: Times, nowMs: number): Promise<void> {
+  async function fire(tx: WriteTx, schedule: Schedule, times: Times, nowMs: number): Promise<void> {
     const { timing, principal, owner, lastRunId } = schedule
-    if (await deps.isGone(unit, principal.tenant, owner)) return await remove(unit, schedule)
-    if (!deps.mayStart(schedule)) return await advance(unit, schedule, times, { missed: 1 })
+    if (await deps.isGone(tx, principal.tenant, owner)) return await remove(tx, schedule)
+    if (!deps.mayStart(schedule)) return await advance(tx, schedule, times, { missed: 1 })
     const last =
-      lastRunId === null ? undefined : await engine.find(unit as unknown as ReadUnit, principal.tenant, lastRunId)
+      lastRunId === null ? undefined : await engine.find(tx as unknown as ReadTx, principal.tenant, lastRunId)
     const isOpen = last !== undefined && !isEnded(last)
-    if (isOpen && timing.overlap === 'skip') return await advance(unit, schedule, times, { skipped: 1 })
+    if (isOpen && timing.overlap === 'skip') return await advance(tx, schedule, times, { skipped: 1 })
     if (isOpen && timing.overlap === 'queue') return lookAfter(last)
     const wasQueued = timing.overlap === 'queue' && (last?.endedAtMs ?? 0) > times.newestMs
     if (timing.missed === 'skip' && !wasQueued && nowMs - times.newestMs > LATE_MS + timing.jitterMs) {
-      return await advance(unit, schedule, times, { missed: 1 })
+      return await advance(tx, schedule, times, { missed: 1 })
     }
     const missed = schedule.missed + times.older
     const reason = { schedule: { due_at: isoTime(times.newestMs), missed, skipped: schedule.skipped } }
-    const run = await deps.start({ write: unit, principal, nowMs }, schedule, reason)
-    if (run === undefined) return await advance(unit, schedule, times, { skipped: 1 })
-    await put(unit, { ...schedule, lastRunId: run.id, missed: 0, skipped: 0 }, times)
+    const run = await deps.start({ write: tx, principal, nowMs }, schedule, reason)
+    if (run === undefined) return await advance(tx, schedule, times, { skipped: 1 })
+    await put(tx, { ...schedule, lastRunId: run.id, missed: 0, skipped: 0 }, times)
   }
 
   type Counts = Readonly<{ missed?: number; skipped?: number }>
 
   /** Lets the times pass. Those before the newest one nobody could have started. */
-  async function advance(unit: WriteUnit, schedule: Schedule, times: Times, counts: Counts): Promise<void> {
+  async function advance(tx: WriteTx, schedule: Schedule, times: Times, counts: Counts): Promise<void> {
     const missed = schedule.missed + times.older + (counts.missed ?? 0)
     const skipped = schedule.skipped + (counts.skipped ?? 0)
     logger.info('a scheduled time passed without a run', { ...namesOf(schedule), missed, skipped })
-    await put(unit, { ...schedule, missed, skipped }, times)
+    await put(tx, { ...schedule, missed, skipped }, times)
   }
 
-  async function put(unit: WriteUnit, schedule: Schedule, { nextMs, fireMs }: Times): Promise<void> {
-    if (nextMs === null || fireMs === null) await store.remove(unit, schedule.tenant, schedule.subjectId)
-    else await store.put(unit, { ...schedule, dueAtMs: nextMs, nextAtMs: fireMs })
+  async function put(tx: WriteTx, schedule: Schedule, { nextMs, fireMs }: Times): Promise<void> {
+    if (nextMs === null || fireMs === null) await store.remove(tx, schedule.tenant, schedule.subjectId)
+    else await store.put(tx, { ...schedule, dueAtMs: nextMs, nextAtMs: fireMs })
   }
 
-  async function remove(unit: WriteUnit, schedule: Schedule): Promise<void> {
-    await store.remove(unit, schedule.tenant, schedule.subjectId)
+  async function remove(tx: WriteTx, schedule: Schedule): Promise<void> {
+    await store.remove(tx, schedule.tenant, schedule.subjectId)
     logger.info('a schedule was removed: its subject or its owner is gone', namesOf(schedule))
   }
 

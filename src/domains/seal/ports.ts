@@ -1,6 +1,6 @@
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { SecurityContext } from '../../contract/security-context.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
 /**
  * A caller from outside that proved who it is, and the key that signs its calls from then on. `identity` is the id of the
@@ -26,23 +26,23 @@ export type SealSession = Readonly<{
 }>
 
 export type SealStore = Readonly<{
-  insertSession(unit: WriteUnit, tenant: TenantId, session: SealSession): Promise<void>
-  findSession(unit: ReadUnit, tenant: TenantId, id: string): Promise<SealSession | undefined>
+  insertSession(tx: WriteTx, tenant: TenantId, session: SealSession): Promise<void>
+  findSession(tx: ReadTx, tenant: TenantId, id: string): Promise<SealSession | undefined>
   /** Newest first, ended ones included; of one identity if given. */
   listSessions(
-    unit: ReadUnit,
+    tx: ReadTx,
     tenant: TenantId,
     filter: Readonly<{ identity?: string; limit: number }>,
   ): Promise<SealSession[]>
   /** Neither expired nor revoked at `nowMs`, oldest first. */
-  liveSessions(unit: ReadUnit, tenant: TenantId, identity: string, nowMs: number): Promise<SealSession[]>
+  liveSessions(tx: ReadTx, tenant: TenantId, identity: string, nowMs: number): Promise<SealSession[]>
   /** Answers whether this call did it. */
-  revokeSession(unit: WriteUnit, tenant: TenantId, id: string, atMs: number): Promise<boolean>
+  revokeSession(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
   /** Notes that a signed message was taken; false when it is noted already. */
-  takeMessage(unit: WriteUnit, tenant: TenantId, digest: string, keptUntilMs: number): Promise<boolean>
+  takeMessage(tx: WriteTx, tenant: TenantId, digest: string, keptUntilMs: number): Promise<boolean>
   /** Forgets messages that are kept no longer, and sessions that ended long ago. */
   forgetEnded(
-    unit: WriteUnit,
+    tx: WriteTx,
     tenant: TenantId,
     before: Readonly<{ messagesKeptUntilMs: number; sessionsExpiredMs: number }>,
   ): Promise<void>

@@ -114,16 +114,16 @@ export function createSealService(deps: SealDeps): SealService {
     const { tenant } = session
     const isSweeping = nowMs - (sweptAtMs.get(tenant) ?? 0) > limits.sealSweepMs
     if (isSweeping) deps.noteExpired?.(nowMs)
-    const isTaken = await database.write(tenant, async (unit) => {
+    const isTaken = await database.write(tenant, async (tx) => {
       if (isSweeping) {
         sweptAtMs.set(tenant, nowMs)
-        await store.forgetEnded(unit, tenant, {
+        await store.forgetEnded(tx, tenant, {
           messagesKeptUntilMs: nowMs,
           sessionsExpiredMs: nowMs - limits.sealEndedSessionKeptMs,
         })
       }
       const keptUntilMs = timestampSeconds * 1000 + limits.sealClockSkewMs + limits.sealMessageKeptMs
-      return await store.takeMessage(unit, tenant, messageDigest(text), keptUntilMs)
+      return await store.takeMessage(tx, tenant, messageDigest(text), keptUntilMs)
     })
     if (!isTaken) {
       throw unauthenticated('ENVELOPE_REPLAYED', 'This signed call was made before. Sign a new one, with another id.')

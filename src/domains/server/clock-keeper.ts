@@ -46,7 +46,7 @@ export async function openClockKeeper(deps: {
     const before = storedMs
     storedMs = nowMs
     try {
-      await database.write(LOCAL_TENANT, (unit) => store.raise(unit, nowMs))
+      await database.write(LOCAL_TENANT, (tx) => store.raise(tx, nowMs))
     } catch (error) {
       storedMs = Math.min(storedMs, before)
       logger.warn('the latest time could not be kept', { cause: String(error) })
@@ -60,7 +60,7 @@ export async function openClockKeeper(deps: {
     }
     const from = clock.nowMs()
     const to = from - clock.aheadMs()
-    await call.transact((unit) => store.reset(unit, to))
+    await call.transact((tx) => store.reset(tx, to))
     storedMs = to
     clock.accept()
     const body = { from: isoTime(from), to: isoTime(to), reason: input.reason }

@@ -1,9 +1,9 @@
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
 /** How late it has been, as far as anybody noted it. */
 export type ClockFloorStore = Readonly<{
-  find(unit: ReadUnit): Promise<number | undefined>
+  find(tx: ReadTx): Promise<number | undefined>
   /** Never lowers it. */
-  raise(unit: WriteUnit, atMs: number): Promise<void>
-  reset(unit: WriteUnit, atMs: number): Promise<void>
+  raise(tx: WriteTx, atMs: number): Promise<void>
+  reset(tx: WriteTx, atMs: number): Promise<void>
 }>

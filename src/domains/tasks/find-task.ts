@@ -1,19 +1,19 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { Task, TaskStore } from './ports.ts'
 import { parseNumberedId } from './rules.ts'
 
 /** The caller's task behind a public id. Unknown, malformed and foreign ids all give the same answer. */
 export async function requireTask(
   store: Pick<TaskStore, 'findTask'>,
-  unit: ReadUnit,
+  tx: ReadTx,
   tenant: TenantId,
   taskId: string,
   field: string,
 ): Promise<Task> {
   const number = parseNumberedId('T', taskId)
-  const task = number === undefined ? undefined : await store.findTask(unit, tenant, number)
+  const task = number === undefined ? undefined : await store.findTask(tx, tenant, number)
   if (task === undefined) throw taskNotFound(taskId, field)
   return task
 }
@@ -21,13 +21,13 @@ export async function requireTask(
 /** The same, for those who need no more than the number. */
 export async function requireTaskNumber(
   store: Pick<TaskStore, 'hasTask'>,
-  unit: ReadUnit,
+  tx: ReadTx,
   tenant: TenantId,
   taskId: string,
   field: string,
 ): Promise<number> {
   const number = parseNumberedId('T', taskId)
-  if (number === undefined || !(await store.hasTask(unit, tenant, number))) throw taskNotFound(taskId, field)
+  if (number === undefined || !(await store.hasTask(tx, tenant, number))) throw taskNotFound(taskId, field)
   return number
 }
 

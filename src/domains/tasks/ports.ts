@@ -1,5 +1,5 @@
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { TaskPriority, TaskStatus } from './rules.ts'
 
 export type Task = Readonly<{
@@ -54,33 +54,33 @@ export type Project = Readonly<{ slug: string; taskCount: number; createdAtMs: n
 /** Every method answers for one tenant only; a foreign row is as absent as one that never was. */
 export type TaskStore = Readonly<{
   /**
-   * Takes the next number of the tenant. A write unit excludes every other writer of the tenant and a failed
+   * Takes the next number of the tenant. A write transaction excludes every other writer of the tenant and a failed
    * transaction gives the number back, so numbers have no gaps.
    */
-  takeTaskNumber(unit: WriteUnit, tenant: TenantId): number
+  takeTaskNumber(tx: WriteTx, tenant: TenantId): number
   /** Counts one more task in the project and answers its place there; undefined when the project does not exist. */
-  takeProjectSequence(unit: WriteUnit, tenant: TenantId, slug: string): Promise<number | undefined>
-  insertTask(unit: WriteUnit, tenant: TenantId, task: Task): Promise<void>
+  takeProjectSequence(tx: WriteTx, tenant: TenantId, slug: string): Promise<number | undefined>
+  insertTask(tx: WriteTx, tenant: TenantId, task: Task): Promise<void>
   /** Replaces the row's mutable fields. `before` is what the row held: the full-text index needs it. */
-  updateTask(unit: WriteUnit, tenant: TenantId, before: Task, after: Task): Promise<void>
-  findTask(unit: ReadUnit, tenant: TenantId, number: number): Promise<Task | undefined>
+  updateTask(tx: WriteTx, tenant: TenantId, before: Task, after: Task): Promise<void>
+  findTask(tx: ReadTx, tenant: TenantId, number: number): Promise<Task | undefined>
   /** For those who only need to know. */
-  hasTask(unit: ReadUnit, tenant: TenantId, number: number): Promise<boolean>
-  listTasks(unit: ReadUnit, tenant: TenantId, filter: TaskFilter, page: TaskPage): Promise<TaskSummary[]>
-  countTasks(unit: ReadUnit, tenant: TenantId, filter: TaskFilter): Promise<number>
-  childNumbers(unit: ReadUnit, tenant: TenantId, number: number): Promise<number[]>
+  hasTask(tx: ReadTx, tenant: TenantId, number: number): Promise<boolean>
+  listTasks(tx: ReadTx, tenant: TenantId, filter: TaskFilter, page: TaskPage): Promise<TaskSummary[]>
+  countTasks(tx: ReadTx, tenant: TenantId, filter: TaskFilter): Promise<number>
+  childNumbers(tx: ReadTx, tenant: TenantId, number: number): Promise<number[]>
   /** Tasks in `todo`, ready ones first, then by priority, then the oldest. */
-  listNextActions(unit: ReadUnit, tenant: TenantId, project: string, limit: number): Promise<NextAction[]>
-  listBlocked(unit: ReadUnit, tenant: TenantId, project: string, limit: number): Promise<Task[]>
+  listNextActions(tx: ReadTx, tenant: TenantId, project: string, limit: number): Promise<NextAction[]>
+  listBlocked(tx: ReadTx, tenant: TenantId, project: string, limit: number): Promise<Task[]>
   /** The project whose task changed last; undefined when there is no task. */
-  latestProject(unit: ReadUnit, tenant: TenantId): Promise<string | undefined>
+  latestProject(tx: ReadTx, tenant: TenantId): Promise<string | undefined>
 
-  dependencyNumbers(unit: ReadUnit, tenant: TenantId, number: number): Promise<number[]>
-  replaceDependencies(unit: WriteUnit, tenant: TenantId, number: number, dependsOn: readonly number[]): Promise<void>
-  countUnmetDependencies(unit: ReadUnit, tenant: TenantId, number: number): Promise<number>
+  dependencyNumbers(tx: ReadTx, tenant: TenantId, number: number): Promise<number[]>
+  replaceDependencies(tx: WriteTx, tenant: TenantId, number: number, dependsOn: readonly number[]): Promise<void>
+  countUnmetDependencies(tx: ReadTx, tenant: TenantId, number: number): Promise<number>
 
-  insertProject(unit: WriteUnit, tenant: TenantId, project: Project): Promise<void>
-  findProject(unit: ReadUnit, tenant: TenantId, slug: string): Promise<Project | undefined>
-  listProjects(unit: ReadUnit, tenant: TenantId, page: { limit: number; offset: number }): Promise<Project[]>
-  countProjects(unit: ReadUnit, tenant: TenantId): Promise<number>
+  insertProject(tx: WriteTx, tenant: TenantId, project: Project): Promise<void>
+  findProject(tx: ReadTx, tenant: TenantId, slug: string): Promise<Project | undefined>
+  listProjects(tx: ReadTx, tenant: TenantId, page: { limit: number; offset: number }): Promise<Project[]>
+  countProjects(tx: ReadTx, tenant: TenantId): Promise<number>
 }>

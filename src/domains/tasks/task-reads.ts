@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { projectNotFound, requireTask } from './find-task.ts'
 import type { TaskFilter, TaskStore } from './ports.ts'
@@ -24,7 +24,7 @@ export type TaskListInput = Readonly<{
 
 /** Names the thoughts of a task without this domain knowing how they are kept. */
 export type ThoughtTrail = Readonly<{
-  thoughtIds(unit: ReadUnit, tenant: TenantId, taskNumber: number, limit: number): Promise<string[]>
+  thoughtIds(tx: ReadTx, tenant: TenantId, taskNumber: number, limit: number): Promise<string[]>
 }>
 
 const RELATED_IDS_MAX = 1_000

@@ -2,14 +2,14 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
 import { seesAll } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import type { VaultFiles } from '../vault/service.ts'
 import type { WorkspaceBackend } from '../workspaces/backend.ts'
-import type { OwnerDesk, WorkspaceStore } from '../workspaces/ports.ts'
+import type { OwnerDirectory, WorkspaceStore } from '../workspaces/ports.ts'
 import { identityOf } from '../workspaces/rules.ts'
 import type { WorkspaceService } from '../workspaces/service.ts'
 import type { Team, TeamStore } from './ports.ts'
@@ -43,7 +43,7 @@ export type TeamDeps = Readonly<{
   vault: VaultFiles
   /** For what is done without a call: running tasks, and finding out at the start what a crash left. */
   database: Pick<Database, 'read' | 'write' | 'flush' | 'kind'>
-  owners: OwnerDesk
+  owners: OwnerDirectory
   settings: TeamSettings
   /** The machine and the directory that the back end works on; teams of other nodes are left alone. */
   node: string
@@ -69,12 +69,12 @@ export type Standing = Readonly<{ team: Team; orphaned: boolean }>
 export async function standingOf(
   deps: Pick<TeamDeps, 'owners'>,
   call: Looking,
-  unit: ReadUnit,
+  tx: ReadTx,
   team: Team,
 ): Promise<Standing | undefined> {
   if (team.owner === identityOf(call.principal)) return { team, orphaned: false }
-  const orphaned = await deps.owners.isGone(unit, team.tenant, team.owner, call.nowMs)
-  const isFor = seesAll(call.principal) || (orphaned && (await deps.owners.isHeir(unit, call.principal, team.owner)))
+  const orphaned = await deps.owners.isGone(tx, team.tenant, team.owner, call.nowMs)
+  const isFor = seesAll(call.principal) || (orphaned && (await deps.owners.isHeir(tx, call.principal, team.owner)))
   return isFor ? { team, orphaned } : undefined
 }
 
@@ -82,25 +82,25 @@ export async function standingOf(
 export async function visibleTeamNames(
   deps: Pick<TeamDeps, 'owners' | 'store'>,
   call: Looking,
-  unit: ReadUnit,
+  tx: ReadTx,
 ): Promise<ReadonlySet<string> | undefined> {
   if (seesAll(call.principal)) return undefined
-  const all = await deps.store.listTeams(unit, call.principal.tenant)
-  const standings = await Promise.all(all.map((team) => standingOf(deps, call, unit, team)))
+  const all = await deps.store.listTeams(tx, call.principal.tenant)
+  const standings = await Promise.all(all.map((team) => standingOf(deps, call, tx, team)))
   return new Set(standings.flatMap((standing) => (standing === undefined ? [] : [standing.team.name])))
 }
 
 /** The team of that name, if the caller may see it. Touches only the store. */
-export async function findVisible(deps: TeamDeps, call: Looking, unit: ReadUnit, name: string): Promise<Standing> {
-  const team = await deps.store.findTeam(unit, call.principal.tenant, name)
-  const standing = team === undefined ? undefined : await standingOf(deps, call, unit, team)
+export async function findVisible(deps: TeamDeps, call: Looking, tx: ReadTx, name: string): Promise<Standing> {
+  const team = await deps.store.findTeam(tx, call.principal.tenant, name)
+  const standing = team === undefined ? undefined : await standingOf(deps, call, tx, team)
   if (standing === undefined) throw teamNotFound(name)
   return standing
 }
 
 /** The same, if the caller may also work with it. */
-export async function findUsable(deps: TeamDeps, call: Looking, unit: ReadUnit, name: string): Promise<Team> {
-  const { team, orphaned } = await findVisible(deps, call, unit, name)
+export async function findUsable(deps: TeamDeps, call: Looking, tx: ReadTx, name: string): Promise<Team> {
+  const { team, orphaned } = await findVisible(deps, call, tx, name)
   if (orphaned) {
     throw new AppError(
       'ERR_WORKSPACE_ORPHANED',

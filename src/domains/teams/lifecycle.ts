@@ -9,7 +9,7 @@ import { removeCards, writeCard } from './cards.ts'
 import { busy, findVisible, requireHere, requireReady, type TeamDeps, teamNotFound, withSubTeams } from './core.ts'
 import type { Team, TeamMember } from './ports.ts'
 import { checkRoles, checkTeamName, chooseSource, type RoleInput, workspaceNameOf } from './rules.ts'
-import { createTeamDesk, type Work } from './team-desk.ts'
+import { createTeamLocks, type Work } from './team-locks.ts'
 
 export type CreateInput = Readonly<{
   name: string
@@ -31,14 +31,14 @@ type Source = Readonly<{ workspace: Workspace; snapshot: string }>
  */
 export function createLifecycle(deps: TeamDeps) {
   const { store, workspaces, workspaceRows } = deps
-  const desk = createTeamDesk(deps)
+  const locks = createTeamLocks(deps)
 
   async function create(call: Call, input: CreateInput) {
     checkTeamName('name', input.name)
     checkRoles(input.name, input.roles)
     const source = await findSource(call, input)
     await finishAbandoned(call, input.name)
-    return await desk.during((work) => createIn(work, call, input, source))
+    return await locks.during((work) => createIn(work, call, input, source))
   }
 
   async function createIn(work: Work, call: Call, input: CreateInput, source: Source | undefined) {
@@ -73,16 +73,16 @@ export function createLifecycle(deps: TeamDeps) {
   /** Everything is counted in the transaction that inserts, so no race and no crash can let one in too many. */
   function admit(work: Work, call: Call, input: CreateInput): Promise<Readonly<{ team: Team; isLowered: boolean }>> {
     const { tenant } = call.principal
-    return call.transact(async (unit) => {
-      await workspaceRows.lockNode(unit, deps.node)
-      if ((await store.findTeam(unit, tenant, input.name)) !== undefined) throw nameTaken(input.name)
-      const all = await store.listTeams(unit, tenant)
+    return call.transact(async (tx) => {
+      await workspaceRows.lockNode(tx, deps.node)
+      if ((await store.findTeam(tx, tenant, input.name)) !== undefined) throw nameTaken(input.name)
+      const all = await store.listTeams(tx, tenant)
       const ancestors = requireAncestors(call, all, input.parent_team)
       const parent = ancestors[0]
       const { maxVms, isLowered } = chooseBudget(deps.settings, input.max_vms, parent)
       const depth = parent === undefined ? 0 : parent.depth + 1
-      const counts = await store.memberCounts(unit, tenant)
-      const onNode = await store.countMembersOnNode(unit, deps.node)
+      const counts = await store.memberCounts(tx, tenant)
+      const onNode = await store.countMembersOnNode(tx, deps.node)
       const plan = { name: input.name, maxVms, depth, roles: input.roles.length, ancestors }
       requireBudget(deps.settings, plan, all, counts, onNode)
       const team: Team = {
@@ -99,8 +99,8 @@ export function createLifecycle(deps: TeamDeps) {
         createdAtMs: call.nowMs,
         createdBy: call.principal.actor,
       }
-      desk.take(work, team)
-      await store.insertTeam(unit, tenant, team, input.roles.map(toMember))
+      locks.take(work, team)
+      await store.insertTeam(tx, tenant, team, input.roles.map(toMember))
       return { team, isLowered }
     })
   }
@@ -135,7 +135,7 @@ export function createLifecycle(deps: TeamDeps) {
               team: team.name,
             })
       const at = { team: team.name, member: role.name, workspaceId: workspace.id }
-      await call.transact((unit) => store.setWorkspace(unit, team.tenant, at))
+      await call.transact((tx) => store.setWorkspace(tx, team.tenant, at))
       made.push({ member: { ...toMember(role), workspaceId: workspace.id }, workspace })
       call.progress({
         progress: made.length,
@@ -148,7 +148,7 @@ export function createLifecycle(deps: TeamDeps) {
 
   async function settle(call: Acting, team: Team): Promise<Team> {
     const ready: Team = { ...team, state: 'ready', operation: null }
-    await call.transact((unit) => store.saveTeam(unit, team.tenant, ready))
+    await call.transact((tx) => store.saveTeam(tx, team.tenant, ready))
     return ready
   }
 
@@ -182,21 +182,21 @@ export function createLifecycle(deps: TeamDeps) {
   }
 
   const destroy = (call: Call, { name }: Readonly<{ name: string }>) =>
-    desk.during((work) => destroyIn(work, call, name))
+    locks.during((work) => destroyIn(work, call, name))
 
   async function destroyIn(work: Work, call: Call, name: string) {
     const { team } = await findVisible(deps, call, call.read, name)
     requireHere(deps, team)
-    const ended = await desk.ended(await store.listTeams(call.read, team.tenant))
-    const taken = await call.transact(async (unit) => {
-      const all = await store.listTeams(unit, team.tenant)
+    const ended = await locks.ended(await store.listTeams(call.read, team.tenant))
+    const taken = await call.transact(async (tx) => {
+      const all = await store.listTeams(tx, team.tenant)
       const root = all.find((other) => other.name === team.name)
       if (root === undefined) throw teamNotFound(name)
       const doomed = withSubTeams(all, root)
       for (const one of doomed) {
-        if (!desk.isFree(work, one, ended)) throw busy(one)
-        desk.take(work, one)
-        await store.saveTeam(unit, one.tenant, { ...one, state: 'destroying', operation: deps.bootId })
+        if (!locks.isFree(work, one, ended)) throw busy(one)
+        locks.take(work, one)
+        await store.saveTeam(tx, one.tenant, { ...one, state: 'destroying', operation: deps.bootId })
       }
       return doomed
     })
@@ -232,7 +232,7 @@ export function createLifecycle(deps: TeamDeps) {
       const failed = ended.find((outcome) => outcome.status === 'rejected')
       if (failed !== undefined) throw failed.reason
       await removeCards(deps, tenant, name, members)
-      await call.transact((unit) => store.deleteTeam(unit, tenant, name))
+      await call.transact((tx) => store.deleteTeam(tx, tenant, name))
       return own.length
     } catch (error) {
       await release(call, [team])
@@ -242,35 +242,35 @@ export function createLifecycle(deps: TeamDeps) {
 
   /** What somebody adopted is theirs: it leaves the team and stays. */
   const letGo = (call: Acting, adopted: readonly Workspace[]): Promise<void> =>
-    call.transact(async (unit) => {
+    call.transact(async (tx) => {
       for (const { tenant, id } of adopted) {
-        const found = await workspaceRows.findWorkspace(unit, tenant, id)
-        if (found !== undefined) await workspaceRows.saveWorkspace(unit, tenant, { ...found, team: null })
+        const found = await workspaceRows.findWorkspace(tx, tenant, id)
+        if (found !== undefined) await workspaceRows.saveWorkspace(tx, tenant, { ...found, team: null })
       }
     })
 
   /** Still to be destroyed, but by nobody at present. */
   const release = (call: Acting, teams: readonly Team[]): Promise<void> =>
-    call.transact(async (unit) => {
+    call.transact(async (tx) => {
       for (const { tenant, name } of teams) {
-        const found = await store.findTeam(unit, tenant, name)
-        if (found !== undefined) await store.saveTeam(unit, tenant, { ...found, state: 'destroying', operation: null })
+        const found = await store.findTeam(tx, tenant, name)
+        if (found !== undefined) await store.saveTeam(tx, tenant, { ...found, state: 'destroying', operation: null })
       }
     })
 
   /** Takes what nobody is going to bring to an end, and does. */
-  const finishOne = (call: Acting, team: Team): Promise<void> => desk.during((work) => finishIn(work, call, team))
+  const finishOne = (call: Acting, team: Team): Promise<void> => locks.during((work) => finishIn(work, call, team))
 
   async function finishIn(work: Work, call: Acting, team: Team): Promise<void> {
     const { tenant, name } = team
-    const ended = await desk.ended([team])
-    const taken = await call.transact(async (unit) => {
-      const found = await store.findTeam(unit, tenant, name)
+    const ended = await locks.ended([team])
+    const taken = await call.transact(async (tx) => {
+      const found = await store.findTeam(tx, tenant, name)
       if (found === undefined || found.state === 'ready' || found.node !== deps.node) return undefined
-      if (!desk.isFree(work, found, ended)) return undefined
-      desk.take(work, found)
+      if (!locks.isFree(work, found, ended)) return undefined
+      locks.take(work, found)
       const own: Team = { ...found, state: 'destroying', operation: deps.bootId }
-      await store.saveTeam(unit, tenant, own)
+      await store.saveTeam(tx, tenant, own)
       return own
     })
     if (taken !== undefined) await remove(call, taken)

@@ -1,5 +1,5 @@
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
 export const teamStates = ['creating', 'ready', 'destroying'] as const
 export type TeamState = (typeof teamStates)[number]
@@ -78,70 +78,70 @@ export type FinishedTask = Readonly<{ seq: number; messageId: string; result: Ta
  * after over all tenants. Nothing of what those answer is shown to callers.
  */
 export type TeamStore = Readonly<{
-  insertTeam(unit: WriteUnit, tenant: TenantId, team: Team, members: readonly TeamMember[]): Promise<void>
+  insertTeam(tx: WriteTx, tenant: TenantId, team: Team, members: readonly TeamMember[]): Promise<void>
   /** Writes owner, state, operation and lastSeq. */
-  saveTeam(unit: WriteUnit, tenant: TenantId, team: Team): Promise<void>
+  saveTeam(tx: WriteTx, tenant: TenantId, team: Team): Promise<void>
   /** Answers false when there is no such member any more. */
   setWorkspace(
-    unit: WriteUnit,
+    tx: WriteTx,
     tenant: TenantId,
     at: Readonly<{ team: string; member: string; workspaceId: string }>,
   ): Promise<boolean>
   /** With members, messages and tasks. */
-  deleteTeam(unit: WriteUnit, tenant: TenantId, name: string): Promise<void>
-  findTeam(unit: ReadUnit, tenant: TenantId, name: string): Promise<Team | undefined>
+  deleteTeam(tx: WriteTx, tenant: TenantId, name: string): Promise<void>
+  findTeam(tx: ReadTx, tenant: TenantId, name: string): Promise<Team | undefined>
   /** Oldest first. */
-  listTeams(unit: ReadUnit, tenant: TenantId): Promise<Team[]>
+  listTeams(tx: ReadTx, tenant: TenantId): Promise<Team[]>
   /** In the order in which they were given. */
-  listMembers(unit: ReadUnit, tenant: TenantId, team: string): Promise<TeamMember[]>
+  listMembers(tx: ReadTx, tenant: TenantId, team: string): Promise<TeamMember[]>
   /** How many members each team has. */
-  memberCounts(unit: ReadUnit, tenant: TenantId): Promise<ReadonlyMap<string, number>>
-  countMembersOnNode(unit: ReadUnit, node: string): Promise<number>
+  memberCounts(tx: ReadTx, tenant: TenantId): Promise<ReadonlyMap<string, number>>
+  countMembersOnNode(tx: ReadTx, node: string): Promise<number>
   /** Those that are being made or destroyed, or were when a server ended. */
-  unsettledOnNode(unit: ReadUnit, node: string): Promise<Team[]>
+  unsettledOnNode(tx: ReadTx, node: string): Promise<Team[]>
 
   addMessage(
-    unit: WriteUnit,
+    tx: WriteTx,
     tenant: TenantId,
     at: Readonly<{ team: string; recipient: string }>,
     message: TeamMessage,
   ): Promise<void>
-  countMessages(unit: ReadUnit, tenant: TenantId, team: string, recipient: string): Promise<number>
+  countMessages(tx: ReadTx, tenant: TenantId, team: string, recipient: string): Promise<number>
   /** In the order in which they were sent, those after `afterSeq`. */
   listMessages(
-    unit: ReadUnit,
+    tx: ReadTx,
     tenant: TenantId,
     at: Readonly<{ team: string; recipient: string; afterSeq: number; limit: number }>,
   ): Promise<TeamMessage[]>
   deleteMessages(
-    unit: WriteUnit,
+    tx: WriteTx,
     tenant: TenantId,
     at: Readonly<{ team: string; recipient: string; untilSeq: number }>,
   ): Promise<void>
 
   addTask(
-    unit: WriteUnit,
+    tx: WriteTx,
     key: TaskKey,
     task: Readonly<{ seq: number; assignment: TaskAssignment; atMs: number }>,
   ): Promise<void>
   /** By agent; one without tasks is not in it. */
-  taskCounts(unit: ReadUnit, tenant: TenantId, team: string): Promise<ReadonlyMap<string, TaskCounts>>
-  findAssignment(unit: ReadUnit, key: TaskKey): Promise<TaskAssignment | undefined>
+  taskCounts(tx: ReadTx, tenant: TenantId, team: string): Promise<ReadonlyMap<string, TaskCounts>>
+  findAssignment(tx: ReadTx, key: TaskKey): Promise<TaskAssignment | undefined>
   /** From queued to running. False when it is not queued any more: another has begun it, or its team is gone. */
-  beginTask(unit: WriteUnit, key: TaskKey): Promise<boolean>
+  beginTask(tx: WriteTx, key: TaskKey): Promise<boolean>
   /** Queued again: it had begun in the records only, and no job was started for it. */
-  putTaskBack(unit: WriteUnit, key: TaskKey): Promise<void>
+  putTaskBack(tx: WriteTx, key: TaskKey): Promise<void>
   /** False when it is not running any more. */
-  noteJob(unit: WriteUnit, key: TaskKey, jobId: number): Promise<boolean>
+  noteJob(tx: WriteTx, key: TaskKey, jobId: number): Promise<boolean>
   /** From queued or running to done. False when it is neither: then the result is another's, or nobody's. */
-  finishTask(unit: WriteUnit, key: TaskKey, result: TaskResult): Promise<boolean>
+  finishTask(tx: WriteTx, key: TaskKey, result: TaskResult): Promise<boolean>
   /** In the order in which they were assigned, those after `afterSeq`. */
   listFinished(
-    unit: ReadUnit,
+    tx: ReadTx,
     tenant: TenantId,
     at: Readonly<{ team: string; agent: string; afterSeq: number; limit: number }>,
   ): Promise<FinishedTask[]>
-  deleteTask(unit: WriteUnit, key: TaskKey): Promise<void>
+  deleteTask(tx: WriteTx, key: TaskKey): Promise<void>
   /** Queued and running tasks of teams that are ready, oldest first. */
-  openTasksOnNode(unit: ReadUnit, node: string): Promise<OpenTask[]>
+  openTasksOnNode(tx: ReadTx, node: string): Promise<OpenTask[]>
 }>

@@ -1,5 +1,5 @@
 import { limits } from '../../contract/limits.ts'
-import type { JobDesk, JobSummary, KeptOutput } from '../workspaces/backend.ts'
+import type { JobControl, JobSummary, KeptOutput } from '../workspaces/backend.ts'
 import { outputText } from '../workspaces/output-text.ts'
 import { exitCodeOf } from '../workspaces/rules.ts'
 import type { TaskAssignment, TaskResult } from './ports.ts'
@@ -14,7 +14,7 @@ type Of = Readonly<{ assignment: TaskAssignment; messageId: string }>
 
 /** The end of a job, with what was printed at the beginning and at the end. Undefined when the job is not known. */
 export async function resultOfJob(
-  jobs: JobDesk,
+  jobs: JobControl,
   workspaceId: string,
   job: JobSummary,
   { assignment, messageId }: Of,
@@ -60,7 +60,7 @@ const shown = (kept: KeptOutput): string =>
   outputText(kept, limits.teamTaskOutputBytes, limits.teamTaskOutputJsonBytes).text
 
 /** Head and tail of both streams: a poll beyond the end says where the end is. */
-async function readOutput(jobs: JobDesk, workspaceId: string, jobId: number) {
+async function readOutput(jobs: JobControl, workspaceId: string, jobId: number) {
   const end = await jobs.poll(workspaceId, jobId, { stdout: END, stderr: END }, 1)
   if (end === undefined) return undefined
   const { stdout, stderr } = end.next

@@ -130,9 +130,9 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
 
   /** Counted in the same transaction: another server may be running tasks of the same agent. */
   const begin = (task: OpenTask): Promise<boolean> =>
-    database.write(task.tenant, async (unit) => {
-      const counts = (await store.taskCounts(unit, task.tenant, task.team)).get(task.agent)
-      return (counts?.running ?? 0) < limits.teamTasksRunningMax && (await store.beginTask(unit, task))
+    database.write(task.tenant, async (tx) => {
+      const counts = (await store.taskCounts(tx, task.tenant, task.team)).get(task.agent)
+      return (counts?.running ?? 0) < limits.teamTasksRunningMax && (await store.beginTask(tx, task))
     })
 
   /** Undefined when the workspace does not run, whatever the records say. */
@@ -186,11 +186,11 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
         key: task.messageId,
         title: titleOf(assignment.command),
       })
-      await database.write(task.tenant, (unit) => store.noteJob(unit, task, jobId))
+      await database.write(task.tenant, (tx) => store.noteJob(tx, task, jobId))
       return true
     } catch (error) {
       if (isNotRunning(error)) {
-        await database.write(task.tenant, (unit) => store.putTaskBack(unit, task))
+        await database.write(task.tenant, (tx) => store.putTaskBack(tx, task))
         return false
       }
       if (!(error instanceof AppError)) throw error
@@ -216,7 +216,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     const assignment = await store.findAssignment(database.read, task)
     if (assignment === undefined) return false
     const made = await result(assignment)
-    return await database.write(task.tenant, (unit) => store.finishTask(unit, task, made))
+    return await database.write(task.tenant, (tx) => store.finishTask(tx, task, made))
   }
 
   return {

@@ -1,6 +1,6 @@
 import type { DistrustedRange } from '../../audit/stored-tree.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { AuditSession } from './ports.ts'
 
 /** Which records are meant: those of these tasks, in `[fromSeq, toSeq)` of the log. */
@@ -61,7 +61,7 @@ export type VerifyOptions = Readonly<{
  */
 export type ChainVerifier = (
   tenant: TenantId,
-) => Promise<(unit: ReadUnit, scope: RecordScope, options: VerifyOptions) => Promise<ChainReport>>
+) => Promise<(tx: ReadTx, scope: RecordScope, options: VerifyOptions) => Promise<ChainReport>>
 
 /** More are counted, not listed: an answer has a largest size. */
 export const BROKEN_LINKS_MAX = 5_000

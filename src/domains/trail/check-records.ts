@@ -2,7 +2,7 @@ import type { RawLogEntry } from '../../audit/ports.ts'
 import { thoughtHash } from '../../audit/thought-chain.ts'
 import { HASH_BYTES } from '../../audit/tree.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { canonicalJson, type Json } from '../../kernel/canonical-json.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { formatTaskId, parseNumberedId } from '../tasks/rules.ts'
@@ -27,7 +27,7 @@ export type RecordCheckDeps = Readonly<{
   tally: Tally
   rows: ThoughtRows
   trail: Pick<TrailStore, 'listThoughts'>
-  unit: ReadUnit
+  tx: ReadTx
   tenant: TenantId
   /** Entries from here on are not acknowledged by the head. */
   headSize: number
@@ -208,7 +208,7 @@ export function createRecordCheck(deps: RecordCheckDeps) {
   async function rowsAt(fromSeq: number, toSeq: number): Promise<readonly Thought[]> {
     if (lookups++ >= LOOKUPS_MAX) return []
     const filter = { fromSeq, toSeq }
-    return await deps.trail.listThoughts(deps.unit, deps.tenant, filter, { limit: LOST_IN_DETAIL_MAX, offset: 0 })
+    return await deps.trail.listThoughts(deps.tx, deps.tenant, filter, { limit: LOST_IN_DETAIL_MAX, offset: 0 })
   }
 
   return {

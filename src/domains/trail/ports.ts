@@ -1,5 +1,5 @@
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 
 export const thoughtTypes = ['reflection', 'decision', 'discovery', 'risk', 'blockers'] as const
@@ -54,30 +54,30 @@ export type ThoughtFilter = Readonly<{
 
 /** Every method answers for one tenant only. Thoughts are never changed or removed. */
 export type TrailStore = Readonly<{
-  takeThoughtNumber(unit: WriteUnit, tenant: TenantId): number
+  takeThoughtNumber(tx: WriteTx, tenant: TenantId): number
   /** The end of a task's chain; undefined before the first thought. */
   lastThought(
-    unit: ReadUnit,
+    tx: ReadTx,
     tenant: TenantId,
     taskNumber: number,
   ): Promise<{ hash: string; chainPosition: number } | undefined>
-  insertThought(unit: WriteUnit, tenant: TenantId, thought: Thought): Promise<void>
+  insertThought(tx: WriteTx, tenant: TenantId, thought: Thought): Promise<void>
   /** In log order. */
   listThoughts(
-    unit: ReadUnit,
+    tx: ReadTx,
     tenant: TenantId,
     filter: ThoughtFilter,
     page: { limit: number; offset: number },
   ): Promise<Thought[]>
-  countThoughts(unit: ReadUnit, tenant: TenantId, filter: ThoughtFilter): Promise<number>
-  thoughtNumbers(unit: ReadUnit, tenant: TenantId, taskNumber: number, limit: number): Promise<number[]>
+  countThoughts(tx: ReadTx, tenant: TenantId, filter: ThoughtFilter): Promise<number>
+  thoughtNumbers(tx: ReadTx, tenant: TenantId, taskNumber: number, limit: number): Promise<number[]>
 
-  takeSessionNumber(unit: WriteUnit, tenant: TenantId): number
-  insertSession(unit: WriteUnit, tenant: TenantId, session: AuditSession): Promise<void>
-  findSession(unit: ReadUnit, tenant: TenantId, number: number): Promise<AuditSession | undefined>
+  takeSessionNumber(tx: WriteTx, tenant: TenantId): number
+  insertSession(tx: WriteTx, tenant: TenantId, session: AuditSession): Promise<void>
+  findSession(tx: ReadTx, tenant: TenantId, number: number): Promise<AuditSession | undefined>
   /** False when the session is already finalised: the first one wins. */
   finalizeSession(
-    unit: WriteUnit,
+    tx: WriteTx,
     tenant: TenantId,
     number: number,
     finalized: NonNullable<AuditSession['finalized']>,

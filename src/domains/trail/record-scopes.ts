@@ -2,7 +2,7 @@ import type { LogStore } from '../../audit/ports.ts'
 import { createSessionTree } from '../../audit/session-tree.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { requireTaskNumber } from '../tasks/find-task.ts'
 import type { TaskStore } from '../tasks/ports.ts'
 import { parseNumberedId } from '../tasks/rules.ts'
@@ -31,13 +31,13 @@ export function createRecordScopes(deps: {
   const { trail, tasks, log } = deps
 
   async function requireSession(
-    unit: ReadUnit,
+    tx: ReadTx,
     tenant: TenantId,
     sessionId: string,
     code: MissingCode = 'ERR_SESSION_NOT_FOUND',
   ): Promise<AuditSession> {
     const number = parseNumberedId('A', sessionId)
-    const session = number === undefined ? undefined : await trail.findSession(unit, tenant, number)
+    const session = number === undefined ? undefined : await trail.findSession(tx, tenant, number)
     if (session !== undefined) return session
     throw new AppError(code, `Audit session '${sessionId}' does not exist. Start one with audit_session_start.`, {
       field: 'session_id',
@@ -46,7 +46,7 @@ export function createRecordScopes(deps: {
 
   /** Until `toSeq` while the session is open; until its freeze afterwards. */
   async function ofSession(
-    unit: ReadUnit,
+    tx: ReadTx,
     tenant: TenantId,
     session: AuditSession,
     toSeq: number,
@@ -58,13 +58,13 @@ export function createRecordScopes(deps: {
       return { tasks: new Set([finalized.onlyTaskNumber]), fromSeq, toSeq: end }
     }
     const covered = new Set([session.taskNumber])
-    if (session.scope === 'deep') await addDescendants(unit, tenant, covered)
+    if (session.scope === 'deep') await addDescendants(tx, tenant, covered)
     return { tasks: covered, fromSeq, toSeq: end }
   }
 
-  async function addDescendants(unit: ReadUnit, tenant: TenantId, covered: Set<number>): Promise<void> {
+  async function addDescendants(tx: ReadTx, tenant: TenantId, covered: Set<number>): Promise<void> {
     for (const number of covered) {
-      for (const child of await tasks.childNumbers(unit, tenant, number)) covered.add(child)
+      for (const child of await tasks.childNumbers(tx, tenant, number)) covered.add(child)
       if (covered.size > SCOPE_TASKS_MAX) {
         throw new AppError('ERR_TOO_LARGE', `A deep session covers at most ${SCOPE_TASKS_MAX} tasks.`, {
           field: 'scope',
@@ -75,27 +75,27 @@ export function createRecordScopes(deps: {
 
   /** What a pair of optional ids covers; both together: the session's part of the task. Neither: everything. */
   async function named(
-    unit: ReadUnit,
+    tx: ReadTx,
     tenant: TenantId,
     input: { task_id?: string | undefined; session_id?: string | undefined },
     code: MissingCode,
   ): Promise<NamedScope> {
     const toSeq = Number.POSITIVE_INFINITY
     const session =
-      input.session_id === undefined ? undefined : await requireSession(unit, tenant, input.session_id, code)
-    const task = input.task_id === undefined ? undefined : await findTask(unit, tenant, input.task_id, code)
+      input.session_id === undefined ? undefined : await requireSession(tx, tenant, input.session_id, code)
+    const task = input.task_id === undefined ? undefined : await findTask(tx, tenant, input.task_id, code)
     if (session === undefined) {
       return { scope: { tasks: task === undefined ? 'all' : new Set([task]), fromSeq: 0, toSeq } }
     }
-    const scope = await ofSession(unit, tenant, session, toSeq)
+    const scope = await ofSession(tx, tenant, session, toSeq)
     if (task === undefined) return { scope, session: { row: session, whole: true } }
     const covered = new Set(scope.tasks.has(task) ? [task] : [])
     return { scope: { ...scope, tasks: covered }, session: { row: session, whole: false } }
   }
 
-  async function findTask(unit: ReadUnit, tenant: TenantId, taskId: string, code: MissingCode) {
+  async function findTask(tx: ReadTx, tenant: TenantId, taskId: string, code: MissingCode) {
     try {
-      return await requireTaskNumber(tasks, unit, tenant, taskId, 'task_id')
+      return await requireTaskNumber(tasks, tx, tenant, taskId, 'task_id')
     } catch (error) {
       if (code !== 'ERR_NOT_FOUND' || !(error instanceof AppError)) throw error
       throw new AppError('ERR_NOT_FOUND', error.message, error.details)
@@ -103,12 +103,12 @@ export function createRecordScopes(deps: {
   }
 
   async function requireCovered(
-    unit: ReadUnit,
+    tx: ReadTx,
     tenant: TenantId,
     covered: ReadonlySet<number>,
     taskId: string,
   ): Promise<number> {
-    const number = await requireTaskNumber(tasks, unit, tenant, taskId, 'task_id')
+    const number = await requireTaskNumber(tasks, tx, tenant, taskId, 'task_id')
     if (covered.has(number)) return number
     throw new AppError('ERR_INVALID_INPUT', `Task '${taskId}' is outside the scope of this session.`, {
       field: 'task_id',
@@ -118,14 +118,14 @@ export function createRecordScopes(deps: {
 
   /** The document's tree over the records, in log order, and when the newest of them was made. */
   async function treeOf(
-    unit: ReadUnit,
+    tx: ReadTx,
     tenant: TenantId,
     covered: ReadonlySet<number>,
     range: { fromSeq: number; toSeq: number },
   ) {
     const records: { seq: number; hash: string; atMs: number }[] = []
     for (const number of covered) {
-      for (const record of await log.trailRecords(unit, tenant, number, range)) records.push(record)
+      for (const record of await log.trailRecords(tx, tenant, number, range)) records.push(record)
     }
     records.sort((a, b) => a.seq - b.seq)
     const builder = createSessionTree()

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { canonicalJson, type Json } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
@@ -18,17 +18,17 @@ export type TaskRowProblem = Readonly<{ expectedHash: string; actualHash: string
  */
 export function createTaskRows(deps: {
   tasks: Pick<TaskStore, 'findTask' | 'dependencyNumbers'>
-  unit: ReadUnit
+  tx: ReadTx
   tenant: TenantId
 }) {
-  const { tasks, unit, tenant } = deps
+  const { tasks, tx, tenant } = deps
   const expected = new Map<number, Record<string, Json>>()
 
   /** A row that cannot be read, or has no canonical text any more, was not written by this program. */
   async function hashOfStored(number: number): Promise<string> {
     try {
-      const row = await tasks.findTask(unit, tenant, number)
-      return row === undefined ? MISSING : hashOf(bodyOf(row, await tasks.dependencyNumbers(unit, tenant, number)))
+      const row = await tasks.findTask(tx, tenant, number)
+      return row === undefined ? MISSING : hashOf(bodyOf(row, await tasks.dependencyNumbers(tx, tenant, number)))
     } catch (error) {
       if (error instanceof AppError) throw error
       return UNKNOWN

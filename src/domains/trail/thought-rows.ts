@@ -1,5 +1,5 @@
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { inScope, type RecordScope } from './chain-report.ts'
 import type { Thought, TrailStore } from './ports.ts'
 
@@ -25,7 +25,7 @@ const TASKS_AT_ONCE_MAX = 500
 
 export function createThoughtRows(
   trail: Pick<TrailStore, 'listThoughts' | 'countThoughts'>,
-  unit: ReadUnit,
+  tx: ReadTx,
   tenant: TenantId,
   scope: RecordScope,
 ): ThoughtRows {
@@ -41,8 +41,8 @@ export function createThoughtRows(
   async function readAtOnce(tasks: ReadonlySet<number>): Promise<boolean> {
     if (tasks.size > TASKS_AT_ONCE_MAX) return false
     const filter = { taskNumbers: [...tasks] }
-    if ((await trail.countThoughts(unit, tenant, filter)) > AT_ONCE_MAX) return false
-    page = (await trail.listThoughts(unit, tenant, filter, { limit: AT_ONCE_MAX, offset: 0 })).filter(belongs)
+    if ((await trail.countThoughts(tx, tenant, filter)) > AT_ONCE_MAX) return false
+    page = (await trail.listThoughts(tx, tenant, filter, { limit: AT_ONCE_MAX, offset: 0 })).filter(belongs)
     finished = true
     return true
   }
@@ -53,7 +53,7 @@ export function createThoughtRows(
       if (scope.tasks !== 'all' && (await readAtOnce(scope.tasks))) return
     }
     while (at >= page.length && !finished) {
-      const rows = await trail.listThoughts(unit, tenant, { afterNumber: lastNumber }, { limit: PAGE, offset: 0 })
+      const rows = await trail.listThoughts(tx, tenant, { afterNumber: lastNumber }, { limit: PAGE, offset: 0 })
       finished = rows.length < PAGE
       lastNumber = rows.at(-1)?.number ?? lastNumber
       page = rows.filter(belongs)

@@ -3,7 +3,7 @@ import { thoughtHash } from '../../audit/thought-chain.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { requireTaskNumber } from '../tasks/find-task.ts'
@@ -101,15 +101,15 @@ export function createTrailService(deps: {
   async function listThoughts(call: Call, input: ThoughtListInput) {
     const { tenant } = call.principal
     const verify = input.verify_chain ? await deps.verify(tenant) : undefined
-    return await call.snapshot(async (unit) => {
-      const named = await scopes.named(unit, tenant, input, 'ERR_SESSION_NOT_FOUND')
+    return await call.snapshot(async (tx) => {
+      const named = await scopes.named(tx, tenant, input, 'ERR_SESSION_NOT_FOUND')
       const filter = toFilter(named, input.type)
-      const thoughts = await trail.listThoughts(unit, tenant, filter, input)
-      const report = await verify?.(unit, named.scope, { ...verifyOptions(call), traceMax: 0 })
+      const thoughts = await trail.listThoughts(tx, tenant, filter, input)
+      const report = await verify?.(tx, named.scope, { ...verifyOptions(call), traceMax: 0 })
       return {
         ...(input.task_id === undefined ? {} : { task_id: input.task_id }),
         ...(input.session_id === undefined ? {} : { session_id: input.session_id }),
-        thought_count: await trail.countThoughts(unit, tenant, filter),
+        thought_count: await trail.countThoughts(tx, tenant, filter),
         thoughts: thoughts.map((thought) => toListed(requireReadable(thought))),
         ...(report === undefined ? {} : chainVerdict(report)),
       }
@@ -153,10 +153,10 @@ export function createTrailService(deps: {
     }
     const verify = await deps.verify(tenant)
     const traceMax = input.full_trace ? TRACE_MAX : 0
-    const report = await call.snapshot(async (unit) => {
-      const { scope, session } = await scopes.named(unit, tenant, input, 'ERR_NOT_FOUND')
+    const report = await call.snapshot(async (tx) => {
+      const { scope, session } = await scopes.named(tx, tenant, input, 'ERR_NOT_FOUND')
       const more = { traceMax, withTaskRows: true as const, ...(session && { session }) }
-      return await verify(unit, scope, { ...verifyOptions(call), ...more })
+      return await verify(tx, scope, { ...verifyOptions(call), ...more })
     })
     return {
       ...(input.session_id === undefined ? {} : { session_id: input.session_id }),
@@ -213,10 +213,10 @@ export function createTrailService(deps: {
       const { merkleRoot: root, atMs } = session.finalized
       return { session_id: sessionId, merkle_root: root, is_finalized: true, as_of: isoTime(atMs) }
     }
-    return await call.snapshot(async (unit) => {
-      const { size } = await log.head(unit, tenant)
-      const scope = await scopes.ofSession(unit, tenant, session, size)
-      const { tree, lastAtMs } = await scopes.treeOf(unit, tenant, scope.tasks, scope)
+    return await call.snapshot(async (tx) => {
+      const { size } = await log.head(tx, tenant)
+      const scope = await scopes.ofSession(tx, tenant, session, size)
+      const { tree, lastAtMs } = await scopes.treeOf(tx, tenant, scope.tasks, scope)
       return {
         session_id: sessionId,
         merkle_root: tree.root,
@@ -226,8 +226,8 @@ export function createTrailService(deps: {
     })
   }
 
-  async function thoughtIds(unit: ReadUnit, tenant: TenantId, taskNumber: number, limit: number): Promise<string[]> {
-    return (await trail.thoughtNumbers(unit, tenant, taskNumber, limit)).map(formatThoughtId)
+  async function thoughtIds(tx: ReadTx, tenant: TenantId, taskNumber: number, limit: number): Promise<string[]> {
+    return (await trail.thoughtNumbers(tx, tenant, taskNumber, limit)).map(formatThoughtId)
   }
 
   return { recordThought, listThoughts, startSession, verifyChain, finalize, merkleRoot, thoughtIds }

@@ -3,7 +3,7 @@ import type { AnchorStore, CheckpointStore, LogHead, LogStore, RawLogEntry } fro
 import { createStoredTree, rootOrUndefined, rootsFromLeaves, type StoredTree } from '../../audit/stored-tree.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { TaskStore } from '../tasks/ports.ts'
 import { type ChainVerifier, createTally, MISSING, UNKNOWN, type VerifyOptions } from './chain-report.ts'
 import { createRecordCheck } from './check-records.ts'
@@ -44,26 +44,26 @@ export function createChainVerifier(deps: ChainVerifierDeps): ChainVerifier {
     const note = await deps.checkpoints.read(tenant)
     const isGone = note === undefined && (await deps.anchors.find(tenant)) !== undefined
     const anchor = isGone ? unreadable : readAnchor(note, deps.verifierKey)
-    return async (unit, scope, options) => {
-      const head = await deps.log.head(unit, tenant)
+    return async (tx, scope, options) => {
+      const head = await deps.log.head(tx, tenant)
       const tally = createTally()
       const session =
         options.session === undefined ? undefined : createSessionCheck(options.session.row, options.session.whole)
-      const taskRows = options.withTaskRows === true ? createTaskRows({ tasks: deps.tasks, unit, tenant }) : undefined
+      const taskRows = options.withTaskRows === true ? createTaskRows({ tasks: deps.tasks, tx, tenant }) : undefined
       const records = createRecordCheck({
         taskRows,
         scope,
         tally,
-        rows: createThoughtRows(deps.trail, unit, tenant, scope),
+        rows: createThoughtRows(deps.trail, tx, tenant, scope),
         trail: deps.trail,
-        unit,
+        tx,
         tenant,
         headSize: head.size,
         noRecordAt: options.session?.row.startSeq,
         traceMax: options.traceMax,
         onHash: (hash) => session?.leaf(hash),
       })
-      const pages = () => readPages(deps, unit, tenant, head.size, options)
+      const pages = () => readPages(deps, tx, tenant, head.size, options)
       const tree = createStoredTree()
       const roots = createRootNotes(tree, [head.size, anchor.size])
       for await (const page of pages()) {
@@ -120,14 +120,14 @@ const unreadable: Anchor = { state: 'unreadable', size: 0, root: undefined }
 
 async function* readPages(
   deps: ChainVerifierDeps,
-  unit: ReadUnit,
+  tx: ReadTx,
   tenant: TenantId,
   total: number,
   options: VerifyOptions,
 ): AsyncGenerator<readonly RawLogEntry[]> {
   for (let from = 0; ; ) {
     options.signal.throwIfAborted()
-    const page = await deps.log.rawEntries(unit, tenant, from, PAGE)
+    const page = await deps.log.rawEntries(tx, tenant, from, PAGE)
     if (page.length === 0) return
     yield page
     from = page.at(-1)!.seq + 1

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { createBreath } from './breath.ts'
-import { editNote, pathOfNote, pathToRead, readText, recordWritten, requireText, type VaultDesk } from './desk.ts'
+import { editNote, pathOfNote, pathToRead, readText, recordWritten, requireText, type VaultContext } from './context.ts'
 import { bodyStart, readFrontmatter } from './frontmatter.ts'
 import { replaceLiteral, replacePattern } from './replace-text.ts'
 import { type ActionSpec, action, type BatchNote, type VaultAnswer, type VaultParameters } from './requests.ts'
@@ -12,21 +12,21 @@ import { requireSeen } from './team-folders.ts'
 
 /** The actions on whole notes. */
 export function noteActions(
-  desk: VaultDesk,
+  context: VaultContext,
 ): Readonly<Record<'read' | 'write' | 'delete' | 'replace' | 'move' | 'batch_read', ActionSpec>> {
   return {
     read: action(['path'], ['format'], async (call, { path, format = 'markdown' }) => {
-      const text = await readText(desk, call, pathToRead(desk, path))
+      const text = await readText(context, call, pathToRead(context, path))
       const plain = { path, content: text, ...frontmatterAnswer(text) }
       return format === 'markdown' ? plain : { ...plain, body: text.slice(bodyStart(text)), tags: tagsOf(text) }
     }),
     write: action(['path', 'content'], ['mode'], (call, { path, content, mode = 'overwrite' }) =>
-      writeNote(desk, call, path, content, mode),
+      writeNote(context, call, path, content, mode),
     ),
     delete: action(['path', 'confirm'], [], async (call, { path, confirm }) => {
-      const note = pathOfNote(desk, path)
+      const note = pathOfNote(context, path)
       if (!confirm) throw invalid('confirm', 'must be true: the note is gone for good afterwards')
-      if (!(await desk.store.remove(call.principal.tenant, note, call.signal))) throw noteNotFound(path)
+      if (!(await context.store.remove(call.principal.tenant, note, call.signal))) throw noteNotFound(path)
       call.record({ kind: 'vault_note_deleted', body: { path } })
       return { path, deleted: true }
     }),
@@ -34,20 +34,26 @@ export function noteActions(
       ['path', 'old_string', 'new_string'],
       ['regex'],
       async (call, { path, old_string, new_string, regex = false }) => {
-        const note = pathOfNote(desk, path)
+        const note = pathOfNote(context, path)
         const replace = (regex ? replacePattern : replaceLiteral)(old_string, new_string)
-        const { answer } = await editNote(desk, call, note, async (text) => {
-          const { text: replaced, count } = await replace(text, createBreath(desk.clock, call.signal))
+        const { answer } = await editNote(context, call, note, async (text) => {
+          const { text: replaced, count } = await replace(text, createBreath(context.clock, call.signal))
           return { text: replaced, answer: count }
         })
         return { path, replacements: answer }
       },
     ),
     move: action(['path', 'new_path'], ['overwrite'], (call, { path, new_path, overwrite = false }) =>
-      moveNote(desk, call, path, new_path, overwrite),
+      moveNote(context, call, path, new_path, overwrite),
     ),
     batch_read: action(['paths'], ['include_content', 'include_frontmatter'], async (call, input) => ({
-      notes: await readBatch(desk, call, input.paths, input.include_content ?? true, input.include_frontmatter ?? true),
+      notes: await readBatch(
+        context,
+        call,
+        input.paths,
+        input.include_content ?? true,
+        input.include_frontmatter ?? true,
+      ),
     })),
   }
 }
@@ -61,14 +67,14 @@ export function frontmatterAnswer(text: string): Pick<VaultAnswer, 'frontmatter'
 }
 
 async function writeNote(
-  desk: VaultDesk,
+  context: VaultContext,
   call: Call,
   path: string,
   content: string,
   mode: VaultParameters['mode'],
 ): Promise<VaultAnswer> {
-  const note = pathOfNote(desk, path)
-  const { written, created } = await desk.store.update(
+  const note = pathOfNote(context, path)
+  const { written, created } = await context.store.update(
     call.principal.tenant,
     note,
     async (current) => {
@@ -94,15 +100,15 @@ function joined(before: string, content: string, mode: VaultParameters['mode']):
 }
 
 async function moveNote(
-  desk: VaultDesk,
+  context: VaultContext,
   call: Call,
   from: string,
   to: string,
   overwrite: boolean,
 ): Promise<VaultAnswer> {
-  const [source, target] = [pathOfNote(desk, from), pathOfNote(desk, to, 'new_path')]
+  const [source, target] = [pathOfNote(context, from), pathOfNote(context, to, 'new_path')]
   if (source === target) throw invalid('new_path', 'must differ from path')
-  const outcome = await desk.store.move(call.principal.tenant, source, target, overwrite, call.signal)
+  const outcome = await context.store.move(call.principal.tenant, source, target, overwrite, call.signal)
   if (outcome === 'missing') throw noteNotFound(from)
   if (outcome === 'exists') {
     throw new AppError('ERR_ALREADY_EXISTS', 'new_path: there is a note of this path. Set overwrite to replace it.', {
@@ -116,7 +122,7 @@ async function moveNote(
 
 /** Each note is read or says why not; none keeps the others from being read. */
 async function readBatch(
-  desk: VaultDesk,
+  context: VaultContext,
   call: Call,
   paths: readonly string[],
   withContent: boolean,
@@ -126,8 +132,8 @@ async function readBatch(
   let budget: number = limits.vaultBatchBytesMax
   for (const path of paths) {
     try {
-      await requireSeen(desk.visibleTeams, call, { path })
-      const text = await readText(desk, call, pathToRead(desk, path))
+      await requireSeen(context.visibleTeams, call, { path })
+      const text = await readText(context, call, pathToRead(context, path))
       if (withContent) budget -= Buffer.byteLength(text)
       if (budget < 0) throw batchTooLarge()
       const { frontmatter = null } = withFrontmatter ? frontmatterAnswer(text) : {}

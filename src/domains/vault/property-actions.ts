@@ -1,6 +1,6 @@
 import type { Call } from '../../contract/call.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { editNote, pathOfNote, readText, type VaultDesk } from './desk.ts'
+import { editNote, pathOfNote, readText, type VaultContext } from './context.ts'
 import { deleteField, readFrontmatter, setField } from './frontmatter.ts'
 import { frontmatterAnswer } from './note-actions.ts'
 import { type ActionSpec, action, type VaultAnswer } from './requests.ts'
@@ -8,7 +8,7 @@ import { invalid } from './rules.ts'
 import { addTag, removeTag, tagName, tagsOf } from './tags.ts'
 
 /** The actions on what Obsidian calls the properties of a note. */
-export function propertyActions(desk: VaultDesk): Readonly<Record<'frontmatter' | 'tags', ActionSpec>> {
+export function propertyActions(context: VaultContext): Readonly<Record<'frontmatter' | 'tags', ActionSpec>> {
   return {
     frontmatter: action(
       ['path', 'frontmatter_action'],
@@ -16,24 +16,24 @@ export function propertyActions(desk: VaultDesk): Readonly<Record<'frontmatter' 
       (call, { path, frontmatter_action, key, value }) => {
         switch (frontmatter_action) {
           case 'get':
-            return getFields(desk, call, path, key)
+            return getFields(context, call, path, key)
           case 'set':
             if (value === undefined) throw invalid('value', 'is required to set a field; null is a value too')
-            return changeField(desk, call, path, requireKey(key), value)
+            return changeField(context, call, path, requireKey(key), value)
           case 'delete':
-            return changeField(desk, call, path, requireKey(key), undefined)
+            return changeField(context, call, path, requireKey(key), undefined)
         }
       },
     ),
     tags: action(['path', 'tags_action'], ['tag'], async (call, { path, tags_action, tag }) => {
-      const note = pathOfNote(desk, path)
-      if (tags_action === 'list') return { path, tags: tagsOf(await readText(desk, call, note)) }
+      const note = pathOfNote(context, path)
+      if (tags_action === 'list') return { path, tags: tagsOf(await readText(context, call, note)) }
       const name = tagName(tag ?? '')
       if (name === undefined) {
         throw invalid('tag', 'must be a tag: letters, digits, "_", "-" and "/", not only digits')
       }
       const change = tags_action === 'add' ? addTag : removeTag
-      const { text, isChanged } = await editNote(desk, call, note, async (before) => ({
+      const { text, isChanged } = await editNote(context, call, note, async (before) => ({
         text: change(before, name),
         answer: undefined,
       }))
@@ -54,8 +54,13 @@ function requireKey(key: string | undefined): string {
   return key
 }
 
-async function getFields(desk: VaultDesk, call: Call, path: string, key: string | undefined): Promise<VaultAnswer> {
-  const text = await readText(desk, call, pathOfNote(desk, path))
+async function getFields(
+  context: VaultContext,
+  call: Call,
+  path: string,
+  key: string | undefined,
+): Promise<VaultAnswer> {
+  const text = await readText(context, call, pathOfNote(context, path))
   const read = readFrontmatter(text)
   const answer = { path, ...frontmatterAnswer(text) }
   if (key === undefined || read.kind !== 'fields') return answer
@@ -63,13 +68,13 @@ async function getFields(desk: VaultDesk, call: Call, path: string, key: string 
 }
 
 async function changeField(
-  desk: VaultDesk,
+  context: VaultContext,
   call: Call,
   path: string,
   key: string,
   value: Json | undefined,
 ): Promise<VaultAnswer> {
-  const { text, isChanged } = await editNote(desk, call, pathOfNote(desk, path), async (before) => ({
+  const { text, isChanged } = await editNote(context, call, pathOfNote(context, path), async (before) => ({
     text: value === undefined ? deleteField(before, key) : setField(before, key, value),
     answer: undefined,
   }))

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { TenantId } from '../../contract/principal.ts'
 import type { Clock } from '../../kernel/clock.ts'
-import type { VaultDesk } from './desk.ts'
+import type { VaultContext } from './context.ts'
 import { noteActions } from './note-actions.ts'
 import type { VaultStore } from './ports.ts'
 import { propertyActions } from './property-actions.ts'
@@ -52,7 +52,7 @@ const neverAborted = new AbortController().signal
 export function createVaultService(deps: VaultServiceDeps): VaultService {
   const { store } = deps
   const excludedFolders = new Set(deps.excludedFolders)
-  const desk: VaultDesk = {
+  const context: VaultContext = {
     store,
     clock: deps.clock,
     visibleTeams: deps.visibleTeams,
@@ -60,9 +60,9 @@ export function createVaultService(deps: VaultServiceDeps): VaultService {
   }
   const anyFile = { extensions: undefined, excludedFolders }
   const actions: Readonly<Record<VaultAction, ActionSpec>> = {
-    ...noteActions(desk),
-    ...propertyActions(desk),
-    ...surveyActions(desk),
+    ...noteActions(context),
+    ...propertyActions(context),
+    ...surveyActions(context),
   }
   async function requireSeenPaths(call: Call, { action, path, new_path }: VaultRequest): Promise<void> {
     if (path !== undefined) await requireSeen(deps.visibleTeams, call, { path, isFolder: action === 'list' })

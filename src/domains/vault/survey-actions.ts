@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { createBreath } from './breath.ts'
-import { textOf, type VaultDesk } from './desk.ts'
+import { textOf, type VaultContext } from './context.ts'
 import { lineFinder } from './find-lines.ts'
 import type { VaultEntry, VaultPath } from './ports.ts'
 import { type ActionSpec, action, type VaultAnswer } from './requests.ts'
@@ -14,10 +14,10 @@ const RECENT_DEFAULT = 10
 const RESULTS_DEFAULT = 20
 
 /** The actions that look over many notes. */
-export function surveyActions(desk: VaultDesk): Readonly<Record<'search' | 'list' | 'stats', ActionSpec>> {
+export function surveyActions(context: VaultContext): Readonly<Record<'search' | 'list' | 'stats', ActionSpec>> {
   return {
     search: action(['query'], ['regex', 'path_prefix', 'tag', 'max_results'], (call, input) =>
-      searchNotes(desk, call, {
+      searchNotes(context, call, {
         query: input.query,
         isPattern: input.regex ?? false,
         prefix: input.path_prefix ?? '',
@@ -26,10 +26,10 @@ export function surveyActions(desk: VaultDesk): Readonly<Record<'search' | 'list
       }),
     ),
     list: action([], ['path', 'recursive'], async (call, { path = '', recursive = false }) => {
-      const folder = folderPath(path, desk.rules)
+      const folder = folderPath(path, context.rules)
       const entries: NonNullable<VaultAnswer['entries']>[number][] = []
       let truncated = false
-      for await (const entry of survey(desk, call, folder, () => recursive)) {
+      for await (const entry of survey(context, call, folder, () => recursive)) {
         truncated = entry === 'too-many' || entries.length === limits.vaultListMax
         if (truncated || entry === 'too-many') break
         entries.push({ path: entry.path, is_dir: entry.isFolder, size: entry.isFolder ? null : entry.sizeBytes })
@@ -38,29 +38,29 @@ export function surveyActions(desk: VaultDesk): Readonly<Record<'search' | 'list
       return { path: folder, recursive, count: entries.length, entries, truncated }
     }),
     stats: action([], ['recent_count'], (call, { recent_count = RECENT_DEFAULT }) =>
-      countNotes(desk, call, recent_count),
+      countNotes(context, call, recent_count),
     ),
   }
 }
 
 /** Folders and notes below a folder, without those that are kept out; the last word is `too-many` if it ends early. */
 async function* survey(
-  desk: VaultDesk,
+  context: VaultContext,
   call: Call,
   folder: VaultPath | '',
   isEntered: (path: string) => boolean,
 ): AsyncGenerator<VaultEntry | 'too-many'> {
   let seen = 0
-  const isHidden = await hiddenFolders(desk.visibleTeams, call)
-  const isListed = (path: string, name: string) => !desk.rules.excludedFolders.has(name) && !isHidden(path)
-  for await (const entry of desk.store.walk(call.principal.tenant, folder, { isListed, isEntered })) {
+  const isHidden = await hiddenFolders(context.visibleTeams, call)
+  const isListed = (path: string, name: string) => !context.rules.excludedFolders.has(name) && !isHidden(path)
+  for await (const entry of context.store.walk(call.principal.tenant, folder, { isListed, isEntered })) {
     call.signal.throwIfAborted()
     if (++seen > limits.vaultWalkMax) {
       yield 'too-many'
       return
     }
     const name = entry.path.slice(entry.path.lastIndexOf('/') + 1)
-    if (entry.isFolder || isCard(entry.path) || hasExtension(name, desk.rules.extensions)) yield entry
+    if (entry.isFolder || isCard(entry.path) || hasExtension(name, context.rules.extensions)) yield entry
   }
 }
 
@@ -72,23 +72,23 @@ type SearchWish = Readonly<{
   countMax: number
 }>
 
-async function searchNotes(desk: VaultDesk, call: Call, wish: SearchWish): Promise<VaultAnswer> {
+async function searchNotes(context: VaultContext, call: Call, wish: SearchWish): Promise<VaultAnswer> {
   const { query, prefix } = wish
   if (query === '') throw invalid('query', 'must not be empty')
   const tag = wish.tag === undefined ? undefined : tagName(wish.tag)
   if (wish.tag !== undefined && tag === undefined) throw invalid('tag', 'must be a tag, such as project/home')
   const countMax = wish.countMax === 0 ? limits.vaultSearchResultsMax : wish.countMax
   const findLines = lineFinder(query, wish.isPattern)
-  const breath = createBreath(desk.clock, call.signal)
+  const breath = createBreath(context.clock, call.signal)
   const results: NonNullable<VaultAnswer['results']>[number][] = []
   const skipped = { unreadable: 0, longLines: 0 }
   let truncated = false
   const mayHold = (folder: string) => prefix.startsWith(`${folder}/`) || `${folder}/`.startsWith(prefix)
-  for await (const entry of survey(desk, call, '', mayHold)) {
+  for await (const entry of survey(context, call, '', mayHold)) {
     truncated = entry === 'too-many' || breath.spentMs() > limits.vaultSearchMs
     if (truncated || entry === 'too-many') break
     if (entry.isFolder || !entry.path.startsWith(prefix)) continue
-    const text = await readQuietly(desk, call, entry.path)
+    const text = await readQuietly(context, call, entry.path)
     if (text === undefined) skipped.unreadable++
     if (text === undefined || (tag !== undefined && !hasTag(text, tag))) continue
     // One more than wanted shows whether there are more.
@@ -113,9 +113,9 @@ function warnOf(call: Call, skipped: Readonly<{ unreadable: number; longLines: n
 }
 
 /** The text of a note that a walk came by; undefined when it cannot be read as one, or is gone meanwhile. */
-async function readQuietly(desk: VaultDesk, call: Call, path: string): Promise<string | undefined> {
+async function readQuietly(context: VaultContext, call: Call, path: string): Promise<string | undefined> {
   try {
-    const bytes = await desk.store.read(call.principal.tenant, path as VaultPath)
+    const bytes = await context.store.read(call.principal.tenant, path as VaultPath)
     return bytes === undefined ? undefined : textOf(bytes)
   } catch (error) {
     if (error instanceof AppError) return undefined
@@ -123,7 +123,7 @@ async function readQuietly(desk: VaultDesk, call: Call, path: string): Promise<s
   }
 }
 
-async function countNotes(desk: VaultDesk, call: Call, recentCount: number): Promise<VaultAnswer> {
+async function countNotes(context: VaultContext, call: Call, recentCount: number): Promise<VaultAnswer> {
   let [total_notes, total_folders, total_size_bytes] = [0, 0, 0]
   let truncated = false
   let recent: VaultEntry[] = []
@@ -131,7 +131,7 @@ async function countNotes(desk: VaultDesk, call: Call, recentCount: number): Pro
     recent.sort((one, other) => other.modifiedMs - one.modifiedMs || (one.path < other.path ? -1 : 1))
     recent = recent.slice(0, recentCount)
   }
-  for await (const entry of survey(desk, call, '', () => true)) {
+  for await (const entry of survey(context, call, '', () => true)) {
     if (entry === 'too-many') {
       truncated = true
     } else if (entry.isFolder) {

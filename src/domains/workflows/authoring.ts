@@ -1,12 +1,12 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Principal } from '../../contract/principal.ts'
-import type { WriteUnit } from '../../contract/unit.ts'
+import type { WriteTx } from '../../contract/tx.ts'
 import { type ChangingCall, type Engine, isEnded, type NewRun, type Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
-import type { ValueDesk } from '../executions/ports.ts'
+import type { SecretResolver } from '../executions/ports.ts'
 import { readVerdict } from '../executions/validators.ts'
 import { memberOf, shown } from '../texts/template-values.ts'
 import { findImage, type ImageShelf, noImage, requireCredentials } from './container-images.ts'
@@ -28,7 +28,7 @@ export type AuthoringDeps = Readonly<{
     exists(principal: Principal, agent: string): Promise<boolean>
   }>
   images: ImageShelf
-  values: ValueDesk
+  values: SecretResolver
   /** Judges of the platform that look at every workflow. Nothing that its author says changes who they are or what they ask. */
   judgesAlways: readonly string[]
 }>
@@ -77,9 +77,9 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
   }
 
   const deploy = (call: Call, manifest: WorkflowManifest, work: (changing: ChangingCall) => Promise<WorkflowVersion>) =>
-    call.transact(async (unit) => {
-      const kept = await work(within(call, unit))
-      const schedule = await registry.scheduleOf(unit, kept)
+    call.transact(async (tx) => {
+      const kept = await work(within(call, tx))
+      const schedule = await registry.scheduleOf(tx, kept)
       const answer = { workflow_id: kept.id, deployed: true, name: kept.name, version: kept.version }
       const suggested = suggestionOf(manifest)
       return {
@@ -184,7 +184,7 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
       if (!(error instanceof AppError)) throw error
       throw rejected(`The judge ${quoted(judge)} cannot be asked: ${error.message}`, { judge })
     })
-    const run = await call.transact((unit) => engine.start({ write: unit, principal, nowMs: clock.nowMs() }, start))
+    const run = await call.transact((tx) => engine.start({ write: tx, principal, nowMs: clock.nowMs() }, start))
     const ended = await engine.waitForEnd(principal.tenant, run.id, {
       untilMs: clock.nowMs() + JUDGE_MS,
       signal: call.signal,
@@ -213,7 +213,7 @@ const rejected = (message: string, details: Readonly<Record<string, Json | undef
   new AppError('ERR_WORKFLOW_REJECTED', `${message} The workflow was not registered.`, details)
 
 /** The call, writing in a transaction of its own. */
-const within = (call: Call, write: WriteUnit): ChangingCall => ({
+const within = (call: Call, write: WriteTx): ChangingCall => ({
   principal: call.principal,
   nowMs: call.nowMs,
   record: (effect) => call.record(effect),

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Run } from '../../engine/ports.ts'
-import type { ValueDesk } from '../executions/ports.ts'
+import type { SecretResolver } from '../executions/ports.ts'
 import { meaningOf } from '../executions/surroundings.ts'
 import type { ContainerStep } from './manifest-types.ts'
 import { quoted } from './read-fields.ts'
@@ -55,7 +55,7 @@ export const noImage = (wanted: string): string =>
 
 /** A name of credentials that stands for nothing is a mistake, whether an image is there already or not. */
 export function requireCredentials(
-  deps: Readonly<{ values: ValueDesk }>,
+  deps: Readonly<{ values: SecretResolver }>,
   run: Pick<Run, 'tenant' | 'principal'>,
   state: string,
   { registryCredentials: value }: Pick<ContainerStep, 'registryCredentials'>,

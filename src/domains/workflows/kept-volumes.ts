@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { pause } from '../../kernel/pause.ts'
-import { askTool, callTool, toError } from './desk-calls.ts'
+import { askTool, callTool, toError } from './invoker-calls.ts'
 import type { JsonObject, SharedVolume } from './manifest-types.ts'
 import { quoted } from './read-fields.ts'
 import type { Visit } from './run-ports.ts'

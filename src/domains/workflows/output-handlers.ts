@@ -4,11 +4,11 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import { TIMER_MS_MAX } from '../../kernel/clock.ts'
 import { HANDLER_TIMEOUT_MS, runInThrowaway, sendToWebhook } from '../executions/handler-effects.ts'
 import { meaningOf, type ValuePlace } from '../executions/surroundings.ts'
-import { createWorkspaceDesk } from '../executions/workspace.ts'
+import { createWorkspaceClient } from '../executions/workspace.ts'
 import { memberOf, shown } from '../texts/template-values.ts'
 import type { Context } from '../texts/templates.ts'
 import { requireImage } from './container-images.ts'
-import { callTool, toError } from './desk-calls.ts'
+import { callTool, toError } from './invoker-calls.ts'
 import type { GivenValues, JsonObject, OutputHandler } from './manifest-types.ts'
 import { endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Visit } from './run-ports.ts'
@@ -130,7 +130,7 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
     return readOutput(await runInThrowaway(workspacesOf(visit, image), job, time, interrupted))
   },
   async mcp_tool({ visit, context, texts, interrupted }, handler) {
-    const [tool] = visit.deps.desk.describe(visit.run.principal, [handler.tool])
+    const [tool] = visit.deps.invoker.describe(visit.run.principal, [handler.tool])
     if (interrupted && tool?.isReadOnly !== true && tool?.isIdempotent !== true) throw interruptedCall(handler.tool)
     const args = rendered(handler.arguments, context, texts) as JsonObject
     const answer = await callTool(visit, handler.tool, args, 'agent')
@@ -148,10 +148,10 @@ const interruptedCall = (tool: string): AppError =>
 
 /** The workspaces of whoever started the run; a busy moment is waited for. */
 const workspacesOf = ({ run, deps, steps }: Visit, image: string) =>
-  createWorkspaceDesk(
+  createWorkspaceClient(
     {
-      desk: {
-        ...deps.desk,
+      invoker: {
+        ...deps.invoker,
         call: (_principal, name, args, { signal }) =>
           callTool({ run, deps, steps: { ...steps, signal } }, name, args as JsonObject),
       },

@@ -1,5 +1,5 @@
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 
 export const workflowScopes = ['user', 'tenant', 'global'] as const
 export type WorkflowScope = (typeof workflowScopes)[number]
@@ -27,23 +27,23 @@ export type WorkflowVersion = Readonly<{
 }>
 
 export type WorkflowStore = Readonly<{
-  insertVersion(unit: WriteUnit, tenant: TenantId, version: WorkflowVersion): Promise<void>
+  insertVersion(tx: WriteTx, tenant: TenantId, version: WorkflowVersion): Promise<void>
   /** Puts another text in place of the same version. */
-  replaceVersion(unit: WriteUnit, tenant: TenantId, version: WorkflowVersion): Promise<void>
+  replaceVersion(tx: WriteTx, tenant: TenantId, version: WorkflowVersion): Promise<void>
   /** Every version of that name in the tenant, whatever its scope. */
-  versionsNamed(unit: ReadUnit | WriteUnit, tenant: TenantId, name: string): Promise<readonly WorkflowVersion[]>
-  versionsOf(unit: ReadUnit | WriteUnit, tenant: TenantId, id: string): Promise<readonly WorkflowVersion[]>
+  versionsNamed(tx: ReadTx | WriteTx, tenant: TenantId, name: string): Promise<readonly WorkflowVersion[]>
+  versionsOf(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<readonly WorkflowVersion[]>
   /** Global ones of all tenants: the one look beyond a tenant, at what its owners made public. */
-  globalVersionsNamed(unit: ReadUnit | WriteUnit, name: string): Promise<readonly WorkflowVersion[]>
-  globalVersionsOf(unit: ReadUnit | WriteUnit, id: string): Promise<readonly WorkflowVersion[]>
-  listVersions(unit: ReadUnit, tenant: TenantId): Promise<readonly WorkflowVersion[]>
-  listGlobalVersions(unit: ReadUnit): Promise<readonly WorkflowVersion[]>
+  globalVersionsNamed(tx: ReadTx | WriteTx, name: string): Promise<readonly WorkflowVersion[]>
+  globalVersionsOf(tx: ReadTx | WriteTx, id: string): Promise<readonly WorkflowVersion[]>
+  listVersions(tx: ReadTx, tenant: TenantId): Promise<readonly WorkflowVersion[]>
+  listGlobalVersions(tx: ReadTx): Promise<readonly WorkflowVersion[]>
   /** All versions of it move together. */
   setScope(
-    unit: WriteUnit,
+    tx: WriteTx,
     tenant: TenantId,
     id: string,
     to: Readonly<{ scope: WorkflowScope; owner: string; atMs: number }>,
   ): Promise<void>
-  deleteWorkflow(unit: WriteUnit, tenant: TenantId, id: string): Promise<void>
+  deleteWorkflow(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
 }>

@@ -1,4 +1,4 @@
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
@@ -22,7 +22,7 @@ const LEVELS_MAX = 4
 const PROMPT_CHARS_MAX = 2_000
 
 /** What a run asks a person, as the journal has it. */
-export async function questionOf(engine: Reading, read: ReadUnit, run: Run) {
+export async function questionOf(engine: Reading, read: ReadTx, run: Run) {
   const events = await lastEvents(engine, read, run)
   const began = events.findLast(({ type, payload }) => type === 'wait_began' && stepOf(payload) === run.waitingFor)
   const { details } = (began?.payload ?? {}) as Asked
@@ -39,7 +39,7 @@ export async function questionOf(engine: Reading, read: ReadUnit, run: Run) {
 }
 
 /** The question that a run waits with, its own or that of a workflow below it, and how to answer; null when there is none. */
-export async function waitingFor(engine: Reading, read: ReadUnit, run: Run) {
+export async function waitingFor(engine: Reading, read: ReadTx, run: Run) {
   const asking = await askingRun(engine, read, run, LEVELS_MAX)
   if (asking === undefined) return null
   return {
@@ -65,7 +65,7 @@ export function questionText({
 Answer with: castellan call aegis.workflow.signal execution_id=${id} response=${choice}`
 }
 
-async function askingRun(engine: Reading, read: ReadUnit, run: Run, levels: number): Promise<Run | undefined> {
+async function askingRun(engine: Reading, read: ReadTx, run: Run, levels: number): Promise<Run | undefined> {
   if (run.kind !== 'workflow' || isEnded(run)) return undefined
   if (run.waitingFor !== null) return run
   // While a run waits for one below it, the start of that one is the last thing it wrote.
@@ -76,7 +76,7 @@ async function askingRun(engine: Reading, read: ReadUnit, run: Run, levels: numb
   return below && (await askingRun(engine, read, below, levels - 1))
 }
 
-const lastEvents = async (engine: Reading, read: ReadUnit, run: Run) =>
+const lastEvents = async (engine: Reading, read: ReadTx, run: Run) =>
   (await engine.events(read, run, { limit: LOOKED_AT, offset: Math.max(0, run.lastSequence - LOOKED_AT) })).events
 
 const stepOf = (payload: unknown): string | undefined => (payload as Asked | null)?.step

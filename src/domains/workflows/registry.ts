@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { nameTaken } from '../../contract/name-taken.ts'
 import { identityOf, isPlatformOperator, type Principal, seesAll } from '../../contract/principal.ts'
 import type { ShownSchedule, Timing } from '../../contract/timing.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { ChangingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { requireNoSecrets, valuesInHandler } from '../agents/named-secrets.ts'
@@ -16,7 +16,7 @@ import { quoted } from './read-fields.ts'
 export type ResolvedWorkflow = Readonly<{ version: WorkflowVersion; manifest: WorkflowManifest }>
 export type WorkflowRegistry = ReturnType<typeof createRegistry>
 
-type Unit = ReadUnit | WriteUnit
+type Tx = ReadTx | WriteTx
 const width: Readonly<Record<WorkflowScope, number>> = { user: 0, tenant: 1, global: 2 }
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
@@ -35,7 +35,7 @@ export type RegistryDeps = Readonly<{
     set(call: ChangingCall, workflow: ScheduledWorkflow, timing: Timing | null): Promise<void>
     remove(call: ChangingCall, workflow: ScheduledWorkflow): Promise<void>
     /** What is in force; null when nothing starts the workflow by itself. */
-    find(unit: Unit, workflow: ScheduledWorkflow): Promise<ShownSchedule | null>
+    find(tx: Tx, workflow: ScheduledWorkflow): Promise<ShownSchedule | null>
   }>
 }>
 type ScheduledWorkflow = Pick<WorkflowVersion, 'tenant' | 'id'>
@@ -47,15 +47,15 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
     (tenant === principal.tenant && (scope === 'tenant' || owner === identityOf(principal) || seesAll(principal)))
 
   /** Every version that the reference means: of a name, those in the narrowest scope, one's own before others'. */
-  async function versionsFor(unit: Unit, principal: Principal, reference: string): Promise<readonly WorkflowVersion[]> {
+  async function versionsFor(tx: Tx, principal: Principal, reference: string): Promise<readonly WorkflowVersion[]> {
     const { tenant } = principal
     const isId = UUID.test(reference)
     const found = isId
       ? [
-          ...(await store.versionsOf(unit, tenant, reference.toLowerCase())),
-          ...(await store.globalVersionsOf(unit, reference.toLowerCase())),
+          ...(await store.versionsOf(tx, tenant, reference.toLowerCase())),
+          ...(await store.globalVersionsOf(tx, reference.toLowerCase())),
         ]
-      : [...(await store.versionsNamed(unit, tenant, reference)), ...(await store.globalVersionsNamed(unit, reference))]
+      : [...(await store.versionsNamed(tx, tenant, reference)), ...(await store.globalVersionsNamed(tx, reference))]
     const shipped = platformWorkflows().filter(({ id, name }) =>
       isId ? id === reference.toLowerCase() : name === reference,
     )
@@ -70,13 +70,8 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
     ]
   }
 
-  async function resolve(
-    unit: Unit,
-    principal: Principal,
-    reference: string,
-    wanted?: string,
-  ): Promise<ResolvedWorkflow> {
-    const versions = await versionsFor(unit, principal, reference)
+  async function resolve(tx: Tx, principal: Principal, reference: string, wanted?: string): Promise<ResolvedWorkflow> {
+    const versions = await versionsFor(tx, principal, reference)
     if (versions.length === 0) throw notFound(reference)
     const isLatest = wanted === undefined || wanted === 'latest'
     const version = isLatest ? latest(versions) : versionNamed(versions, wanted)
@@ -236,9 +231,9 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
   }
 
   /** The newest version of each workflow that the caller sees, of the scopes that are asked for. */
-  async function list(unit: ReadUnit, principal: Principal, filter: 'all' | 'visible' | 'global', owner: string) {
-    const tenants = filter === 'global' ? [] : await store.listVersions(unit, principal.tenant)
-    const globals = filter === 'all' ? [] : [...(await store.listGlobalVersions(unit)), ...platformWorkflows()]
+  async function list(tx: ReadTx, principal: Principal, filter: 'all' | 'visible' | 'global', owner: string) {
+    const tenants = filter === 'global' ? [] : await store.listVersions(tx, principal.tenant)
+    const globals = filter === 'all' ? [] : [...(await store.listGlobalVersions(tx)), ...platformWorkflows()]
     const mine = tenants.filter(
       (version) =>
         isVisible(principal, version) &&

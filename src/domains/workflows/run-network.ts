@@ -1,6 +1,6 @@
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { askTool, callTool, toError } from './desk-calls.ts'
+import { askTool, callTool, toError } from './invoker-calls.ts'
 import type { ContainerStep, JsonObject } from './manifest-types.ts'
 import type { RunDeps, Visit } from './run-ports.ts'
 import type { RunWorkspace } from './run-workspace.ts'

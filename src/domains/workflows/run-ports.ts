@@ -1,10 +1,10 @@
 import type { Principal, TenantId } from '../../contract/principal.ts'
-import type { ToolDesk } from '../../contract/tool-desk.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ToolInvoker } from '../../contract/tool-invoker.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { NewEvent, NewRun, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
-import type { HttpSender, ValueDesk } from '../executions/ports.ts'
+import type { HttpSender, SecretResolver } from '../executions/ports.ts'
 import type { Context } from '../texts/templates.ts'
 import type { ImageShelf } from './container-images.ts'
 import type { Position, Start } from './interpreter.ts'
@@ -31,17 +31,17 @@ export type AgentRequest = Readonly<{
 
 /** What running workflows is built on. */
 export type RunDeps = Readonly<{
-  desk: ToolDesk
+  invoker: ToolInvoker
   registry: Pick<WorkflowRegistry, 'resolve'>
   clock: Clock
-  read: ReadUnit
+  read: ReadTx
   newId(): string
   agents: Readonly<{
     /** An execution of the agent, ready to be started below a run. Refuses what does not exist. */
     prepare(principal: Principal, request: AgentRequest): Promise<NewRun>
   }>
   http: HttpSender
-  values: ValueDesk
+  values: SecretResolver
   images: ImageShelf
   /** Starts a run of its own; one that exists already is left as it is. */
   startRun(principal: Principal, run: NewRun & Readonly<{ id: string }>): Promise<void>

@@ -7,7 +7,7 @@ import {
   type VolumeSize,
 } from '../executions/volume-sizes.ts'
 import { volumePlace } from './container-volumes.ts'
-import { callTool, toError } from './desk-calls.ts'
+import { callTool, toError } from './invoker-calls.ts'
 import type { JsonObject, Storage } from './manifest-types.ts'
 import type { Visit } from './run-ports.ts'
 import { recordedWorkspace } from './run-workspace.ts'

@@ -1,7 +1,7 @@
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { isSum } from '../texts/templates.ts'
-import { askTool } from './desk-calls.ts'
+import { askTool } from './invoker-calls.ts'
 import type { JsonObject, SystemState } from './manifest-types.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { failedBy, workspaceOf, workspaceWrites } from './run-workspace.ts'

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { askTool, callTool, toError } from './desk-calls.ts'
+import { askTool, callTool, toError } from './invoker-calls.ts'
 import type { ContainerStep, JsonObject, WorkflowManifest } from './manifest-types.ts'
 import type { RunDeps, Visit } from './run-ports.ts'
 

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
-import { askTool } from './desk-calls.ts'
+import { askTool } from './invoker-calls.ts'
 import type { JsonObject } from './manifest-types.ts'
 import { quoted } from './read-fields.ts'
 import type { Visit } from './run-ports.ts'

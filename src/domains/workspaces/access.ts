@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { seesAll } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { type Core, notFound } from './core.ts'
 import type { Workspace } from './ports.ts'
 import { identityOf, isUuid, quoted } from './rules.ts'
@@ -15,35 +15,35 @@ type Looking = Pick<Call, 'principal' | 'nowMs'>
  * Undefined when it is not for the caller to see: another's. What was of somebody who is gone is for administrators, and
  * for who has come in that owner's place.
  */
-async function standingOf(core: Core, call: Looking, unit: ReadUnit, workspace: Workspace) {
+async function standingOf(core: Core, call: Looking, tx: ReadTx, workspace: Workspace) {
   const { principal } = call
   if (workspace.owner === identityOf(principal)) return { workspace, owned: true, orphaned: false }
-  const orphaned = await core.owners.isGone(unit, principal.tenant, workspace.owner, call.nowMs)
-  const isFor = seesAll(principal) || (orphaned && (await core.owners.isHeir(unit, principal, workspace.owner)))
+  const orphaned = await core.owners.isGone(tx, principal.tenant, workspace.owner, call.nowMs)
+  const isFor = seesAll(principal) || (orphaned && (await core.owners.isHeir(tx, principal, workspace.owner)))
   return isFor ? { workspace, owned: false, orphaned } : undefined
 }
 
 /** Every workspace that the caller may see, oldest first. */
-export async function visibleWorkspaces(core: Core, call: Looking, unit: ReadUnit): Promise<readonly Standing[]> {
-  const found = await core.store.listWorkspaces(unit, call.principal.tenant)
-  const standings = await Promise.all(found.map((workspace) => standingOf(core, call, unit, workspace)))
+export async function visibleWorkspaces(core: Core, call: Looking, tx: ReadTx): Promise<readonly Standing[]> {
+  const found = await core.store.listWorkspaces(tx, call.principal.tenant)
+  const standings = await Promise.all(found.map((workspace) => standingOf(core, call, tx, workspace)))
   return standings.filter((standing) => standing !== undefined)
 }
 
 /** The workspace of that id or name, if the caller may see it. Touches only the store. */
-export async function findVisible(core: Core, call: Looking, unit: ReadUnit, reference: string): Promise<Standing> {
+export async function findVisible(core: Core, call: Looking, tx: ReadTx, reference: string): Promise<Standing> {
   const { tenant } = call.principal
   const workspace = isUuid(reference)
-    ? await core.store.findWorkspace(unit, tenant, reference.toLowerCase())
-    : await core.store.findWorkspaceByName(unit, tenant, reference)
-  const standing = workspace === undefined ? undefined : await standingOf(core, call, unit, workspace)
+    ? await core.store.findWorkspace(tx, tenant, reference.toLowerCase())
+    : await core.store.findWorkspaceByName(tx, tenant, reference)
+  const standing = workspace === undefined ? undefined : await standingOf(core, call, tx, workspace)
   if (standing === undefined) throw notFound(reference)
   return standing
 }
 
 /** The same, if the caller may also work with it: what nobody owns must be adopted first. */
-export async function findUsable(core: Core, call: Looking, unit: ReadUnit, reference: string): Promise<Workspace> {
-  const { workspace, orphaned } = await findVisible(core, call, unit, reference)
+export async function findUsable(core: Core, call: Looking, tx: ReadTx, reference: string): Promise<Workspace> {
+  const { workspace, orphaned } = await findVisible(core, call, tx, reference)
   if (!orphaned) return workspace
   throw new AppError(
     'ERR_WORKSPACE_ORPHANED',

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { WriteUnit } from '../../contract/unit.ts'
+import type { WriteTx } from '../../contract/tx.ts'
 import { archivesOf, dropIn } from './archive.ts'
 import type { Resources } from './backend.ts'
 import { type Core, freedLayers } from './core.ts'
@@ -32,12 +32,12 @@ export function chooseResources({ settings: { defaults, maximum } }: Core, wish:
  * Enters a new workspace in the records if there is room for it. Everything is counted in the transaction that inserts, so
  * no race and no crash can let one in too many. Answers the layers of what had to make room, to be removed after the commit.
  */
-export async function admitWorkspace(core: Core, unit: WriteUnit, workspace: Workspace): Promise<readonly string[]> {
+export async function admitWorkspace(core: Core, tx: WriteTx, workspace: Workspace): Promise<readonly string[]> {
   const { store, settings, node } = core
   const { tenant, name } = workspace
-  await store.lockNode(unit, node)
+  await store.lockNode(tx, node)
   const limit = placesFor(workspace.owner, settings.workspacesMax)
-  const used = await store.countOnNode(unit, node)
+  const used = await store.countOnNode(tx, node)
   if (used >= limit) {
     throw new AppError(
       'ERR_QUOTA_EXCEEDED',
@@ -45,9 +45,9 @@ export async function admitWorkspace(core: Core, unit: WriteUnit, workspace: Wor
       { quota: 'max_workspaces', used, limit },
     )
   }
-  const dropped = await makeRoom(core, unit, workspace)
-  await requireQuota(core, unit, tenant, workspace.owner, [workspace])
-  if ((await store.findWorkspaceByName(unit, tenant, name)) !== undefined) {
+  const dropped = await makeRoom(core, tx, workspace)
+  await requireQuota(core, tx, tenant, workspace.owner, [workspace])
+  if ((await store.findWorkspaceByName(tx, tenant, name)) !== undefined) {
     throw new AppError(
       'ERR_ALREADY_EXISTS',
       `name: the name ${quoted(name)} is taken; workspace_list shows the workspaces that are yours. Choose another name`,
@@ -57,20 +57,20 @@ export async function admitWorkspace(core: Core, unit: WriteUnit, workspace: Wor
       },
     )
   }
-  await store.insertWorkspace(unit, tenant, workspace)
+  await store.insertWorkspace(tx, tenant, workspace)
   // A fork lies on what it was made from, though that had to go.
-  return await freedLayers(core, unit, tenant, dropped)
+  return await freedLayers(core, tx, tenant, dropped)
 }
 
 /** What is only kept for forks goes before its owner is refused a workspace, oldest first. */
-async function makeRoom(core: Core, unit: WriteUnit, workspace: Workspace): Promise<readonly string[]> {
+async function makeRoom(core: Core, tx: WriteTx, workspace: Workspace): Promise<readonly string[]> {
   const { tenant, owner } = workspace
   if (owner === LOCAL_OWNER) return []
   const layers: string[] = []
-  for (const row of await archivesOf(core, unit, tenant, owner)) {
-    const used = await core.store.usageOf(unit, tenant, owner)
+  for (const row of await archivesOf(core, tx, tenant, owner)) {
+    const used = await core.store.usageOf(tx, tenant, owner)
     if (quotaExcess(used, sumOf([workspace]), core.settings.quota)?.quota !== 'disk_gb') break
-    layers.push(...(await dropIn(core, unit, row)))
+    layers.push(...(await dropIn(core, tx, row)))
   }
   return layers
 }
@@ -78,23 +78,23 @@ async function makeRoom(core: Core, unit: WriteUnit, workspace: Workspace): Prom
 /** Whether the owner may have these beside what it has. */
 export async function requireQuota(
   core: Core,
-  unit: WriteUnit,
+  tx: WriteTx,
   tenant: TenantId,
   owner: string,
   added: readonly Workspace[],
 ): Promise<void> {
-  await requireRoomFor(core, unit, { tenant, owner }, sumOf(added))
+  await requireRoomFor(core, tx, { tenant, owner }, sumOf(added))
 }
 
 /** The same for more of what it has. What asks for nothing more fits, whatever there is. */
 export async function requireRoomFor(
   core: Core,
-  unit: WriteUnit,
+  tx: WriteTx,
   { tenant, owner }: Pick<Workspace, 'tenant' | 'owner'>,
   wanted: Usage,
 ): Promise<void> {
   if (owner === LOCAL_OWNER || Object.values(wanted).every((amount) => amount <= 0)) return
-  const used = await core.store.usageOf(unit, tenant, owner)
+  const used = await core.store.usageOf(tx, tenant, owner)
   const excess = quotaExcess(used, wanted, core.settings.quota)
   if (excess === undefined) return
   const { quota, limit } = excess

@@ -22,7 +22,7 @@ export type WorkspaceBackend = Readonly<{
   /** Whether it runs, once everything that was asked for it before is done, also by a server that is no more. */
   isRunning(id: string): Promise<boolean>
   exec(id: string, request: ExecRequest): Promise<ExecResult>
-  jobs: JobDesk
+  jobs: JobControl
   /** `within`: where paths may lead, as patterns; every list must allow a place. Left out, anywhere in the workspace. */
   files(id: string, within?: readonly (readonly string[])[]): WorkspaceFiles
   /** Freezes the workspace, keeps its present state as layer `layerId`, lets it go on. Answers the layer's own size. */
@@ -173,7 +173,7 @@ export type ExecResult = Readonly<{
 }>
 
 /** Background jobs. They belong to the workspace and live on when the server goes away; stopping the workspace ends them. */
-export type JobDesk = Readonly<{
+export type JobControl = Readonly<{
   start(id: string, request: JobRequest): Promise<Readonly<{ jobId: number }>>
   /** Output from the given cursors on, at most `bytesMax` of each stream. */
   poll(id: string, jobId: number, from: JobCursor, bytesMax: number): Promise<JobReport | undefined>

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
 import { LOCAL_TENANT, type TenantId } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Random } from '../../kernel/random.ts'
@@ -10,9 +10,9 @@ import { uuidOf } from '../../kernel/uuid.ts'
 import type { CapabilityName, NetworkSpec, PortRange, Resources, WorkspaceBackend, WorkspaceSpec } from './backend.ts'
 import type { ImageDefaults } from './image-defaults.ts'
 import type { AllowedMount } from './mounts.ts'
-import type { OperationDesk } from './operation-desk.ts'
-import type { OwnerDesk, TransferFolder, Workspace, WorkspaceStore } from './ports.ts'
+import type { OwnerDirectory, TransferFolder, Workspace, WorkspaceStore } from './ports.ts'
 import { quoted, type Usage } from './rules.ts'
+import type { WorkspaceLocks } from './workspace-locks.ts'
 
 export type WorkspaceSettings = Readonly<{
   defaultImage: string
@@ -38,7 +38,7 @@ export type WorkspaceDeps = Readonly<{
   backend: WorkspaceBackend
   /** For what is done without a call: finding out at the start what a crash left. */
   database: Pick<Database, 'read' | 'write'>
-  owners: OwnerDesk
+  owners: OwnerDirectory
   transfers: TransferFolder
   /** Lays room by on the disk of the records, so that workspaces can be destroyed when nothing is left. */
   keepReserve(): Promise<void>
@@ -59,7 +59,7 @@ export type WorkspaceDeps = Readonly<{
 /** What every part of the service works with. `leftovers` says whether something waits to be cleared away. */
 export type Core = WorkspaceDeps &
   Readonly<{
-    desk: OperationDesk
+    locks: WorkspaceLocks
     imageDefaults(workspace: Workspace): Promise<ImageDefaults>
     leftovers: { any: boolean }
   }>
@@ -165,14 +165,14 @@ const isOnItsWayOut = ({ state }: Workspace): boolean => state === 'destroying' 
  */
 export async function changeOwnIn(
   core: Core,
-  unit: WriteUnit,
+  tx: WriteTx,
   at: Pick<Workspace, 'tenant' | 'id'>,
   change: Partial<Workspace>,
 ): Promise<Workspace | undefined> {
-  const found = await core.store.findWorkspace(unit, at.tenant, at.id)
+  const found = await core.store.findWorkspace(tx, at.tenant, at.id)
   if (found === undefined || isOnItsWayOut(found) || found.operation !== core.bootId) return undefined
   const changed = { ...found, ...change }
-  await core.store.saveWorkspace(unit, at.tenant, changed)
+  await core.store.saveWorkspace(tx, at.tenant, changed)
   return changed
 }
 
@@ -181,7 +181,7 @@ export const changeOwn = (
   call: Pick<Call, 'transact'>,
   at: Pick<Workspace, 'tenant' | 'id'>,
   change: Partial<Workspace>,
-): Promise<Workspace | undefined> => call.transact((unit) => changeOwnIn(core, unit, at, change))
+): Promise<Workspace | undefined> => call.transact((tx) => changeOwnIn(core, tx, at, change))
 
 /**
  * An operation whose row is no longer its own ends here. A destroy that came between has the last word, also over what
@@ -197,11 +197,11 @@ export async function giveUp({ store, database, backend }: Core, at: Workspace):
 /** Takes the workspace for one operation, before the back end acts: a crash leaves the name of this process in the row. */
 export async function takeIn(
   core: Core,
-  unit: WriteUnit,
+  tx: WriteTx,
   at: Workspace,
   change: (workspace: Workspace) => Partial<Workspace>,
 ): Promise<Workspace> {
-  const found = await core.store.findWorkspace(unit, at.tenant, at.id)
+  const found = await core.store.findWorkspace(tx, at.tenant, at.id)
   if (found === undefined) throw goneMeanwhile(at)
   if (found.state === 'archived') throw notSettled(found)
   if (found.operation !== null || !['running', 'stopped'].includes(found.state)) {
@@ -212,18 +212,18 @@ export async function takeIn(
     })
   }
   const taken = { ...found, ...change(found), operation: core.bootId }
-  await core.store.saveWorkspace(unit, at.tenant, taken)
+  await core.store.saveWorkspace(tx, at.tenant, taken)
   return taken
 }
 
 /** Layers that no row of the tenant names any more, of those given; to be asked in the transaction that let go of them. */
 export async function freedLayers(
   core: Core,
-  unit: ReadUnit,
+  tx: ReadTx,
   tenant: TenantId,
   candidates: readonly string[],
 ): Promise<readonly string[]> {
-  const used = await core.store.layersInUse(unit, tenant)
+  const used = await core.store.layersInUse(tx, tenant)
   return [...new Set(candidates)].filter((layer) => !used.has(layer))
 }
 
@@ -251,7 +251,7 @@ export async function besideRunning<T>(
 ): Promise<T> {
   requireRunning(at)
   try {
-    return await core.desk.beside(at, call.signal, work)
+    return await core.locks.beside(at, call.signal, work)
   } catch (error) {
     throw isOfState(error) && (await enterAsStopped(core, call, at)) ? notRunning(at) : error
   }
@@ -266,11 +266,11 @@ const isOfState = (error: unknown): boolean =>
  */
 export async function enterAsStopped(core: Core, call: Pick<Call, 'transact'>, at: Workspace): Promise<boolean> {
   if (core.isReadOnly || (await core.backend.inventory()).running.includes(at.id)) return false
-  return await core.desk.exclusive(at, new AbortController().signal, async () => {
-    const found = await call.transact(async (unit) => {
-      const row = await core.store.findWorkspace(unit, at.tenant, at.id)
+  return await core.locks.exclusive(at, new AbortController().signal, async () => {
+    const found = await call.transact(async (tx) => {
+      const row = await core.store.findWorkspace(tx, at.tenant, at.id)
       if (row?.state !== 'running' || row.operation !== null) return row
-      return await takeIn(core, unit, at, () => ({}))
+      return await takeIn(core, tx, at, () => ({}))
     })
     if (found?.operation !== core.bootId) return found?.state === 'stopped'
     let isRunning = true

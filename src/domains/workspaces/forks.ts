@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { type Core, cancelled } from './core.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
@@ -46,10 +46,10 @@ export function createForks(
    */
   const forkOne = (call: Call, source: Workspace, wish: ForkWish): Promise<Workspace> =>
     gate(() =>
-      parts.lifecycle.create(call, async (unit) => {
-        const snapshot = await parts.snapshots.find(unit, source, wish.snapshotName)
+      parts.lifecycle.create(call, async (tx) => {
+        const snapshot = await parts.snapshots.find(tx, source, wish.snapshotName)
         return {
-          name: wish.namePrefix === undefined ? wish.name : await freeName(unit, source.tenant, wish.namePrefix),
+          name: wish.namePrefix === undefined ? wish.name : await freeName(tx, source.tenant, wish.namePrefix),
           namePrefix: 'fork',
           image: source.image,
           resources: { vcpus: source.vcpus, memoryMb: source.memoryMb, diskGb: source.diskGb },
@@ -66,8 +66,8 @@ export function createForks(
     )
 
   /** Asked inside the transaction that enters the workspace, so no two forks are given the same. */
-  async function freeName(unit: ReadUnit, tenant: TenantId, prefix: string): Promise<string> {
-    const taken = new Set((await core.store.listWorkspaces(unit, tenant)).map(({ name }) => name))
+  async function freeName(tx: ReadTx, tenant: TenantId, prefix: string): Promise<string> {
+    const taken = new Set((await core.store.listWorkspaces(tx, tenant)).map(({ name }) => name))
     for (let number = 1; ; number++) {
       const name = `${prefix}-${number}`
       if (!taken.has(name)) return checkName('name_prefix', name)

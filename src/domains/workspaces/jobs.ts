@@ -39,7 +39,7 @@ function need<T>(action: string, field: string, value: T | undefined): T {
 
 /** Jobs live in the workspace: they go on when the server ends, and a finished one stays until it is removed. */
 export function createJobs(core: Core, resolve: (call: Call, reference: string) => Promise<Workspace>) {
-  const desk = core.backend.jobs
+  const locks = core.backend.jobs
 
   async function background(call: Call, input: JobInput) {
     const workspace = await resolve(call, input.workspace_id)
@@ -53,11 +53,11 @@ export function createJobs(core: Core, resolve: (call: Call, reference: string) 
         return { ...at, ...(await kill(call, workspace, input)) }
       case 'remove': {
         const jobId = need('remove', 'job_id', input.job_id)
-        if (!(await desk.remove(workspace.id, jobId))) throw noSuchJob(workspace, jobId)
+        if (!(await locks.remove(workspace.id, jobId))) throw noSuchJob(workspace, jobId)
         return { ...at, job_id: jobId, status: 'removed' as const }
       }
       case 'list':
-        return { ...at, jobs: (await desk.list(workspace.id)).map(summaryOf) }
+        return { ...at, jobs: (await locks.list(workspace.id)).map(summaryOf) }
     }
   }
 
@@ -66,7 +66,7 @@ export function createJobs(core: Core, resolve: (call: Call, reference: string) 
     checkEnv('env', input.env ?? {})
     const image = await core.imageDefaults(workspace)
     const begin = (workdir: string) =>
-      desk.start(workspace.id, {
+      locks.start(workspace.id, {
         argv: shellArgv(command),
         workdir,
         env: commandEnv(workspace, image, input.env),
@@ -82,7 +82,7 @@ export function createJobs(core: Core, resolve: (call: Call, reference: string) 
     const jobId = need('poll', 'job_id', input.job_id)
     const from = cursorFrom(input.cursor)
     const bytesMax = Math.min(input.max_output_bytes ?? limits.execShownBytesDefault, POLL_BYTES_MAX)
-    const report = await desk.poll(workspace.id, jobId, from, bytesMax)
+    const report = await locks.poll(workspace.id, jobId, from, bytesMax)
     if (report === undefined) throw noSuchJob(workspace, jobId)
     const stdout = increment(report, 'stdout', bytesMax)
     const stderr = increment(report, 'stderr', bytesMax)
@@ -100,9 +100,9 @@ export function createJobs(core: Core, resolve: (call: Call, reference: string) 
   async function kill(call: Call, workspace: Workspace, input: JobInput) {
     const jobId = need('kill', 'job_id', input.job_id)
     const signal = input.signal ?? KILL
-    const job = (await desk.list(workspace.id)).find((one) => one.jobId === jobId)
+    const job = (await locks.list(workspace.id)).find((one) => one.jobId === jobId)
     if (job?.running === false) return { ...summaryOf(job), signal, status: 'ended' as const }
-    if (!(await desk.kill(workspace.id, jobId, signal))) throw noSuchJob(workspace, jobId)
+    if (!(await locks.kill(workspace.id, jobId, signal))) throw noSuchJob(workspace, jobId)
     call.record({ kind: 'workspace_job_killed', body: { workspace_id: workspace.id, job_id: jobId, signal } })
     return { job_id: jobId, signal, status: 'killed' as const }
   }

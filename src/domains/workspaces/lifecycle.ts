@@ -1,6 +1,6 @@
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import type { WriteUnit } from '../../contract/unit.ts'
+import type { WriteTx } from '../../contract/tx.ts'
 import { admitWorkspace } from './admission.ts'
 import { settleArchive } from './archive.ts'
 import { closedNetwork, type Resources } from './backend.ts'
@@ -49,15 +49,15 @@ export function createLifecycle(core: Core) {
   const { backend, store, bootId } = core
 
   /** `plan` is asked inside the transaction that enters the workspace: what it names then cannot be let go of meanwhile. */
-  function create(call: Acting, plan: (unit: WriteUnit) => Promise<WorkspacePlan>): Promise<Workspace> {
+  function create(call: Acting, plan: (tx: WriteTx) => Promise<WorkspacePlan>): Promise<Workspace> {
     const id = newId(core)
-    return core.desk.making(id, () => make(call, id, plan))
+    return core.locks.making(id, () => make(call, id, plan))
   }
 
-  async function make(call: Acting, id: string, plan: (unit: WriteUnit) => Promise<WorkspacePlan>): Promise<Workspace> {
-    const { planned, freed } = await call.transact(async (unit) => {
-      const workspace = fromPlan(call, id, await plan(unit))
-      return { planned: workspace, freed: await admitWorkspace(core, unit, workspace) }
+  async function make(call: Acting, id: string, plan: (tx: WriteTx) => Promise<WorkspacePlan>): Promise<Workspace> {
+    const { planned, freed } = await call.transact(async (tx) => {
+      const workspace = fromPlan(call, id, await plan(tx))
+      return { planned: workspace, freed: await admitWorkspace(core, tx, workspace) }
     })
     await removeLayers(core, freed)
     try {
@@ -132,14 +132,14 @@ export function createLifecycle(core: Core) {
     { keepSnapshots = false }: Readonly<{ keepSnapshots?: boolean }> = {},
   ): Promise<void> {
     const { tenant, id } = workspace
-    await core.desk.destroy(workspace, async () => {
-      const state = await call.transact(async (unit) => {
-        const found = await store.findWorkspace(unit, tenant, id)
+    await core.locks.destroy(workspace, async () => {
+      const state = await call.transact(async (tx) => {
+        const found = await store.findWorkspace(tx, tenant, id)
         if (found === undefined) return undefined
-        const kept = keepSnapshots ? await store.listSnapshots(unit, tenant, id) : []
+        const kept = keepSnapshots ? await store.listSnapshots(tx, tenant, id) : []
         const next = kept.some((snapshot) => snapshot.state === 'ready') ? 'archived' : 'destroying'
         const team = next === 'archived' ? { team: null, boundTo: null } : {}
-        await store.saveWorkspace(unit, tenant, { ...found, ...team, state: next, operation: bootId })
+        await store.saveWorkspace(tx, tenant, { ...found, ...team, state: next, operation: bootId })
         return next
       })
       if (state === undefined) return
@@ -152,9 +152,9 @@ export function createLifecycle(core: Core) {
           core.leftovers.any = true
           throw error
         }
-        const letGo = call.transact(async (unit) => {
-          const found = await store.findWorkspace(unit, tenant, id)
-          if (found !== undefined) await store.saveWorkspace(unit, tenant, { ...found, operation: null })
+        const letGo = call.transact(async (tx) => {
+          const found = await store.findWorkspace(tx, tenant, id)
+          if (found !== undefined) await store.saveWorkspace(tx, tenant, { ...found, operation: null })
         })
         await letGo.finally(() => {
           core.leftovers.any = true
@@ -168,12 +168,12 @@ export function createLifecycle(core: Core) {
 
   /** Takes the rows away, then the layers that only they named. */
   async function forget(call: Pick<Call, 'transact'>, { tenant, id }: Workspace): Promise<void> {
-    const freed = await call.transact(async (unit) => {
-      const found = await store.findWorkspace(unit, tenant, id)
+    const freed = await call.transact(async (tx) => {
+      const found = await store.findWorkspace(tx, tenant, id)
       if (found === undefined) return []
-      const snapshots = await store.listSnapshots(unit, tenant, id)
-      await store.deleteWorkspace(unit, tenant, id)
-      return await freedLayers(core, unit, tenant, [...found.layers, ...snapshots.flatMap(({ layers }) => layers)])
+      const snapshots = await store.listSnapshots(tx, tenant, id)
+      await store.deleteWorkspace(tx, tenant, id)
+      return await freedLayers(core, tx, tenant, [...found.layers, ...snapshots.flatMap(({ layers }) => layers)])
     })
     await removeLayers(core, freed)
   }
@@ -181,8 +181,8 @@ export function createLifecycle(core: Core) {
   /** Answers whether it had to be started. */
   function start(call: Acting, at: Workspace): Promise<Readonly<{ workspace: Workspace; changed: boolean }>> {
     requireMounts(core.settings.mounts, at.mounts)
-    return core.desk.exclusive(at, call.signal, async () => {
-      const taken = await call.transact((unit) => takeIn(core, unit, at, () => ({ wanted: 'running' })))
+    return core.locks.exclusive(at, call.signal, async () => {
+      const taken = await call.transact((tx) => takeIn(core, tx, at, () => ({ wanted: 'running' })))
       const changed = taken.state === 'stopped'
       try {
         // Also what the records call running: it may have ended without them.
@@ -201,9 +201,9 @@ export function createLifecycle(core: Core) {
     at: Workspace,
     { forGood = false }: Readonly<{ forGood?: boolean }> = {},
   ): Promise<Readonly<{ workspace: Workspace; changed: boolean }>> {
-    return core.desk.exclusive(at, call.signal, async () => {
+    return core.locks.exclusive(at, call.signal, async () => {
       const change = { wanted: 'stopped', ...(forGood && { forwards: [] }) } as const
-      const taken = await call.transact((unit) => takeIn(core, unit, at, () => change))
+      const taken = await call.transact((tx) => takeIn(core, tx, at, () => change))
       const changed = taken.state === 'running'
       try {
         if (forGood && changed) await backend.setNetwork(taken.id, closedNetwork)

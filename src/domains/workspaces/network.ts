@@ -100,14 +100,14 @@ export function createNetwork(core: Core, resolve: Resolve) {
     call: Call,
     at: Workspace,
     changes: (found: Workspace) => Partial<Workspace>,
-    check: (unit: Parameters<Parameters<Call['transact']>[0]>[0], found: Workspace) => Promise<void> = async () => {},
+    check: (tx: Parameters<Parameters<Call['transact']>[0]>[0], found: Workspace) => Promise<void> = async () => {},
   ): Promise<Workspace> {
-    return core.desk.exclusive(at, call.signal, async () => {
+    return core.locks.exclusive(at, call.signal, async () => {
       let before: Partial<Workspace> = {}
-      const taken = await call.transact(async (unit) => {
-        const row = await store.findWorkspace(unit, at.tenant, at.id)
-        if (row !== undefined) await check(unit, row)
-        return await takeIn(core, unit, at, (found) => {
+      const taken = await call.transact(async (tx) => {
+        const row = await store.findWorkspace(tx, at.tenant, at.id)
+        if (row !== undefined) await check(tx, row)
+        return await takeIn(core, tx, at, (found) => {
           before = { network: found.network, forwards: found.forwards }
           return changes(found)
         })
@@ -162,11 +162,11 @@ export function createNetwork(core: Core, resolve: Resolve) {
       call,
       at,
       (found) => ({ forwards: [...found.forwards, { hostPort, guestPort }] }),
-      async (unit, found) => {
-        await store.lockNode(unit, core.node)
+      async (tx, found) => {
+        await store.lockNode(tx, core.node)
         const other = found.forwards.find((forward) => forward.guestPort === guestPort)
         if (other !== undefined) throw forwardedAlready(guestPort, other.hostPort)
-        if ((await store.hostPortsOnNode(unit, core.node)).has(hostPort)) throw portInUse(hostPort)
+        if ((await store.hostPortsOnNode(tx, core.node)).has(hostPort)) throw portInUse(hostPort)
       },
     )
     call.record({

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import type { Principal } from '../../contract/principal.ts'
-import type { ToolDesk } from '../../contract/tool-desk.ts'
+import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import { WORKSPACE_FOLDER } from '../../contract/workspace-path.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import type { Workspace } from './ports.ts'
@@ -11,7 +11,7 @@ import type { WorkspaceService } from './service.ts'
 
 export type WorkplaceDeps = Readonly<{
   workspaces: Pick<WorkspaceService, 'findOwn' | 'resolve' | 'resolveAssigned' | 'withFiles'>
-  desk: Pick<ToolDesk, 'call'>
+  invoker: Pick<ToolInvoker, 'call'>
 }>
 
 /** Where a caller's files are and its commands run. */
@@ -25,7 +25,7 @@ const POLLS_MAX = 600
  * The workspace that a caller was given, or its personal one: made at its first use, started again when it is needed. It
  * is made by the tool that makes any other, as the caller: with its permissions and quota, and in the log.
  */
-export function createWorkplaces({ workspaces, desk }: WorkplaceDeps): Workplaces {
+export function createWorkplaces({ workspaces, invoker }: WorkplaceDeps): Workplaces {
   const underWay = new Map<string, Promise<void>>()
   const prepared = new Set<string>()
 
@@ -41,7 +41,7 @@ export function createWorkplaces({ workspaces, desk }: WorkplaceDeps): Workplace
     const { securityContexts: _, ...principal } = call.principal
     // Another caller may wait for the same: it must not fail because the first went away.
     const { signal } = new AbortController()
-    const { value, code, isError } = await desk.call(principal, tool, args, { door: 'engine', signal })
+    const { value, code, isError } = await invoker.call(principal, tool, args, { door: 'engine', signal })
     if (!isError || code === 'ERR_ALREADY_EXISTS') return code
     const { message, details } = (value as unknown as { error: { message: string; details: object } }).error
     throw new AppError(code ?? 'ERR_INTERNAL', `Your personal workspace is not available. ${message}`, { ...details })

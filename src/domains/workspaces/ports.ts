@@ -1,5 +1,5 @@
 import type { Principal, TenantId } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { FileContent, HostMount, PortForward } from './backend.ts'
 import type { SnapshotState, Usage, WorkspaceState } from './rules.ts'
 
@@ -69,43 +69,43 @@ export type Snapshot = Readonly<{
  * machine are shared by all tenants, and the reaper must know every row. Nothing of what they answer is shown to callers.
  */
 export type WorkspaceStore = Readonly<{
-  insertWorkspace(unit: WriteUnit, tenant: TenantId, workspace: Workspace): Promise<void>
+  insertWorkspace(tx: WriteTx, tenant: TenantId, workspace: Workspace): Promise<void>
   /** Writes everything that can change, which is all but id, node, image, mounts, lineage and creation. */
-  saveWorkspace(unit: WriteUnit, tenant: TenantId, workspace: Workspace): Promise<void>
+  saveWorkspace(tx: WriteTx, tenant: TenantId, workspace: Workspace): Promise<void>
   /** With its snapshots. Answers whether it was there. */
-  deleteWorkspace(unit: WriteUnit, tenant: TenantId, id: string): Promise<boolean>
-  findWorkspace(unit: ReadUnit, tenant: TenantId, id: string): Promise<Workspace | undefined>
-  findWorkspaceByName(unit: ReadUnit, tenant: TenantId, name: string): Promise<Workspace | undefined>
+  deleteWorkspace(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
+  findWorkspace(tx: ReadTx, tenant: TenantId, id: string): Promise<Workspace | undefined>
+  findWorkspaceByName(tx: ReadTx, tenant: TenantId, name: string): Promise<Workspace | undefined>
   /** Oldest first. */
-  listWorkspaces(unit: ReadUnit, tenant: TenantId): Promise<Workspace[]>
+  listWorkspaces(tx: ReadTx, tenant: TenantId): Promise<Workspace[]>
   /** What the owner's workspaces were given, in whatever state they are; of archived ones only the disk counts. */
-  usageOf(unit: ReadUnit, tenant: TenantId, owner: string): Promise<Usage>
-  insertSnapshot(unit: WriteUnit, tenant: TenantId, snapshot: Snapshot): Promise<void>
+  usageOf(tx: ReadTx, tenant: TenantId, owner: string): Promise<Usage>
+  insertSnapshot(tx: WriteTx, tenant: TenantId, snapshot: Snapshot): Promise<void>
   /** Writes parent, size and state. */
-  saveSnapshot(unit: WriteUnit, tenant: TenantId, snapshot: Snapshot): Promise<void>
-  deleteSnapshot(unit: WriteUnit, tenant: TenantId, id: string): Promise<boolean>
-  findSnapshot(unit: ReadUnit, tenant: TenantId, workspaceId: string, name: string): Promise<Snapshot | undefined>
+  saveSnapshot(tx: WriteTx, tenant: TenantId, snapshot: Snapshot): Promise<void>
+  deleteSnapshot(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
+  findSnapshot(tx: ReadTx, tenant: TenantId, workspaceId: string, name: string): Promise<Snapshot | undefined>
   /** By sequence, those in the making included. */
-  listSnapshots(unit: ReadUnit, tenant: TenantId, workspaceId: string): Promise<Snapshot[]>
+  listSnapshots(tx: ReadTx, tenant: TenantId, workspaceId: string): Promise<Snapshot[]>
   /** Every layer that a row of the tenant names. */
-  layersInUse(unit: ReadUnit, tenant: TenantId): Promise<ReadonlySet<string>>
+  layersInUse(tx: ReadTx, tenant: TenantId): Promise<ReadonlySet<string>>
   /** Holds every other admission to the node back until the transaction ends. */
-  lockNode(unit: WriteUnit, node: string): Promise<void>
+  lockNode(tx: WriteTx, node: string): Promise<void>
   /** Without those that are archived. */
-  countOnNode(unit: ReadUnit, node: string): Promise<number>
-  hostPortsOnNode(unit: ReadUnit, node: string): Promise<ReadonlySet<number>>
-  workspacesOnNode(unit: ReadUnit, node: string): Promise<Workspace[]>
+  countOnNode(tx: ReadTx, node: string): Promise<number>
+  hostPortsOnNode(tx: ReadTx, node: string): Promise<ReadonlySet<number>>
+  workspacesOnNode(tx: ReadTx, node: string): Promise<Workspace[]>
   /** Each once, of the workspaces that run. */
-  ownersOnNode(unit: ReadUnit, node: string): Promise<readonly Readonly<{ tenant: TenantId; owner: string }>[]>
-  layersOnNode(unit: ReadUnit, node: string): Promise<ReadonlySet<string>>
+  ownersOnNode(tx: ReadTx, node: string): Promise<readonly Readonly<{ tenant: TenantId; owner: string }>[]>
+  layersOnNode(tx: ReadTx, node: string): Promise<ReadonlySet<string>>
 }>
 
 /** Who owns workspaces and teams. */
-export type OwnerDesk = Readonly<{
+export type OwnerDirectory = Readonly<{
   /** Whether the owner cannot come back for them. */
-  isGone(unit: ReadUnit, tenant: TenantId, owner: string, nowMs: number): Promise<boolean>
+  isGone(tx: ReadTx, tenant: TenantId, owner: string, nowMs: number): Promise<boolean>
   /** Whether the caller came in the place of that owner, who is gone, with the rights of that owner. */
-  isHeir(unit: ReadUnit, principal: Principal, owner: string): Promise<boolean>
+  isHeir(tx: ReadTx, principal: Principal, owner: string): Promise<boolean>
 }>
 
 /**

@@ -84,7 +84,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   /** Whether nobody is going to bring the row to an end. */
   async function isAbandoned(row: Workspace, inTurn = false): Promise<boolean> {
     const { id, state, operation } = row
-    if (operation === core.bootId) return !core.desk.isAtWork(id, inTurn)
+    if (operation === core.bootId) return !core.locks.isAtWork(id, inTurn)
     if (operation !== null) return !(await core.isAlive(operation))
     if (await isUnwanted(row)) return true
     if (isArchived(row)) return await isOutdated(core, database.read, row)
@@ -101,7 +101,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
 
   /** After whoever works on it, with the row as it is by then: what two found abandoned is put right once. */
   async function recoverInTurn(row: Workspace, inventory: BackendInventory): Promise<void> {
-    await core.desk.exclusive(row, new AbortController().signal, async () => {
+    await core.locks.exclusive(row, new AbortController().signal, async () => {
       const found = await store.findWorkspace(database.read, row.tenant, row.id)
       if (found !== undefined) await recoverRow(found, inventory)
     })
@@ -129,19 +129,19 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
 
   /** Two servers that start at once both find the row; only one goes on with it, and nobody changes it meanwhile. */
   const takeOver = (call: Pick<Call, 'transact'>, row: Workspace): Promise<Workspace | undefined> =>
-    call.transact(async (unit) => {
-      const found = await store.findWorkspace(unit, row.tenant, row.id)
+    call.transact(async (tx) => {
+      const found = await store.findWorkspace(tx, row.tenant, row.id)
       if (found === undefined || found.operation !== row.operation || found.state !== row.state) return undefined
       const taken = { ...found, operation: core.bootId }
-      await store.saveWorkspace(unit, row.tenant, taken)
+      await store.saveWorkspace(tx, row.tenant, taken)
       return taken
     })
 
   const handBack = (call: Pick<Call, 'transact'>, row: Workspace): Promise<void> =>
-    call.transact(async (unit) => {
-      const found = await store.findWorkspace(unit, row.tenant, row.id)
+    call.transact(async (tx) => {
+      const found = await store.findWorkspace(tx, row.tenant, row.id)
       if (found === undefined || found.operation !== core.bootId) return
-      await store.saveWorkspace(unit, row.tenant, { ...found, operation: row.operation })
+      await store.saveWorkspace(tx, row.tenant, { ...found, operation: row.operation })
     })
 
   async function bringToAnEnd(call: Pick<Call, 'transact'>, row: Workspace, unwanted: boolean): Promise<void> {

@@ -26,11 +26,11 @@ export async function resize(
   const chosen = chooseResources(core, input)
   const at = await resolve(call, input.workspace_id)
   requireSettled(at)
-  return await core.desk.exclusive(at, call.signal, async () => {
+  return await core.locks.exclusive(at, call.signal, async () => {
     let before = sizeOf(at)
-    const taken = await call.transact(async (unit) => {
-      await core.store.lockNode(unit, core.node)
-      const found = (await core.store.findWorkspace(unit, at.tenant, at.id)) ?? at
+    const taken = await call.transact(async (tx) => {
+      await core.store.lockNode(tx, core.node)
+      const found = (await core.store.findWorkspace(tx, at.tenant, at.id)) ?? at
       before = sizeOf(found)
       const after = {
         vcpus: input.vcpus === undefined ? found.vcpus : chosen.vcpus,
@@ -39,12 +39,12 @@ export async function resize(
       // What it holds by now may be more than that, and the kernel would end processes to take it back.
       if (found.state === 'running' && after.memoryMb < found.memoryMb)
         throw wrongState(found, 'stop it to give it less memory')
-      await requireRoomFor(core, unit, found, {
+      await requireRoomFor(core, tx, found, {
         workspaces: 0,
         memoryMb: after.memoryMb - found.memoryMb,
         diskGb: 0,
       })
-      return await takeIn(core, unit, at, () => after)
+      return await takeIn(core, tx, at, () => after)
     })
     try {
       if (taken.state === 'running') await core.backend.resize(taken.id, specOf(taken, []).resources)

@@ -1,6 +1,6 @@
 import type { Call } from '../../contract/call.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { counted } from '../../kernel/counted.ts'
 import { findUsable, findVisible, requireHere, type Standing } from './access.ts'
@@ -19,7 +19,6 @@ import { createJobs } from './jobs.ts'
 import { createLifecycle, type Lifecycle } from './lifecycle.ts'
 import { chooseMounts, type MountWish } from './mounts.ts'
 import { checkDomains, createNetwork, requireNetwork } from './network.ts'
-import { createOperationDesk } from './operation-desk.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
 import { createRecovery, type Recovery } from './recovery.ts'
 import { type ResizeInput, resize } from './resize.ts'
@@ -27,6 +26,7 @@ import { checkEnv, checkName, identityOf, invalid } from './rules.ts'
 import { createRunner } from './run.ts'
 import { createSnapshots, type Snapshots } from './snapshots.ts'
 import { createViews, resourcesView, snapshotViews } from './views.ts'
+import { createWorkspaceLocks } from './workspace-locks.ts'
 
 export type WorkspaceService = ReturnType<typeof createWorkspaceService>
 
@@ -54,7 +54,7 @@ export type SnapshotInput = Readonly<{
 export function createWorkspaceService(deps: WorkspaceDeps) {
   const core: Core = {
     ...deps,
-    desk: createOperationDesk(),
+    locks: createWorkspaceLocks(),
     imageDefaults: createImageDefaults(deps.backend),
     leftovers: { any: false },
   }
@@ -86,8 +86,8 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     /** The workspace of that id or name, if the caller may work with it; put right if a crash left it half done. */
     resolve,
     /** The running workspace of that id or name, if the caller may work with it here. Touches only the store. */
-    async requireUsable(call: Pick<Call, 'principal' | 'nowMs'>, unit: ReadUnit, reference: string) {
-      const workspace = await findUsable(core, call, unit, reference)
+    async requireUsable(call: Pick<Call, 'principal' | 'nowMs'>, tx: ReadTx, reference: string) {
+      const workspace = await findUsable(core, call, tx, reference)
       requireHere(core, workspace)
       requireRunning(workspace)
       return workspace
@@ -127,11 +127,11 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     findSnapshot: (call: Call, workspace: Workspace, reference: string) =>
       snapshots.lookUp(call.read, workspace, reference),
     /** Whether that snapshot can be forked still. Touches only the store. */
-    async hasSnapshot(unit: ReadUnit, tenant: TenantId, workspaceId: string, name: string): Promise<boolean> {
-      return (await core.store.findSnapshot(unit, tenant, workspaceId, name))?.state === 'ready'
+    async hasSnapshot(tx: ReadTx, tenant: TenantId, workspaceId: string, name: string): Promise<boolean> {
+      return (await core.store.findSnapshot(tx, tenant, workspaceId, name))?.state === 'ready'
     },
     /** Lets go of what is kept only for forks. Touches only the store; the back end follows. */
-    discardArchive: (unit: WriteUnit, tenant: TenantId, name: string) => discardArchive(core, unit, tenant, name),
+    discardArchive: (tx: WriteTx, tenant: TenantId, name: string) => discardArchive(core, tx, tenant, name),
     /** Refuses what this machine could not give a workspace. */
     requireNetwork: (wanted: NetworkPolicy) => requireNetwork(core, wanted),
     /** At the start of the server; does nothing where nothing can be wrong. */
@@ -289,11 +289,11 @@ const moved = (workspace: Workspace, changed: boolean) => ({
 })
 
 function keep({ store }: Core, call: Call, { tenant, id, name }: Workspace): Promise<Workspace> {
-  return call.transact(async (unit) => {
-    const found = await store.findWorkspace(unit, tenant, id)
+  return call.transact(async (tx) => {
+    const found = await store.findWorkspace(tx, tenant, id)
     if (found === undefined) throw goneMeanwhile({ id, name })
     const kept = { ...found, boundTo: null }
-    await store.saveWorkspace(unit, tenant, kept)
+    await store.saveWorkspace(tx, tenant, kept)
     return kept
   })
 }

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { visibleWorkspaces } from './access.ts'
 import { dropIn, isArchived } from './archive.ts'
 import {
@@ -30,7 +30,7 @@ export function createSnapshots(core: Core) {
   function create(call: Call, at: Workspace, wish: Readonly<{ name: string; includeMemory: boolean }>) {
     checkName('name', wish.name)
     requireSettled(at)
-    return core.desk.exclusive(at, call.signal, async () => {
+    return core.locks.exclusive(at, call.signal, async () => {
       if (wish.includeMemory) await requireCapability(core, 'memory_snapshot', 'include_memory: keeping memory')
       const { snapshot, workspace } = await plan(call, at, wish.name)
       try {
@@ -45,9 +45,9 @@ export function createSnapshots(core: Core) {
 
   async function plan(call: Call, at: Workspace, name: string) {
     const { tenant } = at
-    return await call.transact(async (unit) => {
-      const workspace = await takeIn(core, unit, at, () => ({}))
-      const existing = await store.listSnapshots(unit, tenant, at.id)
+    return await call.transact(async (tx) => {
+      const workspace = await takeIn(core, tx, at, () => ({}))
+      const existing = await store.listSnapshots(tx, tenant, at.id)
       if (existing.some((other) => other.name === name)) {
         throw new AppError(
           'ERR_ALREADY_EXISTS',
@@ -86,24 +86,24 @@ export function createSnapshots(core: Core) {
         createdAtMs: call.nowMs,
         createdBy: call.principal.actor,
       }
-      await store.insertSnapshot(unit, tenant, snapshot)
+      await store.insertSnapshot(tx, tenant, snapshot)
       return { snapshot, workspace }
     })
   }
 
   async function finish(call: Call, workspace: Workspace, snapshot: Snapshot): Promise<Snapshot> {
-    const done = await call.transact(async (unit) => {
-      const kept = await changeOwnIn(core, unit, workspace, { currentSnapshotId: snapshot.id, operation: null })
-      if (kept !== undefined) await store.saveSnapshot(unit, workspace.tenant, snapshot)
+    const done = await call.transact(async (tx) => {
+      const kept = await changeOwnIn(core, tx, workspace, { currentSnapshotId: snapshot.id, operation: null })
+      if (kept !== undefined) await store.saveSnapshot(tx, workspace.tenant, snapshot)
       return kept
     })
     return done === undefined ? await giveUp(core, workspace) : snapshot
   }
 
   async function undo(call: Call, workspace: Workspace, { id, layerId }: Snapshot): Promise<void> {
-    await call.transact(async (unit) => {
-      await store.deleteSnapshot(unit, workspace.tenant, id)
-      await changeOwnIn(core, unit, workspace, { operation: null })
+    await call.transact(async (tx) => {
+      await store.deleteSnapshot(tx, workspace.tenant, id)
+      await changeOwnIn(core, tx, workspace, { operation: null })
     })
     await removeLayers(core, [layerId])
   }
@@ -111,25 +111,25 @@ export function createSnapshots(core: Core) {
   /** Of a process that is no more; a row that another has taken since is left to it. */
   async function undoUnfinished(call: Pick<Call, 'transact'>, row: Workspace): Promise<void> {
     const { tenant, id } = row
-    const undone = await call.transact(async (unit) => {
-      if ((await store.findWorkspace(unit, tenant, id))?.operation !== row.operation) return []
-      const snapshots = await store.listSnapshots(unit, tenant, id)
+    const undone = await call.transact(async (tx) => {
+      if ((await store.findWorkspace(tx, tenant, id))?.operation !== row.operation) return []
+      const snapshots = await store.listSnapshots(tx, tenant, id)
       const unfinished = snapshots.filter(({ state }) => state === 'creating')
-      for (const snapshot of unfinished) await store.deleteSnapshot(unit, tenant, snapshot.id)
+      for (const snapshot of unfinished) await store.deleteSnapshot(tx, tenant, snapshot.id)
       return unfinished.map(({ layerId }) => layerId)
     })
     await removeLayers(core, undone)
   }
 
   /** By id or name, also one in the making. No name has the shape of an id. */
-  async function lookUp(unit: ReadUnit, { tenant, id }: Workspace, reference: string): Promise<Snapshot | undefined> {
-    if (!isUuid(reference)) return await store.findSnapshot(unit, tenant, id, reference)
+  async function lookUp(tx: ReadTx, { tenant, id }: Workspace, reference: string): Promise<Snapshot | undefined> {
+    if (!isUuid(reference)) return await store.findSnapshot(tx, tenant, id, reference)
     const wanted = reference.toLowerCase()
-    return (await store.listSnapshots(unit, tenant, id)).find((snapshot) => snapshot.id === wanted)
+    return (await store.listSnapshots(tx, tenant, id)).find((snapshot) => snapshot.id === wanted)
   }
 
-  async function find(unit: ReadUnit, workspace: Workspace, name: string): Promise<Snapshot> {
-    const snapshot = await lookUp(unit, workspace, name)
+  async function find(tx: ReadTx, workspace: Workspace, name: string): Promise<Snapshot> {
+    const snapshot = await lookUp(tx, workspace, name)
     if (snapshot !== undefined && snapshot.state === 'ready') return snapshot
     throw new AppError(
       'ERR_SNAPSHOT_NOT_FOUND',
@@ -141,10 +141,10 @@ export function createSnapshots(core: Core) {
   /** The way back is entered first: a crash in the middle is finished forward at the next start. */
   function restore(call: Call, at: Workspace, name: string) {
     requireSettled(at)
-    return core.desk.exclusive(at, call.signal, async () => {
-      const { taken, target } = await call.transact(async (unit) => {
-        const snapshot = await find(unit, at, name)
-        const workspace = await takeIn(core, unit, at, (found) => ({
+    return core.locks.exclusive(at, call.signal, async () => {
+      const { taken, target } = await call.transact(async (tx) => {
+        const snapshot = await find(tx, at, name)
+        const workspace = await takeIn(core, tx, at, (found) => ({
           state: 'restoring',
           wanted: found.state === 'running' ? 'running' : 'stopped',
           layers: snapshot.layers,
@@ -171,18 +171,18 @@ export function createSnapshots(core: Core) {
     await backend.stop(id, 0)
     await backend.reset(spec)
     if (wanted === 'running') await backend.start(spec)
-    const outcome = await call.transact(async (unit) => {
-      const found = await store.findWorkspace(unit, tenant, id)
+    const outcome = await call.transact(async (tx) => {
+      const found = await store.findWorkspace(tx, tenant, id)
       if (found === undefined || found.state !== 'restoring') return undefined
-      const snapshots = await store.listSnapshots(unit, tenant, id)
+      const snapshots = await store.listSnapshots(tx, tenant, id)
       const target = snapshots.find((snapshot) => snapshot.id === found.currentSnapshotId)
       const newer = snapshots.filter((snapshot) => snapshot.sequence > (target?.sequence ?? Number.POSITIVE_INFINITY))
-      for (const snapshot of newer) await store.deleteSnapshot(unit, tenant, snapshot.id)
+      for (const snapshot of newer) await store.deleteSnapshot(tx, tenant, snapshot.id)
       const restored = { ...found, state: wanted, operation: null }
-      await store.saveWorkspace(unit, tenant, restored)
+      await store.saveWorkspace(tx, tenant, restored)
       const freed = await freedLayers(
         core,
-        unit,
+        tx,
         tenant,
         newer.flatMap(({ layers }) => layers),
       )
@@ -195,32 +195,32 @@ export function createSnapshots(core: Core) {
 
   /** What lies on it keeps its layer; only the name goes. Its children become children of its parent. */
   function remove(call: Call, at: Workspace, name: string) {
-    return core.desk.exclusive(at, call.signal, async () => {
+    return core.locks.exclusive(at, call.signal, async () => {
       const { tenant } = at
-      const outcome = await call.transact(async (unit) => {
-        const target = await find(unit, at, name)
-        const workspace = await store.findWorkspace(unit, tenant, at.id)
+      const outcome = await call.transact(async (tx) => {
+        const target = await find(tx, at, name)
+        const workspace = await store.findWorkspace(tx, tenant, at.id)
         if (workspace === undefined) throw goneMeanwhile(at)
-        await store.deleteSnapshot(unit, tenant, target.id)
-        for (const child of await store.listSnapshots(unit, tenant, at.id)) {
+        await store.deleteSnapshot(tx, tenant, target.id)
+        for (const child of await store.listSnapshots(tx, tenant, at.id)) {
           if (child.parentId === target.id)
-            await store.saveSnapshot(unit, tenant, { ...child, parentId: target.parentId })
+            await store.saveSnapshot(tx, tenant, { ...child, parentId: target.parentId })
         }
         if (workspace.currentSnapshotId === target.id) {
-          await store.saveWorkspace(unit, tenant, { ...workspace, currentSnapshotId: target.parentId })
+          await store.saveWorkspace(tx, tenant, { ...workspace, currentSnapshotId: target.parentId })
         }
         // Of an archived workspace nothing is left without its snapshots.
-        const isLast = isArchived(workspace) && (await store.listSnapshots(unit, tenant, at.id)).length === 0
-        const alone = isLast ? await dropIn(core, unit, workspace) : []
-        const others = (await store.listWorkspaces(unit, tenant)).filter(
+        const isLast = isArchived(workspace) && (await store.listSnapshots(tx, tenant, at.id)).length === 0
+        const alone = isLast ? await dropIn(core, tx, workspace) : []
+        const others = (await store.listWorkspaces(tx, tenant)).filter(
           ({ id, layers }) => id !== at.id && layers.includes(target.layerId),
         )
-        const seen = (await visibleWorkspaces(core, call, unit)).map((standing) => standing.workspace.id)
+        const seen = (await visibleWorkspaces(core, call, tx)).map((standing) => standing.workspace.id)
         return {
           target,
           dependents: others.filter(({ id }) => seen.includes(id)),
           dependentCount: others.length,
-          freed: await freedLayers(core, unit, tenant, [...target.layers, ...alone]),
+          freed: await freedLayers(core, tx, tenant, [...target.layers, ...alone]),
         }
       })
       await removeLayers(core, outcome.freed)
@@ -228,7 +228,7 @@ export function createSnapshots(core: Core) {
     })
   }
 
-  const list = (unit: ReadUnit, { tenant, id }: Workspace): Promise<Snapshot[]> => store.listSnapshots(unit, tenant, id)
+  const list = (tx: ReadTx, { tenant, id }: Workspace): Promise<Snapshot[]> => store.listSnapshots(tx, tenant, id)
 
   return { create, find, lookUp, restore, finishRestore, undoUnfinished, remove, list }
 }

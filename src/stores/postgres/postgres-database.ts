@@ -1,7 +1,7 @@
 import type { CustomTypesConfig, Pool, PoolClient } from 'pg'
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { fault } from '../../kernel/fault.ts'
 import type { Logger } from '../../kernel/logger.ts'
@@ -10,7 +10,7 @@ import { failingSession, storeFailed } from '../sql/failing-session.ts'
 import { createGroupCommit } from '../sql/group-commit.ts'
 import { migrationSql, migrations, requireKnownVersion } from '../sql/migrations.ts'
 import { bindArguments, type Session, type Statement } from '../sql/statements.ts'
-import { readUnit } from '../sql/units.ts'
+import { readTx } from '../sql/tx.ts'
 import { failureRules } from './failure-rules.ts'
 
 const CONNECTIONS_MAX = 10
@@ -64,18 +64,18 @@ export async function openPostgresDatabase(deps: {
   return {
     kind: 'postgres',
     location: withoutCredentials(deps.url),
-    read: readUnit(failingSession(session(pool), failureRules)),
+    read: readTx(failingSession(session(pool), failureRules)),
     write: commits.write,
     writeSoon: commits.writeSoon,
     flush: commits.flush,
     problem: commits.problem,
     schemaVersion,
-    async snapshot<T>(work: (unit: ReadUnit) => Promise<T>): Promise<T> {
+    async snapshot<T>(work: (tx: ReadTx) => Promise<T>): Promise<T> {
       const client = await orStoreFailed(pool.connect())
       let broken = true
       try {
         await orStoreFailed(client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'))
-        const result = await work(readUnit(failingSession(session(client), failureRules)))
+        const result = await work(readTx(failingSession(session(client), failureRules)))
         await orStoreFailed(client.query('COMMIT'))
         broken = false
         return result

@@ -1,7 +1,7 @@
 import type { ActivityStore, ActivityWanted, AgentEvent, RunSpan } from '../../domains/agents/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Builder, rawStatement, statement, statementFamily, type Value } from './statements.ts'
-import { sessionOf } from './units.ts'
+import { sessionOf } from './tx.ts'
 
 type Args = Record<string, Value>
 type Sql = Parameters<Builder<Args, unknown>>[2]['sql']
@@ -60,16 +60,16 @@ const argsOf = ({ tenant, agent, owner }: ActivityWanted): Args => ({
 })
 
 export const sqlActivityStore: ActivityStore = {
-  async countEvents(unit, wanted) {
-    return Number((await sessionOf(unit).get(totalFamily(shapeOf(wanted)), argsOf(wanted)))?.total ?? 0)
+  async countEvents(tx, wanted) {
+    return Number((await sessionOf(tx).get(totalFamily(shapeOf(wanted)), argsOf(wanted)))?.total ?? 0)
   },
-  async runsAfter(unit, wanted, { after, isBackward, limit }) {
+  async runsAfter(tx, wanted, { after, isBackward, limit }) {
     const args = { ...argsOf(wanted), after_at: after.atMs, after_id: after.runId, limit }
-    const rows = await sessionOf(unit).all(runFamily(`${shapeOf(wanted)}${isBackward ? 'b' : ''}`), args)
+    const rows = await sessionOf(tx).all(runFamily(`${shapeOf(wanted)}${isBackward ? 'b' : ''}`), args)
     return rows.map(({ id, at, events }): RunSpan => ({ runId: id, atMs: at, events }))
   },
-  async eventsOf(unit, { tenant, id }) {
-    const rows = await sessionOf(unit).all(listEvents, { tenant, agent_id: id })
+  async eventsOf(tx, { tenant, id }) {
+    const rows = await sessionOf(tx).all(listEvents, { tenant, agent_id: id })
     return rows.map(
       (row): AgentEvent => ({
         agentId: row.agent_id,

@@ -1,10 +1,10 @@
 import type { Selectable } from 'kysely'
 import { SYSTEM_TENANT, tenantId } from '../../contract/principal.ts'
-import type { WriteUnit } from '../../contract/unit.ts'
+import type { WriteTx } from '../../contract/tx.ts'
 import type { Agent, AgentStatus, AgentStore, AgentVersion } from '../../domains/agents/ports.ts'
 import type { AgentEventTable, AgentTable, AgentVersionTable } from './schema.ts'
 import { rawStatement, type Session, statement } from './statements.ts'
-import { sessionOf, sharedWriterOf, writerOf } from './units.ts'
+import { sessionOf, sharedWriterOf, writerOf } from './tx.ts'
 
 type AgentRow = Selectable<AgentTable>
 type VersionRow = Selectable<AgentVersionTable>
@@ -122,53 +122,53 @@ const lockShared = statement<{ key: string }>('agent-store.lockShared')((db, arg
   ),
 )
 
-const writer = (unit: WriteUnit, tenant: string): Session =>
-  tenant === SYSTEM_TENANT ? sharedWriterOf(unit) : writerOf(unit, tenant)
+const writer = (tx: WriteTx, tenant: string): Session =>
+  tenant === SYSTEM_TENANT ? sharedWriterOf(tx) : writerOf(tx, tenant)
 
 export const sqlAgentStore: AgentStore = {
-  async lockShared(unit) {
-    await sessionOf(unit).get(lockShared, { key: 'agents of everybody' })
+  async lockShared(tx) {
+    await sessionOf(tx).get(lockShared, { key: 'agents of everybody' })
   },
-  async insertAgent(unit, tenant, agent) {
-    await writer(unit, tenant).run(insertAgent, toAgentRow(tenant, agent))
+  async insertAgent(tx, tenant, agent) {
+    await writer(tx, tenant).run(insertAgent, toAgentRow(tenant, agent))
   },
-  async saveAgent(unit, tenant, agent) {
-    await writer(unit, tenant).run(saveAgent, toAgentRow(tenant, agent))
+  async saveAgent(tx, tenant, agent) {
+    await writer(tx, tenant).run(saveAgent, toAgentRow(tenant, agent))
   },
-  async deleteAgent(unit, tenant, id) {
-    const session = writer(unit, tenant)
+  async deleteAgent(tx, tenant, id) {
+    const session = writer(tx, tenant)
     await session.run(deleteVersionsOf, { tenant, id })
     await session.run(deleteEventsOf, { tenant, id })
     return (await session.run(deleteAgent, { tenant, id })) > 0
   },
-  async findAgent(unit, tenant, id) {
-    return fromAgentRow(await sessionOf(unit).get(findAgent, { tenant, id }))
+  async findAgent(tx, tenant, id) {
+    return fromAgentRow(await sessionOf(tx).get(findAgent, { tenant, id }))
   },
-  async findAgentByName(unit, tenant, name) {
-    return fromAgentRow(await sessionOf(unit).get(findAgentByName, { tenant, name }))
+  async findAgentByName(tx, tenant, name) {
+    return fromAgentRow(await sessionOf(tx).get(findAgentByName, { tenant, name }))
   },
-  async listAgents(unit, tenant) {
-    return (await sessionOf(unit).all(listAgents, { tenant })).map((row) => fromAgentRow(row)!)
+  async listAgents(tx, tenant) {
+    return (await sessionOf(tx).all(listAgents, { tenant })).map((row) => fromAgentRow(row)!)
   },
-  async countAgents(unit, tenant) {
-    return (await sessionOf(unit).get(countAgents, { tenant }))?.count ?? 0
+  async countAgents(tx, tenant) {
+    return (await sessionOf(tx).get(countAgents, { tenant }))?.count ?? 0
   },
-  async putVersion(unit, tenant, version) {
-    await writer(unit, tenant).run(putVersion, toVersionRow(tenant, version))
+  async putVersion(tx, tenant, version) {
+    await writer(tx, tenant).run(putVersion, toVersionRow(tenant, version))
   },
-  async findVersion(unit, tenant, id, version) {
-    return fromVersionRow(await sessionOf(unit).get(findVersion, { tenant, id, version }))
+  async findVersion(tx, tenant, id, version) {
+    return fromVersionRow(await sessionOf(tx).get(findVersion, { tenant, id, version }))
   },
-  async versionsOf(unit, tenant, id) {
-    return (await sessionOf(unit).all(versionsOf, { tenant, id })).map(({ version }) => version)
+  async versionsOf(tx, tenant, id) {
+    return (await sessionOf(tx).all(versionsOf, { tenant, id })).map(({ version }) => version)
   },
-  async insertEvent(unit, tenant, { agentId, type, payload, atMs }) {
+  async insertEvent(tx, tenant, { agentId, type, payload, atMs }) {
     const row = { tenant, agent_id: agentId, type, payload: JSON.stringify(payload), at: atMs }
-    await writer(unit, tenant).run(insertEvent, row)
+    await writer(tx, tenant).run(insertEvent, row)
   },
-  async moveEvents(unit, from, to, id) {
-    writer(unit, from)
-    await writer(unit, to).run(moveEvents, { tenant: from, to_tenant: to, id })
+  async moveEvents(tx, from, to, id) {
+    writer(tx, from)
+    await writer(tx, to).run(moveEvents, { tenant: from, to_tenant: to, id })
   },
 }
 

@@ -4,7 +4,7 @@ import { type Role, type Tier, tenantId } from '../../contract/principal.ts'
 import type { ApiKey, ApiKeyStore } from '../../domains/identity/ports.ts'
 import type { ApiKeyTable } from './schema.ts'
 import { statement } from './statements.ts'
-import { sessionOf, writerOf } from './units.ts'
+import { sessionOf, writerOf } from './tx.ts'
 
 type KeyRow = Selectable<ApiKeyTable>
 type KeyId = { tenant: string; id: string }
@@ -73,26 +73,26 @@ const findKeyByPrefix = statement<{ prefix: string }>('api-key-store.findKeyByPr
 )
 
 export const sqlApiKeyStore: ApiKeyStore = {
-  async insertKey(unit, tenant, key) {
-    await sessionOf(unit).run(insertKey, toRow(tenant, key))
+  async insertKey(tx, tenant, key) {
+    await sessionOf(tx).run(insertKey, toRow(tenant, key))
   },
-  async findKey(unit, tenant, id) {
-    return fromRow(await sessionOf(unit).get(findKey, { tenant, id }))
+  async findKey(tx, tenant, id) {
+    return fromRow(await sessionOf(tx).get(findKey, { tenant, id }))
   },
-  async findLiveKeyByName(unit, tenant, name, nowMs) {
-    return fromRow(await sessionOf(unit).get(findLiveKeyByName, { tenant, name, now: nowMs }))
+  async findLiveKeyByName(tx, tenant, name, nowMs) {
+    return fromRow(await sessionOf(tx).get(findLiveKeyByName, { tenant, name, now: nowMs }))
   },
-  async listKeys(unit, tenant, limit) {
-    return (await sessionOf(unit).all(listKeys, { tenant, limit })).map((row) => fromRow(row)!)
+  async listKeys(tx, tenant, limit) {
+    return (await sessionOf(tx).all(listKeys, { tenant, limit })).map((row) => fromRow(row)!)
   },
-  async revokeKey(unit, tenant, id, atMs) {
-    return (await sessionOf(unit).run(revokeKey, { tenant, id, at: atMs })) > 0
+  async revokeKey(tx, tenant, id, atMs) {
+    return (await sessionOf(tx).run(revokeKey, { tenant, id, at: atMs })) > 0
   },
-  async touchKey(unit, tenant, id, atMs) {
-    await writerOf(unit, tenant).run(touchKey, { tenant, id, at: atMs })
+  async touchKey(tx, tenant, id, atMs) {
+    await writerOf(tx, tenant).run(touchKey, { tenant, id, at: atMs })
   },
-  async findKeyByPrefix(unit, prefix) {
-    return fromRow(await sessionOf(unit).get(findKeyByPrefix, { prefix }))
+  async findKeyByPrefix(tx, prefix) {
+    return fromRow(await sessionOf(tx).get(findKeyByPrefix, { prefix }))
   },
 }
 

@@ -1,6 +1,6 @@
 import type { ClockFloorStore } from '../../domains/server/ports.ts'
 import { statement } from './statements.ts'
-import { sessionOf, sharedWriterOf } from './units.ts'
+import { sessionOf, sharedWriterOf } from './tx.ts'
 
 const findFloor = statement<Record<never, never>>('clock-floor.findFloor')((db) =>
   db.selectFrom('clock_floor').select('at'),
@@ -22,11 +22,11 @@ const resetFloor = statement<{ at: number }>('clock-floor.resetFloor')((db, arg)
 
 /** The latest time that anybody who has this store open has noted: one row, for all tenants and processes. */
 export const sqlClockFloor: ClockFloorStore = {
-  find: async (unit) => (await sessionOf(unit).get(findFloor, {}))?.at,
-  async raise(unit, atMs) {
-    await sharedWriterOf(unit).run(raiseFloor, { at: atMs })
+  find: async (tx) => (await sessionOf(tx).get(findFloor, {}))?.at,
+  async raise(tx, atMs) {
+    await sharedWriterOf(tx).run(raiseFloor, { at: atMs })
   },
-  async reset(unit, atMs) {
-    await sharedWriterOf(unit).run(resetFloor, { at: atMs })
+  async reset(tx, atMs) {
+    await sharedWriterOf(tx).run(resetFloor, { at: atMs })
   },
 }

@@ -1,10 +1,10 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { WriteUnit } from '../../contract/unit.ts'
+import type { WriteTx } from '../../contract/tx.ts'
 import { fault } from '../../kernel/fault.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Session } from './statements.ts'
 import { copyOfState, lockTenantHead, storeTenantHead, type TenantHead } from './tenant-head.ts'
-import { writeUnit } from './units.ts'
+import { writeTx } from './tx.ts'
 
 /**
  * Several transactions in one commit.
@@ -35,7 +35,7 @@ export type StoreTraces = { hasWritten: boolean; hasFailed: boolean }
 
 export type Job = Readonly<{
   tenant: string
-  work: (unit: WriteUnit) => Promise<unknown>
+  work: (tx: WriteTx) => Promise<unknown>
   /** Absent when nobody waits. */
   settle: ((error: unknown, value: unknown) => void) | undefined
   /** Called once, before the first try. */
@@ -150,7 +150,7 @@ async function runJob(connection: WriteConnection, head: TenantHead, job: Job, g
     if (saved !== undefined) await saved
   }
   try {
-    const value = await job.work(writeUnit(connection, head))
+    const value = await job.work(writeTx(connection, head))
     if (guarded) {
       const released = connection.release()
       if (released !== undefined) await released

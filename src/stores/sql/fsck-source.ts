@@ -2,16 +2,16 @@ import type { Sql } from 'kysely'
 import type { FsckSource } from '../../audit/fsck/source.ts'
 import type { CheckpointStore } from '../../audit/ports.ts'
 import { tenantId } from '../../contract/principal.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { formatSessionId, formatTaskId, formatThoughtId, taskPriorities } from '../../domains/tasks/rules.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { findLogAnchor } from './log-anchors.ts'
 import { findLogIdentity } from './log-identity.ts'
 import { endRowIdSql, firstRowId, firstRowIdSql, rowsFrom } from './row-ids.ts'
 import { type Statement, statement } from './statements.ts'
-import { sessionOf } from './units.ts'
+import { sessionOf } from './tx.ts'
 
-/** The tables as the independent checker reads them: whole, in order, page by page. The unit must be a snapshot. */
+/** The tables as the independent checker reads them: whole, in order, page by page. The transaction must be a snapshot. */
 type Page = { tenant: string; after: number; limit: number }
 const PAGE = 1_000
 
@@ -122,11 +122,11 @@ const runEvents = statement<{ tenant: string; after_run: string; after: number; 
 
 /** `node` is where the checkpoints are: a store that several machines share knows of those of each. */
 export function sqlFsckSource(
-  unit: ReadUnit,
+  tx: ReadTx,
   checkpoints: Pick<CheckpointStore, 'read' | 'tenants'>,
   node: string,
 ): FsckSource {
-  const session = sessionOf(unit)
+  const session = sessionOf(tx)
 
   async function* pages<Row>(
     source: Statement<Page, Row>,
@@ -171,8 +171,8 @@ export function sqlFsckSource(
       return { size: row.size, peaks: row.peaks, counters }
     },
     checkpoint: (tenant) => checkpoints.read(tenantId(tenant)),
-    anchor: (tenant) => findLogAnchor(unit, node, tenant),
-    identity: () => findLogIdentity(unit),
+    anchor: (tenant) => findLogAnchor(tx, node, tenant),
+    identity: () => findLogIdentity(tx),
     async *logRows(tenant) {
       for await (const { row, isStray } of rowsById(tenant, entries, strayEntries, (entry) => entry.seq)) {
         yield {

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import type { WriteUnit } from '../../contract/unit.ts'
+import type { WriteTx } from '../../contract/tx.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { commitBatch, type Job, type Outcome, type WriteConnection } from './commit-batch.ts'
@@ -16,8 +16,8 @@ import { commitBatch, type Job, type Outcome, type WriteConnection } from './com
  * 5. Once closing, nothing new is taken; what was taken before is committed.
  */
 export type GroupCommit = Readonly<{
-  write<T>(tenant: string, work: (unit: WriteUnit) => Promise<T>): Promise<T>
-  writeSoon(tenant: string, work: (unit: WriteUnit) => Promise<void>, onTaken?: () => void): void | Promise<void>
+  write<T>(tenant: string, work: (tx: WriteTx) => Promise<T>): Promise<T>
+  writeSoon(tenant: string, work: (tx: WriteTx) => Promise<void>, onTaken?: () => void): void | Promise<void>
   /** Resolves when everything handed in so far is settled, however much is handed in meanwhile. */
   flush(): Promise<void>
   /** Refuses what comes from now on and resolves when the rest is settled. */
@@ -175,7 +175,7 @@ export function createGroupCommit(deps: {
   }
 
   return {
-    write<T>(tenant: string, work: (unit: WriteUnit) => Promise<T>): Promise<T> {
+    write<T>(tenant: string, work: (tx: WriteTx) => Promise<T>): Promise<T> {
       if (closing) return Promise.reject(storeClosed())
       if (urgentCount >= limits.writeQueueMax) {
         return Promise.reject(new AppError('ERR_BUSY', 'Too many writes wait for the disk.', { retry_after_ms: 100 }))

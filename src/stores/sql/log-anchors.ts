@@ -1,8 +1,8 @@
 import type { AnchorStore } from '../../audit/ports.ts'
 import type { Database } from '../../contract/database.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { statement } from './statements.ts'
-import { sessionOf, writerOf } from './units.ts'
+import { sessionOf, writerOf } from './tx.ts'
 
 const findAnchor = statement<{ node: string; tenant: string }>('log-anchors.findAnchor')((db, arg) =>
   db.selectFrom('log_anchors').select('size').where('node', '=', arg('node')).where('tenant', '=', arg('tenant')),
@@ -14,15 +14,15 @@ const insertAnchor = statement<{ node: string; tenant: string; size: number }>('
     .onConflict((conflict) => conflict.columns(['node', 'tenant']).doNothing()),
 )
 
-export async function findLogAnchor(unit: ReadUnit, node: string, tenant: string): Promise<number | undefined> {
-  return (await sessionOf(unit).get(findAnchor, { node, tenant }))?.size
+export async function findLogAnchor(tx: ReadTx, node: string, tenant: string): Promise<number | undefined> {
+  return (await sessionOf(tx).get(findAnchor, { node, tenant }))?.size
 }
 
 /** One row for each tenant, written once: what comes later would tell nothing more. */
 export const sqlAnchors = (database: Pick<Database, 'read' | 'write'>, node: string): AnchorStore => ({
   find: (tenant) => findLogAnchor(database.read, node, tenant),
   note: (tenant, size) =>
-    database.write(tenant, async (unit) => {
-      await writerOf(unit, tenant).run(insertAnchor, { node, tenant, size })
+    database.write(tenant, async (tx) => {
+      await writerOf(tx, tenant).run(insertAnchor, { node, tenant, size })
     }),
 })

@@ -1,6 +1,6 @@
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { statement } from './statements.ts'
-import { sessionOf } from './units.ts'
+import { sessionOf } from './tx.ts'
 
 /** The name and the public key under which the log of this store was begun. */
 export type RecordedLogIdentity = Readonly<{ logId: string; verifierKey: string }>
@@ -15,12 +15,12 @@ const insertIdentity = statement<{ log_id: string; verifier_key: string }>('log-
     .onConflict((conflict) => conflict.column('only_row').doNothing()),
 )
 
-export async function findLogIdentity(unit: ReadUnit): Promise<RecordedLogIdentity | undefined> {
-  const row = await sessionOf(unit).get(findIdentity, {})
+export async function findLogIdentity(tx: ReadTx): Promise<RecordedLogIdentity | undefined> {
+  const row = await sessionOf(tx).get(findIdentity, {})
   return row === undefined ? undefined : { logId: row.log_id, verifierKey: row.verifier_key }
 }
 
 /** The first to write is the one that counts; later ones change nothing. */
-export async function recordLogIdentity(unit: WriteUnit, identity: RecordedLogIdentity): Promise<void> {
-  await sessionOf(unit).run(insertIdentity, { log_id: identity.logId, verifier_key: identity.verifierKey })
+export async function recordLogIdentity(tx: WriteTx, identity: RecordedLogIdentity): Promise<void> {
+  await sessionOf(tx).run(insertIdentity, { log_id: identity.logId, verifier_key: identity.verifierKey })
 }

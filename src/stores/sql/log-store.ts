@@ -6,7 +6,7 @@ import { firstRowIdSql, numberByPlace, rowIdOf, rowsFrom } from './row-ids.ts'
 import type { Schema } from './schema.ts'
 import { type Kit, statement, statementFamily } from './statements.ts'
 import { listTrailInSqlite } from './trail-index.ts'
-import { headOf, sessionOf } from './units.ts'
+import { headOf, sessionOf } from './tx.ts'
 
 const insertEntry = statement<{
   row_id: number
@@ -100,12 +100,12 @@ const listTenants = statement<Record<never, never>>('log-store.listTenants')((db
 )
 
 export const sqlLogStore: LogStore = {
-  nextSeq: (unit, tenant) => headOf(unit, tenant).state.size,
-  async appendEntry(unit, tenant, entry) {
-    const head = headOf(unit, tenant)
+  nextSeq: (tx, tenant) => headOf(tx, tenant).state.size,
+  async appendEntry(tx, tenant, entry) {
+    const head = headOf(tx, tenant)
     const seq = head.state.size
     const appended = appendLeaf(head.state, leafHash(entry.record))
-    await sessionOf(unit).run(insertEntry, {
+    await sessionOf(tx).run(insertEntry, {
       row_id: rowIdOf(head.firstId, seq),
       tenant,
       seq,
@@ -119,12 +119,12 @@ export const sqlLogStore: LogStore = {
     head.state.peaks = appended.head.peaks
     head.changed = true
   },
-  async head(unit, tenant) {
-    const row = await sessionOf(unit).get(findHead, { tenant })
+  async head(tx, tenant) {
+    const row = await sessionOf(tx).get(findHead, { tenant })
     return row === undefined ? { size: 0, peaks: Buffer.alloc(0) } : { size: row.size, peaks: Buffer.from(row.peaks) }
   },
-  async entries(unit, tenant, fromSeq, limit) {
-    const rows = await sessionOf(unit).all(listEntries, { tenant, from_seq: fromSeq, limit })
+  async entries(tx, tenant, fromSeq, limit) {
+    const rows = await sessionOf(tx).all(listEntries, { tenant, from_seq: fromSeq, limit })
     return rows.map(
       (row): LogEntry => ({
         seq: row.seq,
@@ -135,8 +135,8 @@ export const sqlLogStore: LogStore = {
       }),
     )
   },
-  async rawEntries(unit, tenant, fromSeq, limit) {
-    const rows = await sessionOf(unit).all(listRawEntries, { tenant, from_seq: fromSeq, limit })
+  async rawEntries(tx, tenant, fromSeq, limit) {
+    const rows = await sessionOf(tx).all(listRawEntries, { tenant, from_seq: fromSeq, limit })
     // Rows as they come are slow to look into, and a verifier looks often.
     return rows.map(({ seq, record, nodes, taskNumber, recordHash }) => ({
       seq,
@@ -146,18 +146,18 @@ export const sqlLogStore: LogStore = {
       recordHash,
     }))
   },
-  async nodes(unit, tenant, seqs) {
+  async nodes(tx, tenant, seqs) {
     const distinct = [...new Set(seqs)]
     if (distinct.length === 0) return new Map()
     const args: Record<string, string | number> = { tenant }
     // The last one again up to a power of two, so that proofs of any size share a few statements.
     const count = 2 ** Math.ceil(Math.log2(distinct.length))
     for (let index = 0; index < count; index++) args[`seq${index}`] = distinct[Math.min(index, distinct.length - 1)]!
-    const rows = await sessionOf(unit).all(nodesFamily(String(count)), args)
+    const rows = await sessionOf(tx).all(nodesFamily(String(count)), args)
     return new Map(rows.map((row) => [row.seq, row.nodes]))
   },
-  async trailRecords(unit, tenant, taskNumber, range) {
-    const session = sessionOf(unit)
+  async trailRecords(tx, tenant, taskNumber, range) {
+    const session = sessionOf(tx)
     const rows = await session.all(session.dialect === 'sqlite' ? listTrailInSqlite : listTrail, {
       tenant,
       number: taskNumber,
@@ -166,7 +166,7 @@ export const sqlLogStore: LogStore = {
     })
     return rows.map((row) => ({ seq: row.seq, hash: row.record_hash ?? '', atMs: row.at }))
   },
-  async tenants(unit) {
-    return (await sessionOf(unit).all(listTenants, {})).map((row) => tenantId(row.tenant))
+  async tenants(tx) {
+    return (await sessionOf(tx).all(listTenants, {})).map((row) => tenantId(row.tenant))
   },
 }

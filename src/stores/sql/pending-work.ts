@@ -1,6 +1,6 @@
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { type Statement, statement } from './statements.ts'
-import { sessionOf } from './units.ts'
+import { sessionOf } from './tx.ts'
 
 type None = Record<never, never>
 
@@ -18,12 +18,12 @@ const anySchedule = statement<None>('pending-work.anySchedule')((db) =>
 /** Whether a store has something that whoever opens it must take up, of any tenant. */
 export const sqlPendingWork = {
   /** Workspaces and teams: what a crash left of them is looked after. */
-  ofWorkspaces: (unit: ReadUnit): Promise<boolean> => hasAny(unit, anyWorkspace, anyTeam),
+  ofWorkspaces: (tx: ReadTx): Promise<boolean> => hasAny(tx, anyWorkspace, anyTeam),
   /** Runs go on, and schedules come due. */
-  ofAgents: (unit: ReadUnit): Promise<boolean> => hasAny(unit, anyOpenRun, anySchedule),
+  ofAgents: (tx: ReadTx): Promise<boolean> => hasAny(tx, anyOpenRun, anySchedule),
 }
 
-async function hasAny(unit: ReadUnit, ...statements: readonly Statement<None, unknown>[]): Promise<boolean> {
-  for (const one of statements) if ((await sessionOf(unit).get(one, {})) !== undefined) return true
+async function hasAny(tx: ReadTx, ...statements: readonly Statement<None, unknown>[]): Promise<boolean> {
+  for (const one of statements) if ((await sessionOf(tx).get(one, {})) !== undefined) return true
   return false
 }

@@ -4,7 +4,7 @@ import type { Run, RunError, RunFilter, RunKind, RunStatus, RunStore, StoredEven
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { RunJournalTable, RunTable } from './schema.ts'
 import { type Builder, statement, statementFamily, type Value } from './statements.ts'
-import { sessionOf, writerOf } from './units.ts'
+import { sessionOf, writerOf } from './tx.ts'
 
 type RunRow = Selectable<RunTable>
 type EventRow = Selectable<RunJournalTable>
@@ -177,41 +177,41 @@ const argsOf = (tenant: string, wanted: Wanted): Args => ({
 })
 
 export const sqlRunStore: RunStore = {
-  async insertRun(unit, run) {
-    await writerOf(unit, run.tenant).run(insertRun, toRow(run))
+  async insertRun(tx, run) {
+    await writerOf(tx, run.tenant).run(insertRun, toRow(run))
   },
-  async saveRun(unit, run) {
-    await writerOf(unit, run.tenant).run(saveRun, { tenant: run.tenant, id: run.id, ...changingPart(run) })
+  async saveRun(tx, run) {
+    await writerOf(tx, run.tenant).run(saveRun, { tenant: run.tenant, id: run.id, ...changingPart(run) })
   },
-  async deleteRun(unit, tenant, id) {
-    const writer = writerOf(unit, tenant)
+  async deleteRun(tx, tenant, id) {
+    const writer = writerOf(tx, tenant)
     await writer.run(deleteEvents, { tenant, id })
     await writer.run(deleteRun, { tenant, id })
   },
-  async findRun(unit, tenant, id) {
-    const row = await sessionOf(unit).get(findRun, { tenant, id })
+  async findRun(tx, tenant, id) {
+    const row = await sessionOf(tx).get(findRun, { tenant, id })
     return row === undefined ? undefined : fromRow(row)
   },
-  async listRuns(unit, tenant, filter) {
+  async listRuns(tx, tenant, filter) {
     const args = { ...argsOf(tenant, filter), limit: filter.limit, offset: filter.offset ?? 0 }
-    return (await sessionOf(unit).all(listFamily(shapeOf(filter)), args)).map(fromRow)
+    return (await sessionOf(tx).all(listFamily(shapeOf(filter)), args)).map(fromRow)
   },
-  async countRuns(unit, tenant, filter) {
-    return Number((await sessionOf(unit).get(countFamily(shapeOf(filter)), argsOf(tenant, filter)))?.count ?? 0)
+  async countRuns(tx, tenant, filter) {
+    return Number((await sessionOf(tx).get(countFamily(shapeOf(filter)), argsOf(tenant, filter)))?.count ?? 0)
   },
-  async runPlaces(unit, tenant, { limit, ...wanted }) {
+  async runPlaces(tx, tenant, { limit, ...wanted }) {
     const filter = { kind: 'execution' as const, ...wanted }
-    const rows = await sessionOf(unit).all(placeFamily(shapeOf(filter)), { ...argsOf(tenant, filter), limit })
+    const rows = await sessionOf(tx).all(placeFamily(shapeOf(filter)), { ...argsOf(tenant, filter), limit })
     return rows.map((row) => ({ id: row.id, changedAtMs: row.changed_at, lastSequence: row.last_sequence }))
   },
-  async runsUnder(unit, tenant, rootId) {
-    return (await sessionOf(unit).all(runsUnder, { tenant, root_id: rootId })).map(fromRow)
+  async runsUnder(tx, tenant, rootId) {
+    return (await sessionOf(tx).all(runsUnder, { tenant, root_id: rootId })).map(fromRow)
   },
-  async openRunsOnNode(unit, node) {
-    return (await sessionOf(unit).all(openRunsOnNode, { node })).map(fromRow)
+  async openRunsOnNode(tx, node) {
+    return (await sessionOf(tx).all(openRunsOnNode, { node })).map(fromRow)
   },
-  async insertEvent(unit, tenant, runId, event) {
-    await writerOf(unit, tenant).run(insertEvent, {
+  async insertEvent(tx, tenant, runId, event) {
+    await writerOf(tx, tenant).run(insertEvent, {
       tenant,
       run_id: runId,
       sequence: event.sequence,
@@ -223,8 +223,8 @@ export const sqlRunStore: RunStore = {
       at: event.atMs,
     })
   },
-  async listEvents(unit, tenant, runId, { after, limit }) {
-    const rows = await sessionOf(unit).all(listEvents, { tenant, run_id: runId, after, limit })
+  async listEvents(tx, tenant, runId, { after, limit }) {
+    const rows = await sessionOf(tx).all(listEvents, { tenant, run_id: runId, after, limit })
     return rows.map(
       (row): StoredEvent => ({
         sequence: row.sequence,

@@ -1,10 +1,10 @@
 import type { Selectable } from 'kysely'
 import { type Principal, SYSTEM_TENANT, tenantId } from '../../contract/principal.ts'
-import type { WriteUnit } from '../../contract/unit.ts'
+import type { WriteTx } from '../../contract/tx.ts'
 import type { Schedule, ScheduleStore } from '../../domains/schedules/ports.ts'
 import type { ScheduleTable } from './schema.ts'
 import { rawStatement, type Session, statement } from './statements.ts'
-import { sessionOf, sharedWriterOf, writerOf } from './units.ts'
+import { sessionOf, sharedWriterOf, writerOf } from './tx.ts'
 
 type Row = Selectable<ScheduleTable>
 type RowId = { tenant: string; subject_id: string }
@@ -70,29 +70,29 @@ const lockShared = statement<{ key: string }>('schedule-store.lockShared')((db, 
   ),
 )
 
-const writer = (unit: WriteUnit, tenant: string): Session =>
-  tenant === SYSTEM_TENANT ? sharedWriterOf(unit) : writerOf(unit, tenant)
+const writer = (tx: WriteTx, tenant: string): Session =>
+  tenant === SYSTEM_TENANT ? sharedWriterOf(tx) : writerOf(tx, tenant)
 
 export const sqlScheduleStore: ScheduleStore = {
-  async lock(unit, tenant) {
+  async lock(tx, tenant) {
     // The head of its log holds the schedules of one tenant. The key is that of the agents, so that nobody takes two in another order.
-    if (tenant === SYSTEM_TENANT) await sessionOf(unit).get(lockShared, { key: 'agents of everybody' })
+    if (tenant === SYSTEM_TENANT) await sessionOf(tx).get(lockShared, { key: 'agents of everybody' })
   },
-  async put(unit, schedule) {
-    await writer(unit, schedule.tenant).run(put, toRow(schedule))
+  async put(tx, schedule) {
+    await writer(tx, schedule.tenant).run(put, toRow(schedule))
   },
-  async remove(unit, tenant, subjectId) {
-    return (await writer(unit, tenant).run(remove, { tenant, subject_id: subjectId })) > 0
+  async remove(tx, tenant, subjectId) {
+    return (await writer(tx, tenant).run(remove, { tenant, subject_id: subjectId })) > 0
   },
-  async find(unit, tenant, subjectId) {
-    const row = await sessionOf(unit).get(find, { tenant, subject_id: subjectId })
+  async find(tx, tenant, subjectId) {
+    const row = await sessionOf(tx).get(find, { tenant, subject_id: subjectId })
     return row === undefined ? undefined : fromRow(row)
   },
-  async due(unit, untilMs) {
-    return (await sessionOf(unit).all(due, { until: untilMs })).map(fromRow)
+  async due(tx, untilMs) {
+    return (await sessionOf(tx).all(due, { until: untilMs })).map(fromRow)
   },
-  async firstAfter(unit, afterMs) {
-    return (await sessionOf(unit).get(firstAfter, { after: afterMs }))?.next_at
+  async firstAfter(tx, afterMs) {
+    return (await sessionOf(tx).get(firstAfter, { after: afterMs }))?.next_at
   },
 }
 

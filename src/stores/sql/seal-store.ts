@@ -3,7 +3,7 @@ import { tenantId } from '../../contract/principal.ts'
 import type { SealSession, SealStore } from '../../domains/seal/ports.ts'
 import type { SealMessageTable, SealSessionTable } from './schema.ts'
 import { statement } from './statements.ts'
-import { sessionOf, writerOf } from './units.ts'
+import { sessionOf, writerOf } from './tx.ts'
 
 type SessionRow = Selectable<SealSessionTable>
 type MessageRow = Selectable<SealMessageTable>
@@ -90,36 +90,36 @@ const deleteSessions = statement<{ tenant: string; before: number }>('seal-store
 )
 
 export const sqlSealStore: SealStore = {
-  async insertSession(unit, tenant, session) {
-    await writerOf(unit, tenant).run(insertSession, toRow(tenant, session))
+  async insertSession(tx, tenant, session) {
+    await writerOf(tx, tenant).run(insertSession, toRow(tenant, session))
   },
-  async findSession(unit, tenant, id) {
-    const row = await sessionOf(unit).get(findSession, { tenant, id })
+  async findSession(tx, tenant, id) {
+    const row = await sessionOf(tx).get(findSession, { tenant, id })
     return row === undefined ? undefined : fromRow(row)
   },
-  async listSessions(unit, tenant, { identity, limit }) {
-    const session = sessionOf(unit)
+  async listSessions(tx, tenant, { identity, limit }) {
+    const session = sessionOf(tx)
     const rows =
       identity === undefined
         ? await session.all(listSessions, { tenant, limit })
         : await session.all(listSessionsOf, { tenant, identity, limit })
     return rows.map(fromRow)
   },
-  async liveSessions(unit, tenant, identity, nowMs) {
-    return (await sessionOf(unit).all(liveSessions, { tenant, identity, now: nowMs })).map(fromRow)
+  async liveSessions(tx, tenant, identity, nowMs) {
+    return (await sessionOf(tx).all(liveSessions, { tenant, identity, now: nowMs })).map(fromRow)
   },
-  async revokeSession(unit, tenant, id, atMs) {
-    return (await writerOf(unit, tenant).run(revokeSession, { tenant, id, at: atMs })) > 0
+  async revokeSession(tx, tenant, id, atMs) {
+    return (await writerOf(tx, tenant).run(revokeSession, { tenant, id, at: atMs })) > 0
   },
-  // The unit is the tenant's only writer, so nobody gets in between.
-  async takeMessage(unit, tenant, digest, keptUntilMs) {
-    const writer = writerOf(unit, tenant)
+  // The transaction is the tenant's only writer, so nobody gets in between.
+  async takeMessage(tx, tenant, digest, keptUntilMs) {
+    const writer = writerOf(tx, tenant)
     if ((await writer.get(findMessage, { tenant, digest })) !== undefined) return false
     await writer.run(insertMessage, { tenant, digest, kept_until: keptUntilMs })
     return true
   },
-  async forgetEnded(unit, tenant, before) {
-    const writer = writerOf(unit, tenant)
+  async forgetEnded(tx, tenant, before) {
+    const writer = writerOf(tx, tenant)
     await writer.run(deleteMessages, { tenant, before: before.messagesKeptUntilMs })
     await writer.run(deleteSessions, { tenant, before: before.sessionsExpiredMs })
   },

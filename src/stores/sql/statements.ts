@@ -10,7 +10,7 @@ import type { Schema } from './schema.ts'
  *   const findTask = statement<{ tenant: string; number: number }>('task-store.findTask')((db, arg) =>
  *     db.selectFrom('tasks').selectAll().where('tenant', '=', arg('tenant')).where('number', '=', arg('number')))
  *   …
- *   const row = await sessionOf(unit).get(findTask, { tenant, number })
+ *   const row = await sessionOf(tx).get(findTask, { tenant, number })
  *
  * Kysely has hundreds of modules, which would be most of the program's start and a good part of its memory. So
  * `npm run gen` writes what it builds to compiled-statements.json, and a statement found there needs no Kysely at run

@@ -1,8 +1,8 @@
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Task } from '../../domains/tasks/ports.ts'
 import { rawStatement, type Session, statement } from './statements.ts'
 import { deferOnce, deferWork, runDeferred } from './tenant-head.ts'
-import { headOf, sessionOf, writeHeadOf } from './units.ts'
+import { headOf, sessionOf, writeHeadOf } from './tx.ts'
 
 /**
  * SQLite's indexes of the words and labels of tasks. Entering a task there at once would double the pages that its commit
@@ -43,7 +43,7 @@ const moveMark = statement<{ newest: number }>('task-index.moveMark')((db, arg, 
 )
 
 /** To be called after a task was inserted. */
-export const noteInsertedTask = (unit: WriteUnit, tenant: string): void => deferOnce(headOf(unit, tenant), enterTail)
+export const noteInsertedTask = (tx: WriteTx, tenant: string): void => deferOnce(headOf(tx, tenant), enterTail)
 
 async function enterTail(session: Session): Promise<void> {
   const { indexed_to, newest } = (await session.get(findTail, {}))!
@@ -77,11 +77,11 @@ const removeWords = statement<Words>('task-index.removeWords')((db, arg, { sql }
 )
 
 /** Answers whether the labels of the task are in their table, and so have to be changed there. */
-export async function noteChangedTask(unit: WriteUnit, tenant: string, before: Task, after: Task): Promise<boolean> {
-  const { row_id, is_indexed } = (await sessionOf(unit).get(findRow, { tenant, number: after.number }))!
+export async function noteChangedTask(tx: WriteTx, tenant: string, before: Task, after: Task): Promise<boolean> {
+  const { row_id, is_indexed } = (await sessionOf(tx).get(findRow, { tenant, number: after.number }))!
   if (is_indexed === 0) return false
   if (before.description !== after.description) {
-    deferWork(headOf(unit, tenant), async (session) => {
+    deferWork(headOf(tx, tenant), async (session) => {
       await session.run(removeWords, { row_id, title: before.title, description: before.description })
       await session.run(addWords, { row_id, title: after.title, description: after.description })
     })
@@ -112,9 +112,9 @@ const dataVersion = statement<object>('task-index.dataVersion')((db, _arg, { sql
 const filledAt = new WeakMap<Session, number>()
 
 /** To be called before a search on a SQLite connection: fills its own small index of the tail. */
-export async function prepareSearch(unit: ReadUnit): Promise<void> {
-  const session = sessionOf(unit)
-  const head = writeHeadOf(unit)
+export async function prepareSearch(tx: ReadTx): Promise<void> {
+  const session = sessionOf(tx)
+  const head = writeHeadOf(tx)
   if (head !== undefined) {
     await runDeferred(session, head)
     fillTail(session)

@@ -5,7 +5,7 @@ import type { Schema } from './schema.ts'
 import { type Builder, type Dialect, type Kit, statement, statementFamily, type Value } from './statements.ts'
 import { prepareSearch } from './task-index.ts'
 import { storeProjectCounts } from './tenant-head.ts'
-import { sessionOf, writeHeadOf } from './units.ts'
+import { sessionOf, writeHeadOf } from './tx.ts'
 
 /**
  * The filtered list and its count. Which filters are present, and how many values a list filter has, is the shape of the
@@ -173,9 +173,9 @@ function filterArgs(tenant: string, filter: TaskFilter, dialect: Dialect): Args 
 /** FTS5 reads a quoted string as plain words, whatever operators it looks like. */
 const quoted = (word: string): string => `"${word.replaceAll('"', '""')}"`
 
-export const listTasks: TaskStore['listTasks'] = async (unit, tenant, filter, page: TaskPage) => {
-  const session = sessionOf(unit)
-  if (filter.words !== undefined && session.dialect === 'sqlite') await prepareSearch(unit)
+export const listTasks: TaskStore['listTasks'] = async (tx, tenant, filter, page: TaskPage) => {
+  const session = sessionOf(tx)
+  if (filter.words !== undefined && session.dialect === 'sqlite') await prepareSearch(tx)
   const member = listFamily(`${present(filter)}/${page.sortBy}/${page.sortOrder}`)
   const args = { ...filterArgs(tenant, filter, session.dialect), limit: page.limit, offset: page.offset }
   const rows = await session.all(member, args)
@@ -194,14 +194,14 @@ export const listTasks: TaskStore['listTasks'] = async (unit, tenant, filter, pa
   )
 }
 
-export const countTasks: TaskStore['countTasks'] = async (unit, tenant, filter) => {
-  const session = sessionOf(unit)
-  if (filter.words !== undefined && session.dialect === 'sqlite') await prepareSearch(unit)
+export const countTasks: TaskStore['countTasks'] = async (tx, tenant, filter) => {
+  const session = sessionOf(tx)
+  if (filter.words !== undefined && session.dialect === 'sqlite') await prepareSearch(tx)
   const given = Object.keys(filter)
   if (given.length === 0)
-    return writeHeadOf(unit)?.state.taskCount ?? (await session.get(tenantCount, { tenant }))?.count ?? 0
+    return writeHeadOf(tx)?.state.taskCount ?? (await session.get(tenantCount, { tenant }))?.count ?? 0
   if (given.length === 1 && filter.project !== undefined) {
-    const head = writeHeadOf(unit)
+    const head = writeHeadOf(tx)
     if (head !== undefined) await storeProjectCounts(session, head)
     return (await session.get(projectCount, { tenant, slug: filter.project }))?.count ?? 0
   }

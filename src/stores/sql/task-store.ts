@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Project, Task, TaskStore } from '../../domains/tasks/ports.ts'
 import { finishedStatuses, type TaskStatus, taskPriorities } from '../../domains/tasks/rules.ts'
 import type { ProjectTable, TaskTable } from './schema.ts'
@@ -7,7 +7,7 @@ import { type Session, statement } from './statements.ts'
 import { noteChangedTask, noteInsertedTask } from './task-index.ts'
 import { countTasks, listTasks } from './task-list.ts'
 import { storeProjectCounts } from './tenant-head.ts'
-import { headOf, sessionOf, writeHeadOf, writerOf } from './units.ts'
+import { headOf, sessionOf, writeHeadOf, writerOf } from './tx.ts'
 
 type TaskKey = { tenant: string; number: number }
 
@@ -232,48 +232,48 @@ const countProjects = statement<{ tenant: string }>('task-store.countProjects')(
 )
 
 export const sqlTaskStore: TaskStore = {
-  takeTaskNumber(unit, tenant) {
-    const head = headOf(unit, tenant)
+  takeTaskNumber(tx, tenant) {
+    const head = headOf(tx, tenant)
     head.changed = true
     head.state.taskCount += 1
     return head.state.taskCount
   },
-  async takeProjectSequence(unit, tenant, slug) {
-    const session = writerOf(unit, tenant)
+  async takeProjectSequence(tx, tenant, slug) {
+    const session = writerOf(tx, tenant)
     if (session.dialect === 'postgres') return (await session.get(takeSequence, { tenant, slug }))?.task_count
-    const { state } = headOf(unit, tenant)
+    const { state } = headOf(tx, tenant)
     const count = state.projectCounts?.get(slug) ?? (await session.get(findProject, { tenant, slug }))?.task_count
     if (count === undefined) return undefined
     state.projectCounts = new Map(state.projectCounts).set(slug, count + 1)
     return count + 1
   },
-  async insertTask(unit, tenant, task) {
-    const session = writerOf(unit, tenant)
+  async insertTask(tx, tenant, task) {
+    const session = writerOf(tx, tenant)
     await session.run(insertTask, toRow(tenant, task))
-    if (session.dialect === 'sqlite') noteInsertedTask(unit, tenant)
+    if (session.dialect === 'sqlite') noteInsertedTask(tx, tenant)
     else await changeLabels(session, tenant, task.number, [], task.labels)
   },
-  async updateTask(unit, tenant, before, after) {
-    const session = writerOf(unit, tenant)
+  async updateTask(tx, tenant, before, after) {
+    const session = writerOf(tx, tenant)
     if ((await session.run(updateTask, toRow(tenant, after))) !== 1) throw new Error('a task to update does not exist')
     if (before.description === after.description && before.labels === after.labels) return
-    if (session.dialect === 'sqlite' && !(await noteChangedTask(unit, tenant, before, after))) return
+    if (session.dialect === 'sqlite' && !(await noteChangedTask(tx, tenant, before, after))) return
     await changeLabels(session, tenant, after.number, before.labels, after.labels)
   },
-  async findTask(unit, tenant, number) {
-    const row = await sessionOf(unit).get(findTask, { tenant, number })
+  async findTask(tx, tenant, number) {
+    const row = await sessionOf(tx).get(findTask, { tenant, number })
     return row === undefined ? undefined : fromRow(row)
   },
-  async hasTask(unit, tenant, number) {
-    return (await sessionOf(unit).get(hasTask, { tenant, number })) !== undefined
+  async hasTask(tx, tenant, number) {
+    return (await sessionOf(tx).get(hasTask, { tenant, number })) !== undefined
   },
   listTasks,
   countTasks,
-  async childNumbers(unit, tenant, number) {
-    return (await sessionOf(unit).all(childNumbers, { tenant, number })).map((row) => row.number)
+  async childNumbers(tx, tenant, number) {
+    return (await sessionOf(tx).all(childNumbers, { tenant, number })).map((row) => row.number)
   },
-  async listNextActions(unit, tenant, project, limit) {
-    const rows = await sessionOf(unit).all(nextActions, { tenant, project, limit })
+  async listNextActions(tx, tenant, project, limit) {
+    const rows = await sessionOf(tx).all(nextActions, { tenant, project, limit })
     return rows.map((row) => ({
       number: row.number,
       title: row.title,
@@ -284,26 +284,26 @@ export const sqlTaskStore: TaskStore = {
       dependenciesUnmet: row.unmet ?? 0,
     }))
   },
-  async listBlocked(unit, tenant, project, limit) {
-    return (await sessionOf(unit).all(blockedTasks, { tenant, project, limit })).map(fromRow)
+  async listBlocked(tx, tenant, project, limit) {
+    return (await sessionOf(tx).all(blockedTasks, { tenant, project, limit })).map(fromRow)
   },
-  async latestProject(unit, tenant) {
-    return (await sessionOf(unit).get(latestProject, { tenant }))?.project
+  async latestProject(tx, tenant) {
+    return (await sessionOf(tx).get(latestProject, { tenant }))?.project
   },
-  async dependencyNumbers(unit, tenant, number) {
-    return (await sessionOf(unit).all(dependencyNumbers, { tenant, number })).map((row) => row.depends_on_number)
+  async dependencyNumbers(tx, tenant, number) {
+    return (await sessionOf(tx).all(dependencyNumbers, { tenant, number })).map((row) => row.depends_on_number)
   },
-  async replaceDependencies(unit, tenant, number, dependsOn) {
-    const session = writerOf(unit, tenant)
+  async replaceDependencies(tx, tenant, number, dependsOn) {
+    const session = writerOf(tx, tenant)
     await session.run(deleteDependencies, { tenant, number })
     for (const depends_on of dependsOn) await session.run(insertDependency, { tenant, number, depends_on })
   },
-  async countUnmetDependencies(unit, tenant, number) {
-    const rows = await sessionOf(unit).all(dependencyStatuses, { tenant, number })
+  async countUnmetDependencies(tx, tenant, number) {
+    const rows = await sessionOf(tx).all(dependencyStatuses, { tenant, number })
     return rows.filter((row) => unmetOf(row.status)).length
   },
-  async insertProject(unit, tenant, project) {
-    await writerOf(unit, tenant).run(insertProject, {
+  async insertProject(tx, tenant, project) {
+    await writerOf(tx, tenant).run(insertProject, {
       tenant,
       slug: project.slug,
       task_count: project.taskCount,
@@ -311,23 +311,23 @@ export const sqlTaskStore: TaskStore = {
       created_by: project.createdBy,
     })
   },
-  async findProject(unit, tenant, slug) {
-    await storeOwnCounts(unit)
-    const row = await sessionOf(unit).get(findProject, { tenant, slug })
+  async findProject(tx, tenant, slug) {
+    await storeOwnCounts(tx)
+    const row = await sessionOf(tx).get(findProject, { tenant, slug })
     return row === undefined ? undefined : toProject(row)
   },
-  async listProjects(unit, tenant, page) {
-    await storeOwnCounts(unit)
-    return (await sessionOf(unit).all(listProjects, { tenant, ...page })).map(toProject)
+  async listProjects(tx, tenant, page) {
+    await storeOwnCounts(tx)
+    return (await sessionOf(tx).all(listProjects, { tenant, ...page })).map(toProject)
   },
-  async countProjects(unit, tenant) {
-    return (await sessionOf(unit).get(countProjects, { tenant }))?.count ?? 0
+  async countProjects(tx, tenant) {
+    return (await sessionOf(tx).get(countProjects, { tenant }))?.count ?? 0
   },
 }
 
-async function storeOwnCounts(unit: ReadUnit | WriteUnit): Promise<void> {
-  const head = writeHeadOf(unit)
-  if (head !== undefined) await storeProjectCounts(sessionOf(unit), head)
+async function storeOwnCounts(tx: ReadTx | WriteTx): Promise<void> {
+  const head = writeHeadOf(tx)
+  if (head !== undefined) await storeProjectCounts(sessionOf(tx), head)
 }
 
 async function changeLabels(

@@ -10,7 +10,7 @@ import type {
 } from '../../domains/teams/ports.ts'
 import type { TeamMessageTable, TeamTaskTable } from './schema.ts'
 import { statement } from './statements.ts'
-import { sessionOf, writerOf } from './units.ts'
+import { sessionOf, writerOf } from './tx.ts'
 
 type MessageRow = Selectable<TeamMessageTable>
 type TaskRow = Selectable<TeamTaskTable>
@@ -184,27 +184,25 @@ const ofTask = ({ tenant, team, agent, messageId }: Parameters<TeamStore['delete
 
 /** What waits for the members of teams: the part of the store that grows. */
 export const sqlTeamInboxes = {
-  async addMessage(unit, tenant, { team, recipient }, message) {
+  async addMessage(tx, tenant, { team, recipient }, message) {
     const { seq, id, sender, addressedTo, content, type, atMs } = message
     const row = { tenant, team, recipient, seq, id, sender, addressed_to: addressedTo, content, type, at: atMs }
-    await writerOf(unit, tenant).run(insertMessage, row)
+    await writerOf(tx, tenant).run(insertMessage, row)
   },
-  async countMessages(unit, tenant, team, recipient) {
-    return (await sessionOf(unit).get(countMessages, { tenant, team, recipient }))?.count ?? 0
+  async countMessages(tx, tenant, team, recipient) {
+    return (await sessionOf(tx).get(countMessages, { tenant, team, recipient }))?.count ?? 0
   },
-  async listMessages(unit, tenant, { team, recipient, afterSeq, limit }) {
-    return (await sessionOf(unit).all(listMessages, { tenant, team, recipient, after: afterSeq, limit })).map(
-      fromMessage,
-    )
+  async listMessages(tx, tenant, { team, recipient, afterSeq, limit }) {
+    return (await sessionOf(tx).all(listMessages, { tenant, team, recipient, after: afterSeq, limit })).map(fromMessage)
   },
-  async deleteMessages(unit, tenant, { team, recipient, untilSeq }) {
-    await writerOf(unit, tenant).run(deleteMessages, { tenant, team, recipient, until: untilSeq })
+  async deleteMessages(tx, tenant, { team, recipient, untilSeq }) {
+    await writerOf(tx, tenant).run(deleteMessages, { tenant, team, recipient, until: untilSeq })
   },
 } satisfies Partial<TeamStore>
 
 export const sqlTeamTasks = {
-  async addTask(unit, key, { seq, assignment, atMs }) {
-    await writerOf(unit, key.tenant).run(insertTask, {
+  async addTask(tx, key, { seq, assignment, atMs }) {
+    await writerOf(tx, key.tenant).run(insertTask, {
       ...ofTask(key),
       seq,
       assignment: JSON.stringify(assignment),
@@ -214,43 +212,43 @@ export const sqlTeamTasks = {
       at: atMs,
     })
   },
-  async taskCounts(unit, tenant, team) {
+  async taskCounts(tx, tenant, team) {
     const counts = new Map<string, TaskCounts>()
-    for (const { agent, state, count } of await sessionOf(unit).all(taskCounts, { tenant, team })) {
+    for (const { agent, state, count } of await sessionOf(tx).all(taskCounts, { tenant, team })) {
       counts.set(agent, { ...(counts.get(agent) ?? { queued: 0, running: 0, done: 0 }), [state]: count })
     }
     return counts
   },
-  async findAssignment(unit, key) {
-    const found = await sessionOf(unit).get(findAssignment, ofTask(key))
+  async findAssignment(tx, key) {
+    const found = await sessionOf(tx).get(findAssignment, ofTask(key))
     return found === undefined ? undefined : (JSON.parse(found.assignment) as TaskAssignment)
   },
-  async putTaskBack(unit, key) {
-    await writerOf(unit, key.tenant).run(putTaskBack, ofTask(key))
+  async putTaskBack(tx, key) {
+    await writerOf(tx, key.tenant).run(putTaskBack, ofTask(key))
   },
-  async beginTask(unit, key) {
-    return (await writerOf(unit, key.tenant).run(beginTask, ofTask(key))) > 0
+  async beginTask(tx, key) {
+    return (await writerOf(tx, key.tenant).run(beginTask, ofTask(key))) > 0
   },
-  async noteJob(unit, key, jobId) {
-    return (await writerOf(unit, key.tenant).run(noteJob, { ...ofTask(key), job_id: jobId })) > 0
+  async noteJob(tx, key, jobId) {
+    return (await writerOf(tx, key.tenant).run(noteJob, { ...ofTask(key), job_id: jobId })) > 0
   },
-  async finishTask(unit, key, result) {
+  async finishTask(tx, key, result) {
     const row = { ...ofTask(key), result: JSON.stringify(result) }
-    return (await writerOf(unit, key.tenant).run(finishTask, row)) > 0
+    return (await writerOf(tx, key.tenant).run(finishTask, row)) > 0
   },
-  async listFinished(unit, tenant, { team, agent, afterSeq, limit }) {
-    const rows = await sessionOf(unit).all(listFinished, { tenant, team, agent, after: afterSeq, limit })
+  async listFinished(tx, tenant, { team, agent, afterSeq, limit }) {
+    const rows = await sessionOf(tx).all(listFinished, { tenant, team, agent, after: afterSeq, limit })
     return rows.map(({ seq, message_id, result }) => ({
       seq,
       messageId: message_id,
       result: JSON.parse(result!) as TaskResult,
     }))
   },
-  async deleteTask(unit, key) {
-    await writerOf(unit, key.tenant).run(deleteTask, ofTask(key))
+  async deleteTask(tx, key) {
+    await writerOf(tx, key.tenant).run(deleteTask, ofTask(key))
   },
-  async openTasksOnNode(unit, node) {
-    return (await sessionOf(unit).all(openTasksOnNode, { node })).map((row) => ({
+  async openTasksOnNode(tx, node) {
+    return (await sessionOf(tx).all(openTasksOnNode, { node })).map((row) => ({
       tenant: tenantId(row.tenant),
       team: row.team,
       agent: row.agent,

@@ -4,7 +4,7 @@ import type { Team, TeamMember, TeamState, TeamStore } from '../../domains/teams
 import type { TeamMemberTable, TeamTable } from './schema.ts'
 import { statement } from './statements.ts'
 import { sqlTeamInboxes, sqlTeamTasks } from './team-inboxes.ts'
-import { sessionOf, writerOf } from './units.ts'
+import { sessionOf, writerOf } from './tx.ts'
 
 type TeamRow = Selectable<TeamTable>
 type MemberRow = Selectable<TeamMemberTable>
@@ -109,43 +109,43 @@ const unsettledOnNode = statement<{ node: string }>('team-store.unsettledOnNode'
 export const sqlTeamStore: TeamStore = {
   ...sqlTeamInboxes,
   ...sqlTeamTasks,
-  async insertTeam(unit, tenant, team, members) {
-    const writer = writerOf(unit, tenant)
+  async insertTeam(tx, tenant, team, members) {
+    const writer = writerOf(tx, tenant)
     await writer.run(insertTeam, toTeamRow(tenant, team))
     for (const [position, member] of members.entries()) {
       await writer.run(insertMember, toMemberRow(tenant, team.name, position, member))
     }
   },
-  async saveTeam(unit, tenant, team) {
-    await writerOf(unit, tenant).run(saveTeam, toTeamRow(tenant, team))
+  async saveTeam(tx, tenant, team) {
+    await writerOf(tx, tenant).run(saveTeam, toTeamRow(tenant, team))
   },
-  async setWorkspace(unit, tenant, { team, member, workspaceId }) {
-    return (await writerOf(unit, tenant).run(setWorkspace, { tenant, team, member, workspace_id: workspaceId })) > 0
+  async setWorkspace(tx, tenant, { team, member, workspaceId }) {
+    return (await writerOf(tx, tenant).run(setWorkspace, { tenant, team, member, workspace_id: workspaceId })) > 0
   },
-  async deleteTeam(unit, tenant, team) {
-    const writer = writerOf(unit, tenant)
+  async deleteTeam(tx, tenant, team) {
+    const writer = writerOf(tx, tenant)
     for (const part of [deleteTasksOfTeam, deleteMessagesOfTeam, deleteMembers, deleteTeam]) {
       await writer.run(part, { tenant, team })
     }
   },
-  async findTeam(unit, tenant, team) {
-    const row = await sessionOf(unit).get(findTeam, { tenant, team })
+  async findTeam(tx, tenant, team) {
+    const row = await sessionOf(tx).get(findTeam, { tenant, team })
     return row === undefined ? undefined : fromTeamRow(row)
   },
-  async listTeams(unit, tenant) {
-    return (await sessionOf(unit).all(listTeams, { tenant })).map(fromTeamRow)
+  async listTeams(tx, tenant) {
+    return (await sessionOf(tx).all(listTeams, { tenant })).map(fromTeamRow)
   },
-  async listMembers(unit, tenant, team) {
-    return (await sessionOf(unit).all(listMembers, { tenant, team })).map(fromMemberRow)
+  async listMembers(tx, tenant, team) {
+    return (await sessionOf(tx).all(listMembers, { tenant, team })).map(fromMemberRow)
   },
-  async memberCounts(unit, tenant) {
-    return new Map((await sessionOf(unit).all(memberCounts, { tenant })).map(({ team, count }) => [team, count]))
+  async memberCounts(tx, tenant) {
+    return new Map((await sessionOf(tx).all(memberCounts, { tenant })).map(({ team, count }) => [team, count]))
   },
-  async countMembersOnNode(unit, node) {
-    return (await sessionOf(unit).get(countMembersOnNode, { node }))?.count ?? 0
+  async countMembersOnNode(tx, node) {
+    return (await sessionOf(tx).get(countMembersOnNode, { node }))?.count ?? 0
   },
-  async unsettledOnNode(unit, node) {
-    return (await sessionOf(unit).all(unsettledOnNode, { node })).map(fromTeamRow)
+  async unsettledOnNode(tx, node) {
+    return (await sessionOf(tx).all(unsettledOnNode, { node })).map(fromTeamRow)
   },
 }
 

@@ -3,7 +3,7 @@ import type { AuditSession, Thought, ThoughtFilter, ThoughtType, TrailStore } fr
 import { rowIdOf, rowsFrom } from './row-ids.ts'
 import type { AuditSessionTable, Schema, ThoughtTable } from './schema.ts'
 import { type Builder, type Kit, statement, statementFamily, type Value } from './statements.ts'
-import { headOf, sessionOf, writerOf } from './units.ts'
+import { headOf, sessionOf, writerOf } from './tx.ts'
 
 type ThoughtRow = Selectable<ThoughtTable>
 type SessionRow = Selectable<AuditSessionTable>
@@ -182,19 +182,19 @@ const finalizeSession = statement<
 )
 
 export const sqlTrailStore: TrailStore = {
-  takeThoughtNumber(unit, tenant) {
-    const head = headOf(unit, tenant)
+  takeThoughtNumber(tx, tenant) {
+    const head = headOf(tx, tenant)
     head.changed = true
     head.state.thoughtCount += 1
     return head.state.thoughtCount
   },
-  async lastThought(unit, tenant, taskNumber) {
-    const row = await sessionOf(unit).get(lastThought, { tenant, task_number: taskNumber })
+  async lastThought(tx, tenant, taskNumber) {
+    const row = await sessionOf(tx).get(lastThought, { tenant, task_number: taskNumber })
     return row === undefined ? undefined : { hash: row.hash, chainPosition: row.chain_position }
   },
-  async insertThought(unit, tenant, thought) {
-    const { firstId } = headOf(unit, tenant)
-    await sessionOf(unit).run(insertThought, {
+  async insertThought(tx, tenant, thought) {
+    const { firstId } = headOf(tx, tenant)
+    await sessionOf(tx).run(insertThought, {
       row_id: rowIdOf(firstId, thought.number),
       tenant,
       number: thought.number,
@@ -214,25 +214,25 @@ export const sqlTrailStore: TrailStore = {
       recorded_by: thought.recordedBy,
     })
   },
-  async listThoughts(unit, tenant, filter, page) {
+  async listThoughts(tx, tenant, filter, page) {
     const args = { ...filterArgs(tenant, filter), limit: page.limit, offset: page.offset }
-    return (await sessionOf(unit).all(listFamily(shapeOf(filter)), args)).map(toThought)
+    return (await sessionOf(tx).all(listFamily(shapeOf(filter)), args)).map(toThought)
   },
-  async countThoughts(unit, tenant, filter) {
-    return (await sessionOf(unit).get(countFamily(shapeOf(filter)), filterArgs(tenant, filter)))?.count ?? 0
+  async countThoughts(tx, tenant, filter) {
+    return (await sessionOf(tx).get(countFamily(shapeOf(filter)), filterArgs(tenant, filter)))?.count ?? 0
   },
-  async thoughtNumbers(unit, tenant, taskNumber, limit) {
-    const rows = await sessionOf(unit).all(thoughtNumbers, { tenant, task_number: taskNumber, limit })
+  async thoughtNumbers(tx, tenant, taskNumber, limit) {
+    const rows = await sessionOf(tx).all(thoughtNumbers, { tenant, task_number: taskNumber, limit })
     return rows.map((row) => row.number)
   },
-  takeSessionNumber(unit, tenant) {
-    const head = headOf(unit, tenant)
+  takeSessionNumber(tx, tenant) {
+    const head = headOf(tx, tenant)
     head.changed = true
     head.state.sessionCount += 1
     return head.state.sessionCount
   },
-  async insertSession(unit, tenant, session) {
-    await writerOf(unit, tenant).run(insertSession, {
+  async insertSession(tx, tenant, session) {
+    await writerOf(tx, tenant).run(insertSession, {
       tenant,
       number: session.number,
       task_number: session.taskNumber,
@@ -244,12 +244,12 @@ export const sqlTrailStore: TrailStore = {
       start_seq: session.startSeq,
     })
   },
-  async findSession(unit, tenant, number) {
-    const row = await sessionOf(unit).get(findSession, { tenant, number })
+  async findSession(tx, tenant, number) {
+    const row = await sessionOf(tx).get(findSession, { tenant, number })
     return row === undefined ? undefined : toSession(row)
   },
-  async finalizeSession(unit, tenant, number, finalized) {
-    const changed = await writerOf(unit, tenant).run(finalizeSession, {
+  async finalizeSession(tx, tenant, number, finalized) {
+    const changed = await writerOf(tx, tenant).run(finalizeSession, {
       tenant,
       number,
       end_seq: finalized.endSeq,

@@ -3,7 +3,7 @@ import { tenantId } from '../../contract/principal.ts'
 import type { WorkflowScope, WorkflowStore, WorkflowVersion } from '../../domains/workflows/ports.ts'
 import type { WorkflowTable } from './schema.ts'
 import { statement } from './statements.ts'
-import { sessionOf, writerOf } from './units.ts'
+import { sessionOf, writerOf } from './tx.ts'
 
 type Row = Selectable<WorkflowTable>
 
@@ -104,35 +104,35 @@ const deleteWorkflow = statement<{ tenant: string; id: string }>('workflow-store
 )
 
 export const sqlWorkflowStore: WorkflowStore = {
-  async insertVersion(unit, tenant, version) {
-    await writerOf(unit, tenant).run(insertVersion, toRow(tenant, version))
+  async insertVersion(tx, tenant, version) {
+    await writerOf(tx, tenant).run(insertVersion, toRow(tenant, version))
   },
-  async replaceVersion(unit, tenant, version) {
-    await writerOf(unit, tenant).run(replaceVersion, toRow(tenant, version))
+  async replaceVersion(tx, tenant, version) {
+    await writerOf(tx, tenant).run(replaceVersion, toRow(tenant, version))
   },
-  async versionsNamed(unit, tenant, name) {
-    return (await sessionOf(unit).all(versionsNamed, { tenant, name })).map(fromRow)
+  async versionsNamed(tx, tenant, name) {
+    return (await sessionOf(tx).all(versionsNamed, { tenant, name })).map(fromRow)
   },
-  async versionsOf(unit, tenant, id) {
-    return (await sessionOf(unit).all(versionsOf, { tenant, id })).map(fromRow)
+  async versionsOf(tx, tenant, id) {
+    return (await sessionOf(tx).all(versionsOf, { tenant, id })).map(fromRow)
   },
-  async globalVersionsNamed(unit, name) {
-    return (await sessionOf(unit).all(globalVersionsNamed, { name })).map(fromRow)
+  async globalVersionsNamed(tx, name) {
+    return (await sessionOf(tx).all(globalVersionsNamed, { name })).map(fromRow)
   },
-  async globalVersionsOf(unit, id) {
-    return (await sessionOf(unit).all(globalVersionsOf, { id })).map(fromRow)
+  async globalVersionsOf(tx, id) {
+    return (await sessionOf(tx).all(globalVersionsOf, { id })).map(fromRow)
   },
-  async listVersions(unit, tenant) {
-    return (await sessionOf(unit).all(listVersions, { tenant })).map(fromRow)
+  async listVersions(tx, tenant) {
+    return (await sessionOf(tx).all(listVersions, { tenant })).map(fromRow)
   },
-  async listGlobalVersions(unit) {
-    return (await sessionOf(unit).all(listGlobalVersions, {})).map(fromRow)
+  async listGlobalVersions(tx) {
+    return (await sessionOf(tx).all(listGlobalVersions, {})).map(fromRow)
   },
-  async setScope(unit, tenant, id, { scope, owner, atMs }) {
-    await writerOf(unit, tenant).run(setScope, { tenant, id, scope, owner, changed_at: atMs })
+  async setScope(tx, tenant, id, { scope, owner, atMs }) {
+    await writerOf(tx, tenant).run(setScope, { tenant, id, scope, owner, changed_at: atMs })
   },
-  async deleteWorkflow(unit, tenant, id) {
-    await writerOf(unit, tenant).run(deleteWorkflow, { tenant, id })
+  async deleteWorkflow(tx, tenant, id) {
+    await writerOf(tx, tenant).run(deleteWorkflow, { tenant, id })
   },
 }
 

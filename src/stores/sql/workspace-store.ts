@@ -4,7 +4,7 @@ import type { Snapshot, Workspace, WorkspaceStore } from '../../domains/workspac
 import type { SnapshotState, WorkspaceState } from '../../domains/workspaces/rules.ts'
 import type { WorkspaceSnapshotTable, WorkspaceTable } from './schema.ts'
 import { rawStatement, statement } from './statements.ts'
-import { sessionOf, writerOf } from './units.ts'
+import { sessionOf, writerOf } from './tx.ts'
 
 type WorkspaceRow = Selectable<WorkspaceTable>
 type SnapshotRow = Selectable<WorkspaceSnapshotTable>
@@ -179,28 +179,28 @@ const snapshotLayersOnNode = statement<OnNode>('workspace-store.snapshotLayersOn
 )
 
 export const sqlWorkspaceStore: WorkspaceStore = {
-  async insertWorkspace(unit, tenant, workspace) {
-    await writerOf(unit, tenant).run(insertWorkspace, toWorkspaceRow(tenant, workspace))
+  async insertWorkspace(tx, tenant, workspace) {
+    await writerOf(tx, tenant).run(insertWorkspace, toWorkspaceRow(tenant, workspace))
   },
-  async saveWorkspace(unit, tenant, workspace) {
-    await writerOf(unit, tenant).run(saveWorkspace, toWorkspaceRow(tenant, workspace))
+  async saveWorkspace(tx, tenant, workspace) {
+    await writerOf(tx, tenant).run(saveWorkspace, toWorkspaceRow(tenant, workspace))
   },
-  async deleteWorkspace(unit, tenant, id) {
-    const writer = writerOf(unit, tenant)
+  async deleteWorkspace(tx, tenant, id) {
+    const writer = writerOf(tx, tenant)
     await writer.run(deleteSnapshotsOf, { tenant, id })
     return (await writer.run(deleteWorkspace, { tenant, id })) > 0
   },
-  async findWorkspace(unit, tenant, id) {
-    return fromWorkspaceRow(await sessionOf(unit).get(findWorkspace, { tenant, id }))
+  async findWorkspace(tx, tenant, id) {
+    return fromWorkspaceRow(await sessionOf(tx).get(findWorkspace, { tenant, id }))
   },
-  async findWorkspaceByName(unit, tenant, name) {
-    return fromWorkspaceRow(await sessionOf(unit).get(findWorkspaceByName, { tenant, name }))
+  async findWorkspaceByName(tx, tenant, name) {
+    return fromWorkspaceRow(await sessionOf(tx).get(findWorkspaceByName, { tenant, name }))
   },
-  async listWorkspaces(unit, tenant) {
-    return (await sessionOf(unit).all(listWorkspaces, { tenant })).map((row) => fromWorkspaceRow(row)!)
+  async listWorkspaces(tx, tenant) {
+    return (await sessionOf(tx).all(listWorkspaces, { tenant })).map((row) => fromWorkspaceRow(row)!)
   },
-  async usageOf(unit, tenant, owner) {
-    const rows = await sessionOf(unit).all(resourcesOf, { tenant, owner })
+  async usageOf(tx, tenant, owner) {
+    const rows = await sessionOf(tx).all(resourcesOf, { tenant, owner })
     const whole = rows.filter(({ state }) => state !== 'archived')
     return {
       workspaces: whole.length,
@@ -208,49 +208,49 @@ export const sqlWorkspaceStore: WorkspaceStore = {
       diskGb: rows.reduce((sum, row) => sum + row.disk_gb, 0),
     }
   },
-  async insertSnapshot(unit, tenant, snapshot) {
-    await writerOf(unit, tenant).run(insertSnapshot, toSnapshotRow(tenant, snapshot))
+  async insertSnapshot(tx, tenant, snapshot) {
+    await writerOf(tx, tenant).run(insertSnapshot, toSnapshotRow(tenant, snapshot))
   },
-  async saveSnapshot(unit, tenant, snapshot) {
-    await writerOf(unit, tenant).run(saveSnapshot, toSnapshotRow(tenant, snapshot))
+  async saveSnapshot(tx, tenant, snapshot) {
+    await writerOf(tx, tenant).run(saveSnapshot, toSnapshotRow(tenant, snapshot))
   },
-  async deleteSnapshot(unit, tenant, id) {
-    return (await writerOf(unit, tenant).run(deleteSnapshot, { tenant, id })) > 0
+  async deleteSnapshot(tx, tenant, id) {
+    return (await writerOf(tx, tenant).run(deleteSnapshot, { tenant, id })) > 0
   },
-  async findSnapshot(unit, tenant, workspace, name) {
-    return fromSnapshotRow(await sessionOf(unit).get(findSnapshot, { tenant, workspace, name }))
+  async findSnapshot(tx, tenant, workspace, name) {
+    return fromSnapshotRow(await sessionOf(tx).get(findSnapshot, { tenant, workspace, name }))
   },
-  async listSnapshots(unit, tenant, workspace) {
-    return (await sessionOf(unit).all(listSnapshots, { tenant, workspace })).map((row) => fromSnapshotRow(row)!)
+  async listSnapshots(tx, tenant, workspace) {
+    return (await sessionOf(tx).all(listSnapshots, { tenant, workspace })).map((row) => fromSnapshotRow(row)!)
   },
-  async layersInUse(unit, tenant) {
-    const session = sessionOf(unit)
+  async layersInUse(tx, tenant) {
+    const session = sessionOf(tx)
     return layerSet([
       ...(await session.all(layersOfWorkspaces, { tenant })),
       ...(await session.all(layersOfSnapshots, { tenant })),
     ])
   },
-  async lockNode(unit, node) {
-    await sessionOf(unit).get(lockNode, { node })
+  async lockNode(tx, node) {
+    await sessionOf(tx).get(lockNode, { node })
   },
-  async countOnNode(unit, node) {
-    return (await sessionOf(unit).get(countOnNode, { node }))?.count ?? 0
+  async countOnNode(tx, node) {
+    return (await sessionOf(tx).get(countOnNode, { node }))?.count ?? 0
   },
-  async hostPortsOnNode(unit, node) {
-    const rows = await sessionOf(unit).all(forwardsOnNode, { node })
+  async hostPortsOnNode(tx, node) {
+    const rows = await sessionOf(tx).all(forwardsOnNode, { node })
     return new Set(
       rows.flatMap(({ forwards }) => (JSON.parse(forwards) as Workspace['forwards']).map(({ hostPort }) => hostPort)),
     )
   },
-  async ownersOnNode(unit, node) {
-    const rows = await sessionOf(unit).all(ownersOnNode, { node })
+  async ownersOnNode(tx, node) {
+    const rows = await sessionOf(tx).all(ownersOnNode, { node })
     return rows.map(({ tenant, owner }) => ({ tenant: tenantId(tenant), owner }))
   },
-  async workspacesOnNode(unit, node) {
-    return (await sessionOf(unit).all(workspacesOnNode, { node })).map((row) => fromWorkspaceRow(row)!)
+  async workspacesOnNode(tx, node) {
+    return (await sessionOf(tx).all(workspacesOnNode, { node })).map((row) => fromWorkspaceRow(row)!)
   },
-  async layersOnNode(unit, node) {
-    const session = sessionOf(unit)
+  async layersOnNode(tx, node) {
+    const session = sessionOf(tx)
     return layerSet([
       ...(await session.all(workspacesOnNode, { node })),
       ...(await session.all(snapshotLayersOnNode, { node })),

@@ -2,19 +2,19 @@ import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { AppError } from '../../contract/app-error.ts'
 import { inWords, isDamage, systemFault } from '../../contract/system-fault.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import { migrations, requireKnownVersion } from '../sql/migrations.ts'
-import { readUnit } from '../sql/units.ts'
+import { readTx } from '../sql/tx.ts'
 import { openSqliteConnection, type SqliteConnection } from './connection.ts'
 
 /** Reads one instant of a database that another process may be writing. A damaged one does not verify. */
-export async function readSqliteSnapshot<T>(path: string, work: (unit: ReadUnit) => Promise<T>): Promise<T> {
+export async function readSqliteSnapshot<T>(path: string, work: (tx: ReadTx) => Promise<T>): Promise<T> {
   let connection: SqliteConnection | undefined
   try {
     connection = openToRead(path)
     requireVersion(connection, path)
     connection.execute('BEGIN')
-    return await work(readUnit(connection))
+    return await work(readTx(connection))
   } catch (error) {
     const place = `The database ${path}`
     if (!isDamage(error)) throw inWords(error, place)

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { AppError } from '../../contract/app-error.ts'
 import type { Database } from '../../contract/database.ts'
 import { inWords } from '../../contract/system-fault.ts'
-import type { ReadUnit } from '../../contract/unit.ts'
+import type { ReadTx } from '../../contract/tx.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { fault } from '../../kernel/fault.ts'
 import type { Logger } from '../../kernel/logger.ts'
@@ -11,7 +11,7 @@ import { outcomeUnknown, type WriteConnection } from '../sql/commit-batch.ts'
 import { failingSession } from '../sql/failing-session.ts'
 import { createGroupCommit } from '../sql/group-commit.ts'
 import { migrationSql, migrations, requireKnownVersion } from '../sql/migrations.ts'
-import { readUnit } from '../sql/units.ts'
+import { readTx } from '../sql/tx.ts'
 import { openSqliteConnection, type SqliteConnection, useWriteAheadLog } from './connection.ts'
 import { failureRules } from './failure-rules.ts'
 
@@ -37,17 +37,17 @@ export async function openSqliteDatabase(deps: {
   return {
     kind: 'sqlite',
     location: deps.path,
-    read: readUnit(failingSession(reader, failureRules)),
+    read: readTx(failingSession(reader, failureRules)),
     write: commits.write,
     writeSoon: commits.writeSoon,
     flush: commits.flush,
     problem: commits.problem,
     schemaVersion,
-    async snapshot<T>(work: (unit: ReadUnit) => Promise<T>): Promise<T> {
+    async snapshot<T>(work: (tx: ReadTx) => Promise<T>): Promise<T> {
       const own = spares.pop() ?? openSqliteConnection(deps.path, { readOnly: true })
       own.execute('BEGIN')
       try {
-        return await work(readUnit(failingSession(own, failureRules)))
+        return await work(readTx(failingSession(own, failureRules)))
       } finally {
         own.execute('COMMIT')
         if (!closed && spares.length < SPARE_CONNECTIONS_MAX) spares.push(own)

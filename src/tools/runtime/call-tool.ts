@@ -6,7 +6,7 @@ import type { Database } from '../../contract/database.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { answers, type PublishedAnswer } from './answer-channel.ts'
@@ -106,7 +106,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     }
     const { effect } = invocation.rules!
     if (database === undefined)
-      return toAnswer(invocation, await handle(invocation, tool, undefined, noUnit), deps.spelling)
+      return toAnswer(invocation, await handle(invocation, tool, undefined, noTx), deps.spelling)
     if (effect === 'read') {
       const handled = await handle(invocation, tool, undefined, database.read)
       const answer = toAnswer(invocation, handled, deps.spelling)
@@ -117,7 +117,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       const handled = await handle(invocation, tool, undefined, database.read)
       const entry = okEntry(invocation, tool, handled)
       const answer = toAnswer(invocation, handled, deps.spelling)
-      await write(invocation, (unit) => handIn(unit, invocation, entry, answer))
+      await write(invocation, (tx) => handIn(tx, invocation, entry, answer))
       return answer
     }
     const { before } = invocation.code!
@@ -126,26 +126,26 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       await before(invocation.input, new Context(call) as unknown as ToolContext)
     }
     const warningCount = invocation.warnings.length
-    return await write(invocation, async (unit) => {
+    return await write(invocation, async (tx) => {
       requireNotCancelled(invocation)
       // A transaction may run a second time, beside one that failed; what it said the first time does not count.
       invocation.warnings.length = warningCount
-      const handled = await handle(invocation, tool, unit, unit as unknown as ReadUnit)
+      const handled = await handle(invocation, tool, tx, tx as unknown as ReadTx)
       const answer = toAnswer(invocation, handled, deps.spelling)
-      await handIn(unit, invocation, okEntry(invocation, tool, handled), answer)
+      await handIn(tx, invocation, okEntry(invocation, tool, handled), answer)
       return answer
     })
   }
 
-  function handIn(unit: WriteUnit, invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
+  function handIn(tx: WriteTx, invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
     const { tenant } = invocation.caller.principal
-    invocation.handedIn = { seq: deps.log.nextSeq(unit, tenant), answer }
-    return deps.log.appendEntry(unit, tenant, toLogEntry(entry))
+    invocation.handedIn = { seq: deps.log.nextSeq(tx, tenant), answer }
+    return deps.log.appendEntry(tx, tenant, toLogEntry(entry))
   }
 
   /** Whether an entry that was handed to a commit is in the log, in its place. That of several calls is known by its first. */
-  async function isLogged(unit: WriteUnit, tenant: TenantId, callId: string, seq: number): Promise<boolean> {
-    const found = await deps.log.entries(unit as unknown as ReadUnit, tenant, seq, 1)
+  async function isLogged(tx: WriteTx, tenant: TenantId, callId: string, seq: number): Promise<boolean> {
+    const found = await deps.log.entries(tx as unknown as ReadTx, tenant, seq, 1)
     if (found.length === 0) return false
     const record = JSON.parse(found[0]!.record) as { call_id?: string; calls?: readonly { call_id?: string }[] }
     return (record.call_id ?? record.calls?.[0]?.call_id) === callId
@@ -154,10 +154,10 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   async function handle(
     invocation: Invocation,
     tool: CatalogTool,
-    writeUnit: WriteUnit | undefined,
-    readUnit: ReadUnit,
+    writeTx: WriteTx | undefined,
+    readTx: ReadTx,
   ): Promise<Handled> {
-    const call = new InvokedCall(invocation, database, readUnit, writeUnit)
+    const call = new InvokedCall(invocation, database, readTx, writeTx)
     const context = new Context(call) as unknown as ToolContext
     invocation.output = await invocation.code!.run(invocation.input, context)
     if (tool.definition.namesTools === true && invocation.caller.safeNames) {
@@ -176,7 +176,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   async function recordRead(invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
     if (entry.effects.length > 0) throw new Error('a tool that only reads recorded an effect')
     try {
-      if (deps.strictReadRecords) await write(invocation, (unit) => handIn(unit, invocation, entry, answer))
+      if (deps.strictReadRecords) await write(invocation, (tx) => handIn(tx, invocation, entry, answer))
       else await reads!.add(entry)
     } catch (error) {
       if (!isHalted(error) || invocation.tool!.definition.onHaltedLog === undefined) throw error
@@ -185,7 +185,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   }
 
   /** Every entry goes into the log after those of the reads that were answered before. */
-  function write<T>(invocation: Invocation, work: (unit: WriteUnit) => Promise<T>): Promise<T> {
+  function write<T>(invocation: Invocation, work: (tx: WriteTx) => Promise<T>): Promise<T> {
     const { tenant } = invocation.caller.principal
     reads!.endGathering(tenant)
     return database!.write(tenant, work)
@@ -197,12 +197,12 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     if (database === undefined) return toFailureAnswer(failure)
     const { tenant } = invocation.caller.principal
     try {
-      return await write(invocation, async (unit) => {
+      return await write(invocation, async (tx) => {
         const { handedIn, callId } = invocation
-        if (handedIn !== undefined && (await isLogged(unit, tenant, callId, handedIn.seq))) return handedIn.answer
+        if (handedIn !== undefined && (await isLogged(tx, tenant, callId, handedIn.seq))) return handedIn.answer
         const isUnknown = failure.details['outcome'] === 'unknown'
         const answer = toFailureAnswer(isUnknown ? { ...failure, ...turnedOutUndone } : failure)
-        await handIn(unit, invocation, failedEntry(invocation, failure), answer)
+        await handIn(tx, invocation, failedEntry(invocation, failure), answer)
         return answer
       })
     } catch (cause) {
@@ -293,7 +293,7 @@ const turnedOutUndone = {
 
 /** Stands for arguments that have no digest, because they are not JSON or too much to look at. */
 const unreadDigest = 'unread'
-const noUnit = { __unit: 'read' } as const
+const noTx = { __tx: 'read' } as const
 
 function toAnswer(invocation: Invocation, handled: Handled, spelling: Spelling): ToolAnswer {
   const warnings = invocation.caller.safeNames ? spelling.texts(invocation.warnings) : invocation.warnings

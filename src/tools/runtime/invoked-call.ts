@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord, Progress } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Invocation } from './stages.ts'
 
 /** The call as services see it. A class, because one is made for every call and its methods need not be. */
@@ -14,13 +14,13 @@ export class InvokedCall implements Call {
   readonly environment?: () => Readonly<Record<string, string>>
   readonly nowMs: number
   readonly signal: AbortSignal
-  readonly read: ReadUnit
+  readonly read: ReadTx
   readonly effects: EffectRecord[] = []
   readonly #invocation: Invocation
   readonly #database: Database | undefined
-  readonly #write: WriteUnit | undefined
+  readonly #write: WriteTx | undefined
 
-  constructor(invocation: Invocation, database: Database | undefined, read: ReadUnit, write: WriteUnit | undefined) {
+  constructor(invocation: Invocation, database: Database | undefined, read: ReadTx, write: WriteTx | undefined) {
     this.id = invocation.callId
     this.principal = invocation.caller.principal
     this.door = invocation.caller.door
@@ -35,7 +35,7 @@ export class InvokedCall implements Call {
     this.#write = write
   }
 
-  get write(): WriteUnit {
+  get write(): WriteTx {
     if (this.#write === undefined) throw new Error('this tool declared no effect that writes')
     return this.#write
   }
@@ -52,11 +52,11 @@ export class InvokedCall implements Call {
     this.effects.push(effect)
   }
 
-  snapshot<T>(work: (unit: ReadUnit) => Promise<T>): Promise<T> {
+  snapshot<T>(work: (tx: ReadTx) => Promise<T>): Promise<T> {
     return this.#store().snapshot(work)
   }
 
-  transact<T>(work: (unit: WriteUnit) => Promise<T>): Promise<T> {
+  transact<T>(work: (tx: WriteTx) => Promise<T>): Promise<T> {
     return this.#store().write(this.principal.tenant, work)
   }
 

@@ -3,7 +3,7 @@ import type { LogStore } from '../../audit/ports.ts'
 import type { Database } from '../../contract/database.ts'
 import { limits } from '../../contract/limits.ts'
 import type { TenantId } from '../../contract/principal.ts'
-import type { WriteUnit } from '../../contract/unit.ts'
+import type { WriteTx } from '../../contract/tx.ts'
 
 /**
  * The records of calls that only read, for which nobody waits. Those of one tenant that follow each other are gathered and
@@ -21,7 +21,7 @@ export type ReadRecords = Readonly<{
 }>
 
 /** Whether the entry at a position is the one that begins with this call. */
-type IsLogged = (unit: WriteUnit, tenant: TenantId, callId: string, seq: number) => Promise<boolean>
+type IsLogged = (tx: WriteTx, tenant: TenantId, callId: string, seq: number) => Promise<boolean>
 
 export function createReadRecords(deps: { database: Database; log: LogStore; isLogged: IsLogged }): ReadRecords {
   const { database, log } = deps
@@ -32,12 +32,12 @@ export function createReadRecords(deps: { database: Database; log: LogStore; isL
    * The texts are built when they are written: their cost is then out of the way of the answers. A second try, after a
    * commit that failed, looks first whether it did.
    */
-  function writing(tenant: TenantId, calls: readonly CallEntry[]): (unit: WriteUnit) => Promise<void> {
+  function writing(tenant: TenantId, calls: readonly CallEntry[]): (tx: WriteTx) => Promise<void> {
     let seq: number | undefined
-    return async (unit) => {
-      if (seq !== undefined && (await deps.isLogged(unit, tenant, calls[0]!.callId, seq))) return
-      seq = log.nextSeq(unit, tenant)
-      for (const entry of toReadEntries(calls)) await log.appendEntry(unit, tenant, entry)
+    return async (tx) => {
+      if (seq !== undefined && (await deps.isLogged(tx, tenant, calls[0]!.callId, seq))) return
+      seq = log.nextSeq(tx, tenant)
+      for (const entry of toReadEntries(calls)) await log.appendEntry(tx, tenant, entry)
     }
   }
 

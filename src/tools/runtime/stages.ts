@@ -2,7 +2,7 @@ import { digest } from '../../audit/call-entry.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { DiskWatch } from '../../contract/disk-watch.ts'
 import { type Principal, tierAllows } from '../../contract/principal.ts'
-import { canEverAllow, type PolicyDesk, responseBytesMax } from '../../domains/policies/policy-desk.ts'
+import { canEverAllow, type PolicyEvaluator, responseBytesMax } from '../../domains/policies/policy-evaluator.ts'
 import type { Governed } from '../../domains/policies/read-wish.ts'
 import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
 import { nearestNames } from '../../kernel/nearest-name.ts'
@@ -118,7 +118,7 @@ export type StageDeps = Readonly<{
   rateLimiter: RateLimiter
   /** The local owner is limited only when the configuration says so. */
   limitOwner: boolean
-  policies: PolicyDesk
+  policies: PolicyEvaluator
   /** Absent where nothing is stored. */
   disk?: DiskWatch | undefined
 }>

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { identityOf, type TenantId } from '../../contract/principal.ts'
-import type { DescribedTool, DeskAnswer, ToolDesk } from '../../contract/tool-desk.ts'
-import { requireAllowed } from '../../domains/policies/policy-desk.ts'
+import type { DescribedTool, InvocationResult, ToolInvoker } from '../../contract/tool-invoker.ts'
+import { requireAllowed } from '../../domains/policies/policy-evaluator.ts'
 import { starterGone } from '../../engine/core.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { CallTool } from '../../tools/runtime/call-tool.ts'
@@ -17,11 +17,11 @@ const withheld: ReadonlySet<Toolset> = new Set(['identity', 'log'])
 const tidying: ReadonlySet<string> = new Set(['workspace_stop', 'workspace_destroy'])
 
 /** The tools for those domains that are themselves behind tools: the pipeline is handed in once it is there. */
-export function createToolDesk(
+export function createToolInvoker(
   catalog: Catalog,
   mode: Mode,
   isGone: (tenant: TenantId, owner: string) => Promise<boolean>,
-): ToolDesk & { connect(callTool: CallTool): void } {
+): ToolInvoker & { connect(callTool: CallTool): void } {
   let connected: CallTool | undefined
   return {
     connect(callTool) {
@@ -87,12 +87,12 @@ export function createToolDesk(
   }
 }
 
-function refused(name: string): DeskAnswer {
+function refused(name: string): InvocationResult {
   const message = `'${name}' is not for agents and workflows. Call it yourself.`
   return failed(name, new AppError('ERR_PERMISSION_DENIED', message))
 }
 
-function failed(tool: string, { code, message }: AppError): DeskAnswer {
+function failed(tool: string, { code, message }: AppError): InvocationResult {
   const value = { error: { code, message, details: { tool } } }
   return { isError: true, value, text: `${code}: ${message}`, code }
 }

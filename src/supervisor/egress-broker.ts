@@ -25,7 +25,7 @@ export type EgressSettings = Readonly<{
 export type EgressClient = Readonly<{ ip: string; pid: number }>
 
 /** The way out by name: the proxy, with the policy of whoever asks. Calls for one workspace come one after the other. */
-export type EgressDesk = Readonly<{
+export type EgressBroker = Readonly<{
   configure(settings: EgressSettings): void
   /** The machine's own addresses, which nobody may reach. */
   setHostAddresses(addresses: readonly string[]): void
@@ -46,7 +46,7 @@ const HOST_AUTHORITIES = [
   '/etc/ssl/cert.pem',
 ]
 
-export type EgressDeskDeps = Readonly<{
+export type EgressBrokerDeps = Readonly<{
   caDirectory: string
   sockets: Sockets
   resolve: HostNames
@@ -57,7 +57,7 @@ export type EgressDeskDeps = Readonly<{
 
 type Known = Readonly<{ client: EgressClient; network: NetworkSpec; wayOut: WayOut | undefined }>
 
-export async function openEgressDesk(deps: EgressDeskDeps): Promise<EgressDesk> {
+export async function openEgressBroker(deps: EgressBrokerDeps): Promise<EgressBroker> {
   const known = new Map<string, Known>()
   /** One object for each policy, because the proxy reads each only once. */
   const policies = new Map<string, EgressPolicy>()

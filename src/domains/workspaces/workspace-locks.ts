@@ -11,7 +11,7 @@ import type { Workspace } from './ports.ts'
  * 3. A destroy waits for nobody. It turns away those that wait and ends what is beside; an operation under way finds out
  *    when it records its outcome.
  */
-export type OperationDesk = Readonly<{
+export type WorkspaceLocks = Readonly<{
   exclusive<T>(at: Workspace, signal: AbortSignal, work: () => Promise<T>): Promise<T>
   /** The signal of the work is aborted by the caller's, and when the workspace is destroyed. */
   beside<T>(at: Workspace, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T>
@@ -35,7 +35,7 @@ type Entry = {
   destroying: Promise<void> | undefined
 }
 
-export function createOperationDesk(): OperationDesk {
+export function createWorkspaceLocks(): WorkspaceLocks {
   const entries = new Map<string, Entry>()
   const inTheMaking = new Set<string>()
 

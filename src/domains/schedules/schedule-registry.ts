@@ -2,18 +2,18 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { ShownSchedule, Timing } from '../../contract/timing.ts'
-import type { ReadUnit, WriteUnit } from '../../contract/unit.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { Schedule, ScheduleStore, SubjectKind } from './ports.ts'
 
-export type ScheduleDeskDeps = Readonly<{
+export type ScheduleRegistryDeps = Readonly<{
   store: ScheduleStore
   kind: SubjectKind
   /** The field of the manifest and the permission that the runs need, for whoever is refused. */
   field: string
   permission: string
   /** Whose the runs are that the principal starts. */
-  ownerOf(unit: ReadUnit | WriteUnit, principal: Principal): Promise<string>
+  ownerOf(tx: ReadTx | WriteTx, principal: Principal): Promise<string>
   mayStart(principal: Principal): boolean
   /** Least time between two runs. */
   floorMs: number
@@ -24,10 +24,10 @@ export type ScheduleDeskDeps = Readonly<{
 type SettingCall = Pick<Call, 'write' | 'principal' | 'nowMs' | 'record'>
 type Subject = Readonly<{ tenant: TenantId; id: string }>
 
-export type ScheduleDesk = ReturnType<typeof createScheduleDesk>
+export type ScheduleRegistry = ReturnType<typeof createScheduleRegistry>
 
 /** What the registry of agents or of workflows says when it changes one, in the same transaction. */
-export function createScheduleDesk(deps: ScheduleDeskDeps) {
+export function createScheduleRegistry(deps: ScheduleRegistryDeps) {
   const { store, kind, ownerOf, changed } = deps
 
   async function remove(call: SettingCall, { tenant, id }: Subject): Promise<void> {
@@ -40,8 +40,8 @@ export function createScheduleDesk(deps: ScheduleDeskDeps) {
 
   return {
     remove,
-    async find(unit: ReadUnit | WriteUnit, { tenant, id }: Subject): Promise<ShownSchedule | null> {
-      const found = await store.find(unit, tenant, id)
+    async find(tx: ReadTx | WriteTx, { tenant, id }: Subject): Promise<ShownSchedule | null> {
+      const found = await store.find(tx, tenant, id)
       return found === undefined ? null : shown(found)
     },
     /** The same timing keeps its next time: deploying again does not put a run off. */
@@ -101,14 +101,14 @@ const lastingPart = ({
   ...rest
 }: Principal): Principal => (newNamesOnly === true ? { ...rest, tier: 'user' } : rest)
 
-const tooOften = ({ field, floorMs }: ScheduleDeskDeps, gapMs: number): AppError =>
+const tooOften = ({ field, floorMs }: ScheduleRegistryDeps, gapMs: number): AppError =>
   new AppError(
     'ERR_INVALID_INPUT',
     `${field}: runs must be at least ${floorMs / 1_000} s apart, and two of these are ${gapMs / 1_000} s apart. Choose rarer times, or have executions.schedule_floor_secs lowered.`,
     { field, constraint: `at least ${floorMs / 1_000} s apart` },
   )
 
-const mayNotStart = ({ field, permission }: ScheduleDeskDeps): AppError =>
+const mayNotStart = ({ field, permission }: ScheduleRegistryDeps): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
     `${field}: its runs would be yours, and you may not start them; leave ${field} out, or have ${permission} granted`,

@@ -33,7 +33,7 @@ export class PendingCall {
   }
 }
 
-export type CallDesk = Readonly<{
+export type InFlightCalls = Readonly<{
   start(
     connection: ConnectionCalls,
     caller: ToolCaller,
@@ -47,7 +47,7 @@ export type CallDesk = Readonly<{
   readonly closing: boolean
 }>
 
-export function createCallDesk(deps: { host: ToolHost; logger: Logger }): CallDesk {
+export function createInFlightCalls(deps: { host: ToolHost; logger: Logger }): InFlightCalls {
   const { host, logger } = deps
   const pending = new Set<PendingCall>()
   const busy = busyAnswer(limits.callsInFlightPerConnectionMax)

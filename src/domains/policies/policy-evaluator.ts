@@ -14,10 +14,10 @@ export type AskedCall = Readonly<{
   input: Readonly<Record<string, unknown>>
 }>
 
-export type PolicyDesk = ReturnType<typeof createPolicyDesk>
+export type PolicyEvaluator = ReturnType<typeof createPolicyEvaluator>
 
 /** Holds the security contexts of a caller against its calls. All of them must allow. */
-export function createPolicyDesk(deps: Readonly<{ clock: Clock }>) {
+export function createPolicyEvaluator(deps: Readonly<{ clock: Clock }>) {
   const book = createUsageBook(deps)
   return {
     /** Throws the refusal. What it answers, if anything, is to be called when the call has ended. */

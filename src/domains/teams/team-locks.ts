@@ -7,7 +7,7 @@ export type Work = symbol
  * Which teams are being made or destroyed in this process. A row that names this process although nobody here works on it was
  * left by an operation whose last entry the store did not take; like one of an ended process, it is free to be taken.
  */
-export function createTeamDesk(
+export function createTeamLocks(
   deps: Readonly<{ bootId: string; isAlive(bootId: string): boolean | Promise<boolean> }>,
 ) {
   const works = new Map<string, Work>()

@@ -6,7 +6,7 @@ export type CommandEnd = Readonly<{ exitCode: number | null; signal: string | nu
 export type EnteredCommand = Readonly<{ pid: number; ended: Promise<CommandEnd> }>
 
 /** One of our Perl programs, which make the system calls that Node cannot; how they are asked is in perl/requests.pl. */
-export type PerlDesk = Readonly<{
+export type PerlProcess = Readonly<{
   done(...fields: string[]): Promise<void>
   number(...fields: string[]): Promise<number>
   /** What it answers with is a process, whose end it tells later. */
@@ -23,7 +23,7 @@ type Waiting = {
   ended(end: CommandEnd): void
 }
 
-export function startPerlDesk(script: string, args: readonly string[] = []): PerlDesk {
+export function startPerlProcess(script: string, args: readonly string[] = []): PerlProcess {
   const path = fileURLToPath(new URL(script, import.meta.url))
   const child: ChildProcess = spawn('perl', [path, ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],

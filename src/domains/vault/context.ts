@@ -6,19 +6,19 @@ import { invalid, noteNotFound, notePath, type PathRules } from './rules.ts'
 import { isCard, type VisibleTeams } from './team-folders.ts'
 
 /** What all actions work with. */
-export type VaultDesk = Readonly<{
+export type VaultContext = Readonly<{
   store: VaultStore
   clock: Clock
   rules: PathRules & Readonly<{ extensions: readonly string[] }>
   visibleTeams: VisibleTeams
 }>
 
-export const pathOfNote = (desk: VaultDesk, path: string, field = 'path'): VaultPath =>
-  notePath(path, desk.rules, field)
+export const pathOfNote = (context: VaultContext, path: string, field = 'path'): VaultPath =>
+  notePath(path, context.rules, field)
 
 /** The same for what is only read: the cards of teams as well. */
-export const pathToRead = (desk: VaultDesk, path: string): VaultPath =>
-  notePath(path, isCard(path) ? { ...desk.rules, extensions: undefined } : desk.rules)
+export const pathToRead = (context: VaultContext, path: string): VaultPath =>
+  notePath(path, isCard(path) ? { ...context.rules, extensions: undefined } : context.rules)
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
@@ -37,8 +37,8 @@ export function requireText(bytes: Uint8Array, path: string): string {
   return text
 }
 
-export async function readText(desk: VaultDesk, call: Call, path: VaultPath): Promise<string> {
-  const bytes = await desk.store.read(call.principal.tenant, path)
+export async function readText(context: VaultContext, call: Call, path: VaultPath): Promise<string> {
+  const bytes = await context.store.read(call.principal.tenant, path)
   if (bytes === undefined) throw noteNotFound(path)
   return requireText(bytes, path)
 }
@@ -55,12 +55,12 @@ export const recordWritten = (call: Call, path: string, content: Uint8Array): vo
  * then, and whether it was changed.
  */
 export async function editNote<T>(
-  desk: VaultDesk,
+  context: VaultContext,
   call: Call,
   path: VaultPath,
   edit: (text: string) => Promise<Readonly<{ text: string | undefined; answer: T }>>,
 ): Promise<Readonly<{ text: string; isChanged: boolean; answer: T }>> {
-  const result = await desk.store.update(
+  const result = await context.store.update(
     call.principal.tenant,
     path,
     async (current) => {

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { type ErrorCode, errorCodes } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
-import type { DeskAnswer, DeskDoor } from '../../contract/tool-desk.ts'
+import type { InternalDoor, InvocationResult } from '../../contract/tool-invoker.ts'
 import { pause } from '../../kernel/pause.ts'
 import type { JsonObject } from './manifest-types.ts'
 import type { Visit } from './run-ports.ts'
@@ -14,12 +14,12 @@ export async function callTool(
   { run, deps, steps }: Calling,
   name: string,
   args: JsonObject,
-  door: DeskDoor = 'engine',
-): Promise<DeskAnswer> {
+  door: InternalDoor = 'engine',
+): Promise<InvocationResult> {
   // What a manifest names is called with the rights of a user, whoever runs it: its author is somebody else.
   const principal: Principal = door === 'agent' ? { ...run.principal, tier: 'user' } : run.principal
   for (let attempt = 1; ; attempt++) {
-    const answer = await deps.desk.call(principal, name, args, { signal: steps.signal, door })
+    const answer = await deps.invoker.call(principal, name, args, { signal: steps.signal, door })
     const isBusy =
       answer.code !== undefined && ['ERR_BUSY', 'ERR_RATE_LIMITED', 'ERR_STORE_UNAVAILABLE'].includes(answer.code)
     if (!isBusy || attempt >= limits.workflowCallAttemptsMax) return answer
@@ -34,7 +34,7 @@ export async function askTool(calling: Calling, name: string, args: JsonObject):
   throw toError(name, answer)
 }
 
-export const toError = (name: string, { code, text }: DeskAnswer): AppError =>
+export const toError = (name: string, { code, text }: InvocationResult): AppError =>
   new AppError(knownCode(code), `${name}: ${text}`, { tool: name })
 
 const knownCode = (code: string | undefined): ErrorCode =>

@@ -2,7 +2,13 @@ import { describe, expect, it } from 'vitest'
 import { AppError } from '../../contract/app-error.ts'
 import { localOwner, type Principal } from '../../contract/principal.ts'
 import { type Capability, type SecurityContext, toSubcommandAllowlist } from '../../contract/security-context.ts'
-import { canEverAllow, createPolicyDesk, pathBoundaries, requireHost, responseBytesMax } from './policy-desk.ts'
+import {
+  canEverAllow,
+  createPolicyEvaluator,
+  pathBoundaries,
+  requireHost,
+  responseBytesMax,
+} from './policy-evaluator.ts'
 import type { Governed } from './read-wish.ts'
 import { matchesDomain, matchesTool } from './rules.ts'
 import { createContextRegistry, shippedContexts } from './shipped-contexts.ts'
@@ -41,9 +47,9 @@ function movable() {
     },
   }
 }
-const desk = createPolicyDesk({ clock: movable() })
+const evaluator = createPolicyEvaluator({ clock: movable() })
 
-function violationOf(principal: Principal, tool: string, input: object = {}, at = desk): string | undefined {
+function violationOf(principal: Principal, tool: string, input: object = {}, at = evaluator): string | undefined {
   try {
     at.admit({ principal, tool, governed: governed[tool], input: input as Record<string, unknown> })
     return undefined
@@ -55,7 +61,7 @@ function violationOf(principal: Principal, tool: string, input: object = {}, at 
 }
 const messageOf = (principal: Principal, tool: string, input: object = {}): string => {
   try {
-    desk.admit({ principal, tool, governed: governed[tool], input: input as Record<string, unknown> })
+    evaluator.admit({ principal, tool, governed: governed[tool], input: input as Record<string, unknown> })
     return ''
   } catch (error) {
     return (error as Error).message
@@ -205,7 +211,7 @@ describe('commands', () => {
     expect(violationOf(listing, 'exec_parallel', { commands: ['ls'], env: {} })).toBeUndefined()
     expect(violationOf(as(context([{ toolPattern: '*' }])), 'exec_parallel', elsewhere)).toBeUndefined()
     const opaque = { principal: listing, tool: 'git_push', governed: { opaque: 'commands' } as const, input: {} }
-    expect(() => desk.admit(opaque)).toThrow(/CommandNotAllowed/)
+    expect(() => evaluator.admit(opaque)).toThrow(/CommandNotAllowed/)
     expect(canEverAllow(listing, 'git_push', { opaque: 'commands' })).toBe(false)
   })
 
@@ -222,7 +228,7 @@ describe('commands', () => {
 describe('limits', () => {
   it('of a rate hold over every span, and give the next capability its turn', () => {
     const clock = movable()
-    const at = createPolicyDesk({ clock })
+    const at = createPolicyEvaluator({ clock })
     const slow = as(context([{ toolPattern: 'fs.read', rateLimit: { calls: 2, perSeconds: 10 } }]))
     const read = () => violationOf(slow, 'fs.read', { path: 'a' }, at)
     expect([read(), read(), read()]).toEqual([undefined, undefined, 'RateLimitExceeded'])
@@ -236,7 +242,7 @@ describe('limits', () => {
 
   it('of concurrency are given back when a call ends', () => {
     const one = as(context([{ toolPattern: '*', maxConcurrent: 1 }]))
-    const ask = () => desk.admit({ principal: one, tool: 'cmd.run', governed: undefined, input: {} })
+    const ask = () => evaluator.admit({ principal: one, tool: 'cmd.run', governed: undefined, input: {} })
     const release = ask()
     expect(ask).toThrow(/ConcurrentExecLimitExceeded/)
     release!()

@@ -3,8 +3,8 @@ import type { Door, Progress } from './call.ts'
 import type { ErrorCode } from './error-codes.ts'
 import type { Principal } from './principal.ts'
 
-export type DeskDoor = Extract<Door, 'agent' | 'engine'>
-export type DeskAnswer = Readonly<{ isError: boolean; value: Json; text: string; code?: ErrorCode }>
+export type InternalDoor = Extract<Door, 'agent' | 'engine'>
+export type InvocationResult = Readonly<{ isError: boolean; value: Json; text: string; code?: ErrorCode }>
 export type DescribedTool = Readonly<{
   name: string
   description: string
@@ -19,7 +19,7 @@ export type DescribedTool = Readonly<{
  * The tools, for domains whose own work is made of tool calls. Every call takes the way of all others: nothing is allowed
  * here that the principal could not do through any other door, and each is recorded.
  */
-export type ToolDesk = Readonly<{
+export type ToolInvoker = Readonly<{
   /** Never rejects for what the tool or a rule answers. */
   call(
     principal: Principal,
@@ -27,12 +27,12 @@ export type ToolDesk = Readonly<{
     args: unknown,
     options: Readonly<{
       signal: AbortSignal
-      door: DeskDoor
+      door: InternalDoor
       progress?: (update: Progress) => void
       /** What commands of the caller find in their environment, besides that of the workspace. */
       environment?: () => Readonly<Record<string, string>>
     }>,
-  ): Promise<DeskAnswer>
+  ): Promise<InvocationResult>
   /** Why a call would be refused for its arguments or by the principal's contexts; undefined when it would not. Nothing is recorded. */
   check(
     principal: Principal,

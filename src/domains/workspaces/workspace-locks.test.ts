@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { limits } from '../../contract/limits.ts'
-import { createOperationDesk } from './operation-desk.ts'
 import type { Workspace } from './ports.ts'
+import { createWorkspaceLocks } from './workspace-locks.ts'
 
 const never = new AbortController().signal
 const workspace = { id: 'w', name: 'w' } as Workspace
@@ -15,9 +15,9 @@ function gate() {
   return { opened, open }
 }
 
-describe('the desk', () => {
+describe('the locks of workspaces', () => {
   it('lets one operation at a time at a workspace, in order, and does not mind other workspaces', async () => {
-    const desk = createOperationDesk()
+    const locks = createWorkspaceLocks()
     const first = gate()
     const seen: string[] = []
     const work =
@@ -28,26 +28,26 @@ describe('the desk', () => {
         seen.push(`-${name}`)
       }
     const all = [
-      desk.exclusive(workspace, never, work('a', first.opened)),
-      desk.exclusive(workspace, never, work('b')),
-      desk.exclusive(workspace, never, work('c')),
+      locks.exclusive(workspace, never, work('a', first.opened)),
+      locks.exclusive(workspace, never, work('b')),
+      locks.exclusive(workspace, never, work('c')),
     ]
-    await desk.exclusive(other, never, work('x'))
+    await locks.exclusive(other, never, work('x'))
     first.open()
     await Promise.all(all)
     expect(seen).toEqual(['+a', '+x', '-x', '-a', '+b', '-b', '+c', '-c'])
   })
 
   it('goes on after a failure, and lets a caller give up waiting', async () => {
-    const desk = createOperationDesk()
+    const locks = createWorkspaceLocks()
     const first = gate()
-    const failing = desk.exclusive(workspace, never, async () => {
+    const failing = locks.exclusive(workspace, never, async () => {
       await first.opened
       throw new Error('failed')
     })
     const controller = new AbortController()
-    const waiting = desk.exclusive(workspace, controller.signal, async () => 'ran')
-    const last = desk.exclusive(workspace, never, async () => 'ran')
+    const waiting = locks.exclusive(workspace, controller.signal, async () => 'ran')
+    const last = locks.exclusive(workspace, never, async () => 'ran')
     controller.abort()
     await expect(waiting).rejects.toMatchObject({ code: 'ERR_CANCELLED' })
     first.open()
@@ -56,29 +56,29 @@ describe('the desk', () => {
   })
 
   it('refuses a crowd', async () => {
-    const desk = createOperationDesk()
+    const locks = createWorkspaceLocks()
     const first = gate()
-    const held = desk.exclusive(workspace, never, () => first.opened)
+    const held = locks.exclusive(workspace, never, () => first.opened)
     const waiting = Array.from({ length: limits.workspaceQueueMax }, () =>
-      desk.exclusive(workspace, never, async () => {}),
+      locks.exclusive(workspace, never, async () => {}),
     )
-    await expect(desk.exclusive(workspace, never, async () => {})).rejects.toMatchObject({ code: 'ERR_BUSY' })
+    await expect(locks.exclusive(workspace, never, async () => {})).rejects.toMatchObject({ code: 'ERR_BUSY' })
     first.open()
     await Promise.all([held, ...waiting])
   })
 
   it('destroys at once: those that wait are turned away, those beside are ended, and two are one', async () => {
-    const desk = createOperationDesk()
+    const locks = createWorkspaceLocks()
     const held = gate()
-    const operation = desk.exclusive(workspace, never, () => held.opened)
-    const waiting = desk.exclusive(workspace, never, async () => 'ran')
-    const beside = desk.beside(workspace, never, (signal) => {
+    const operation = locks.exclusive(workspace, never, () => held.opened)
+    const waiting = locks.exclusive(workspace, never, async () => 'ran')
+    const beside = locks.beside(workspace, never, (signal) => {
       return new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('aborted'))))
     })
     let count = 0
     const end = gate()
     const destroy = () =>
-      desk.destroy(workspace, async () => {
+      locks.destroy(workspace, async () => {
         count++
         await end.opened
       })
@@ -86,8 +86,8 @@ describe('the desk', () => {
     const gone = { code: 'ERR_WORKSPACE_STATE' }
     await expect(waiting).rejects.toMatchObject(gone)
     await expect(beside).rejects.toMatchObject(gone)
-    await expect(desk.exclusive(workspace, never, async () => 'ran')).rejects.toMatchObject(gone)
-    await expect(desk.beside(workspace, never, async () => 'ran')).rejects.toMatchObject(gone)
+    await expect(locks.exclusive(workspace, never, async () => 'ran')).rejects.toMatchObject(gone)
+    await expect(locks.beside(workspace, never, async () => 'ran')).rejects.toMatchObject(gone)
     end.open()
     await Promise.all(both)
     expect(count).toBe(1)
@@ -98,16 +98,16 @@ describe('the desk', () => {
   })
 
   it('knows who is at work, and whether that is another than whoever has the turn', async () => {
-    const desk = createOperationDesk()
-    const seen = (inTurn = false) => desk.isAtWork('w', inTurn)
+    const locks = createWorkspaceLocks()
+    const seen = (inTurn = false) => locks.isAtWork('w', inTurn)
     expect(seen()).toBe(false)
-    await desk.exclusive(workspace, never, async () => expect([seen(), seen(true)]).toEqual([true, false]))
-    await desk.destroy(workspace, async () => {
+    await locks.exclusive(workspace, never, async () => expect([seen(), seen(true)]).toEqual([true, false]))
+    await locks.destroy(workspace, async () => {
       await Promise.resolve()
       expect([seen(), seen(true)]).toEqual([true, true])
     })
-    await desk.making('w', async () => expect([seen(), seen(true)]).toEqual([true, true]))
-    await expect(desk.making('w', () => Promise.reject(new Error('failed')))).rejects.toThrow('failed')
-    expect([seen(), seen(true), desk.isAtWork('x', false)]).toEqual([false, false, false])
+    await locks.making('w', async () => expect([seen(), seen(true)]).toEqual([true, true]))
+    await expect(locks.making('w', () => Promise.reject(new Error('failed')))).rejects.toThrow('failed')
+    expect([seen(), seen(true), locks.isAtWork('x', false)]).toEqual([false, false, false])
   })
 })
