@@ -33,10 +33,10 @@ import { chooseStages } from './wiring/choose-stages.ts'
 import { describeServer } from './wiring/describe-server.ts'
 import { openDatabase } from './wiring/open-database.ts'
 import { openModels } from './wiring/open-models.ts'
+import { openOwnerWatch } from './wiring/open-owner-watch.ts'
 import { type OpenedPolicies, openPolicies } from './wiring/open-policies.ts'
 import { openRecord } from './wiring/open-record.ts'
 import { openSeal } from './wiring/open-seal.ts'
-import { openStarters } from './wiring/open-starters.ts'
 import { createToolInvoker } from './wiring/open-tool-invoker.ts'
 import { openWings } from './wiring/open-wings.ts'
 import { presenceOnce } from './wiring/presence.ts'
@@ -162,12 +162,12 @@ async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService):
   const store = await openDatabase({ config, clock, logger, random: deps.random })
   const { logIdentity, logService, trail, guard, checkpointer, database } = await openRecord(deps, store)
   const time = await openClockKeeper({ clock, database: store.database, store: sqlClockFloor, logger })
-  const starters = openStarters(deps, database)
+  const ownerWatch = openOwnerWatch(deps, database)
   const identity = createIdentityService({
     store: sqlApiKeyStore,
     random: deps.random,
     read: database.read,
-    noteRevoked: starters.keyRevoked,
+    noteRevoked: ownerWatch.keyRevoked,
     noteExpired: time.noteExpired,
     noteUse: (tenant, keyId, atMs) =>
       void database.writeSoon(tenant, (tx) => sqlApiKeyStore.touchKey(tx, tenant, keyId, atMs)),
@@ -191,13 +191,13 @@ async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService):
     searchTools: createToolSearch(catalog, config.mode),
   }
   const invoker = createToolInvoker(catalog, config.mode, (tenant, owner) =>
-    starters.isGone(database.read, tenant, owner),
+    ownerWatch.isRevoked(database.read, tenant, owner),
   )
   const pipeline = createPipeline(deps, catalog, policies, services, { database, guard, disk })
   invoker.connect(pipeline.callTool)
   const wings = await openWings(
     deps,
-    { database, directory, starters, disk, invoker, models, policies, server, catalog },
+    { database, directory, ownerWatch, disk, invoker, models, policies, server, catalog },
     (opened) => Object.assign(services, opened),
   )
   // What is wrong with a log is said at the start.
@@ -211,10 +211,10 @@ async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService):
     verifierKey: logIdentity.signer.verifierKey,
     haltedLogs: guard.problems,
     health: () => server.health({ nowMs: clock.nowMs() }),
-    presence: starters,
+    presence: ownerWatch,
     openFor: wings.openFor,
     async close() {
-      starters.close()
+      ownerWatch.close()
       await wings.close()
       await time.close()
       await database.flush()

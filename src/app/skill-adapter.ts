@@ -29,16 +29,16 @@ export function adaptSkills(skills: SkillService, logger: Logger): SkillSource {
       try {
         return await skills.readFile(skill, path)
       } catch (error) {
-        if (isGone(error)) return undefined
+        if (isRevoked(error)) return undefined
         throw error
       }
     },
-    async look() {
+    async refresh() {
       await skills.problems()
     },
     onChange: (listener) => skills.onChange(listener),
   }
 }
 
-const isGone = (error: unknown): boolean =>
+const isRevoked = (error: unknown): boolean =>
   error instanceof AppError && (error.code === 'ERR_NOT_FOUND' || error.code === 'ERR_SKILL_NOT_FOUND')

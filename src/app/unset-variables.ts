@@ -1,4 +1,4 @@
-import { WITHHELD_CHARS_MIN } from '../kernel/withhold.ts'
+import { WITHHELD_CHARS_MIN } from '../kernel/redactor.ts'
 import type { Config } from './config.ts'
 import type { Environment } from './config-paths.ts'
 
@@ -13,7 +13,7 @@ type Settings = Pick<Config, 'models' | 'executions' | 'workspaces'>
 export function unsetVariables(config: Settings, env: Environment = process.env): readonly UnsetVariable[] {
   const { models, executions, workspaces } = config
   const unset: UnsetVariable[] = []
-  function look(field: string, name: string, reference: string | undefined, effect: string): void {
+  function check(field: string, name: string, reference: string | undefined, effect: string): void {
     const variable = reference?.slice('env:'.length)
     if (variable === undefined || isSet(env[variable])) return
     const next = `Set it where the server is started, then start the server again.`
@@ -21,11 +21,11 @@ export function unsetVariables(config: Settings, env: Environment = process.env)
     unset.push({ field, name, variable, problem })
   }
   for (const { name, api_key, enabled } of models.providers) {
-    if (enabled) look('models.providers', name, api_key, 'this provider is disabled')
+    if (enabled) check('models.providers', name, api_key, 'this provider is disabled')
   }
   for (const entry of executions.secrets) {
     const [name, reference] = entry.split(' ') as [string, string]
-    look('executions.secrets', name, reference, 'manifests that name this secret fail')
+    check('executions.secrets', name, reference, 'manifests that name this secret fail')
     const value = env[reference.slice('env:'.length)]
     if (isSet(value) && value!.length < WITHHELD_CHARS_MIN) {
       const problem = `executions.secrets: the value of '${name}' has fewer than ${WITHHELD_CHARS_MIN} characters, so it could not be kept out of records, and manifests that name this secret fail. Use a longer one.`
@@ -34,7 +34,7 @@ export function unsetVariables(config: Settings, env: Environment = process.env)
   }
   for (const entry of workspaces.credentials) {
     const [host, , reference] = entry.split(' ') as [string, string, string]
-    look('workspaces.credentials', host, reference, 'requests to this host are sent without it')
+    check('workspaces.credentials', host, reference, 'requests to this host are sent without it')
   }
   return unset
 }

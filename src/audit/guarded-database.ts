@@ -20,18 +20,18 @@ export function guardDatabase(
     ...database,
     write<T>(tenant: TenantId, work: (tx: WriteTx) => Promise<T>): Promise<T> {
       try {
-        const looking = guard.requireSound(tenant)
-        if (looking === undefined) return database.write(tenant, guarded(tenant, work))
-        return looking.then(() => database.write(tenant, guarded(tenant, work)))
+        const checking = guard.requireSound(tenant)
+        if (checking === undefined) return database.write(tenant, guarded(tenant, work))
+        return checking.then(() => database.write(tenant, guarded(tenant, work)))
       } catch (error) {
         return Promise.reject(error)
       }
     },
     writeSoon(tenant, work, onTaken) {
       try {
-        const looking = guard.requireSound(tenant)
-        if (looking === undefined) return database.writeSoon(tenant, guarded(tenant, work), onTaken)
-        return looking.then(() => database.writeSoon(tenant, guarded(tenant, work), onTaken))
+        const checking = guard.requireSound(tenant)
+        if (checking === undefined) return database.writeSoon(tenant, guarded(tenant, work), onTaken)
+        return checking.then(() => database.writeSoon(tenant, guarded(tenant, work), onTaken))
       } catch (error) {
         return Promise.reject(error)
       }

@@ -104,7 +104,7 @@ export function createLogGuard(deps: {
       if (size === undefined) return undefined
       // Another process in the same directory may have kept the first one between both looks.
       note = await checkpoints.read(tenant)
-      if (note === undefined) throw gone(tenant, size)
+      if (note === undefined) throw checkpointMissing(tenant, size)
     }
     try {
       const opened = openCheckpoint(note, deps.signer.verifierKey)
@@ -197,7 +197,7 @@ const notExtended = (tenant: TenantId, before: Statement, now: Pick<Statement, '
 const unreadable = (tenant: TenantId): AppError =>
   invalid(tenant, `The checkpoint of tenant '${tenant}' cannot be read: its file was altered.`)
 
-const gone = (tenant: TenantId, size: number): AppError =>
+const checkpointMissing = (tenant: TenantId, size: number): AppError =>
   invalid(
     tenant,
     `The checkpoint of tenant '${tenant}' is gone: the store knows that one was kept here when the log had ${size} entries.`,

@@ -21,8 +21,8 @@ export function answerTable(answer: Row, width: number): string | undefined {
   if (count === 0) return undefined
   const hidden = columns.slice(count)
   const more = hidden.length === 0 ? '' : `Not shown: ${hidden.join(', ')}. Use --json for everything.\n`
-  const beside = others.map(([key, value]) => `${key}: ${cell(value)}\n`).join('')
-  return `${textTable(table.map((row) => row.slice(0, count)))}${more}${beside}`
+  const rest = others.map(([key, value]) => `${key}: ${cell(value)}\n`).join('')
+  return `${textTable(table.map((row) => row.slice(0, count)))}${more}${rest}`
 }
 
 const isRows = (value: unknown): value is Row[] =>

@@ -70,7 +70,7 @@ export const limits = {
   /** An API key that is revoked by another process stops working within this time. */
   apiKeyCacheMs: 1_000,
   /** What a key has open or at work ends within this time of its end, whichever process revoked it. */
-  keyLookMs: 500,
+  keyReconcileMs: 500,
   apiKeyCacheMax: 1_000,
   /** `last_used_at` of a key is written at most this often. */
   apiKeyTouchMs: 60_000,
@@ -123,7 +123,7 @@ export const limits = {
   workspaceStopGraceMs: 10_000,
   /** What runs in the workspaces of a key that is gone has so long to end by itself, and they are looked for so often. */
   workspaceEndGraceMs: 500,
-  goneOwnersLookMs: 1_000,
+  revokedOwnersReconcileMs: 1_000,
   /** Destroyed workspaces of one owner whose snapshots are kept for forks, and how long after the last snapshot. */
   archivedWorkspacesMax: 16,
   archivedWorkspaceMs: 7 * 24 * 3_600_000,
@@ -286,7 +286,7 @@ export const limits = {
   runRetryMsMin: 50,
   runRetryMsMax: 2_000,
   /** How often the runs in a store that others write to as well are looked at. */
-  runLookMs: 500,
+  runReconcileMs: 500,
   /** How often in a row a run is taken up after the server died, without anything coming of it. */
   runResumesMax: 3,
   /** Runs below runs. */

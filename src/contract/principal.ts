@@ -37,7 +37,7 @@ export type Principal = Readonly<{
   /** Whose an agent's things are: the identity of whoever started it. */
   onBehalfOf?: string
   /** The tier of whoever set an agent going, where it is above the agent's own. */
-  starterTier?: Tier
+  ownerTier?: Tier
   /** Deploys under new names alone: what the platform deploys for somebody who may have it made, but may not deploy. */
   newNamesOnly?: true
   /** What fs.* and cmd.run act on. */
@@ -58,8 +58,8 @@ export const localOwner: Principal = Object.freeze({
 export const tierAllows = (have: Tier, need: Tier): boolean => tiers.indexOf(have) >= tiers.indexOf(need)
 
 /** Whether whoever is behind a call may have manifests of their own name what the operator keeps secret. */
-export const mayNameSecrets = ({ tier, starterTier }: Pick<Principal, 'tier' | 'starterTier'>): boolean =>
-  tierAllows(starterTier ?? tier, 'system')
+export const mayNameSecrets = ({ tier, ownerTier }: Pick<Principal, 'tier' | 'ownerTier'>): boolean =>
+  tierAllows(ownerTier ?? tier, 'system')
 
 /** Runs the installation. An operator of another tenant runs that tenant, and nothing that all tenants share. */
 export const isPlatformOperator = ({ tenant, tier }: Pick<Principal, 'tenant' | 'tier'>): boolean =>

@@ -30,7 +30,7 @@ export type AttemptDeps = JournalDeps &
     database: Pick<Database, 'write' | 'read'>
     clock: Clock
     bootId: string
-    isGone: EngineDeps['isGone']
+    isRevoked: EngineDeps['isRevoked']
     /** Writes a new run below `parent`; it begins after the commit. */
     insertChild(tx: WriteTx, parent: Run, id: string, start: NewRun): Promise<void>
     newId(): string
@@ -82,14 +82,14 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
   async function commit(
     rows: readonly NewRow[],
     change: RunChange,
-    beside?: (tx: WriteTx, run: Run) => Promise<void>,
+    alsoWrite?: (tx: WriteTx, run: Run) => Promise<void>,
   ): Promise<void> {
     const told = pending
     const all = [...told, ...rows]
     pending = []
     for (let delayMs: number = limits.runRetryMsMin; ; delayMs = Math.min(delayMs * 2, limits.runRetryMsMax)) {
       try {
-        run = await deps.database.write(from.tenant, (tx) => tryCommit(tx, all, change, beside))
+        run = await deps.database.write(from.tenant, (tx) => tryCommit(tx, all, change, alsoWrite))
         placement = {}
         break
       } catch (error) {
@@ -111,14 +111,14 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     tx: WriteTx,
     rows: readonly NewRow[],
     change: RunChange,
-    beside: ((tx: WriteTx, run: Run) => Promise<void>) | undefined,
+    alsoWrite: ((tx: WriteTx, run: Run) => Promise<void>) | undefined,
   ): Promise<Run> {
     const current = await deps.store.findRun(tx, from.tenant, from.id)
     if (current === undefined || current.claim !== deps.bootId) throw new RunStopped('another process has the run')
     if (isEnded(current)) return current
     // After a commit of which nobody knew whether it happened, its rows may be there.
     if (current.lastSequence > run.lastSequence && (await hasRow(tx, rows))) return current
-    await beside?.(tx, current)
+    await alsoWrite?.(tx, current)
     return await appendToRun(deps, tx, current, deps.clock.nowMs(), rows, {
       status: 'running',
       ...placement,
@@ -178,7 +178,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     }
 
     /** As late as can be before anything is done. */
-    async function requireStarter(): Promise<void> {
+    async function requireOwner(): Promise<void> {
       requireGoingOn()
       if (isTidying) return
       if (await isAbandoned(deps, deps.database.read, from)) abandon()
@@ -193,7 +193,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         const { type = 'step_began', payload } = options.began ?? {}
         await commit([{ type, key: began, payload: { step: key, ...(payload as object | undefined) } }], {})
       }
-      await requireStarter()
+      await requireOwner()
       fault('run.step.before')
       const rows: NewRow[] = []
       try {
@@ -211,7 +211,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     }
 
     async function doChild(key: string, start: NewRun): Promise<RunOutcome> {
-      await requireStarter()
+      await requireOwner()
       const linkKey = `${key}~child`
       if (!recorded.has(linkKey)) {
         const id = start.id ?? deps.newId()
@@ -282,7 +282,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         const opened = `${key}~waiting`
         if (!recorded.has(opened)) {
           await occupied(async () => {
-            await requireStarter()
+            await requireOwner()
             const row = { type: 'wait_began', key: opened, payload: { step: key, details, until_ms: untilMs ?? null } }
             await commit([row], { waitingFor: key, wakeAtMs: untilMs ?? null })
           })

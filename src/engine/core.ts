@@ -21,7 +21,7 @@ export type EngineDeps = Readonly<{
   bootId: string
   isAlive(bootId: string): boolean | Promise<boolean>
   /** Whether whoever has that identity lost what they may do here. What they have started ends then. */
-  isGone(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean>
+  isRevoked(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean>
   /** A server that may only read runs nothing. */
   isReadOnly: boolean
   /** Runs that are at work at once, those below them not counted. */
@@ -29,7 +29,7 @@ export type EngineDeps = Readonly<{
   /** Runs of one owner that wait for a place. */
   pendingMax: number
   /** How often a store is looked at that others write to as well. */
-  lookMs: number
+  reconcileMs: number
 }>
 
 export function newRunOf(
@@ -81,16 +81,16 @@ export function newRunOf(
 
 /** Whoever a run acts for, and whoever it belongs to: as long as both are there, it may go on. */
 export async function isAbandoned(
-  { isGone }: Pick<EngineDeps, 'isGone'>,
+  { isRevoked }: Pick<EngineDeps, 'isRevoked'>,
   tx: ReadTx | WriteTx,
   { tenant, owner, principal }: Run,
 ): Promise<boolean> {
-  if (await isGone(tx, tenant, owner)) return true
+  if (await isRevoked(tx, tenant, owner)) return true
   const starter = identityOf(principal)
-  return starter !== owner && (await isGone(tx, tenant, starter))
+  return starter !== owner && (await isRevoked(tx, tenant, starter))
 }
 
-export const starterGone = (): AppError =>
+export const ownerRevokedError = (): AppError =>
   new AppError(
     'ERR_STARTER_GONE',
     'The key that started this run was revoked or has expired, and what it may do ended with it. Start it again with a key that is live.',

@@ -2,12 +2,12 @@ import { AppError } from '../contract/app-error.ts'
 import { identityOf, type TenantId } from '../contract/principal.ts'
 import type { WriteTx } from '../contract/tx.ts'
 import { type Attempt, createAttempt, RunStopped, toRunError } from './attempt.ts'
-import { type EngineDeps, isAbandoned, newRunOf, starterGone } from './core.ts'
+import { type EngineDeps, isAbandoned, newRunOf, ownerRevokedError } from './core.ts'
 import { appendToRun, toEvent } from './journal.ts'
 import {
-  type Ending,
   type EndStatus,
   type Engine,
+  type Finalizer,
   isEnded,
   type NewRun,
   type Program,
@@ -20,7 +20,7 @@ import { type Claimed, isStuck, mayTidyUp, stuckEnd, takeUp } from './resumes.ts
 import { createSchedule } from './schedule.ts'
 import { createWatchers } from './watchers.ts'
 
-type Registered = Readonly<{ program: Program; ending: Ending | undefined }>
+type Registered = Readonly<{ program: Program; finalizer: Finalizer | undefined }>
 
 /**
  * Runs programs so that neither a crash nor a restart is noticed in what they do.
@@ -52,34 +52,34 @@ export function createEngine(deps: EngineDeps): Engine {
     changed: watchers.changed,
   }
 
-  const requests = createRequests(deps, lookSoon)
+  const requests = createRequests(deps, scheduleReconcile)
   const schedule = createSchedule({ clock, concurrentMax: deps.concurrentMax, begin: execute, due: endWait })
 
   async function insert(tx: WriteTx, run: Run, { payload = {}, journal = [] }: NewRun): Promise<Run> {
     const row = { type: `${eventPrefix[run.kind]}_started`, payload, iteration: 0 }
     const iteration = journal.at(-1)?.iteration ?? run.iteration
     const started = await appendToRun(deps, tx, run, run.startedAtMs, [row, ...journal], { iteration })
-    lookSoon(run.tenant, run.id)
+    scheduleReconcile(run.tenant, run.id)
     return started
   }
 
   /** Once the transaction that is under way is committed. */
-  function lookSoon(tenant: TenantId, id: string): void {
+  function scheduleReconcile(tenant: TenantId, id: string): void {
     if (isClosed) return
-    const looking = database
+    const reconciling = database
       .flush()
       .then(() => store.findRun(database.read, tenant, id))
-      .then((run) => (run === undefined ? undefined : look(run)))
+      .then((run) => (run === undefined ? undefined : reconcile(run)))
       .catch((error) => {
         logger.warn('a run was not looked at', { run_id: id, cause: String(error) })
-        setTimeout(() => lookSoon(tenant, id), LOOK_AGAIN_MS).unref()
+        setTimeout(() => scheduleReconcile(tenant, id), LOOK_AGAIN_MS).unref()
       })
-      .finally(() => settling.delete(looking))
-    settling.add(looking)
+      .finally(() => settling.delete(reconciling))
+    settling.add(reconciling)
   }
 
   /** Does for a run what its row asks for. */
-  async function look(run: Run): Promise<void> {
+  async function reconcile(run: Run): Promise<void> {
     watchers.changed(run)
     if (isEnded(run) || isClosed || deps.isReadOnly || run.node !== deps.node) return
     if (run.claim !== null && run.claim !== deps.bootId && (await deps.isAlive(run.claim))) return
@@ -103,7 +103,7 @@ export function createEngine(deps: EngineDeps): Engine {
       const row = { type: 'wait_timed_out', key: run.waitingFor, payload: { kind: 'timeout' } }
       await appendToRun(deps, tx, run, clock.nowMs(), [row], { waitingFor: null, wakeAtMs: null })
     })
-    lookSoon(tenant, id)
+    scheduleReconcile(tenant, id)
   }
 
   /** From the beginning of the program to its end or to its next wait. */
@@ -122,7 +122,7 @@ export function createEngine(deps: EngineDeps): Engine {
       if (end === 'parked') {
         attempts.delete(id)
         const parked = await store.findRun(database.read, tenant, id)
-        if (parked !== undefined) await look(parked)
+        if (parked !== undefined) await reconcile(parked)
         return
       }
       await finish(run, attempt, end, mayTidyUp(resumes))
@@ -188,7 +188,7 @@ export function createEngine(deps: EngineDeps): Engine {
   async function finish(run: Run, attempt: Attempt, end: ProgramEnd | 'cancelled', isTidied: boolean): Promise<void> {
     const status: EndStatus = end === 'cancelled' ? 'cancelled' : end.status
     try {
-      if (isTidied) await programs.get(run.kind)?.ending?.(run, attempt.lastSteps, status)
+      if (isTidied) await programs.get(run.kind)?.finalizer?.(run, attempt.lastSteps, status)
     } catch (error) {
       if (attempt.isShutDown() || error instanceof RunStopped) throw new RunStopped('the server ends')
       logger.warn('a run was not tidied up', { run_id: run.id, cause: String(error) })
@@ -220,22 +220,22 @@ export function createEngine(deps: EngineDeps): Engine {
     }
   }
 
-  let looking: NodeJS.Timeout | undefined
+  let reconciling: NodeJS.Timeout | undefined
 
   /** All that has not ended here. In a store that others write to as well, again and again. */
   async function lookAtAll(): Promise<void> {
     try {
-      for (const run of await store.openRunsOnNode(database.read, deps.node)) await look(run)
+      for (const run of await store.openRunsOnNode(database.read, deps.node)) await reconcile(run)
     } catch (error) {
       logger.warn('the runs were not looked at', { cause: String(error) })
     }
     if (isClosed || database.kind !== 'postgres') return
-    looking = setTimeout(() => void lookAtAll(), deps.lookMs)
-    looking.unref()
+    reconciling = setTimeout(() => void lookAtAll(), deps.reconcileMs)
+    reconciling.unref()
   }
 
   return {
-    register: (kind, program, ending) => void programs.set(kind, { program, ending }),
+    register: (kind, program, finalizer) => void programs.set(kind, { program, finalizer }),
     async start(call, start) {
       const run = newRunOf(deps, start, call.principal, call.nowMs, undefined)
       if (schedule.pendingOf(run) >= deps.pendingMax) throw tooManyPending(deps.pendingMax)
@@ -251,7 +251,7 @@ export function createEngine(deps: EngineDeps): Engine {
     },
     waitForEnd: watchers.waitForEnd,
     subscribe: watchers.subscribe,
-    async ownerGone(tenant, owner) {
+    async ownerRevoked(tenant, owner) {
       if (isClosed || deps.isReadOnly) return
       await leaveAbandoned(
         (run) => run.tenant === tenant && (run.owner === owner || identityOf(run.principal) === owner),
@@ -265,7 +265,7 @@ export function createEngine(deps: EngineDeps): Engine {
     },
     async close() {
       isClosed = true
-      clearTimeout(looking)
+      clearTimeout(reconciling)
       watchers.close()
       for (const attempt of attempts.values()) attempt.shutDown()
       await schedule.close()
@@ -282,7 +282,7 @@ const tooManyPending = (most: number): AppError =>
     { pending_max: most },
   )
 
-const abandonedEnd = (): ProgramEnd => ({ status: 'failed', output: null, error: toRunError(starterGone()) })
+const abandonedEnd = (): ProgramEnd => ({ status: 'failed', output: null, error: toRunError(ownerRevokedError()) })
 
 /** How soon a run is looked at again when the store did not answer. */
 const LOOK_AGAIN_MS = 200

@@ -98,7 +98,7 @@ export type ProgramEnd = Readonly<{
 export type Program = (run: Run, steps: Steps) => Promise<ProgramEnd>
 
 /** Tidies up after a run, however it ended, before it counts as ended. Its steps are not stopped by a cancellation. */
-export type Ending = (run: Run, steps: Steps, status: EndStatus) => Promise<void>
+export type Finalizer = (run: Run, steps: Steps, status: EndStatus) => Promise<void>
 
 export type StepOptions = Readonly<{
   /** The type of the event that carries the result, unless the work says another. */
@@ -163,7 +163,7 @@ export type RunFilter = Readonly<{
 }>
 
 export type Engine = Readonly<{
-  register(kind: RunKind, program: Program, ending?: Ending): void
+  register(kind: RunKind, program: Program, finalizer?: Finalizer): void
   /** In the transaction of the call; the run begins once that is committed. */
   start(call: StartingCall, run: NewRun): Promise<Run>
   /** Answers false for a run that has ended. What runs under it is cancelled too. */
@@ -214,7 +214,7 @@ export type Engine = Readonly<{
   /** Removes an ended run with all that ran under it; answers false when it has not ended. */
   remove(call: ChangingCall, id: string): Promise<boolean>
   /** Ends what that owner started and may not go on with. For haste alone: a run asks by itself before each step. */
-  ownerGone(tenant: TenantId, owner: string): Promise<void>
+  ownerRevoked(tenant: TenantId, owner: string): Promise<void>
   /** Takes up what an earlier process left. */
   begin(): Promise<void>
   close(): Promise<void>

@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { AppError } from '../contract/app-error.ts'
 import type { Json } from '../kernel/canonical-json.ts'
 import {
-  type Ending,
   type EndStatus,
+  type Finalizer,
   isEnded,
   type NewEvent,
   type Program,
@@ -36,15 +36,15 @@ class RecordEnded extends Error {
   override name = 'RecordEnded'
 }
 
-const besideSteps = /~(?:began|child|waiting)$/
-const isStep = ({ key }: RunEvent): boolean => key !== null && !besideSteps.test(key) && !key.startsWith('~note-')
+const concurrentSteps = /~(?:began|child|waiting)$/
+const isStep = ({ key }: RunEvent): boolean => key !== null && !concurrentSteps.test(key) && !key.startsWith('~note-')
 
 /**
  * Runs a program against a record: every step is answered from there, nothing is done and nothing is written. Of `run`, the
  * input may be another than the one that was recorded; what the program then decides differently is the difference.
  */
 export async function replay(
-  { program, ending }: Readonly<{ program: Program; ending: Ending | undefined }>,
+  { program, finalizer }: Readonly<{ program: Program; finalizer: Finalizer | undefined }>,
   run: Run,
   events: readonly RunEvent[],
 ): Promise<Replay> {
@@ -59,15 +59,15 @@ export async function replay(
       end = { status: 'failed', output: null, error: { code, message, details: details as RunError['details'] } }
     }
   }
-  if (isEnded(run) && record.difference() === null) await tidyUp(ending, run, record.steps)
+  if (isEnded(run) && record.difference() === null) await tidyUp(finalizer, run, record.steps)
   const outcome = end === undefined || record.difference() !== null ? null : outcomeDifference(run, end)
   const difference = record.difference() ?? record.unused() ?? outcome
   return { steps: record.answered(), difference, ...(end !== undefined && { end }) }
 }
 
-async function tidyUp(ending: Ending | undefined, run: Run, steps: Steps): Promise<void> {
+async function tidyUp(finalizer: Finalizer | undefined, run: Run, steps: Steps): Promise<void> {
   try {
-    await ending?.(run, steps, run.status as EndStatus)
+    await finalizer?.(run, steps, run.status as EndStatus)
   } catch (error) {
     if (!(error instanceof RecordEnded) && !(error instanceof AppError)) throw error
   }

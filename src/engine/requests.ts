@@ -6,7 +6,7 @@ import { appendToRun } from './journal.ts'
 import { type ChangingCall, isEnded, type Run, type SignalActor, type SignallingCall } from './ports.ts'
 
 /** What callers ask of runs, each in the transaction of its call; `lookSoon` sees to it after the commit. */
-export function createRequests(deps: EngineDeps, lookSoon: (tenant: TenantId, id: string) => void) {
+export function createRequests(deps: EngineDeps, scheduleReconcile: (tenant: TenantId, id: string) => void) {
   const { store } = deps
 
   async function cancel(call: ChangingCall, id: string): Promise<boolean> {
@@ -17,7 +17,7 @@ export function createRequests(deps: EngineDeps, lookSoon: (tenant: TenantId, id
       if (isEnded(one) || one.cancelRequested) continue
       const row = { type: 'cancel_requested', payload: { by: call.principal.actor } }
       await appendToRun(deps, call.write, one, call.nowMs, [row], { cancelRequested: true })
-      lookSoon(tenant, one.id)
+      scheduleReconcile(tenant, one.id)
     }
     call.record({ kind: 'run_cancel_requested', body: { run_id: id } })
     return true
@@ -40,7 +40,7 @@ export function createRequests(deps: EngineDeps, lookSoon: (tenant: TenantId, id
     const row = { type: 'signal_received', key: run.waitingFor, payload: { kind: 'signal', payload, actor } }
     await appendToRun(deps, call.write, run, call.nowMs, [row], { waitingFor: null, wakeAtMs: null })
     call.record({ kind: 'run_signalled', body: { run_id: id } })
-    lookSoon(tenant, id)
+    scheduleReconcile(tenant, id)
     return true
   }
 

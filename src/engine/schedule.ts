@@ -14,7 +14,7 @@ export type ScheduleDeps = Readonly<{
 
 const RETRY_MS = 200
 
-const holderOf = ({ tenant, owner }: Run): string => JSON.stringify([tenant, owner])
+const ownerOf = ({ tenant, owner }: Run): string => JSON.stringify([tenant, owner])
 
 /** Which runs are at work, which wait for a place, and which for a time. One timer serves all that wait for one. */
 export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDeps) {
@@ -38,7 +38,7 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
 
   function count(run: Run, by: 1 | -1): void {
     const members = shift(trees, run.rootId, by)
-    if (members === (by === 1 ? 1 : 0)) shift(held, holderOf(run), by)
+    if (members === (by === 1 ? 1 : 0)) shift(held, ownerOf(run), by)
   }
 
   /** One place is always left to others, unless there is only one, or it is the local person who takes them all. */
@@ -55,7 +55,7 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
     for (const run of queue.values()) {
       if (run.depth > 0 || trees.has(run.rootId)) return run
       if (trees.size >= concurrentMax) continue
-      const atWork = held.get(holderOf(run)) ?? 0
+      const atWork = held.get(ownerOf(run)) ?? 0
       if (atWork >= Math.min(fewest, placesOf(run))) continue
       chosen = run
       fewest = atWork
@@ -97,9 +97,9 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
   }
 
   function pendingOf(run: Run): number {
-    const holder = holderOf(run)
+    const owner = ownerOf(run)
     let pending = 0
-    for (const queued of queue.values()) if (holderOf(queued) === holder) pending++
+    for (const queued of queue.values()) if (ownerOf(queued) === owner) pending++
     return pending
   }
 

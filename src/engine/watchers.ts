@@ -25,7 +25,7 @@ export function createWatchers(deps: EngineDeps) {
     const set = watching.get(key) ?? new Set()
     watching.set(key, set)
     set.add(resolve)
-    const waitMs = Math.min(untilMs - clock.nowMs(), database.kind === 'postgres' ? deps.lookMs : TIMER_MS_MAX)
+    const waitMs = Math.min(untilMs - clock.nowMs(), database.kind === 'postgres' ? deps.reconcileMs : TIMER_MS_MAX)
     const timer = setTimeout(resolve, Math.max(waitMs, 0))
     stop.addEventListener('abort', () => resolve(), { once: true })
     if (stop.aborted) resolve()

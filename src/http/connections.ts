@@ -31,8 +31,8 @@ export function trackConnections(server: Server): Connections {
   const sockets = new Set<Socket>()
   const open = new Set<ServerResponse>()
   const leaving = new WeakSet<Socket>()
-  const holders = new Map<string, Set<Socket>>()
-  const holderOf = new WeakMap<Socket, string>()
+  const byOwner = new Map<string, Set<Socket>>()
+  const ownerOf = new WeakMap<Socket, string>()
   let closing: Promise<void> | undefined
   let onEmpty = (): void => {}
 
@@ -50,24 +50,24 @@ export function trackConnections(server: Server): Connections {
   })
 
   function letGo(socket: Socket): void {
-    const holder = holderOf.get(socket)
-    const held = holder === undefined ? undefined : holders.get(holder)
+    const owner = ownerOf.get(socket)
+    const held = owner === undefined ? undefined : byOwner.get(owner)
     held?.delete(socket)
-    if (held?.size === 0) holders.delete(holder!)
+    if (held?.size === 0) byOwner.delete(owner!)
   }
 
   function claim(socket: Socket, principal: Principal): void {
-    const holder = `${principal.tenant} ${identityOf(principal)}`
-    if (holderOf.get(socket) === holder || socket.destroyed) return
+    const owner = `${principal.tenant} ${identityOf(principal)}`
+    if (ownerOf.get(socket) === owner || socket.destroyed) return
     letGo(socket)
-    const held = holders.get(holder) ?? new Set()
+    const held = byOwner.get(owner) ?? new Set()
     const max = shareFor(principal, limits.httpConnectionsMax, limits.httpConnectionsReserved)
     if (held.size >= limits.httpConnectionsPerKeyMax || sockets.size > max) {
       const message = 'Too many connections are open. Close some of yours, or use one for several calls.'
       throw new AppError('ERR_BUSY', message, { retry_after_ms: 1_000 })
     }
-    holderOf.set(socket, holder)
-    holders.set(holder, held.add(socket))
+    ownerOf.set(socket, owner)
+    byOwner.set(owner, held.add(socket))
   }
 
   function onResponseClosed(this: ServerResponse): void {

@@ -164,7 +164,7 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
         return
       }
       const feed = await deps.runs()
-      if (feed === undefined) throw gone()
+      if (feed === undefined) throw notFound()
       const events = await openEvents(feed, row, principal, JSON.parse(answer.json) as StreamSubject, wish)
       await streamEvents(res, events, { signal, isStillWelcome: async () => void (await deps.authenticate(req)) })
     },
@@ -189,11 +189,11 @@ async function openEvents(
     return agentRows(agentId, events)
   }
   const opened = await feed.open(principal, runId, { ...wish, fromSequence: sequenceOf(last) })
-  if (opened === undefined) throw gone()
+  if (opened === undefined) throw notFound()
   return runRows(rows === 'execution' ? executionRow : workflowRow, runId, opened)
 }
 
-const gone = (): AppError => new AppError('ERR_NOT_FOUND', 'There is no such run any more.')
+const notFound = (): AppError => new AppError('ERR_NOT_FOUND', 'There is no such run any more.')
 
 async function* runRows(
   row: typeof executionRow | typeof workflowRow,

@@ -5,7 +5,7 @@ import type { CallDuration, ToolAnswer, ToolCaller } from '../tools/runtime/tool
 import { callOutcome } from './call-outcome.ts'
 import type { ConnectionCalls, InFlightCalls } from './in-flight-calls.ts'
 import { MODERN_REVISION } from './server-facts.ts'
-import type { TaskHandle } from './task-book.ts'
+import type { TaskHandle } from './task-store.ts'
 import type { ToolLists } from './tool-list.ts'
 import type { CallOutcome } from './wire.ts'
 

@@ -15,7 +15,7 @@ import { SERVER_NAME, serverInstructions } from './server-facts.ts'
 import { isOf } from './session-identity.ts'
 import { createSkillCatalog } from './skill-catalog.ts'
 import type { SkillSource } from './skill-source.ts'
-import { createTaskBook } from './task-book.ts'
+import { createTaskStore } from './task-store.ts'
 import { createToolLists } from './tool-list.ts'
 import { createWire } from './wire.ts'
 
@@ -55,8 +55,8 @@ export function createMcpDoor(deps: McpDoorDeps): McpDoor {
   const inFlight = createInFlightCalls({ host, logger })
   const clock = deps.clock ?? systemClock
   const random = deps.random ?? systemRandom
-  const tasks = createTaskBook({ clock, random })
-  deps.presence?.onGone((tenant, owner) => tasks.forget((principal) => isOf(principal, tenant, owner)))
+  const tasks = createTaskStore({ clock, random })
+  deps.presence?.onRevoked((tenant, owner) => tasks.forget((principal) => isOf(principal, tenant, owner)))
   const shared = {
     identity,
     instructions: serverInstructions,

@@ -10,7 +10,7 @@ import type {
   ServerOptions,
 } from '@modelcontextprotocol/server'
 import type { ListedTool, ToolCaller } from '../tools/runtime/tool-host.ts'
-import type { TaskWork } from './task-book.ts'
+import type { TaskWork } from './task-store.ts'
 
 /**
  * A narrow way to add what a tool host cannot say: prompts, resources, and tools that talk to the client while they run.

@@ -35,7 +35,7 @@ import { initializeProblem } from './initialize-problem.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
 import { MODERN_REVISION } from './server-facts.ts'
 import { identityOf, isOf } from './session-identity.ts'
-import { declaresTasks } from './task-book.ts'
+import { declaresTasks } from './task-store.ts'
 import { readBody, sendWebResponse, webRequestOf } from './web-bridge.ts'
 import { jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
 
@@ -78,7 +78,7 @@ export class HttpDoor {
   constructor(deps: HttpDoorDeps) {
     this.#deps = deps
     this.#sessions = createHttpSessions(deps)
-    deps.presence.onGone((tenant, owner) => {
+    deps.presence.onRevoked((tenant, owner) => {
       for (const [res, principal] of this.#answering) if (isOf(principal, tenant, owner)) res.destroy()
     })
     this.#stateless = createMcpHandler(

@@ -56,10 +56,10 @@ async function createPeer(): Promise<Peer> {
   const clock = { ms: 0 }
   const debugged: string[] = []
   const logger: Logger = { ...silentLogger, debug: (message) => debugged.push(message) }
-  const listeners: Parameters<Presence['onGone']>[0][] = []
+  const listeners: Parameters<Presence['onRevoked']>[0][] = []
   const watched: string[] = []
   const presence: Presence = {
-    onGone(listener) {
+    onRevoked(listener) {
       listeners.push(listener)
       return () => {}
     },

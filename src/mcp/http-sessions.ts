@@ -67,7 +67,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
   const watches = new Map<HttpSession, () => void>()
   const timer = setInterval(sweep, SWEEP_INTERVAL_MS)
   timer.unref()
-  deps.presence.onGone((tenant, owner) => {
+  deps.presence.onRevoked((tenant, owner) => {
     for (const session of sessions.values()) if (isOf(session.caller.principal, tenant, owner)) end(session)
   })
 

@@ -333,8 +333,8 @@ describe('the tool list', () => {
     const note = await peer.next((message) => message.method === 'notifications/tools/list_changed')
     expect(note.params?.['_meta']).toEqual({ 'io.modelcontextprotocol/subscriptionId': 'sub' })
     await peer.door.close(0)
-    const ending = await peer.next((message) => message.id === 'sub')
-    expect(ending.result).toMatchObject({ resultType: 'complete' })
+    const finalizer = await peer.next((message) => message.id === 'sub')
+    expect(finalizer.result).toMatchObject({ resultType: 'complete' })
   })
 })
 

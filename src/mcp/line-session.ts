@@ -31,7 +31,7 @@ import type { OversizedLine } from './line-splitter.ts'
 import type { LineTransport } from './line-transport.ts'
 import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
 import { MODERN_REVISION } from './server-facts.ts'
-import { declaresTasks } from './task-book.ts'
+import { declaresTasks } from './task-store.ts'
 import { type Era, jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
 
 /**

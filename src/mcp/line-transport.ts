@@ -125,7 +125,7 @@ function createOutbox(output: Writable, bufferedBytesMax: number, onFlow: () => 
   let outgoing = ''
   let isFull = false
   let isEnded = false
-  const gone = Promise.withResolvers<void>()
+  const closed = Promise.withResolvers<void>()
   const flush = (): void => {
     if (outgoing === '' || output.destroyed) return
     const text = outgoing
@@ -149,13 +149,13 @@ function createOutbox(output: Writable, bufferedBytesMax: number, onFlow: () => 
     },
     isFull: () => isFull,
     end() {
-      if (isEnded) return gone.promise
+      if (isEnded) return closed.promise
       isEnded = true
       flush()
-      output.once('close', gone.resolve)
-      if (output.writable) output.end(gone.resolve)
-      else gone.resolve()
-      return gone.promise
+      output.once('close', closed.resolve)
+      if (output.writable) output.end(closed.resolve)
+      else closed.resolve()
+      return closed.promise
     },
   }
 }

@@ -23,8 +23,8 @@ import type { ConnectionCalls, InFlightCalls } from './in-flight-calls.ts'
 import { listFor, skillCapabilities, toolCapabilities } from './server-facts.ts'
 import type { SkillCatalog } from './skill-catalog.ts'
 import { installSkills, skillResources } from './skill-methods.ts'
-import { declaresTasks, type TaskBook, type TaskWork } from './task-book.ts'
 import { installTasks } from './task-methods.ts'
+import { declaresTasks, type TaskStore, type TaskWork } from './task-store.ts'
 import type { ToolLists } from './tool-list.ts'
 import type { ServerIdentity } from './wire.ts'
 
@@ -41,7 +41,7 @@ export type ProtocolDeps = Readonly<{
   skills: SkillCatalog | undefined
   extension: DoorExtension | undefined
   extensionToolNames: ReadonlySet<string>
-  tasks: TaskBook
+  tasks: TaskStore
   /** What may take long is answered as a task to clients that know tasks. */
   durationOf(tool: string, args: unknown): CallDuration
   clock: Clock

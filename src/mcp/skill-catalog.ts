@@ -39,7 +39,7 @@ export function createSkillCatalog(deps: { source: SkillSource; logger: Logger }
 
   async function snapshot(principal: Principal): Promise<SkillSnapshot> {
     if (!isPermitted(principal, 'skill:read')) return noSkills
-    await source.look()
+    await source.refresh()
     let known = snapshots.get(principal.tenant)
     if (known === undefined) {
       known = build(source, logger, principal)

@@ -13,7 +13,7 @@ export type SkillSource = Readonly<{
   /** The bytes of one file, or `undefined` when the skill or the file is gone. */
   read(principal: Principal, skill: string, path: string): Promise<Uint8Array | undefined>
   /** Looks for what no event tells, such as the first skill of all; whatever it finds, `onChange` is called before it ends. */
-  look(): Promise<void>
+  refresh(): Promise<void>
   /** Called when skills or their files may have changed. Returns an unsubscribe function. */
   onChange(listener: () => void): () => void
 }>

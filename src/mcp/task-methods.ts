@@ -3,12 +3,12 @@ import { z } from 'zod'
 import type { ToolCaller } from '../tools/runtime/tool-host.ts'
 import { MODERN_REVISION } from './server-facts.ts'
 import { identityOf } from './session-identity.ts'
-import { declaresTasks, type TaskBook, tasksNeeded } from './task-book.ts'
+import { declaresTasks, type TaskStore, tasksNeeded } from './task-store.ts'
 
 /** The methods of the MCP extension for tasks. They exist in the stateless revision, for clients that declare it. */
 const taskParams = z.looseObject({ taskId: z.string() })
 
-export function installTasks(server: Server, book: TaskBook, caller: () => ToolCaller): void {
+export function installTasks(server: Server, store: TaskStore, caller: () => ToolCaller): void {
   function require(method: string, { mcpReq }: ServerContext): string {
     if (server.getNegotiatedProtocolVersion() !== MODERN_REVISION) {
       throw new ProtocolError(ProtocolErrorCode.MethodNotFound, `Method not found: ${method}`)
@@ -22,16 +22,16 @@ export function installTasks(server: Server, book: TaskBook, caller: () => ToolC
   }
 
   server.setRequestHandler('tasks/get', { params: taskParams }, ({ taskId }, context) =>
-    known(book.get(require('tasks/get', context), taskId)),
+    known(store.get(require('tasks/get', context), taskId)),
   )
   server.setRequestHandler('tasks/update', { params: taskParams }, ({ taskId }, context) => {
     const identity = require('tasks/update', context)
     // The SDK takes answers out of the parameters of every request.
-    known(book.answer(identity, taskId, context.mcpReq.inputResponses ?? {}))
+    known(store.answer(identity, taskId, context.mcpReq.inputResponses ?? {}))
     return {}
   })
   server.setRequestHandler('tasks/cancel', { params: taskParams }, ({ taskId }, context) => {
-    known(book.cancel(require('tasks/cancel', context), taskId))
+    known(store.cancel(require('tasks/cancel', context), taskId))
     return {}
   })
 }

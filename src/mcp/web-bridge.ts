@@ -9,12 +9,12 @@ export function webRequestOf(req: IncomingMessage, res: ServerResponse): Request
     if (name.startsWith(':') || value === undefined) continue
     headers.set(name, Array.isArray(value) ? value.join(', ') : value)
   }
-  const gone = new AbortController()
+  const disconnected = new AbortController()
   res.once('close', () => {
-    if (!res.writableFinished) gone.abort(new Error('The client disconnected'))
+    if (!res.writableFinished) disconnected.abort(new Error('The client disconnected'))
   })
   const path = req.url?.startsWith('/') === true ? req.url : '/'
-  return new Request(`http://localhost${path}`, { method: req.method ?? 'GET', headers, signal: gone.signal })
+  return new Request(`http://localhost${path}`, { method: req.method ?? 'GET', headers, signal: disconnected.signal })
 }
 
 export async function sendWebResponse(response: Response, res: ServerResponse): Promise<void> {

@@ -8,7 +8,7 @@ export type Addresses = Readonly<{
   take(id: string): Promise<string>
   release(id: string): Promise<void>
   /** Every workspace that has one. */
-  holders(): readonly string[]
+  initProcesses(): readonly string[]
 }>
 
 /** 10.99.0.1 is the hub. */
@@ -55,6 +55,6 @@ export async function createAddresses(directory: string): Promise<Addresses> {
       return `10.99.${number >> 8}.${number & 255}`
     },
     release,
-    holders: () => [...taken.keys()],
+    initProcesses: () => [...taken.keys()],
   }
 }

@@ -13,7 +13,7 @@ export type CutWrites = Readonly<{
   /** Before it starts: calls `clear` if a write was cut off and nobody has cleared up after it. */
   clearUp(id: string, clear: (id: string) => Promise<void>): Promise<void>
   forget(id: string): void
-  holders(): Promise<readonly string[]>
+  initProcesses(): Promise<readonly string[]>
 }>
 
 export async function openCutWrites(folder: string): Promise<CutWrites> {
@@ -43,6 +43,6 @@ export async function openCutWrites(folder: string): Promise<CutWrites> {
       forget(id)
     },
     forget,
-    holders: () => readdir(folder),
+    initProcesses: () => readdir(folder),
   }
 }

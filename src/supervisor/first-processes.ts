@@ -18,13 +18,13 @@ export type HoldOrder = Readonly<{
 /** The first processes of workspaces; holders.pl makes them. */
 export type FirstProcesses = Readonly<{
   /** One that joins the control groups, has its namespaces and waits there for what `hold` gives it. */
-  takeSeat(cgroups: readonly string[], ids: IdMaps): Promise<number>
+  prewarm(cgroups: readonly string[], ids: IdMaps): Promise<number>
   /** Ends it, if it still waits. */
-  leaveSeat(pid: number): Promise<void>
+  discard(pid: number): Promise<void>
   /** Makes it the first process of a workspace. Resolves when the workspace can be entered. */
   hold(pid: number, order: HoldOrder): Promise<EnteredCommand>
   /** Settles when nobody can make them any more. */
-  gone: Promise<void>
+  exited: Promise<void>
 }>
 
 export type FirstProcessesOptions = Readonly<{
@@ -40,8 +40,8 @@ export function startFirstProcesses(options: FirstProcessesOptions): FirstProces
   const { seccompFilter, stage, searchProgram, sharedMemoryBytes } = options
   const perl = startPerlProcess('./holders.pl', [seccompFilter, stage, searchProgram ?? '', String(sharedMemoryBytes)])
   return {
-    takeSeat: (cgroups, { uids, gids }) => perl.number('seat', cgroups.join('\n'), uids, gids),
-    leaveSeat: (pid) => perl.done('leave', String(pid)),
+    prewarm: (cgroups, { uids, gids }) => perl.number('seat', cgroups.join('\n'), uids, gids),
+    discard: (pid) => perl.done('leave', String(pid)),
     hold: (pid, { hostname, root, binds, mounts, files }) =>
       perl.process(
         'hold',
@@ -53,6 +53,6 @@ export function startFirstProcesses(options: FirstProcessesOptions): FirstProces
         ...mounts.flatMap((mount) => [mount.source, mount.beneath, mount.target, mount.readOnly ? 'ro' : 'rw']),
         ...files.flatMap(({ source, target }) => [source, target]),
       ),
-    gone: perl.gone,
+    exited: perl.exited,
   }
 }

@@ -4,7 +4,7 @@ import type { EgressBroker } from './egress-broker.ts'
 import type { Images } from './images/index.ts'
 import { createKeptOutput } from './kept-output.ts'
 import type { NetworkHub } from './network/network-hub.ts'
-import type { Fenced, SupervisorFacts, WireExec, WireExecResult, WireKept } from './protocol.ts'
+import type { Bounded, SupervisorFacts, WireExec, WireExecResult, WireKept } from './protocol.ts'
 import type { Registry } from './registry.ts'
 import type { Exchange, Handlers } from './serve-requests.ts'
 
@@ -16,7 +16,7 @@ export type HandlerDeps = Readonly<{
   clock: Clock
   facts(): SupervisorFacts
   /** One for each server that is there. */
-  attendants: Set<object>
+  clients: Set<object>
   shutdown(): void
 }>
 
@@ -31,7 +31,7 @@ export function createHandlers({
   egress,
   clock,
   facts,
-  attendants,
+  clients,
   shutdown,
 }: HandlerDeps): Handlers {
   const done = async (work: Promise<unknown>): Promise<Record<string, never>> => {
@@ -39,14 +39,14 @@ export function createHandlers({
     return {}
   }
   let nameServer: string | undefined
-  const filesOf = (id: string, within: Fenced['within']) => registry.files(id, within ?? undefined)
+  const filesOf = (id: string, within: Bounded['within']) => registry.files(id, within ?? undefined)
   return {
     hello: facts,
-    async attend(attendant, { signal }) {
+    async lease(client, { signal }) {
       if (signal.aborted) return {}
-      attendants.add(attendant)
+      clients.add(client)
       await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
-      attendants.delete(attendant)
+      clients.delete(client)
       return {}
     },
     create: registry.create,
@@ -79,13 +79,13 @@ export function createHandlers({
       egress.configure({ credentials, resolver: resolver ?? undefined, authorities })
       nameServer = resolver ?? undefined
       egress.setHostAddresses(hostAddresses)
-      await network.setSurroundings({ hostAddresses, resolver: nameServer })
+      await network.setEnvironment({ hostAddresses, resolver: nameServer })
       if (egress.trustedAuthorities() !== trusted) await registry.refreshNetworkFiles()
       return {}
     },
     hostAddresses({ addresses }) {
       egress.setHostAddresses(addresses)
-      return done(network.setSurroundings({ hostAddresses: addresses, resolver: nameServer }))
+      return done(network.setEnvironment({ hostAddresses: addresses, resolver: nameServer }))
     },
     probeNetwork: () => network.probe(),
     usage: ({ id }) => registry.usage(id),
@@ -144,12 +144,12 @@ async function execute(
     command.signal(SIGKILL)
   }
   const timer = setTimeout(() => end('timeout'), request.timeoutMs)
-  const onGone = (): void => end('cancelled')
-  signal.addEventListener('abort', onGone)
-  if (signal.aborted) onGone()
+  const onRevoked = (): void => end('cancelled')
+  signal.addEventListener('abort', onRevoked)
+  if (signal.aborted) onRevoked()
   const result = await command.ended
   clearTimeout(timer)
-  signal.removeEventListener('abort', onGone)
+  signal.removeEventListener('abort', onRevoked)
   return {
     ...result,
     stdout: toWireKept(kept.stdout.result()),

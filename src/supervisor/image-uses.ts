@@ -12,7 +12,7 @@ export type ImageUses = Readonly<{
   take(id: string, image: string): Promise<void>
   release(id: string): Promise<void>
   /** Every workspace that has one noted. */
-  holders(): readonly string[]
+  initProcesses(): readonly string[]
   /** Does `remove` while nobody can begin to use the image; refuses when somebody does. */
   whileUnused(image: string, remove: () => Promise<void>): Promise<void>
 }>
@@ -36,7 +36,7 @@ export async function createImageUses(directory: string): Promise<ImageUses> {
       await rm(join(directory, id), { force: true })
       uses.delete(id)
     },
-    holders: () => [...uses.keys()],
+    initProcesses: () => [...uses.keys()],
     async whileUnused(image, remove) {
       const ids = [...uses].flatMap(([id, used]) => (used === image ? [id] : []))
       if (ids.length > 0) throw inUse(image, ids)

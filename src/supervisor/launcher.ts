@@ -33,7 +33,7 @@ export type Launcher = Readonly<{
   copyTree(source: string, target: string, stage: string): Promise<void>
   enter(request: EnterRequest): Promise<EnteredCommand>
   /** Settles when the launcher is gone, which ends the supervisor: without it nothing works. */
-  gone: Promise<void>
+  exited: Promise<void>
 }>
 
 export function startLauncher(): Launcher {
@@ -64,6 +64,6 @@ export function startLauncher(): Launcher {
         ...request.argv,
         ...Object.entries(request.env).map(([name, value]) => `${name}=${value}`),
       ),
-    gone: perl.gone,
+    exited: perl.exited,
   }
 }

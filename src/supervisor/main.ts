@@ -15,11 +15,11 @@ import { createHostNames } from './network/host-names.ts'
 import { createNetworkHub, type NetworkHub } from './network/network-hub.ts'
 import { startSockets } from './network/sockets.ts'
 import { createOwnPlace } from './own-place.ts'
+import { createPrewarmPool } from './prewarm-pool.ts'
 import { createProcessors } from './processors.ts'
 import { PROTOCOL_VERSION, SOCKET_NAME } from './protocol.ts'
 import { createRegistry } from './registry.ts'
 import { runCommand } from './run-command.ts'
-import { createSeats } from './seats.ts'
 import { seccompFilter } from './seccomp/filter.ts'
 import { serveRequests } from './serve-requests.ts'
 import { createStorage } from './storage.ts'
@@ -79,7 +79,7 @@ async function main(): Promise<void> {
     launcher,
     fifos,
     storage,
-    seats: createSeats({ firstProcesses, controlGroups, idRanges, logger }),
+    prewarmPool: createPrewarmPool({ firstProcesses, controlGroups, idRanges, logger }),
     images,
     network,
     egress,
@@ -94,7 +94,7 @@ async function main(): Promise<void> {
     random: systemRandom,
     logger,
   })
-  const attendants = new Set<object>()
+  const clients = new Set<object>()
   const end = (): void => process.exit(0)
   const handlers = createHandlers({
     registry,
@@ -102,7 +102,7 @@ async function main(): Promise<void> {
     network,
     egress,
     clock: systemClock,
-    attendants,
+    clients,
     facts: () => ({
       protocol: PROTOCOL_VERSION,
       version: process.env['CASTELLAN_VERSION'] ?? '',
@@ -114,7 +114,7 @@ async function main(): Promise<void> {
     }),
     shutdown: end,
   })
-  for (const { gone } of [launcher, firstProcesses]) void gone.then(() => process.exit(1))
+  for (const { exited } of [launcher, firstProcesses]) void exited.then(() => process.exit(1))
   const socketPath = join(DOORS, SOCKET_NAME)
   rmSync(socketPath, { force: true })
   // Whoever reaches us may need our number.
@@ -123,7 +123,7 @@ async function main(): Promise<void> {
   await once(server, 'listening')
   chmodSync(socketPath, 0o600)
   const place = createOwnPlace(ROOT, process.env['STATE'] ?? ROOT)
-  exitWhenIdle({ isNeeded: () => attendants.size > 0 || registry.runningCount() > 0, isLost: place.isLost, end })
+  exitWhenIdle({ isNeeded: () => clients.size > 0 || registry.runningCount() > 0, isLost: place.isLost, end })
 }
 
 /** What is between workspaces, to the host and to the internet. */

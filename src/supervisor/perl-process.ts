@@ -12,7 +12,7 @@ export type PerlProcess = Readonly<{
   /** What it answers with is a process, whose end it tells later. */
   process(...fields: string[]): Promise<EnteredCommand>
   /** Settles when the program has ended. */
-  gone: Promise<void>
+  exited: Promise<void>
 }>
 
 const signalNames = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]))
@@ -32,11 +32,11 @@ export function startPerlProcess(script: string, args: readonly string[] = []): 
   const waiting = new Map<number, Waiting>()
   let nextNumber = 1
   child.stdin!.on('error', () => {})
-  const gone = new Promise<void>((resolve) => {
+  const exited = new Promise<void>((resolve) => {
     child.on('error', () => resolve())
     child.on('exit', () => resolve())
   })
-  void gone.then(() => {
+  void exited.then(() => {
     for (const one of waiting.values()) one.failed(new Error(`${script} has ended`))
   })
   readLines(child, (line) => {
@@ -88,7 +88,7 @@ export function startPerlProcess(script: string, args: readonly string[] = []): 
       const { answer, ended } = ask(fields, true)
       return { pid: Number(await answer), ended }
     },
-    gone,
+    exited,
   }
 }
 

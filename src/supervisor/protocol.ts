@@ -77,14 +77,14 @@ export type OperatorSettings = Readonly<{
 }>
 
 /** A workspace whose paths may lead only where every list allows; null is anywhere in it. */
-export type Fenced = Readonly<{ id: string; within: readonly (readonly string[])[] | null }>
+export type Bounded = Readonly<{ id: string; within: readonly (readonly string[])[] | null }>
 
 /** Every request there is, with what it takes and gives. */
 export type Operations = {
   /** The one request that every version must understand: `protocol`, `version` and `running` are always in the answer. */
   hello: { takes: Readonly<{ bootId: string }>; gives: SupervisorFacts }
   /** Stays open for as long as the server lives; this is how the supervisor knows who is there. */
-  attend: { takes: Readonly<{ bootId: string }>; gives: Record<string, never> }
+  lease: { takes: Readonly<{ bootId: string }>; gives: Record<string, never> }
   create: { takes: Omit<WorkspaceSpec, 'ip'>; gives: Readonly<{ ip: string }> }
   start: { takes: WorkspaceSpec; gives: Record<string, never> }
   stop: { takes: Readonly<{ id: string; graceMs: number }>; gives: Record<string, never> }
@@ -128,23 +128,23 @@ export type Operations = {
   logs: { takes: Readonly<{ id: string; lines: number }>; gives: Readonly<{ console: string; stderr: string }> }
   images: { takes: Record<string, never>; gives: readonly ImageInfo[] }
   removeImage: { takes: Readonly<{ name: string }>; gives: Record<string, never> }
-  fileStat: { takes: Fenced & Readonly<{ path: string }>; gives: FileInfo }
+  fileStat: { takes: Bounded & Readonly<{ path: string }>; gives: FileInfo }
   fileList: {
-    takes: Fenced & Readonly<{ path: string; limit: number }>
+    takes: Bounded & Readonly<{ path: string; limit: number }>
     gives: Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>
   }
   /** Data frames with the content; the size comes in the first one, as JSON. */
   fileRead: {
-    takes: Fenced & Readonly<{ path: string; offset: number; length: number | null }>
+    takes: Bounded & Readonly<{ path: string; offset: number; length: number | null }>
     gives: Record<string, never>
   }
   fileWrite: {
-    takes: Fenced & Readonly<{ path: string; mode: number | null }>
+    takes: Bounded & Readonly<{ path: string; mode: number | null }>
     gives: Readonly<{ bytes: number }>
   }
-  fileRemove: { takes: Fenced & Readonly<{ path: string; recursive: boolean }>; gives: Record<string, never> }
-  fileMakeDirectory: { takes: Fenced & Readonly<{ path: string }>; gives: Record<string, never> }
-  fileRename: { takes: Fenced & Readonly<{ from: string; to: string }>; gives: Record<string, never> }
+  fileRemove: { takes: Bounded & Readonly<{ path: string; recursive: boolean }>; gives: Record<string, never> }
+  fileMakeDirectory: { takes: Bounded & Readonly<{ path: string }>; gives: Record<string, never> }
+  fileRename: { takes: Bounded & Readonly<{ from: string; to: string }>; gives: Record<string, never> }
   /** Ends the supervisor, and with it every process in every workspace. Every version must understand it. */
   shutdown: { takes: Record<string, never>; gives: Record<string, never> }
 }

@@ -23,19 +23,19 @@ import type { EgressBroker } from './egress-broker.ts'
 import { createEntryGate, type EntryGate } from './entry-gate.ts'
 import type { Fifos } from './fifos.ts'
 import { freezeProcesses } from './freeze.ts'
-import { commandsOf, type Holder, startHolder } from './holder.ts'
 import { hostMount } from './host-mounts.ts'
 import { createImageUses } from './image-uses.ts'
 import type { Images } from './images/index.ts'
+import { commandsOf, type InitProcess, startInitProcess } from './init-process.ts'
 import { type Jobs, openJobs } from './jobs.ts'
 import type { Launcher } from './launcher.ts'
 import { createLimitWatch, type LimitWatch } from './limit-watch.ts'
 import type { NetworkHub } from './network/index.ts'
 import { createOwnFiles } from './own-files.ts'
 import type { CommandEnd } from './perl-process.ts'
-import { createRootedFiles } from './rooted-files/index.ts'
+import type { PrewarmedSlot, PrewarmPool } from './prewarm-pool.ts'
+import { createOpenatFiles } from './rooted-files/index.ts'
 import { type Command, type Entry, type RunningCommand, runInWorkspace } from './run-in-workspace.ts'
-import type { Seat, Seats } from './seats.ts'
 import type { DiskBounds, Storage } from './storage.ts'
 import { createTenantShares, type TenantShares } from './tenant-shares.ts'
 import { createTurns } from './turns.ts'
@@ -46,7 +46,7 @@ export type RegistryDeps = Readonly<{
   launcher: Launcher
   fifos: Fifos
   storage: Storage
-  seats: Seats
+  prewarmPool: PrewarmPool
   images: Images
   network: NetworkHub
   egress: EgressBroker
@@ -67,8 +67,8 @@ export type RegistryDeps = Readonly<{
 
 type Live = Readonly<{
   spec: WorkspaceSpec
-  holder: Holder
-  seat: Seat
+  initProcess: InitProcess
+  slot: PrewarmedSlot
   jobs: Jobs
   gate: EntryGate
   watch: LimitWatch
@@ -130,7 +130,7 @@ export async function createRegistry(deps: RegistryDeps) {
   }
 
   async function create(spec: Omit<WorkspaceSpec, 'ip'>): Promise<{ ip: string }> {
-    deps.seats.restock()
+    deps.prewarmPool.restock()
     await imageUses.take(spec.id, spec.image)
     const ip = await addresses.take(spec.id)
     if (!storage.has(spec.id)) {
@@ -143,24 +143,24 @@ export async function createRegistry(deps: RegistryDeps) {
   async function start(spec: WorkspaceSpec): Promise<void> {
     if (live.has(spec.id)) return
     // One that ended by itself may still be on its way out.
-    await gone.get(spec.id)
+    await cleanups.get(spec.id)
     const log = logs.of(spec.id)
     const held = await hold(spec).catch((error: unknown) => {
       log.trouble(reasonOf(error))
       throw error
     })
-    const { holder } = held
+    const { initProcess } = held
     log.note(`started with ${sizeText(spec.resources)}`)
     live.set(spec.id, held)
-    const cleaned = holder.ended.then(() => cleanUp(held))
-    gone.set(spec.id, cleaned)
-    const place = { pid: holder.initPid, ip: spec.ip }
+    const cleaned = initProcess.ended.then(() => cleanUp(held))
+    cleanups.set(spec.id, cleaned)
+    const place = { pid: initProcess.initPid, ip: spec.ip }
     try {
       await deps.egress.set(place, spec.network)
       await deps.network.attach({ id: spec.id, ...place }, spec.network)
     } catch (error) {
       log.trouble(reasonOf(error))
-      await holder.stop(0)
+      await initProcess.stop(0)
       await cleaned
       throw error
     }
@@ -176,32 +176,32 @@ export async function createRegistry(deps: RegistryDeps) {
       await putNetworkFiles(spec.id, () => storage.writeFiles(spec.id, ownFiles.ofNetwork(spec.network)))
     }
     await cutWrites.clearUp(spec.id, storage.clearCutWrites)
-    const seat = await deps.seats.take(spec.resources, processesMax, (spec.mounts ?? []).length > 0)
+    const slot = await deps.prewarmPool.take(spec.resources, processesMax, (spec.mounts ?? []).length > 0)
     const watch = createLimitWatch({
-      group: seat.group,
+      group: slot.group,
       resources: spec.resources,
       processesMax,
       hasMemoryLimit: deps.hasMemoryLimits,
       memoryFile: join(deps.shownFiles, `${spec.id}.meminfo`),
       log: logs.of(spec.id),
     })
-    let holder: Holder | undefined
+    let initProcess: InitProcess | undefined
     try {
-      holder = await startHolder(seat, async () => ({
+      initProcess = await startInitProcess(slot, async () => ({
         hostname: spec.hostname,
-        root: await storage.mountRoot(spec, image.root, seat.range.view),
+        root: await storage.mountRoot(spec, image.root, slot.range.view),
         binds: image.binds,
         mounts: (spec.mounts ?? []).map(hostMount),
         files: watch.memoryFile === undefined ? [] : [{ source: watch.memoryFile, target: '/proc/meminfo' }],
       }))
       const entry: Omit<Entry, 'processors'> = {
-        namespacePid: holder.initPid,
+        namespacePid: initProcess.initPid,
         capabilities: hasIds ? PACKAGE_CAPABILITIES : 0n,
         // The control group is to refuse first, because it counts what it refused.
         processesMax: deps.hasProcessGroups ? 2 * processesMax : processesMax,
         filesMax: FILES_MAX,
         seccompFilter: deps.seccompFilter,
-        cgroups: seat.group.joinPaths,
+        cgroups: slot.group.joinPaths,
       }
       let processors = deps.processorsFor(spec.resources.vcpus)
       const gate = createEntryGate()
@@ -217,37 +217,37 @@ export async function createRegistry(deps: RegistryDeps) {
       }
       const jobs = await openJobs({ directory: join(jobFolder, spec.id), run, clock: deps.clock })
       const resize = (resources: Resources): void => {
-        seat.group.limit(resources, resources.processes ?? PROCESSES_MAX)
+        slot.group.limit(resources, resources.processes ?? PROCESSES_MAX)
         watch.resize(resources)
         processors = deps.processorsFor(resources.vcpus)
         logs.of(spec.id).note(`resized to ${sizeText(resources)}`)
       }
-      return { spec, holder, seat, jobs, gate, watch, run, resize }
+      return { spec, initProcess, slot, jobs, gate, watch, run, resize }
     } catch (error) {
-      await holder?.stop(0)
+      await initProcess?.stop(0)
       watch.close()
       await storage.unmountRoot(spec.id)
-      await seat.giveBack()
+      await slot.giveBack()
       throw error
     }
   }
 
-  const gone = new Map<string, Promise<void>>()
-  async function cleanUp({ spec: { id, ip }, seat, watch }: Live): Promise<void> {
+  const cleanups = new Map<string, Promise<void>>()
+  async function cleanUp({ spec: { id, ip }, slot, watch }: Live): Promise<void> {
     live.delete(id)
     watch.close()
     logs.of(id).note('ended')
     deps.egress.forget(ip)
     await deps.network.detach(id).catch((error: unknown) => deps.logger.warn('network detach failed', { id, error }))
     await storage.unmountRoot(id).catch((error: unknown) => deps.logger.warn('unmount failed', { id, error }))
-    await seat.giveBack()
-    gone.delete(id)
+    await slot.giveBack()
+    cleanups.delete(id)
   }
 
   async function stop(id: string, graceMs: number): Promise<void> {
     const found = live.get(id)
-    const cleaned = gone.get(id)
-    if (found !== undefined) await found.holder.stop(graceMs)
+    const cleaned = cleanups.get(id)
+    if (found !== undefined) await found.initProcess.stop(graceMs)
     await cleaned
   }
 
@@ -259,8 +259,8 @@ export async function createRegistry(deps: RegistryDeps) {
     return { bytes: await storage.layerBytes(layerId) }
   }
 
-  async function copyFrozen({ spec, seat, holder }: Live, layerId: string): Promise<void> {
-    const thaw = await freezeProcesses(seat.group, holder.initPid)
+  async function copyFrozen({ spec, slot, initProcess }: Live, layerId: string): Promise<void> {
+    const thaw = await freezeProcesses(slot.group, initProcess.initPid)
     try {
       await storage.copyToLayer(spec.id, layerId, shares.of(spec.id))
     } finally {
@@ -282,11 +282,11 @@ export async function createRegistry(deps: RegistryDeps) {
     const found = await Promise.all([
       storage.stored(),
       readdir(jobFolder),
-      logs.holders(),
-      cutWrites.holders(),
-      addresses.holders(),
-      imageUses.holders(),
-      shares.holders(),
+      logs.initProcesses(),
+      cutWrites.initProcesses(),
+      addresses.initProcesses(),
+      imageUses.initProcesses(),
+      shares.initProcesses(),
     ])
     return [...new Set(found.flat())]
   }
@@ -294,9 +294,9 @@ export async function createRegistry(deps: RegistryDeps) {
   const files = (id: string, within?: readonly (readonly string[])[]): WorkspaceFiles =>
     cutWrites.noting(
       id,
-      createRootedFiles({
+      createOpenatFiles({
         openRoot: async () => openRoot(requireLive(id)),
-        owner: live.get(id)?.seat.range.owner,
+        owner: live.get(id)?.slot.range.owner,
         within,
         random: deps.random,
       }),
@@ -348,7 +348,7 @@ export async function createRegistry(deps: RegistryDeps) {
         const found = live.get(id)
         if (found === undefined) return
         const { ip, network: before } = found.spec
-        await applyNetwork(deps, { id, ip, pid: found.holder.initPid, before }, network)
+        await applyNetwork(deps, { id, ip, pid: found.initProcess.initPid, before }, network)
         live.set(id, { ...found, spec: { ...found.spec, network } })
         await writeNetworkFiles(id)
       }),
@@ -364,11 +364,11 @@ export async function createRegistry(deps: RegistryDeps) {
         diskUsedBytes: await storage.usedBytes(id),
         diskLimitBytes:
           found === undefined ? null : deps.hasDiskLimits ? found.spec.resources.diskGb * 1024 ** 3 : null,
-        memoryUsedBytes: found === undefined ? null : await found.seat.group.memoryUsedBytes(),
-        cpuThrottledCount: found === undefined ? null : await found.seat.group.cpuThrottledCount(),
+        memoryUsedBytes: found === undefined ? null : await found.slot.group.memoryUsedBytes(),
+        cpuThrottledCount: found === undefined ? null : await found.slot.group.cpuThrottledCount(),
         memoryKills: found === undefined ? null : found.watch.hits().memory,
         processRefusals: found === undefined ? null : found.watch.hits().processes,
-        processCount: found === undefined ? 0 : commandsOf(found.holder.initPid).length,
+        processCount: found === undefined ? 0 : commandsOf(found.initProcess.initPid).length,
       }
     },
     refused: (id: string) => deps.egress.refused(live.get(id)?.spec.ip ?? ''),
@@ -380,7 +380,7 @@ export async function createRegistry(deps: RegistryDeps) {
   }
 }
 
-const openRoot = ({ holder: { initPid } }: Live) => open(`/proc/${initPid}/root`, O_PATH | constants.O_DIRECTORY)
+const openRoot = ({ initProcess: { initPid } }: Live) => open(`/proc/${initPid}/root`, O_PATH | constants.O_DIRECTORY)
 
 function resizeLive(live: Map<string, Live>, id: string, resources: Resources): void {
   const found = live.get(id)

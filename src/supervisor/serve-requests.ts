@@ -48,7 +48,7 @@ function readRequest(socket: Socket): Promise<Request> {
     let held: Buffer = Buffer.alloc(0)
     const body = new PassThrough()
     body.on('error', () => {}).on('drain', () => socket.resume())
-    const gone = new AbortController()
+    const disconnected = new AbortController()
     const readContent = createChunkReader(
       (bytes) => void (body.write(bytes) || socket.pause()),
       () => void body.end(),
@@ -64,17 +64,17 @@ function readRequest(socket: Socket): Promise<Request> {
       readContent(chunk.subarray(end + 1))
       try {
         const line = JSON.parse(Buffer.concat([held, chunk.subarray(0, end)]).toString()) as RequestLine
-        resolve({ line, body, signal: gone.signal })
+        resolve({ line, body, signal: disconnected.signal })
       } catch (error) {
         reject(error)
       }
     }
-    const onGone = (): void => {
-      gone.abort()
+    const onRevoked = (): void => {
+      disconnected.abort()
       if (!body.writableEnded) body.destroy(new AppError('ERR_CANCELLED', 'The client went away.', {}))
       reject(new Error('The client went away'))
     }
-    socket.on('data', onLine).once('end', onGone).once('close', onGone)
+    socket.on('data', onLine).once('end', onRevoked).once('close', onRevoked)
   })
 }
 

@@ -6,7 +6,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Launcher } from './launcher.ts'
 import { isNoRoom } from './no-room.ts'
-import { createRootedFiles } from './rooted-files/index.ts'
+import { createOpenatFiles } from './rooted-files/index.ts'
 import { mustRun, type RunCommand } from './run-command.ts'
 
 /**
@@ -111,11 +111,11 @@ export async function createStorage({
   async function removeTree(path: string): Promise<void> {
     if (kind === 'btrfs') {
       // What a failed start left may be a plain folder.
-      const isGone = await launcher.removeSubvolume(path).then(
+      const isRevoked = await launcher.removeSubvolume(path).then(
         () => true,
         () => false,
       )
-      if (isGone) return
+      if (isRevoked) return
     }
     // By its program, which takes trees deeper than any path; the overlay's own working folder has mode 000.
     await mustRun(run, ['rm', '-rf', '--one-file-system', '--', path])
@@ -161,7 +161,7 @@ export async function createStorage({
     create,
     async writeFiles(id, files) {
       const openRoot = () => open(join(pathOf(id), 'upper'), O_PATH | constants.O_DIRECTORY)
-      const rooted = createRootedFiles({ openRoot, owner: { uid: 0, gid: 0 }, random })
+      const rooted = createOpenatFiles({ openRoot, owner: { uid: 0, gid: 0 }, random })
       for (const { path, text } of files) await rooted.write(path, Buffer.from(text), { mode: 0o644 })
     },
     async clearCutWrites(id) {

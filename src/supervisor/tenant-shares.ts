@@ -12,7 +12,7 @@ export type TenantShares = Readonly<{
   of(id: string): number
   release(id: string): Promise<void>
   /** Every workspace that has one. */
-  holders(): readonly string[]
+  initProcesses(): readonly string[]
 }>
 
 /** As many as store-keeper.pl makes. Of more tenants than that at once, some share a group, and its bound. */
@@ -69,6 +69,6 @@ export async function createTenantShares(directory: string): Promise<TenantShare
       await rm(join(directory, id), { force: true })
       shares.delete(id)
     },
-    holders: () => [...shares.keys()],
+    initProcesses: () => [...shares.keys()],
   }
 }

@@ -16,7 +16,7 @@ export type WorkspaceLogs = Readonly<{
   read(id: string, lines: number): Promise<Readonly<{ console: string; stderr: string }>>
   remove(id: string): Promise<void>
   /** Who has one. */
-  holders(): Promise<readonly string[]>
+  initProcesses(): Promise<readonly string[]>
 }>
 
 const LOG_BYTES_MAX = 256 * 1024
@@ -39,7 +39,7 @@ export async function openWorkspaceLogs(folder: string, clock: Clock): Promise<W
       return { console: all.slice(-lines).join('\n'), stderr: all.filter(isTrouble).slice(-lines).join('\n') }
     },
     remove: (id) => rm(pathOf(id), { force: true }),
-    holders: async () => (await readdir(folder)).map((name) => name.slice(0, -EXTENSION.length)),
+    initProcesses: async () => (await readdir(folder)).map((name) => name.slice(0, -EXTENSION.length)),
   }
 }
 

@@ -173,10 +173,10 @@ describe('an answer', () => {
       '/silent': () => {},
     })
     await expect(get(server.at('/cut'), { allowedNetworks })).rejects.toMatchObject({ code: 'ERR_WEB_FAILED' })
-    const ending = new AbortController()
-    const waiting = get(server.at('/silent'), { allowedNetworks }, { signal: ending.signal })
+    const finalizer = new AbortController()
+    const waiting = get(server.at('/silent'), { allowedNetworks }, { signal: finalizer.signal })
     await expect.poll(() => server.requests.length).toBe(2)
-    ending.abort()
+    finalizer.abort()
     await expect(waiting).rejects.toMatchObject({ code: 'ERR_TIMED_OUT' })
   })
 })

@@ -1,6 +1,6 @@
 import { acceptedContent, type InputRequest, inputRequired, ProtocolError } from '@modelcontextprotocol/server'
 import type { ExtensionCall } from '../../src/mcp/door-extension.ts'
-import { declaresTasks, type TaskWork, tasksNeeded } from '../../src/mcp/task-book.ts'
+import { declaresTasks, type TaskWork, tasksNeeded } from '../../src/mcp/task-store.ts'
 import { type FixtureResult, type FixtureTool, fixtureTool, textResult } from './fixture-content.ts'
 
 /** The fixtures that answer with a task: by themselves, after input, or in no other way. */

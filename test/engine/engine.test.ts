@@ -143,7 +143,7 @@ describe.each(dialects)('over %s', (dialect) => {
     expect(refused).toBe('ERR_DEPTH_EXCEEDED')
     const journal = await engine.journal(id)
     expect(journal.map(({ type }) => type)).toEqual(['execution_started', 'told', 'step_failed', 'execution_completed'])
-    const replayed = await replay({ program, ending: undefined }, await engine.end(id), journal)
+    const replayed = await replay({ program, finalizer: undefined }, await engine.end(id), journal)
     expect(replayed).toMatchObject({ difference: null, end: { status: 'completed' } })
   })
 

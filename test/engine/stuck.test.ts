@@ -11,9 +11,9 @@ describe.each(dialects)('a run during which the server dies again and again, ove
     const database = await openEmpty(dialect)
     let life = 0
     onTestFinished(() => database.close())
-    return async (program: Program, ending?: Parameters<TestEngine['register']>[2]): Promise<TestEngine> => {
+    return async (program: Program, finalizer?: Parameters<TestEngine['register']>[2]): Promise<TestEngine> => {
       const engine = openEngine(database, { bootId: `boot-${life++}` })
-      engine.register('execution', program, ending)
+      engine.register('execution', program, finalizer)
       await engine.begin()
       return engine
     }

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { createToolInvoker } from '../../src/app/wiring/open-tool-invoker.ts'
 import { LOCAL_TENANT, localOwner, type Principal, tenantId } from '../../src/contract/principal.ts'
 import { checkAgentManifest } from '../../src/domains/agents/manifest.ts'
-import { meaningOf } from '../../src/domains/executions/surroundings.ts'
+import { meaningOf } from '../../src/domains/executions/environment.ts'
 import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
 import { callerOf, openTestApp } from '../support/app.ts'
 import { agentYaml } from '../support/executions.ts'
@@ -60,8 +60,8 @@ describe('a secret of the configuration', () => {
     expect(mean(member, 'workspace', { from: 'config', value: 'NAME' })).toBe('plain')
     expect(mean({ ...member, tier: 'system' }, 'workspace')).toBe('hush')
     const agent = { ...member, kind: 'agent' } as const
-    expect(mean({ ...agent, starterTier: 'system' }, 'workspace')).toBe('hush')
-    expect(() => mean({ ...agent, starterTier: 'user' }, 'workspace')).toThrow(/names a secret/)
+    expect(mean({ ...agent, ownerTier: 'system' }, 'workspace')).toBe('hush')
+    expect(() => mean({ ...agent, ownerTier: 'user' }, 'workspace')).toThrow(/names a secret/)
   })
 })
 

@@ -21,11 +21,11 @@ export function aim(
       if (victim === 'supervisor' || victim === 'both') process.kill(pid, 'SIGKILL')
       if (victim === 'launcher') process.kill(launcher.pid, 'SIGKILL')
     },
-    gone: () => (victim === 'server' ? Promise.resolve() : supervisorGone(all)),
+    gone: () => (victim === 'server' ? Promise.resolve() : supervisorEnded(all)),
   }
 }
 
 /** Everything of a supervisor that was killed is gone, as soon as the kernel has done its work. */
-async function supervisorGone(processes: readonly number[]): Promise<void> {
+async function supervisorEnded(processes: readonly number[]): Promise<void> {
   await expect.poll(() => processes.filter(isProcess), { interval: 5, timeout: 20_000 }).toEqual([])
 }

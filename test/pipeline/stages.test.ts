@@ -102,7 +102,7 @@ const invocationOf = (name: string, args: unknown = {}, principal: Principal = m
   inputDigest: 'unread',
   warnings: [],
   release: undefined,
-  handedIn: undefined,
+  submittedEntry: undefined,
 })
 const codeOf = (work: () => unknown): string | undefined => {
   try {

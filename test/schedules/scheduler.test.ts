@@ -24,7 +24,7 @@ describe.each(dialects)('over %s', (dialect) => {
     await server.scheduler.begin()
     const goOn = async (ms: number) => {
       clock.advance(ms)
-      await server.scheduler.look()
+      await server.scheduler.reconcile()
     }
     /** Lets the last run end. */
     const release = async () => {
@@ -113,11 +113,11 @@ describe.each(dialects)('over %s', (dialect) => {
 
   test('what cannot be started waits for its next time; a schedule without agent or owner goes', async () => {
     let refusal: AppError | undefined = new AppError('ERR_INVALID_INPUT', 'input: wrong')
-    let isGone = false
+    let isRevoked = false
     const started: unknown[] = []
     const server = await open({
       deps: {
-        isGone: async () => isGone,
+        isRevoked: async () => isRevoked,
         async start(_, __, reason) {
           if (refusal !== undefined) throw refusal
           started.push(reason)
@@ -131,10 +131,10 @@ describe.each(dialects)('over %s', (dialect) => {
     refusal = undefined
     await server.goOn(HOUR)
     expect(started).toMatchObject([{ schedule: { missed: 1 } }])
-    isGone = true
+    isRevoked = true
     await server.goOn(HOUR)
     expect(await server.find()).toBeUndefined()
-    isGone = false
+    isRevoked = false
     await server.set(hourly)
     refusal = new AppError('ERR_AGENT_NOT_FOUND', 'gone')
     await server.goOn(HOUR)
@@ -167,7 +167,7 @@ async function failAt(dialect: DialectName, count: number): Promise<FaultPoint |
   const first = await open('boot-1')
   await first.scheduler.begin()
   await first.set({ type: 'interval', everyMs: HOUR })
-  await first.scheduler.look()
+  await first.scheduler.reconcile()
   clock.advance(HOUR)
   let point: FaultPoint | undefined
   let seen = 0
@@ -177,7 +177,7 @@ async function failAt(dialect: DialectName, count: number): Promise<FaultPoint |
     point ??= at
     throw new Error(`planned at ${at}`)
   })
-  await first.scheduler.look()
+  await first.scheduler.reconcile()
   installFaultPlan(undefined)
   await first.close()
   const second = await open('boot-2')
@@ -203,7 +203,7 @@ test('two servers on one PostgreSQL start each execution once', async () => {
   await servers[0]!.set({ type: 'interval', everyMs: HOUR, overlap: 'allow' })
   for (let round = 1; round <= 10; round++) {
     clock.advance(HOUR)
-    await Promise.all(servers.map((server) => server.scheduler.look()))
+    await Promise.all(servers.map((server) => server.scheduler.reconcile()))
     expect(await servers[0]!.runs()).toHaveLength(round)
   }
 })

@@ -17,16 +17,16 @@ import { ACME, addTaskIn, NOW, OTHER } from '../support/sample-tasks.ts'
 
 /** How one transaction ends: well, with an error of its own at some point, or with a statement that the store refuses. */
 const endings = ['ok', 'throws at once', 'throws after the task', 'throws at the end', 'breaks a constraint'] as const
-type Ending = (typeof endings)[number]
+type Finalizer = (typeof endings)[number]
 
-async function transaction(tx: WriteTx, tenant: TenantId, ending: Ending, name: string): Promise<number> {
-  if (ending === 'throws at once') throw new Error(ending)
+async function transaction(tx: WriteTx, tenant: TenantId, finalizer: Finalizer, name: string): Promise<number> {
+  if (finalizer === 'throws at once') throw new Error(finalizer)
   const task = await addTaskIn(tx, tenant, { title: name, labels: ['a', 'b'] })
-  if (ending === 'throws after the task') throw new Error(ending)
-  if (ending === 'breaks a constraint') await tasks.insertTask(tx, tenant, task)
+  if (finalizer === 'throws after the task') throw new Error(finalizer)
+  if (finalizer === 'breaks a constraint') await tasks.insertTask(tx, tenant, task)
   const entry = { atMs: NOW, record: `${task.number}`, taskNumber: task.number, recordHash: name }
   await log.appendEntry(tx, tenant, entry)
-  if (ending === 'throws at the end') throw new Error(ending)
+  if (finalizer === 'throws at the end') throw new Error(finalizer)
   return task.number
 }
 
@@ -52,24 +52,27 @@ async function expectGapless(database: Database, tenant: TenantId, count: number
 
 describe.each(dialects)('numbers in %s', (dialect) => {
   it('have no gaps, whatever fails around them', async () => {
-    const plans = fc.array(fc.record({ ending: fc.constantFrom(...endings), tenant: fc.constantFrom(ACME, OTHER) }), {
-      minLength: 1,
-      maxLength: 24,
-    })
+    const plans = fc.array(
+      fc.record({ finalizer: fc.constantFrom(...endings), tenant: fc.constantFrom(ACME, OTHER) }),
+      {
+        minLength: 1,
+        maxLength: 24,
+      },
+    )
     await fc.assert(
       fc.asyncProperty(plans, async (plan) => {
         const database = await openEmpty(dialect)
         try {
           const outcomes = await Promise.allSettled(
-            plan.map(({ ending, tenant }, index) =>
-              database.write(tenant, (tx) => transaction(tx, tenant, ending, `t${index}`)),
+            plan.map(({ finalizer, tenant }, index) =>
+              database.write(tenant, (tx) => transaction(tx, tenant, finalizer, `t${index}`)),
             ),
           )
           expect(outcomes.map((outcome) => outcome.status === 'fulfilled')).toEqual(
-            plan.map(({ ending }) => ending === 'ok'),
+            plan.map(({ finalizer }) => finalizer === 'ok'),
           )
           for (const tenant of [ACME, OTHER]) {
-            const made = plan.filter((step) => step.tenant === tenant && step.ending === 'ok').length
+            const made = plan.filter((step) => step.tenant === tenant && step.finalizer === 'ok').length
             await expectGapless(database, tenant, made)
           }
         } finally {
@@ -91,8 +94,8 @@ describe.each(dialects)('numbers in %s', (dialect) => {
     let made = 0
     const writer = async (name: number) => {
       for (let turn = 0; turn < 12; turn++) {
-        const ending = endings[roll() % endings.length]!
-        const work = database.write(ACME, (tx) => transaction(tx, ACME, ending, `w${name}.${turn}`))
+        const finalizer = endings[roll() % endings.length]!
+        const work = database.write(ACME, (tx) => transaction(tx, ACME, finalizer, `w${name}.${turn}`))
         await work.then(
           () => made++,
           () => {},

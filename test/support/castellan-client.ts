@@ -47,7 +47,7 @@ export async function connectClient(child: ChildProcess): Promise<CastellanClien
   const waiting = new Map<number, (message: Message | undefined) => void>()
   const errors: string[] = []
   let lastId = 0
-  let isGone = false
+  let isRevoked = false
   child.stdin!.on('error', () => {})
   child.stderr!.on('data', (chunk: Buffer) => errors.push(chunk.toString('utf8')))
   createInterface({ input: child.stdout! }).on('line', (line) => {
@@ -56,7 +56,7 @@ export async function connectClient(child: ChildProcess): Promise<CastellanClien
     waiting.delete(message.id)
   })
   const ended = once(child, 'close').then(([code, signal]): NodeJS.Signals | number | null => {
-    isGone = true
+    isRevoked = true
     for (const resolve of waiting.values()) resolve(undefined)
     waiting.clear()
     return (signal as NodeJS.Signals | null) ?? (code as number | null)
@@ -64,7 +64,7 @@ export async function connectClient(child: ChildProcess): Promise<CastellanClien
   const send = (message: object): void => void child.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
   const request = (method: string, params: object): Promise<Message | undefined> =>
     new Promise((resolve) => {
-      if (isGone) {
+      if (isRevoked) {
         resolve(undefined)
         return
       }

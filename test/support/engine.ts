@@ -17,7 +17,7 @@ export type EngineWish = Readonly<{
   concurrentMax?: number
   pendingMax?: number
   clock?: Clock
-  isGone?: EngineDeps['isGone']
+  isRevoked?: EngineDeps['isRevoked']
   store?: RunStore
 }>
 
@@ -36,11 +36,11 @@ export function openEngine(database: Database, wish: EngineWish = {}): TestEngin
     node: 'here',
     bootId,
     isAlive: (id) => id === bootId,
-    isGone: wish.isGone ?? (async () => false),
+    isRevoked: wish.isRevoked ?? (async () => false),
     isReadOnly: false,
     concurrentMax: wish.concurrentMax ?? 8,
     pendingMax: wish.pendingMax ?? 1_000,
-    lookMs: 50,
+    reconcileMs: 50,
   })
   return { ...engine, ...conveniences(engine, database, clock) }
 }

@@ -58,7 +58,7 @@ export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
     return found
   }
   const sent: Loop['sent'] = []
-  const { program, ending } = createExecutionProgram({
+  const { program, finalizer } = createExecutionProgram({
     engine,
     agents: {
       resolve: async (_read, _principal, name) => find(name),
@@ -82,7 +82,7 @@ export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
     clock: systemClock,
     ...wish.deps,
   })
-  engine.register('execution', program, ending)
+  engine.register('execution', program, finalizer)
   const execute: Loop['execute'] = (name, more = {}, principal = localOwner) => {
     const { id, version, manifest } = find(name)
     const input: ExecutionInput = {

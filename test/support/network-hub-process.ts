@@ -31,7 +31,7 @@ answerLines({
   attach: (workspace: HubWorkspace, spec: NetworkSpec) => hub.attach(workspace, spec),
   update: (id: string, spec: NetworkSpec) => hub.update(id, spec),
   detach: (id: string) => hub.detach(id),
-  setSurroundings: (around: Parameters<typeof hub.setSurroundings>[0]) => hub.setSurroundings(around),
+  setEnvironment: (around: Parameters<typeof hub.setEnvironment>[0]) => hub.setEnvironment(around),
   reserveHostPort: (wanted: number | null) => hub.reserveHostPort(wanted ?? undefined, { first: 21_000, last: 21_999 }),
   waitForUplink: (timeoutMs: number) => hub.waitForUplink(timeoutMs),
   probe: () => hub.probe(),

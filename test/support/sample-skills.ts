@@ -28,7 +28,7 @@ export function createSampleSkills(): SkillSource & { write(path: string, text: 
     async read(_principal, skill, path) {
       return files.get(`${skill}/${path}`)
     },
-    look: async () => {},
+    refresh: async () => {},
     onChange(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

@@ -41,10 +41,10 @@ export function openServer(database: Database, clock: ReturnType<typeof movableC
     clock,
     logger: silentLogger,
     isReadOnly: false,
-    isGone: async () => false,
+    isRevoked: async () => false,
     mayStart: () => true,
     start: (call, { subjectId }, payload) => engine.start(call, { ...sampleRun, subjectId, payload }),
-    lookMs: 50,
+    reconcileMs: 50,
     ...wish.deps,
   })
   const invoker = createScheduleRegistry({
@@ -55,7 +55,7 @@ export function openServer(database: Database, clock: ReturnType<typeof movableC
     ownerOf: async () => 'owner',
     mayStart: () => true,
     floorMs: 0,
-    changed: scheduler.lookSoon,
+    changed: scheduler.scheduleReconcile,
   })
   const agent = { tenant: LOCAL_TENANT, id: AGENT }
   const runs = async (): Promise<Run[]> =>

@@ -26,7 +26,7 @@ export async function startServe(
   failed.catch(() => {})
   const [line] = (await Promise.race([once(lines, 'line'), failed])) as [string]
   const { port } = JSON.parse(line) as { port: number }
-  const isGone = (): boolean => child.exitCode !== null || child.signalCode !== null
+  const isRevoked = (): boolean => child.exitCode !== null || child.signalCode !== null
   return {
     serves: true,
     pid: child.pid!,
@@ -41,7 +41,7 @@ export async function startServe(
         return response.ok ? { kind: 'done', answer: body } : toFailure(body as Envelope)
       } catch (error) {
         // A connection that breaks says nothing about what became of the call, whoever of the two processes died.
-        if (isGone() || !(error instanceof TypeError || error instanceof SyntaxError)) return { kind: 'gone' }
+        if (isRevoked() || !(error instanceof TypeError || error instanceof SyntaxError)) return { kind: 'gone' }
         return { kind: 'failed', code: 'connection lost', isUnknown: true, message: String(error.cause ?? error) }
       }
     },

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
-import { filesBelow, textOf } from './rooted-tree.ts'
+import { filesBelow, textOf } from './file-tree.ts'
 
 /**
  * Below the directory given, mounts a disk of 64 KiB, a read-only view of it and a file of procfs, in a mount namespace of

@@ -68,15 +68,15 @@ async function callTool(context: CommandContext, asked: Promise<never>, signal: 
   if (isWaiting && (await beginsOf(name)) === undefined) throw beginsNothing(name)
   const answer = await withClient(context, async (client, state) => {
     const first = await client.callTool(name, args, signal)
-    const begun = await runBegunBy(name, first.answer)
-    if (begun === undefined || !isWaiting) {
+    const started = await runStartedBy(name, first.answer)
+    if (started === undefined || !isWaiting) {
       tell(context, first.warnings)
       // Whoever owns the state runs what is in it, and this process ends now.
-      if (begun !== undefined && state.ownsState()) context.terminal.error(goesOnLater(begun))
+      if (started !== undefined && state.ownsState()) context.terminal.error(goesOnLater(started))
       return first.answer
     }
-    tell(context, [...first.warnings, `Started ${begun.id}.`])
-    return await waitFor(context, { client, state }, begun, signal)
+    tell(context, [...first.warnings, `Started ${started.id}.`])
+    return await waitFor(context, { client, state }, started, signal)
   })
   printAnswer(context, answer)
   if (context.parsed.isSet('exit-code')) return exitCodeIn(answer)
@@ -94,7 +94,7 @@ function printAnswer(context: CommandContext, answer: Record<string, unknown>): 
 type Begun = Readonly<{ id: string; waitTool: string }>
 
 /** Only an answer that names something sends for the definitions. */
-async function runBegunBy(tool: string, answer: Record<string, unknown>): Promise<Begun | undefined> {
+async function runStartedBy(tool: string, answer: Record<string, unknown>): Promise<Begun | undefined> {
   if (answer['execution_id'] === undefined && answer['pipeline_execution_id'] === undefined) return undefined
   const begins = await beginsOf(tool)
   return begins && { id: String(answer[begins.field]), waitTool: begins.waitTool }
@@ -134,8 +134,8 @@ const RETRY_MS = 200
 const hasHolderEnded = (error: unknown): boolean =>
   error instanceof AppError && ['ERR_SHUTTING_DOWN', 'ERR_OWNER_LOST'].includes(error.code)
 
-function tell({ terminal }: CommandContext, remarks: readonly string[]): void {
-  for (const remark of remarks) terminal.error(`${remark}\n`)
+function tell({ terminal }: CommandContext, warnings: readonly string[]): void {
+  for (const warning of warnings) terminal.error(`${warning}\n`)
 }
 
 const goesOnLater = ({ id }: Begun): string =>

@@ -6,7 +6,7 @@ import type { OwnerConnection } from './attach.ts'
 import { type Bridge, bridgeSession } from './bridge-session.ts'
 import { createLinePair } from './line-pair.ts'
 
-type Scene = Readonly<{
+type CallContext = Readonly<{
   bridge: Bridge
   client: FlowLines
   /** What the client has received. */
@@ -15,7 +15,7 @@ type Scene = Readonly<{
   ownerAppears(isLocal: boolean): Promise<{ owner: FlowLines; received: string[] }>
 }>
 
-function scene(openTimeoutMs = 10_000): Scene {
+function context(openTimeoutMs = 10_000): CallContext {
   const [client, far] = createLinePair()
   const received: string[] = []
   const available: OwnerConnection[] = []
@@ -55,7 +55,7 @@ function scene(openTimeoutMs = 10_000): Scene {
 const line = (message: object): string => JSON.stringify({ jsonrpc: '2.0', ...message })
 
 test('lines sent before there is an owner wait for it, in order', async () => {
-  const { client, ownerAppears } = scene()
+  const { client, ownerAppears } = context()
   client.send('first')
   client.send('second')
   const { received } = await ownerAppears(true)
@@ -63,7 +63,7 @@ test('lines sent before there is an owner wait for it, in order', async () => {
 })
 
 test('an owner in the same process gets and gives lines untouched', async () => {
-  const { client, received, ownerAppears } = scene()
+  const { client, received, ownerAppears } = context()
   const { owner, received: atOwner } = await ownerAppears(true)
   const odd = '{ "id" : 1, "method":"tools/call" , "jsonrpc":"2.0"}'
   client.send(odd)
@@ -73,7 +73,7 @@ test('an owner in the same process gets and gives lines untouched', async () => 
 })
 
 test('the next owner gets the handshake first, and the rest only after its answer', async () => {
-  const { client, received, ownerAppears } = scene()
+  const { client, received, ownerAppears } = context()
   const first = await ownerAppears(false)
   client.send(line({ id: 1, method: 'initialize', params: {} }))
   await expect.poll(() => first.received).toHaveLength(1)
@@ -93,7 +93,7 @@ test('the next owner gets the handshake first, and the rest only after its answe
 })
 
 test('an owner that dies during the handshake is followed by the next', async () => {
-  const { client, received, ownerAppears } = scene()
+  const { client, received, ownerAppears } = context()
   const first = await ownerAppears(false)
   client.send(line({ id: 1, method: 'initialize' }))
   await expect.poll(() => first.received).toHaveLength(1)
@@ -112,7 +112,7 @@ test('an owner that dies during the handshake is followed by the next', async ()
 })
 
 test('while nobody takes over requests fail in time; afterwards the session goes on', async () => {
-  const { client, received, ownerAppears } = scene(20)
+  const { client, received, ownerAppears } = context(20)
   client.send(line({ id: 1, method: 'tools/call', params: { name: 'task_create' } }))
   client.send(line({ id: 2, method: 'ping' }))
   await expect
@@ -132,7 +132,7 @@ test('while nobody takes over requests fail in time; afterwards the session goes
 })
 
 test('an owner that closes in order is told when the client holds back, and nothing is sent after that', async () => {
-  const { client, ownerAppears } = scene()
+  const { client, ownerAppears } = context()
   const first = await ownerAppears(false)
   const created = line({ id: 1, method: 'tools/call', params: { name: 'task_create' } })
   client.send(created)
@@ -148,7 +148,7 @@ test('an owner that closes in order is told when the client holds back, and noth
 })
 
 test('the bridge ends when the client has left and the last answer is out', async () => {
-  const { bridge, client, received, ownerAppears } = scene()
+  const { bridge, client, received, ownerAppears } = context()
   const { owner, received: atOwner } = await ownerAppears(false)
   client.send(line({ id: 1, method: 'ping' }))
   await expect.poll(() => atOwner).toHaveLength(1)

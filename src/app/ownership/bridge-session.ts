@@ -50,7 +50,7 @@ type Conversation = {
   /** Why the owner that there is cannot be used, as it was said last. */
   refusal: string | undefined
   /** Nothing more comes from the client. */
-  isClientGone: boolean
+  isClientClosed: boolean
   /** What the client sends is not taken any more. */
   isLeaving: boolean
   isFinished: boolean
@@ -72,14 +72,14 @@ export function bridgeSession(options: BridgeOptions): Bridge {
     link: undefined,
     held: [],
     refusal: undefined,
-    isClientGone: false,
+    isClientClosed: false,
     isLeaving: false,
     isFinished: false,
     linger: undefined,
     handshakeAnswered() {},
   }
   client.onDrain(() => talk.link?.transport.resume())
-  client.onClose(() => clientGone(talk))
+  client.onClose(() => clientClosed(talk))
   client.onLine((line) => toOwner(talk, line))
   client.onOversizedLine((line) => void refuseOversized(talk, line))
   client.pause()
@@ -89,17 +89,17 @@ export function bridgeSession(options: BridgeOptions): Bridge {
     leave() {
       talk.isLeaving = true
       client.pause()
-      clientGone(talk)
+      clientClosed(talk)
       return talk.finished.promise
     },
     close: () => finish(talk),
   }
 }
 
-function clientGone(talk: Conversation): void {
-  if (talk.isClientGone) return
+function clientClosed(talk: Conversation): void {
+  if (talk.isClientClosed) return
   const { lingerMs } = talk.options
-  talk.isClientGone = true
+  talk.isClientClosed = true
   talk.linger = setTimeout(() => finish(talk), lingerMs ?? limits.shutdownGraceMs)
   if (talk.link?.isLocal) talk.link.transport.close()
   finishWhenAnswered(talk)
@@ -116,7 +116,7 @@ function finish(talk: Conversation): void {
 
 /** A session in this process ends by itself and then closes its end; only for a distant one the answers are counted. */
 function finishWhenAnswered(talk: Conversation): void {
-  if (talk.isClientGone && talk.link?.isLocal === false && talk.ledger.openRequests() === 0) finish(talk)
+  if (talk.isClientClosed && talk.link?.isLocal === false && talk.ledger.openRequests() === 0) finish(talk)
 }
 
 function tell({ options, link }: Conversation, lines: readonly string[]): void {
@@ -180,7 +180,7 @@ function lost(talk: Conversation, from: OwnerConnection): void {
   options.logger.debug('lost the owner', { owner_pid: from.ownerPid, open_requests: ledger.openRequests() })
   hold(talk)
   tell(talk, ledger.ownerLost(from.ownerPid))
-  if (talk.isClientGone && ledger.openRequests() === 0) finish(talk)
+  if (talk.isClientClosed && ledger.openRequests() === 0) finish(talk)
   else void join(talk)
 }
 
@@ -205,7 +205,7 @@ async function join(talk: Conversation): Promise<void> {
   if (talk.link !== next) return
   for (const line of ledger.replayRest()) next.transport.send(line)
   release(talk)
-  if (talk.isClientGone && next.isLocal) next.transport.close()
+  if (talk.isClientClosed && next.isLocal) next.transport.close()
   finishWhenAnswered(talk)
 }
 
@@ -223,7 +223,7 @@ async function nextLink(talk: Conversation): Promise<OwnerConnection | undefined
         options.logger.warn('no owner of the state yet', { error: (error as Error).message })
       }
       tell(talk, ledger.giveUp(noOwner(talk)))
-      if (talk.isClientGone) finish(talk)
+      if (talk.isClientClosed) finish(talk)
       else release(talk)
       if (!talk.isFinished) await delay(REFUSED_PAUSE_MS)
     }

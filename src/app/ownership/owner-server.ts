@@ -148,14 +148,14 @@ function showRemote(socket: Socket, { remote }: Hello): void {
 type BridgeEnd = Readonly<{ transport: LineTransport; hold(): Promise<void> }>
 
 /** The owner's end of a bridge: the session's lines, with the words about holding taken out. */
-function createBridgeEnd(lines: FlowLines, onGone: () => void): BridgeEnd {
+function createBridgeEnd(lines: FlowLines, onRevoked: () => void): BridgeEnd {
   const held = Promise.withResolvers<void>()
-  let isGone = false
+  let isRevoked = false
   let sessionClosed = (): void => {}
   lines.onClose(() => {
-    isGone = true
+    isRevoked = true
     held.resolve()
-    onGone()
+    onRevoked()
     sessionClosed()
   })
   return {
@@ -168,7 +168,7 @@ function createBridgeEnd(lines: FlowLines, onGone: () => void): BridgeEnd {
       send: (line) => void lines.send(line),
       onClose: (handler) => {
         sessionClosed = handler
-        if (isGone) handler()
+        if (isRevoked) handler()
       },
       close: () => lines.close(),
     },

@@ -11,10 +11,10 @@ import { activityOf } from './agent-activity.ts'
 import { openAgents } from './open-agents.ts'
 import { openEngine, openExecutions } from './open-executions.ts'
 import { openIntents } from './open-intents.ts'
+import type { OwnerWatch } from './open-owner-watch.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import { openRunFeed } from './open-run-feed.ts'
 import { openSchedules } from './open-schedules.ts'
-import type { Starters } from './open-starters.ts'
 import { openWorkflows } from './open-workflows.ts'
 import type { WorkspaceWing } from './workspace-wing.ts'
 
@@ -26,7 +26,7 @@ export type AgentWing = Readonly<{
 
 export type AgentWingParts = Readonly<{
   database: Database
-  starters: Starters
+  ownerWatch: OwnerWatch
   models: Models
   policies: OpenedPolicies
   server: ServerService
@@ -37,11 +37,11 @@ export type AgentWingParts = Readonly<{
 
 /** Agents and workflows, and the engine that runs them. Runs go on from where they were, and schedules come due. */
 export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
-  const { database, starters, models, policies, catalog, invoker } = parts
+  const { database, ownerWatch, models, policies, catalog, invoker } = parts
   const { opened, imageFolder } = parts.workspaceWing
-  const { ground } = opened
-  const engine = openEngine(deps, { database, workspaces: opened, starters })
-  const schedules = openSchedules(deps, { database, engine, ground, starters, tools: invoker })
+  const { backendDeps } = opened
+  const engine = openEngine(deps, { database, workspaces: opened, ownerWatch })
+  const schedules = openSchedules(deps, { database, engine, backendDeps, ownerWatch, tools: invoker })
   const agents = openAgents(deps, {
     schedules: schedules.registries.agent,
     imageFolder,
@@ -74,7 +74,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
     agents: registry,
     search: agents.search,
     invoker,
-    images: ground.backend.images,
+    images: backendDeps.backend.images,
     schedules: schedules.registries.workflow,
   })
   schedules.connect({ agents: registry, executions: executions.service, workflows })
@@ -88,7 +88,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
     invoker,
   })
   // Once everything that they call is there.
-  const begun = opened.begun
+  const recovered = opened.recovered
     .then(() => engine.begin())
     .then(() => schedules.scheduler.begin())
     .catch((error) => deps.logger.warn('the runs were not taken up', { cause: String(error) }))
@@ -101,9 +101,9 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
       intents,
       platform: agents.platform,
     },
-    runs: openRunFeed(engine, database, starters),
+    runs: openRunFeed(engine, database, ownerWatch),
     async close() {
-      await begun
+      await recovered
       await schedules.scheduler.close()
       await engine.close()
       await agents.close()

@@ -15,17 +15,17 @@ import { createExecutionService, type ExecutionService } from '../../domains/exe
 import type { WebClient } from '../../domains/web/ports.ts'
 import { createEngine } from '../../engine/engine.ts'
 import type { Engine, Run, RunEvent } from '../../engine/ports.ts'
-import { withholding } from '../../engine/withholding.ts'
+import { redacting } from '../../engine/redacting.ts'
 import { TIMER_MS_MAX } from '../../kernel/clock.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import { sqlLogStore } from '../../stores/sql/log-store.ts'
 import { sqlRunStore } from '../../stores/sql/run-store.ts'
 import { createHttpClient } from '../../web-client/http-client.ts'
 import type { AppDeps } from '../build-app.ts'
+import { redactedValuesOf } from '../redacted-values.ts'
 import { unsetVariables } from '../unset-variables.ts'
-import { withheldOf } from '../withheld.ts'
+import type { OwnerWatch } from './open-owner-watch.ts'
 import type { OpenedPolicies } from './open-policies.ts'
-import type { Starters } from './open-starters.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
 
 export type OpenedExecutions = Readonly<{ engine: Engine; service: ExecutionService }>
@@ -33,11 +33,11 @@ export type OpenedExecutions = Readonly<{ engine: Engine; service: ExecutionServ
 /** The engine of this machine. What is registered with it begins when `begin` is called. */
 export function openEngine(
   { config, clock, logger, random }: AppDeps,
-  parts: Readonly<{ database: Database; workspaces: OpenedWorkspaces; starters: Starters }>,
+  parts: Readonly<{ database: Database; workspaces: OpenedWorkspaces; ownerWatch: OwnerWatch }>,
 ): Engine {
   const engine = createEngine({
-    ...parts.workspaces.ground,
-    isGone: parts.starters.isGone,
+    ...parts.workspaces.backendDeps,
+    isRevoked: parts.ownerWatch.isRevoked,
     store: sqlRunStore,
     log: sqlLogStore,
     database: parts.database,
@@ -46,11 +46,11 @@ export function openEngine(
     newId: () => uuidOf(random.bytes(16)),
     concurrentMax: config.executions.max_concurrent,
     pendingMax: limits.pendingRunsMax,
-    lookMs: limits.runLookMs,
+    reconcileMs: limits.runReconcileMs,
   })
-  parts.starters.onGone((tenant, owner) => {
+  parts.ownerWatch.onRevoked((tenant, owner) => {
     engine
-      .ownerGone(tenant, owner)
+      .ownerRevoked(tenant, owner)
       .catch((error) => logger.warn('the runs of a revoked key were not looked at', { cause: String(error) }))
   })
   return engine
@@ -73,7 +73,7 @@ export function openExecutions(
 ): OpenedExecutions {
   const { config, clock } = deps
   const { engine, database, agents, models, invoker, policies, workspaces } = parts
-  const withheld = withheldOf(config)
+  const withheld = redactedValuesOf(config)
   const loopWith = async (reach: Pick<ExecutionDeps, 'invoker' | 'models' | 'http'>) => {
     const { createExecutionProgram } = await import('../../domains/executions/program.ts')
     const made = createExecutionProgram({
@@ -89,14 +89,14 @@ export function openExecutions(
       read: database.read,
       clock,
     })
-    return withholding(made, withheld)
+    return redacting(made, withheld)
   }
   const loop = once(() => loopWith({ invoker, models, http: senderFor(config) }))
   const idleLoop = once(() => loopWith(withoutEffects(invoker)))
   engine.register(
     'execution',
     async (run, steps) => (await loop()).program(run, steps),
-    async (run, steps, status) => (await loop()).ending(run, steps, status),
+    async (run, steps, status) => (await loop()).finalizer(run, steps, status),
   )
   const replayRun = async (run: Run, events: readonly RunEvent[]) => {
     const { replay } = await import('../../engine/replay.ts')

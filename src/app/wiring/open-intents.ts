@@ -6,7 +6,7 @@ import type { ExecutionDeps } from '../../domains/executions/ports.ts'
 import type { ExecutionService } from '../../domains/executions/service.ts'
 import { createGenerationService, type GenerationService } from '../../domains/intents/generation.ts'
 import { createIntentService, type IntentService } from '../../domains/intents/service.ts'
-import type { Ending, Engine, Program } from '../../engine/ports.ts'
+import type { Engine, Finalizer, Program } from '../../engine/ports.ts'
 import type { AppDeps } from '../build-app.ts'
 
 export type OpenedIntents = Readonly<{ intents: IntentService; generation: GenerationService }>
@@ -24,7 +24,7 @@ type Parts = Readonly<{
 /** From wishes to agents, workflows and results. What runs a wish is loaded with the first of them. */
 export function openIntents(deps: AppDeps, parts: Parts): OpenedIntents {
   const { engine, agents, executions, models, invoker, database } = parts
-  let loaded: Promise<Readonly<{ program: Program; ending: Ending }>> | undefined
+  let loaded: Promise<Readonly<{ program: Program; finalizer: Finalizer }>> | undefined
   const load = () => {
     loaded ??= import('../../domains/intents/program.ts').then(({ createIntentProgram }) =>
       createIntentProgram({
@@ -42,7 +42,7 @@ export function openIntents(deps: AppDeps, parts: Parts): OpenedIntents {
   engine.register(
     'intent',
     async (run, steps) => (await load()).program(run, steps),
-    async (run, steps, status) => (await load()).ending(run, steps, status),
+    async (run, steps, status) => (await load()).finalizer(run, steps, status),
   )
   return {
     intents: createIntentService({ engine, executions, agents, models }),

@@ -4,19 +4,19 @@ import { ownerSeenBy, toLogRow } from '../../domains/executions/service.ts'
 import type { Engine, RunEvent } from '../../engine/ports.ts'
 import { parsePlace } from '../../engine/subject-feed.ts'
 import type { FeedEvent, RunFeed } from '../../http/rest-routes.ts'
-import type { Starters } from './open-starters.ts'
+import type { OwnerWatch } from './open-owner-watch.ts'
 
 /** What becomes of runs, for doors that show it as it happens. */
 export const openRunFeed = (
   engine: Engine,
   database: Database,
-  starters: Pick<Starters, 'onGone' | 'watch'>,
+  ownerWatch: Pick<OwnerWatch, 'onRevoked' | 'watch'>,
 ): RunFeed => ({
   async open(principal, id, { fromSequence, follow, verbose, signal }) {
     const { tenant } = principal
     const run = await engine.find(database.read, tenant, id)
     if (run === undefined) return undefined
-    const stay = staying(starters, principal, signal)
+    const stay = staying(ownerWatch, principal, signal)
     const events = engine.subscribe(tenant, id, { fromSequence, signal: stay.signal })
     const wanted = stay.closing(follow ? events : upTo(events, fromSequence, run.lastSequence))
     return { subject: { id: run.subjectId, name: run.subjectName }, events: verbose ? wanted : shortened(wanted) }
@@ -25,7 +25,7 @@ export const openRunFeed = (
     const place = from === undefined ? undefined : parsePlace(from)
     if (from !== undefined && place === undefined) return undefined
     const owner = await ownerSeenBy(engine, database.read, viewer)
-    const stay = staying(starters, viewer, signal)
+    const stay = staying(ownerWatch, viewer, signal)
     const wanted = { subjectId, owner, from: place, follow, signal: stay.signal }
     const events = stay.closing(engine.subscribeSubject(viewer.tenant, wanted))
     return verbose ? events : shortenedOf(events)
@@ -41,13 +41,13 @@ async function* upTo(events: AsyncIterable<RunEvent>, from: number, last: number
 }
 
 /** For as long as the viewer may call: one that is gone sees nothing more. */
-function staying(starters: Pick<Starters, 'onGone' | 'watch'>, principal: Principal, signal: AbortSignal) {
-  const gone = new AbortController()
+function staying(ownerWatch: Pick<OwnerWatch, 'onRevoked' | 'watch'>, principal: Principal, signal: AbortSignal) {
+  const revoked = new AbortController()
   const viewer = identityOf(principal)
-  const stopListening = starters.onGone((place, owner) => {
-    if (place === principal.tenant && owner === viewer) gone.abort()
+  const stopListening = ownerWatch.onRevoked((place, owner) => {
+    if (place === principal.tenant && owner === viewer) revoked.abort()
   })
-  const stopWatching = starters.watch(principal)
+  const stopWatching = ownerWatch.watch(principal)
   async function* closing<T>(events: AsyncIterable<T>): AsyncGenerator<T> {
     try {
       yield* events
@@ -56,7 +56,7 @@ function staying(starters: Pick<Starters, 'onGone' | 'watch'>, principal: Princi
       stopWatching()
     }
   }
-  return { signal: AbortSignal.any([signal, gone.signal]), closing }
+  return { signal: AbortSignal.any([signal, revoked.signal]), closing }
 }
 
 /** As pages of the log show them. */

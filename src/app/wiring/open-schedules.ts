@@ -15,7 +15,7 @@ import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { sqlScheduleStore } from '../../stores/sql/schedule-store.ts'
 import type { AppDeps } from '../build-app.ts'
-import type { Starters } from './open-starters.ts'
+import type { OwnerWatch } from './open-owner-watch.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
 
 type Started = Readonly<{ agents: AgentRegistry; executions: ExecutionService; workflows: WorkflowService }>
@@ -39,12 +39,12 @@ export function openSchedules(
   parts: Readonly<{
     database: Database
     engine: Engine
-    ground: OpenedWorkspaces['ground']
+    backendDeps: OpenedWorkspaces['backendDeps']
     tools: ToolInvoker
-    starters: Starters
+    ownerWatch: OwnerWatch
   }>,
 ): OpenedSchedules {
-  const { database, engine, ground, tools } = parts
+  const { database, engine, backendDeps, tools } = parts
   let connected: Started | undefined
   const mayStart = (principal: Principal, kind: SubjectKind): boolean =>
     tools.describe(principal, [startedWith[kind].tool]).length > 0
@@ -54,12 +54,12 @@ export function openSchedules(
     engine,
     clock,
     logger,
-    isReadOnly: ground.isReadOnly,
-    isGone: parts.starters.isGone,
+    isReadOnly: backendDeps.isReadOnly,
+    isRevoked: parts.ownerWatch.isRevoked,
     mayStart: ({ principal, kind }) => mayStart(principal, kind),
     start: (call, schedule, reason) =>
       (schedule.kind === 'agent' ? startAgent : startWorkflow)({ ...connected!, tools }, call, schedule, reason),
-    lookMs: limits.runLookMs,
+    reconcileMs: limits.runReconcileMs,
   })
   const invoker = (kind: SubjectKind): ScheduleRegistry =>
     createScheduleRegistry({
@@ -69,7 +69,7 @@ export function openSchedules(
       ownerOf: (tx, principal) => runOwnerOf(engine, tx as unknown as ReadTx, principal),
       mayStart: (principal) => mayStart(principal, kind),
       floorMs: config.executions.schedule_floor_secs * 1_000,
-      changed: scheduler.lookSoon,
+      changed: scheduler.scheduleReconcile,
     })
   return {
     scheduler,

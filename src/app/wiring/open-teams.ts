@@ -15,7 +15,7 @@ export function openTeams(
 ): OpenedTeams {
   const { database, workspaces, vault } = parts
   const service = createTeamService({
-    ...workspaces.ground,
+    ...workspaces.backendDeps,
     store: sqlTeamStore,
     workspaces: workspaces.service,
     workspaceRows: sqlWorkspaceStore,
@@ -30,7 +30,7 @@ export function openTeams(
     random,
     logger,
   })
-  const begun = workspaces.begun
+  const recovered = workspaces.recovered
     .then(() => service.begin())
     .catch((error) => {
       logger.warn('the teams were not looked after at the start', { cause: String(error) })
@@ -38,7 +38,7 @@ export function openTeams(
   return {
     service,
     async close() {
-      await begun
+      await recovered
       await service.close()
     },
   }

@@ -2,7 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { identityOf, type TenantId } from '../../contract/principal.ts'
 import type { DescribedTool, InvocationResult, ToolInvoker } from '../../contract/tool-invoker.ts'
 import { requireAllowed } from '../../domains/policies/policy-evaluator.ts'
-import { starterGone } from '../../engine/core.ts'
+import { ownerRevokedError } from '../../engine/core.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { CallTool } from '../../tools/runtime/call-tool.ts'
 import type { Catalog } from '../../tools/runtime/catalog.ts'
@@ -20,7 +20,7 @@ const tidying: ReadonlySet<string> = new Set(['workspace_stop', 'workspace_destr
 export function createToolInvoker(
   catalog: Catalog,
   mode: Mode,
-  isGone: (tenant: TenantId, owner: string) => Promise<boolean>,
+  isRevoked: (tenant: TenantId, owner: string) => Promise<boolean>,
 ): ToolInvoker & { connect(callTool: CallTool): void } {
   let connected: CallTool | undefined
   return {
@@ -32,7 +32,8 @@ export function createToolInvoker(
       const toolset = catalog.find(name)?.definition.toolset
       if (toolset !== undefined && withheld.has(toolset)) return refused(name)
       const isTidying = door === 'engine' && tidying.has(name)
-      if (!isTidying && (await isGone(principal.tenant, identityOf(principal)))) return failed(name, starterGone())
+      if (!isTidying && (await isRevoked(principal.tenant, identityOf(principal))))
+        return failed(name, ownerRevokedError())
       // What the platform does for a run, such as making its workspace, is not bound by what bounds its starter.
       const { securityContexts: _, ...free } = principal
       const caller = {

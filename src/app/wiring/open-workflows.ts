@@ -10,12 +10,12 @@ import { createRegistry, type RegistryDeps } from '../../domains/workflows/regis
 import type { RunDeps } from '../../domains/workflows/run-ports.ts'
 import { createWorkflowService, type WorkflowService } from '../../domains/workflows/service.ts'
 import type { WorkspaceBackend } from '../../domains/workspaces/backend.ts'
-import type { Ending, Engine, Program } from '../../engine/ports.ts'
-import { withholding } from '../../engine/withholding.ts'
+import type { Engine, Finalizer, Program } from '../../engine/ports.ts'
+import { redacting } from '../../engine/redacting.ts'
 import { uuidOf } from '../../kernel/uuid.ts'
 import { sqlWorkflowStore } from '../../stores/sql/workflow-store.ts'
 import type { AppDeps } from '../build-app.ts'
-import { withheldOf } from '../withheld.ts'
+import { redactedValuesOf } from '../redacted-values.ts'
 import { senderFor, valuesOf } from './open-executions.ts'
 
 type Parts = Readonly<{
@@ -58,17 +58,17 @@ export function openWorkflows({ config, clock, random }: AppDeps, parts: Parts):
         await engine.cancel({ write, principal, nowMs: clock.nowMs(), record() {} }, id)
       }),
   }
-  let loaded: Promise<Readonly<{ program: Program; ending: Ending }>> | undefined
+  let loaded: Promise<Readonly<{ program: Program; finalizer: Finalizer }>> | undefined
   const load = () => {
     loaded ??= import('../../domains/workflows/program.ts').then(({ createWorkflowProgram }) =>
-      withholding(createWorkflowProgram(deps), withheldOf(config)),
+      redacting(createWorkflowProgram(deps), redactedValuesOf(config)),
     )
     return loaded
   }
   engine.register(
     'workflow',
     async (run, steps) => (await load()).program(run, steps),
-    async (run, steps, status) => (await load()).ending(run, steps, status),
+    async (run, steps, status) => (await load()).finalizer(run, steps, status),
   )
   return createWorkflowService({
     engine,

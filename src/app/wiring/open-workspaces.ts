@@ -15,14 +15,14 @@ import type { AppDeps } from '../build-app.ts'
 import { readMount } from '../read-mount.ts'
 import { nodeOf } from '../state-directory.ts'
 import { createBackend } from './open-backend.ts'
-import type { Starters } from './open-starters.ts'
+import type { OwnerWatch } from './open-owner-watch.ts'
 
 export type OpenedWorkspaces = Readonly<{
   service: WorkspaceService
   /** What they stand on, for the domains that build on them. */
-  ground: Pick<WorkspaceDeps, 'backend' | 'owners' | 'node' | 'bootId' | 'isAlive' | 'isReadOnly'>
+  backendDeps: Pick<WorkspaceDeps, 'backend' | 'owners' | 'node' | 'bootId' | 'isAlive' | 'isReadOnly'>
   /** Settles when what a crash left has been looked after. */
-  begun: Promise<void>
+  recovered: Promise<void>
   close(): Promise<void>
 }>
 
@@ -31,15 +31,15 @@ export function openWorkspaces(
   deps: AppDeps,
   { database, directory }: Readonly<{ database: Database; directory: string }>,
   {
-    starters,
+    ownerWatch,
     reserve,
-  }: Readonly<{ starters: Pick<Starters, 'onGone'>; reserve: Pick<DiskReserve, 'keep'> | undefined }>,
+  }: Readonly<{ ownerWatch: Pick<OwnerWatch, 'onRevoked'>; reserve: Pick<DiskReserve, 'keep'> | undefined }>,
 ): OpenedWorkspaces {
   const { config, clock, random, logger, version } = deps
   const bootId = newBootId(random)
   const isAlone = database.kind === 'sqlite'
   const backend = createBackend({ config, directory, version, bootId, logger })
-  const ground: OpenedWorkspaces['ground'] = {
+  const backendDeps: OpenedWorkspaces['backendDeps'] = {
     backend,
     owners: keyOwners,
     node: nodeOf(database.kind, directory),
@@ -49,7 +49,7 @@ export function openWorkspaces(
     isReadOnly: config.mode === 'READONLY',
   }
   const service = createWorkspaceService({
-    ...ground,
+    ...backendDeps,
     store: sqlWorkspaceStore,
     database,
     transfers: createTransferFolder(
@@ -68,26 +68,26 @@ export function openWorkspaces(
     random,
     logger,
   })
-  const begun = service.begin().catch((error) => {
+  const recovered = service.begin().catch((error) => {
     logger.warn('the workspaces were not looked after at the start', { cause: String(error) })
   })
-  const lookout = watchForGone(service, starters, logger)
+  const revocationWatch = watchForRevoked(service, ownerWatch, logger)
   return {
     service,
-    ground,
-    begun,
+    backendDeps,
+    recovered,
     async close() {
-      await begun
-      await lookout.close()
+      await recovered
+      await revocationWatch.close()
       await backend.close()
     },
   }
 }
 
 /** What runs here ends with its owner, whether the news of that come or have to be looked for. */
-function watchForGone(
-  service: Pick<WorkspaceService, 'ownerGone' | 'endOfGone'>,
-  starters: Pick<Starters, 'onGone'>,
+function watchForRevoked(
+  service: Pick<WorkspaceService, 'ownerRevoked' | 'stopRevoked'>,
+  ownerWatch: Pick<OwnerWatch, 'onRevoked'>,
   logger: AppDeps['logger'],
 ): Readonly<{ close(): Promise<void> }> {
   const underWay = new Set<Promise<void>>()
@@ -101,13 +101,13 @@ function watchForGone(
     underWay.add(running)
     return running
   }
-  function lookSoon(): void {
+  function scheduleReconcile(): void {
     if (isClosed) return
-    timer = setTimeout(() => void run(service.endOfGone).then(lookSoon), limits.goneOwnersLookMs)
+    timer = setTimeout(() => void run(service.stopRevoked).then(scheduleReconcile), limits.revokedOwnersReconcileMs)
     timer.unref()
   }
-  const stopListening = starters.onGone((tenant, owner) => void run(() => service.ownerGone(tenant, owner)))
-  lookSoon()
+  const stopListening = ownerWatch.onRevoked((tenant, owner) => void run(() => service.ownerRevoked(tenant, owner)))
+  scheduleReconcile()
   return {
     async close() {
       isClosed = true
@@ -120,7 +120,7 @@ function watchForGone(
 
 /** Keys are the only owners that can go; the person at this machine stays. */
 const keyOwners: OwnerDirectory = {
-  async isGone(tx, tenant, owner, nowMs) {
+  async isRevoked(tx, tenant, owner, nowMs) {
     if (owner === LOCAL_OWNER) return false
     if (!owner.startsWith('key:')) return true
     const key = await sqlApiKeyStore.findKey(tx, tenant, owner.slice('key:'.length))

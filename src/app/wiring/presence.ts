@@ -18,6 +18,6 @@ export function presenceOnce(opened: Promise<Presence>): Presence {
   }
   return {
     watch: (principal) => later(({ watch }) => watch(principal)),
-    onGone: (listener) => later(({ onGone }) => onGone(listener)),
+    onRevoked: (listener) => later(({ onRevoked }) => onRevoked(listener)),
   }
 }

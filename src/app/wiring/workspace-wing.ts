@@ -12,7 +12,7 @@ import type { Services } from '../../tools/runtime/services.ts'
 import type { AppDeps } from '../build-app.ts'
 import { workspacesDirectory } from '../state-directory.ts'
 import { openAgentTools } from './open-agent-tools.ts'
-import type { Starters } from './open-starters.ts'
+import type { OwnerWatch } from './open-owner-watch.ts'
 import { openTeams } from './open-teams.ts'
 import { openVault } from './open-vault.ts'
 import { type OpenedWorkspaces, openWorkspaces } from './open-workspaces.ts'
@@ -29,17 +29,17 @@ export type WorkspaceWingParts = Readonly<{
   database: Database
   /** Of the state. */
   directory: string
-  starters: Starters
+  ownerWatch: OwnerWatch
   disk: DiskReserve | undefined
   invoker: ToolInvoker
 }>
 
 /** Workspaces, and everything that is done in them or beside them. */
 export function openWorkspaceWing(deps: AppDeps, parts: WorkspaceWingParts): WorkspaceWing {
-  const { database, directory, starters, disk, invoker } = parts
-  const opened = openWorkspaces(deps, { database, directory }, { starters, reserve: disk })
+  const { database, directory, ownerWatch, disk, invoker } = parts
+  const opened = openWorkspaces(deps, { database, directory }, { ownerWatch, reserve: disk })
   const workspaces = opened.service
-  const { owners } = opened.ground
+  const { owners } = opened.backendDeps
   const vault = openVault(deps, directory, (call) => visibleTeamNames({ owners, store: sqlTeamStore }, call, call.read))
   const teams = openTeams(deps, { database, workspaces: opened, vault })
   const git = gitIn(workspaces)

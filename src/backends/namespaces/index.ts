@@ -10,7 +10,7 @@ import type {
 } from '../../domains/workspaces/backend.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
-import type { Fenced, OperationName, Operations, WireKept } from '../../supervisor/protocol.ts'
+import type { Bounded, OperationName, Operations, WireKept } from '../../supervisor/protocol.ts'
 import { watchHostAddresses } from './host-addresses.ts'
 import { probeCapabilities } from './probe.ts'
 import { requireProtocol } from './require-protocol.ts'
@@ -51,13 +51,13 @@ const networkNames = ['network_policy', 'internet', 'allowed_domains', 'port_for
 export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend {
   const socketPath = socketPathOf(deps.state)
   const rawAsk = createAsk(socketPath)
-  let attended: Socket | undefined
+  let leased: Socket | undefined
   let starting: Promise<void> | undefined
   let isClosed = false
   let capabilities: Promise<BackendCapabilities> | undefined
   const hostAddresses = watchHostAddresses({
     tell: (addresses) => rawAsk('hostAddresses', { addresses }),
-    isNeeded: () => attended !== undefined && starting === undefined,
+    isNeeded: () => leased !== undefined && starting === undefined,
     logger: deps.logger,
   })
 
@@ -69,7 +69,7 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     socket
       .on('error', () => {})
       .on('close', () => {
-        if (attended === socket) attended = undefined
+        if (leased === socket) leased = undefined
       })
     socket.write(`${JSON.stringify({ operation: 'attend', takes: { bootId: deps.bootId } })}\n`)
     socket.unref()
@@ -86,10 +86,10 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     }
     // Another may enforce other things.
     capabilities = undefined
-    if (!socket.destroyed) attended = socket
+    if (!socket.destroyed) leased = socket
   }
   async function ready(): Promise<void> {
-    if (attended !== undefined || isClosed) return
+    if (leased !== undefined || isClosed) return
     starting ??= again(open, isLost).finally(() => {
       starting = undefined
     })
@@ -107,8 +107,8 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
       },
       (error) => {
         if (isClosed || !(isRepeatable ? isLost(error) : isUnreachable(error))) return false
-        attended?.destroy()
-        attended = undefined
+        leased?.destroy()
+        leased = undefined
         return true
       },
     )
@@ -164,7 +164,7 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
     async close() {
       isClosed = true
       hostAddresses.close()
-      attended?.destroy()
+      leased?.destroy()
     },
   }
   return backend
@@ -236,7 +236,7 @@ async function again<T>(work: () => Promise<T>, isWorthIt: (error: unknown) => b
   }
 }
 
-function createFiles(ask: Ask, socketPath: string, reach: Reach, at: Fenced): WorkspaceFiles {
+function createFiles(ask: Ask, socketPath: string, reach: Reach, at: Bounded): WorkspaceFiles {
   return {
     stat: (path) => ask('fileStat', { ...at, path }),
     list: (path, limit) => ask('fileList', { ...at, path, limit }),

@@ -12,14 +12,14 @@ const probes: Readonly<Record<string, readonly [string, ...string[]]>> = {
 
 /** Versions of the languages that are installed on this machine, looked at once. */
 export function installedLanguages(): () => Promise<Readonly<Record<string, string>>> {
-  let looking: Promise<Readonly<Record<string, string>>> | undefined
+  let detecting: Promise<Readonly<Record<string, string>>> | undefined
   return () => {
-    looking ??= look()
-    return looking
+    detecting ??= detect()
+    return detecting
   }
 }
 
-async function look(): Promise<Readonly<Record<string, string>>> {
+async function detect(): Promise<Readonly<Record<string, string>>> {
   const found = await Promise.all(
     Object.entries(probes).map(async ([language, [program, ...args]]) => [language, await versionOf(program, args)]),
   )

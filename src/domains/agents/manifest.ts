@@ -1,10 +1,10 @@
 import type { z } from 'zod'
 import type { AppError } from '../../contract/app-error.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
+import { modernise } from './legacy-spellings.ts'
 import { checkManifest, runsCommands, worksInWorkspace } from './manifest-checks.ts'
 import { agentManifestSchema } from './manifest-schema.ts'
 import { type AgentManifest, normalised } from './normalised-manifest.ts'
-import { modernise } from './old-spellings.ts'
 import { unknownNames } from './prompt-names.ts'
 import { isFields, manifestInvalid, pathText, type ReadYaml, readYaml, type YamlFields } from './read-yaml.ts'
 import { securityPlaceOf } from './security-fields.ts'
@@ -30,8 +30,8 @@ export function checkAgentManifest(yaml: string): CheckedManifest<AgentManifest>
   if ('errors' in read) return { ok: false, errors: read.errors, warnings: [] }
   const warnings = read.unquoted.map((field) => `${field}: it is a text; put it in quotes`)
   const errors: string[] = []
-  const remark = (field: string, advice: string) => warnings.push(`${field}: old or loose spelling; ${advice}`)
-  modernise(read.fields, remark, (field, problem) => errors.push(`${field} ${problem}`))
+  const warn = (field: string, advice: string) => warnings.push(`${field}: old or loose spelling; ${advice}`)
+  modernise(read.fields, warn, (field, problem) => errors.push(`${field} ${problem}`))
   const shaped = fitShape(agentManifestSchema, read.fields, warnings)
   if ('errors' in shaped) return { ok: false, errors: [...errors, ...shaped.errors], warnings }
   checkManifest(shaped.value, (field, problem) => errors.push(`${field} ${problem}`))

@@ -30,7 +30,7 @@ export function unknownNames({ spec }: WrittenManifest): readonly string[] {
   return [
     ...prompt.map((problem) => `spec.task.prompt_template: ${problem}`),
     ...handled.map((problem) => `spec.output_handler.${field}: ${problem}`),
-  ].filter((remark, index, all) => all.indexOf(remark) === index)
+  ].filter((warn, index, all) => all.indexOf(warn) === index)
 }
 
 /** Of names that are shown and nowhere asked for, the first two parts. */

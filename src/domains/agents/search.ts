@@ -38,8 +38,8 @@ export function createAgentSearch(deps: Readonly<{ embedder: Embedder | undefine
         ({ labels, status }) =>
           matchesLabels(labels, input.labels) && (input.status === undefined || status === input.status),
       )
-      const { scores, mode, remark } = await rank(input.query, candidates, call.signal)
-      if (remark !== undefined) call.warn(remark)
+      const { scores, mode, warning } = await rank(input.query, candidates, call.signal)
+      if (warning !== undefined) call.warn(warning)
       const found = candidates
         .map(({ id, name, version, description, labels }, index) => ({
           id,
@@ -61,7 +61,7 @@ export const matchesLabels = (
   wanted: Readonly<Record<string, string>> | undefined,
 ): boolean => Object.entries(wanted ?? {}).every(([name, value]) => Object.hasOwn(have, name) && have[name] === value)
 
-type Ranked = Readonly<{ scores: readonly number[]; mode: SearchMode; remark?: string }>
+type Ranked = Readonly<{ scores: readonly number[]; mode: SearchMode; warning?: string }>
 
 const noModel =
   'There is no model for semantic search (search.local_model, search.embeddings): these are matches of words.'
@@ -91,7 +91,7 @@ function createRanking({ embedder, logger }: Readonly<{ embedder: Embedder | und
 
   return async (query: string, documents: readonly SearchDocument[], signal: AbortSignal): Promise<Ranked> => {
     const byWords = keywordScores(query, documents)
-    if (embedder === undefined) return { scores: byWords, mode: 'keyword', remark: noModel }
+    if (embedder === undefined) return { scores: byWords, mode: 'keyword', warning: noModel }
     // With very many documents, those that share no word with the query are not worth the time of the model.
     const chosen = mostPromising(byWords, limits.embeddingDocumentsMax)
     try {
@@ -109,7 +109,7 @@ function createRanking({ embedder, logger }: Readonly<{ embedder: Embedder | und
     } catch (error) {
       if (signal.aborted) throw error
       logger.warn('semantic search fell back to words', { cause: String(error) })
-      return { scores: byWords, mode: 'keyword', remark: noAnswer }
+      return { scores: byWords, mode: 'keyword', warning: noAnswer }
     }
   }
 }

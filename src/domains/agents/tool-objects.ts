@@ -1,7 +1,7 @@
-import { absolute, accessModes } from './old-places.ts'
+import { absolute, accessModes } from './legacy-fields.ts'
 import { isFields, type YamlFields } from './read-yaml.ts'
 
-type Remark = (field: string, advice: string) => void
+type Warn = (field: string, advice: string) => void
 type Refuse = (field: string, problem: string) => void
 
 /** Dispatchers in the place of their tools. */
@@ -48,36 +48,36 @@ const snakeCase = (key: string): string =>
  * Tools written as objects, `{name, executor, config}`. What their `config` restricts is written where the manifest has it
  * today, or refused by name: an agent never gets a tool without the limits that its author gave it.
  */
-export function moderniseTools(spec: YamlFields, remark: Remark, refuse: Refuse): void {
+export function moderniseTools(spec: YamlFields, warn: Warn, refuse: Refuse): void {
   if (!Array.isArray(spec['tools'])) return
   let seen = false
   spec['tools'] = spec['tools'].flatMap((tool: unknown, index): unknown[] => {
-    if (typeof tool === 'string') return [toolName(tool, remark)]
+    if (typeof tool === 'string') return [toolName(tool, warn)]
     if (!isFields(tool) || typeof tool['name'] !== 'string') return [tool]
     seen = true
-    return [...toolOf(spec, tool, `spec.tools[${index}]`, remark, refuse)]
+    return [...toolOf(spec, tool, `spec.tools[${index}]`, warn, refuse)]
   })
   if (seen) {
-    remark('spec.tools', 'write names only; a subcommand_allowlist goes into spec.builtin_dispatchers[].capabilities[]')
+    warn('spec.tools', 'write names only; a subcommand_allowlist goes into spec.builtin_dispatchers[].capabilities[]')
   }
 }
 
-function toolName(written: string, remark: Remark): string {
+function toolName(written: string, warn: Warn): string {
   const name = written.replace(/^(?:builtin:|mcp:(?=filesystem$))/, '')
   const known = Object.hasOwn(dispatcherTools, name) ? dispatcherTools[name]! : name
-  if (known !== written) remark('spec.tools', `write ${known} for ${written}`)
+  if (known !== written) warn('spec.tools', `write ${known} for ${written}`)
   return known
 }
 
 const plainFields = words('name executor description config enabled')
 const accessKeys = words('access_mode access read_only readonly')
 
-function toolOf(spec: YamlFields, tool: YamlFields, at: string, remark: Remark, refuse: Refuse): readonly string[] {
+function toolOf(spec: YamlFields, tool: YamlFields, at: string, warn: Warn, refuse: Refuse): readonly string[] {
   if (tool['enabled'] === false) {
-    remark(at, 'leave out what is not enabled')
+    warn(at, 'leave out what is not enabled')
     return []
   }
-  const name = toolName(tool['name'] as string, remark)
+  const name = toolName(tool['name'] as string, warn)
   const config = isFields(tool['config']) ? tool['config'] : {}
   if (config !== tool['config'] && tool['config'] !== undefined && tool['config'] !== null) {
     refuse(`${at}.config`, 'must be a mapping of settings')
@@ -99,7 +99,7 @@ function toolOf(spec: YamlFields, tool: YamlFields, at: string, remark: Remark, 
     else if (allowedHosts.has(key) && name.startsWith('web.')) restrictHosts(spec, 'allow', value, field, refuse)
     else if (deniedHosts.has(key) && name.startsWith('web.')) restrictHosts(spec, 'deny', value, field, refuse)
     else if (closes.test(key) || pathLists.has(key) || allowedHosts.has(key)) refuseSetting(key, field, refuse)
-    else remark(field, 'leave it out: it has no effect here')
+    else warn(field, 'leave it out: it has no effect here')
   }
   return names
 }

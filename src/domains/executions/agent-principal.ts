@@ -25,14 +25,14 @@ export function agentPrincipal(
   const { tenant, role, tier, teams, scopes, user } = run.principal
   const named = namedContext(deps, manifest)
   const ownTier = manifest.securityContext === SYSTEM_CONTEXT && tierAllows(tier, 'system') ? 'system' : 'user'
-  const starterTier = run.principal.starterTier ?? tier
+  const ownerTier = run.principal.ownerTier ?? tier
   const base: Principal = {
     tenant,
     kind: 'agent',
     actor: `agent:${manifest.name}`,
     role,
     tier: ownTier,
-    ...(starterTier !== ownTier && { starterTier }),
+    ...(ownerTier !== ownTier && { ownerTier }),
     teams,
     ...(scopes && { scopes }),
     ...(user && { user }),

@@ -25,7 +25,7 @@ export function createBootstrapGuard(
   workspaces: WorkspaceClient,
 ) {
   /** Null when there is no such file. */
-  async function look(signal: AbortSignal): Promise<Seen> {
+  async function inspect(signal: AbortSignal): Promise<Seen> {
     const args = { execution_id: run.id, path }
     const answer = await deps.invoker.call(run.principal, 'execution_file_read', args, { signal, door: 'engine' })
     if (answer.isError && answer.code === 'ERR_FILE_NOT_FOUND') return { digest: null }
@@ -35,7 +35,7 @@ export function createBootstrapGuard(
   }
 
   const lookAt = (key: string, deadlines: readonly Deadline[]): Promise<Seen> =>
-    steps.once<Seen>(key, async () => ({ result: await within(deps.clock, steps, deadlines, look) }), {
+    steps.once<Seen>(key, async () => ({ result: await within(deps.clock, steps, deadlines, inspect) }), {
       type: 'bootstrap_checked',
     })
 
@@ -66,7 +66,7 @@ export function createBootstrapGuard(
       await steps.once<Ended>(
         'bootstrap-ended',
         async () => {
-          const { digest } = await look(steps.signal)
+          const { digest } = await inspect(steps.signal)
           if (digest === null || digest === before.digest) return { result: { changed: false, moved_to: null } }
           const aside = `${path}.changed-in-${run.id}`
           const command = `mv -- ${shellWord(path)} ${shellWord(aside)}`

@@ -7,7 +7,7 @@ import type { TrailStep } from './audit-trail.ts'
 import { type Deadline, requireTime, within } from './deadline.ts'
 import { failuresOf, type ModelFailure, type ModelMessage, type ModelToolCall } from './model.ts'
 import type { ExecutionDeps, ExecutionInput, Fault } from './ports.ts'
-import type { CallResult, CallScene } from './tool-calls.ts'
+import type { CallResult, ToolCallContext } from './tool-calls.ts'
 
 export type Usage = { inputTokens: number; outputTokens: number; costUsd: number | null; modelCalls: number }
 export type InnerEnd = Readonly<{ trail: readonly TrailStep[] }> &
@@ -33,7 +33,7 @@ export type InnerRequest = Readonly<{
   deadlines: readonly Deadline[]
   /** Counts what the calls of the model cost. */
   usage: Usage
-  handle(scene: CallScene): Promise<CallResult>
+  handle(context: ToolCallContext): Promise<CallResult>
 }>
 
 /** Model and tools in turn, until the model answers without a call. Every answer is recorded before anything follows from it. */

@@ -6,10 +6,10 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
 import { createMeter } from '../texts/work-meter.ts'
 import { type Deadline, within } from './deadline.ts'
+import { environmentOf, headersOf } from './environment.ts'
 import { HANDLER_TIMEOUT_MS, type HandlerTime, runInThrowaway, sendToWebhook } from './handler-effects.ts'
 import { childOf, shownOutput } from './judges.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
-import { environmentOf, headersOf } from './surroundings.ts'
 import { renderTemplate, textOf } from './template.ts'
 import { mayRepeat } from './tool-calls.ts'
 import { failureOf, type WorkspaceClient } from './workspace.ts'
@@ -17,7 +17,7 @@ import { failureOf, type WorkspaceClient } from './workspace.ts'
 type Handler = NonNullable<AgentManifest['outputHandler']>
 export type Handled = Readonly<{ output: string }> | Readonly<{ error: string; code: AppError['code'] }>
 
-export type HandlerScene = Readonly<{
+export type HandlerContext = Readonly<{
   deps: ExecutionDeps
   run: Run
   input: ExecutionInput
@@ -28,12 +28,12 @@ export type HandlerScene = Readonly<{
 }>
 
 /** What becomes of the accepted output. Its result takes the output's place. */
-export async function handleOutput(scene: HandlerScene, handler: Handler, output: string): Promise<Handled> {
-  const { steps } = scene
+export async function handleOutput(context: HandlerContext, handler: Handler, output: string): Promise<Handled> {
+  const { steps } = context
   steps.note({ type: 'output_handler_started', payload: { type: handler.type } })
   try {
     const result =
-      handler.type === 'agent' ? await byAgent(scene, handler, output) : await inOneStep(scene, handler, output)
+      handler.type === 'agent' ? await byAgent(context, handler, output) : await inOneStep(context, handler, output)
     steps.note({ type: 'output_handler_completed', payload: { type: handler.type } })
     return { output: result }
   } catch (error) {
@@ -45,7 +45,7 @@ export async function handleOutput(scene: HandlerScene, handler: Handler, output
 
 type Of<Type extends Handler['type']> = Extract<Handler, { type: Type }>
 
-async function byAgent({ deps, run, input, steps, deadline }: HandlerScene, handler: Of<'agent'>, output: string) {
+async function byAgent({ deps, run, input, steps, deadline }: HandlerContext, handler: Of<'agent'>, output: string) {
   const agent = await steps.once('output/agent', async () => ({
     result: (await deps.agents.resolve(deps.read, run.principal, handler.agentId)) as ResolvedAgent & Json,
   }))
@@ -60,8 +60,12 @@ async function byAgent({ deps, run, input, steps, deadline }: HandlerScene, hand
   })
 }
 
-async function inOneStep(scene: HandlerScene, handler: Exclude<Handler, Of<'agent'>>, output: string): Promise<string> {
-  const { deps, steps, deadline } = scene
+async function inOneStep(
+  context: HandlerContext,
+  handler: Exclude<Handler, Of<'agent'>>,
+  output: string,
+): Promise<string> {
+  const { deps, steps, deadline } = context
   const own: Deadline = {
     untilMs: steps.nowMs() + (handler.timeoutMs ?? HANDLER_TIMEOUT_MS),
     what: 'the output handler',
@@ -72,7 +76,7 @@ async function inOneStep(scene: HandlerScene, handler: Exclude<Handler, Of<'agen
     async ({ interrupted }) => ({
       result: {
         text: await within(deps.clock, steps, [deadline, own], (signal, leftMs) =>
-          runs[handler.type](scene, handler as never, output, { signal, leftMs }, interrupted),
+          runs[handler.type](context, handler as never, output, { signal, leftMs }, interrupted),
         ),
       },
     }),
@@ -82,7 +86,7 @@ async function inOneStep(scene: HandlerScene, handler: Exclude<Handler, Of<'agen
 }
 
 type RunHandler<Type extends Handler['type']> = (
-  scene: HandlerScene,
+  context: HandlerContext,
   handler: Of<Type>,
   output: string,
   time: HandlerTime,
@@ -144,7 +148,7 @@ function renderedArguments(value: Json, words: Words): Json {
 
 /** Tells the destinations that want to know how it ended. That one does not answer changes nothing about the execution. */
 export async function deliver(
-  { deps, run, input, steps }: Pick<HandlerScene, 'deps' | 'run' | 'input' | 'steps'>,
+  { deps, run, input, steps }: Pick<HandlerContext, 'deps' | 'run' | 'input' | 'steps'>,
   status: 'completed' | 'failed',
   output: string,
   reason: string | null,

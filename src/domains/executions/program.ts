@@ -1,11 +1,12 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
-import type { Ending, Program, ProgramEnd, Run, Steps } from '../../engine/ports.ts'
+import type { Finalizer, Program, ProgramEnd, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { agentPrincipal, offeredTools } from './agent-principal.ts'
 import { createBootstrapGuard } from './bootstrap.ts'
 import { type Deadline, requireTime, timedOut, wholeTime, within } from './deadline.ts'
+import { iterationEnv, loadContext } from './environment.ts'
 import { runInnerLoop, type Usage } from './inner-loop.ts'
 import { createJudges } from './judges.ts'
 import { keepsVolume, releaseKept } from './kept-workspace.ts'
@@ -13,7 +14,6 @@ import { deliver, handleOutput } from './output-handler.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput } from './ports.ts'
 import { buildTask, type LoadedContext, type PastAttempt, shortened, withAttempts } from './prompt.ts'
 import { createPublishing } from './publishing.ts'
-import { iterationEnv, loadContext } from './surroundings.ts'
 import { createToolCaller } from './tool-calls.ts'
 import { createValidation } from './validation.ts'
 import { type IterationOutput, withoutBootstrapLines } from './validators.ts'
@@ -23,10 +23,10 @@ import { createWorkspaceClient, type MadeWorkspace, needsWorkspace, recordedWork
 const refinedKey = (iteration: number): string => `iteration-${iteration}/refined`
 
 /** Failures that another iteration would meet again. */
-const hopeless: ReadonlySet<ErrorCode> = new Set(['ERR_MODEL_UNAVAILABLE', 'ERR_MODEL_REFUSED'])
+const nonRetryable: ReadonlySet<ErrorCode> = new Set(['ERR_MODEL_UNAVAILABLE', 'ERR_MODEL_REFUSED'])
 
 /** The loop of one agent: iterations until the validators are satisfied, or until there are no more. */
-export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program: Program; ending: Ending }> {
+export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program: Program; finalizer: Finalizer }> {
   return {
     async program(run, steps) {
       const input = run.input as unknown as ExecutionInput
@@ -38,7 +38,7 @@ export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program:
         return await loop.failed({ code: error.code, message: error.message }, 'execution_timed_out')
       }
     },
-    async ending(run, steps) {
+    async finalizer(run, steps) {
       const made = recordedWorkspace(steps)
       const { manifest, workspaceId } = run.input as unknown as ExecutionInput
       const workspaces = createWorkspaceClient(deps, run)
@@ -219,7 +219,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
         const { fault } = ended
         if (fault.code === 'ERR_EXECUTION_TIMEOUT') requireTime(steps, deadline)
         await refine(iteration, { output: '', exit_code: null, error: fault.message })
-        return hopeless.has(fault.code) ? fault : 'again'
+        return nonRetryable.has(fault.code) ? fault : 'again'
       }
       const { output, text } = await runProcess(iteration, ended.answer, deadlines)
       lastText = text
@@ -315,8 +315,8 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   async function completed(principal: ReturnType<typeof agentPrincipal>): Promise<ProgramEnd> {
     const { outputHandler } = manifest
     if (outputHandler !== null) {
-      const scene = { deps, run, input, steps, principal, workspaces, deadline }
-      const handled = await handleOutput(scene, outputHandler, lastText)
+      const context = { deps, run, input, steps, principal, workspaces, deadline }
+      const handled = await handleOutput(context, outputHandler, lastText)
       if ('output' in handled) lastText = handled.output
       else if (outputHandler.required) {
         return await failed({ code: 'ERR_OUTPUT_HANDLER_FAILED', message: handled.error })

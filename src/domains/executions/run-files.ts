@@ -35,7 +35,7 @@ export function createRunFiles({ engine, workspaces, visible }: RunFileDeps) {
       const path = requireWorkspacePath('path', input.path)
       const wish = { workspace_id: workspaceId, path, bytesMax: limits.executionFileBytesMax }
       const { bytes, text } = await workspaces.readBytes(call, wish).catch((error: unknown) => {
-        if (!(error instanceof AppError) || !isGone(error)) throw error
+        if (!(error instanceof AppError) || !isRevoked(error)) throw error
         const advice = 'a persistent volume in the manifest keeps it, or give aegis.task.execute a workspace of yours'
         throw noFiles(run, `its workspace was removed when it ended; ${advice}`)
       })
@@ -51,7 +51,7 @@ export function createRunFiles({ engine, workspaces, visible }: RunFileDeps) {
 }
 
 /** Of an archived one only snapshots are left. */
-const isGone = ({ code, details }: AppError): boolean =>
+const isRevoked = ({ code, details }: AppError): boolean =>
   code === 'ERR_WORKSPACE_NOT_FOUND' || (code === 'ERR_WORKSPACE_STATE' && details['state'] === 'archived')
 
 const noFiles = ({ id }: Run, why: string): AppError =>

@@ -17,7 +17,7 @@ import { isPassed } from './validators.ts'
 /** What the model is told of one call. `isFatal`: it cannot go on, and the iteration ends. */
 export type CallResult = Readonly<{ text: string; isError: boolean; isFatal: boolean; step: TrailStep }>
 
-export type CallScene = Readonly<{
+export type ToolCallContext = Readonly<{
   key: string
   iteration: number
   call: ModelToolCall
@@ -70,14 +70,14 @@ export function createToolCaller(
   const offered = new Map(agent.tools.map((tool) => [tool.name, tool]))
 
   /** What was once decided stays so, whatever is offered or allowed by now. */
-  async function handle(scene: CallScene): Promise<CallResult> {
-    const { call, key } = scene
+  async function handle(context: ToolCallContext): Promise<CallResult> {
+    const { call, key } = context
     const refusedKey = `${key}/refused`
     const tool = offered.get(call.name)
-    if (steps.recorded(key) !== undefined) return await dispatch(scene, tool, null)
-    const early = (steps.recorded(refusedKey) as Refused | undefined) ?? (await checked(scene))
-    const decision = early === undefined ? await judged(scene, tool!) : { refusal: early }
-    if ('verdict' in decision) return await dispatch(scene, tool, decision.verdict)
+    if (steps.recorded(key) !== undefined) return await dispatch(context, tool, null)
+    const early = (steps.recorded(refusedKey) as Refused | undefined) ?? (await checked(context))
+    const decision = early === undefined ? await judged(context, tool!) : { refusal: early }
+    if ('verdict' in decision) return await dispatch(context, tool, decision.verdict)
     const { refusal } = decision
     const type = refusal.kind === 'policy' ? 'tool_policy_violation' : FAILED
     await steps.once(refusedKey, async () => ({ result: { ...refusal, tool: call.name } }), { type })
@@ -85,7 +85,7 @@ export function createToolCaller(
   }
 
   /** Before anybody is asked: a call that would be refused is not worth a judge. */
-  async function checked({ call }: CallScene): Promise<Refused | undefined> {
+  async function checked({ call }: ToolCallContext): Promise<Refused | undefined> {
     if (!offered.has(call.name)) {
       const names = [...offered.keys()].join(', ') || 'none'
       return { kind: 'policy', reason: `${whyNotOffered(input, call.name)}; available are ${names}` }
@@ -96,13 +96,13 @@ export function createToolCaller(
   }
 
   /** Everything but a verdict that is good enough refuses the call. */
-  async function judged(scene: CallScene, tool: DescribedTool): Promise<Decision> {
+  async function judged(context: ToolCallContext, tool: DescribedTool): Promise<Decision> {
     const { toolValidation } = input.manifest.execution
     if (toolValidation.length === 0) return { verdict: null }
     const skippedBy = skipOf(deps.judging, tool)
     if (skippedBy !== undefined) return { verdict: { by: skippedBy, allowed: true } }
     const given: { judge: string; score: number; confidence: number }[] = []
-    const { call, key, iteration, trail, task, deadlines } = scene
+    const { call, key, iteration, trail, task, deadlines } = context
     for (const [index, rule] of toolValidation.entries()) {
       const verdict = await judges.ask(`${key}/judge-${index + 1}`, {
         agent: rule.judgeAgent,
@@ -133,12 +133,12 @@ export function createToolCaller(
   }
 
   async function dispatch(
-    scene: CallScene,
+    context: ToolCallContext,
     tool: DescribedTool | undefined,
     verdict: Verdict | null,
   ): Promise<CallResult> {
-    const { key, call, deadlines } = scene
-    const environment = () => agent.environment(scene.iteration)
+    const { key, call, deadlines } = context
+    const environment = () => agent.environment(context.iteration)
     const answer = await steps.once<RecordedAnswer>(
       key,
       async ({ interrupted }) => {

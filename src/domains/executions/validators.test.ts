@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { gradeByRule, isPassed, readVerdict, withoutBootstrapLines, withoutFence } from './validators.ts'
+import { gradeByRule, isPassed, readVerdict, withoutBootstrapLines, withoutBoundary } from './validators.ts'
 
 const output = (stdout: string, more: { exitCode?: number; stderr?: string } = {}) => ({
   exitCode: more.exitCode ?? 0,
@@ -106,5 +106,5 @@ describe('a verdict', () => {
 
 it('what the bootstrap says is left out', () => {
   expect(withoutBootstrapLines('[BOOTSTRAP] up\nanswer\n[BOOTSTRAP: done]')).toBe('answer\n')
-  expect(withoutFence(' plain ')).toBe('plain')
+  expect(withoutBoundary(' plain ')).toBe('plain')
 })

@@ -79,7 +79,7 @@ const badValidator = (field: string, reason: string): AppError =>
   new AppError('ERR_VALIDATOR_FAILED', `spec.execution.validation: ${field} cannot be used: ${reason}`, { field })
 
 /** The content of the first fence if there is one, else all of it. */
-export function withoutFence(text: string): string {
+export function withoutBoundary(text: string): string {
   const open = /^[ \t]*```[^\n`]*\n/m.exec(text)
   if (open === null) return text.trim()
   const rest = text.slice(open.index + open[0].length)
@@ -89,7 +89,7 @@ export function withoutFence(text: string): string {
 
 export function parseJsonOutput(text: string): Readonly<{ value: Json }> | undefined {
   try {
-    return { value: JSON.parse(withoutFence(text)) as Json }
+    return { value: JSON.parse(withoutBoundary(text)) as Json }
   } catch {
     return undefined
   }

@@ -44,7 +44,7 @@ export function firstDeadline(whole: Deadline, { startedAtMs }: Run, input: Exec
   return own.reduce((first, one) => (one.untilMs < first.untilMs ? one : first), whole)
 }
 
-type Scene = Readonly<{
+type CallContext = Readonly<{
   deps: ExecutionDeps
   input: ExecutionInput
   steps: Steps
@@ -54,8 +54,8 @@ type Scene = Readonly<{
 }>
 
 /** Measures at a point of the run what its volumes hold, and answers the one that holds more than it may. */
-export async function volumeExcess(scene: Scene, point: string): Promise<AppError | undefined> {
-  const { deps, input, steps, workspaces, workspaceId: id, deadline } = scene
+export async function volumeExcess(context: CallContext, point: string): Promise<AppError | undefined> {
+  const { deps, input, steps, workspaces, workspaceId: id, deadline } = context
   const volumes = boundedVolumes(input.manifest)
   if (id === null || volumes.length === 0 || !needsWorkspace(input)) return undefined
   const { sizes } = await steps.once<{ sizes: VolumeSize[] } & Json>(

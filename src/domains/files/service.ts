@@ -122,7 +122,7 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
   }
 
   const search =
-    (tool: 'fs.grep' | 'fs.glob', look: (request: SearchRequest) => Promise<Found>) =>
+    (tool: 'fs.grep' | 'fs.glob', search: (request: SearchRequest) => Promise<Found>) =>
     (call: Call, input: AtPath & Readonly<{ pattern: string }>) =>
       at(call, tool, input, async (path, files, place, within) => {
         // Where the path leads is judged here; what the search finds below is judged by its name.
@@ -130,7 +130,7 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
         const isAllowed = (name: string) => within.every((list) => list.some((pattern) => coversPath(pattern, name)))
         const { pattern } = input
         const { signal } = call
-        const found = await look({ run: workspaces.runRaw, at: place, pattern, path, isAllowed, signal })
+        const found = await search({ run: workspaces.runRaw, at: place, pattern, path, isAllowed, signal })
         if (found.truncated) call.warn('There is more than is shown here. Search in a smaller folder or more exactly.')
         return { result: found.lines.join('\n'), count: found.lines.length, truncated: found.truncated }
       })

@@ -8,9 +8,9 @@ import { isPassed } from '../executions/validators.ts'
 import { shippedAgent } from './authors.ts'
 import { languageRules, programIn } from './languages.ts'
 import type { FoundAgent } from './ports.ts'
-import type { Scene, StateHandlers } from './program.ts'
+import type { CallContext, StateHandlers } from './program.ts'
+import { CODE_CRITERIA, codePrompt } from './prompts.ts'
 import type { Move } from './turns.ts'
-import { CODE_CRITERIA, codePrompt } from './words.ts'
 import { createWorkbench, type Ran } from './workbench.ts'
 
 const FORMATTER = 'intent-result-formatter'
@@ -21,14 +21,14 @@ const FORMAT_MS = 120_000
 const CHECK_SECS = 60
 const NOT_FOUND = 127
 /** Failures that another try would meet again. */
-const hopeless: ReadonlySet<ErrorCode> = new Set(['ERR_MODEL_UNAVAILABLE', 'ERR_MODEL_REFUSED', 'ERR_MODEL_FAILED'])
+const nonRetryable: ReadonlySet<ErrorCode> = new Set(['ERR_MODEL_UNAVAILABLE', 'ERR_MODEL_REFUSED', 'ERR_MODEL_FAILED'])
 const scoreRule = { minScore: 0.7 }
 const SHOWN_CHARS = 4_000
 const FORMATTED_CHARS_MAX = 60_000
 
 /** The program: written, checked, run, and its output put into words. */
 export function createCoding(
-  { deps, run, input, steps, board }: Scene,
+  { deps, run, input, steps, board }: CallContext,
   agent: () => ResolvedAgent,
 ): Omit<StateHandlers, 'agent_discovery' | 'agent_generation'> {
   const bench = createWorkbench(deps, run, input, steps)
@@ -59,7 +59,7 @@ export function createCoding(
     const outcome = await steps.child(`code-${visit}/agent`, start)
     if (outcome.status !== 'completed') {
       const { code, message } = outcome.error ?? { code: undefined, message: `the agent was ${outcome.status}` }
-      return code !== undefined && hopeless.has(code)
+      return code !== undefined && nonRetryable.has(code)
         ? { stop: `${code}: ${message}` }
         : { to: 'code_generation', reason: message }
     }

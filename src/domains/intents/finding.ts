@@ -7,9 +7,9 @@ import type { ExecutionOutput } from '../executions/ports.ts'
 import { authoring, authorOf, shippedAgent } from './authors.ts'
 import { languageRules } from './languages.ts'
 import type { FoundAgent, IntentBoard, IntentInput, IntentOutput } from './ports.ts'
-import type { Scene, StateHandlers } from './program.ts'
+import type { CallContext, StateHandlers } from './program.ts'
+import { agentWish } from './prompts.ts'
 import type { Move } from './turns.ts'
-import { agentWish } from './words.ts'
 import { createWorkbench } from './workbench.ts'
 
 /** Least likeness at which an agent that is there is used. */
@@ -23,7 +23,7 @@ const otherRoles: readonly (string | undefined)[] = ['judge', 'generator', 'form
 type Found = Readonly<{ id: string; labels: Readonly<Record<string, string>> }>
 
 /** Finds an agent for a wish among those of the caller, or has one made. */
-export function createFinding({ deps, run, input, steps, board }: Scene) {
+export function createFinding({ deps, run, input, steps, board }: CallContext) {
   const { principal } = run
   let chosen: ResolvedAgent | undefined
 

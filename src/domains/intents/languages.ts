@@ -9,7 +9,7 @@ type Language = Readonly<{
   run: string
   /** The agent that writes such programs where the caller may not have one made. */
   executor: string
-  fences: readonly string[]
+  boundaries: readonly string[]
 }>
 
 const PYTHON_CHECK =
@@ -22,7 +22,7 @@ export const languageRules: Readonly<Record<IntentLanguage, Language>> = {
     check: PYTHON_CHECK,
     run: 'python3',
     executor: 'aegis-python-executor-agent',
-    fences: ['python', 'py', 'python3'],
+    boundaries: ['python', 'py', 'python3'],
   },
   javascript: {
     title: 'JavaScript',
@@ -30,7 +30,7 @@ export const languageRules: Readonly<Record<IntentLanguage, Language>> = {
     check: 'node --check',
     run: 'node',
     executor: 'aegis-javascript-executor-agent',
-    fences: ['javascript', 'js', 'node', 'mjs', 'cjs'],
+    boundaries: ['javascript', 'js', 'node', 'mjs', 'cjs'],
   },
   bash: {
     title: 'Bash',
@@ -38,7 +38,7 @@ export const languageRules: Readonly<Record<IntentLanguage, Language>> = {
     check: 'bash -n',
     run: 'bash',
     executor: 'aegis-bash-executor-agent',
-    fences: ['bash', 'sh', 'shell'],
+    boundaries: ['bash', 'sh', 'shell'],
   },
 }
 
@@ -49,8 +49,8 @@ export function programIn(answer: string, language: IntentLanguage): string | un
   const value = parseJsonOutput(answer)?.value as { code?: unknown } | null | undefined
   if (typeof value === 'object' && value !== null && typeof value.code === 'string') return value.code
   const blocks = [...answer.matchAll(FENCE)].map(([, name, code]) => ({ name: name!.toLowerCase(), code: code! }))
-  const { fences } = languageRules[language]
-  const own = blocks.filter(({ name }) => fences.includes(name))
+  const { boundaries } = languageRules[language]
+  const own = blocks.filter(({ name }) => boundaries.includes(name))
   const chosen = own.length > 0 ? own : blocks.length === 1 ? blocks : []
   return chosen.toSorted((a, b) => b.code.length - a.code.length)[0]?.code
 }

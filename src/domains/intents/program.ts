@@ -1,5 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { Ending, Program, ProgramEnd, Run, RunError, Steps } from '../../engine/ports.ts'
+import type { Finalizer, Program, ProgramEnd, Run, RunError, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { recordedWorkspace } from '../executions/workspace.ts'
 import { createCoding } from './coding.ts'
@@ -12,10 +12,10 @@ import { createWorkbench } from './workbench.ts'
  * From a wish to a result: an agent is found or made, it writes a program, the program is checked and run, and its output is
  * put into words. What goes wrong with the program goes back to the agent, a few times.
  */
-export function createIntentProgram(deps: IntentDeps): Readonly<{ program: Program; ending: Ending }> {
+export function createIntentProgram(deps: IntentDeps): Readonly<{ program: Program; finalizer: Finalizer }> {
   return {
     program: (run, steps) => runPipeline(deps, run, run.input as unknown as IntentInput, steps),
-    async ending(run, steps) {
+    async finalizer(run, steps) {
       const made = recordedWorkspace(steps)
       if (made === undefined) return
       const bench = createWorkbench(deps, run, run.input as unknown as IntentInput, steps)
@@ -31,7 +31,7 @@ export function createIntentProgram(deps: IntentDeps): Readonly<{ program: Progr
   }
 }
 
-export type Scene = Readonly<{
+export type CallContext = Readonly<{
   deps: IntentDeps
   run: Run
   input: IntentInput
@@ -54,9 +54,9 @@ const emptyBoard = (): IntentBoard => ({
 
 async function runPipeline(deps: IntentDeps, run: Run, input: IntentInput, steps: Steps): Promise<ProgramEnd> {
   const board = emptyBoard()
-  const scene: Scene = { deps, run, input, steps, board }
-  const finding = createFinding(scene)
-  const handlers: StateHandlers = { ...finding.handlers, ...createCoding(scene, finding.agent) }
+  const context: CallContext = { deps, run, input, steps, board }
+  const finding = createFinding(context)
+  const handlers: StateHandlers = { ...finding.handlers, ...createCoding(context, finding.agent) }
   const turns = createTurns()
   let state: IntentState = 'agent_discovery'
   let before: IntentState = state

@@ -5,7 +5,7 @@ import type { Clock } from '../../kernel/clock.ts'
 import { evaluate, isRefusal, type Refusal } from './evaluate.ts'
 import { type Governed, readWish } from './read-wish.ts'
 import { allowsHost, commandRulesOf, matchesTool, placesOf } from './rules.ts'
-import { createUsageBook } from './usage-book.ts'
+import { createUsageCounter } from './usage-counter.ts'
 
 export type AskedCall = Readonly<{
   principal: Principal
@@ -18,7 +18,7 @@ export type PolicyEvaluator = ReturnType<typeof createPolicyEvaluator>
 
 /** Holds the security contexts of a caller against its calls. All of them must allow. */
 export function createPolicyEvaluator(deps: Readonly<{ clock: Clock }>) {
-  const book = createUsageBook(deps)
+  const counter = createUsageCounter(deps)
   return {
     /** Throws the refusal. What it answers, if anything, is to be called when the call has ended. */
     admit({ principal, tool, governed, input }: AskedCall): (() => void) | undefined {
@@ -28,13 +28,13 @@ export function createPolicyEvaluator(deps: Readonly<{ clock: Clock }>) {
       const keyOf = (context: SecurityContext, index: number): string =>
         `${callerKey(principal)}/${context.name}/${index}`
       const verdicts = contexts.map((context) =>
-        evaluate(context, wish, (at, index) => book.check(keyOf(at, index), at.capabilities[index]!)),
+        evaluate(context, wish, (at, index) => counter.check(keyOf(at, index), at.capabilities[index]!)),
       )
       const refusal = verdicts.find(isRefusal)
       if (refusal !== undefined) throw toError(refusal, tool)
       const releases = verdicts.map((verdict, at) => {
         const { index, capability } = verdict as Exclude<typeof verdict, Refusal>
-        return book.enter(keyOf(contexts[at]!, index), capability)
+        return counter.enter(keyOf(contexts[at]!, index), capability)
       })
       return () => {
         for (const release of releases) release()

@@ -26,11 +26,11 @@ export function matchesTool(pattern: string, tool: string): boolean {
   return pattern.endsWith('.*') ? tool.startsWith(pattern.slice(0, -1)) : pattern === tool
 }
 
-const looking: ReadonlySet<string> = new Set(['fs.list', 'fs.glob', 'fs.grep'])
+const listing: ReadonlySet<string> = new Set(['fs.list', 'fs.glob', 'fs.grep'])
 
 /** Where the paths of a tool may lead. What it finds in a folder is held against the patterns by itself. */
 export const placesOf = (tool: string, patterns: readonly string[]): readonly string[] =>
-  looking.has(tool) ? withFolders(patterns) : patterns
+  listing.has(tool) ? withFolders(patterns) : patterns
 
 /** They hold nothing, and lead nowhere but to the streams that the command has anyway. */
 const streams: ReadonlySet<string> = new Set(['/dev/null', '/dev/stdin', '/dev/stdout', '/dev/stderr'])

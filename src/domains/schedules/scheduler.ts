@@ -21,12 +21,12 @@ export type SchedulerDeps = Readonly<{
   /** A server that may only read starts nothing. */
   isReadOnly: boolean
   /** Whether the owner of a schedule is no more. */
-  isGone(tx: WriteTx, tenant: TenantId, owner: string): Promise<boolean>
+  isRevoked(tx: WriteTx, tenant: TenantId, owner: string): Promise<boolean>
   mayStart(schedule: Schedule): boolean
   /** Starts the latest version in the transaction of the call; undefined when the subject does not run at present. */
   start(call: StartingCall, schedule: Schedule, reason: Readonly<Record<string, Json>>): Promise<Run | undefined>
   /** How often a store is looked at that others write to as well. */
-  lookMs: number
+  reconcileMs: number
 }>
 
 /** With when the next time fires. */
@@ -55,7 +55,7 @@ export function createScheduler(deps: SchedulerDeps) {
   const awaited = new Set<string>()
   const settling = new Set<Promise<unknown>>()
   let timer: NodeJS.Timeout | undefined
-  let looking: Promise<void> | undefined
+  let reconciling: Promise<void> | undefined
   let isWantedAgain = false
   let hasBegun = false
 
@@ -70,24 +70,24 @@ export function createScheduler(deps: SchedulerDeps) {
       logger.warn(message, { ...fields, cause: String(error) })
 
   /** Starts all that is due. One look at a time; one that is wanted meanwhile follows. */
-  function look(): Promise<void> {
+  function reconcile(): Promise<void> {
     if (closing.signal.aborted || deps.isReadOnly || !hasBegun) return Promise.resolve()
     isWantedAgain = true
-    looking ??= (async () => {
+    reconciling ??= (async () => {
       while (isWantedAgain && !closing.signal.aborted) {
         isWantedAgain = false
         await lookOnce()
       }
     })().finally(() => {
-      looking = undefined
+      reconciling = undefined
     })
-    return looking
+    return reconciling
   }
 
   async function lookOnce(): Promise<void> {
     clearTimeout(timer)
     const nowMs = clock.nowMs()
-    let waitMs = database.kind === 'postgres' ? deps.lookMs : TIMER_MS_MAX
+    let waitMs = database.kind === 'postgres' ? deps.reconcileMs : TIMER_MS_MAX
     try {
       for (const schedule of await store.due(database.read, nowMs)) {
         if (closing.signal.aborted) return
@@ -101,7 +101,7 @@ export function createScheduler(deps: SchedulerDeps) {
       waitMs = RETRY_MS
     }
     if (closing.signal.aborted) return
-    timer = setTimeout(() => settle(look()), waitMs)
+    timer = setTimeout(() => settle(reconcile()), waitMs)
     timer.unref()
   }
 
@@ -128,9 +128,9 @@ export function createScheduler(deps: SchedulerDeps) {
     } catch (error) {
       warn('a scheduled run was not started', namesOf(schedule))(error)
       if (!(error instanceof AppError) || errorCodes[error.code].kind === 'unavailable') return false
-      const isGone = error.code === 'ERR_AGENT_NOT_FOUND' || error.code === 'ERR_WORKFLOW_NOT_FOUND'
+      const isRevoked = error.code === 'ERR_AGENT_NOT_FOUND' || error.code === 'ERR_WORKFLOW_NOT_FOUND'
       return await inTransaction((tx) =>
-        isGone ? remove(tx, schedule) : advance(tx, schedule, times, { missed: 1 }),
+        isRevoked ? remove(tx, schedule) : advance(tx, schedule, times, { missed: 1 }),
       ).then(
         () => true,
         () => false,
@@ -140,7 +140,7 @@ export function createScheduler(deps: SchedulerDeps) {
 
   async function fire(tx: WriteTx, schedule: Schedule, times: Times, nowMs: number): Promise<void> {
     const { timing, principal, owner, lastRunId } = schedule
-    if (await deps.isGone(tx, principal.tenant, owner)) return await remove(tx, schedule)
+    if (await deps.isRevoked(tx, principal.tenant, owner)) return await remove(tx, schedule)
     if (!deps.mayStart(schedule)) return await advance(tx, schedule, times, { missed: 1 })
     const last =
       lastRunId === null ? undefined : await engine.find(tx as unknown as ReadTx, principal.tenant, lastRunId)
@@ -183,23 +183,23 @@ export function createScheduler(deps: SchedulerDeps) {
     awaited.add(id)
     const { signal } = closing
     const ended = engine.waitForEnd(tenant, id, { untilMs: Number.POSITIVE_INFINITY, signal })
-    settle(ended.finally(() => awaited.delete(id)).then(() => look()))
+    settle(ended.finally(() => awaited.delete(id)).then(() => reconcile()))
   }
 
   return {
-    look,
+    reconcile,
     /** Once the transaction that is under way is committed. */
-    lookSoon(): void {
-      if (hasBegun) settle(database.flush().then(look))
+    scheduleReconcile(): void {
+      if (hasBegun) settle(database.flush().then(reconcile))
     },
     async begin(): Promise<void> {
       hasBegun = true
-      await look()
+      await reconcile()
     },
     async close(): Promise<void> {
       closing.abort()
       clearTimeout(timer)
-      await looking
+      await reconciling
       await Promise.allSettled(settling)
     },
   }

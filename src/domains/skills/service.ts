@@ -121,7 +121,7 @@ function createRegistry({ source, logger, changed }: SkillServiceDeps & Readonly
       const scan = await source.scan()
       if (current?.scan === scan) return current
       const next = await build(scan, parse)
-      forgetGone(parsed, scan)
+      forgetRemoved(parsed, scan)
       for (const problem of next.problems) {
         if (!current?.problems.some((old) => old.path === problem.path && old.reason === problem.reason)) {
           logger.warn('a skill was skipped', { path: problem.path, reason: problem.reason })
@@ -171,7 +171,7 @@ async function readManifest(source: SkillSource, location: SkillLocation): Promi
 }
 
 /** Keeps memory bounded by what is on disk. */
-function forgetGone(parsed: Map<string, unknown>, scan: SkillScan): void {
+function forgetRemoved(parsed: Map<string, unknown>, scan: SkillScan): void {
   const present = new Set(scan.found.map((location) => `${location.root}\0${location.name}`))
   for (const key of parsed.keys()) if (!present.has(key)) parsed.delete(key)
 }

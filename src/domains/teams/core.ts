@@ -59,7 +59,7 @@ export type TeamDeps = Readonly<{
 
 export const newMessageId = ({ random }: Pick<TeamDeps, 'random'>): string => `msg-${uuidOf(random.bytes(16))}`
 
-type Looking = Pick<Call, 'principal' | 'nowMs'>
+type Viewer = Pick<Call, 'principal' | 'nowMs'>
 /**
  * A team as one caller stands to it. Of one whose owner is gone, administrators and who came in that owner's place may see
  * what it is and end it.
@@ -68,12 +68,12 @@ export type Standing = Readonly<{ team: Team; orphaned: boolean }>
 
 export async function standingOf(
   deps: Pick<TeamDeps, 'owners'>,
-  call: Looking,
+  call: Viewer,
   tx: ReadTx,
   team: Team,
 ): Promise<Standing | undefined> {
   if (team.owner === identityOf(call.principal)) return { team, orphaned: false }
-  const orphaned = await deps.owners.isGone(tx, team.tenant, team.owner, call.nowMs)
+  const orphaned = await deps.owners.isRevoked(tx, team.tenant, team.owner, call.nowMs)
   const isFor = seesAll(call.principal) || (orphaned && (await deps.owners.isHeir(tx, call.principal, team.owner)))
   return isFor ? { team, orphaned } : undefined
 }
@@ -81,7 +81,7 @@ export async function standingOf(
 /** The names of the teams that the caller may see; undefined for those who see all there is. */
 export async function visibleTeamNames(
   deps: Pick<TeamDeps, 'owners' | 'store'>,
-  call: Looking,
+  call: Viewer,
   tx: ReadTx,
 ): Promise<ReadonlySet<string> | undefined> {
   if (seesAll(call.principal)) return undefined
@@ -91,7 +91,7 @@ export async function visibleTeamNames(
 }
 
 /** The team of that name, if the caller may see it. Touches only the store. */
-export async function findVisible(deps: TeamDeps, call: Looking, tx: ReadTx, name: string): Promise<Standing> {
+export async function findVisible(deps: TeamDeps, call: Viewer, tx: ReadTx, name: string): Promise<Standing> {
   const team = await deps.store.findTeam(tx, call.principal.tenant, name)
   const standing = team === undefined ? undefined : await standingOf(deps, call, tx, team)
   if (standing === undefined) throw teamNotFound(name)
@@ -99,7 +99,7 @@ export async function findVisible(deps: TeamDeps, call: Looking, tx: ReadTx, nam
 }
 
 /** The same, if the caller may also work with it. */
-export async function findUsable(deps: TeamDeps, call: Looking, tx: ReadTx, name: string): Promise<Team> {
+export async function findUsable(deps: TeamDeps, call: Viewer, tx: ReadTx, name: string): Promise<Team> {
   const { team, orphaned } = await findVisible(deps, call, tx, name)
   if (orphaned) {
     throw new AppError(

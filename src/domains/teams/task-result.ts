@@ -22,13 +22,13 @@ export async function resultOfJob(
   const output = await readOutput(jobs, workspaceId, job.jobId)
   if (output === undefined) return undefined
   const exit_code = exitCodeOf(job.exitCode, job.signal)
-  const remark = job.timedOut ? `[ended after ${assignment.timeout_secs} s, its timeout_secs]` : undefined
+  const warning = job.timedOut ? `[ended after ${assignment.timeout_secs} s, its timeout_secs]` : undefined
   return {
     task_id: assignment.task_id,
     success: exit_code === 0 && !job.timedOut,
     exit_code,
     stdout: shown(output.stdout),
-    stderr: withRemark(shown(output.stderr), remark),
+    stderr: withWarning(shown(output.stderr), warning),
     elapsed_secs: Math.max(0, Math.floor(((job.endedAtMs ?? job.startedAtMs) - job.startedAtMs) / 1000)),
     source_message_id: messageId,
   }
@@ -46,14 +46,14 @@ const withoutOutput = ({ assignment, messageId }: Of, exit_code: number, reason:
   success: false,
   exit_code,
   stdout: '',
-  stderr: withRemark('', `[${reason}]`),
+  stderr: withWarning('', `[${reason}]`),
   elapsed_secs: 0,
   source_message_id: messageId,
 })
 
-const withRemark = (text: string, remark: string | undefined): string => {
-  if (remark === undefined) return text
-  return text === '' || text.endsWith('\n') ? `${text}${remark}\n` : `${text}\n${remark}\n`
+const withWarning = (text: string, warning: string | undefined): string => {
+  if (warning === undefined) return text
+  return text === '' || text.endsWith('\n') ? `${text}${warning}\n` : `${text}\n${warning}\n`
 }
 
 const shown = (kept: KeptOutput): string =>

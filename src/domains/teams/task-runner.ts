@@ -33,7 +33,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
   const isShared = database.kind === 'postgres'
   const problems = new Map<string, string>()
   let timer: NodeJS.Timeout | undefined
-  let looking: Promise<void> | undefined
+  let reconciling: Promise<void> | undefined
   let isWanted = false
   let isClosed = false
   let waitMs: number = limits.teamLookMsMin
@@ -42,19 +42,19 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     if (isClosed || deps.isReadOnly) return
     waitMs = limits.teamLookMsMin
     isWanted = true
-    look()
+    reconcile()
   }
 
-  function look(): void {
-    if (looking !== undefined || isClosed) return
+  function reconcile(): void {
+    if (reconciling !== undefined || isClosed) return
     clearTimeout(timer)
-    looking = lookUntilQuiet().then((isOpen) => {
-      looking = undefined
+    reconciling = lookUntilQuiet().then((isOpen) => {
+      reconciling = undefined
       if (isClosed) return
-      if (isWanted) return look()
+      if (isWanted) return reconcile()
       if (!isOpen && !isShared) return
       waitMs = Math.min(isOpen ? waitMs * 1.5 : limits.teamLookMsMax, limits.teamLookMsMax)
-      timer = setTimeout(look, waitMs)
+      timer = setTimeout(reconcile, waitMs)
       timer.unref()
     })
   }
@@ -66,7 +66,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
         isWanted = false
         await database.flush()
         const open = await store.openTasksOnNode(database.read, deps.node)
-        const changes = await Promise.all([...byAgent(open).values()].map(attend))
+        const changes = await Promise.all([...byAgent(open).values()].map(lease))
         if (isClosed || !(isWanted || changes.includes(true))) return open.length > 0
       }
     } catch (error) {
@@ -76,13 +76,13 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
   }
 
   /** The tasks of one agent. Answers whether one began or ended. */
-  async function attend(tasks: readonly OpenTask[]): Promise<boolean> {
+  async function lease(tasks: readonly OpenTask[]): Promise<boolean> {
     const { tenant, team, agent, workspaceId } = tasks[0]!
     const about = `${tenant}/${team}/${agent}`
     try {
       const id = workspaceId ?? ''
       const workspace = await deps.workspaceRows.findWorkspace(database.read, tenant, id)
-      const changed = workspace === undefined ? await refuseAll(tasks) : await attendIn(workspace, tasks)
+      const changed = workspace === undefined ? await refuseAll(tasks) : await leaseIn(workspace, tasks)
       problems.delete(about)
       return changed
     } catch (error) {
@@ -103,7 +103,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
   }
 
   /** Queued tasks wait for a workspace that is stopped, or being changed. */
-  async function attendIn(workspace: Workspace, tasks: readonly OpenTask[]): Promise<boolean> {
+  async function leaseIn(workspace: Workspace, tasks: readonly OpenTask[]): Promise<boolean> {
     const running = tasks.filter(({ state }) => state === 'running')
     if (workspace.state === 'stopped' && workspace.operation === null) return await endStopped(running)
     if (workspace.state !== 'running') return false
@@ -224,7 +224,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     async close() {
       isClosed = true
       clearTimeout(timer)
-      await looking
+      await reconciling
     },
   }
 }

@@ -20,7 +20,7 @@ export function createTeamLocks(
       try {
         return await run(work)
       } finally {
-        for (const [key, holder] of works) if (holder === work) works.delete(key)
+        for (const [key, owner] of works) if (owner === work) works.delete(key)
       }
     },
     take(work: Work, team: Pick<Team, 'tenant' | 'name'>): void {
@@ -38,8 +38,8 @@ export function createTeamLocks(
     isFree(work: Work, team: Team, ended: ReadonlySet<string>): boolean {
       if (team.operation === null) return true
       if (team.operation !== deps.bootId) return ended.has(team.operation)
-      const holder = works.get(keyOf(team))
-      return holder === undefined || holder === work
+      const owner = works.get(keyOf(team))
+      return owner === undefined || owner === work
     },
   }
 }

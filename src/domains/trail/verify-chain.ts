@@ -42,8 +42,8 @@ export type ChainVerifierDeps = Readonly<{
 export function createChainVerifier(deps: ChainVerifierDeps): ChainVerifier {
   return async (tenant) => {
     const note = await deps.checkpoints.read(tenant)
-    const isGone = note === undefined && (await deps.anchors.find(tenant)) !== undefined
-    const anchor = isGone ? unreadable : readAnchor(note, deps.verifierKey)
+    const isRevoked = note === undefined && (await deps.anchors.find(tenant)) !== undefined
+    const anchor = isRevoked ? unreadable : readAnchor(note, deps.verifierKey)
     return async (tx, scope, options) => {
       const head = await deps.log.head(tx, tenant)
       const tally = createTally()

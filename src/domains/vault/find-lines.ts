@@ -1,7 +1,7 @@
 import { limits } from '../../contract/limits.ts'
-import type { Breath } from './breath.ts'
 import { compilePattern } from './pattern.ts'
 import { invalid } from './rules.ts'
+import type { TimeSlicer } from './time-slicer.ts'
 
 /** A line that matches, with its number from 1 and the lines around it. Long lines are cut, around the match. */
 export type FoundLine = Readonly<{ line_number: number; line: string; context: string }>
@@ -10,7 +10,7 @@ export type FoundLine = Readonly<{ line_number: number; line: string; context: s
 export type FindLines = (
   text: string,
   countMax: number,
-  breath: Breath,
+  slicer: TimeSlicer,
 ) => Promise<Readonly<{ found: FoundLine[]; longLines: number }>>
 
 const CONTEXT_LINES = 2
@@ -35,7 +35,7 @@ export function lineFinder(query: string, isPattern: boolean): FindLines {
     const matcher = pattern.matcher(line)
     return matcher.find() ? matcher.start() : -1
   }
-  return async (text, countMax, breath) => {
+  return async (text, countMax, slicer) => {
     const found: FoundLine[] = []
     let longLines = 0
     if (!isPattern && !text.includes(query)) return { found, longLines }
@@ -46,7 +46,7 @@ export function lineFinder(query: string, isPattern: boolean): FindLines {
       if (line.length > seenMax) longLines++
       const at = match(line.length > seenMax ? line.slice(0, seenMax) : line)
       if (at >= 0) found.push({ line_number: index + 1, line: cut(line, at), context: contextOf(lines, index) })
-      const pause = breath.pause()
+      const pause = slicer.pause()
       if (pause !== undefined) await pause
     }
     return { found, longLines }

@@ -1,7 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import { createBreath } from './breath.ts'
 import { editNote, pathOfNote, pathToRead, readText, recordWritten, requireText, type VaultContext } from './context.ts'
 import { bodyStart, readFrontmatter } from './frontmatter.ts'
 import { replaceLiteral, replacePattern } from './replace-text.ts'
@@ -9,6 +8,7 @@ import { type ActionSpec, action, type BatchNote, type VaultAnswer, type VaultPa
 import { invalid, noteNotFound } from './rules.ts'
 import { tagsOf } from './tags.ts'
 import { requireSeen } from './team-folders.ts'
+import { createTimeSlicer } from './time-slicer.ts'
 
 /** The actions on whole notes. */
 export function noteActions(
@@ -37,7 +37,7 @@ export function noteActions(
         const note = pathOfNote(context, path)
         const replace = (regex ? replacePattern : replaceLiteral)(old_string, new_string)
         const { answer } = await editNote(context, call, note, async (text) => {
-          const { text: replaced, count } = await replace(text, createBreath(context.clock, call.signal))
+          const { text: replaced, count } = await replace(text, createTimeSlicer(context.clock, call.signal))
           return { text: replaced, answer: count }
         })
         return { path, replacements: answer }

@@ -1,11 +1,11 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import type { Breath } from './breath.ts'
 import { compilePattern, expandTemplate, parseTemplate } from './pattern.ts'
 import { invalid } from './rules.ts'
+import type { TimeSlicer } from './time-slicer.ts'
 
 export type Replacement = Readonly<{ text: string; count: number }>
-export type ReplaceText = (text: string, breath: Breath) => Promise<Replacement>
+export type ReplaceText = (text: string, slicer: TimeSlicer) => Promise<Replacement>
 
 /** Every occurrence of a text by another. */
 export function replaceLiteral(oldText: string, newText: string): ReplaceText {
@@ -22,7 +22,7 @@ export function replaceLiteral(oldText: string, newText: string): ReplaceText {
 export function replacePattern(pattern: string, template: string): ReplaceText {
   const compiled = compilePattern(pattern, 'old_string')
   const parts = parseTemplate(template, compiled, 'new_string')
-  return async (text, breath) => {
+  return async (text, slicer) => {
     if (text.length * compiled.programSize() > limits.vaultPatternWorkMax) throw tooMuchWork()
     const matcher = compiled.matcher(text)
     const pieces: string[] = []
@@ -36,10 +36,10 @@ export function replacePattern(pattern: string, template: string): ReplaceText {
       pieces.push(piece)
       end = matcher.end()
       count++
-      const pause = breath.pause()
+      const pause = slicer.pause()
       if (pause === undefined) continue
       await pause
-      if (breath.spentMs() > limits.vaultReplaceMs) throw tooMuchWork()
+      if (slicer.spentMs() > limits.vaultReplaceMs) throw tooMuchWork()
     }
     pieces.push(text.slice(end))
     return { text: pieces.join(''), count }

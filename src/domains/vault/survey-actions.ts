@@ -1,7 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import { createBreath } from './breath.ts'
 import { textOf, type VaultContext } from './context.ts'
 import { lineFinder } from './find-lines.ts'
 import type { VaultEntry, VaultPath } from './ports.ts'
@@ -9,6 +8,7 @@ import { type ActionSpec, action, type VaultAnswer } from './requests.ts'
 import { folderPath, hasExtension, invalid } from './rules.ts'
 import { hasTag, tagName } from './tags.ts'
 import { hiddenFolders, isCard } from './team-folders.ts'
+import { createTimeSlicer } from './time-slicer.ts'
 
 const RECENT_DEFAULT = 10
 const RESULTS_DEFAULT = 20
@@ -79,20 +79,20 @@ async function searchNotes(context: VaultContext, call: Call, wish: SearchWish):
   if (wish.tag !== undefined && tag === undefined) throw invalid('tag', 'must be a tag, such as project/home')
   const countMax = wish.countMax === 0 ? limits.vaultSearchResultsMax : wish.countMax
   const findLines = lineFinder(query, wish.isPattern)
-  const breath = createBreath(context.clock, call.signal)
+  const slicer = createTimeSlicer(context.clock, call.signal)
   const results: NonNullable<VaultAnswer['results']>[number][] = []
   const skipped = { unreadable: 0, longLines: 0 }
   let truncated = false
   const mayHold = (folder: string) => prefix.startsWith(`${folder}/`) || `${folder}/`.startsWith(prefix)
   for await (const entry of survey(context, call, '', mayHold)) {
-    truncated = entry === 'too-many' || breath.spentMs() > limits.vaultSearchMs
+    truncated = entry === 'too-many' || slicer.spentMs() > limits.vaultSearchMs
     if (truncated || entry === 'too-many') break
     if (entry.isFolder || !entry.path.startsWith(prefix)) continue
     const text = await readQuietly(context, call, entry.path)
     if (text === undefined) skipped.unreadable++
     if (text === undefined || (tag !== undefined && !hasTag(text, tag))) continue
     // One more than wanted shows whether there are more.
-    const { found, longLines } = await findLines(text, countMax - results.length + 1, breath)
+    const { found, longLines } = await findLines(text, countMax - results.length + 1, slicer)
     skipped.longLines += longLines
     results.push(...found.map((line) => ({ path: entry.path, ...line })))
     truncated = results.length > countMax

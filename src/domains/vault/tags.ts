@@ -68,13 +68,13 @@ function listedTags(tags: Json | undefined): string[] {
 
 function inlineTags(body: string): string[] {
   const found: string[] = []
-  let fence: string | undefined
+  let boundary: string | undefined
   for (const line of body.split('\n')) {
     const mark = FENCE.exec(line)?.[1]
-    if (fence !== undefined) {
-      if (mark?.startsWith(fence) && line.trim() === mark) fence = undefined
+    if (boundary !== undefined) {
+      if (mark?.startsWith(boundary) && line.trim() === mark) boundary = undefined
     } else if (mark !== undefined) {
-      fence = mark
+      boundary = mark
     } else if (line.includes('#')) {
       for (const match of line.replaceAll(CODE_SPAN, '``').matchAll(INLINE_TAG)) found.push(match[1]!)
     }

@@ -2,20 +2,20 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { limits } from '../../contract/limits.ts'
 import { systemClock } from '../../kernel/clock.ts'
-import { createBreath } from './breath.ts'
 import { lineFinder } from './find-lines.ts'
 import { replaceLiteral, replacePattern } from './replace-text.ts'
+import { createTimeSlicer } from './time-slicer.ts'
 
-const breath = () => createBreath(systemClock, new AbortController().signal)
-const replaced = (pattern: string, template: string, text: string) => replacePattern(pattern, template)(text, breath())
+const slicer = () => createTimeSlicer(systemClock, new AbortController().signal)
+const replaced = (pattern: string, template: string, text: string) => replacePattern(pattern, template)(text, slicer())
 const found = async (query: string, isPattern: boolean, text: string, max = 10) =>
-  (await lineFinder(query, isPattern)(text, max, breath())).found
+  (await lineFinder(query, isPattern)(text, max, slicer())).found
 const refusal = (field: string) =>
   expect.objectContaining({ code: 'ERR_INVALID_INPUT', details: expect.objectContaining({ field }) })
 
 describe('replacing', () => {
   it('replaces every occurrence of a text as it stands', async () => {
-    expect(await replaceLiteral('a.b', '$1$$')('a.b axb a.b', breath())).toEqual({ text: '$1$$ axb $1$$', count: 2 })
+    expect(await replaceLiteral('a.b', '$1$$')('a.b axb a.b', slicer())).toEqual({ text: '$1$$ axb $1$$', count: 2 })
     expect(() => replaceLiteral('', 'x')).toThrow(refusal('old_string'))
   })
 
@@ -58,7 +58,7 @@ describe('replacing', () => {
     await expect(replaced(wide, '', 'x'.repeat(200_000))).rejects.toMatchObject({ code: 'ERR_TOO_LARGE' })
     const large = 'y'.repeat(1_000_000)
     await expect(replaced('a', large, 'a'.repeat(20))).rejects.toMatchObject({ code: 'ERR_TOO_LARGE' })
-    await expect(replaceLiteral('a', large)('a'.repeat(20), breath())).rejects.toMatchObject({ code: 'ERR_TOO_LARGE' })
+    await expect(replaceLiteral('a', large)('a'.repeat(20), slicer())).rejects.toMatchObject({ code: 'ERR_TOO_LARGE' })
   })
 
   it('stops when it is cancelled', async () => {
@@ -71,7 +71,7 @@ describe('replacing', () => {
       })(),
     }
     stop.abort()
-    await expect(replacePattern('a', 'b')('aaa', createBreath(clock, stop.signal))).rejects.toThrow('aborted')
+    await expect(replacePattern('a', 'b')('aaa', createTimeSlicer(clock, stop.signal))).rejects.toThrow('aborted')
   })
 })
 
@@ -97,7 +97,7 @@ describe('finding lines', () => {
 
   it('looks at the beginning of very long lines only, with a pattern, and says so', async () => {
     const long = `${'x'.repeat(limits.vaultPatternLineCharsMax)}needle`
-    expect(await lineFinder('needle', true)(long, 9, breath())).toEqual({ found: [], longLines: 1 })
+    expect(await lineFinder('needle', true)(long, 9, slicer())).toEqual({ found: [], longLines: 1 })
     expect(await found('needle', false, long)).toHaveLength(1)
   })
 

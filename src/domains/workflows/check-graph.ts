@@ -34,8 +34,8 @@ export function checkGraph(
   for (const name of states.keys()) {
     if (!reached.has(name)) findings.warn(`spec.states.${name}`, 'is never reached from the initial state')
   }
-  const ending = statesThatCanEnd(states)
-  const stuck = [...reached].filter((name) => !ending.has(name))
+  const finalizer = statesThatCanEnd(states)
+  const stuck = [...reached].filter((name) => !finalizer.has(name))
   if (stuck.length > 0) {
     findings.warn(
       'spec.states',
@@ -54,22 +54,22 @@ function reachableFrom(start: string, states: ReadonlyMap<string, State>): Reado
 
 /** The states from which some path leads to an end. */
 function statesThatCanEnd(states: ReadonlyMap<string, State>): ReadonlySet<string> {
-  const ending = new Set<string>()
+  const finalizer = new Set<string>()
   for (let grew = true; grew; ) {
     grew = false
     for (const [name, { transitions }] of states) {
-      if (ending.has(name)) continue
+      if (finalizer.has(name)) continue
       if (
         transitions.length > 0 &&
         !isEndOfSuccess({ transitions }) &&
-        !transitions.some(({ target }) => ending.has(target))
+        !transitions.some(({ target }) => finalizer.has(target))
       )
         continue
-      ending.add(name)
+      finalizer.add(name)
       grew = true
     }
   }
-  return ending
+  return finalizer
 }
 
 const scoreConditions = new Set<Condition['type']>([

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Run } from '../../engine/ports.ts'
+import { meaningOf } from '../executions/environment.ts'
 import type { SecretResolver } from '../executions/ports.ts'
-import { meaningOf } from '../executions/surroundings.ts'
 import type { ContainerStep } from './manifest-types.ts'
 import { quoted } from './read-fields.ts'
 import { fieldOf } from './state-texts.ts'

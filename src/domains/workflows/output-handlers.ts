@@ -2,8 +2,8 @@ import { AppError } from '../../contract/app-error.ts'
 import type { NewEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { TIMER_MS_MAX } from '../../kernel/clock.ts'
+import { meaningOf, type ValuePlace } from '../executions/environment.ts'
 import { HANDLER_TIMEOUT_MS, runInThrowaway, sendToWebhook } from '../executions/handler-effects.ts'
-import { meaningOf, type ValuePlace } from '../executions/surroundings.ts'
 import { createWorkspaceClient } from '../executions/workspace.ts'
 import { memberOf, shown } from '../texts/template-values.ts'
 import type { Context } from '../texts/templates.ts'
@@ -70,10 +70,10 @@ async function inOneStep(
         const events: NewEvent[] = interrupted
           ? [{ type: 'step_repeated', payload: { step: 'output_handler', reason: 'the server ended while it ran' } }]
           : []
-        const scene = { context, texts: createStateTexts(visit, 'handler'), interrupted, events }
+        const handling = { context, texts: createStateTexts(visit, 'handler'), interrupted, events }
         const leftMs = timeLeft(handler.timeoutMs)
         const result = await inTime(visit, leftMs ?? defaultMs[handler.type], (place) =>
-          runs[handler.type]({ ...scene, ...place }, handler as never),
+          runs[handler.type]({ ...handling, ...place }, handler as never),
         )
         return { result, events }
       },
@@ -90,22 +90,22 @@ async function inOneStep(
 const defaultMs = { mcp_tool: null, webhook: HANDLER_TIMEOUT_MS, container: HANDLER_TIMEOUT_MS }
 
 type Place = Readonly<{ visit: Visit; leftMs: number }>
-type Scene = Place & Readonly<{ context: Context; texts: StateTexts; interrupted: boolean; events: NewEvent[] }>
-type RunHandler<Type extends OutputHandler['type']> = (scene: Scene, handler: Of<Type>) => Promise<Json>
+type Handling = Place & Readonly<{ context: Context; texts: StateTexts; interrupted: boolean; events: NewEvent[] }>
+type RunHandler<Type extends OutputHandler['type']> = (handling: Handling, handler: Of<Type>) => Promise<Json>
 
 const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandler<Type> } = {
-  async webhook(scene, { url, method, headers: given, bodyTemplate, retries }) {
-    const { visit, context, texts, leftMs } = scene
+  async webhook(handling, { url, method, headers: given, bodyTemplate, retries }) {
+    const { visit, context, texts, leftMs } = handling
     const { run, manifest, position, deps, steps } = visit
-    const headers = valuesOf(scene, 'request', 'output_handler.headers', given)
+    const headers = valuesOf(handling, 'request', 'output_handler.headers', given)
     const told = { execution_id: run.id, workflow: manifest.name, state: position.state, output: context['output'] }
     const body =
       bodyTemplate === null ? JSON.stringify(told) : texts('output_handler.body_template', bodyTemplate, context)
     const time = { signal: steps.signal, leftMs }
     return readOutput(await sendToWebhook(deps.http, { url, method, headers, body, retries }, time))
   },
-  async container(scene, handler) {
-    const { visit, context, texts, leftMs, interrupted, events } = scene
+  async container(handling, handler) {
+    const { visit, context, texts, leftMs, interrupted, events } = handling
     const { run, position, deps, steps } = visit
     const { image, isStandIn } = await requireImage(handler.image, deps.images)
     if (isStandIn) {
@@ -123,7 +123,7 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
       needs: { resources: handler.resources, network: null },
       image,
       command: words.filter((word) => word !== ''),
-      env: { ...valuesOf(scene, 'workspace', 'output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id },
+      env: { ...valuesOf(handling, 'workspace', 'output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id },
       stdin: shown(context['output']),
     }
     const time = { signal: steps.signal, leftMs }
@@ -161,7 +161,7 @@ const workspacesOf = ({ run, deps, steps }: Visit, image: string) =>
   )
 
 const valuesOf = (
-  { visit, texts, context }: Scene,
+  { visit, texts, context }: Handling,
   place: ValuePlace,
   field: string,
   given: GivenValues,

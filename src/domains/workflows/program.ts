@@ -1,5 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { Ending, NewEvent, Program, ProgramEnd, Run, Steps } from '../../engine/ports.ts'
+import type { Finalizer, NewEvent, Program, ProgramEnd, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { applyResult, contextOf, type Failure, type Move, type Position } from './interpreter.ts'
 import type { WorkflowManifest } from './manifest.ts'
@@ -25,7 +25,7 @@ import { runSystem } from './run-system.ts'
 import { endWorkspace } from './run-workspace.ts'
 
 /** A workflow as a program of the engine: the interpreter decides, the states do, the journal has what became of them. */
-export function createWorkflowProgram(deps: RunDeps): Readonly<{ program: Program; ending: Ending }> {
+export function createWorkflowProgram(deps: RunDeps): Readonly<{ program: Program; finalizer: Finalizer }> {
   return {
     async program(run, steps) {
       const { manifest, position: start } = openRun(run)
@@ -38,18 +38,18 @@ export function createWorkflowProgram(deps: RunDeps): Readonly<{ program: Progra
         position = move.position
       }
     },
-    async ending(run, steps) {
+    async finalizer(run, steps) {
       await endNetwork(run, steps, deps)
       await endWorkspace(run, steps, deps, openRun(run).manifest)
     },
   }
 }
 
-type Scene = Readonly<{ deps: RunDeps; run: Run; steps: Steps; manifest: WorkflowManifest }>
+type CallContext = Readonly<{ deps: RunDeps; run: Run; steps: Steps; manifest: WorkflowManifest }>
 
 /** One visit, recorded when it is over; of a visit that is recorded nothing is done again. */
-async function visitState(scene: Scene, position: Position): Promise<Exit> {
-  const { steps, manifest } = scene
+async function visitState(context: CallContext, position: Position): Promise<Exit> {
+  const { steps, manifest } = context
   const state = manifest.states.get(position.state)!
   const key = exitKey(position.entered)
   const entered: NewEvent = {
@@ -62,7 +62,7 @@ async function visitState(scene: Scene, position: Position): Promise<Exit> {
     },
   }
   steps.note(entered)
-  const outcome = steps.recorded(key) === undefined ? await runState(visitOf(scene, position, state)) : undefined
+  const outcome = steps.recorded(key) === undefined ? await runState(visitOf(context, position, state)) : undefined
   return await steps.once<Exit & Json>(
     key,
     async () => ({
@@ -78,11 +78,11 @@ async function visitState(scene: Scene, position: Position): Promise<Exit> {
   )
 }
 
-const visitOf = (scene: Scene, position: Position, state: State): Visit => ({
-  ...scene,
+const visitOf = (context: CallContext, position: Position, state: State): Visit => ({
+  ...context,
   position,
   state,
-  context: contextOf(scene.manifest, position),
+  context: contextOf(context.manifest, position),
   key: (name) => `${position.entered}/${name}`,
 })
 

@@ -83,8 +83,8 @@ export async function endOf(work: Promise<ChildEnd>): Promise<ChildEnd> {
 export function readOutput(output: Json): Json {
   const text = typeof output === 'string' ? output.trim() : undefined
   if (text === undefined) return output
-  const fenced = /^```[\w-]*[^\S\n]*\n([\s\S]*?)\n?```$/.exec(text)
-  const bare = (fenced?.[1] ?? text).trim()
+  const bounded = /^```[\w-]*[^\S\n]*\n([\s\S]*?)\n?```$/.exec(text)
+  const bare = (bounded?.[1] ?? text).trim()
   const parsed = /^[[{"\d-]|^(true|false|null)$/.test(bare) ? parsedJson(bare) : undefined
-  return parsed === undefined ? (fenced === null ? (output as string) : bare) : parsed
+  return parsed === undefined ? (bounded === null ? (output as string) : bare) : parsed
 }

@@ -43,9 +43,9 @@ export async function runHuman(visit: Visit<HumanState>): Promise<Outcome> {
 /** Files that may not be kept for so long go meanwhile. */
 async function waitFor(visit: Visit<HumanState>, untilMs: number, details: JsonObject & Json) {
   const { steps, key } = visit
-  const goneAtMs = workspaceExpiry(visit)
-  if (goneAtMs !== null && goneAtMs < untilMs) {
-    const early = await steps.wait(key('answer-early'), { untilMs: goneAtMs, details })
+  const expiresAtMs = workspaceExpiry(visit)
+  if (expiresAtMs !== null && expiresAtMs < untilMs) {
+    const early = await steps.wait(key('answer-early'), { untilMs: expiresAtMs, details })
     if (early.kind === 'signal') return early
     await expireWorkspace(visit)
   }

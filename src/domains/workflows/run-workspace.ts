@@ -30,8 +30,8 @@ export async function workspaceOf(visit: Visit): Promise<RunWorkspace> {
   const { steps, manifest } = visit
   const turn = latestTurn(steps)
   const current = await openTurn(visit, turn)
-  const goneAtMs = expiryOf(manifest, current)
-  return goneAtMs === null || steps.nowMs() < goneAtMs ? current : await openTurn(visit, turn + 1)
+  const expiresAtMs = expiryOf(manifest, current)
+  return expiresAtMs === null || steps.nowMs() < expiresAtMs ? current : await openTurn(visit, turn + 1)
 }
 
 /** The workspace that the states have by now, if any has needed one. */

@@ -18,7 +18,7 @@ type Looking = Pick<Call, 'principal' | 'nowMs'>
 async function standingOf(core: Core, call: Looking, tx: ReadTx, workspace: Workspace) {
   const { principal } = call
   if (workspace.owner === identityOf(principal)) return { workspace, owned: true, orphaned: false }
-  const orphaned = await core.owners.isGone(tx, principal.tenant, workspace.owner, call.nowMs)
+  const orphaned = await core.owners.isRevoked(tx, principal.tenant, workspace.owner, call.nowMs)
   const isFor = seesAll(principal) || (orphaned && (await core.owners.isHeir(tx, principal, workspace.owner)))
   return isFor ? { workspace, owned: false, orphaned } : undefined
 }

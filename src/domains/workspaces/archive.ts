@@ -67,5 +67,5 @@ export async function discardArchive(core: Core, tx: WriteTx, tenant: TenantId, 
   const found = await core.store.findWorkspaceByName(tx, tenant, name)
   if (found === undefined || !isArchived(found) || found.operation !== null) return
   await core.store.saveWorkspace(tx, tenant, { ...found, state: 'destroying' })
-  core.leftovers.any = true
+  core.pendingCleanup.any = true
 }

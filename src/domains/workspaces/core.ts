@@ -61,7 +61,7 @@ export type Core = WorkspaceDeps &
   Readonly<{
     locks: WorkspaceLocks
     imageDefaults(workspace: Workspace): Promise<ImageDefaults>
-    leftovers: { any: boolean }
+    pendingCleanup: { any: boolean }
   }>
 
 export const newId = ({ random }: Pick<Core, 'random'>): string => uuidOf(random.bytes(16))
@@ -103,7 +103,7 @@ export const notFound = (reference: string): AppError =>
     { workspace_id: reference.slice(0, 128).toWellFormed() },
   )
 
-export const goneMeanwhile = ({ id, name }: Pick<Workspace, 'id' | 'name'>): AppError =>
+export const removedMeanwhile = ({ id, name }: Pick<Workspace, 'id' | 'name'>): AppError =>
   new AppError('ERR_WORKSPACE_STATE', `The workspace ${quoted(name)} was destroyed while the call was under way`, {
     workspace_id: id,
     state: 'destroying',
@@ -191,7 +191,7 @@ export async function giveUp({ store, database, backend }: Core, at: Workspace):
   const found = await store.findWorkspace(database.read, at.tenant, at.id)
   if (found !== undefined && !isOnItsWayOut(found)) throw wrongState(found, 'another call changed it meanwhile')
   await backend.destroy(at.id)
-  throw goneMeanwhile(at)
+  throw removedMeanwhile(at)
 }
 
 /** Takes the workspace for one operation, before the back end acts: a crash leaves the name of this process in the row. */
@@ -202,7 +202,7 @@ export async function takeIn(
   change: (workspace: Workspace) => Partial<Workspace>,
 ): Promise<Workspace> {
   const found = await core.store.findWorkspace(tx, at.tenant, at.id)
-  if (found === undefined) throw goneMeanwhile(at)
+  if (found === undefined) throw removedMeanwhile(at)
   if (found.state === 'archived') throw notSettled(found)
   if (found.operation !== null || !['running', 'stopped'].includes(found.state)) {
     throw new AppError('ERR_BUSY', `The workspace ${quoted(found.name)} is being changed; call again in a moment`, {
@@ -228,12 +228,15 @@ export async function freedLayers(
 }
 
 /** After the commit. What fails here is found again by the next recovery. */
-export async function removeLayers({ backend, logger, leftovers }: Core, layers: readonly string[]): Promise<void> {
+export async function removeLayers(
+  { backend, logger, pendingCleanup }: Core,
+  layers: readonly string[],
+): Promise<void> {
   for (const layer of layers.toReversed()) {
     try {
       await backend.removeLayer(layer)
     } catch (error) {
-      leftovers.any = true
+      pendingCleanup.any = true
       logger.warn('a layer was not removed; it will be tried again', { layer, cause: String(error) })
     }
   }
@@ -243,7 +246,7 @@ export async function removeLayers({ backend, logger, leftovers }: Core, layers:
  * Work beside others in a running workspace. One that turns out to have ended without the records is entered as stopped,
  * so that it can be started again.
  */
-export async function besideRunning<T>(
+export async function sharedWhileRunning<T>(
   core: Core,
   call: Pick<Call, 'signal' | 'transact'>,
   at: Workspace,
@@ -251,7 +254,7 @@ export async function besideRunning<T>(
 ): Promise<T> {
   requireRunning(at)
   try {
-    return await core.locks.beside(at, call.signal, work)
+    return await core.locks.shared(at, call.signal, work)
   } catch (error) {
     throw isOfState(error) && (await enterAsStopped(core, call, at)) ? notRunning(at) : error
   }

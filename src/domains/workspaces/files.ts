@@ -5,7 +5,7 @@ import { limits } from '../../contract/limits.ts'
 import { counted } from '../../kernel/counted.ts'
 import { eachPlace } from '../../kernel/find-bytes.ts'
 import type { FileContent, WorkspaceFiles } from './backend.ts'
-import { besideRunning, type Core } from './core.ts'
+import { type Core, sharedWhileRunning } from './core.ts'
 import { permissionText, wholeCharacters } from './file-rules.ts'
 import { decodeStrictly } from './output-text.ts'
 import type { Workspace } from './ports.ts'
@@ -31,7 +31,7 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
     work: (files: WorkspaceFiles, workspace: Workspace) => Promise<T>,
   ): Promise<T> {
     const workspace = await resolve(call, reference)
-    return await besideRunning(core, call, workspace, () => work(core.backend.files(workspace.id), workspace))
+    return await sharedWhileRunning(core, call, workspace, () => work(core.backend.files(workspace.id), workspace))
   }
 
   const writeFile = (call: Call, input: FileWriteInput) =>

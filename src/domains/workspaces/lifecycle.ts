@@ -9,10 +9,10 @@ import {
   changeOwn,
   freedLayers,
   giveUp,
-  goneMeanwhile,
   networkSpec,
   newId,
   peersOf,
+  removedMeanwhile,
   removeLayers,
   requireNotCancelled,
   specOf,
@@ -106,7 +106,7 @@ export function createLifecycle(core: Core) {
     await backend.start({ ...spec, ip })
     requireNotCancelled(call.signal)
     const running = await changeOwn(core, call, planned, { state: 'running', ip, operation: null })
-    if (running === undefined) throw goneMeanwhile(planned)
+    if (running === undefined) throw removedMeanwhile(planned)
     if (running.team !== null) await refreshPeers(running)
     return running
   }
@@ -120,7 +120,7 @@ export function createLifecycle(core: Core) {
     } catch (error) {
       core.logger.warn('a workspace that could not be made was not removed either', { id, cause: String(error) })
       await changeOwn(core, call, { tenant, id }, { state: 'destroying', operation: null }).finally(() => {
-        core.leftovers.any = true
+        core.pendingCleanup.any = true
       })
     }
   }
@@ -149,7 +149,7 @@ export function createLifecycle(core: Core) {
       } catch (error) {
         if (state === 'archived') {
           // The row still names this process, which no longer works on it: the next recovery goes on.
-          core.leftovers.any = true
+          core.pendingCleanup.any = true
           throw error
         }
         const letGo = call.transact(async (tx) => {
@@ -157,7 +157,7 @@ export function createLifecycle(core: Core) {
           if (found !== undefined) await store.saveWorkspace(tx, tenant, { ...found, operation: null })
         })
         await letGo.finally(() => {
-          core.leftovers.any = true
+          core.pendingCleanup.any = true
         })
         throw error
       }

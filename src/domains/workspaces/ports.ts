@@ -103,7 +103,7 @@ export type WorkspaceStore = Readonly<{
 /** Who owns workspaces and teams. */
 export type OwnerDirectory = Readonly<{
   /** Whether the owner cannot come back for them. */
-  isGone(tx: ReadTx, tenant: TenantId, owner: string, nowMs: number): Promise<boolean>
+  isRevoked(tx: ReadTx, tenant: TenantId, owner: string, nowMs: number): Promise<boolean>
   /** Whether the caller came in the place of that owner, who is gone, with the rights of that owner. */
   isHeir(tx: ReadTx, principal: Principal, owner: string): Promise<boolean>
 }>

@@ -31,7 +31,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   /** Once in the life of the process, and when something was left; a try that failed is repeated by the next that needs it. */
   function ensure(): Promise<void> {
     if (core.isReadOnly) return Promise.resolve()
-    if (isDone && core.leftovers.any) {
+    if (isDone && core.pendingCleanup.any) {
       whole = undefined
       isDone = false
     }
@@ -48,7 +48,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   }
 
   async function recoverAll(): Promise<void> {
-    core.leftovers.any = false
+    core.pendingCleanup.any = false
     const inventory = await backend.inventory()
     const rows = await store.workspacesOnNode(database.read, core.node)
     const layers = await store.layersOnNode(database.read, core.node)
@@ -76,7 +76,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     try {
       await work()
     } catch (error) {
-      core.leftovers.any = true
+      core.pendingCleanup.any = true
       logger.warn(failure, { id, cause: String(error) })
     }
   }
@@ -177,5 +177,5 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     }
   }
 
-  return { ensure, isDone: () => (isDone && !core.leftovers.any) || core.isReadOnly, recoverOne, begin }
+  return { ensure, isDone: () => (isDone && !core.pendingCleanup.any) || core.isReadOnly, recoverOne, begin }
 }

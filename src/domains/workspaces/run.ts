@@ -1,7 +1,7 @@
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { type ExecRequest, type ExecResult, egressPlace, type LimitName } from './backend.ts'
-import { besideRunning, type Core, cancelled } from './core.ts'
+import { type Core, cancelled, sharedWhileRunning } from './core.ts'
 import { atPlace, type ImageDefaults } from './image-defaults.ts'
 import { decodeText, type OutputText, outputText } from './output-text.ts'
 import type { Workspace } from './ports.ts'
@@ -89,7 +89,7 @@ export function createRunner(core: Core) {
     checkEnv('env', wish.env ?? {})
     const outputBytesMax = wish.outputBytesMax ?? limits.execOutputBytesDefault
     const image = await core.imageDefaults(at)
-    const result = await besideRunning(core, call, at, async (signal) => {
+    const result = await sharedWhileRunning(core, call, at, async (signal) => {
       const ended = await atPlace(wish.workdir, image, (workdir) =>
         core.backend.exec(at.id, {
           argv: wish.argv,
@@ -115,7 +115,7 @@ export function createRunner(core: Core) {
       signal: request.signal,
       transact: (work) => core.database.write(at.tenant, work),
     }
-    return await besideRunning(core, call, at, (signal) =>
+    return await sharedWhileRunning(core, call, at, (signal) =>
       core.backend.exec(at.id, { ...request, env: commandEnv(at, image, request.env), signal }),
     )
   }

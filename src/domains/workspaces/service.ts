@@ -8,12 +8,18 @@ import { chooseResources, type ResourceWish } from './admission.ts'
 import { type AdoptInput, adopt, handOver } from './adopt.ts'
 import { discardArchive } from './archive.ts'
 import type { WorkspaceFiles } from './backend.ts'
-import { besideRunning, type Core, goneMeanwhile, notFound, requireRunning, type WorkspaceDeps } from './core.ts'
+import {
+  type Core,
+  notFound,
+  removedMeanwhile,
+  requireRunning,
+  sharedWhileRunning,
+  type WorkspaceDeps,
+} from './core.ts'
 import { type SetEnvInput, setEnv } from './environment.ts'
 import { createExec } from './exec.ts'
 import { createFiles } from './files.ts'
 import { createForks, type ForkInput, type ForkWish } from './forks.ts'
-import { createGoneOwners } from './gone-owners.ts'
 import { createImageDefaults, createRequireImage } from './image-defaults.ts'
 import { createJobs } from './jobs.ts'
 import { createLifecycle, type Lifecycle } from './lifecycle.ts'
@@ -22,6 +28,7 @@ import { checkDomains, createNetwork, requireNetwork } from './network.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
 import { createRecovery, type Recovery } from './recovery.ts'
 import { type ResizeInput, resize } from './resize.ts'
+import { createRevokedOwners } from './revoked-owners.ts'
 import { checkEnv, checkName, identityOf, invalid } from './rules.ts'
 import { createRunner } from './run.ts'
 import { createSnapshots, type Snapshots } from './snapshots.ts'
@@ -56,7 +63,7 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     ...deps,
     locks: createWorkspaceLocks(),
     imageDefaults: createImageDefaults(deps.backend),
-    leftovers: { any: false },
+    pendingCleanup: { any: false },
   }
   const lifecycle = createLifecycle(core)
   const snapshots = createSnapshots(core)
@@ -108,7 +115,7 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
       workspace: Workspace,
       within: readonly (readonly string[])[],
       work: (files: WorkspaceFiles) => Promise<T>,
-    ): Promise<T> => besideRunning(core, call, workspace, () => work(core.backend.files(workspace.id, within))),
+    ): Promise<T> => sharedWhileRunning(core, call, workspace, () => work(core.backend.files(workspace.id, within))),
     /** The workspace that a principal was given to work in: whoever gave it had the right to. */
     resolveAssigned: (call: Call, id: string) => resolveAssigned(call, id),
     /** The workspace of that name, if the caller owns it. */
@@ -136,7 +143,7 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
     requireNetwork: (wanted: NetworkPolicy) => requireNetwork(core, wanted),
     /** At the start of the server; does nothing where nothing can be wrong. */
     begin: () => recovery.begin(),
-    ...createGoneOwners(core, lifecycle),
+    ...createRevokedOwners(core, lifecycle),
     /** Makes rows and back end agree, now. */
     recover: () => recovery.ensure(),
   }
@@ -291,7 +298,7 @@ const moved = (workspace: Workspace, changed: boolean) => ({
 function keep({ store }: Core, call: Call, { tenant, id, name }: Workspace): Promise<Workspace> {
   return call.transact(async (tx) => {
     const found = await store.findWorkspace(tx, tenant, id)
-    if (found === undefined) throw goneMeanwhile({ id, name })
+    if (found === undefined) throw removedMeanwhile({ id, name })
     const kept = { ...found, boundTo: null }
     await store.saveWorkspace(tx, tenant, kept)
     return kept

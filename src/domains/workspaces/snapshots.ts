@@ -9,9 +9,9 @@ import {
   changeOwnIn,
   freedLayers,
   giveUp,
-  goneMeanwhile,
   newId,
   peersOf,
+  removedMeanwhile,
   removeLayers,
   requireCapability,
   requireSettled,
@@ -157,7 +157,7 @@ export function createSnapshots(core: Core) {
       } catch (error) {
         // The next recovery, or the next call that finds the row without an operation of a living process, goes on.
         await changeOwn(core, call, taken, { operation: null }).finally(() => {
-          core.leftovers.any = true
+          core.pendingCleanup.any = true
         })
         throw error
       }
@@ -200,7 +200,7 @@ export function createSnapshots(core: Core) {
       const outcome = await call.transact(async (tx) => {
         const target = await find(tx, at, name)
         const workspace = await store.findWorkspace(tx, tenant, at.id)
-        if (workspace === undefined) throw goneMeanwhile(at)
+        if (workspace === undefined) throw removedMeanwhile(at)
         await store.deleteSnapshot(tx, tenant, target.id)
         for (const child of await store.listSnapshots(tx, tenant, at.id)) {
           if (child.parentId === target.id)

@@ -81,7 +81,7 @@ export function createViews(core: Core, settle: (call: Call, standing: Standing)
     const standings = all.filter(({ workspace }) => isArchived(workspace) === (state_filter === 'archived'))
     const shown: Standing[] = []
     for (const standing of standings) {
-      const settled = await settle(call, standing).catch(ignoreGone)
+      const settled = await settle(call, standing).catch(ignoreRemoved)
       if (settled !== undefined) shown.push(settled)
     }
     const rows = (await asTheyAre(call, shown))
@@ -202,7 +202,7 @@ async function orMissing<T>(call: Call, ask: () => Promise<T>): Promise<T | unde
   }
 }
 
-function ignoreGone(error: unknown): undefined {
+function ignoreRemoved(error: unknown): undefined {
   if (error instanceof AppError && error.code === 'ERR_WORKSPACE_NOT_FOUND') return undefined
   throw error
 }

@@ -72,7 +72,7 @@ describe('the locks of workspaces', () => {
     const held = gate()
     const operation = locks.exclusive(workspace, never, () => held.opened)
     const waiting = locks.exclusive(workspace, never, async () => 'ran')
-    const beside = locks.beside(workspace, never, (signal) => {
+    const shared = locks.shared(workspace, never, (signal) => {
       return new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('aborted'))))
     })
     let count = 0
@@ -85,9 +85,9 @@ describe('the locks of workspaces', () => {
     const both = [destroy(), destroy()]
     const gone = { code: 'ERR_WORKSPACE_STATE' }
     await expect(waiting).rejects.toMatchObject(gone)
-    await expect(beside).rejects.toMatchObject(gone)
+    await expect(shared).rejects.toMatchObject(gone)
     await expect(locks.exclusive(workspace, never, async () => 'ran')).rejects.toMatchObject(gone)
-    await expect(locks.beside(workspace, never, async () => 'ran')).rejects.toMatchObject(gone)
+    await expect(locks.shared(workspace, never, async () => 'ran')).rejects.toMatchObject(gone)
     end.open()
     await Promise.all(both)
     expect(count).toBe(1)

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { cancelled, goneMeanwhile } from './core.ts'
+import { cancelled, removedMeanwhile } from './core.ts'
 import type { Workspace } from './ports.ts'
 
 /**
@@ -14,7 +14,7 @@ import type { Workspace } from './ports.ts'
 export type WorkspaceLocks = Readonly<{
   exclusive<T>(at: Workspace, signal: AbortSignal, work: () => Promise<T>): Promise<T>
   /** The signal of the work is aborted by the caller's, and when the workspace is destroyed. */
-  beside<T>(at: Workspace, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T>
+  shared<T>(at: Workspace, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T>
   /** From now on the workspace is being destroyed. Two at once are one. */
   destroy(at: Workspace, work: () => Promise<void>): Promise<void>
   /** The workspace of that id is in the making; nobody waits for it here. */
@@ -30,8 +30,8 @@ type Waiter = Readonly<{ begin(): void; refuse(error: AppError): void }>
 type Entry = {
   isTaken: boolean
   waiting: Waiter[]
-  besideCount: number
-  readonly ending: AbortController
+  sharedCount: number
+  readonly finalizer: AbortController
   destroying: Promise<void> | undefined
 }
 
@@ -42,19 +42,19 @@ export function createWorkspaceLocks(): WorkspaceLocks {
   function entryOf(id: string): Entry {
     let entry = entries.get(id)
     if (entry === undefined) {
-      entry = { isTaken: false, waiting: [], besideCount: 0, ending: new AbortController(), destroying: undefined }
+      entry = { isTaken: false, waiting: [], sharedCount: 0, finalizer: new AbortController(), destroying: undefined }
       entries.set(id, entry)
     }
     return entry
   }
 
   function dropIdle(id: string, entry: Entry): void {
-    if (entry.isTaken || entry.waiting.length > 0 || entry.besideCount > 0 || entry.destroying !== undefined) return
+    if (entry.isTaken || entry.waiting.length > 0 || entry.sharedCount > 0 || entry.destroying !== undefined) return
     if (entries.get(id) === entry) entries.delete(id)
   }
 
   async function takeTurn(at: Workspace, entry: Entry, signal: AbortSignal): Promise<void> {
-    if (entry.ending.signal.aborted) throw goneMeanwhile(at)
+    if (entry.finalizer.signal.aborted) throw removedMeanwhile(at)
     if (signal.aborted) throw cancelled()
     if (!entry.isTaken) {
       entry.isTaken = true
@@ -95,16 +95,16 @@ export function createWorkspaceLocks(): WorkspaceLocks {
       }
     },
 
-    async beside(at, signal, work) {
+    async shared(at, signal, work) {
       const entry = entryOf(at.id)
-      if (entry.ending.signal.aborted) throw goneMeanwhile(at)
-      entry.besideCount++
+      if (entry.finalizer.signal.aborted) throw removedMeanwhile(at)
+      entry.sharedCount++
       try {
-        return await work(AbortSignal.any([signal, entry.ending.signal]))
+        return await work(AbortSignal.any([signal, entry.finalizer.signal]))
       } catch (error) {
-        throw entry.ending.signal.aborted ? goneMeanwhile(at) : error
+        throw entry.finalizer.signal.aborted ? removedMeanwhile(at) : error
       } finally {
-        entry.besideCount--
+        entry.sharedCount--
         dropIdle(at.id, entry)
       }
     },
@@ -112,8 +112,8 @@ export function createWorkspaceLocks(): WorkspaceLocks {
     async destroy(at, work) {
       const entry = entryOf(at.id)
       if (entry.destroying === undefined) {
-        entry.ending.abort()
-        for (const waiter of entry.waiting.splice(0)) waiter.refuse(goneMeanwhile(at))
+        entry.finalizer.abort()
+        for (const waiter of entry.waiting.splice(0)) waiter.refuse(removedMeanwhile(at))
         entry.destroying = work().finally(() => {
           entry.destroying = undefined
           // A destroy that failed may be tried again; nothing else can use the entry, which is ending for good.

@@ -38,7 +38,7 @@ export function createDiskReserve({
   let isGiven = false
   let working: Promise<void> | undefined
 
-  function look(): number {
+  function measureFreeBytes(): number {
     if (clock.monotonicMs() - lookedMs < LOOK_MS) return freeBytes
     lookedMs = clock.monotonicMs()
     try {
@@ -52,7 +52,7 @@ export function createDiskReserve({
   }
 
   async function lay(): Promise<void> {
-    if (sizeOf(path) === RESERVE_BYTES || look() < FREE_BYTES_AGAIN) return
+    if (sizeOf(path) === RESERVE_BYTES || measureFreeBytes() < FREE_BYTES_AGAIN) return
     const pending = `${path}.new`
     try {
       await occupy(pending, random.bytes(CHUNK_BYTES))
@@ -81,7 +81,7 @@ export function createDiskReserve({
 
   return {
     async shortage() {
-      const free = look()
+      const free = measureFreeBytes()
       if (free >= FREE_BYTES_MIN) {
         if (isGiven && free >= FREE_BYTES_AGAIN) {
           isGiven = false

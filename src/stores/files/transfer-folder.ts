@@ -7,7 +7,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { LOCAL_TENANT, type TenantId } from '../../contract/principal.ts'
 import type { TransferFolder } from '../../domains/workspaces/ports.ts'
 import { fault } from '../../kernel/fault.ts'
-import { createTransferBook, type Lease, type TransferBounds } from './transfer-book.ts'
+import { createTransferUsage, type Lease, type TransferBounds } from './transfer-usage.ts'
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
 
@@ -34,7 +34,7 @@ export function createTransferFolder(
   roomOf: RoomOf = freeBytes,
 ): TransferFolder {
   const rootOf = (tenant: TenantId): string => (tenant === LOCAL_TENANT ? directory : join(directory, TENANTS, tenant))
-  const book = createTransferBook({ folder: join(directory, OWNERS), rootOf, bounds })
+  const book = createTransferUsage({ folder: join(directory, OWNERS), rootOf, bounds })
   const partial = join(directory, PARTIAL)
   let swept: Promise<void> | undefined
 

@@ -81,7 +81,7 @@ export async function assembleHostImage(directory: string, deps: HostImageDeps):
   if (present !== undefined) return { image: present, binds }
   const folder = dirname(directory)
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  await removeLeftovers(folder)
+  await cleanUpPending(folder)
   const building = join(folder, hiddenName(LEFTOVER, deps.random))
   try {
     const bytes = await fillRootfs(join(building, 'rootfs'), machine, tops)
@@ -110,7 +110,7 @@ export async function assembleHostImage(directory: string, deps: HostImageDeps):
 /** Its own word, because images are built by another process, which removes what it finds of its own. */
 const LEFTOVER = 'assembling'
 
-async function removeLeftovers(folder: string): Promise<void> {
+async function cleanUpPending(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     if (name.startsWith(`.${LEFTOVER}-`)) await rm(join(folder, name), { recursive: true, force: true })
   }

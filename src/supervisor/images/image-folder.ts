@@ -90,19 +90,19 @@ export async function makeOwnedDirectory(room: Room, path: string, mode: number)
  * is held by a process that ends with this one.
  */
 export async function withFolderLock<T>(root: string, work: () => Promise<T>): Promise<T> {
-  const holder = spawn('flock', ['--nonblock', '--no-fork', '.', 'cat'], {
+  const initProcess = spawn('flock', ['--nonblock', '--no-fork', '.', 'cat'], {
     cwd: root,
     stdio: ['pipe', 'pipe', 'ignore'],
     env: { PATH: SYSTEM_PATH },
     detached: true,
   })
-  holder.stdin.on('error', () => {})
-  holder.stdin.write('\n')
-  const ended = once(holder, 'close').then(
+  initProcess.stdin.on('error', () => {})
+  initProcess.stdin.write('\n')
+  const ended = once(initProcess, 'close').then(
     () => false,
     () => false,
   )
-  const answered = once(holder.stdout, 'data').then(() => true)
+  const answered = once(initProcess.stdout, 'data').then(() => true)
   answered.catch(() => {})
   if (!(await Promise.race([answered, ended]))) {
     throw new AppError('ERR_BUSY', 'Another image is being built or removed. Wait for it, then try again.', {
@@ -112,7 +112,7 @@ export async function withFolderLock<T>(root: string, work: () => Promise<T>): P
   try {
     return await work()
   } finally {
-    holder.stdin.end()
+    initProcess.stdin.end()
     await ended
   }
 }

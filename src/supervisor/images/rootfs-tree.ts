@@ -120,9 +120,9 @@ export function createRootfsTree(entriesMax: number): RootfsTree {
     empty(name) {
       const found = find(splitName(name))
       if (found === undefined) return []
-      const gone = [...found.node.children.keys()].map((child) => joined(found.path, child))
+      const removed = [...found.node.children.keys()].map((child) => joined(found.path, child))
       found.node.children.clear()
-      return gone
+      return removed
     },
   }
 }

@@ -7,7 +7,7 @@ import { mustRun, type RunCommand } from '../run-command.ts'
 import { isWorkspaceAddress, uplinkResolver } from './addresses.ts'
 import { createHostPorts, type ForwardTarget, portTaken } from './host-ports.ts'
 import { addLink, prepareHubDevice, removeLink } from './links.ts'
-import { checkNetworkSpec, checkSurroundings, needsLink, type Surroundings } from './policy.ts'
+import { checkEnvironment, checkNetworkSpec, type ExecutionEnvironment, needsLink } from './policy.ts'
 import { probeDomains, probeForwards, probeInternet, probePolicy } from './probe.ts'
 import { locatePrograms, type Programs } from './programs.ts'
 import { baseRuleset, LINK_PREFIX, type LinkedWorkspace, policyTransaction } from './ruleset.ts'
@@ -66,7 +66,7 @@ export type NetworkHub = Readonly<{
    * The host's own addresses, which nobody may reach, public or not; and who is asked for names, which may be at a
    * private address: without one, the host's resolver.
    */
-  setSurroundings(around: Readonly<{ hostAddresses: readonly string[]; resolver?: string | undefined }>): Promise<void>
+  setEnvironment(around: Readonly<{ hostAddresses: readonly string[]; resolver?: string | undefined }>): Promise<void>
   /** Whether the host port can be listened on now; without one, a port of the range that can. */
   reserveHostPort(wanted: number | undefined, range: PortRange): Promise<number | undefined>
   /** Whether slirp4netns answers, or begins to within this time. */
@@ -88,7 +88,7 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
   const hostPorts = createHostPorts(sockets, (hostPort) => targetOf(members.values(), hostPort))
   const inOrder = createQueue()
   let members: ReadonlyMap<string, Member> = new Map()
-  let surroundings: Surroundings = { hostAddresses: [], resolver: uplinkResolver }
+  let environment: ExecutionEnvironment = { hostAddresses: [], resolver: uplinkResolver }
   let openedMs = 0
   let programs: Programs | undefined
   let problem = 'the hub is not open.'
@@ -100,7 +100,7 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
   }
 
   /** The rules for these members, in one transaction. */
-  async function enforce(next: ReadonlyMap<string, Member>, around: Surroundings): Promise<void> {
+  async function enforce(next: ReadonlyMap<string, Member>, around: ExecutionEnvironment): Promise<void> {
     await mustRun(run, [opened().nft, '-f', '-'], policyTransaction(linked(next), around))
   }
 
@@ -112,7 +112,7 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
     const had = new Set(before === undefined ? [] : portsOf([before]))
     await hostPorts.add(portsOf([member]).filter((port) => !had.has(port)))
     try {
-      if (member.link !== undefined) await enforce(next, surroundings)
+      if (member.link !== undefined) await enforce(next, environment)
       members = next
     } finally {
       hostPorts.keepOnly(portsOf(members.values()))
@@ -143,7 +143,7 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
     const next = new Map(members)
     next.delete(id)
     if (member.link !== undefined) {
-      await enforce(next, surroundings)
+      await enforce(next, environment)
       await removeLink(run, opened(), member.link)
     }
     members = next
@@ -183,12 +183,12 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
         return true
       }),
     detach: (id) => inOrder(() => drop(id)),
-    setSurroundings: ({ hostAddresses, resolver = uplinkResolver }) =>
+    setEnvironment: ({ hostAddresses, resolver = uplinkResolver }) =>
       inOrder(async () => {
         const next = { hostAddresses, resolver }
-        checkSurroundings(next)
+        checkEnvironment(next)
         if (programs !== undefined) await enforce(members, next)
-        surroundings = next
+        environment = next
       }),
     reserveHostPort: (wanted, range) =>
       inOrder(() => hostPorts.find(wanted, new Set(portsOf(members.values())), range)),

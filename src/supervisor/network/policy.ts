@@ -4,7 +4,7 @@ import type { NetworkSpec } from '../../domains/workspaces/backend.ts'
 import { hubAddress, isWorkspaceAddress, wayOutAddress } from './addresses.ts'
 
 /** What is around the hub: the host's own addresses, which nobody may reach, and who is asked for names. */
-export type Surroundings = Readonly<{ hostAddresses: readonly string[]; resolver: string }>
+export type ExecutionEnvironment = Readonly<{ hostAddresses: readonly string[]; resolver: string }>
 
 /**
  * A workspace that talks to no other and not to the whole internet needs no link: its namespace has `lo` and no way
@@ -41,7 +41,7 @@ export function checkNetworkSpec(spec: NetworkSpec): void {
   }
 }
 
-export function checkSurroundings({ hostAddresses, resolver }: Surroundings): void {
+export function checkEnvironment({ hostAddresses, resolver }: ExecutionEnvironment): void {
   if (![...hostAddresses, resolver].every((address) => isIPv4(address))) {
     throw new AppError(
       'ERR_INVALID_INPUT',

@@ -1,6 +1,6 @@
 import type { NetworkSpec } from '../../domains/workspaces/backend.ts'
 import { closedRanges, hubAddress, uplinkDevice, uplinkNetwork, workspaceNetwork } from './addresses.ts'
-import { hasDirectInternet, type Surroundings } from './policy.ts'
+import { type ExecutionEnvironment, hasDirectInternet } from './policy.ts'
 
 /** A workspace with a link: the name of the hub's end, and what the policy says of it. */
 export type LinkedWorkspace = Readonly<{ link: string; ip: string; spec: NetworkSpec }>
@@ -111,7 +111,7 @@ function talkersOf(workspaces: readonly LinkedWorkspace[]): Pair[] {
  */
 export function policyTransaction(
   workspaces: readonly LinkedWorkspace[],
-  { hostAddresses, resolver }: Surroundings,
+  { hostAddresses, resolver }: ExecutionEnvironment,
 ): string {
   const talkers = talkersOf(workspaces)
   const sets: Record<string, Set<string>> = {

@@ -5,7 +5,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { FileContent, FileInfo, WorkspaceFiles } from '../../domains/workspaces/backend.ts'
 import type { Random } from '../../kernel/random.ts'
 import { type AskedPath, askPath, type ByteString, textOfBytes } from './asked-path.ts'
-import { createFence } from './fence.ts'
+import { createBoundary } from './boundary.ts'
 import { changedMeanwhile, fileError, namingPath, unless } from './file-errors.ts'
 import { describe, listDirectory } from './list-directory.ts'
 import { entryPath, openEntry, type Place, placeOf, refuseKernelFiles, selfPath } from './places.ts'
@@ -13,7 +13,7 @@ import { removeTree } from './remove-tree.ts'
 import { type Walked, type WalkOptions, walk } from './walk.ts'
 import { type Owner, writeContent } from './write-content.ts'
 
-export type RootedFilesDeps = Readonly<{
+export type OpenatFilesDeps = Readonly<{
   /** A handle of the root that only names it (O_PATH and O_DIRECTORY); each call of a method takes one and closes it. */
   openRoot(): Promise<FileHandle>
   /** Whom new files and directories belong to; without it, this process. */
@@ -29,15 +29,15 @@ const NEW_DIRECTORY_MODE = 0o755
  * The files below one directory, which processes that are not trusted change at the same time. Nothing outside it is
  * ever read or changed. The umask of this process is taken from the mode of new directories.
  */
-export function createRootedFiles({ openRoot, owner, within, random }: RootedFilesDeps): WorkspaceFiles {
-  const fence = within === undefined ? undefined : createFence(within)
+export function createOpenatFiles({ openRoot, owner, within, random }: OpenatFilesDeps): WorkspaceFiles {
+  const boundary = within === undefined ? undefined : createBoundary(within)
   /** Runs `work` at the end of the path, and closes all that was opened for it. */
   async function at<Result>(asked: AskedPath, options: WalkOptions, work: (walked: Walked) => Promise<Result>) {
     return namingPath(asked, async () => {
       const root = await placeOf(await openRoot())
       await using _held = root.handle
       await refuseKernelFiles(root, asked)
-      await using walked = await walk(root, asked, { ...options, fence })
+      await using walked = await walk(root, asked, { ...options, boundary })
       return await work(walked)
     })
   }

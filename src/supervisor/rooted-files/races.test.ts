@@ -4,8 +4,8 @@ import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promis
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { makeFileTree, textOf } from '../../../test/support/file-tree.ts'
 import { isLongRun } from '../../../test/support/long-run.ts'
-import { makeRootedTree, textOf } from '../../../test/support/rooted-tree.ts'
 import { AppError } from '../../contract/app-error.ts'
 
 /**
@@ -16,9 +16,9 @@ const CANARY = 'canary'
 const ROUNDS = isLongRun ? 2_000 : 120
 vi.setConfig({ testTimeout: isLongRun ? 900_000 : 60_000 })
 
-let tree: Awaited<ReturnType<typeof makeRootedTree>>
+let tree: Awaited<ReturnType<typeof makeFileTree>>
 beforeEach(async () => {
-  tree = await makeRootedTree()
+  tree = await makeFileTree()
   await makeCanaries()
 })
 afterEach(() => tree[Symbol.asyncDispose]())

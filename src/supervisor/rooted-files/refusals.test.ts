@@ -4,13 +4,13 @@ import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { filesBelow, makeRootedTree, textOf } from '../../../test/support/rooted-tree.ts'
+import { filesBelow, makeFileTree, textOf } from '../../../test/support/file-tree.ts'
 import { runNode } from '../../../test/support/run-node.ts'
 import type { WorkspaceFiles } from '../../domains/workspaces/backend.ts'
 
-let tree: Awaited<ReturnType<typeof makeRootedTree>>
+let tree: Awaited<ReturnType<typeof makeFileTree>>
 beforeEach(async () => {
-  tree = await makeRootedTree()
+  tree = await makeFileTree()
 })
 afterEach(() => tree[Symbol.asyncDispose]())
 
@@ -208,7 +208,7 @@ describe('as root of a user namespace with a small disk', () => {
       namesAfterFull: ['kept'],
       readOnly: 'ERR_FILE_REFUSED',
       removeMount: 'ERR_FILE_REFUSED',
-      removeHolder: 'ERR_FILE_REFUSED',
+      removeInit: 'ERR_FILE_REFUSED',
       moveAcross: 'ERR_FILE_REFUSED',
       bindOfProc: 'ERR_FILE_REFUSED',
       stillMounted: 'old',

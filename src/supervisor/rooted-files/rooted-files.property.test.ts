@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, it, vi } from 'vitest'
 import { createFileModel, type FileModel } from '../../../test/support/file-model.ts'
+import { makeFileTree, textOf } from '../../../test/support/file-tree.ts'
 import { isLongRun } from '../../../test/support/long-run.ts'
-import { makeRootedTree, textOf } from '../../../test/support/rooted-tree.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { WorkspaceFiles } from '../../domains/workspaces/backend.ts'
 
@@ -109,7 +109,7 @@ it('does what the model does, action by action, and leaves the same tree', async
   })
   await fc.assert(
     fc.asyncProperty(actions, async (chosen) => {
-      await using tree = await makeRootedTree()
+      await using tree = await makeFileTree()
       const model = createFileModel()
       for (const { text, inModel, inTree } of chosen) {
         const isLink = text.startsWith('link ')

@@ -3,15 +3,15 @@ import { chmod, chown, link, lstat, mkdir, readdir, readFile, symlink, utimes, w
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { filesBelow, makeRootedTree, textOf } from '../../../test/support/rooted-tree.ts'
+import { filesBelow, makeFileTree, textOf } from '../../../test/support/file-tree.ts'
 import { AppError } from '../../contract/app-error.ts'
 
-let tree: Awaited<ReturnType<typeof makeRootedTree>>
+let tree: Awaited<ReturnType<typeof makeFileTree>>
 let openBefore: number
 const openHandles = (): number => readdirSync('/proc/self/fd').length
 
 beforeEach(async () => {
-  tree = await makeRootedTree()
+  tree = await makeFileTree()
   openBefore = openHandles()
 })
 afterEach(async () => {

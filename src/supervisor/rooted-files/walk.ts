@@ -1,6 +1,6 @@
 import type { BigIntStats } from 'node:fs'
 import { type AskedPath, type ByteString, splitPath } from './asked-path.ts'
-import type { Fence } from './fence.ts'
+import type { Boundary } from './boundary.ts'
 import { changedMeanwhile, fileError } from './file-errors.ts'
 import { isSamePlace, openAbove, openEntry, openSame, type Place, readLink } from './places.ts'
 
@@ -15,7 +15,7 @@ export type WalkOptions = Readonly<{
   /** Makes a missing directory on the way; without it a missing one ends the walk. */
   make?: ((directory: Place, name: ByteString, asked: AskedPath) => Promise<void>) | undefined
   /** Where the walk may lead; without it, anywhere below the root. */
-  fence?: Fence | undefined
+  boundary?: Boundary | undefined
 }>
 
 /** Where a walk ended. Dispose of it to close what it holds. */
@@ -45,7 +45,7 @@ export async function walk(root: Place, asked: AskedPath, options: WalkOptions):
   }
 }
 
-function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, make, fence }: WalkOptions) {
+function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, make, boundary }: WalkOptions) {
   let here = start
   /** The directories above `here`, up to the root. Only what they are is kept, so that depth costs no open files. */
   let above: Pick<BigIntStats, 'dev' | 'ino'>[] = []
@@ -140,21 +140,21 @@ function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, 
         await goUp()
         continue
       }
-      requireInFence(name)
+      requireInBoundary(name)
       const found = await openEntry(here, name, asked)
       if (found === undefined && names.length === 0) return endedAt(name, undefined)
       const ended = await visit(name, found ?? (await makeMissing(name)))
       if (ended !== undefined) return ended
     }
-    if (fence?.holds(trail) === false) throw fence.refusal(asked.field)
+    if (boundary?.holds(trail) === false) throw boundary.refusal(asked.field)
     return endedAt(undefined, here)
   }
 
   /** A link at the end that is going to be followed is no end yet, but a place inside all the same. */
-  function requireInFence(name: ByteString): void {
-    if (fence === undefined) return
+  function requireInBoundary(name: ByteString): void {
+    if (boundary === undefined) return
     const place = [...trail, name]
-    if (!(names.length === 0 ? fence.holds(place) : fence.passes(place))) throw fence.refusal(asked.field)
+    if (!(names.length === 0 ? boundary.holds(place) : boundary.passes(place))) throw boundary.refusal(asked.field)
   }
 
   return { run, close: () => here.handle.close() }

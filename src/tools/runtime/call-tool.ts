@@ -77,7 +77,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       inputDigest: unreadDigest,
       warnings: [],
       release: undefined,
-      handedIn: undefined,
+      submittedEntry: undefined,
     }
     const answer = await answerTo(invocation)
     if (answers.hasSubscribers) answers.publish({ tool: invocation.tool, answer } satisfies PublishedAnswer)
@@ -101,8 +101,8 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   async function runTool(invocation: Invocation, tool: CatalogTool): Promise<ToolAnswer> {
     requireNotCancelled(invocation)
     if (tool.definition.onHaltedLog === undefined) {
-      const looking = deps.requireSoundLog?.(invocation.caller.principal.tenant)
-      if (looking !== undefined) await looking
+      const checking = deps.requireSoundLog?.(invocation.caller.principal.tenant)
+      if (checking !== undefined) await checking
     }
     const { effect } = invocation.rules!
     if (database === undefined)
@@ -117,7 +117,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       const handled = await handle(invocation, tool, undefined, database.read)
       const entry = okEntry(invocation, tool, handled)
       const answer = toAnswer(invocation, handled, deps.spelling)
-      await write(invocation, (tx) => handIn(tx, invocation, entry, answer))
+      await write(invocation, (tx) => submitEntry(tx, invocation, entry, answer))
       return answer
     }
     const { before } = invocation.code!
@@ -132,14 +132,14 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       invocation.warnings.length = warningCount
       const handled = await handle(invocation, tool, tx, tx as unknown as ReadTx)
       const answer = toAnswer(invocation, handled, deps.spelling)
-      await handIn(tx, invocation, okEntry(invocation, tool, handled), answer)
+      await submitEntry(tx, invocation, okEntry(invocation, tool, handled), answer)
       return answer
     })
   }
 
-  function handIn(tx: WriteTx, invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
+  function submitEntry(tx: WriteTx, invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
     const { tenant } = invocation.caller.principal
-    invocation.handedIn = { seq: deps.log.nextSeq(tx, tenant), answer }
+    invocation.submittedEntry = { seq: deps.log.nextSeq(tx, tenant), answer }
     return deps.log.appendEntry(tx, tenant, toLogEntry(entry))
   }
 
@@ -176,7 +176,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   async function recordRead(invocation: Invocation, entry: CallEntry, answer: ToolAnswer): Promise<void> {
     if (entry.effects.length > 0) throw new Error('a tool that only reads recorded an effect')
     try {
-      if (deps.strictReadRecords) await write(invocation, (tx) => handIn(tx, invocation, entry, answer))
+      if (deps.strictReadRecords) await write(invocation, (tx) => submitEntry(tx, invocation, entry, answer))
       else await reads!.add(entry)
     } catch (error) {
       if (!isHalted(error) || invocation.tool!.definition.onHaltedLog === undefined) throw error
@@ -198,11 +198,12 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     const { tenant } = invocation.caller.principal
     try {
       return await write(invocation, async (tx) => {
-        const { handedIn, callId } = invocation
-        if (handedIn !== undefined && (await isLogged(tx, tenant, callId, handedIn.seq))) return handedIn.answer
+        const { submittedEntry, callId } = invocation
+        if (submittedEntry !== undefined && (await isLogged(tx, tenant, callId, submittedEntry.seq)))
+          return submittedEntry.answer
         const isUnknown = failure.details['outcome'] === 'unknown'
         const answer = toFailureAnswer(isUnknown ? { ...failure, ...turnedOutUndone } : failure)
-        await handIn(tx, invocation, failedEntry(invocation, failure), answer)
+        await submitEntry(tx, invocation, failedEntry(invocation, failure), answer)
         return answer
       })
     } catch (cause) {

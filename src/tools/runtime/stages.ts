@@ -60,7 +60,7 @@ export type Invocation = {
   /** Gives back what the call holds, such as its place among those that may run at once. */
   release: (() => void) | undefined
   /** What the call brought about, and its place in the log, once that was handed to a commit. */
-  handedIn: Readonly<{ seq: number; answer: ToolAnswer }> | undefined
+  submittedEntry: Readonly<{ seq: number; answer: ToolAnswer }> | undefined
 }
 
 export type Stage = Readonly<{ name: StageName; run(invocation: Invocation): void | Promise<void> }>

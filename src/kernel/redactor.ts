@@ -5,13 +5,13 @@ export const WITHHELD = '***'
 /** A shorter value is in too many texts by chance to be taken out of all of them. */
 export const WITHHELD_CHARS_MIN = 6
 
-export type Withhold = Readonly<{ text(text: string): string; value(value: Json): Json }>
+export type Redactor = Readonly<{ text(text: string): string; value(value: Json): Json }>
 
 /**
  * Takes the values out of texts and of all texts and names in a value: as they are, escaped for JSON or for a URL, in
  * base64 wherever they begin, and each longer line of one that has several. Undefined when there is nothing to take out.
  */
-export function createWithhold(secrets: readonly string[]): Withhold | undefined {
+export function createRedactor(secrets: readonly string[]): Redactor | undefined {
   const forms = new Set(secrets.flatMap(formsOf).filter((form) => form.length >= WITHHELD_CHARS_MIN))
   if (forms.size === 0) return undefined
   const longestFirst = [...forms].toSorted((a, b) => b.length - a.length)

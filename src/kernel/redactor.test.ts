@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Json } from './canonical-json.ts'
-import { createWithhold, WITHHELD } from './withhold.ts'
+import { createRedactor, WITHHELD } from './redactor.ts'
 
 const secret = fc
   .string({ minLength: 8, maxLength: 40, unit: 'grapheme-ascii' })
@@ -11,7 +11,7 @@ it('leaves nothing of a secret, wherever it stands and however it is written', (
   const around = fc.string({ maxLength: 20 })
   fc.assert(
     fc.property(secret, around, around, (one, before, after) => {
-      const { text, value } = createWithhold([one])!
+      const { text, value } = createRedactor([one])!
       const plain = before + one + after
       const forms = [
         plain,
@@ -30,13 +30,13 @@ it('leaves nothing of a secret, wherever it stands and however it is written', (
 })
 
 it('takes out the lines of a secret of several, and leaves other texts as they are', () => {
-  const withhold = createWithhold(['-----BEGIN KEY-----\nabcdefghijklmnop\n-----END KEY-----\n'])!
-  expect(withhold.text('line: abcdefghijklmnop.')).toBe('line: ***.')
-  expect(withhold.value({ a: ['x', 1, null, true], b: 'abc' })).toEqual({ a: ['x', 1, null, true], b: 'abc' })
-  expect(withhold.text('a***b')).toBe('a***b')
+  const redactor = createRedactor(['-----BEGIN KEY-----\nabcdefghijklmnop\n-----END KEY-----\n'])!
+  expect(redactor.text('line: abcdefghijklmnop.')).toBe('line: ***.')
+  expect(redactor.value({ a: ['x', 1, null, true], b: 'abc' })).toEqual({ a: ['x', 1, null, true], b: 'abc' })
+  expect(redactor.text('a***b')).toBe('a***b')
 })
 
 it('has nothing to do without secrets, or with those that are in every text', () => {
-  expect(createWithhold([])).toBeUndefined()
-  expect(createWithhold(['k', ''])).toBeUndefined()
+  expect(createRedactor([])).toBeUndefined()
+  expect(createRedactor(['k', ''])).toBeUndefined()
 })

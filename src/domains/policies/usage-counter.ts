@@ -6,7 +6,7 @@ import type { Refusal } from './evaluate.ts'
  * What each caller has used of a capability: the instants of its calls in the last span, and the calls under way. In any
  * span of `perSeconds` at most `calls` pass.
  */
-export type UsageBook = Readonly<{
+export type UsageCounter = Readonly<{
   check(key: string, capability: Capability): Omit<Refusal, 'context'> | undefined
   /** Enters a call that `check` let pass; to be called when it has ended. */
   enter(key: string, capability: Capability): () => void
@@ -15,12 +15,12 @@ export type UsageBook = Readonly<{
 type Used = { times: number[]; underWay: number; spanMs: number }
 const KEYS_MAX = 10_000
 
-export function createUsageBook({ clock }: Readonly<{ clock: Clock }>): UsageBook {
-  const book = new Map<string, Used>()
+export function createUsageCounter({ clock }: Readonly<{ clock: Clock }>): UsageCounter {
+  const counts = new Map<string, Used>()
 
   function usedOf(key: string, { rateLimit }: Capability): Used {
     const spanMs = (rateLimit?.perSeconds ?? 0) * 1000
-    const found = book.get(key) ?? { times: [], underWay: 0, spanMs }
+    const found = counts.get(key) ?? { times: [], underWay: 0, spanMs }
     found.spanMs = spanMs
     forgetPast(found)
     return found
@@ -33,9 +33,9 @@ export function createUsageBook({ clock }: Readonly<{ clock: Clock }>): UsageBoo
   }
 
   function makeRoom(): void {
-    for (const [key, used] of book) {
+    for (const [key, used] of counts) {
       forgetPast(used)
-      if (used.times.length === 0 && used.underWay === 0) book.delete(key)
+      if (used.times.length === 0 && used.underWay === 0) counts.delete(key)
     }
   }
 
@@ -48,9 +48,9 @@ export function createUsageBook({ clock }: Readonly<{ clock: Clock }>): UsageBoo
         const reason = `${used.underWay} calls are under way, and ${maxConcurrent} may be; wait for one of them`
         return { violation: 'ConcurrentExecLimitExceeded', reason, allowed: [], retryAfterMs: 1_000 }
       }
-      if (!book.has(key) && book.size >= KEYS_MAX) {
+      if (!counts.has(key) && counts.size >= KEYS_MAX) {
         makeRoom()
-        if (book.size >= KEYS_MAX) return tooMany('too many callers are counted', 1_000)
+        if (counts.size >= KEYS_MAX) return tooMany('too many callers are counted', 1_000)
       }
       if (rateLimit === undefined || used.times.length < rateLimit.calls) return undefined
       const oldestMs = used.times[used.times.length - rateLimit.calls] ?? clock.monotonicMs()
@@ -60,7 +60,7 @@ export function createUsageBook({ clock }: Readonly<{ clock: Clock }>): UsageBoo
     enter(key, capability) {
       if (capability.rateLimit === undefined && capability.maxConcurrent === undefined) return () => {}
       const used = usedOf(key, capability)
-      book.set(key, used)
+      counts.set(key, used)
       if (capability.rateLimit !== undefined) used.times.push(clock.monotonicMs())
       used.underWay++
       return () => {

@@ -1,6 +1,6 @@
 import { LOCAL_TENANT } from '../contract/principal.ts'
 import type { Run } from '../engine/ports.ts'
-import { createWithhold, type Withhold } from '../kernel/withhold.ts'
+import { createRedactor, type Redactor } from '../kernel/redactor.ts'
 import type { Config } from './config.ts'
 import { Secret } from './secret.ts'
 
@@ -8,9 +8,9 @@ import { Secret } from './secret.ts'
  * What no record of a run shows: every secret of the configuration, and what its `env:NAME` stand for. Runs of other tenants
  * are never given any but the keys of models; to take out the rest there would let their owners try guesses.
  */
-export function withheldOf(config: Config): (run: Pick<Run, 'tenant'>) => Withhold | undefined {
-  const all = createWithhold(secretsIn(config))
-  const keysOfModels = createWithhold(secretsIn(config.models))
+export function redactedValuesOf(config: Config): (run: Pick<Run, 'tenant'>) => Redactor | undefined {
+  const all = createRedactor(secretsIn(config))
+  const keysOfModels = createRedactor(secretsIn(config.models))
   return ({ tenant }) => (tenant === LOCAL_TENANT ? all : keysOfModels)
 }
 

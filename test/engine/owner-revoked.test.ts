@@ -11,7 +11,7 @@ describe.each(dialects)('a run whose starter is gone, over %s', (dialect) => {
   async function open() {
     const database = await openEmpty(dialect)
     const gone = new Set<string>()
-    const engine = openEngine(database, { isGone: async (_tx, _tenant, owner) => gone.has(owner) })
+    const engine = openEngine(database, { isRevoked: async (_tx, _tenant, owner) => gone.has(owner) })
     onTestFinished(async () => {
       await engine.close()
       await database.close()
@@ -58,7 +58,7 @@ describe.each(dialects)('a run whose starter is gone, over %s', (dialect) => {
     const { id } = await engine.run({ principal: ann })
     await began.promise
     gone.add('key:ann')
-    await engine.ownerGone(LOCAL_TENANT, 'key:ann')
+    await engine.ownerRevoked(LOCAL_TENANT, 'key:ann')
     expect(await engine.end(id)).toMatchObject({ status: 'failed', error: { code: 'ERR_STARTER_GONE' } })
     const spawned = (await engine.journal(id)).find(({ type }) => type === 'child_execution_spawned')!
     const { run_id } = spawned.payload as { run_id: string }

@@ -4,7 +4,7 @@ import { coversNames, leadsToCovered, parsePathPattern } from '../../kernel/path
 import { type ByteString, bytesOfText } from './asked-path.ts'
 
 /** Where a walk may lead, by the names of the places that it really comes through, links taken apart. */
-export type Fence = Readonly<{
+export type Boundary = Readonly<{
   /** Whether a walk may pass here: it is inside, or on the way there. What is elsewhere is not even looked at. */
   passes(names: readonly ByteString[]): boolean
   /** Whether a walk may end here. */
@@ -13,7 +13,7 @@ export type Fence = Readonly<{
 }>
 
 /** Every list must allow a place; one pattern of a list is enough. */
-export function createFence(lists: readonly (readonly string[])[]): Fence {
+export function createBoundary(lists: readonly (readonly string[])[]): Boundary {
   const parsed = lists.map((patterns) => patterns.map((pattern) => parsePathPattern(bytesOfText(pattern))))
   return {
     passes: (names) => parsed.every((patterns) => patterns.some((pattern) => leadsToCovered(pattern, names))),

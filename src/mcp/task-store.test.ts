@@ -8,7 +8,7 @@ import type { CallDuration, ToolAnswer, ToolHost } from '../tools/runtime/tool-h
 import { callInTask } from './calls-in-tasks.ts'
 import { createInFlightCalls } from './in-flight-calls.ts'
 import { identityOf } from './session-identity.ts'
-import { createTaskBook, declaresTasks, type TaskHandle } from './task-book.ts'
+import { createTaskStore, declaresTasks, type TaskHandle } from './task-store.ts'
 import { createToolLists } from './tool-list.ts'
 
 const keyOf = (name: string): Principal => ({ ...localOwner, tier: 'user', kind: 'key', actor: name, keyId: name })
@@ -17,98 +17,102 @@ const [annId, bobId] = [identityOf(ann), identityOf(bob)]
 const done = { content: [{ type: 'text' as const, text: 'done' }] }
 const open = () => {
   const clock = movableClock()
-  return { clock, book: createTaskBook({ clock, random: systemRandom }) }
+  return { clock, store: createTaskStore({ clock, random: systemRandom }) }
 }
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('the book of tasks', () => {
   it('has room for the owner, whatever others have in it, and keeps nothing of who is gone', async () => {
-    const { book } = open()
+    const { store } = open()
     const others = Array.from({ length: limits.mcpTasksMax }, (_, index) => keyOf(`key-${index % 50}`))
     const signals: AbortSignal[] = []
     const made = others.filter(
       (principal) =>
-        book.create(principal, ({ signal }) => {
+        store.create(principal, ({ signal }) => {
           signals.push(signal)
           return new Promise(() => {})
         }) !== undefined,
     )
     await settled()
     expect(made.length).toBe(limits.mcpTasksMax - 2 * limits.mcpTasksReserved)
-    expect(book.create(localOwner, async () => done)).toBeDefined()
-    book.forget((principal) => principal.kind === 'key')
+    expect(store.create(localOwner, async () => done)).toBeDefined()
+    store.forget((principal) => principal.kind === 'key')
     expect(signals.every((signal) => signal.aborted)).toBe(true)
-    expect(book.create(ann, async () => done)).toBeDefined()
+    expect(store.create(ann, async () => done)).toBeDefined()
   })
 
   it('keeps a task for whoever made it, and shows it to nobody else', async () => {
-    const { book } = open()
-    const created = book.create(ann, async () => done)!
+    const { store } = open()
+    const created = store.create(ann, async () => done)!
     const id = created['taskId'] as string
     expect(created).toMatchObject({ resultType: 'task', status: 'working', ttlMs: limits.mcpTaskTtlMs })
     await settled()
-    expect(book.get(annId, id)).toMatchObject({ taskId: id, status: 'completed', result: done })
-    expect([book.get(bobId, id), book.cancel(bobId, id), book.answer(bobId, id, {})]).toEqual([undefined, false, false])
+    expect(store.get(annId, id)).toMatchObject({ taskId: id, status: 'completed', result: done })
+    expect([store.get(bobId, id), store.cancel(bobId, id), store.answer(bobId, id, {})]).toEqual([
+      undefined,
+      false,
+      false,
+    ])
   })
 
   it('ends a task when it is cancelled, whatever its work answers then', async () => {
-    const { book } = open()
+    const { store } = open()
     let handle: TaskHandle | undefined
-    const id = book.create(ann, (given) => {
+    const id = store.create(ann, (given) => {
       handle = given
       return new Promise((resolve) => given.signal.addEventListener('abort', () => resolve(done)))
     })!['taskId'] as string
     await settled()
-    expect(book.cancel(annId, id)).toBe(true)
+    expect(store.cancel(annId, id)).toBe(true)
     await settled()
     expect(handle?.signal.aborted).toBe(true)
-    expect(book.get(annId, id)).toMatchObject({ status: 'cancelled' })
-    expect(book.get(annId, id)).not.toHaveProperty('result')
+    expect(store.get(annId, id)).toMatchObject({ status: 'cancelled' })
+    expect(store.get(annId, id)).not.toHaveProperty('result')
   })
 
   it('asks for input and goes on when all of it is there', async () => {
-    const { book } = open()
+    const { store } = open()
     const request = { method: 'roots/list' as const, params: {} }
-    const id = book.create(ann, async ({ ask }) => {
+    const id = store.create(ann, async ({ ask }) => {
       const answers = await ask({ one: request, two: request })
       return { content: [{ type: 'text', text: JSON.stringify(answers) }] }
     })!['taskId'] as string
     await settled()
-    expect(book.get(annId, id)).toMatchObject({
+    expect(store.get(annId, id)).toMatchObject({
       status: 'input_required',
       inputRequests: { one: request, two: request },
     })
-    book.answer(annId, id, { one: 1, three: 3, __proto__: 4 })
-    expect(book.get(annId, id)?.['inputRequests']).toEqual({ two: request })
-    book.answer(annId, id, { two: 2 })
+    store.answer(annId, id, { one: 1, three: 3, __proto__: 4 })
+    expect(store.get(annId, id)?.['inputRequests']).toEqual({ two: request })
+    store.answer(annId, id, { two: 2 })
     await settled()
-    expect(book.get(annId, id)).toMatchObject({
+    expect(store.get(annId, id)).toMatchObject({
       status: 'completed',
       result: { content: [{ text: '{"one":1,"two":2}' }] },
     })
   })
 
   it('tells no more of an unexpected failure than that there was one', async () => {
-    const { book } = open()
-    const id = book.create(ann, () => Promise.reject(new Error('secret path')))!['taskId'] as string
+    const { store } = open()
+    const id = store.create(ann, () => Promise.reject(new Error('secret path')))!['taskId'] as string
     await settled()
-    expect(JSON.stringify(book.get(annId, id))).not.toContain('secret')
-    expect(book.get(annId, id)).toMatchObject({ status: 'failed', error: { code: -32603 } })
+    expect(JSON.stringify(store.get(annId, id))).not.toContain('secret')
+    expect(store.get(annId, id)).toMatchObject({ status: 'failed', error: { code: -32603 } })
   })
 
   it('has room for so many of one caller, and forgets ended ones after their time', async () => {
-    const { book, clock } = open()
-    const create = () => book.create(ann, async () => done)
+    const { store, clock } = open()
+    const create = () => store.create(ann, async () => done)
     const first = create()!['taskId'] as string
     for (let count = 1; count < limits.mcpTasksPerIdentityMax; count++) create()
     expect(create()).toBeUndefined()
-    expect(book.create(bob, async () => done)).toBeDefined()
+    expect(store.create(bob, async () => done)).toBeDefined()
     await settled()
     clock.advance(limits.mcpTaskTtlMs)
-    expect(book.get(annId, first)).toBeDefined()
+    expect(store.get(annId, first)).toBeDefined()
     clock.advance(1)
     expect(create()).toBeDefined()
-    expect(book.get(annId, first)).toBeUndefined()
+    expect(store.get(annId, first)).toBeUndefined()
   })
 
   it('is for clients that declare it in the request', () => {

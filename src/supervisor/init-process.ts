@@ -1,11 +1,11 @@
 import { AppError } from '../contract/app-error.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { HoldOrder } from './first-processes.ts'
+import type { PrewarmedSlot } from './prewarm-pool.ts'
 import { type ProcessEntry, processesOf, signalProcess } from './processes.ts'
-import type { Seat } from './seats.ts'
 
 /** The process that keeps a workspace's namespaces; when it ends, the kernel ends everything in them. */
-export type Holder = Readonly<{
+export type InitProcess = Readonly<{
   /** The first process inside, as the supervisor sees it. */
   initPid: number
   ended: Promise<void>
@@ -18,10 +18,10 @@ const POLL_MS = 10
 const NO_MOUNT = /^the folder .* to mount is not there/
 
 /** `prepare` makes what the order needs. */
-export async function startHolder(seat: Seat, prepare: () => Promise<HoldOrder>): Promise<Holder> {
+export async function startInitProcess(slot: PrewarmedSlot, prepare: () => Promise<HoldOrder>): Promise<InitProcess> {
   try {
-    const { pid, ended } = await seat.hold(await prepare())
-    return holderOf(
+    const { pid, ended } = await slot.hold(await prepare())
+    return initProcessOf(
       pid,
       ended.then(() => undefined),
     )
@@ -35,7 +35,7 @@ export async function startHolder(seat: Seat, prepare: () => Promise<HoldOrder>)
   }
 }
 
-const holderOf = (initPid: number, ended: Promise<void>): Holder => ({
+const initProcessOf = (initPid: number, ended: Promise<void>): InitProcess => ({
   initPid,
   ended,
   async stop(graceMs) {

@@ -2,13 +2,13 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { filesBelow, makeRootedTree, textOf } from '../../../test/support/rooted-tree.ts'
+import { filesBelow, makeFileTree, textOf } from '../../../test/support/file-tree.ts'
 import type { WorkspaceFiles } from '../../domains/workspaces/backend.ts'
 
-let tree: Awaited<ReturnType<typeof makeRootedTree>>
+let tree: Awaited<ReturnType<typeof makeFileTree>>
 let files: WorkspaceFiles
 beforeEach(async () => {
-  tree = await makeRootedTree()
+  tree = await makeFileTree()
   await mkdir(join(tree.root, 'workspace/in'), { recursive: true })
   await mkdir(join(tree.root, 'etc'))
   await writeFile(join(tree.root, 'etc/secret'), 'secret')

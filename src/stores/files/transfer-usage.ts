@@ -28,7 +28,7 @@ export type Lease = Readonly<{
   release(): void
 }>
 
-export type TransferBook = Readonly<{
+export type TransferUsage = Readonly<{
   lease(owner: TransferOwner, names: readonly string[], bytes: number, free: number): Promise<Lease>
 }>
 
@@ -41,11 +41,11 @@ const NOTHING: Held = { bytes: 0, names: 0 }
  * Whose the files in the transfer folder are: a small file for each, which says where it is. What somebody removed by hand
  * no longer counts. Only what came out of workspaces is in the book; what the operator puts there is nobody's.
  */
-export function createTransferBook(deps: {
+export function createTransferUsage(deps: {
   folder: string
   rootOf(tenant: TenantId): string
   bounds: TransferBounds
-}): TransferBook {
+}): TransferUsage {
   const { folder, rootOf, bounds } = deps
   const pending = new Set<Pending>()
   let last: Promise<unknown> = Promise.resolve()

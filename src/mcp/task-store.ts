@@ -50,7 +50,7 @@ type Task = {
  * Calls that are answered later (the MCP extension for tasks). A task belongs to whoever made the call: for others there is
  * none of that id. It is kept for its time to live after its last change, and lost with the process; what it waits for is not.
  */
-export type TaskBook = Readonly<{
+export type TaskStore = Readonly<{
   /** The answer to the call; undefined when too many are kept, so that the call has to be answered otherwise. */
   create(principal: Principal, work: TaskWork): Readonly<Record<string, unknown>> | undefined
   get(identity: string, id: string): Readonly<Record<string, unknown>> | undefined
@@ -63,7 +63,7 @@ export type TaskBook = Readonly<{
   close(): void
 }>
 
-export function createTaskBook({ clock, random }: Readonly<{ clock: Clock; random: Random }>): TaskBook {
+export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; random: Random }>): TaskStore {
   const tasks = new Map<string, Task>()
 
   function change(task: Task, next: Partial<Pick<Task, 'status' | 'message' | 'result' | 'error'>>): void {

@@ -14,25 +14,25 @@ type Watched = { readonly tenant: TenantId; readonly owner: string; count: numbe
  * is not. That a key was revoked here is told once it is committed. That one expired, or was revoked by another process on the
  * same store, is found out while somebody watches for it, within `limits.keyLookMs`.
  */
-export type Starters = Readonly<{
+export type OwnerWatch = Readonly<{
   /** Of all who start something keys alone can go. */
-  isGone(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean>
+  isRevoked(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean>
   /** Called within a transaction: a key is gone once that is committed. */
   keyRevoked(tenant: TenantId, keyId: string): void
   /** Answers how to stop listening. A listener may be told of the same one again. */
-  onGone(listener: Listener): () => void
+  onRevoked(listener: Listener): () => void
   /** For as long as whoever is behind the principal has something open. Answers how to end that. */
   watch(principal: Principal): () => void
   close(): void
 }>
 
-export function openStarters({ clock, logger }: Pick<AppDeps, 'clock' | 'logger'>, database: Database): Starters {
+export function openOwnerWatch({ clock, logger }: Pick<AppDeps, 'clock' | 'logger'>, database: Database): OwnerWatch {
   const listeners = new Set<Listener>()
   const watched = new Map<string, Watched>()
-  let looking: NodeJS.Timeout | undefined
+  let reconciling: NodeJS.Timeout | undefined
   let isClosed = false
 
-  async function isGone(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean> {
+  async function isRevoked(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean> {
     if (!isKey(owner)) return false
     const key = await sqlApiKeyStore.findKey(tx as ReadTx, tenant, owner.slice(KEY.length))
     return key === undefined || keyStatus(key, clock.nowMs()) !== 'live'
@@ -42,39 +42,39 @@ export function openStarters({ clock, logger }: Pick<AppDeps, 'clock' | 'logger'
     for (const listener of listeners) listener(tenant, owner)
   }
 
-  async function tellIfGone(tenant: TenantId, owner: string): Promise<void> {
+  async function notifyIfRevoked(tenant: TenantId, owner: string): Promise<void> {
     await database.flush()
-    if (await isGone(database.read, tenant, owner)) tell(tenant, owner)
+    if (await isRevoked(database.read, tenant, owner)) tell(tenant, owner)
   }
 
-  async function look(): Promise<void> {
+  async function reconcile(): Promise<void> {
     for (const { tenant, owner } of [...watched.values()]) {
       if (isClosed) return
-      if (await isGone(database.read, tenant, owner)) tell(tenant, owner)
+      if (await isRevoked(database.read, tenant, owner)) tell(tenant, owner)
     }
   }
 
-  function lookSoon(): void {
-    if (looking !== undefined || isClosed || watched.size === 0) return
-    looking = setTimeout(() => {
-      look()
+  function scheduleReconcile(): void {
+    if (reconciling !== undefined || isClosed || watched.size === 0) return
+    reconciling = setTimeout(() => {
+      reconcile()
         .catch((error) => logger.warn('what keys have open was not looked at', { cause: String(error) }))
         .finally(() => {
-          looking = undefined
-          lookSoon()
+          reconciling = undefined
+          scheduleReconcile()
         })
-    }, limits.keyLookMs)
-    looking.unref()
+    }, limits.keyReconcileMs)
+    reconciling.unref()
   }
 
   return {
-    isGone,
+    isRevoked,
     keyRevoked(tenant, keyId) {
-      tellIfGone(tenant, `${KEY}${keyId}`).catch((error) =>
+      notifyIfRevoked(tenant, `${KEY}${keyId}`).catch((error) =>
         logger.warn('what a revoked key has open was not looked at', { cause: String(error) }),
       )
     },
-    onGone(listener) {
+    onRevoked(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
@@ -86,7 +86,7 @@ export function openStarters({ clock, logger }: Pick<AppDeps, 'clock' | 'logger'
       const entry = watched.get(place) ?? { tenant, owner, count: 0 }
       watched.set(place, entry)
       entry.count++
-      lookSoon()
+      scheduleReconcile()
       let isOver = false
       return () => {
         if (isOver) return
@@ -97,7 +97,7 @@ export function openStarters({ clock, logger }: Pick<AppDeps, 'clock' | 'logger'
     },
     close() {
       isClosed = true
-      clearTimeout(looking)
+      clearTimeout(reconciling)
     },
   }
 }

@@ -1,19 +1,19 @@
-import type { Remark } from './old-spellings.ts'
+import type { Warn } from './legacy-spellings.ts'
 import { isFields, type YamlFields } from './read-yaml.ts'
 
 /**
  * Fields that stood elsewhere, or had other words for what they say, in manifests of earlier days. Each is moved or rewritten
  * with a remark; where the place of today is taken, it is left for the reader to warn of.
  */
-export function movePlaces(spec: YamlFields, remark: Remark): void {
-  move(spec, ['delivery'], ['execution', 'delivery'], remark)
-  move(spec, ['validation'], ['execution', 'validation'], remark)
-  move(spec, ['environment'], ['env'], remark)
-  move(spec, ['runtime', 'timeout'], ['security', 'resources', 'timeout'], remark)
-  move(spec, ['security', 'resources', 'max_iterations'], ['execution', 'max_iterations'], remark)
+export function movePlaces(spec: YamlFields, warn: Warn): void {
+  move(spec, ['delivery'], ['execution', 'delivery'], warn)
+  move(spec, ['validation'], ['execution', 'validation'], warn)
+  move(spec, ['environment'], ['env'], warn)
+  move(spec, ['runtime', 'timeout'], ['security', 'resources', 'timeout'], warn)
+  move(spec, ['security', 'resources', 'max_iterations'], ['execution', 'max_iterations'], warn)
 }
 
-function move(spec: YamlFields, from: readonly string[], to: readonly string[], remark: Remark): void {
+function move(spec: YamlFields, from: readonly string[], to: readonly string[], warn: Warn): void {
   const owner = ownerOf(spec, from, false)
   const old = from.at(-1)!
   if (owner?.[old] === undefined) return
@@ -22,7 +22,7 @@ function move(spec: YamlFields, from: readonly string[], to: readonly string[], 
   if (place === undefined || place[name] !== undefined) return
   place[name] = owner[old]
   delete owner[old]
-  remark(`spec.${from.join('.')}`, `write it as spec.${to.join('.')}`)
+  warn(`spec.${from.join('.')}`, `write it as spec.${to.join('.')}`)
 }
 
 /** The fields that hold the last name of a path, made where they are absent and wanted. */
@@ -41,83 +41,83 @@ const closedModes: ReadonlySet<unknown> = new Set(['deny-all', 'deny_all', 'deny
 const readOnlyModes: ReadonlySet<unknown> = new Set(['readonly', 'read-only', 'read_only'])
 
 /** Words of earlier days for what spec.security says. */
-export function moderniseLimits(security: YamlFields, remark: Remark): void {
+export function moderniseLimits(security: YamlFields, warn: Warn): void {
   const { network, filesystem, resources } = security as Record<'network' | 'filesystem' | 'resources', unknown>
   if (isFields(network) && closedModes.has(network['mode'])) {
     network['mode'] = 'none'
-    remark('spec.security.network.mode', 'write none')
+    warn('spec.security.network.mode', 'write none')
   }
-  if (isFields(filesystem)) moderniseFiles(filesystem, remark)
-  if (isFields(resources)) moderniseSizes(resources, remark)
+  if (isFields(filesystem)) moderniseFiles(filesystem, warn)
+  if (isFields(resources)) moderniseSizes(resources, warn)
 }
 
-function moderniseFiles(filesystem: YamlFields, remark: Remark): void {
+function moderniseFiles(filesystem: YamlFields, warn: Warn): void {
   const at = 'spec.security.filesystem'
   const isReadOnly = readOnlyModes.has(filesystem['mode'])
   if (isReadOnly && filesystem['read_only'] === undefined) {
     filesystem['read_only'] = true
     delete filesystem['mode']
-    remark(`${at}.mode`, 'write read_only: true')
+    warn(`${at}.mode`, 'write read_only: true')
   }
   const { allowed_paths: paths } = filesystem as { allowed_paths?: unknown }
   if (!Array.isArray(paths) || filesystem['read'] !== undefined || filesystem['write'] !== undefined) return
   filesystem['read'] = [...paths]
   filesystem['write'] = isReadOnly ? [] : [...paths]
   delete filesystem['allowed_paths']
-  remark(`${at}.allowed_paths`, 'write read and write')
+  warn(`${at}.allowed_paths`, 'write read and write')
 }
 
 /** So few thousandths of a processor are none; a number below is one of whole processors. */
 const MILLICORES_MIN = 100
 const looseSize = /^(\d+(?:\.\d+)?)\s*([kmgt])(i?)b?$/i
 
-function moderniseSizes(resources: YamlFields, remark: Remark): void {
+function moderniseSizes(resources: YamlFields, warn: Warn): void {
   const { cpu } = resources as { cpu?: unknown }
   if (typeof cpu === 'number' && cpu > 0 && cpu < MILLICORES_MIN) {
     resources['cpu'] = Math.round(cpu * 1_000)
-    remark('spec.security.resources.cpu', `write ${String(resources['cpu'])}: it is counted in thousandths`)
+    warn('spec.security.resources.cpu', `write ${String(resources['cpu'])}: it is counted in thousandths`)
   }
-  for (const name of ['memory', 'disk']) moderniseSize(resources, name, 'spec.security.resources', remark)
+  for (const name of ['memory', 'disk']) moderniseSize(resources, name, 'spec.security.resources', warn)
 }
 
 /** `512MB`, `1 gib` and the like. */
-export function moderniseSize(fields: YamlFields, name: string, at: string, remark: Remark): void {
+export function moderniseSize(fields: YamlFields, name: string, at: string, warn: Warn): void {
   const written = fields[name]
   const [, amount, unit, binary] = typeof written === 'string' ? (looseSize.exec(written) ?? []) : []
   if (amount === undefined) return
   const plain = `${amount}${unit!.toUpperCase()}${binary === '' ? '' : 'i'}`
   if (plain === written) return
   fields[name] = plain
-  remark(`${at}.${name}`, `write ${plain}`)
+  warn(`${at}.${name}`, `write ${plain}`)
 }
 
 /** A schedule of one kind only is of that kind. */
-export function moderniseSchedule(schedule: YamlFields, remark: Remark): void {
+export function moderniseSchedule(schedule: YamlFields, warn: Warn): void {
   if (schedule['type'] !== undefined) return
   const type = schedule['cron'] === undefined ? 'interval' : 'cron'
   if (type === 'interval' && schedule['seconds'] === undefined) return
   schedule['type'] = type
-  remark('spec.schedule.type', `it is missing and taken as ${type}; write it`)
+  warn('spec.schedule.type', `it is missing and taken as ${type}; write it`)
 }
 
 /** Names of old for what handles the output, and for how often a request is tried again. */
-export function moderniseHandler(handler: YamlFields, remark: Remark): void {
+export function moderniseHandler(handler: YamlFields, warn: Warn): void {
   const at = 'spec.output_handler'
   const names = { agent: 'agent_id', tool: 'tool_name', retries: 'retry', body: 'body_template' }
   for (const [old, name] of Object.entries(names)) {
     if (handler[old] === undefined || handler[name] !== undefined) continue
     handler[name] = handler[old]
     delete handler[old]
-    remark(`${at}.${old}`, `write ${name}`)
+    warn(`${at}.${old}`, `write ${name}`)
   }
-  moderniseMethod(handler, at, remark)
+  moderniseMethod(handler, at, warn)
   const { retry } = handler as { retry?: unknown }
   if (!isFields(retry) || Object.keys(retry).join() !== 'max_attempts') return
   handler['retry'] = retry['max_attempts']
-  remark(`${at}.retry.max_attempts`, 'write retry with the number of further tries')
+  warn(`${at}.retry.max_attempts`, 'write retry with the number of further tries')
 }
 
-export function moderniseDelivery(delivery: YamlFields, remark: Remark): void {
+export function moderniseDelivery(delivery: YamlFields, warn: Warn): void {
   const { destinations } = delivery as { destinations?: unknown }
   if (!Array.isArray(destinations)) return
   for (const [index, destination] of destinations.entries()) {
@@ -125,20 +125,20 @@ export function moderniseDelivery(delivery: YamlFields, remark: Remark): void {
     const at = `spec.execution.delivery.destinations[${index}]`
     if (destination['name'] === undefined) {
       destination['name'] = `destination-${index + 1}`
-      remark(`${at}.name`, `it is missing and taken as ${String(destination['name'])}; write it`)
+      warn(`${at}.name`, `it is missing and taken as ${String(destination['name'])}; write it`)
     }
     for (const kind of ['webhook', 'rest']) {
       const target = destination[kind]
-      if (isFields(target)) moderniseMethod(target, `${at}.${kind}`, remark)
+      if (isFields(target)) moderniseMethod(target, `${at}.${kind}`, warn)
     }
   }
 }
 
-function moderniseMethod(target: YamlFields, at: string, remark: Remark): void {
+function moderniseMethod(target: YamlFields, at: string, warn: Warn): void {
   const { method } = target as { method?: unknown }
   if (typeof method !== 'string' || method === method.toUpperCase()) return
   target['method'] = method.toUpperCase()
-  remark(`${at}.method`, `write ${method.toUpperCase()}`)
+  warn(`${at}.method`, `write ${method.toUpperCase()}`)
 }
 
 const oldVariables: Readonly<Record<string, string>> = {
@@ -150,7 +150,7 @@ const oldVariables: Readonly<Record<string, string>> = {
 }
 
 /** Templates once had single braces. Only one without any of today's is taken for such a template. */
-export function moderniseTemplate(task: YamlFields, remark: Remark): void {
+export function moderniseTemplate(task: YamlFields, warn: Warn): void {
   const { prompt_template: template } = task as { prompt_template?: unknown }
   if (typeof template !== 'string' || template.includes('{{')) return
   const rewritten = template.replaceAll(/\{(\w+)\}/g, (whole, name: string) =>
@@ -158,20 +158,20 @@ export function moderniseTemplate(task: YamlFields, remark: Remark): void {
   )
   if (rewritten === template) return
   task['prompt_template'] = rewritten
-  remark('spec.task.prompt_template', 'write {{instruction}} and {{input}}, with double braces')
+  warn('spec.task.prompt_template', 'write {{instruction}} and {{input}}, with double braces')
 }
 
 const consensusWords: Readonly<Record<string, string>> = { majority_vote: 'majority', best_of: 'best_of_n' }
 
 /** Of judges that decide together. */
-export function moderniseConsensus(validators: readonly unknown[], at: string, remark: Remark): void {
+export function moderniseConsensus(validators: readonly unknown[], at: string, warn: Warn): void {
   for (const [index, validator] of validators.entries()) {
     if (!isFields(validator) || typeof validator['consensus'] !== 'string') continue
     const word = validator['consensus'].replaceAll('-', '_')
     const plain = Object.hasOwn(consensusWords, word) ? consensusWords[word]! : word
     if (plain === validator['consensus']) continue
     validator['consensus'] = plain
-    remark(`${at}[${index}].consensus`, `write ${plain}`)
+    warn(`${at}[${index}].consensus`, `write ${plain}`)
   }
 }
 

@@ -5,19 +5,19 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import type { WorkspaceFiles } from '../../src/domains/workspaces/backend.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
-import { createRootedFiles, type RootedFilesDeps } from '../../src/supervisor/rooted-files/index.ts'
+import { createOpenatFiles, type OpenatFilesDeps } from '../../src/supervisor/rooted-files/index.ts'
 
 const O_PATH = 0o10000000
 
-export const filesBelow = (root: string, more: Partial<RootedFilesDeps> = {}): WorkspaceFiles =>
-  createRootedFiles({
+export const filesBelow = (root: string, more: Partial<OpenatFilesDeps> = {}): WorkspaceFiles =>
+  createOpenatFiles({
     openRoot: () => open(root, O_PATH | constants.O_DIRECTORY),
     random: systemRandom,
     ...more,
   })
 
 /** A root to work in and, beside it, a place that must stay as it is. */
-export async function makeRootedTree() {
+export async function makeFileTree() {
   const base = await realpath(await mkdtemp(join(tmpdir(), 'castellan-rooted-')))
   const [root, outside] = [join(base, 'root'), join(base, 'outside')]
   await mkdir(root)

@@ -32,7 +32,7 @@ export function meaningOf(
   { from, value }: EnvValue,
 ): string {
   if (from === 'literal') return value
-  if (from === 'secret' && place === 'workspace' && !mayNameSecrets(principal)) throw secretWithheld(field)
+  if (from === 'secret' && place === 'workspace' && !mayNameSecrets(principal)) throw secretRedacted(field)
   const isTheirs = tenant === LOCAL_TENANT
   const found = !isTheirs ? undefined : from === 'secret' ? values.secret(value) : values.config(value)
   if (found !== undefined) return found
@@ -43,7 +43,7 @@ export function meaningOf(
   )
 }
 
-const secretWithheld = (field: string): AppError =>
+const secretRedacted = (field: string): AppError =>
   new AppError(
     'ERR_PERMISSION_DENIED',
     `${field}: it names a secret, which would come into a workspace of whoever starts this; that takes the tier 'system'. Ask the operator for a key with that tier, or for a manifest that sends the secret in a header instead.`,

@@ -6,7 +6,7 @@ import type { IdRange, IdRanges } from './id-ranges.ts'
 import type { EnteredCommand } from './perl-process.ts'
 
 /** Control groups, ids, and who waits with them to become the first process of a workspace. */
-export type Seat = Readonly<{
+export type PrewarmedSlot = Readonly<{
   group: ControlGroup
   range: IdRange
   hold(order: HoldOrder): Promise<EnteredCommand>
@@ -20,22 +20,22 @@ export type Seat = Readonly<{
  * is being used: then the kernel need not wait again for the commands that follow. The one in stock belongs to no workspace,
  * and ends with the supervisor.
  */
-export type Seats = Readonly<{
+export type PrewarmPool = Readonly<{
   /** With these limits from the beginning. */
-  take(resources: Resources, processesMax: number, hasFolders: boolean): Promise<Seat>
+  take(resources: Resources, processesMax: number, hasFolders: boolean): Promise<PrewarmedSlot>
   /** Puts one in stock if there is none, without being waited for. */
   restock(): void
 }>
 
 type Stocked = Readonly<{ group: ControlGroup; range: IdRange; pid: number }>
-export type SeatsDeps = Readonly<{
+export type PrewarmPoolDeps = Readonly<{
   firstProcesses: FirstProcesses
   controlGroups: ControlGroups
   idRanges: IdRanges
   logger: Logger
 }>
 
-export function createSeats({ firstProcesses, controlGroups, idRanges, logger }: SeatsDeps): Seats {
+export function createPrewarmPool({ firstProcesses, controlGroups, idRanges, logger }: PrewarmPoolDeps): PrewarmPool {
   let nextNumber = 1
   let stock: Promise<Stocked> | undefined
 
@@ -43,7 +43,7 @@ export function createSeats({ firstProcesses, controlGroups, idRanges, logger }:
     const group = await controlGroups.open(String(nextNumber++))
     const range = await takeRange()
     try {
-      return { group, range, pid: await firstProcesses.takeSeat(group.joinPaths, range.maps) }
+      return { group, range, pid: await firstProcesses.prewarm(group.joinPaths, range.maps) }
     } catch (error) {
       await range.release()
       await group.close()
@@ -64,7 +64,7 @@ export function createSeats({ firstProcesses, controlGroups, idRanges, logger }:
     stock = prepare()
     stock.catch(() => {})
   }
-  function seatOf({ group, range, pid }: Stocked): Seat {
+  function slotOf({ group, range, pid }: Stocked): PrewarmedSlot {
     let waiting = pid
     return {
       group,
@@ -72,14 +72,14 @@ export function createSeats({ firstProcesses, controlGroups, idRanges, logger }:
       async hold(order) {
         const held = await firstProcesses.hold(waiting, order).catch(async () => {
           // The one that waited may have ended; another has the same place, and fails as well if the order is to blame.
-          waiting = await firstProcesses.takeSeat(group.joinPaths, range.maps)
+          waiting = await firstProcesses.prewarm(group.joinPaths, range.maps)
           return await firstProcesses.hold(waiting, order)
         })
         restock()
         return held
       },
       async giveBack() {
-        await firstProcesses.leaveSeat(waiting)
+        await firstProcesses.discard(waiting)
         await group.close()
         await range.release()
       },
@@ -88,12 +88,12 @@ export function createSeats({ firstProcesses, controlGroups, idRanges, logger }:
   return {
     async take(resources, processesMax, hasFolders) {
       const stocked = hasFolders ? await prepare(async () => idRanges.shared) : await fromStock()
-      const seat = seatOf(stocked ?? (await prepare()))
+      const slot = slotOf(stocked ?? (await prepare()))
       try {
-        seat.group.limit(resources, processesMax)
-        return seat
+        slot.group.limit(resources, processesMax)
+        return slot
       } catch (error) {
-        await seat.giveBack()
+        await slot.giveBack()
         throw error
       }
     },

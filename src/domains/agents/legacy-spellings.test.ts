@@ -71,8 +71,8 @@ const cases: readonly [string, string, RegExp][] = [
 ]
 
 describe('loose spellings', () => {
-  it.each(cases)('%s is accepted with a remark', (_name, yaml, remark) => {
-    expect(parseAgentManifest(yaml).warnings.join('\n')).toMatch(new RegExp(remark.source, 'm'))
+  it.each(cases)('%s is accepted with a remark', (_name, yaml, warn) => {
+    expect(parseAgentManifest(yaml).warnings.join('\n')).toMatch(new RegExp(warn.source, 'm'))
   })
 
   it('keeps the meaning', () => {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../kernel/clock.ts'
 
 /** Long work that shares its thread: between steps it lets others run, hears that it is cancelled, and knows its time. */
-export type Breath = Readonly<{
+export type TimeSlicer = Readonly<{
   /** To be awaited between steps; costs next to nothing unless it is time to let others run. */
   pause(): Promise<void> | undefined
   spentMs(): number
@@ -9,7 +9,7 @@ export type Breath = Readonly<{
 
 const SLICE_MS = 10
 
-export function createBreath(clock: Clock, signal: AbortSignal): Breath {
+export function createTimeSlicer(clock: Clock, signal: AbortSignal): TimeSlicer {
   const startedMs = clock.monotonicMs()
   let sliceMs = startedMs
   return {

@@ -8,7 +8,7 @@ import type { Workspace } from './ports.ts'
  * What an owner has at work ends with the owner: its workspaces are stopped, and with them every command and job in them, and
  * no port leads there any more. What they hold stays, for whoever may adopt it.
  */
-export function createGoneOwners(core: Core, lifecycle: Lifecycle) {
+export function createRevokedOwners(core: Core, lifecycle: Lifecycle) {
   const { store, database, node, owners, clock, logger } = core
 
   async function end(workspace: Workspace): Promise<void> {
@@ -26,7 +26,7 @@ export function createGoneOwners(core: Core, lifecycle: Lifecycle) {
     }
   }
 
-  async function ownerGone(tenant: TenantId, owner: string): Promise<void> {
+  async function ownerRevoked(tenant: TenantId, owner: string): Promise<void> {
     if (core.isReadOnly) return
     const own = (await store.listWorkspaces(database.read, tenant)).filter(
       (workspace) => workspace.owner === owner && workspace.node === node && workspace.state === 'running',
@@ -35,12 +35,12 @@ export function createGoneOwners(core: Core, lifecycle: Lifecycle) {
   }
 
   return {
-    ownerGone,
+    ownerRevoked,
     /** Of all that run here: a key may have gone while nobody watched, or by another process. */
-    async endOfGone(): Promise<void> {
+    async stopRevoked(): Promise<void> {
       if (core.isReadOnly) return
       for (const { tenant, owner } of await store.ownersOnNode(database.read, node)) {
-        if (await owners.isGone(database.read, tenant, owner, clock.nowMs())) await ownerGone(tenant, owner)
+        if (await owners.isRevoked(database.read, tenant, owner, clock.nowMs())) await ownerRevoked(tenant, owner)
       }
     },
   }
