@@ -86,6 +86,8 @@ const sample = { kind: 'execution', subjectId: 'a', subjectName: 'a', subjectVer
 
 test('a tool is not called for somebody who is gone, but what they have can be taken away', async () => {
   await using app = await openTestApp()
+  // The key is in no store: a call that takes long enough for that to be noticed is cancelled.
+  await app.app.catalog.find('workspace_destroy')!.load()
   const invoker = createToolInvoker(app.app.catalog, app.config.mode, async (_tenant, owner) => owner === 'key:ann')
   invoker.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
   const options = { signal: new AbortController().signal, door: 'engine' } as const
