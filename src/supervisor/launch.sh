@@ -40,13 +40,18 @@ keeper=
 watcher=
 ranges=
 ways=
+# What has ended holds nothing any more, even if its parent, which may be a container's first process, never asks for its end.
+is_running() {
+  read -r stat 2>/dev/null <"/proc/$1/stat" || return 1
+  case ${stat##*) } in [ZX]*) return 1 ;; esac
+}
 clear_away() {
   # They write in STATE, and would start again what has just ended.
   [ ! "$ways" ] || { kill $ways 2>/dev/null || :; wait $ways 2>/dev/null || :; }
   # Root's own helper, which the end of the supervisor's namespaces does not reach, and which keeps the store mounted.
   if [ "$ranges" ]; then
     kill $ranges 2>/dev/null || :
-    while kill -0 $ranges 2>/dev/null; do sleep 0.01; done
+    while is_running $ranges; do sleep 0.01; done
   fi
   [ ! "$keeper" ] || kill $keeper 2>/dev/null || :
   [ ! "$watcher" ] || kill $watcher 2>/dev/null || :

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import {
   appendFileSync,
   chmodSync,
@@ -131,6 +131,22 @@ describe('a start', () => {
       const other = open()
       expect(await other.inventory()).toEqual({ running: [], stored: ['w'], layers: [] })
       await other.close()
+    }
+  })
+
+  /** As in a container whose first process is a server and asks for the end of nobody's child. */
+  test('after an end that nobody asked for is free to begin', async () => {
+    const place = { state, storeGb: 0, ...storeBounds, version: 'test' }
+    const start = `(await import('./src/backends/namespaces/start-supervisor.ts')).ensureSupervisor(${JSON.stringify(place)})`
+    const adopt = `require './src/supervisor/perl/kernel.pl'; system_call('prctl', 36, 1, 0, 0, 0) == 0 or die "prctl: $!"; exec @ARGV if !fork; sleep`
+    const parent = spawn('perl', ['-e', adopt, process.execPath, '--input-type=module', '-e', start])
+    try {
+      await expect.poll(() => existsSync(join(state, 'doors/supervisor.sock'))).toBe(true)
+      process.kill(supervisorPid(), 'SIGKILL')
+      await expect.poll(() => existsSync(pidFile())).toBe(false)
+      expect((await open().inventory()).running).toEqual([])
+    } finally {
+      parent.kill('SIGKILL')
     }
   })
 
