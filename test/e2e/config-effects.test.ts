@@ -10,13 +10,14 @@ import { loadAllTools } from '../../src/tools/index.ts'
 import { agentToolEffects } from '../support/agent-tool-effects.ts'
 import { executionEffects } from '../support/execution-effects.ts'
 import { agentYaml } from '../support/executions.ts'
+import { isLongRun } from '../support/long-run.ts'
 import { startRealServer, writeSkills } from '../support/real-server.ts'
 import { runCastellan } from '../support/run-castellan.ts'
 import { searchEffects } from '../support/search-effects.ts'
 import { type ServerHere, startServerHere } from '../support/server-here.ts'
 import { teamEffects } from '../support/team-effects.ts'
 import { workflowEffects } from '../support/workflow-effects.ts'
-import { workspaceEffects } from '../support/workspace-effects.ts'
+import { once, workspaceEffects } from '../support/workspace-effects.ts'
 
 /**
  * Every setting, given to the program as it is started, changes what the program does. A setting that nothing reads would have no test
@@ -74,12 +75,15 @@ async function freePort(): Promise<number> {
   return port
 }
 
+const READ_RECORD_ROUNDS = isLongRun ? 5 : 2
 const ownerLimited = { CASTELLAN_RATE_LIMITS_OWNER_ENABLED: 'true' }
 
 /** One call passes and the next must wait as long as the rate says. */
-const bucketEffect =
-  (category: 'CREATE' | 'DEFAULT' | 'EXEC', callOnce: (server: ServerHere, n: number) => Promise<Reply>): Effect =>
-  async () => {
+const bucketEffect = (
+  category: 'CREATE' | 'DEFAULT' | 'EXEC',
+  callOnce: (server: ServerHere, n: number) => Promise<Reply>,
+): Effect =>
+  once(async () => {
     const limited = {
       ...ownerLimited,
       [`CASTELLAN_RATE_LIMITS_${category}_BURST`]: '2',
@@ -91,7 +95,7 @@ const bucketEffect =
     const waitMs = Number(replies[2]!.body.error?.details['retry_after_ms'])
     expect(waitMs).toBeGreaterThan(1_000)
     expect(waitMs).toBeLessThanOrEqual(20_000)
-  }
+  })
 
 const createBucket = bucketEffect('CREATE', (server, n) => call(server, 'api_key_create', { name: `key-${n}` }))
 const execBucket = bucketEffect('EXEC', (server) => call(server, 'exec', { workspace_id: 'none', command: 'true' }))
@@ -184,7 +188,7 @@ const effects: Readonly<Record<string, Effect>> = {
   /** An answer means that the record is on disk: also if the machine ends at that moment. */
   async 'audit.read_records'() {
     const home = newHome()
-    for (let round = 1; round <= 5; round++) {
+    for (let round = 1; round <= READ_RECORD_ROUNDS; round++) {
       const server = await startRealServer({ env: { CASTELLAN_AUDIT_READ_RECORDS: 'strict' }, dataDir: home })
       cleanups.push(() => server.stop())
       await call(server, 'server_health')

@@ -5,8 +5,9 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { agentYaml } from './executions.ts'
-import { newDataDir, startRealServer } from './real-server.ts'
+import { newDataDir } from './real-server.ts'
 import { type Line, type SeenRequest, startScriptedModel } from './scripted-model.ts'
+import { startServerHere } from './server-here.ts'
 
 type Answer = (request: SeenRequest, position: number) => Line | Promise<Line>
 type Ran = Readonly<{ ends: readonly Readonly<Record<string, unknown>>[]; requests: readonly SeenRequest[] }>
@@ -21,16 +22,19 @@ type Wish = Readonly<{
   during?: (ask: (tool: string, args: object) => Promise<Record<string, unknown>>) => Promise<void>
 }>
 
+const secrets = { MODEL_KEY: 'k', MY_TOKEN: 'token-of-mine' }
 const plain = agentYaml('plain', '  task: { instruction: "Answer." }\n')
 
 /** Runs agents in the real program, with its models in a configuration file, and tells how they ended. */
 async function ran({ answer, models, config, agents = { plain }, run = ['plain'], during }: Wish): Promise<Ran> {
+  // `env:NAME` is looked up in the environment of the process.
+  Object.assign(process.env, secrets)
   const model = await startScriptedModel(answer)
   const dataDir = newDataDir()
   const given = { retry_delay_ms: 1, ...models?.(model.url) }
   const providers = [providerAt('first', model.url)]
   writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers, ...given }, ...config }))
-  const server = await startRealServer({ dataDir, env: { MODEL_KEY: 'k', MY_TOKEN: 'token-of-mine' } })
+  const server = await startServerHere({ dataDir, env: { CASTELLAN_WORKSPACES_STORE_GB: '0' } })
   const ask = async (tool: string, args: object) => {
     const reply = await fetch(new URL(`/v1/tools/${tool}`, server.url), {
       method: 'POST',
@@ -52,6 +56,7 @@ async function ran({ answer, models, config, agents = { plain }, run = ['plain']
     await model.stop()
     await server.stop()
     await rm(dataDir, { recursive: true, force: true })
+    for (const name of Object.keys(secrets)) delete process.env[name]
   }
 }
 

@@ -18,6 +18,12 @@ type Effects = Readonly<Record<string, () => Promise<void>>>
 /** No other test may use it. */
 const PUBLIC_ADDRESS = '203.0.113.43'
 
+/** One run of what tries several settings together; it is the outcome of each of them. */
+export function once(effect: () => Promise<void>): () => Promise<void> {
+  let outcome: Promise<void> | undefined
+  return () => (outcome ??= effect())
+}
+
 /** What each setting of workspaces does, through the real program and its real back end. */
 export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects {
   const serve = (env: Record<string, string>) =>
@@ -27,17 +33,17 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
     })
   const create = (server: ServerHere, args: object = {}) => call(server, 'workspace_create', args)
 
-  const defaults = async (): Promise<void> => {
+  const defaults = once(async () => {
     const server = await serve({ DEFAULT_VCPUS: '1', DEFAULT_MEMORY_MB: '77', DEFAULT_DISK_GB: '3' })
     expect((await create(server)).body['resources']).toEqual({ vcpus: 1, memory_mb: 77, disk_gb: 3 })
-  }
-  const largest = async (): Promise<void> => {
+  })
+  const largest = once(async () => {
     const server = await serve({ MAX_VCPUS: '1', MAX_MEMORY_MB: '100', MAX_DISK_GB: '2' })
     for (const args of [{ vcpus: 2 }, { memory_mb: 101 }, { disk_gb: 3 }]) {
       expect((await create(server, args)).body.error).toMatchObject({ code: 'ERR_INVALID_INPUT' })
     }
     expect((await create(server)).body['resources']).toEqual({ vcpus: 1, memory_mb: 100, disk_gb: 2 })
-  }
+  })
   const quota = (name: string) => async (): Promise<void> => {
     const server = await serve({ [`QUOTA_${name.toUpperCase()}`]: '0' })
     const { body } = await call(server, 'api_key_create', { name: 'agent' })
