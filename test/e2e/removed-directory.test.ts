@@ -2,14 +2,14 @@ import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { chown, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, type ExpectStatic, it } from 'vitest'
 import { type CastellanClient, connectClient, launcher } from '../support/castellan-client.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { createOrdinaryUser, type OrdinaryUser } from '../support/ordinary-user.ts'
 import { homeEnvironment } from '../support/run-castellan.ts'
 import { descendants, isProcess, listProcesses, stateFolder, supervisorPid } from '../support/workspace-truth.ts'
 
-/** Whoever removes a data directory is rid of all that it held, also of what ran. */
+/** Whoever removes a data directory is rid of all that it held, also of what ran. That takes seconds, in all tests at once. */
 const isRoot = process.getuid!() === 0
 const everybody = isRoot ? (['root', 'an ordinary user'] as const) : (['an ordinary user'] as const)
 
@@ -68,11 +68,11 @@ const left = (pids: readonly number[], paths: readonly string[]) => [
   ...pids.filter(isProcess),
   ...paths.filter((path) => existsSync(path)),
 ]
-const nothingLeft = async (pids: readonly number[], paths: readonly string[]): Promise<void> =>
+const nothingLeft = async (expect: ExpectStatic, pids: readonly number[], paths: readonly string[]): Promise<void> =>
   expect.poll(() => left(pids, paths), { interval: 50, timeout: 60_000 }).toEqual([])
 
-describe.each(everybody)('as %s', (who) => {
-  it('the supervisor of a directory that is removed ends with all that it runs', async () => {
+describe.concurrent.each(everybody)('as %s', (who) => {
+  it('the supervisor of a directory that is removed ends with all that it runs', async ({ expect }) => {
     const user = await becomeUser(who)
     try {
       const dataDir = join(user.home, 'data')
@@ -82,7 +82,7 @@ describe.each(everybody)('as %s', (who) => {
       rmSync(dataDir, { recursive: true, force: true })
       // What comes to the same place is nobody's business but its own.
       await leaveRunning(user, dataDir)
-      await nothingLeft(pids, groups)
+      await nothingLeft(expect, pids, groups)
       const client = await serve(user, dataDir)
       await ask(client, 'exec', { workspace_id: 'w', command: 'true' })
       client.endInput()
@@ -93,7 +93,7 @@ describe.each(everybody)('as %s', (who) => {
     }
   })
 
-  it('so does that of a directory in whose place another lies', async () => {
+  it('so does that of a directory in whose place another lies', async ({ expect }) => {
     const user = await becomeUser(who)
     const dataDir = join(user.home, 'data')
     try {
@@ -102,7 +102,7 @@ describe.each(everybody)('as %s', (who) => {
       renameSync(dataDir, join(user.home, 'moved'))
       await mkdir(join(dataDir, 'workspaces'), { recursive: true })
       for (const folder of [dataDir, join(dataDir, 'workspaces')]) await chown(folder, user.uid, user.gid)
-      await nothingLeft(pids, groups)
+      await nothingLeft(expect, pids, groups)
     } finally {
       await endSupervisor(join(user.home, 'moved'))
       user.remove()

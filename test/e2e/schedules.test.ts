@@ -1,11 +1,12 @@
-import { describe, expect, test } from 'vitest'
+import { describe, type TestContext, test } from 'vitest'
 import type { CastellanClient } from '../support/castellan-client.ts'
 import { agentYaml } from '../support/executions.ts'
 import { ask, setModelStage } from '../support/model-stage.ts'
 import { type Ended, type LoggedEvent, workflowYaml } from '../support/workflows.ts'
 
-/** Schedules in the real program, with a scripted model over HTTP. */
-const setStage = () => setModelStage(() => ({ text: 'done' }), { executions: { schedule_floor_secs: 1 } })
+/** Schedules in the real program, with a scripted model over HTTP. Each test waits for its times, and all together. */
+const setStage = ({ onTestFinished }: TestContext) =>
+  setModelStage(() => ({ text: 'done' }), { executions: { schedule_floor_secs: 1 } }, undefined, onTestFinished)
 
 const yaml = (schedule: string, version = '1.0.0'): string =>
   agentYaml('ticker', `  task: { instruction: "Tick." }\n  schedule: ${schedule}\n`).replace('"1.0.0"', `"${version}"`)
@@ -15,9 +16,10 @@ type Listed = Readonly<{ id: string; status: string; started_at: string }>
 const executions = async (client: CastellanClient): Promise<readonly Listed[]> =>
   (await ask<{ executions: Listed[] }>(client, 'aegis.task.list', { limit: 100 })).executions
 
-describe('through the real program', { timeout: 90_000 }, () => {
-  test('an interval fires again and again, with the input of the manifest, until the agent is changed or deleted', async () => {
-    const stage = await setStage()
+describe.concurrent('through the real program', { timeout: 90_000 }, () => {
+  test('an interval fires again and again, with the input of the manifest, until the agent is changed or deleted', async (context) => {
+    const { expect } = context
+    const stage = await setStage(context)
     const client = await stage.start()
     const schedule = '{ type: interval, seconds: 1, input: "Count the birds." }'
     const { agent_id } = await ask<{ agent_id: string }>(client, 'aegis.agent.create', {
@@ -42,10 +44,11 @@ describe('through the real program', { timeout: 90_000 }, () => {
     expect(await client.call('aegis.task.execute', { agent_id })).toMatchObject({ code: 'ERR_AGENT_NOT_FOUND' })
   })
 
-  test.each(['schedule.due', 'store.commit.before', 'store.commit.after'])(
+  test.for(['schedule.due', 'store.commit.before', 'store.commit.after'])(
     'killed at %s, an execution is neither lost nor doubled',
-    async (point) => {
-      const stage = await setStage()
+    async (point, context) => {
+      const { expect } = context
+      const stage = await setStage(context)
       const first = await stage.start()
       const schedule = '{ type: interval, seconds: 6, overlap: allow }'
       await ask(first, 'aegis.agent.create', { manifest_yaml: yaml(schedule) })
@@ -82,9 +85,10 @@ const asking = 'A: { kind: Human, prompt: "Go on?", transitions: [] }'
 const flow = (states: string, schedule: string, version = '1.0.0') =>
   workflowYaml('clockwork', states, { spec: schedule && `default_schedule: ${schedule}`, version })
 
-describe('default_schedule of a workflow, through the real program', { timeout: 90_000 }, () => {
-  test('fires again and again with its input, until the workflow is changed or deleted', async () => {
-    const client = await (await setStage()).start()
+describe.concurrent('default_schedule of a workflow, through the real program', { timeout: 90_000 }, () => {
+  test('fires again and again with its input, until the workflow is changed or deleted', async (context) => {
+    const { expect } = context
+    const client = await (await setStage(context)).start()
     const schedule = '{ cron: "* * * * * *", enabled: true, input: { word: tick } }'
     await ask(client, 'aegis.workflow.create', { manifest_yaml: flow(quick, schedule) })
     await expect.poll(async () => (await runs(client)).length, { timeout: 30_000 }).toBeGreaterThanOrEqual(2)
@@ -104,8 +108,9 @@ describe('default_schedule of a workflow, through the real program', { timeout: 
     expect(left.executions).toHaveLength(1)
   })
 
-  test('lets times pass while a person is waited for, and makes up once for those without a server', async () => {
-    const stage = await setStage()
+  test('lets times pass while a person is waited for, and makes up once for those without a server', async (context) => {
+    const { expect } = context
+    const stage = await setStage(context)
     const first = await stage.start()
     await ask(first, 'aegis.workflow.create', {
       manifest_yaml: flow(asking, '{ cron: "*/2 * * * * *", enabled: true }'),
@@ -128,10 +133,11 @@ describe('default_schedule of a workflow, through the real program', { timeout: 
     expect(reason.skipped).toBeGreaterThanOrEqual(2)
   })
 
-  test.each(['schedule.due', 'store.commit.before', 'store.commit.after'])(
+  test.for(['schedule.due', 'store.commit.before', 'store.commit.after'])(
     'killed at %s, a run is neither lost nor doubled',
-    async (point) => {
-      const stage = await setStage()
+    async (point, context) => {
+      const { expect } = context
+      const stage = await setStage(context)
       const first = await stage.start()
       const schedule = '{ cron: "*/3 * * * * *", enabled: true, overlap: allow, input: { word: x } }'
       await ask(first, 'aegis.workflow.create', { manifest_yaml: flow(quick, schedule) })

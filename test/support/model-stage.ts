@@ -13,11 +13,15 @@ export type ModelStage = Readonly<{
   start(environment?: Readonly<Record<string, string>>): Promise<CastellanClient>
 }>
 
-/** `config` is beside `models` in the configuration file. */
+/**
+ * `config` is beside `models` in the configuration file. A test that runs beside others gives its own `onFinished`, from its
+ * context: the one that is imported belongs to whichever test began last.
+ */
 export async function setModelStage(
   answer: (request: SeenRequest, position: number) => Line | Promise<Line>,
   config: Readonly<Record<string, unknown>> = {},
   aliases: readonly string[] = ['default', 'other'],
+  onFinished: (cleanup: () => Promise<void>) => void = onTestFinished,
 ): Promise<ModelStage> {
   const dataDir = mkdtempSync(join(tmpdir(), 'castellan-stage-'))
   const model = await startScriptedModel(answer)
@@ -30,7 +34,7 @@ export async function setModelStage(
   }
   writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers: [provider] }, ...config }))
   const clients: CastellanClient[] = []
-  onTestFinished(async () => {
+  onFinished(async () => {
     for (const client of clients) {
       client.kill('SIGKILL')
       await client.ended
