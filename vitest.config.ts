@@ -1,7 +1,12 @@
 import { defineConfig } from 'vitest/config'
 
 /** The real program from outside, a process or more for each test. */
-const fromOutside = ['test/e2e/**/*.test.ts', 'test/conformance/**/*.test.ts']
+const fromOutside = [
+  'test/e2e/**/*.test.ts',
+  'test/conformance/**/*.test.ts',
+  // They look at their own data directory alone, and load nothing.
+  'test/faults/{execution-death,workflow-death,supervisor-start}.test.ts',
+]
 /** A server under load, or what the whole machine holds before and after: one file at a time, after everything else. */
 const alone = ['test/faults/**/*.test.ts']
 
@@ -42,6 +47,7 @@ export default defineConfig({
         test: {
           name: 'faults',
           include: alone,
+          exclude: fromOutside,
           pool: 'forks',
           fileParallelism: false,
           testTimeout: 180_000,

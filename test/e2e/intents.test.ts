@@ -39,7 +39,10 @@ async function setStage(script: Script | undefined, aliases: readonly string[] =
   writeFileSync(
     join(dataDir, 'castellan.yaml'),
     // Workspaces that do not say otherwise reach the internet, so that those of wishes must say it.
-    JSON.stringify({ workspaces: { default_allow_internet: true }, ...(providers && { models: { providers } }) }),
+    JSON.stringify({
+      workspaces: { default_allow_internet: true, store_gb: 0 },
+      ...(providers && { models: { providers } }),
+    }),
   )
   cleanups.push(async () => {
     await model?.stop()
