@@ -118,7 +118,10 @@ test('a key that is revoked through another process on the same database loses w
   onTestFinished(() => there.stop())
   const key = await newKey(here, 'leaving')
   const stream = await openStream(there, key)
-  const waiting = send(there, 'exec', { workspace_id: await made(there, key), command: 'sleep 1000' }, key)
+  const workspace_id = await made(there, key)
+  const exec = (command: string) => send(there, 'exec', { workspace_id, command }, key)
+  const waiting = exec('touch /begun; sleep 1000')
+  await expect.poll(async () => (await exec('test -e /begun')).body['exit_code']).toBe(0)
   await call(here, 'api_key_revoke', { key: key.id })
   expect(await stream.ended).toBe('ended')
   // Both processes hold the workspace: the one cancels the call, the other ends the command, whichever comes first.
