@@ -1,4 +1,4 @@
-import { describe, expect, inject, onTestFinished, test } from 'vitest'
+import { describe, expect, inject, type TestContext, test } from 'vitest'
 import { mcpHeaders } from '../support/http-door-peer.ts'
 import { createDatabase } from '../support/postgres.ts'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
@@ -8,7 +8,7 @@ type Row = Record<string, unknown>
 type Key = Readonly<{ id: string; secret: string }>
 const withKey = (key?: Key): Record<string, string> => (key ? { authorization: `Bearer ${key.secret}` } : {})
 
-async function start(env: Record<string, string> = {}): Promise<RealServer> {
+async function start({ onTestFinished }: TestContext, env: Record<string, string> = {}): Promise<RealServer> {
   const server = await startRealServer({ env: { CASTELLAN_RATE_LIMITS_ENABLED: 'false', ...env } })
   onTestFinished(() => server.stop())
   return server
@@ -67,8 +67,8 @@ describe.each([
   ['revoked', {}, (server: RealServer, key: Key) => call(server, 'api_key_revoke', { key: key.id })],
   ['expired', { expires_in: '15s' }, async () => ({})],
 ] as const)('when a key is %s', { timeout: 120_000 }, (_, rights, end) => {
-  test('its streams and sessions end, and those of others do not', async () => {
-    const server = await start()
+  test.concurrent('its streams and sessions end, and those of others do not', async (context) => {
+    const server = await start(context)
     const [key, other] = [await newKey(server, 'leaving', rights), await newKey(server, 'staying')]
     const [shut, kept] = [await openStream(server, key), await openStream(server, other)]
     await end(server, key)
@@ -83,8 +83,9 @@ describe.each([
     expect((await ping(kept.headers)).status).toBe(200)
   })
 
-  test('its commands, background jobs and forwarded ports end', async () => {
-    const server = await start()
+  test.concurrent('its commands, background jobs and forwarded ports end', async (context) => {
+    const { expect } = context
+    const server = await start(context)
     const key = await newKey(server, 'leaving', rights)
     const { workspace_id } = await call(server, 'workspace_create', { name: 'left' }, key)
     const job = { workspace_id, action: 'start', command: 'exec python3 -m http.server 8000' }
@@ -110,12 +111,12 @@ describe.each([
   })
 })
 
-test('a key that is revoked through another process on the same database loses what it has open', async () => {
+test('a key that is revoked through another process on the same database loses what it has open', async (context) => {
   const env = { CASTELLAN_DATABASE_URL: await createDatabase(inject('postgresUrl')) }
-  const here = await start(env)
+  const here = await start(context, env)
   const dataDir = here.dataDir
   const there = await startRealServer({ env, dataDir })
-  onTestFinished(() => there.stop())
+  context.onTestFinished(() => there.stop())
   const key = await newKey(here, 'leaving')
   const stream = await openStream(there, key)
   const workspace_id = await made(there, key)
@@ -131,8 +132,8 @@ test('a key that is revoked through another process on the same database loses w
 const made = async (server: RealServer, key: Key) =>
   (await call(server, 'workspace_create', { name: 'shared' }, key))['workspace_id']
 
-test('many keys with many streams lock out neither the owner nor each other', { timeout: 180_000 }, async () => {
-  const server = await start()
+test('many keys with many streams lock out neither the owner nor each other', { timeout: 180_000 }, async (context) => {
+  const server = await start(context)
   const keys: Key[] = []
   const streams: Promise<string>[] = []
   for (let number = 0; number < 10; number++) {
