@@ -40,7 +40,7 @@ test('README: the first five minutes', { timeout: 180_000 }, async () => {
 describe.each(configured)('%s: its settings', (name) => {
   const files = guide(name).filter(({ language, body }) => language === 'yaml' && !body.startsWith('# broken.yaml'))
   test.each(files.map(({ body }) => [body]))('are valid: %s', async (body) => {
-    const stage = await setReaderStage()
+    const stage = await setReaderStage({ serve: false })
     writeFileSync(join(stage.home, 'tried.yaml'), body)
     const given = 'ANTHROPIC_API_KEY=k GITHUB_AUTHORIZATION=g DATABASE_URL=postgres://ann@127.0.0.1/castellan'
     expect(await stage.run(`${given} castellan config validate --config tried.yaml`)).toMatchObject({ code: 0 })
