@@ -61,7 +61,7 @@ async function run({ program, door, tools }: Case, isRecording: boolean): Promis
       writeFileSync(join(home, path), text)
     }
     const printed = await runProgram(bin, args, { ...env, HOME: home, XDG_CONFIG_HOME: join(home, '.config') }, home)
-    const faults = faultsOf(model.shownTools(), model.toolAnswer(), tools)
+    const faults = faultsOf(model.displayedTools(), model.toolAnswer(), tools)
     if (faults.length > 0) faults.push(`it printed: ${printed.slice(-2_000)}`)
     else if (isRecording) {
       const file = join(recordings, `${program.name}.${door}.json`)
@@ -77,13 +77,13 @@ async function run({ program, door, tools }: Case, isRecording: boolean): Promis
   }
 }
 
-function faultsOf(shown: readonly string[], answer: string | undefined, tools: Case['tools']): string[] {
-  const own = shown.filter((name) => !/^[A-Za-z0-9_-]{1,128}$/.test(name))
+function faultsOf(displayed: readonly string[], answer: string | undefined, tools: Case['tools']): string[] {
+  const own = displayed.filter((name) => !/^[A-Za-z0-9_-]{1,128}$/.test(name))
   return [
-    ...(shown.length === 0 ? [`its model was not shown ${WANTED.tool}`] : []),
+    ...(displayed.length === 0 ? [`its model was not shown ${WANTED.tool}`] : []),
     ...(own.length > 0 ? [`its model was shown names that models refuse: ${own.slice(0, 5).join(', ')}`] : []),
-    ...(new Set(shown).size < shown.length ? ['its model was shown a name twice'] : []),
-    ...(tools === 'full' && shown.length > 0 && !shown.some((name) => name.endsWith('fs_read'))
+    ...(new Set(displayed).size < displayed.length ? ['its model was shown a name twice'] : []),
+    ...(tools === 'full' && displayed.length > 0 && !displayed.some((name) => name.endsWith('fs_read'))
       ? ['its model was not shown fs_read']
       : []),
     ...(answer?.includes(MARK) === true ? [] : ['the answer of the tool did not come back to its model']),

@@ -141,7 +141,7 @@ async function compareAll(bench: Bench, connection: Connection, directory: strin
   const call = async <T>(name: string, args: Readonly<Record<string, unknown>>): Promise<T> =>
     (await callTool(connection, name, args)) as T
   const rounds = bench.quick ? 10 : 100
-  const kept = await call<Created>('workspace_create', { name: 'bench' })
+  const retained = await call<Created>('workspace_create', { name: 'bench' })
   const bare = await holdBare()
   try {
     const firstOutput = async (): Promise<number> => {
@@ -173,7 +173,7 @@ async function compareAll(bench: Bench, connection: Connection, directory: strin
         peer: 'nsenter sh -c true',
         atMost: 3,
         rounds: rounds * 2,
-        ours: () => timed(() => call('exec', { workspace_id: kept.workspace_id, command: 'true' })),
+        ours: () => timed(() => call('exec', { workspace_id: retained.workspace_id, command: 'true' })),
         floor: () => timed(() => run(['nsenter', '-t', String(bare.pid), '-a', '/bin/sh', '-c', 'true'])),
       },
       plots,
@@ -181,7 +181,7 @@ async function compareAll(bench: Bench, connection: Connection, directory: strin
   } finally {
     bare.end()
   }
-  await compareCopies(bench, call, kept.workspace_id, await overlayFloor(join(directory, 'floor')), plots)
+  await compareCopies(bench, call, retained.workspace_id, await overlayFloor(join(directory, 'floor')), plots)
 }
 
 async function compareCopies(

@@ -234,14 +234,14 @@ describe('secrets', () => {
       inspect(loaded, { depth: 9, showHidden: true }),
       `${loaded.config.database_url}`,
     ]
-    const shown = showConfig(loaded)
-    expect(shown.find((row) => row.field === 'database_url')).toEqual({
+    const displayed = showConfig(loaded)
+    expect(displayed.find((row) => row.field === 'database_url')).toEqual({
       field: 'database_url',
       value: 'postgres://[redacted]@db.example:5432/castellan?[redacted]',
       source: 'file',
       variable: 'CASTELLAN_DATABASE_URL',
     })
-    for (const text of [...printed, JSON.stringify(shown)]) expect(text).not.toMatch(/hunter/)
+    for (const text of [...printed, JSON.stringify(displayed)]) expect(text).not.toMatch(/hunter/)
   })
 
   test('a missing variable is named with its field and place', async () => {

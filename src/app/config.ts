@@ -89,7 +89,7 @@ export function showConfig(loaded: LoadedConfig): readonly ConfigRow[] {
     const value = getIn(loaded.config, field.keys)
     return {
       field: field.path,
-      value: value instanceof Secret ? shownSecret(field, value) : (value ?? null),
+      value: value instanceof Secret ? displayedSecret(field, value) : (value ?? null),
       source: loaded.sources.get(field.path) ?? 'default',
       variable: field.variable,
     }
@@ -97,7 +97,7 @@ export function showConfig(loaded: LoadedConfig): readonly ConfigRow[] {
 }
 
 /** Of an address, where it is may be seen; a key that happens to look like one may not. */
-const shownSecret = ({ path }: ConfigField, value: Secret): string =>
+const displayedSecret = ({ path }: ConfigField, value: Secret): string =>
   path === 'database_url' ? redactUrl(value.reveal()) : String(value)
 
 /** What a connection sees that does not choose. */

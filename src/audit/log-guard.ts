@@ -86,7 +86,7 @@ export function createLogGuard(deps: {
     try {
       const { size, peaks } = await deps.log.head(deps.read, tenant)
       const now = { size, root: rootOf(size, peaks) }
-      const before = released.has(tenant) ? undefined : (last.get(tenant) ?? (await readKept(tenant)))
+      const before = released.has(tenant) ? undefined : (last.get(tenant) ?? (await readRetained(tenant)))
       if (before !== undefined && !(await isExtended(tenant, before, now))) throw notExtended(tenant, before, now)
       if (before !== undefined) last.set(tenant, before)
       sound.add(tenant)
@@ -97,7 +97,7 @@ export function createLogGuard(deps: {
     }
   }
 
-  async function readKept(tenant: TenantId): Promise<Statement | undefined> {
+  async function readRetained(tenant: TenantId): Promise<Statement | undefined> {
     let note = await checkpoints.read(tenant)
     if (note === undefined) {
       const size = await anchors.find(tenant)
@@ -128,8 +128,8 @@ export function createLogGuard(deps: {
     const { now, before } = await examine(tenant)
     // Nobody goes on from a recovery that is not in the log, and a log without entries has nothing to be cut.
     if (now.size === released.get(tenant) || (now.size === 0 && before === undefined)) return
-    const isKept = before?.size === now.size && !(isLast && (await checkpoints.read(tenant)) === undefined)
-    if (!isKept) await checkpoints.write(tenant, noteOf(tenant, now))
+    const isRetained = before?.size === now.size && !(isLast && (await checkpoints.read(tenant)) === undefined)
+    if (!isRetained) await checkpoints.write(tenant, noteOf(tenant, now))
     last.set(tenant, now)
     released.delete(tenant)
     if (anchored.has(tenant)) return
@@ -154,8 +154,8 @@ export function createLogGuard(deps: {
     keep: (tenant, isLast = false) => inTurn(tenant, () => keepNow(tenant, isLast)),
     async sign(tenant, statement) {
       await inTurn(tenant, async () => {
-        const kept = last.get(tenant)
-        if (kept !== undefined && kept.size >= statement.size) await examine(tenant)
+        const retained = last.get(tenant)
+        if (retained !== undefined && retained.size >= statement.size) await examine(tenant)
         else await keepNow(tenant, false)
       })
       return noteOf(tenant, statement)

@@ -235,9 +235,9 @@ describe('showing an import', () => {
   it('shows no secret, in text or in JSON, and what is harmless', () => {
     const text = importReportText(result)
     const json = JSON.stringify(importReport(result))
-    for (const shown of [text, json]) {
-      expect(shown).not.toContain(SECRET)
-      for (const kept of [
+    for (const displayed of [text, json]) {
+      expect(displayed).not.toContain(SECRET)
+      for (const retained of [
         'docker',
         '--api-key',
         'image:latest',
@@ -246,17 +246,17 @@ describe('showing an import', () => {
         `\${KEY}`,
         'env:KEY',
       ]) {
-        expect(shown).toContain(kept)
+        expect(displayed).toContain(retained)
       }
     }
     expect(JSON.stringify(result)).toContain(SECRET)
   })
 
   it('prints a line for each server and each problem', () => {
-    const shown = importReportText(
+    const displayed = importReportText(
       parse({ mcpServers: { a: { command: 'x', args: ['two words'] }, long: { url: 'http://h/mcp' }, bad: {} } }),
     )
-    expect(shown.split('\n')).toEqual([
+    expect(displayed.split('\n')).toEqual([
       '2 servers',
       "  a     stdio  x 'two words'",
       '  long  http   http://h/mcp',
@@ -267,9 +267,9 @@ describe('showing an import', () => {
   })
 
   it('lets no control character through to the terminal', () => {
-    const shown = importReportText(parse({ mcpServers: { a: { command: 'x\u001b[2J\u202e' } } }))
-    expect(shown).toContain("'x\\u001b[2J\\u202e'")
-    expect(shown).not.toContain('\u001b')
+    const displayed = importReportText(parse({ mcpServers: { a: { command: 'x\u001b[2J\u202e' } } }))
+    expect(displayed).toContain("'x\\u001b[2J\\u202e'")
+    expect(displayed).not.toContain('\u001b')
   })
 })
 

@@ -39,11 +39,11 @@ export function createTerminal(streams: { out: Output; error: Output; noColor: b
   }
   const repaintMs = streams.error.isTTY === true ? REPAINT_MS.terminal : REPAINT_MS.file
   let nextMs: number | undefined
-  let shown = false
+  let displayed = false
   let noticed: string | undefined
   const clearLine = (): void => {
-    if (shown && streams.error.isTTY === true) streams.error.write('\r\u001b[2K')
-    shown = false
+    if (displayed && streams.error.isTTY === true) streams.error.write('\r\u001b[2K')
+    displayed = false
   }
   return {
     width: streams.out.isTTY === true ? streams.out.columns || USUAL_COLUMNS : undefined,
@@ -58,7 +58,7 @@ export function createTerminal(streams: { out: Output; error: Output; noColor: b
       nextMs = now + repaintMs
       if (streams.error.isTTY === true) streams.error.write(`\r\u001b[2K${text}`)
       else streams.error.write(`${text}\n`)
-      shown = true
+      displayed = true
     },
     progressDone() {
       clearLine()
@@ -137,8 +137,8 @@ function outputsIn(details: Readonly<Record<string, unknown>>): string {
       return typeof pair[1] === 'string' && pair[1].trim() !== ''
     })
     .map(([name, text]) => {
-      const shown = harmless(text).trimEnd()
-      return `${name}:\n${shown.replace(/^/gm, '  ')}\n`
+      const displayed = harmless(text).trimEnd()
+      return `${name}:\n${displayed.replace(/^/gm, '  ')}\n`
     })
     .join('')
 }

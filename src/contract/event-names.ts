@@ -14,12 +14,12 @@ const ofAgents: Readonly<Record<string, string>> = {
   execution_timed_out: 'task_timed_out',
 }
 
-export type ShownName = Readonly<{ event_type: string; aliases?: readonly string[] }>
+export type DisplayedName = Readonly<{ event_type: string; aliases?: readonly string[] }>
 
-const shownIn =
+const displayedIn =
   (names: Readonly<Record<string, string>>) =>
-  (type: string): ShownName =>
+  (type: string): DisplayedName =>
     Object.hasOwn(names, type) ? { event_type: names[type]!, aliases: [type] } : { event_type: type }
 
-export const workflowEventName = shownIn(ofWorkflows)
-export const agentEventName = shownIn(ofAgents)
+export const workflowEventName = displayedIn(ofWorkflows)
+export const agentEventName = displayedIn(ofAgents)

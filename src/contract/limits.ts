@@ -90,15 +90,15 @@ export const limits = {
   eventStreamKeepAliveMs: 15_000,
   eventStreamStallMs: 60_000,
   /** How often the latest time is kept in the store, and how far a clock is behind it before that is told. */
-  clockKeptMs: 60_000,
+  clockSavedMs: 60_000,
   clockBehindToldMs: 5_000,
   /** How long a SEAL session lasts, and how far the time in a signed call may be from ours. */
   sealSessionMs: 60 * 60_000,
   sealClockSkewMs: 30_000,
   /** A signed call is remembered for this long after its time has passed: a clock may be set back. */
-  sealMessageKeptMs: 5 * 60_000,
+  sealMessageRetentionMs: 5 * 60_000,
   /** Sessions that ended are told about for this long. */
-  sealEndedSessionKeptMs: 24 * 60 * 60_000,
+  sealEndedSessionRetentionMs: 24 * 60 * 60_000,
   /** Past this many live sessions of one identity, the oldest is revoked. */
   sealSessionsPerIdentityMax: 100,
   sealSessionListMax: 200,
@@ -135,7 +135,7 @@ export const limits = {
   execCommandCharsMax: 1024 * 1024,
   execOutputBytesDefault: 256 * 1024,
   /** Of each stream, in the answer of a tool that was not told: more than this is cut by clients, and not at its middle. */
-  execShownBytesDefault: 16 * 1024,
+  execDisplayedBytesDefault: 16 * 1024,
   execOutputBytesMax: 2 * 1024 * 1024,
   execProgressMs: 1_000,
   /** Commands of one workspace_prepare, and the time that each has. */
@@ -259,11 +259,11 @@ export const limits = {
   /** Semantic search: texts in one request, documents that a search embeds at most, vectors that are kept, and the answer of a service. */
   embeddingBatchMax: 64,
   embeddingDocumentsMax: 1_000,
-  embeddingsKeptMax: 20_000,
+  embeddingsCachedMax: 20_000,
   embeddingAnswerBytesMax: 32 * 1024 * 1024,
   searchQueryCharsMax: 2_000,
   /** What should be written or done, in plain words. */
-  wishCharsMax: 20_000,
+  intentCharsMax: 20_000,
   /** One manifest: its text, its values with aliases counted in full, and its nesting. */
   manifestCharsMax: 256 * 1024,
   manifestValuesMax: 10_000,

@@ -12,7 +12,7 @@ type Firing = {
 }
 
 /** A timing that is in force, for whoever asks. `next_run_at` is when it fires next, its part of the jitter included. */
-export type ShownSchedule = Readonly<{ next_run_at: string }> &
+export type ScheduleView = Readonly<{ next_run_at: string }> &
   (Readonly<{ type: 'cron'; cron: string; timezone: string }> | Readonly<{ type: 'interval'; seconds: number }>)
 
 /** When an agent or a workflow is started by itself. */

@@ -148,8 +148,8 @@ export function createHttpDoor(given: HttpDoorDeps): HttpDoor {
         throw keysNeeded(host)
       }
       server.on('error', (error) => deps.logger.error('the HTTP server reported an error', { error: error.message }))
-      const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address
-      return { url: `http://${shown}:${bound.port}`, port: bound.port, close }
+      const displayed = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address
+      return { url: `http://${displayed}:${bound.port}`, port: bound.port, close }
     },
     accept(socket, peer) {
       // The event starts the watch for slow clients, which a server that never listens itself would not have.

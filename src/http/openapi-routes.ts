@@ -28,8 +28,8 @@ export function restPaths(tools: readonly CatalogTool[]): Paths {
   const byName = new Map(tools.map((tool) => [tool.name, tool]))
   const paths: Paths = {}
   const add = (method: string, path: string, operation: Json): void => {
-    const shown = path.replace('...}', '}')
-    paths[shown] = { ...paths[shown], [method.toLowerCase()]: operation }
+    const displayed = path.replace('...}', '}')
+    paths[displayed] = { ...paths[displayed], [method.toLowerCase()]: operation }
   }
   for (const row of restRows) {
     const names = toolsOf(row)

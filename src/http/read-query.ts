@@ -1,6 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import { nearestName } from '../kernel/nearest-name.ts'
-import { shown } from '../tools/runtime/validate-arguments.ts'
+import { displayed } from '../tools/runtime/validate-arguments.ts'
 
 /**
  * The parameters of an address, which remember what was looked for: what nobody looked for is refused, as tools refuse
@@ -31,7 +31,7 @@ export class ReadQuery extends URLSearchParams {
 }
 
 export function unknownName(what: string, name: string, accepted: readonly string[], where: string): AppError {
-  const field = shown(name)
+  const field = displayed(name)
   const nearest = nearestName(name, accepted)
   const hint = nearest === undefined ? '' : ` Did you mean '${nearest}'?`
   const list = accepted.length === 0 ? 'none is accepted' : `accepted: ${accepted.join(', ')}`

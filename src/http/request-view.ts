@@ -10,7 +10,7 @@ export type RequestView = Readonly<{ exposure: Exposure; safeNames?: boolean }>
 const VIEWS_MAX = 256
 
 /** `shown` is what a caller sees that does not choose, where its port has a rule of its own. */
-export type ViewOfUrl = (url: string, shown?: Exposure) => RequestView
+export type ViewOfUrl = (url: string, displayed?: Exposure) => RequestView
 
 /** One object for each way of asking, so that a client which asks the same all day costs one look-up. */
 export function createViewOfUrl(
@@ -23,10 +23,10 @@ export function createViewOfUrl(
   const plain: RequestView = { exposure: deps.exposureDefault }
   const views = new Map<string, RequestView>()
 
-  function parse(url: string, query: string, shown: Exposure): RequestView {
+  function parse(url: string, query: string, displayed: Exposure): RequestView {
     const parameters = new URLSearchParams(query)
     const chooses = parameters.get('tools') || parameters.has('mode')
-    const exposure = chooses ? withMode(deps.exposureOfUrl(url), shown) : shown
+    const exposure = chooses ? withMode(deps.exposureOfUrl(url), displayed) : displayed
     requireKnown(exposure, deps.catalog)
     const names = parameters.get('names')
     if (names === null) return { exposure }
@@ -36,15 +36,15 @@ export function createViewOfUrl(
     return { exposure, safeNames: names === 'safe' }
   }
 
-  return (url, shown = deps.exposureDefault) => {
+  return (url, displayed = deps.exposureDefault) => {
     const start = url.indexOf('?')
-    const isOwn = shown === deps.exposureDefault
+    const isOwn = displayed === deps.exposureDefault
     if (start === -1 && isOwn) return plain
     const query = start === -1 ? '' : url.slice(start + 1)
-    const key = isOwn ? query : `${JSON.stringify(shown)}?${query}`
+    const key = isOwn ? query : `${JSON.stringify(displayed)}?${query}`
     let view = views.get(key)
     if (view === undefined) {
-      view = parse(url, query, shown)
+      view = parse(url, query, displayed)
       if (views.size >= VIEWS_MAX) views.clear()
       views.set(key, view)
     }
@@ -53,8 +53,8 @@ export function createViewOfUrl(
 }
 
 /** Who chooses tools and no mode stays in the mode of the port. */
-const withMode = (chosen: Exposure, shown: Exposure): Exposure =>
-  isZaru(shown) && !isZaru(chosen) ? { zaruMode: shown.zaruMode, tools: chosen } : chosen
+const withMode = (chosen: Exposure, displayed: Exposure): Exposure =>
+  isZaru(displayed) && !isZaru(chosen) ? { zaruMode: displayed.zaruMode, tools: chosen } : chosen
 
 function requireKnown(exposure: Exposure, catalog: Catalog): void {
   const [unknown] = unknownExposureNames(exposure, catalog.tools)

@@ -146,7 +146,7 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
       const principal = await deps.authenticate(req)
       admit(principal)
       const query = new ReadQuery(url)
-      const wish = {
+      const request = {
         last: lastEventId(req, query),
         follow: flagOf(query, 'follow', true),
         verbose: flagOf(query, 'verbose', false),
@@ -165,7 +165,7 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
       }
       const feed = await deps.runs()
       if (feed === undefined) throw notFound()
-      const events = await openEvents(feed, row, principal, JSON.parse(answer.json) as StreamSubject, wish)
+      const events = await openEvents(feed, row, principal, JSON.parse(answer.json) as StreamSubject, request)
       await streamEvents(res, events, { signal, isStillWelcome: async () => void (await deps.authenticate(req)) })
     },
     undefined,
@@ -174,21 +174,21 @@ async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Excha
 }
 
 type StreamSubject = Readonly<{ agent_id: string; execution_id: string }>
-type StreamWish = Readonly<{ last: string | undefined; follow: boolean; verbose: boolean; signal: AbortSignal }>
+type StreamRequest = Readonly<{ last: string | undefined; follow: boolean; verbose: boolean; signal: AbortSignal }>
 
 async function openEvents(
   feed: RunFeed,
   { rows }: StreamRow,
   principal: Principal,
   { agent_id: agentId, execution_id: runId }: StreamSubject,
-  { last, ...wish }: StreamWish,
+  { last, ...request }: StreamRequest,
 ): Promise<AsyncIterable<StreamedEvent>> {
   if (rows === 'agent') {
-    const events = await feed.openAgent(principal, agentId, { ...wish, from: last })
+    const events = await feed.openAgent(principal, agentId, { ...request, from: last })
     if (events === undefined) throw notOfThisStream('the id of an event')
     return agentRows(agentId, events)
   }
-  const opened = await feed.open(principal, runId, { ...wish, fromSequence: sequenceOf(last) })
+  const opened = await feed.open(principal, runId, { ...request, fromSequence: sequenceOf(last) })
   if (opened === undefined) throw notFound()
   return runRows(rows === 'execution' ? executionRow : workflowRow, runId, opened)
 }

@@ -1,6 +1,6 @@
 import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
+import { displayedAnswer } from './displayed-answer.ts'
 import { hasStructuredContent } from './server-facts.ts'
-import { shownAnswer } from './shown-answer.ts'
 import type { ToolLists } from './tool-list.ts'
 import { type CallOutcome, jsonRpcCodes } from './wire.ts'
 
@@ -24,5 +24,5 @@ export function callOutcome(
     return { kind: 'error', code: jsonRpcCodes.invalidParams, message, data: { code, ...details } }
   }
   const structured = answer.structured && hasStructuredContent(revision)
-  return { kind: 'result', shown: shownAnswer(answer, caller.door), isError: answer.isError, structured }
+  return { kind: 'result', displayed: displayedAnswer(answer, caller.door), isError: answer.isError, structured }
 }

@@ -74,10 +74,10 @@ function saysCallAgain({ json }: ToolAnswer): boolean {
   return timed_out === true && status !== 'completed' && status !== 'failed' && status !== 'cancelled'
 }
 
-export function resultObject({ shown, isError, structured }: CallOutcome & { kind: 'result' }): CallToolResult {
+export function resultObject({ displayed, isError, structured }: CallOutcome & { kind: 'result' }): CallToolResult {
   return {
-    content: (shown.content as ContentBlock[] | undefined) ?? [{ type: 'text', text: shown.json }],
-    ...(structured ? { structuredContent: JSON.parse(shown.json) as Record<string, unknown> } : {}),
+    content: (displayed.content as ContentBlock[] | undefined) ?? [{ type: 'text', text: displayed.json }],
+    ...(structured ? { structuredContent: JSON.parse(displayed.json) as Record<string, unknown> } : {}),
     ...(isError ? { isError: true } : {}),
   }
 }

@@ -198,10 +198,10 @@ describe('all identities together', () => {
 })
 
 describe('identities that listen in all their sessions', () => {
-  const crowd = async (peer: Peer, kept: number) => {
-    for (let left = shared; left > 0; left -= kept) {
+  const crowd = async (peer: Peer, retained: number) => {
+    for (let left = shared; left > 0; left -= retained) {
       const who = `key ${left}`
-      for (const session of await peer.openMany(who, Math.min(kept, left))) await peer.listen(who, session)
+      for (const session of await peer.openMany(who, Math.min(retained, left))) await peer.listen(who, session)
     }
   }
 

@@ -95,10 +95,10 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
   function sweep(): void {
     for (const session of sessions.values()) if (isExpired(session)) end(session)
   }
-  function makeRoom(principal: Principal): boolean {
+  function makeSpace(principal: Principal): boolean {
     const own = byOwner.get(identityOf(principal))
     if (own !== undefined && own.size >= limits.httpSessionsPerIdentityMax) {
-      return endToMakeRoom(firstToEnd(own, isIdle), 'its identity has too many')
+      return endToMakeSpace(firstToEnd(own, isIdle), 'its identity has too many')
     }
     const max = shareFor(principal, limits.httpSessionsMax, limits.httpSessionsReserved)
     if (sessions.size < max) return true
@@ -107,9 +107,9 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
     const ownSize = own?.size ?? 0
     const holding = (least: number) => [...byOwner.values()].filter(({ size }) => size >= least)
     const idle = firstOfLargest(holding(ownSize), isIdle)
-    return endToMakeRoom(idle ?? firstOfLargest(holding(ownSize + 2), onlyListens), 'all have too many')
+    return endToMakeSpace(idle ?? firstOfLargest(holding(ownSize + 2), onlyListens), 'all have too many')
   }
-  function endToMakeRoom(session: HttpSession | undefined, reason: string): boolean {
+  function endToMakeSpace(session: HttpSession | undefined, reason: string): boolean {
     if (session === undefined) {
       logger.debug('an HTTP session was refused: none can be ended', { reason, sessions: sessions.size })
       return false
@@ -122,7 +122,7 @@ export function createHttpSessions(deps: SessionsDeps): HttpSessions {
 
   return {
     async open(caller) {
-      if (!makeRoom(caller.principal)) return undefined
+      if (!makeSpace(caller.principal)) return undefined
       const id = random.bytes(SESSION_ID_BYTES).toString('base64url')
       const session = newSession(deps, id, caller, () => end(session))
       add(session)

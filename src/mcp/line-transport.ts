@@ -130,9 +130,9 @@ function createOutbox(output: Writable, bufferedBytesMax: number, onFlow: () => 
     if (outgoing === '' || output.destroyed) return
     const text = outgoing
     outgoing = ''
-    const hasRoom = output.write(text)
+    const hasSpace = output.write(text)
     if (output.writableLength > bufferedBytesMax) output.destroy()
-    if (hasRoom || isFull) return
+    if (hasSpace || isFull) return
     isFull = true
     onFlow()
   }

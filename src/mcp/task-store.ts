@@ -77,7 +77,7 @@ export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; rand
     for (const [id, task] of tasks) if (hasEnded(task) && task.changedAtMs < before) tasks.delete(id)
   }
 
-  function hasRoom(principal: Principal, identity: string): boolean {
+  function hasSpace(principal: Principal, identity: string): boolean {
     if (tasks.size >= shareFor(principal, limits.mcpTasksMax, limits.mcpTasksReserved)) return false
     let own = 0
     for (const task of tasks.values()) if (task.identity === identity) own++
@@ -106,7 +106,7 @@ export function createTaskStore({ clock, random }: Readonly<{ clock: Clock; rand
     create(principal, work) {
       forgetOld()
       const identity = identityOf(principal)
-      if (!hasRoom(principal, identity)) return undefined
+      if (!hasSpace(principal, identity)) return undefined
       const nowMs = clock.nowMs()
       const task: Task = {
         id: randomId(random, 'task'),

@@ -1,6 +1,6 @@
 import { INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, SERVER_INFO_META_KEY } from '@modelcontextprotocol/server'
 import type { Progress } from '../contract/call.ts'
-import type { ShownAnswer } from './shown-answer.ts'
+import type { DisplayedAnswer } from './displayed-answer.ts'
 
 /**
  * JSON-RPC messages as text. The hot path writes them by concatenation: a tool's answer arrives as JSON text and goes out
@@ -14,7 +14,7 @@ export const jsonRpcCodes = { parseError: PARSE_ERROR, invalidRequest: INVALID_R
 
 /** What a finished call becomes on the wire. */
 export type CallOutcome =
-  | Readonly<{ kind: 'result'; shown: ShownAnswer; isError: boolean; structured: boolean }>
+  | Readonly<{ kind: 'result'; displayed: DisplayedAnswer; isError: boolean; structured: boolean }>
   | Readonly<{ kind: 'error'; code: number; message: string; data: unknown }>
 
 export type Wire = Readonly<{
@@ -29,7 +29,7 @@ export function createWire(identity: ServerIdentity): Wire {
   return {
     callResponse(id, outcome, era) {
       if (outcome.kind === 'error') return errorResponse(id, outcome.code, outcome.message, outcome.data)
-      const { json, content: blocks } = outcome.shown
+      const { json, content: blocks } = outcome.displayed
       const content = blocks === undefined ? `[{"type":"text","text":${JSON.stringify(json)}}]` : JSON.stringify(blocks)
       const structured = outcome.structured ? `,"structuredContent":${json}` : ''
       const failed = outcome.isError ? ',"isError":true' : ''

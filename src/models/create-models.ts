@@ -92,17 +92,21 @@ const failureOf = ({ provider, model }: Candidate, { errorClass, status }: TryFa
 
 function unavailable({ providers, disabled }: ModelsSettings, alias: string): AppError {
   const known = [...new Set(providers.flatMap(({ models }) => models.map((model) => model.alias)))].sort()
-  const shown = alias.slice(0, 64).toWellFormed()
+  const displayed = alias.slice(0, 64).toWellFormed()
   const without = disabled?.find(({ aliases }) => aliases.includes(alias))
   if (without !== undefined) {
-    const message = `The provider '${without.name}', which has the alias '${shown}', is disabled: its api_key needs the variable ${without.variable}, which is not set. Set it where the server is started, then start the server again.`
-    return new AppError('ERR_MODEL_UNAVAILABLE', message, { alias: shown, aliases: known, variable: without.variable })
+    const message = `The provider '${without.name}', which has the alias '${displayed}', is disabled: its api_key needs the variable ${without.variable}, which is not set. Set it where the server is started, then start the server again.`
+    return new AppError('ERR_MODEL_UNAVAILABLE', message, {
+      alias: displayed,
+      aliases: known,
+      variable: without.variable,
+    })
   }
   const message =
     known.length === 0
-      ? `No language model is configured, so the alias '${shown}' leads nowhere. Set models.providers in castellan.yaml: a provider with its name, type, api_key (env:NAME) and models, one of them with the alias '${shown}'. Then start the server again: it reads the file when it starts.`
-      : `spec.runtime.model: no provider has a model with the alias '${shown}'; there are ${known.join(', ')}. Use one of those, or add the alias in models.providers and start the server again.`
-  return new AppError('ERR_MODEL_UNAVAILABLE', message, { alias: shown, aliases: known })
+      ? `No language model is configured, so the alias '${displayed}' leads nowhere. Set models.providers in castellan.yaml: a provider with its name, type, api_key (env:NAME) and models, one of them with the alias '${displayed}'. Then start the server again: it reads the file when it starts.`
+      : `spec.runtime.model: no provider has a model with the alias '${displayed}'; there are ${known.join(', ')}. Use one of those, or add the alias in models.providers and start the server again.`
+  return new AppError('ERR_MODEL_UNAVAILABLE', message, { alias: displayed, aliases: known })
 }
 
 const advice: Readonly<Record<ModelErrorClass, string>> = {

@@ -1,11 +1,11 @@
-import type { KeptOutput } from '../domains/workspaces/backend.ts'
+import type { RetainedOutput } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { EgressBroker } from './egress-broker.ts'
 import type { Images } from './images/index.ts'
-import { createKeptOutput } from './kept-output.ts'
 import type { NetworkHub } from './network/network-hub.ts'
-import type { Bounded, SupervisorFacts, WireExec, WireExecResult, WireKept } from './protocol.ts'
+import type { Bounded, SupervisorFacts, WireExec, WireExecResult, WireRetained } from './protocol.ts'
 import type { Registry } from './registry.ts'
+import { createRetainedOutput } from './retained-output.ts'
 import type { Exchange, Handlers } from './serve-requests.ts'
 
 export type HandlerDeps = Readonly<{
@@ -58,14 +58,14 @@ export function createHandlers({
     exec: (request, exchange) => execute(registry, clock, request, exchange),
     jobStart: async ({ id, job }) => ({ jobId: await registry.jobs(id).start(job) }),
     async jobPoll({ id, jobId, from, bytesMax }) {
-      const page = await (await registry.keptJobs(id)).poll(jobId, from, bytesMax)
+      const page = await (await registry.retainedJobs(id)).poll(jobId, from, bytesMax)
       if (page === undefined)
         return { summary: null, stdout: '', stderr: '', next: from, skipped: { stdout: 0, stderr: 0 } }
       return { ...page, stdout: page.stdout.toString('base64'), stderr: page.stderr.toString('base64') }
     },
-    jobKill: async ({ id, jobId, signal }) => ({ found: (await registry.keptJobs(id)).kill(jobId, signal) }),
-    jobRemove: async ({ id, jobId }) => ({ found: await (await registry.keptJobs(id)).remove(jobId) }),
-    jobList: async ({ id }) => (await registry.keptJobs(id)).list(),
+    jobKill: async ({ id, jobId, signal }) => ({ found: (await registry.retainedJobs(id)).kill(jobId, signal) }),
+    jobRemove: async ({ id, jobId }) => ({ found: await (await registry.retainedJobs(id)).remove(jobId) }),
+    jobList: async ({ id }) => (await registry.retainedJobs(id)).list(),
     snapshot: ({ id, layerId }) => registry.snapshot(id, layerId),
     reset: (spec) => done(registry.reset(spec)),
     removeLayer: ({ layerId }) => done(registry.removeLayer(layerId)),
@@ -125,7 +125,10 @@ async function execute(
   request: WireExec,
   { body, signal, send }: Exchange,
 ): Promise<WireExecResult> {
-  const kept = { stdout: createKeptOutput(request.outputBytesMax), stderr: createKeptOutput(request.outputBytesMax) }
+  const retained = {
+    stdout: createRetainedOutput(request.outputBytesMax),
+    stderr: createRetainedOutput(request.outputBytesMax),
+  }
   const startMs = clock.monotonicMs()
   if (!request.hasStdin) body.resume()
   const command = await registry.run(request.id, {
@@ -134,7 +137,7 @@ async function execute(
     env: request.env,
     stdin: request.hasStdin ? body : undefined,
     onOutput(stream, chunk) {
-      kept[stream].add(chunk)
+      retained[stream].add(chunk)
       return request.streams ? send(stream, chunk) : undefined
     },
   })
@@ -152,15 +155,15 @@ async function execute(
   signal.removeEventListener('abort', onRevoked)
   return {
     ...result,
-    stdout: toWireKept(kept.stdout.result()),
-    stderr: toWireKept(kept.stderr.result()),
+    stdout: toWireRetained(retained.stdout.result()),
+    stderr: toWireRetained(retained.stderr.result()),
     durationMs: clock.monotonicMs() - startMs,
     ended,
   }
 }
 
-const toWireKept = (kept: KeptOutput): WireKept => ({
-  ...kept,
-  head: Buffer.from(kept.head).toString('base64'),
-  tail: Buffer.from(kept.tail).toString('base64'),
+const toWireRetained = (retained: RetainedOutput): WireRetained => ({
+  ...retained,
+  head: Buffer.from(retained.head).toString('base64'),
+  tail: Buffer.from(retained.tail).toString('base64'),
 })

@@ -36,7 +36,7 @@ export type IdRangesDeps = Readonly<{
 }>
 
 const RANGE = 65_536
-const shown = ['store', 'images']
+const displayed = ['store', 'images']
 type Block = Readonly<{ number: number; view: string }>
 
 /**
@@ -52,7 +52,7 @@ export async function createIdRanges(deps: IdRangesDeps): Promise<IdRanges> {
   async function show(): Promise<Block> {
     const name = String(++made)
     const view = join(deps.views, name)
-    for (const folder of shown) mkdirSync(join(view, folder), { recursive: true, mode: 0o755 })
+    for (const folder of displayed) mkdirSync(join(view, folder), { recursive: true, mode: 0o755 })
     const own = free.splice(0, 1)
     try {
       return { number: await askForBlock(deps.socketPath, [name, ...own].join(' ')), view }
@@ -62,7 +62,7 @@ export async function createIdRanges(deps: IdRangesDeps): Promise<IdRanges> {
     }
   }
   async function hide({ number, view }: Block): Promise<void> {
-    for (const folder of shown) {
+    for (const folder of displayed) {
       await deps.launcher.unmount(join(view, folder))
       rmdirSync(join(view, folder))
     }

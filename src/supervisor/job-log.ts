@@ -10,7 +10,7 @@ export type JobLog = Readonly<{
   append(chunk: Buffer): void
   /** Ends where something is missing, so that `skipped` is always what is missing before `bytes`. */
   read(from: number, bytesMax: number): Promise<Readonly<{ bytes: Buffer; next: number; skipped: number }>>
-  keptBytes(): number
+  retainedBytes(): number
   /** Makes room; `keptBytes` is less afterwards, unless it was 0. */
   dropOldest(): void
 }>
@@ -88,7 +88,7 @@ export function createJobLog(path: string): JobLog {
       }
       return { bytes: Buffer.concat(parts), next, skipped: begin - wanted }
     },
-    keptBytes: () => segments.reduce((sum, { size }) => sum + size, 0),
+    retainedBytes: () => segments.reduce((sum, { size }) => sum + size, 0),
     dropOldest,
   }
 }

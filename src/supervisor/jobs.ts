@@ -44,18 +44,18 @@ export async function openJobs(deps: {
   const jobs = await loadJobs(directory, clock)
   const starting = new Map<string, Promise<number>>()
   let nextId = Math.max(0, ...jobs.keys()) + 1
-  let keptBytes = [...jobs.values()].reduce((sum, job) => sum + outputBytes(job), 0)
+  let retainedBytes = [...jobs.values()].reduce((sum, job) => sum + outputBytes(job), 0)
 
   function append(log: JobLog, chunk: Buffer): void {
-    keptBytes -= log.keptBytes()
+    retainedBytes -= log.retainedBytes()
     log.append(chunk)
-    keptBytes += log.keptBytes()
-    while (keptBytes > OUTPUT_BYTES_MAX) {
+    retainedBytes += log.retainedBytes()
+    while (retainedBytes > OUTPUT_BYTES_MAX) {
       const loser = chooseLoser(jobs.values())
       if (loser === undefined) return
-      keptBytes -= loser.keptBytes()
+      retainedBytes -= loser.retainedBytes()
       loser.dropOldest()
-      keptBytes += loser.keptBytes()
+      retainedBytes += loser.retainedBytes()
     }
   }
 
@@ -166,7 +166,7 @@ export async function openJobs(deps: {
         })
       }
       jobs.delete(jobId)
-      keptBytes -= outputBytes(job)
+      retainedBytes -= outputBytes(job)
       await rm(join(directory, String(jobId)), { recursive: true, force: true })
       return true
     },
@@ -175,7 +175,7 @@ export async function openJobs(deps: {
   }
 }
 
-const outputBytes = ({ stdout, stderr }: Job): number => stdout.keptBytes() + stderr.keptBytes()
+const outputBytes = ({ stdout, stderr }: Job): number => stdout.retainedBytes() + stderr.retainedBytes()
 
 /** Whose oldest output goes: of the job that was finished first, or else, when all that is left still run, of the loudest. */
 function chooseLoser(jobs: Iterable<Job>): JobLog | undefined {
@@ -187,7 +187,7 @@ function chooseLoser(jobs: Iterable<Job>): JobLog | undefined {
       (left.summary.running ? outputBytes(right) - outputBytes(left) : endMs(left) - endMs(right)),
   )
   if (loser === undefined) return undefined
-  return loser.stdout.keptBytes() >= loser.stderr.keptBytes() ? loser.stdout : loser.stderr
+  return loser.stdout.retainedBytes() >= loser.stderr.retainedBytes() ? loser.stdout : loser.stderr
 }
 
 async function saveSummary(folder: string, summary: JobSummary): Promise<void> {

@@ -88,7 +88,7 @@ async function main(): Promise<void> {
     hasDiskLimits: kind === 'btrfs',
     hasMemoryLimits: controlGroups.controllers.includes('memory'),
     hasProcessGroups: controlGroups.controllers.includes('pids'),
-    shownFiles: '/mnt/shown',
+    displayedFiles: '/mnt/shown',
     processorsFor: createProcessors(),
     clock: systemClock,
     random: systemRandom,

@@ -46,12 +46,12 @@ export type WireExec = Readonly<{
   streams: boolean
 }>
 /** Bytes are in base64, because a result is JSON. */
-export type WireKept = Readonly<{ head: string; tail: string; totalBytes: number; omittedBytes: number }>
+export type WireRetained = Readonly<{ head: string; tail: string; totalBytes: number; omittedBytes: number }>
 export type WireExecResult = Readonly<{
   exitCode: number | null
   signal: string | null
-  stdout: WireKept
-  stderr: WireKept
+  stdout: WireRetained
+  stderr: WireRetained
   durationMs: number
   ended: 'exit' | 'timeout' | 'cancelled'
   limitsHit: readonly LimitName[]

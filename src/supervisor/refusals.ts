@@ -7,12 +7,12 @@ const HOST_CHARS_MAX = 260
 
 /** What each workspace was refused on its way out, for whoever wonders why something does not work. */
 export function createRefusals({ clock }: Readonly<{ clock: Clock }>) {
-  const kept = new Map<string, Map<string, RefusedConnection>>()
+  const retained = new Map<string, Map<string, RefusedConnection>>()
   return {
     note(client: string, target: string, reason: string): void {
       if (target === '') return
-      const own = kept.get(client) ?? new Map<string, RefusedConnection>()
-      kept.set(client, own)
+      const own = retained.get(client) ?? new Map<string, RefusedConnection>()
+      retained.set(client, own)
       const host = target.slice(0, HOST_CHARS_MAX)
       const key = `${host} ${reason}`
       const count = (own.get(key)?.count ?? 0) + 1
@@ -21,7 +21,7 @@ export function createRefusals({ clock }: Readonly<{ clock: Clock }>) {
       if (own.size > KEPT_MAX) own.delete(own.keys().next().value!)
     },
     /** The newest first. */
-    of: (client: string): readonly RefusedConnection[] => [...(kept.get(client)?.values() ?? [])].reverse(),
-    forget: (client: string): void => void kept.delete(client),
+    of: (client: string): readonly RefusedConnection[] => [...(retained.get(client)?.values() ?? [])].reverse(),
+    forget: (client: string): void => void retained.delete(client),
   }
 }

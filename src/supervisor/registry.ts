@@ -58,7 +58,7 @@ export type RegistryDeps = Readonly<{
   hasMemoryLimits: boolean
   hasProcessGroups: boolean
   /** A folder for files that workspaces are shown, which the ids of every workspace can reach. */
-  shownFiles: string
+  displayedFiles: string
   processorsFor(vcpus: number): readonly number[]
   clock: Clock
   random: Random
@@ -182,7 +182,7 @@ export async function createRegistry(deps: RegistryDeps) {
       resources: spec.resources,
       processesMax,
       hasMemoryLimit: deps.hasMemoryLimits,
-      memoryFile: join(deps.shownFiles, `${spec.id}.meminfo`),
+      memoryFile: join(deps.displayedFiles, `${spec.id}.meminfo`),
       log: logs.of(spec.id),
     })
     let initProcess: InitProcess | undefined
@@ -269,7 +269,7 @@ export async function createRegistry(deps: RegistryDeps) {
   }
 
   /** Jobs of a workspace that does not run: what they printed is still there, and nothing can be started. */
-  async function keptJobs(id: string): Promise<Jobs> {
+  async function retainedJobs(id: string): Promise<Jobs> {
     const found = live.get(id)
     if (found !== undefined) return found.jobs
     if (!(await storage.stored()).includes(id)) throw notRunning(id)
@@ -312,7 +312,7 @@ export async function createRegistry(deps: RegistryDeps) {
   return {
     files,
     jobs: (id: string): Jobs => requireLive(id).jobs,
-    keptJobs,
+    retainedJobs,
     run: async (id: string, command: Command): Promise<WatchedCommand> => await requireLive(id).run(command),
     /** After everything that was asked for it before, by whomever. */
     isRunning: (id: string) => inTurn(id, async () => live.has(id)),

@@ -2,7 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { PassThrough, type Readable } from 'node:stream'
 import { AppError } from '../contract/app-error.ts'
 import type { Logger } from '../kernel/logger.ts'
-import { isNoRoom } from './no-room.ts'
+import { isNoSpace } from './no-space.ts'
 import {
   createChunkReader,
   encodeFrame,
@@ -111,7 +111,7 @@ async function answer(
 function toWire(error: unknown): WireError {
   if (error instanceof AppError) return { code: error.code, message: error.message, details: error.details }
   const message = error instanceof Error ? error.message : String(error)
-  if (isNoRoom(error)) return { code: 'ERR_DISK_FULL', message: FULL, details: { reason: message } }
+  if (isNoSpace(error)) return { code: 'ERR_DISK_FULL', message: FULL, details: { reason: message } }
   return { code: 'ERR_BACKEND_FAILED', message, details: {} }
 }
 

@@ -5,7 +5,7 @@ import type { WorkspaceSpec } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Launcher } from './launcher.ts'
-import { isNoRoom } from './no-room.ts'
+import { isNoSpace } from './no-space.ts'
 import { createOpenatFiles } from './rooted-files/index.ts'
 import { mustRun, type RunCommand } from './run-command.ts'
 
@@ -103,7 +103,7 @@ export async function createStorage({
       try {
         return await make()
       } catch (error) {
-        if (kind !== 'btrfs' || !isNoRoom(error) || clock.monotonicMs() - removedMs > FREED_MS_MAX) throw error
+        if (kind !== 'btrfs' || !isNoSpace(error) || clock.monotonicMs() - removedMs > FREED_MS_MAX) throw error
         await new Promise((resolve) => setTimeout(resolve, FREED_POLL_MS))
       }
     }

@@ -20,7 +20,7 @@ export const scheduleFields = {
   ofDeployed: schedule
     .optional()
     .describe('When it runs by itself from now on, and next; left out when it does not, as with enabled: false.'),
-  shown: schedule
+  displayed: schedule
     .nullable()
     .describe('When the latest version runs by itself, and next; null when it does not, as with enabled: false.'),
 } as const

@@ -67,10 +67,10 @@ describe('tools', () => {
 
   it('are judged by default as the document says', async () => {
     const { tools } = await app.ask<Tools>('aegis.tools.list')
-    const shown = new Map(tools.map(({ name, skip_judge }) => [name, skip_judge]))
+    const displayed = new Map(tools.map(({ name, skip_judge }) => [name, skip_judge]))
     const listed = [...wordsOf(unjudged), ...wordsOf(judged)]
     expect(new Set(listed).size).toBe(58)
-    expect(listed.filter((name) => shown.get(name) !== wordsOf(unjudged).includes(name))).toEqual([])
+    expect(listed.filter((name) => displayed.get(name) !== wordsOf(unjudged).includes(name))).toEqual([])
   })
 
   it('are shown to be judged as the configuration says', async () => {
@@ -78,8 +78,8 @@ describe('tools', () => {
       config: { 'judging.skip': ['fs.write'], 'judging.always': ['fs.read'] },
     })
     const { tools } = await other.ask<Tools>('aegis.tools.search', { query: 'fs.' })
-    const shown = new Map(tools.map(({ name, skip_judge }) => [name, skip_judge]))
-    expect(['fs.write', 'fs.read', 'fs.list'].map((name) => shown.get(name))).toEqual([true, false, true])
+    const displayed = new Map(tools.map(({ name, skip_judge }) => [name, skip_judge]))
+    expect(['fs.write', 'fs.read', 'fs.list'].map((name) => displayed.get(name))).toEqual([true, false, true])
   })
 
   it('are all that the caller may use, counted', async () => {

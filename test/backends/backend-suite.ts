@@ -166,10 +166,10 @@ export function describeBackend(
 
       it('has the capabilities of its image and no other, no new privileges, and a filter', async () => {
         const status = await say(id, 'cat /proc/self/status')
-        const shown = (name: string) => new RegExp(`^${name}:\\s(\\w+)$`, 'm').exec(status)?.[1]
-        expect(['CapPrm', 'CapEff', 'CapBnd'].map(shown)).toEqual(Array(3).fill(image.capabilities))
-        expect(['CapInh', 'CapAmb'].map(shown)).toEqual(Array(2).fill(NO_CAPABILITIES))
-        expect([shown('NoNewPrivs'), shown('Seccomp')]).toEqual(['1', '2'])
+        const displayed = (name: string) => new RegExp(`^${name}:\\s(\\w+)$`, 'm').exec(status)?.[1]
+        expect(['CapPrm', 'CapEff', 'CapBnd'].map(displayed)).toEqual(Array(3).fill(image.capabilities))
+        expect(['CapInh', 'CapAmb'].map(displayed)).toEqual(Array(2).fill(NO_CAPABILITIES))
+        expect([displayed('NoNewPrivs'), displayed('Seccomp')]).toEqual(['1', '2'])
       })
     })
 

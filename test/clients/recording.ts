@@ -11,7 +11,7 @@ import { pathToFileURL } from 'node:url'
 export type RecordedMessage = Readonly<{ method: string; id?: string | number; params?: Record<string, unknown> }>
 
 /** What decides how the server answers; the rest of what clients send is noise. */
-const kept: ReadonlySet<string> = new Set([
+const retained: ReadonlySet<string> = new Set([
   'initialize',
   'notifications/initialized',
   'server/discover',
@@ -31,7 +31,7 @@ export function readRecording(file: string): RecordedMessage[] {
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as RecordedMessage)
-    .filter(({ method }) => kept.has(method))
+    .filter(({ method }) => retained.has(method))
   const seen = new Set<string>()
   return messages
     .filter((message) => {

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 export type ModelStage = Readonly<{
   origin: string
   /** Names of the tools in the request that was answered with a call, as the program shows them to its model. */
-  shownTools(): readonly string[]
+  displayedTools(): readonly string[]
   /** Everything that came as the answer of the tool. */
   toolAnswer(): string | undefined
   close(): Promise<void>
@@ -137,7 +137,7 @@ function protocolOf(path: string): Protocol | undefined {
 }
 
 export async function openModelStage(wanted: Readonly<{ tool: string; args: Json }>): Promise<ModelStage> {
-  let shown: readonly string[] = []
+  let displayed: readonly string[] = []
   let answer: string | undefined
 
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -153,7 +153,7 @@ export async function openModelStage(wanted: Readonly<{ tool: string; args: Json
     const found = tools.find(({ name }) => name.endsWith(wanted.tool))
     if (answers.length > 0) answer = JSON.stringify(answers)
     const isCall = answers.length === 0 && found !== undefined
-    if (isCall) shown = tools.map(({ name }) => name)
+    if (isCall) displayed = tools.map(({ name }) => name)
     const events = isCall ? protocol.call(found, wanted.args) : protocol.end('All done.')
     res.writeHead(200, { 'content-type': 'text/event-stream' })
     for (const event of events) {
@@ -169,7 +169,7 @@ export async function openModelStage(wanted: Readonly<{ tool: string; args: Json
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    shownTools: () => shown,
+    displayedTools: () => displayed,
     toolAnswer: () => answer,
     close: () =>
       new Promise((resolve) => {

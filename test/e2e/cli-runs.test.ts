@@ -46,12 +46,12 @@ const startServer = () =>
 
 /** Begins a run that asks a person, and waits for its end beside the caller. */
 function askSomebody() {
-  const question = Promise.withResolvers<{ id: string; shown: string }>()
-  let shown = ''
+  const question = Promise.withResolvers<{ id: string; displayed: string }>()
+  let displayed = ''
   const onStderr = (piece: string) => {
-    shown += piece
-    const id = /run (\S+): Shall it go on\?\n.*response=/.exec(shown)?.[1]
-    if (id !== undefined) question.resolve({ id, shown })
+    displayed += piece
+    const id = /run (\S+): Shall it go on\?\n.*response=/.exec(displayed)?.[1]
+    if (id !== undefined) question.resolve({ id, displayed })
   }
   const args = ['call', 'aegis.workflow.run', 'name=ask', '--wait', ...config]
   return { question: question.promise, ended: runCastellan(args, { home, environment, onStderr }) }
@@ -85,10 +85,10 @@ describe('a run begun from the command line', { timeout: 90_000 }, () => {
 
   test('shows the question of a person while it is waited for, and the command that answers it', async () => {
     const { question, ended } = askSomebody()
-    const { id, shown } = await question
-    expect(shown).toContain(`in state ASK, run ${id}: Shall it go on?`)
+    const { id, displayed } = await question
+    expect(displayed).toContain(`in state ASK, run ${id}: Shall it go on?`)
     const answer = ['aegis.workflow.signal', `execution_id=${id}`]
-    expect(shown).toContain(`castellan call ${answer.join(' ')} response=`)
+    expect(displayed).toContain(`castellan call ${answer.join(' ')} response=`)
     expect(answerIn(await call(...answer, 'response=yes'))).toMatchObject({ signalled: true })
     const finished = await ended
     expect([finished.code, answerIn(finished)['status']]).toEqual([0, 'completed'])

@@ -94,9 +94,9 @@ describe('an export', () => {
   test('is not begun where it cannot be written, and replaces nothing when there is no log to write', async () => {
     const refused = await run('export', join(home, 'no', 'such', 'folder'), '--data-dir', dataDir)
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringMatching(/^error: Cannot write .* \(ENOENT\)/)])
-    const kept = write('kept.jsonl', 'what was here\n')
-    expect((await run('export', kept, '--data-dir', dataDir, '--mode', 'MINIMAL')).code).toBe(4)
-    expect(readFileSync(join(home, kept), 'utf8')).toBe('what was here\n')
+    const retained = write('kept.jsonl', 'what was here\n')
+    expect((await run('export', retained, '--data-dir', dataDir, '--mode', 'MINIMAL')).code).toBe(4)
+    expect(readFileSync(join(home, retained), 'utf8')).toBe('what was here\n')
   })
 
   test('goes to standard output as it is', async () => {
@@ -107,21 +107,21 @@ describe('an export', () => {
 
 describe('proofs', () => {
   test('of one entry and of growth verify, with the kept checkpoint, whatever line feeds follow it', async () => {
-    const kept = String((await call('log_checkpoint'))['checkpoint'])
+    const retained = String((await call('log_checkpoint'))['checkpoint'])
     await call('task_create', 'title=later', 'project=p')
 
     const entry = write('entry.proof', JSON.stringify(await call('log_inclusion_proof', 'seq=1')))
     const included = await run('verify', entry, '--key', key)
     expect([included.code, included.stdout]).toEqual([0, expect.stringMatching(/^verified: entry 1 is in castellan\//)])
 
-    const proof = await call('log_consistency_proof', '--args', JSON.stringify({ old_checkpoint: kept }))
+    const proof = await call('log_consistency_proof', '--args', JSON.stringify({ old_checkpoint: retained }))
     const growth = write('growth.proof', JSON.stringify(proof))
     const { stdout } = await run('export', 'later.jsonl', '--data-dir', dataDir)
     // Nothing is called castellan here, and what is printed works all the same.
     const printed = /^Verify with: (.+)$/m.exec(stdout)![1]!
     const followed = spawnSync('sh', ['-c', printed], { cwd: home, encoding: 'utf8', env: homeEnvironment(home) })
     expect(followed.stdout).toMatch(/^verified: /)
-    for (const note of [kept, `${kept}\n`, `${kept}\n\n\n`, kept.trimEnd()]) {
+    for (const note of [retained, `${retained}\n`, `${retained}\n\n\n`, retained.trimEnd()]) {
       const checkpoint = write('kept.checkpoint', note)
       const grown = await run('verify', growth, '--key', key, '--checkpoint', checkpoint)
       expect([grown.code, grown.stdout]).toEqual([0, expect.stringMatching(/ of size \d+ extends its size \d+\n$/)])

@@ -330,8 +330,8 @@ describe('config', () => {
       expect((stdout + stderr).length).toBeGreaterThan(0)
       expect(stdout + stderr).not.toContain(secret)
     }
-    const shown = await plain(['config', 'show', '--config', file])
-    expect(shown.stdout).toContain('postgres://[redacted]@127.0.0.1:1/castellan')
+    const displayed = await plain(['config', 'show', '--config', file])
+    expect(displayed.stdout).toContain('postgres://[redacted]@127.0.0.1:1/castellan')
   })
 
   test('prints the schema that the documentation has', async () => {
@@ -367,12 +367,12 @@ describe('import', () => {
         },
       }),
     )
-    const shown = await plain(['import', file])
-    expect([shown.code, shown.stderr]).toEqual([0, ''])
-    expect(shown.stdout).toMatch(
+    const displayed = await plain(['import', file])
+    expect([displayed.code, displayed.stderr]).toEqual([0, ''])
+    expect(displayed.stdout).toMatch(
       /^2 servers\n {2}files +stdio +npx -y server-files \/srv .*\n {2}web +http .*\n1 problem\n.*\n$/,
     )
-    expect(shown.stdout).not.toContain('sk-secret')
+    expect(displayed.stdout).not.toContain('sk-secret')
     const { servers } = JSON.parse((await plain(['import', file, '--json'])).stdout) as { servers: { name: string }[] }
     expect(servers.map(({ name }) => name)).toEqual(['files', 'web'])
   })

@@ -25,8 +25,8 @@ const serve = (kind: Kind) =>
     return { text: JSON.stringify({ manifest_yaml: yamls[kind](name).replace('1.0.0', version) }) }
   })
 
-async function generate({ call }: KeyedServer, kind: Kind, wish: string, key?: Key): Promise<string> {
-  const { execution_id } = await call(`aegis.${kind}.generate`, { input: `make ${wish}` }, key)
+async function generate({ call }: KeyedServer, kind: Kind, prompt: string, key?: Key): Promise<string> {
+  const { execution_id } = await call(`aegis.${kind}.generate`, { input: `make ${prompt}` }, key)
   const { status, last_error } = await call('aegis.task.wait', { execution_id, timeout_seconds: 40 }, key)
   return status === 'completed' ? 'completed' : String(last_error)
 }

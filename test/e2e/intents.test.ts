@@ -147,13 +147,13 @@ describe('agents and workflows from wishes', { timeout: 120_000 }, () => {
 
   test('without a model nothing is made, and the answer says what to set', async () => {
     const { client } = await setStage(undefined)
-    const wishes = [
+    const requests = [
       ['aegis.agent.generate', { input: 'x' }],
       ['aegis.workflow.generate', { input: 'x' }],
       ['aegis.execute.intent', { intent: 'x' }],
       ['aegis.execute', { prompt: 'x' }],
     ] as const
-    for (const [tool, args] of wishes) {
+    for (const [tool, args] of requests) {
       expect(await client.call(tool, args)).toMatchObject({
         kind: 'failed',
         code: 'ERR_MODEL_UNAVAILABLE',

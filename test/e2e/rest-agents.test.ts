@@ -110,8 +110,8 @@ describe('an agent', { timeout: 90_000 }, () => {
       ['1.9.0', false],
       ['1.0.0', false],
     ])
-    const shown = (await send('GET', '/v1/agents/versioned?version=1.9.0')).body as Row
-    expect(shown).toMatchObject({
+    const displayed = (await send('GET', '/v1/agents/versioned?version=1.9.0')).body as Row
+    expect(displayed).toMatchObject({
       name: 'versioned',
       version: '1.9.0',
       scope: 'tenant',
@@ -127,8 +127,8 @@ describe('an agent', { timeout: 90_000 }, () => {
     await deploy('rowed')
     const rows = (await send('GET', '/v1/agents')).body as Row[]
     const row = rows.find(({ name }) => name === 'rowed')!
-    const { versions, schedule, manifest_yaml, ...shown } = (await send('GET', '/v1/agents/rowed')).body as Row
-    expect(row).toEqual(shown)
+    const { versions, schedule, manifest_yaml, ...displayed } = (await send('GET', '/v1/agents/rowed')).body as Row
+    expect(row).toEqual(displayed)
     expect(row).toMatchObject({
       version: '1.0.0',
       status: 'active',

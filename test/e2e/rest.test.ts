@@ -108,7 +108,7 @@ describe('agents', () => {
     const empty = await send('POST', '/v1/agents', {})
     expect([empty.status, JSON.stringify(empty.body)]).toEqual([400, expect.stringContaining('manifest_yaml')])
     expect((await send('POST', '/v1/agents/nobody/execute', {})).status).toBe(404)
-    const unknown = await send('POST', '/v1/agents/answerer/execute', { wishes: 1 })
+    const unknown = await send('POST', '/v1/agents/answerer/execute', { requests: 1 })
     expect([unknown.status, JSON.stringify(unknown.body)]).toEqual([400, expect.stringContaining('wishes')])
     expect((await send('GET', '/v1/agents?limit=many')).status).toBe(400)
     expect((await send('PUT', '/v1/agents')).status).toBe(405)
@@ -146,8 +146,8 @@ describe('wishes', { timeout: 60_000 }, () => {
     expect(events[0]!.data['event_type']).toBe('intent_execution_pipeline_started')
     // The model writes no manifest here.
     expect(events.at(-1)!.data['event_type']).toBe('intent_execution_pipeline_failed')
-    const shown = await send('POST', '/v1/tools/aegis.execute.status', { pipeline_execution_id: id })
-    expect(shown.body).toMatchObject({ status: 'failed', failed_at_state: 'code_generation' })
+    const displayed = await send('POST', '/v1/tools/aegis.execute.status', { pipeline_execution_id: id })
+    expect(displayed.body).toMatchObject({ status: 'failed', failed_at_state: 'code_generation' })
   })
 })
 

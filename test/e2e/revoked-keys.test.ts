@@ -78,10 +78,10 @@ describe('when the key is revoked that started it', { timeout: 90_000 }, () => {
       expect(response.status).toBe(200)
       return response.text()
     }
-    const [shut, kept] = [open(key), open(other)]
+    const [shut, retained] = [open(key), open(other)]
     await revoke(server, key)
     released.resolve()
-    expect(await kept).toContain('execution_completed')
+    expect(await retained).toContain('execution_completed')
     expect(await shut).toContain('execution_started')
     expect(await shut).not.toContain('execution_completed')
   })

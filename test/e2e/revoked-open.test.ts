@@ -70,7 +70,7 @@ describe.each([
   test.concurrent('its streams and sessions end, and those of others do not', async (context) => {
     const server = await start(context)
     const [key, other] = [await newKey(server, 'leaving', rights), await newKey(server, 'staying')]
-    const [shut, kept] = [await openStream(server, key), await openStream(server, other)]
+    const [shut, retained] = [await openStream(server, key), await openStream(server, other)]
     await end(server, key)
     expect(await shut.ended).toBe('ended')
     const ping = (headers: Record<string, string>) =>
@@ -80,7 +80,7 @@ describe.each([
         body: '{"jsonrpc":"2.0","id":1,"method":"ping"}',
       })
     expect((await ping(shut.headers)).status).toBe(401)
-    expect((await ping(kept.headers)).status).toBe(200)
+    expect((await ping(retained.headers)).status).toBe(200)
   })
 
   test.concurrent('its commands, background jobs and forwarded ports end', async (context) => {

@@ -45,8 +45,8 @@ describe('a variable that is not set', () => {
     const { valid, warnings } = JSON.parse(stdout) as { valid: boolean; warnings: string[] }
     expect(valid).toBe(true)
     for (const variable of variables) expect(warnings.join('\n')).toContain(`needs the variable ${variable}`)
-    const shown = await castellan('config', 'validate')
-    expect(shown.stdout).toContain("models.providers: 'cloud' needs the variable NO_SUCH_KEY, which is not set")
+    const displayed = await castellan('config', 'validate')
+    expect(displayed.stdout).toContain("models.providers: 'cloud' needs the variable NO_SUCH_KEY, which is not set")
   })
 
   test('is named by doctor, which shows the models there are', async () => {

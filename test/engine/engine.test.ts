@@ -8,14 +8,14 @@ import { replay } from '../../src/engine/replay.ts'
 import type { Json } from '../../src/kernel/canonical-json.ts'
 import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
 import { dialects, newPlace, openEmpty } from '../support/databases.ts'
-import { type EngineWish, openEngine, type TestEngine } from '../support/engine.ts'
+import { type EngineRequest, openEngine, type TestEngine } from '../support/engine.ts'
 
 const done = (output: Json) => ({ status: 'completed', output }) as const
 
 describe.each(dialects)('over %s', (dialect) => {
-  async function open(wish: EngineWish = {}): Promise<{ engine: TestEngine; database: Database }> {
+  async function open(request: EngineRequest = {}): Promise<{ engine: TestEngine; database: Database }> {
     const database = await openEmpty(dialect)
-    const engine = openEngine(database, wish)
+    const engine = openEngine(database, request)
     onTestFinished(async () => {
       await engine.close()
       await database.close()

@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => app[Symbol.asyncDispose]())
 
-const open = (wish: Parameters<typeof openToolLoop>[1]) => openToolLoop(app, wish)
+const open = (request: Parameters<typeof openToolLoop>[1]) => openToolLoop(app, request)
 
 describe('an agent that has a program which judges its work', () => {
   const checked = (more: string): string =>
@@ -49,10 +49,10 @@ ${more}`)
   })
 
   test('finds what it changed put aside where the workspace is kept', async () => {
-    const kept = { keepWorkspace: true }
+    const retained = { keepWorkspace: true }
     const line = call('cmd_run', { command: 'cp /bin/true check' })
     const { loop } = await open({ agents: { worker: checked('') }, script: [line, { text: 'bad' }] })
-    const run = await loop.finish('worker', kept)
+    const run = await loop.finish('worker', retained)
     const { workspace_id } = run.output as { workspace_id: string }
     const { entries } = await app.ask<{ entries: { name: string }[] }>('file_list', {
       workspace_id,

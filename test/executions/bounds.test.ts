@@ -85,8 +85,8 @@ it('the agents of a wish are bound by the contexts of whoever wishes, and found 
   await app.ask('aegis.agent.create', {
     manifest_yaml: agentYaml('adds-two-numbers', '  task: { instruction: "Add." }\n'),
   })
-  const wish = { intent: 'adds two numbers', language: 'python' }
-  const { pipeline_execution_id: id } = await app.ask<Record<string, string>>('aegis.execute.intent', wish, caller)
+  const request = { intent: 'adds two numbers', language: 'python' }
+  const { pipeline_execution_id: id } = await app.ask<Record<string, string>>('aegis.execute.intent', request, caller)
   const { database } = await app.app.ready
   const payloadOf = async (step: string): Promise<string | undefined> => {
     const events = await sqlRunStore.listEvents(database!.read, LOCAL_TENANT, id!, { after: 0, limit: 500 })

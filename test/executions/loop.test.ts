@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { AppError } from '../../src/contract/app-error.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
-import { agentYaml, type Loop, type LoopWish, openLoop } from '../support/executions.ts'
+import { agentYaml, type Loop, type LoopRequest, openLoop } from '../support/executions.ts'
 import { inTurn, type Line, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
 
 /** The loop with a scripted model, a real engine and the real tools. */
@@ -14,9 +14,9 @@ afterAll(() => app[Symbol.asyncDispose]())
 type Script = readonly Line[] | Parameters<typeof startScriptedModel>[0]
 
 async function open(
-  wish: Omit<LoopWish, 'model'> & { script?: Script },
+  request: Omit<LoopRequest, 'model'> & { script?: Script },
 ): Promise<{ loop: Loop; model: ScriptedModel | undefined }> {
-  const { script, ...rest } = wish
+  const { script, ...rest } = request
   const model =
     script === undefined
       ? undefined
@@ -164,8 +164,9 @@ describe('judges', () => {
     })
     const run = await loop.finish('a')
     expect(run).toMatchObject({ status: 'completed', iteration: 2 })
-    const shown = model!.requests.find(({ text }) => isJudge(text))!.text
-    for (const part of ['Is it good?', 'semantic_judge', 'try 0', 'tool_audit_history']) expect(shown).toContain(part)
+    const displayed = model!.requests.find(({ text }) => isJudge(text))!.text
+    for (const part of ['Is it good?', 'semantic_judge', 'try 0', 'tool_audit_history'])
+      expect(displayed).toContain(part)
     const types = await loop.eventTypes(run.id)
     expect(types).toContain('child_execution_spawned')
     expect(types).toContain('gradient_validation_performed')
@@ -186,9 +187,9 @@ describe('judges', () => {
     })
     const input = { prompt: 'Praise the grey harbour.', length: 'four lines' }
     expect(await loop.finish('a', { intent: 'Write verse.', input })).toMatchObject({ status: 'completed' })
-    const shown = model!.requests.find(({ text }) => isJudge(text))!.text
+    const displayed = model!.requests.find(({ text }) => isJudge(text))!.text
     for (const part of ['Answer.', 'Write verse.', 'Praise the grey harbour.', 'four lines']) {
-      expect(shown, agent).toContain(part)
+      expect(displayed, agent).toContain(part)
     }
   })
 
@@ -329,18 +330,21 @@ describe('what becomes of the output', () => {
     ['', 'interrupted by a restart'],
     ['interrupted_calls: report', 'interrupted by a restart'],
     ['interrupted_calls: retry', 'No such'],
-  ])('a tool that a death interrupted is called again only if that is harmless or wanted: %s', async (wish, told) => {
-    const args = '{ agent_id: no-such-agent }'
-    const spec = `${task()}  tools: [aegis.task.execute]\n  execution: { ${wish} }\n  output_handler: { type: mcp_tool, tool_name: aegis.task.execute, arguments: ${args}, required: true }\n`
-    const { loop } = await open({ agents: { a: agentYaml('a', spec) }, script: [{ text: 'out' }] })
-    const first = await loop.finish('a')
-    expect(first.error!.message).toContain('No such')
-    const rows = await loop.engine.journal(first.id)
-    const journal = rows.slice(1, rows.findIndex(({ key }) => key === 'output/step~began') + 1)
-    const { id } = await loop.engine.run({ subjectId: first.subjectId, input: first.input, journal })
-    const { error } = await loop.engine.end(id)
-    expect(error).toMatchObject({ code: 'ERR_OUTPUT_HANDLER_FAILED', message: expect.stringContaining(told) })
-  })
+  ])(
+    'a tool that a death interrupted is called again only if that is harmless or wanted: %s',
+    async (request, told) => {
+      const args = '{ agent_id: no-such-agent }'
+      const spec = `${task()}  tools: [aegis.task.execute]\n  execution: { ${request} }\n  output_handler: { type: mcp_tool, tool_name: aegis.task.execute, arguments: ${args}, required: true }\n`
+      const { loop } = await open({ agents: { a: agentYaml('a', spec) }, script: [{ text: 'out' }] })
+      const first = await loop.finish('a')
+      expect(first.error!.message).toContain('No such')
+      const rows = await loop.engine.journal(first.id)
+      const journal = rows.slice(1, rows.findIndex(({ key }) => key === 'output/step~began') + 1)
+      const { id } = await loop.engine.run({ subjectId: first.subjectId, input: first.input, journal })
+      const { error } = await loop.engine.end(id)
+      expect(error).toMatchObject({ code: 'ERR_OUTPUT_HANDLER_FAILED', message: expect.stringContaining(told) })
+    },
+  )
 
   test('an agent that handles it has no more time than the whole execution', async () => {
     const spec = `${task()}  output_handler: { type: agent, agent_id: b, required: true }\n  security: { resources: { timeout: "1s" } }\n`

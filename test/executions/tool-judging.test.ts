@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => app[Symbol.asyncDispose]())
 
-const open = (wish: Parameters<typeof openToolLoop>[1]) => openToolLoop(app, wish)
+const open = (request: Parameters<typeof openToolLoop>[1]) => openToolLoop(app, request)
 
 describe('judging of tool calls', { timeout: 60_000 }, () => {
   const rule =

@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => app[Symbol.asyncDispose]())
 
-const open = (wish: Parameters<typeof openToolLoop>[1]) => openToolLoop(app, wish)
+const open = (request: Parameters<typeof openToolLoop>[1]) => openToolLoop(app, request)
 const workspaces = async () => (await app.ask<{ workspaces: unknown[] }>('workspace_list')).workspaces.length
 
 describe('an agent with tools', { timeout: 60_000 }, () => {

@@ -54,12 +54,12 @@ test('reads whose window has passed are kept; of younger ones a crash takes the 
   await start()
   await reads(0, 40)
   await expect.poll(() => stored('task_list'), { interval: 5, timeout: 30_000 }).toHaveLength(40)
-  const kept = await stored('task_list')
+  const retained = await stored('task_list')
   // Fewer than what is written at once for their number alone, so that only the window lets them out.
   for (let index = 40; index < 70; index++) await read(index)
   await killNow()
   const survived = await stored('task_list')
-  expect(survived.slice(0, 40)).toEqual(kept)
+  expect(survived.slice(0, 40)).toEqual(retained)
   client = undefined
   const again = await start()
   for (let index = 40; index < 70; index++) await read(index)

@@ -131,8 +131,8 @@ describe('depends_on', () => {
   it('must name tasks that are there', async () => {
     await newTask(app)
     const details = { field: 'depends_on' }
-    const wish = { title: 't', project: 'p', depends_on: ['T-0001', 'T-0099'] }
-    await expectFailure(app, 'task_create', wish, 'ERR_TASK_NOT_FOUND', details)
+    const request = { title: 't', project: 'p', depends_on: ['T-0001', 'T-0099'] }
+    await expectFailure(app, 'task_create', request, 'ERR_TASK_NOT_FOUND', details)
     await expectFailure(
       app,
       'task_update',

@@ -85,8 +85,8 @@ describe('thought_record', () => {
   ]
   it.each(accepted)('accepts and keeps %o', async (rest) => {
     await app.ask('thought_record', { ...good, ...rest })
-    const kept = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null))
-    expect((await list({ verify_chain: true, task_id: 'T-0001' })).thoughts[0]).toMatchObject(kept)
+    const retained = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null))
+    expect((await list({ verify_chain: true, task_id: 'T-0001' })).thoughts[0]).toMatchObject(retained)
     expect(await list({ verify_chain: true, task_id: 'T-0001' })).toMatchObject({ chain_valid: true })
   })
 

@@ -60,8 +60,8 @@ describe('mode READONLY', () => {
   it('runs by another tool what reads, and nothing else', async () => {
     await using app = await inMode('READONLY')
     expect(await app.ask('run_tool', { tool_name: 'task_list' })).toMatchObject({ total_count: 0 })
-    const wish = { tool_name: 'task_create', tool_args: { title: 't', project: 'p' } }
-    expect((await app.refusal('run_tool', wish)).code).toBe('ERR_MODE_REFUSED')
+    const request = { tool_name: 'task_create', tool_args: { title: 't', project: 'p' } }
+    expect((await app.refusal('run_tool', request)).code).toBe('ERR_MODE_REFUSED')
     const { tools } = await app.ask<{ tools: { toolName: string }[] }>('search_tools', { query: 'create task' })
     expect(tools.map(({ toolName }) => toolName)).not.toContain('task_create')
   })

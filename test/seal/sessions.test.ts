@@ -82,11 +82,11 @@ describe.each(dialects)('SEAL sessions in %s', (dialect) => {
       (error: { code: string; details: { reason?: string } }) => error.details.reason ?? error.code,
     )
 
-  async function keyPrincipal(wish: object = {}): Promise<Principal> {
+  async function keyPrincipal(request: object = {}): Promise<Principal> {
     const { secret } = await database.write(LOCAL_TENANT, (write) =>
       identity.createKey(
         { principal: localOwner, nowMs: clock.nowMs(), read: write as never, write, record() {} },
-        { name: `key-${++keyCount}`, role: 'member', tier: 'user', ...wish },
+        { name: `key-${++keyCount}`, role: 'member', tier: 'user', ...request },
       ),
     )
     return await identity.authenticate(secret, clock.nowMs())
@@ -131,7 +131,7 @@ describe.each(dialects)('SEAL sessions in %s', (dialect) => {
     await invoke(security_token)
     clock.advance(-limits.sealSweepMs)
     expect(await reasonOf(invoke(security_token, payload, atMs))).toBe('ENVELOPE_REPLAYED')
-    clock.advance(limits.sealMessageKeptMs + 3 * limits.sealSweepMs)
+    clock.advance(limits.sealMessageRetentionMs + 3 * limits.sealSweepMs)
     await invoke(security_token)
     const text = signedText({ payload, token: security_token, timestampSeconds: Math.floor(atMs / 1000) })
     const isForgotten = await database.write(LOCAL_TENANT, (tx) =>
@@ -169,8 +169,8 @@ describe.each(dialects)('SEAL sessions in %s', (dialect) => {
   it('end after an hour, when revoked, and with the key that began them', async () => {
     const key = await keyPrincipal()
     const own = await attest({}, key)
-    const shown = async () => (await service.listSessions(reading(key))).sessions.map(({ status }) => status)
-    expect(await shown()).toEqual(['active'])
+    const displayed = async () => (await service.listSessions(reading(key))).sessions.map(({ status }) => status)
+    expect(await displayed()).toEqual(['active'])
     const revoked = await attest()
     await writing(localOwner, (call) => service.revokeSession(call, revoked.session_id))
     expect(await reasonOf(invoke(revoked.security_token))).toBe('SESSION_INACTIVE')
@@ -182,7 +182,7 @@ describe.each(dialects)('SEAL sessions in %s', (dialect) => {
     expect(await reasonOf(invoke(third.security_token))).toBe('taken')
     clock.advance(1)
     expect(await reasonOf(invoke(third.security_token))).toBe('SESSION_EXPIRED')
-    expect(await shown()).toEqual(['expired'])
+    expect(await displayed()).toEqual(['expired'])
   })
 
   it('never outlive the key', async () => {

@@ -54,8 +54,8 @@ async function recall(model: typeof embedder | undefined): Promise<number> {
   const { search } = createAgentSearch({ embedder: model, logger: silentLogger })
   let sum = 0
   for (const [query, agent] of questions) {
-    const wish = { query, limit: 100, min_score: 0.3, include_platform_templates: false }
-    const place = (await search(call, rows, wish)).results.findIndex(({ name }) => name === agent)
+    const request = { query, limit: 100, min_score: 0.3, include_platform_templates: false }
+    const place = (await search(call, rows, request)).results.findIndex(({ name }) => name === agent)
     if (place >= 0) sum += 1 / (place + 1)
   }
   return sum / questions.length

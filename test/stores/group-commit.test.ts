@@ -97,9 +97,9 @@ describe.each(dialects)('group commit in %s', (dialect) => {
       'fulfilled',
     ])
     const acknowledged = [alone[0]!, together[1]!].map((outcome) => outcome.status === 'fulfilled')
-    const kept = await records()
-    expect([kept.includes('alone'), kept.includes('hidden')]).toEqual(acknowledged)
-    expect(kept.filter((record) => record.length === 1)).toEqual(['a', 'b'])
+    const retained = await records()
+    expect([retained.includes('alone'), retained.includes('hidden')]).toEqual(acknowledged)
+    expect(retained.filter((record) => record.length === 1)).toEqual(['a', 'b'])
   })
 
   it.each(['store.begin', 'store.write', 'store.commit.before'])(

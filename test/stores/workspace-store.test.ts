@@ -97,14 +97,14 @@ describe.each(dialects)('workspaces in %s', (dialect) => {
       ip: 'x',
     }
     await database.write(ACME, (tx) => store.saveWorkspace(tx, ACME, changed))
-    const kept = {
+    const retained = {
       image: full.image,
       node: full.node,
       forkedFrom: full.forkedFrom,
       createdAtMs: full.createdAtMs,
       createdBy: full.createdBy,
     }
-    expect(await store.findWorkspace(database.read, ACME, full.id)).toEqual({ ...changed, ...kept })
+    expect(await store.findWorkspace(database.read, ACME, full.id)).toEqual({ ...changed, ...retained })
   })
 
   it('have names that are unique in a tenant, and are nobody else’s', async () => {

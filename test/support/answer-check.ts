@@ -1,7 +1,7 @@
 import { appendFileSync, closeSync, constants, openSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { ValidateFunction } from 'ajv/dist/2020.js'
-import { shownAnswer } from '../../src/mcp/shown-answer.ts'
+import { displayedAnswer } from '../../src/mcp/displayed-answer.ts'
 import { answers, type PublishedAnswer } from '../../src/tools/runtime/answer-channel.ts'
 
 /**
@@ -37,7 +37,7 @@ export function answerFault({ tool, answer }: PublishedAnswer): string | undefin
     compiled.set(schema, validate)
   }
   // As MCP clients get it, with the warnings in it; other doors say those apart.
-  const { json } = shownAnswer(answer, 'http')
+  const { json } = displayedAnswer(answer, 'http')
   if (validate(JSON.parse(answer.json)) && (json === answer.json || validate(JSON.parse(json)))) return undefined
   const reasons = (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath || '/'} ${message}`)
   return `${tool!.name}: ${reasons.join('; ')}: ${json.slice(0, SHOWN_CHARS)}`

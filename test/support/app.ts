@@ -31,7 +31,7 @@ export type TestApp = AsyncDisposable &
     /** The failure of a call that must fail. */
     refusal(name: string, args?: unknown, caller?: ToolCaller): Promise<ToolFailure>
     /** A caller that comes with a key of its own. */
-    keyCaller(key?: KeyWish): Promise<ToolCaller>
+    keyCaller(key?: KeyRequest): Promise<ToolCaller>
     /** The calls in the log of a tenant as it is on disk, parsed, after everything handed in is committed. */
     log(tenant?: string): Promise<LogRecord[]>
     /** A connection of a stranger to the same file; `work` may read and write what it likes. */
@@ -44,7 +44,7 @@ export type TestApp = AsyncDisposable &
 
 export type Answer = Record<string, unknown>
 export type LoggedError = Readonly<{ message: string; fields: Record<string, unknown> }>
-export type KeyWish = Readonly<{
+export type KeyRequest = Readonly<{
   name?: string
   tenant?: string
   role?: Role
@@ -155,9 +155,9 @@ function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
       if (!answer.isError) throw new Error(`${name} succeeded: ${answer.json.slice(0, 500)}`)
       return (JSON.parse(answer.json) as { error: ToolFailure }).error
     },
-    async keyCaller(wish = {}) {
-      const name = wish.name ?? `agent-${++keyCount}`
-      const { secret } = await ask<{ secret: string }>('api_key_create', { ...wish, name })
+    async keyCaller(request = {}) {
+      const name = request.name ?? `agent-${++keyCount}`
+      const { secret } = await ask<{ secret: string }>('api_key_create', { ...request, name })
       const { identity } = await app.ready
       return callerOf(await identity!.authenticate(secret, parts.clock.nowMs()), { door: 'http' })
     },

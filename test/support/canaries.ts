@@ -139,7 +139,7 @@ async function plantWorkflow(app: TestApp, a: ToolCaller): Promise<readonly stri
   const states = 'A: { kind: System, command: update_blackboard, env: { kept: secret-state }, transitions: [] }'
   const manifest_yaml = workflowYaml('canary-workflow', states, { metadata: 'description: secret-workflow' })
   const { workflow_id } = await app.ask('aegis.workflow.create', { manifest_yaml }, a)
-  const id = await start(app, 'canary-workflow', { input: { kept: 'secret-input' } }, a)
+  const id = await start(app, 'canary-workflow', { input: { retained: 'secret-input' } }, a)
   await ended(app, id, a)
   return [String(workflow_id), id]
 }

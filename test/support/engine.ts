@@ -12,7 +12,7 @@ import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
 /** An engine on a real store, and what a test asks of it. */
 export type TestEngine = Engine & ReturnType<typeof conveniences>
 
-export type EngineWish = Readonly<{
+export type EngineRequest = Readonly<{
   bootId?: string
   concurrentMax?: number
   pendingMax?: number
@@ -23,11 +23,11 @@ export type EngineWish = Readonly<{
 
 let count = 0
 
-export function openEngine(database: Database, wish: EngineWish = {}): TestEngine {
-  const bootId = wish.bootId ?? 'boot-1'
-  const clock = wish.clock ?? systemClock
+export function openEngine(database: Database, request: EngineRequest = {}): TestEngine {
+  const bootId = request.bootId ?? 'boot-1'
+  const clock = request.clock ?? systemClock
   const engine = createEngine({
-    store: wish.store ?? sqlRunStore,
+    store: request.store ?? sqlRunStore,
     log: sqlLogStore,
     database,
     clock,
@@ -36,10 +36,10 @@ export function openEngine(database: Database, wish: EngineWish = {}): TestEngin
     node: 'here',
     bootId,
     isAlive: (id) => id === bootId,
-    isRevoked: wish.isRevoked ?? (async () => false),
+    isRevoked: request.isRevoked ?? (async () => false),
     isReadOnly: false,
-    concurrentMax: wish.concurrentMax ?? 8,
-    pendingMax: wish.pendingMax ?? 1_000,
+    concurrentMax: request.concurrentMax ?? 8,
+    pendingMax: request.pendingMax ?? 1_000,
     reconcileMs: 50,
   })
   return { ...engine, ...conveniences(engine, database, clock) }

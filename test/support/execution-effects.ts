@@ -11,7 +11,7 @@ import { startServerHere } from './server-here.ts'
 
 type Answer = (request: SeenRequest, position: number) => Line | Promise<Line>
 type Ran = Readonly<{ ends: readonly Readonly<Record<string, unknown>>[]; requests: readonly SeenRequest[] }>
-type Wish = Readonly<{
+type AccessRequest = Readonly<{
   answer: Answer
   /** Beside the provider `first`, which the scripted model is. */
   models?: (url: string) => object
@@ -26,7 +26,14 @@ const secrets = { MODEL_KEY: 'k', MY_TOKEN: 'token-of-mine' }
 const plain = agentYaml('plain', '  task: { instruction: "Answer." }\n')
 
 /** Runs agents in the real program, with its models in a configuration file, and tells how they ended. */
-async function ran({ answer, models, config, agents = { plain }, run = ['plain'], during }: Wish): Promise<Ran> {
+async function ran({
+  answer,
+  models,
+  config,
+  agents = { plain },
+  run = ['plain'],
+  during,
+}: AccessRequest): Promise<Ran> {
   // `env:NAME` is looked up in the environment of the process.
   Object.assign(process.env, secrets)
   const model = await startScriptedModel(answer)

@@ -30,7 +30,7 @@ export type Loop = Readonly<{
   sent: { url: string; body: string; headers: Readonly<Record<string, string>> }[]
 }>
 
-export type LoopWish = Readonly<{
+export type LoopRequest = Readonly<{
   agents: Readonly<Record<string, string>>
   model?: ScriptedModel
   deps?: Partial<ExecutionDeps>
@@ -41,13 +41,13 @@ export type LoopWish = Readonly<{
 export const agentYaml = (name: string, spec: string): string =>
   `apiVersion: 100monkeys.ai/v1\nkind: Agent\nmetadata:\n  name: ${name}\n  version: "1.0.0"\nspec:\n  runtime: { language: python, version: "3.11" }\n${spec}`
 
-export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
+export async function openLoop(app: TestApp, request: LoopRequest): Promise<Loop> {
   const database = (await app.app.ready).database as Database
-  const engine = openEngine(database, { bootId: wish.bootId ?? 'test-boot' })
+  const engine = openEngine(database, { bootId: request.bootId ?? 'test-boot' })
   const invoker = createToolInvoker(app.app.catalog, app.config.mode, async () => false)
   invoker.connect((caller, name, args, options) => app.app.host.call(caller, name, args, options))
   const agents = new Map(
-    Object.entries(wish.agents).map(([name, yaml]): [string, ResolvedAgent] => [
+    Object.entries(request.agents).map(([name, yaml]): [string, ResolvedAgent] => [
       name,
       { id: `id-of-${name}`, name, version: '1.0.0', manifest: parseAgentManifest(yaml).manifest },
     ]),
@@ -65,7 +65,7 @@ export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
       resolvePlatform: async (_read, name) => find(name),
     },
     invoker,
-    models: modelsOf(wish.model),
+    models: modelsOf(request.model),
     http: {
       async send({ url, body, headers }) {
         sent.push({ url, body, headers })
@@ -80,7 +80,7 @@ export async function openLoop(app: TestApp, wish: LoopWish): Promise<Loop> {
     snapshots: false,
     read: database.read,
     clock: systemClock,
-    ...wish.deps,
+    ...request.deps,
   })
   engine.register('execution', program, finalizer)
   const execute: Loop['execute'] = (name, more = {}, principal = localOwner) => {

@@ -71,8 +71,8 @@ export function createFileModel() {
   const actions = {
     stat(path: string): string {
       if (meansDirectory(path)) return existing(find(path, true)).kind
-      const kept = existing(find(path, false))
-      if (kept.kind !== 'symlink') return kept.kind
+      const retained = existing(find(path, false))
+      if (retained.kind !== 'symlink') return retained.kind
       try {
         return existing(find(path, true)).kind
       } catch (error) {

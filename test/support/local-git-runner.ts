@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { GitRunner, WorkspaceReference } from '../../src/domains/git/ports.ts'
-import type { ExecRequest, ExecResult, KeptOutput } from '../../src/domains/workspaces/backend.ts'
+import type { ExecRequest, ExecResult, RetainedOutput } from '../../src/domains/workspaces/backend.ts'
 
 /**
  * The other side of git's port, with real programs: a workspace is a temporary directory, and `/workspace` in arguments
@@ -103,11 +103,11 @@ async function runLocally(request: ExecRequest, home: string): Promise<ExecResul
   const [result] = await Promise.all([closed, fed.catch(() => undefined)])
   clearTimeout(timer)
   request.signal.removeEventListener('abort', cancel)
-  const keep = (chunks: Buffer[]): KeptOutput => keptOutput(Buffer.concat(chunks), request.outputBytesMax)
+  const keep = (chunks: Buffer[]): RetainedOutput => retainedOutput(Buffer.concat(chunks), request.outputBytesMax)
   return { ...result, stdout: keep(output.stdout), stderr: keep(output.stderr), durationMs: 0, ended, limitsHit: [] }
 }
 
-function keptOutput(all: Buffer, bytesMax: number): KeptOutput {
+function retainedOutput(all: Buffer, bytesMax: number): RetainedOutput {
   if (all.length <= bytesMax) return { head: all, tail: Buffer.alloc(0), totalBytes: all.length, omittedBytes: 0 }
   const half = Math.floor(bytesMax / 2)
   return {

@@ -31,8 +31,8 @@ export const begunAtGate =
   async (client, turn) => {
     const started = await ask<{ execution_id: string }>(client, 'aegis.workflow.run', { name, input: { turn } })
     const { execution_id } = started
-    const standing = () => ask<{ waiting_for: object | null }>(client, 'aegis.workflow.status', { execution_id })
-    await expect.poll(async () => (await standing()).waiting_for, { timeout: 30_000 }).not.toBeNull()
+    const access = () => ask<{ waiting_for: object | null }>(client, 'aegis.workflow.status', { execution_id })
+    await expect.poll(async () => (await access()).waiting_for, { timeout: 30_000 }).not.toBeNull()
     return execution_id
   }
 
@@ -51,7 +51,7 @@ export function journalsOf(dataDir: string, id: string): readonly JournalRow[] {
   }
 }
 
-type Standing = Readonly<{ status: string; waiting_for: { execution_id: string } | null }>
+type Access = Readonly<{ status: string; waiting_for: { execution_id: string } | null }>
 
 /** Answers every question of the run until it has ended, or until the server is gone. */
 async function drive(client: CastellanClient, id: string): Promise<'ended' | 'gone'> {
@@ -59,7 +59,7 @@ async function drive(client: CastellanClient, id: string): Promise<'ended' | 'go
     const outcome = await client.call('aegis.workflow.status', { execution_id: id })
     if (outcome.kind === 'gone') return 'gone'
     if (outcome.kind === 'failed') throw new Error(`${outcome.message} ${client.stderr()}`)
-    const { status, waiting_for: question } = outcome.answer as unknown as Standing
+    const { status, waiting_for: question } = outcome.answer as unknown as Access
     if (status !== 'pending' && status !== 'running') return 'ended'
     if (question !== null) {
       await client.call('aegis.workflow.signal', { execution_id: question.execution_id, response: 'yes' })

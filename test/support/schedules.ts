@@ -26,10 +26,14 @@ export type TestServer = Readonly<{
   close(): Promise<void>
 }>
 
-type Wish = Readonly<{ bootId?: string; deps?: Partial<SchedulerDeps> }>
+type AccessRequest = Readonly<{ bootId?: string; deps?: Partial<SchedulerDeps> }>
 
-export function openServer(database: Database, clock: ReturnType<typeof movableClock>, wish: Wish = {}): TestServer {
-  const engine = openEngine(database, { bootId: wish.bootId ?? 'boot-1', clock })
+export function openServer(
+  database: Database,
+  clock: ReturnType<typeof movableClock>,
+  request: AccessRequest = {},
+): TestServer {
+  const engine = openEngine(database, { bootId: request.bootId ?? 'boot-1', clock })
   engine.register('execution', async (_, steps) => {
     await steps.wait('go', { details: {} })
     return { status: 'completed', output: null }
@@ -45,7 +49,7 @@ export function openServer(database: Database, clock: ReturnType<typeof movableC
     mayStart: () => true,
     start: (call, { subjectId }, payload) => engine.start(call, { ...sampleRun, subjectId, payload }),
     reconcileMs: 50,
-    ...wish.deps,
+    ...request.deps,
   })
   const invoker = createScheduleRegistry({
     store: sqlScheduleStore,

@@ -38,7 +38,7 @@ async function tryInside(root: string): Promise<void> {
   const outcome = {
     full: await codeOf(files.write('/holder/disk/kept', big)),
     fullStream: await codeOf(files.write('/holder/disk/new', Readable.from([big, big]))),
-    kept: await textOf(await files.read('/holder/disk/kept')),
+    retained: await textOf(await files.read('/holder/disk/kept')),
     namesAfterFull: readdirSync(inRoot('holder/disk')),
     readOnly: await codeOf(files.write('/view/kept', Buffer.from('new'))),
     removeMount: await codeOf(files.remove('/view')),

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest'
 import type { TestApp } from './app.ts'
-import { agentYaml, type Loop, type LoopWish, openLoop } from './executions.ts'
+import { agentYaml, type Loop, type LoopRequest, openLoop } from './executions.ts'
 import { inTurn, type Line, type ScriptedModel, startScriptedModel } from './scripted-model.ts'
 
 /** Agents that call tools in a real workspace, as a script of the model says. */
@@ -8,9 +8,9 @@ export type Script = readonly Line[] | Parameters<typeof startScriptedModel>[0]
 
 export async function openToolLoop(
   app: TestApp,
-  wish: Omit<LoopWish, 'model'> & { script: Script },
+  request: Omit<LoopRequest, 'model'> & { script: Script },
 ): Promise<{ loop: Loop; model: ScriptedModel }> {
-  const { script, ...rest } = wish
+  const { script, ...rest } = request
   const model = await startScriptedModel(typeof script === 'function' ? script : inTurn(...script))
   const loop = await openLoop(app, { ...rest, model })
   onTestFinished(async () => {

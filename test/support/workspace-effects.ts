@@ -146,8 +146,8 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
       writeFileSync(join(folder, 'sub/file'), 'carried')
       const server = await serve({ TRANSFER_DIR: folder })
       await create(server, { name: 'w' })
-      const wish = { workspace_id: 'w', direction: 'upload', host_path: 'sub/file', guest_path: '/file' }
-      expect((await call(server, 'file_transfer', wish)).body).toMatchObject({ bytes: 7 })
+      const request = { workspace_id: 'w', direction: 'upload', host_path: 'sub/file', guest_path: '/file' }
+      expect((await call(server, 'file_transfer', request)).body).toMatchObject({ bytes: 7 })
       rmSync(folder, { recursive: true })
     },
     async 'workspaces.mounts'() {

@@ -52,24 +52,24 @@ describe('messages', () => {
   })
 
   it('need a sender and a recipient that are in the team', async () => {
-    const wish = { name: 'crew', agent: 'ann', to: 'bob', content: 'x' }
-    expect(await refused('message', { ...wish, agent: 'dev' })).toMatchObject({
+    const request = { name: 'crew', agent: 'ann', to: 'bob', content: 'x' }
+    expect(await refused('message', { ...request, agent: 'dev' })).toMatchObject({
       code: 'ERR_AGENT_NOT_FOUND',
       details: { field: 'agent', members: ['ann', 'bob', 'cid', 'owner'] },
     })
-    expect(await refused('message', { ...wish, to: 'dev' })).toMatchObject({ details: { field: 'to' } })
+    expect(await refused('message', { ...request, to: 'dev' })).toMatchObject({ details: { field: 'to' } })
     expect((await refused('receive', { name: 'crew', agent: '*' })).code).toBe('ERR_AGENT_NOT_FOUND')
-    expect((await refused('message', { ...wish, name: 'none' })).code).toBe('ERR_TEAM_NOT_FOUND')
+    expect((await refused('message', { ...request, name: 'none' })).code).toBe('ERR_TEAM_NOT_FOUND')
     await create('alone', ['one'])
-    expect(await refused('message', { ...wish, name: 'alone', agent: 'one', to: '*' })).toMatchObject({
+    expect(await refused('message', { ...request, name: 'alone', agent: 'one', to: '*' })).toMatchObject({
       details: { field: 'to' },
     })
   })
 
   it('are at most 256 KiB, counted in bytes', async () => {
-    const wish = { name: 'crew', agent: 'ann', to: 'bob' }
-    expect((await refused('message', { ...wish, content: 'ü'.repeat(131_073) })).code).toBe('ERR_TOO_LARGE')
-    expect((await refused('message', { ...wish, content: 'x'.repeat(262_145) })).code).toBe('ERR_INVALID_INPUT')
+    const request = { name: 'crew', agent: 'ann', to: 'bob' }
+    expect((await refused('message', { ...request, content: 'ü'.repeat(131_073) })).code).toBe('ERR_TOO_LARGE')
+    expect((await refused('message', { ...request, content: 'x'.repeat(262_145) })).code).toBe('ERR_INVALID_INPUT')
     await message('crew', 'ann', 'bob', 'ü'.repeat(131_072))
     expect(await contents('crew', 'bob')).toEqual(['ü'.repeat(131_072)])
   })

@@ -146,8 +146,8 @@ describe('a team', () => {
     ['to', { to: 'a' }],
     ['max_vms', { max_vms: 21 }],
   ])('is refused for its %s: %j', async (field, args) => {
-    const wish = { name: 'crew', roles: [{ name: 'a', role: 'x' }], ...args }
-    expect(await refused('create', wish)).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field } })
+    const request = { name: 'crew', roles: [{ name: 'a', role: 'x' }], ...args }
+    expect(await refused('create', request)).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field } })
   })
 
   it('asks for what an action needs', async () => {
@@ -251,8 +251,8 @@ describe('budgets', () => {
 
   it('are not passed by two at once', async () => {
     await create('top', ['a'], { max_vms: 3 })
-    const wish = (name: string) => ({ action: 'create', name, roles: roles('a', 'b'), parent_team: 'top' })
-    const answers = await Promise.all(['x', 'y'].map((name) => app.call('team', wish(name))))
+    const request = (name: string) => ({ action: 'create', name, roles: roles('a', 'b'), parent_team: 'top' })
+    const answers = await Promise.all(['x', 'y'].map((name) => app.call('team', request(name))))
     expect(answers.map(({ failure }) => failure?.code).sort()).toEqual(['ERR_QUOTA_EXCEEDED', undefined])
   })
 })

@@ -312,9 +312,9 @@ D: { kind: System, command: update_blackboard, transitions: [] }`,
       'A: { kind: Subworkflow, workflow_id: asks, mode: blocking, result_key: said, timeout: 2400h, transitions: [] }'
     await register(app, workflowYaml('long-patient', states))
     const id = await start(app, 'long-patient')
-    const standing = () => app.ask<Answer>('aegis.workflow.status', { execution_id: id })
+    const access = () => app.ask<Answer>('aegis.workflow.status', { execution_id: id })
     const asked = async () => {
-      const { status, waiting_for } = await standing()
+      const { status, waiting_for } = await access()
       return waiting_for ?? (status === 'running' || status === 'pending' ? null : status)
     }
     await expect.poll(asked, { timeout: 20_000 }).not.toBeNull()

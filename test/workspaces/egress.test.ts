@@ -166,8 +166,8 @@ describe('allowed_domains', () => {
       await app.ask('workspace_create', { name: 'w' }, stranger)
       await policy({ allowed_domains: ['api.castellan.test', 'git.castellan.test'] }, stranger)
       expect(await curl('https://api.castellan.test/', stranger)).toBe('api.castellan.test got nothing')
-      const wish = { workspace_id: 'w', url: 'https://git.castellan.test/project.git', path: '/workspace/project' }
-      expect(await app.refusal('git_clone', wish, stranger)).toMatchObject({
+      const request = { workspace_id: 'w', url: 'https://git.castellan.test/project.git', path: '/workspace/project' }
+      expect(await app.refusal('git_clone', request, stranger)).toMatchObject({
         code: 'ERR_GIT_FAILED',
         message: expect.stringContaining('credentials'),
       })

@@ -101,8 +101,8 @@ describe('exec', () => {
     expect(much.stdout).toMatch(/zeile ü 19999\n$/)
     expect(much.stdout).not.toContain('\ufffd')
     const omitted = Number(/\[\.\.\. (\d+) bytes left out \.\.\.\]/.exec(much.stdout)?.[1])
-    const shown = Buffer.byteLength(much.stdout.replace(/\n\[\.\.\. \d+ bytes left out \.\.\.\]\n/, ''))
-    expect(shown + omitted).toBe(much.stdout_bytes)
+    const displayed = Buffer.byteLength(much.stdout.replace(/\n\[\.\.\. \d+ bytes left out \.\.\.\]\n/, ''))
+    expect(displayed + omitted).toBe(much.stdout_bytes)
   })
 
   it('shows by default what a client can show, and says how to read on', async () => {
@@ -110,7 +110,7 @@ describe('exec', () => {
     const answer = await app.call('exec', args)
     const { stdout, stdout_bytes, truncated } = JSON.parse(answer.json) as Record<string, unknown>
     expect([truncated, stdout_bytes]).toEqual([true, 108_894])
-    expect(String(stdout).length).toBeLessThan(limits.execShownBytesDefault + 100)
+    expect(String(stdout).length).toBeLessThan(limits.execDisplayedBytesDefault + 100)
     expect(String(stdout)).toMatch(/^1\n2\n/)
     expect(String(stdout)).toMatch(/20000\n$/)
     expect(answer.warnings).toEqual([expect.stringMatching(/file_read.*max_output_bytes/)])
@@ -175,17 +175,17 @@ describe('a command without a directory', () => {
 
 describe('the environment', () => {
   it('has defaults, then what set_env keeps, then what the command brings; and it outlives a restart of the workspace', async () => {
-    const shown = 'echo $HOME:$LANG:$TERM:$KEPT:$MINE'
+    const displayed = 'echo $HOME:$LANG:$TERM:$KEPT:$MINE'
     expect(
       await app.ask('set_env', { workspace_id: 'w', vars: { KEPT: 'one', MINE: 'kept', TERM: 'vt100' } }),
     ).toMatchObject({
       count: 3,
       status: 'set',
     })
-    expect((await inW(shown, { env: { MINE: 'own' } })).stdout).toBe('/root:C.UTF-8:vt100:one:own\n')
+    expect((await inW(displayed, { env: { MINE: 'own' } })).stdout).toBe('/root:C.UTF-8:vt100:one:own\n')
     await app.ask('workspace_stop', { workspace_id: 'w' })
     await app.ask('workspace_start', { workspace_id: 'w' })
-    expect((await inW(shown)).stdout).toBe('/root:C.UTF-8:vt100:one:kept\n')
+    expect((await inW(displayed)).stdout).toBe('/root:C.UTF-8:vt100:one:kept\n')
     expect(await app.ask('set_env', { workspace_id: 'w', vars: {}, unset: ['KEPT', 'MINE', 'TERM'] })).toMatchObject({
       names: [],
     })
@@ -267,14 +267,14 @@ describe('exec_background', () => {
   it('shows what each job runs, shortened, while it runs and afterwards', async () => {
     const long = `exec sleep 1000 # ${'x'.repeat(500)}`
     const { job_id } = await job({ action: 'start', command: long })
-    const shown = `${long.slice(0, 199)}…`
-    expect(await job({ action: 'poll', job_id })).toMatchObject({ command: shown })
-    const listed = { jobs: expect.arrayContaining([expect.objectContaining({ job_id, command: shown })]) }
+    const displayed = `${long.slice(0, 199)}…`
+    expect(await job({ action: 'poll', job_id })).toMatchObject({ command: displayed })
+    const listed = { jobs: expect.arrayContaining([expect.objectContaining({ job_id, command: displayed })]) }
     expect(await job({ action: 'list' })).toMatchObject(listed)
     expect(await info(app, 'w')).toMatchObject(listed)
     await job({ action: 'kill', job_id })
     await expect.poll(async () => (await job({ action: 'poll', job_id }))['running']).toBe(false)
-    expect(await job({ action: 'poll', job_id })).toMatchObject({ command: shown })
+    expect(await job({ action: 'poll', job_id })).toMatchObject({ command: displayed })
     await job({ action: 'remove', job_id })
   })
 

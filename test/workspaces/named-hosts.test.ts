@@ -111,8 +111,8 @@ describe.each([
       expect(await talk(app, 'w', target, 80)).toBe('refused')
     }
     expect(publicSide.seen.length).toBe(seen)
-    const shown = (await refused()).map(({ host, reason }) => `${String(host)} ${String(reason)}`)
-    expect(shown).toEqual(
+    const displayed = (await refused()).map(({ host, reason }) => `${String(host)} ${String(reason)}`)
+    expect(displayed).toEqual(
       expect.arrayContaining([
         'other.castellan.test host-not-allowed',
         'fronted.castellan.test:443 host-not-allowed',

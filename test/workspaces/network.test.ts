@@ -80,8 +80,8 @@ describe('port_forward', () => {
     })
     const { host_port } = await forward({ action: 'add', guest_port: 80 })
     await app.ask('workspace_stop', { workspace_id: 'w' })
-    const wish = { workspace_id: 'x', action: 'add', guest_port: 80, host_port }
-    expect((await app.refusal('port_forward', wish)).code).toBe('ERR_INVALID_INPUT')
+    const request = { workspace_id: 'x', action: 'add', guest_port: 80, host_port }
+    expect((await app.refusal('port_forward', request)).code).toBe('ERR_INVALID_INPUT')
     await app.ask('workspace_start', { workspace_id: 'w' })
     expect(
       await refusal('port_forward', { action: 'add', guest_port: 80, host_port: Number(host_port) + 1 }),

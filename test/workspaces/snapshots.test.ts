@@ -213,10 +213,10 @@ describe('workspace_fork', () => {
     const ann = await app.keyCaller()
     await app.ask('workspace_create', { name: 'w' }, ann)
     await app.ask('snapshot', { workspace_id: 'w', action: 'create', name: 's' }, ann)
-    const wish = { workspace_id: 'w', snapshot_name: 's', count: 2 }
-    const some = await app.ask<Answer>('workspace_fork', { ...wish, count: 6 }, ann)
+    const request = { workspace_id: 'w', snapshot_name: 's', count: 2 }
+    const some = await app.ask<Answer>('workspace_fork', { ...request, count: 6 }, ann)
     expect(some).toMatchObject({ success_count: 3, failure_count: 3 })
-    expect(await app.refusal('workspace_fork', wish, ann)).toMatchObject({
+    expect(await app.refusal('workspace_fork', request, ann)).toMatchObject({
       code: 'ERR_QUOTA_EXCEEDED',
       message: expect.stringMatching(/^None of the 2 forks could be made\. Your quota /),
       details: { failures: [{ index: 0 }, { index: 1 }] },

@@ -49,7 +49,7 @@ function stored(): string[] {
 describe('a server that is killed', () => {
   it('in the middle of a swarm leaves no worker to the next', async () => {
     const gold = await call<Row>('workspace_prepare', { name: 'gold', setup_commands: ['echo base > state'] })
-    const kept = await call<{ workers: Row[] }>('swarm_run', {
+    const retained = await call<{ workers: Row[] }>('swarm_run', {
       golden_workspace: 'gold',
       snapshot_name: 'golden',
       cleanup: false,
@@ -60,8 +60,8 @@ describe('a server that is killed', () => {
     working.catch(() => {})
     await expect.poll(async () => (await rows()).filter(({ state }) => state === 'running').length).toBe(5)
     await killInTheMiddle(working)
-    await expect.poll(names).toEqual(['gold', kept.workers[0]!.name].toSorted())
-    expect(stored().toSorted()).toEqual([gold.workspace_id, kept.workers[0]!.workspace_id].toSorted())
+    await expect.poll(names).toEqual(['gold', retained.workers[0]!.name].toSorted())
+    expect(stored().toSorted()).toEqual([gold.workspace_id, retained.workers[0]!.workspace_id].toSorted())
     const again = await call<{ summary: object }>('swarm_run', {
       golden_workspace: 'gold',
       snapshot_name: 'golden',

@@ -157,19 +157,19 @@ describe('what the workers of a swarm committed', () => {
 
 describe('a target that cannot take a merge', () => {
   it('is refused before any fork', async () => {
-    const wish = { merge_strategy: 'sequential', tasks: [commit('one')] }
+    const request = { merge_strategy: 'sequential', tasks: [commit('one')] }
     await prepare([])
-    expect(await refusal(wish)).toMatchObject({
+    expect(await refusal(request)).toMatchObject({
       code: 'ERR_NOT_A_REPOSITORY',
       message: expect.stringContaining("merge_target: /workspace of 'gold' has no git repository"),
     })
     await sh(app, 'gold', `cd /workspace; git init -q`)
-    expect((await refusal(wish)).code).toBe('ERR_GIT_FAILED')
+    expect((await refusal(request)).code).toBe('ERR_GIT_FAILED')
     await sh(app, 'gold', `cd /workspace; ${repository.join('\n')}; echo more >> file`)
-    expect((await refusal(wish)).code).toBe('ERR_WORKTREE_DIRTY')
+    expect((await refusal(request)).code).toBe('ERR_WORKTREE_DIRTY')
     await app.ask('workspace_stop', { workspace_id: 'gold' })
-    expect(await refusal(wish)).toMatchObject({ code: 'ERR_WORKSPACE_STOPPED' })
-    expect((await refusal({ ...wish, merge_target: 'none' })).code).toBe('ERR_WORKSPACE_NOT_FOUND')
+    expect(await refusal(request)).toMatchObject({ code: 'ERR_WORKSPACE_STOPPED' })
+    expect((await refusal({ ...request, merge_target: 'none' })).code).toBe('ERR_WORKSPACE_NOT_FOUND')
     expect((await app.log()).filter(({ tool }) => tool === 'swarm_run').map(({ outcome }) => outcome)).not.toContain(
       'failed',
     )

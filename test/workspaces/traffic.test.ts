@@ -243,19 +243,19 @@ describe('a forwarded port', () => {
   it('is one of the configured range for all but those who run the installation', async () => {
     const member = await app.keyCaller({ name: 'guest', tenant: 'elsewhere', role: 'member', tier: 'user' })
     await app.ask('workspace_create', { name: 'theirs' }, member)
-    const wish = { workspace_id: 'theirs', action: 'add', guest_port: 80 }
+    const request = { workspace_id: 'theirs', action: 'add', guest_port: 80 }
     for (const host_port of [1024, 8_080, 19_999, 32_000]) {
-      expect(await app.refusal('port_forward', { ...wish, host_port }, member)).toMatchObject({
+      expect(await app.refusal('port_forward', { ...request, host_port }, member)).toMatchObject({
         code: 'ERR_INVALID_INPUT',
         message: expect.stringContaining('20000 to 31999'),
         details: { field: 'host_port' },
       })
     }
-    const given = Number((await app.ask('port_forward', wish, member))['host_port'])
+    const given = Number((await app.ask('port_forward', request, member))['host_port'])
     expect(given).toBeGreaterThanOrEqual(20_000)
     expect(given).toBeLessThanOrEqual(31_999)
-    await app.ask('port_forward', { ...wish, action: 'remove' }, member)
-    expect(await app.ask('port_forward', { ...wish, host_port: given }, member)).toMatchObject({ host_port: given })
+    await app.ask('port_forward', { ...request, action: 'remove' }, member)
+    expect(await app.ask('port_forward', { ...request, host_port: given }, member)).toMatchObject({ host_port: given })
     await app.ask('workspace_destroy', { workspace_id: 'theirs' }, member)
     expect(await forward('closed', { action: 'add', guest_port: 9020, host_port: 19_876 })).toMatchObject({
       host_port: 19_876,

@@ -109,12 +109,12 @@ async function waitFor(
   { id, waitTool }: Begun,
   signal: AbortSignal,
 ): Promise<Record<string, unknown>> {
-  const wish = { execution_id: id, timeout_seconds: WAIT_SECS }
+  const request = { execution_id: id, timeout_seconds: WAIT_SECS }
   let current: McpClient | undefined = client
   while (!signal.aborted) {
     try {
       current ??= await state.connect()
-      const waited = await current.callTool(waitTool, wish, signal)
+      const waited = await current.callTool(waitTool, request, signal)
       tell(context, waited.warnings)
       if (waited.answer['timed_out'] !== true) return waited.answer
     } catch (error) {

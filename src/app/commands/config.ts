@@ -54,13 +54,13 @@ async function run(context: CommandContext): Promise<number> {
   const rows = showConfig(loaded)
   if (context.json) printJson(context, { file: loaded.file ?? null, settings: rows })
   else {
-    const shown = rows.map((row) => [
+    const displayed = rows.map((row) => [
       row.field,
       row.value === null ? '-' : JSON.stringify(row.value),
       row.source,
       row.variable,
     ])
-    context.terminal.out(textTable([['SETTING', 'VALUE', 'FROM', 'VARIABLE'], ...shown]))
+    context.terminal.out(textTable([['SETTING', 'VALUE', 'FROM', 'VARIABLE'], ...displayed]))
   }
   return 0
 }

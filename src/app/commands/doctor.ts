@@ -92,8 +92,10 @@ function models(config: Config, env: CommandContext['env']): Finding {
   } catch (error) {
     return bad('models', (error as Error).message)
   }
-  const shown = usable.map((provider) => `${provider.name} (${provider.models.map(({ alias }) => alias).join(', ')})`)
-  return ok('models', shown.join('; '))
+  const displayed = usable.map(
+    (provider) => `${provider.name} (${provider.models.map(({ alias }) => alias).join(', ')})`,
+  )
+  return ok('models', displayed.join('; '))
 }
 
 /** What the back end of the workspaces was seen to enforce; what it cannot is a note, not a fault. */

@@ -36,11 +36,11 @@ async function run(context: CommandContext): Promise<number> {
 async function verifyFile(context: CommandContext, file: string): Promise<number> {
   await requireReadable(file)
   const key = await readKey(context)
-  const kept = context.parsed.text('checkpoint')
+  const retained = context.parsed.text('checkpoint')
   const verified = await verifyDocument({
     chunks: readable(file),
     key,
-    ...(kept === undefined ? {} : { knownCheckpoint: await readNote(kept) }),
+    ...(retained === undefined ? {} : { knownCheckpoint: await readNote(retained) }),
     onProgress: ({ records, size }) => context.terminal.progress(`${records} of ${size} records`),
   })
   context.terminal.progressDone()

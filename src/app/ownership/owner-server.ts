@@ -141,8 +141,9 @@ function serve(
 function showRemote(socket: Socket, { remote }: Hello): void {
   if (remote === undefined) return
   const { address, port, localAddress, localPort } = remote
-  const shown = { remoteAddress: address, remotePort: port, localAddress, localPort }
-  for (const [key, value] of Object.entries(shown)) Object.defineProperty(socket, key, { value, configurable: true })
+  const displayed = { remoteAddress: address, remotePort: port, localAddress, localPort }
+  for (const [key, value] of Object.entries(displayed))
+    Object.defineProperty(socket, key, { value, configurable: true })
 }
 
 type BridgeEnd = Readonly<{ transport: LineTransport; hold(): Promise<void> }>

@@ -116,10 +116,10 @@ test('questions of a lost owner are withdrawn, and the next owner never gets the
   const books = ledger()
   books.fromOwner(line({ id: 0, method: 'sampling/createMessage', params: {} }))
   expect(parsed(books.ownerLost(1))).toMatchObject([{ method: 'notifications/cancelled', params: { requestId: 0 } }])
-  const shown = JSON.parse(books.fromOwner(line({ id: 0, method: 'roots/list' }))!)
-  expect(shown.id).not.toBe(0)
+  const displayed = JSON.parse(books.fromOwner(line({ id: 0, method: 'roots/list' }))!)
+  expect(displayed.id).not.toBe(0)
   expect(books.fromClient(line({ id: 0, result: { for: 'the lost one' } }))).toBeUndefined()
-  expect(JSON.parse(books.fromClient(line({ id: shown.id, result: { roots: [] } }))!)).toEqual({
+  expect(JSON.parse(books.fromClient(line({ id: displayed.id, result: { roots: [] } }))!)).toEqual({
     jsonrpc: '2.0',
     id: 0,
     result: { roots: [] },

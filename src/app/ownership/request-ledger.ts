@@ -228,9 +228,9 @@ function ownerRequest({ orphaned, asked, losses }: Books, message: Message, id: 
     asked.set(id, id)
     return line
   }
-  const shown = `castellan:${losses}:${JSON.stringify(id)}`
-  asked.set(shown, id)
-  return JSON.stringify({ ...message, id: shown })
+  const displayed = `castellan:${losses}:${JSON.stringify(id)}`
+  asked.set(displayed, id)
+  return JSON.stringify({ ...message, id: displayed })
 }
 
 function ownerNotification(books: Books, message: Message, line: string): string | undefined {
@@ -242,10 +242,10 @@ function ownerNotification(books: Books, message: Message, line: string): string
     return books.acknowledgedBefore.delete(id) ? undefined : line
   }
   const cancelled = message['method'] === 'notifications/cancelled' ? params?.['requestId'] : undefined
-  const shown = [...books.asked].find(([, ownersId]) => ownersId === cancelled)?.[0]
-  if (shown === undefined) return line
-  books.asked.delete(shown)
-  return shown === cancelled ? line : JSON.stringify({ ...message, params: { ...params, requestId: shown } })
+  const displayed = [...books.asked].find(([, ownersId]) => ownersId === cancelled)?.[0]
+  if (displayed === undefined) return line
+  books.asked.delete(displayed)
+  return displayed === cancelled ? line : JSON.stringify({ ...message, params: { ...params, requestId: displayed } })
 }
 
 function ownerLost(books: Books, ownerPid: number): readonly string[] {

@@ -16,7 +16,7 @@ import { sqlAgentStore } from '../../stores/sql/agent-store.ts'
 import { listImages } from '../../supervisor/images/image-folder.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { Config } from '../config.ts'
-import { shownConfig } from '../shown-config.ts'
+import { displayedConfig } from '../displayed-config.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 
 const templateFolder = new URL('../../../templates/agents/', import.meta.url)
@@ -95,7 +95,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     skipsJudge: (tool) => skipOf(config.judging, tool) !== undefined,
     health: parts.health,
     capabilities: () => [...parts.capabilities, embedder === undefined ? 'keyword_search' : 'semantic_search'],
-    configuration: async () => shownConfig(config, deps.configPath),
+    configuration: async () => displayedConfig(config, deps.configPath),
   })
   const isSemantic = embedder !== undefined
   return { registry, platform, runtimes, search, isSemantic, close: async () => embedder?.close?.() }

@@ -44,10 +44,15 @@ export function openImages({ config, version }: { config: Config; version: strin
       const found = await listImages(root)
       return found.some(({ name }) => name === HOST_IMAGE) ? found : [unusedHost, ...found]
     },
-    build: (request) => inRoom((room) => buildImage({ room, root, clock: systemClock, random: systemRandom }, request)),
+    build: (request) =>
+      inRoom((buildEnvironment) =>
+        buildImage({ buildEnvironment, root, clock: systemClock, random: systemRandom }, request),
+      ),
     async remove(name, signal) {
       if (!(await hasSupervisorRun(state))) {
-        return await inRoom((room) => removeImage({ room, random: systemRandom }, root, name, signal))
+        return await inRoom((buildEnvironment) =>
+          removeImage({ buildEnvironment, random: systemRandom }, root, name, signal),
+        )
       }
       // It alone knows what lies on the image, and can see to it that nothing new does.
       await ensureSupervisor(place)
@@ -64,11 +69,11 @@ const hasSupervisorRun = (state: string): Promise<boolean> =>
   )
 
 /** In the namespace that owns the files of images. */
-async function inRoom<T>(work: (room: UserNamespace) => Promise<T>): Promise<T> {
-  const room = await openUserNamespace()
+async function inRoom<T>(work: (buildEnvironment: UserNamespace) => Promise<T>): Promise<T> {
+  const buildEnvironment = await openUserNamespace()
   try {
-    return await work(room)
+    return await work(buildEnvironment)
   } finally {
-    await room.close()
+    await buildEnvironment.close()
   }
 }

@@ -51,8 +51,8 @@ export function openIntents(deps: AppDeps, parts: Parts): OpenedIntents {
       executions,
       agents,
       models,
-      async alike(call, kind, wish) {
-        const query = { query: wish.slice(0, 2_000).toWellFormed(), limit: 3, min_score: 0 }
+      async alike(call, kind, prompt) {
+        const query = { query: prompt.slice(0, 2_000).toWellFormed(), limit: 3, min_score: 0 }
         const args = { ...query, include_platform_templates: false }
         const answer = await invoker.call(call.principal, `aegis.${kind}.search`, args, {
           signal: call.signal,

@@ -49,8 +49,8 @@ export function createToolInvoker(
       })
       const value = JSON.parse(answer.json) as Json
       const { failure } = answer
-      const shown = answer.content?.map((block) => String(block['text'])).join('\n') ?? answer.json
-      if (failure === undefined) return { isError: answer.isError, value, text: shown }
+      const displayed = answer.content?.map((block) => String(block['text'])).join('\n') ?? answer.json
+      if (failure === undefined) return { isError: answer.isError, value, text: displayed }
       return { isError: true, value, text: `${failure.code}: ${failure.message}`, code: failure.code }
     },
     async check(principal, name, args) {

@@ -25,7 +25,7 @@ export type EffectSpec = Readonly<{
   required: readonly string[]
   optional?: readonly string[]
   /** Fields of the body that say something about the change and are not kept in the row. */
-  unkept?: readonly string[]
+  unretained?: readonly string[]
   /** Fields of the body that the row keeps under another name. */
   renamed?: Readonly<Record<string, string>>
   /** A member of the body that holds the changed fields, and which fields may be in it. */
@@ -60,7 +60,7 @@ export const effectSpecs: Readonly<Record<string, EffectSpec>> = {
     entity: 'tasks',
     action: 'update',
     required: ['task_id', 'changes', 'previous_status', 'updated_at', 'updated_by'],
-    unkept: ['changes', 'previous_status'],
+    unretained: ['changes', 'previous_status'],
     changes: {
       member: 'changes',
       allowed: ['status', 'progress', 'description', 'priority', 'assignee', 'labels', 'blocked_reason', 'depends_on'],

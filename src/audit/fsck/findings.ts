@@ -68,24 +68,24 @@ export type ReportFinding = (finding: FindingInput) => void
 
 export type FindingList = Readonly<{
   forTenant(tenant: string): ReportFinding
-  kept(): readonly FsckFinding[]
+  retained(): readonly FsckFinding[]
   /** All findings, also those beyond the number that is kept. */
   count(): number
 }>
 
-export function createFindingList(keptMax: number): FindingList {
+export function createFindingList(retainedMax: number): FindingList {
   const findings: FsckFinding[] = []
   let count = 0
   return {
     forTenant: (tenant) => (finding) => {
       count++
-      if (findings.length >= keptMax) return
+      if (findings.length >= retainedMax) return
       const { detail, ...rest } = finding
       const place = `${finding.table} ${finding.row}${finding.field === undefined ? '' : `, ${finding.field}`}`
       const message = `${place}: ${fsckRules[finding.rule]}${detail === undefined ? '' : ` ${detail}`}`
       findings.push({ tenant, ...rest, message })
     },
-    kept: () => findings,
+    retained: () => findings,
     count: () => count,
   }
 }

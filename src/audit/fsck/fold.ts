@@ -110,7 +110,7 @@ function update(state: State, step: Step): undefined {
   if (spec.entity === 'sessions') checkFinalized(state, step, row)
   if (spec.changes !== undefined) applyChanges(state, step, spec.changes, row)
   for (const [field, value] of Object.entries(body)) {
-    if (!spec.unkept?.includes(field)) row[spec.renamed?.[field] ?? field] = value
+    if (!spec.unretained?.includes(field)) row[spec.renamed?.[field] ?? field] = value
   }
 }
 

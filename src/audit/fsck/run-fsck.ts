@@ -14,7 +14,7 @@ import { createTreeCheck, type TreeCheck } from './tree-check.ts'
  */
 export type FsckOptions = Readonly<{
   /** The name and the key of the log, from beside the store, and whether a store has had it. */
-  identity?: KeptIdentity
+  identity?: RecordedIdentity
   /** Findings beyond this number are counted, not kept. */
   findingsMax?: number
   /** Called every few hundred rows: lets a checker in the background give way. */
@@ -23,7 +23,7 @@ export type FsckOptions = Readonly<{
   signal?: AbortSignal
 }>
 
-export type KeptIdentity = FsckIdentity & Readonly<{ isClaimed: boolean }>
+export type RecordedIdentity = FsckIdentity & Readonly<{ isClaimed: boolean }>
 
 export type FsckTenantCounts = Readonly<
   { tenant: string; entries: number; otherEffects: number; checkpointSize: number | null } & Record<EntityName, number>
@@ -47,25 +47,25 @@ export async function runFsck(source: FsckSource, options: FsckOptions = {}): Pr
     const report = findings.forTenant(tenant)
     tenants.push(await checkTenant({ source, tenant, key, logId: identity?.logId, options, report }))
   }
-  return { ok: findings.count() === 0, findings: findings.kept(), findingCount: findings.count(), tenants }
+  return { ok: findings.count() === 0, findings: findings.retained(), findingCount: findings.count(), tenants }
 }
 
 /** What stands beside the store is right: whoever can write the store cannot sign. */
 function checkIdentity(
   recorded: FsckIdentity | undefined,
-  kept: KeptIdentity | undefined,
+  retained: RecordedIdentity | undefined,
   report: ReportFinding,
 ): FsckIdentity | undefined {
-  const place = { table: 'log_identity', row: kept?.logId ?? recorded?.logId ?? '' } as const
-  if (kept === undefined) {
+  const place = { table: 'log_identity', row: retained?.logId ?? recorded?.logId ?? '' } as const
+  if (retained === undefined) {
     if (recorded !== undefined) report({ ...place, rule: 'identity.key', detail: 'There is none.' })
     return recorded
   }
   if (recorded === undefined) {
-    if (kept.isClaimed) report({ ...place, rule: 'identity.missing' })
-    return kept
+    if (retained.isClaimed) report({ ...place, rule: 'identity.missing' })
+    return retained
   }
-  const [expected, actual] = [kept, recorded]
+  const [expected, actual] = [retained, recorded]
   if (actual.logId !== expected.logId) {
     report({ ...place, rule: 'identity.log-id', field: 'log_id', expected: expected.logId, actual: actual.logId })
   }
@@ -73,7 +73,7 @@ function checkIdentity(
     const keys = { expected: expected.verifierKey, actual: actual.verifierKey }
     report({ ...place, rule: 'identity.key', field: 'verifier_key', ...keys })
   }
-  return kept
+  return retained
 }
 
 type TenantCheck = Readonly<{

@@ -46,10 +46,10 @@ export function createSessionRoots(): SessionRoots {
     },
     addTrailRecord(taskId, seq, hash) {
       if (open.size === 0) return
-      const kept = records.get(taskId)
+      const retained = records.get(taskId)
       const record = { seq, hash: String(hash) }
-      if (kept === undefined) records.set(taskId, [record])
-      else kept.push(record)
+      if (retained === undefined) records.set(taskId, [record])
+      else retained.push(record)
     },
     start(sessionId) {
       open.add(sessionId)

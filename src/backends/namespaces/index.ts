@@ -4,13 +4,13 @@ import type {
   ExecRequest,
   ExecResult,
   JobControl,
-  KeptOutput,
+  RetainedOutput,
   WorkspaceBackend,
   WorkspaceFiles,
 } from '../../domains/workspaces/backend.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
-import type { Bounded, OperationName, Operations, WireKept } from '../../supervisor/protocol.ts'
+import type { Bounded, OperationName, Operations, WireRetained } from '../../supervisor/protocol.ts'
 import { watchHostAddresses } from './host-addresses.ts'
 import { probeCapabilities } from './probe.ts'
 import { requireProtocol } from './require-protocol.ts'
@@ -191,13 +191,13 @@ async function execute(ask: Ask, id: string, request: ExecRequest): Promise<Exec
       },
     },
   )
-  return { ...result, stdout: fromWireKept(result.stdout), stderr: fromWireKept(result.stderr) }
+  return { ...result, stdout: fromWireRetained(result.stdout), stderr: fromWireRetained(result.stderr) }
 }
 
-const fromWireKept = (kept: WireKept): KeptOutput => ({
-  ...kept,
-  head: Buffer.from(kept.head, 'base64'),
-  tail: Buffer.from(kept.tail, 'base64'),
+const fromWireRetained = (retained: WireRetained): RetainedOutput => ({
+  ...retained,
+  head: Buffer.from(retained.head, 'base64'),
+  tail: Buffer.from(retained.tail, 'base64'),
 })
 
 function createJobControl(ask: Ask): JobControl {

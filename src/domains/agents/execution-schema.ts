@@ -15,7 +15,7 @@ import {
   text,
   textMap,
   whole,
-} from './schema-words.ts'
+} from './schema-keywords.ts'
 
 const consensus = oneOf(['weighted_average', 'majority', 'unanimous', 'best_of_n'], 'How several judges agree.')
 const judged = {

@@ -14,7 +14,7 @@ import {
   text,
   textMap,
   whole,
-} from './schema-words.ts'
+} from './schema-keywords.ts'
 
 /**
  * The agent manifest as it is written: the one source of what is accepted and of the published JSON Schema. Objects are

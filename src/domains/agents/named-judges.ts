@@ -25,9 +25,9 @@ export async function requireJudges(manifest: Judged, resolve: (agent: string) =
       await resolve(agent)
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== 'ERR_AGENT_NOT_FOUND') throw error
-      const shown = agent.slice(0, 64).toWellFormed()
-      const problem = `there is no agent '${shown}' to judge; deploy it first (aegis.agent.create), or name another.`
-      throw new AppError('ERR_MANIFEST_INVALID', `${field}: ${problem}`, { field, judge: shown })
+      const displayed = agent.slice(0, 64).toWellFormed()
+      const problem = `there is no agent '${displayed}' to judge; deploy it first (aegis.agent.create), or name another.`
+      throw new AppError('ERR_MANIFEST_INVALID', `${field}: ${problem}`, { field, judge: displayed })
     }
   }
 }

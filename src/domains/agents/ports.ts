@@ -1,6 +1,6 @@
 import type { Call } from '../../contract/call.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
-import type { ShownSchedule, Timing } from '../../contract/timing.ts'
+import type { ScheduleView, Timing } from '../../contract/timing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 
@@ -110,7 +110,7 @@ export type ScheduleSetter = Readonly<{
   set(call: Call, agent: Pick<Agent, 'tenant' | 'id'>, timing: Timing | null): Promise<void>
   remove(call: Call, agent: Pick<Agent, 'tenant' | 'id'>): Promise<void>
   /** What is in force; null when nothing starts the agent by itself. */
-  find(tx: ReadTx | WriteTx, agent: Pick<Agent, 'tenant' | 'id'>): Promise<ShownSchedule | null>
+  find(tx: ReadTx | WriteTx, agent: Pick<Agent, 'tenant' | 'id'>): Promise<ScheduleView | null>
 }>
 
 /** Which agents somebody wants to see. */

@@ -161,7 +161,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     if (before !== undefined && versions.includes(manifest.version) && !input.force) {
       return conflictOf(before, manifest, versions)
     }
-    if (before === undefined) await requireRoom(call, tenant)
+    if (before === undefined) await requireSpace(call, tenant)
     if (!versions.includes(manifest.version) && versions.length >= limits.agentVersionsMax) throw tooManyVersions()
     const agent = await write(call, { tenant, before, manifest, versions, yaml: input.manifest_yaml })
     const isNew = before === undefined
@@ -184,7 +184,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     if (found !== undefined) throw nameTaken('agent')
   }
 
-  async function requireRoom(call: Call, tenant: TenantId): Promise<void> {
+  async function requireSpace(call: Call, tenant: TenantId): Promise<void> {
     if ((await store.countAgents(call.write, tenant)) >= limits.agentsMax) throw tooManyAgents()
   }
 
@@ -198,7 +198,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
 
   async function write(call: Call, { tenant, before, manifest, versions, yaml }: Deployment): Promise<Agent> {
     const latestVersion = latestOf([...versions, manifest.version]) ?? manifest.version
-    const shown =
+    const displayed =
       before === undefined || latestVersion === manifest.version
         ? { description: manifest.description, labels: manifest.labels }
         : { description: before.description, labels: before.labels }
@@ -208,7 +208,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
       name: manifest.name,
       status: before?.status ?? 'active',
       latestVersion,
-      ...shown,
+      ...displayed,
       createdAtMs: before?.createdAtMs ?? call.nowMs,
       createdBy: before?.createdBy ?? call.principal.actor,
       updatedAtMs: call.nowMs,
@@ -383,8 +383,8 @@ const templateStays = (): AppError =>
   })
 
 function versionNotFound(name: string, versions: readonly string[]): AppError {
-  const shown = newestFirst(versions).slice(0, 10).join(', ')
-  return new AppError('ERR_AGENT_NOT_FOUND', `version: ${name} has no such version. It has: ${shown}.`, {
+  const displayed = newestFirst(versions).slice(0, 10).join(', ')
+  return new AppError('ERR_AGENT_NOT_FOUND', `version: ${name} has no such version. It has: ${displayed}.`, {
     field: 'version',
     versions: newestFirst(versions).slice(0, 10),
   })

@@ -85,7 +85,7 @@ function createRanking({ embedder, logger }: Readonly<{ embedder: Embedder | und
     }
     const found = keys.map((key) => fresh.get(key) ?? vectors.get(key)!)
     for (const [key, vector] of fresh) vectors.set(key, vector)
-    while (vectors.size > limits.embeddingsKeptMax) vectors.delete(vectors.keys().next().value!)
+    while (vectors.size > limits.embeddingsCachedMax) vectors.delete(vectors.keys().next().value!)
     return found
   }
 

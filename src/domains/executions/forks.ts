@@ -46,9 +46,9 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
     return events
   }
 
-  async function requireKept(tx: ReadTx, run: Run, { workspace_id, name }: TakenSnapshot, iteration: number) {
+  async function requireRetained(tx: ReadTx, run: Run, { workspace_id, name }: TakenSnapshot, iteration: number) {
     if (await snapshots.hasSnapshot(tx, run.tenant, workspace_id, name!)) return
-    throw notKept(
+    throw notRetained(
       run,
       iteration,
       `only the newest ${limits.executionSnapshotsMax} of an execution are kept, and not for ever; fork from a later iteration`,
@@ -85,7 +85,7 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
       const events = await journalOf(tx, run)
       const journal = iteration === 0 ? [] : journalUpTo(run, asked, events, request)
       const snapshot = iteration === 0 || !needsWorkspace(asked) ? null : snapshotAt(run, events, iteration)
-      if (snapshot !== null) await requireKept(tx, run, snapshot, iteration)
+      if (snapshot !== null) await requireRetained(tx, run, snapshot, iteration)
       const generation = await nextGeneration(engine, tx, call.principal)
       const wanted = changed(asked, request, snapshot)
       const input = { ...wanted, input: await fittingInput(wanted.manifest, wanted.input), generation }
@@ -128,8 +128,8 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
           step: difference.step,
           sequence: difference.sequence,
           iteration: at?.iteration ?? null,
-          recorded: shown(difference.recorded),
-          replayed: shown(difference.replayed),
+          recorded: displayed(difference.recorded),
+          replayed: displayed(difference.replayed),
         },
       }
     },
@@ -137,7 +137,7 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
 }
 
 const SHOWN_CHARS_MAX = 4_096
-const shown = (value: Json): string | null =>
+const displayed = (value: Json): string | null =>
   value === null ? null : shortened(JSON.stringify(value), SHOWN_CHARS_MAX).toWellFormed()
 
 const endings: ReadonlySet<string> = new Set(['iteration_failed', 'iteration_completed'])
@@ -181,10 +181,14 @@ function snapshotAt(run: Run, events: readonly RunEvent[], iteration: number): T
   const key = `iteration-${iteration}/snapshot`
   const found = events.find((event) => event.key === key)?.payload as TakenSnapshot | undefined
   if (found?.name != null) return found
-  throw notKept(run, iteration, found?.reason ?? 'set executions.snapshots in the configuration before the execution')
+  throw notRetained(
+    run,
+    iteration,
+    found?.reason ?? 'set executions.snapshots in the configuration before the execution',
+  )
 }
 
-const notKept = ({ id }: Run, iteration: number, why: string): AppError =>
+const notRetained = ({ id }: Run, iteration: number, why: string): AppError =>
   new AppError(
     'ERR_SNAPSHOT_NOT_FOUND',
     `iteration: the workspace is not kept as it was at the end of iteration ${iteration}: ${why}; 0, the beginning, is always possible`,

@@ -46,7 +46,7 @@ export function createJudges(deps: Pick<ExecutionDeps, 'agents' | 'read'>, run: 
       const agent = await agentNamed(request)
       const start = childOf(agent, {
         role: 'judge',
-        input: shownTo(agent, request.input),
+        input: displayedTo(agent, request.input),
         workspaceId: request.workspaceId,
         untilMs: Math.min(
           steps.nowMs() + request.timeoutMs,
@@ -138,11 +138,11 @@ const toolCallRule = {
   timeoutMs: 300_000,
 } as const
 
-function shownTo({ manifest }: ResolvedAgent, input: Readonly<Record<string, Json>>): Json {
+function displayedTo({ manifest }: ResolvedAgent, input: Readonly<Record<string, Json>>): Json {
   const { properties } = (manifest.inputSchema ?? {}) as { properties?: Record<string, unknown> }
   if (properties === undefined) return input
   return Object.fromEntries(Object.entries(input).filter(([name]) => Object.hasOwn(properties, name)))
 }
 
 /** Output as a judge sees it: JSON where it is JSON. */
-export const shownOutput = (text: string): Json => parseJsonOutput(text)?.value ?? text
+export const displayedOutput = (text: string): Json => parseJsonOutput(text)?.value ?? text

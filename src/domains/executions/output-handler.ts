@@ -8,7 +8,7 @@ import { createMeter } from '../texts/work-meter.ts'
 import { type Deadline, within } from './deadline.ts'
 import { environmentOf, headersOf } from './environment.ts'
 import { HANDLER_TIMEOUT_MS, type HandlerTime, runInThrowaway, sendToWebhook } from './handler-effects.ts'
-import { childOf, shownOutput } from './judges.ts'
+import { childOf, displayedOutput } from './judges.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
 import { renderTemplate, textOf } from './template.ts'
 import { mayRepeat } from './tool-calls.ts'
@@ -99,7 +99,7 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
     const headers = headersOf(deps, run, 'spec.output_handler.headers', handler.headers)
     const body =
       bodyTemplate === null
-        ? JSON.stringify({ output: shownOutput(output), agent: input.agent.name })
+        ? JSON.stringify({ output: displayedOutput(output), agent: input.agent.name })
         : wordsOf(input, output).render('body_template', bodyTemplate)
     return await sendToWebhook(deps.http, { url, method, headers, body, retries }, time)
   },
@@ -131,7 +131,7 @@ type Words = Readonly<{ render(field: string, template: string): string }>
 
 /** The texts of one handler: the output is read once, and they share what work they may do. */
 function wordsOf({ intent }: ExecutionInput, output: string): Words {
-  const value = shownOutput(output)
+  const value = displayedOutput(output)
   const options = { texts: textOf(value, output), meter: createMeter() }
   const values = { output: value, intent: intent ?? '' }
   return { render: (field, template) => renderTemplate(`spec.output_handler.${field}`, template, values, options) }

@@ -27,7 +27,7 @@ export type WorkspaceAccess = Readonly<{
   /** A whole file; `text` if it is some. */
   readBytes(
     call: Call,
-    wish: Readonly<{ workspace_id: string; path: string; bytesMax: number }>,
+    request: Readonly<{ workspace_id: string; path: string; bytesMax: number }>,
   ): Promise<Readonly<{ bytes: Buffer; text: string | undefined }>>
 }>
 

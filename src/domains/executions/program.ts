@@ -9,8 +9,8 @@ import { type Deadline, requireTime, timedOut, wholeTime, within } from './deadl
 import { iterationEnv, loadContext } from './environment.ts'
 import { runInnerLoop, type Usage } from './inner-loop.ts'
 import { createJudges } from './judges.ts'
-import { keepsVolume, releaseKept } from './kept-workspace.ts'
 import { deliver, handleOutput } from './output-handler.ts'
+import { keepsVolume, releaseRetained } from './persistent-workspace.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput } from './ports.ts'
 import { buildTask, type LoadedContext, type PastAttempt, shortened, withAttempts } from './prompt.ts'
 import { createPublishing } from './publishing.ts'
@@ -59,7 +59,7 @@ export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program:
             { type: 'volumes_emptied' },
           )
         }
-        if (keepsVolume(manifest)) await releaseKept(workspaces, run, made.workspace_id, steps.signal)
+        if (keepsVolume(manifest)) await releaseRetained(workspaces, run, made.workspace_id, steps.signal)
         return
       }
       await steps.once(

@@ -102,7 +102,7 @@ function inputText(input: Json): string {
 
 function otherFields(input: Json): string {
   if (!isFields(input) || typeof input['prompt'] !== 'string') return ''
-  const { prompt: _shown, ...rest } = input
+  const { prompt: _displayed, ...rest } = input
   return Object.keys(rest).length === 0 ? '' : `Input: ${JSON.stringify(rest)}`
 }
 

@@ -33,8 +33,8 @@ export function createRunFiles({ engine, workspaces, visible }: RunFileDeps) {
       const workspaceId = await workspaceOf(call.read, run)
       if (workspaceId === null) throw noFiles(run, 'it has no workspace')
       const path = requireWorkspacePath('path', input.path)
-      const wish = { workspace_id: workspaceId, path, bytesMax: limits.executionFileBytesMax }
-      const { bytes, text } = await workspaces.readBytes(call, wish).catch((error: unknown) => {
+      const request = { workspace_id: workspaceId, path, bytesMax: limits.executionFileBytesMax }
+      const { bytes, text } = await workspaces.readBytes(call, request).catch((error: unknown) => {
         if (!(error instanceof AppError) || !isRevoked(error)) throw error
         const advice = 'a persistent volume in the manifest keeps it, or give aegis.task.execute a workspace of yours'
         throw noFiles(run, `its workspace was removed when it ended; ${advice}`)

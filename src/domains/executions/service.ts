@@ -284,7 +284,7 @@ const endOutput = ({ output }: Run): string | null =>
 export function toLogRow({ sequence, type, payload, atMs }: RunEvent) {
   const text = JSON.stringify(payload)
   const isLong = text.length > limits.runEventBytesMax
-  const shown = isLong
+  const displayed = isLong
     ? { truncated: true, bytes: Buffer.byteLength(text), preview: text.slice(0, 1_024).toWellFormed() }
     : typeof payload === 'object' && payload !== null && !Array.isArray(payload)
       ? payload
@@ -292,7 +292,7 @@ export function toLogRow({ sequence, type, payload, atMs }: RunEvent) {
   return {
     sequence,
     event_type: type,
-    payload: shown as Readonly<Record<string, unknown>>,
+    payload: displayed as Readonly<Record<string, unknown>>,
     recorded_at: isoTime(atMs),
   }
 }

@@ -4,7 +4,7 @@ import type { Json } from '../../kernel/canonical-json.ts'
 import { auditHistory, type TrailStep } from './audit-trail.ts'
 import type { Grade } from './consensus.ts'
 import type { Deadline } from './deadline.ts'
-import { type Judges, shownOutput } from './judges.ts'
+import { displayedOutput, type Judges } from './judges.ts'
 import type { ExecutionInput, Fault } from './ports.ts'
 import { gradeByRule, type IterationOutput, isMachineValidator, isPassed, type Validator } from './validators.ts'
 import type { WorkspaceClient } from './workspace.ts'
@@ -59,7 +59,7 @@ export function createValidation(
         return gradeByRule(validator, request.output, file)
       }
       if (validator.type === 'multi_judge') {
-        const input = { ...shown(request), criteria: validator.criteria, validation_context: 'multi_judge' }
+        const input = { ...displayed(request), criteria: validator.criteria, validation_context: 'multi_judge' }
         const graded = await parts.judges.askAll(key, validator, { input, workspaceId: request.workspaceId, deadlines })
         if (!('fault' in graded)) {
           const { consensus: strategy } = validator
@@ -74,7 +74,7 @@ export function createValidation(
         deadlines,
         workspaceId: request.workspaceId,
         input: {
-          ...shown(request),
+          ...displayed(request),
           generation_evidence: { answer: request.answer.slice(0, 4_096), exit_code: request.output.exitCode },
           tool_audit_history: auditHistory(run.id, request.iteration, request.trail),
           policy_violations: request.trail.filter(({ status }) => status === 'rejected') as unknown as Json,
@@ -89,9 +89,9 @@ export function createValidation(
     }
   }
 
-  const shown = ({ task, output }: CheckRequest) => ({
+  const displayed = ({ task, output }: CheckRequest) => ({
     task,
-    output: shownOutput(output.stdout),
+    output: displayedOutput(output.stdout),
     worker_mounts: manifest.volumes.map(({ mountPath }) => mountPath),
   })
 

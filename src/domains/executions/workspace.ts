@@ -7,7 +7,7 @@ import { counted } from '../../kernel/counted.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
-import { holdKept } from './kept-workspace.ts'
+import { lockRetained } from './persistent-workspace.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 
 const MIB = 1024 ** 2
@@ -79,7 +79,7 @@ export function createWorkspaceClient({ invoker, imageOf }: Pick<ExecutionDeps, 
     const name = volume === undefined ? `execution-${run.id}` : volumeName(run, input, volume.name)
     const image = await imageOf(manifest.runtime)
     const id = await make(manifest, name, image, signal)
-    if (volume !== undefined) await holdKept({ ask, call }, run, { id, volume: volume.name }, signal)
+    if (volume !== undefined) await lockRetained({ ask, call }, run, { id, volume: volume.name }, signal)
     if (volume !== undefined) await fitKept(id, manifest, { volume: volume.name, image, allowsInternet }, signal)
     else if (manifest.network?.mode === 'allow' && !reachesAll(manifest.network)) {
       await ask('network_policy', { workspace_id: id, allowed_domains: [...manifest.network.allowlist] }, signal)

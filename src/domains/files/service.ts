@@ -66,12 +66,12 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
     at(call, 'fs.list', input, async (path, files) => {
       const { entries, truncated } = await files.list(path, limits.fileListEntriesMax)
       if (truncated) call.warn(`Only the first ${limits.fileListEntriesMax} entries are listed.`)
-      const shown: { name: string; file_type: 'file' | 'directory' }[] = []
+      const displayed: { name: string; file_type: 'file' | 'directory' }[] = []
       for (const { name, kind } of entries) {
         const isFolder = kind === 'dir' || (kind === 'symlink' && (await leadsToFolder(files, `${path}/${name}`)))
-        shown.push({ name, file_type: isFolder ? 'directory' : 'file' })
+        displayed.push({ name, file_type: isFolder ? 'directory' : 'file' })
       }
-      return { status: 'success' as const, path, entries: shown, truncated }
+      return { status: 'success' as const, path, entries: displayed, truncated }
     })
 
   const createDirectory = (call: Call, input: AtPath, tool: 'fs.create_dir' | 'fs.create.dir') =>

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import type { ExecResult, KeptOutput } from '../workspaces/backend.ts'
+import type { ExecResult, RetainedOutput } from '../workspaces/backend.ts'
 import type { GitRunner, WorkspaceReference } from './ports.ts'
 import { redact } from './redact.ts'
 
@@ -125,10 +125,10 @@ const onlyStderr = (listener: (chunk: Uint8Array) => void) => (stream: 'stdout' 
   if (stream === 'stderr') listener(chunk)
 }
 
-const wholeOutput = ({ head, tail, omittedBytes }: KeptOutput): Buffer | undefined =>
+const wholeOutput = ({ head, tail, omittedBytes }: RetainedOutput): Buffer | undefined =>
   omittedBytes === 0 ? Buffer.concat([head, tail]) : undefined
 
-function errorText(output: KeptOutput): string {
+function errorText(output: RetainedOutput): string {
   const bytes = wholeOutput(output) ?? Buffer.concat([output.head, Buffer.from('\n[...]\n'), output.tail])
   const text = redact(bytes.toString('utf8')).trim()
   return text.length <= STDERR_BYTES_MAX

@@ -26,9 +26,9 @@ export async function status(git: Git): Promise<StatusAnswer> {
   const { found, truncated } = await readStatus(git, 'normal')
   let left = limits.gitStatusPathsMax
   const bounded = (paths: readonly string[]): readonly string[] => {
-    const shown = paths.slice(0, left)
-    left -= shown.length
-    return shown
+    const displayed = paths.slice(0, left)
+    left -= displayed.length
+    return displayed
   }
   const changes = found.conflicted.length + found.staged.length + found.modified.length + found.untracked.length
   return {

@@ -25,9 +25,9 @@ const NAMES_MAX = 10
 
 /** Paths are the source's words; quoted as JSON they cannot pass for ours. */
 function named(paths: readonly string[], how: 'changed' | 'untracked'): string {
-  const shown = paths.slice(0, NAMES_MAX).map((path) => JSON.stringify(path.slice(0, 200).toWellFormed()))
+  const displayed = paths.slice(0, NAMES_MAX).map((path) => JSON.stringify(path.slice(0, 200).toWellFormed()))
   const more = paths.length > NAMES_MAX ? ` and ${paths.length - NAMES_MAX} more` : ''
-  return `${paths.length} ${how} ${paths.length === 1 ? 'file' : 'files'} (${shown.join(', ')}${more})`
+  return `${paths.length} ${how} ${paths.length === 1 ? 'file' : 'files'} (${displayed.join(', ')}${more})`
 }
 
 /**

@@ -86,15 +86,15 @@ const KEY_END = /-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/g
 
 /** A key that does not end is one that was cut off: it goes to the end of the text. */
 function redactPrivateKeys(text: string): string {
-  let kept = ''
+  let retained = ''
   let from = 0
   for (;;) {
     KEY_BEGIN.lastIndex = from
     const begin = KEY_BEGIN.exec(text)
-    if (begin === null) return kept + text.slice(from)
-    kept += `${text.slice(from, begin.index)}${REDACTED}`
+    if (begin === null) return retained + text.slice(from)
+    retained += `${text.slice(from, begin.index)}${REDACTED}`
     KEY_END.lastIndex = KEY_BEGIN.lastIndex
-    if (KEY_END.exec(text) === null) return kept
+    if (KEY_END.exec(text) === null) return retained
     from = KEY_END.lastIndex
   }
 }

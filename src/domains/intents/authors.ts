@@ -31,11 +31,11 @@ export async function authorOf(deps: Deps, kind: ManifestKind): Promise<Resolved
 export const authoring = (
   { id, name, version, manifest }: ResolvedAgent,
   kind: ManifestKind,
-  wish: string,
+  prompt: string,
 ): ExecutionInput => ({
   agent: { id, name, version },
   manifest,
-  intent: wish,
+  intent: prompt,
   input: null,
   contextOverrides: {},
   role: 'worker',

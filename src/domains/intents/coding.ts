@@ -86,8 +86,13 @@ export function createCoding(
       return { to: 'code_generation', reason: `it is no ${rules.title} program: ${tail(checked.stderr)}` }
     }
     if (!hasModel(deps.models, JUDGE_ALIAS)) return { to: 'code_execution' }
-    const shown = { task: input.intent, output: board.code, criteria: CODE_CRITERIA, validation_context: 'intent_code' }
-    const request = { agent: JUDGE, isOfPlatform: true, input: shown, workspaceId: id, timeoutMs: JUDGE_MS }
+    const displayed = {
+      task: input.intent,
+      output: board.code,
+      criteria: CODE_CRITERIA,
+      validation_context: 'intent_code',
+    }
+    const request = { agent: JUDGE, isOfPlatform: true, input: displayed, workspaceId: id, timeoutMs: JUDGE_MS }
     const verdict = await judges.ask(`check-${visit}/judge`, request)
     if ('fault' in verdict) return { to: 'code_generation', reason: verdict.fault.message }
     if (isPassed(verdict, scoreRule)) return { to: 'code_execution' }

@@ -8,7 +8,7 @@ import { authoring, authorOf, shippedAgent } from './authors.ts'
 import { languageRules } from './languages.ts'
 import type { FoundAgent, IntentBoard, IntentInput, IntentOutput } from './ports.ts'
 import type { CallContext, StateHandlers } from './program.ts'
-import { agentWish } from './prompts.ts'
+import { agentPrompt } from './prompts.ts'
 import type { Move } from './turns.ts'
 import { createWorkbench } from './workbench.ts'
 
@@ -119,7 +119,7 @@ export function createFinding({ deps, run, input, steps, board }: CallContext) {
       subjectId: id,
       subjectName: name,
       subjectVersion: version,
-      input: authoring(author, 'agent', agentWish(input)) as unknown as Json,
+      input: authoring(author, 'agent', agentPrompt(input)) as unknown as Json,
     })
     if (outcome.status !== 'completed') {
       const reason = outcome.error?.message ?? `the author was ${outcome.status}`

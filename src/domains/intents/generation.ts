@@ -14,7 +14,7 @@ export type GenerationDeps = Readonly<{
   agents: TemplateSource
   models: Pick<Models, 'requireAlias'>
   /** What there is already that a wish could mean, the likeliest first. */
-  alike(call: Call, kind: ManifestKind, wish: string): Promise<readonly Likeness[]>
+  alike(call: Call, kind: ManifestKind, prompt: string): Promise<readonly Likeness[]>
 }>
 export type GenerationService = ReturnType<typeof createGenerationService>
 
@@ -24,10 +24,10 @@ const ALIKE_MIN = 0.7
 /** Agents and workflows written from a wish. The writing is an execution of the author, which is waited for like any other. */
 export function createGenerationService(deps: GenerationDeps) {
   return {
-    async generate(call: Call, kind: ManifestKind, { input: wish }: Readonly<{ input: string }>) {
+    async generate(call: Call, kind: ManifestKind, { input: prompt }: Readonly<{ input: string }>) {
       const { principal, nowMs } = call
       const author = await authorOf(deps, kind)
-      for (const { name, score } of await deps.alike(call, kind, wish)) {
+      for (const { name, score } of await deps.alike(call, kind, prompt)) {
         if (score < ALIKE_MIN) continue
         call.warn(`There is the ${kind} '${name}' already, which is much like it (${score}). Consider using that one.`)
       }
@@ -41,8 +41,8 @@ export function createGenerationService(deps: GenerationDeps) {
             subjectName: name,
             subjectVersion: version,
             owner: await deps.executions.ownerOf(write as unknown as ReadTx, principal),
-            input: authoring(author, kind, wish) as unknown as Json,
-            payload: { agent_id: id, agent: name, version, intent: wish, generates: kind, by: principal.actor },
+            input: authoring(author, kind, prompt) as unknown as Json,
+            payload: { agent_id: id, agent: name, version, intent: prompt, generates: kind, by: principal.actor },
           },
         ),
       )

@@ -2,7 +2,7 @@ import { languageRules } from './languages.ts'
 import type { IntentInput } from './ports.ts'
 
 /** What the author of agents is asked, so that its agent can serve wishes of this kind. */
-export function agentWish({ intent, language }: IntentInput): string {
+export function agentPrompt({ intent, language }: IntentInput): string {
   const { title, executor } = languageRules[language]
   return [
     `An agent that writes ${title} programs for wishes of the following kind, for the intent pipeline to run.`,

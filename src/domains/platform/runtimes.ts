@@ -14,7 +14,7 @@ export type RuntimeRow = Readonly<{
   reason: string | null
 }>
 
-export type RuntimeWish = Readonly<{ language: string | null; version: string | null; image: string | null }>
+export type RuntimeRequest = Readonly<{ language: string | null; version: string | null; image: string | null }>
 
 export type RuntimeDeps = Readonly<{
   /** Versions of what is installed on the machine, by language: `3.11.2`. Absent: not installed. */
@@ -69,7 +69,7 @@ export function createRuntimeRegistry(deps: RuntimeDeps) {
       .sort((left, right) => compareText(left.language, right.language) || compareVersions(left.version, right.version))
   }
 
-  async function resolve({ language, version, image }: RuntimeWish): Promise<string> {
+  async function resolve({ language, version, image }: RuntimeRequest): Promise<string> {
     if (image !== null) {
       const images = await deps.images()
       const found = imageNames(image).find((candidate) => images.includes(candidate))
@@ -92,8 +92,8 @@ export function createRuntimeRegistry(deps: RuntimeDeps) {
     /** The image of workspaces for `spec.runtime`; refuses what cannot be run here, by name. */
     resolve,
     /** Why it cannot be run here, in the words of the refusal; undefined when it can. */
-    problem: (wish: RuntimeWish): Promise<string | undefined> =>
-      resolve(wish).then(
+    problem: (request: RuntimeRequest): Promise<string | undefined> =>
+      resolve(request).then(
         () => undefined,
         (error: unknown) => {
           if (error instanceof AppError) return error.message

@@ -1,6 +1,6 @@
 import type { Capability, SecurityContext, Violation } from '../../contract/security-context.ts'
 import { coversPath } from '../../kernel/path-pattern.ts'
-import { allowsHost, commandRulesOf, isClosed, isStream, matchesTool, placesOf, type Wish } from './rules.ts'
+import { type AccessRequest, allowsHost, commandRulesOf, isClosed, isStream, matchesTool, placesOf } from './rules.ts'
 
 /** `allowed` is what would have been possible instead, for the message. */
 export type Refusal = Readonly<{
@@ -36,26 +36,26 @@ const specificity: Readonly<Record<Violation, number>> = {
  * Judges a call by one context: what is denied by name, then the capabilities in order, the first that allows. When all
  * that match the tool refuse, the most specific refusal is told, with what any of them would have allowed.
  */
-export function evaluate(context: SecurityContext, wish: Wish, usage: UsageCheck): Verdict {
-  const denied = context.denyList.find((pattern) => matchesTool(pattern, wish.tool))
+export function evaluate(context: SecurityContext, request: AccessRequest, usage: UsageCheck): Verdict {
+  const denied = context.denyList.find((pattern) => matchesTool(pattern, request.tool))
   if (denied !== undefined) {
-    const reason = `'${wish.tool}' is denied by name`
+    const reason = `'${request.tool}' is denied by name`
     return { violation: 'ToolExplicitlyDenied', context: context.name, reason, allowed: toolsOf(context) }
   }
   const refusals: Omit<Refusal, 'context'>[] = []
   for (const [index, capability] of context.capabilities.entries()) {
-    if (!matchesTool(capability.toolPattern, wish.tool)) continue
+    if (!matchesTool(capability.toolPattern, request.tool)) continue
     const refusal =
-      refusedPath(capability, wish) ??
-      refusedHost(capability, wish) ??
-      refusedCommand(capability, wish) ??
-      refusedRedirection(context, capability, wish) ??
+      refusedPath(capability, request) ??
+      refusedHost(capability, request) ??
+      refusedCommand(capability, request) ??
+      refusedRedirection(context, capability, request) ??
       usage(context, index)
     if (refusal === undefined) return { capability, index }
     refusals.push(refusal)
   }
   if (refusals.length === 0) {
-    const reason = `'${wish.tool}' is not allowed`
+    const reason = `'${request.tool}' is not allowed`
     return { violation: 'ToolNotAllowed', context: context.name, reason, allowed: toolsOf(context) }
   }
   return { ...mostSpecific(refusals), context: context.name }
@@ -77,7 +77,7 @@ const toolsOf = ({ capabilities, denyList }: SecurityContext): readonly string[]
   ),
 ]
 
-function refusedPath(capability: Capability, { tool, paths }: Wish): Omit<Refusal, 'context'> | undefined {
+function refusedPath(capability: Capability, { tool, paths }: AccessRequest): Omit<Refusal, 'context'> | undefined {
   const { pathAllowlist } = capability
   if (paths.some((path) => isClosed(capability, tool, path))) return closedPath(pathAllowlist)
   if (pathAllowlist === undefined) return undefined
@@ -99,7 +99,7 @@ const closedPath = (allowed: readonly string[] = []): Omit<Refusal, 'context'> =
 function refusedRedirection(
   context: SecurityContext,
   capability: Capability,
-  { redirections }: Wish,
+  { redirections }: AccessRequest,
 ): Omit<Refusal, 'context'> | undefined {
   const { pathAllowlist } = capability
   const isListed = pathAllowlist !== undefined || commandRulesOf(capability) !== undefined
@@ -131,22 +131,22 @@ const pathListsOf = ({ denyList, capabilities }: SecurityContext, tool: string, 
         .filter((capability) => matchesTool(capability.toolPattern, tool) && !isClosed(capability, tool, path))
         .map(({ pathAllowlist }) => pathAllowlist)
 
-function refusedHost(capability: Capability, { hosts }: Wish): Omit<Refusal, 'context'> | undefined {
+function refusedHost(capability: Capability, { hosts }: AccessRequest): Omit<Refusal, 'context'> | undefined {
   if (hosts.every((host) => allowsHost(capability, host))) return undefined
   const { domainAllowlist, domainDenylist } = capability
   const allowed = domainAllowlist ?? [`all but ${(domainDenylist ?? []).join(', ')}`]
   return { violation: 'DomainNotAllowed', reason: 'the host is not allowed', allowed }
 }
 
-function refusedCommand(capability: Capability, wish: Wish): Omit<Refusal, 'context'> | undefined {
+function refusedCommand(capability: Capability, request: AccessRequest): Omit<Refusal, 'context'> | undefined {
   const rules = commandRulesOf(capability)
   if (rules === undefined) return undefined
   const allowed = Object.keys(rules)
-  if (wish.undecidable !== undefined) {
-    const reason = `only some commands are allowed, and nobody can tell which ones this runs: ${wish.undecidable}; give one command with args, or plain commands joined by && or ;`
+  if (request.undecidable !== undefined) {
+    const reason = `only some commands are allowed, and nobody can tell which ones this runs: ${request.undecidable}; give one command with args, or plain commands joined by && or ;`
     return { violation: 'CommandNotAllowed', reason, allowed }
   }
-  for (const { command, firstArgument } of wish.commands) {
+  for (const { command, firstArgument } of request.commands) {
     if (command === undefined || !Object.hasOwn(rules, command)) {
       return { violation: 'CommandNotAllowed', reason: 'a command of it is not allowed', allowed }
     }

@@ -9,7 +9,7 @@ import {
   requireHost,
   responseBytesMax,
 } from './policy-evaluator.ts'
-import type { Governed } from './read-wish.ts'
+import type { Governed } from './read-access-request.ts'
 import { matchesDomain, matchesTool } from './rules.ts'
 import { createContextRegistry, shippedContexts } from './shipped-contexts.ts'
 

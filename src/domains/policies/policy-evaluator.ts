@@ -3,7 +3,7 @@ import type { Principal } from '../../contract/principal.ts'
 import type { SecurityContext, Violation } from '../../contract/security-context.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { evaluate, isRefusal, type Refusal } from './evaluate.ts'
-import { type Governed, readWish } from './read-wish.ts'
+import { type Governed, readAccessRequest } from './read-access-request.ts'
 import { allowsHost, commandRulesOf, matchesTool, placesOf } from './rules.ts'
 import { createUsageCounter } from './usage-counter.ts'
 
@@ -24,11 +24,11 @@ export function createPolicyEvaluator(deps: Readonly<{ clock: Clock }>) {
     admit({ principal, tool, governed, input }: AskedCall): (() => void) | undefined {
       const contexts = principal.securityContexts ?? []
       if (contexts.length === 0) return undefined
-      const wish = readWish(tool, governed, input)
+      const request = readAccessRequest(tool, governed, input)
       const keyOf = (context: SecurityContext, index: number): string =>
         `${callerKey(principal)}/${context.name}/${index}`
       const verdicts = contexts.map((context) =>
-        evaluate(context, wish, (at, index) => counter.check(keyOf(at, index), at.capabilities[index]!)),
+        evaluate(context, request, (at, index) => counter.check(keyOf(at, index), at.capabilities[index]!)),
       )
       const refusal = verdicts.find(isRefusal)
       if (refusal !== undefined) throw toError(refusal, tool)
@@ -45,9 +45,9 @@ export function createPolicyEvaluator(deps: Readonly<{ clock: Clock }>) {
 
 /** Throws the refusal that a call would meet whatever has been used so far; nothing is counted. */
 export function requireAllowed({ principal, tool, governed, input }: AskedCall): void {
-  const wish = readWish(tool, governed, input)
+  const request = readAccessRequest(tool, governed, input)
   for (const context of principal.securityContexts ?? []) {
-    const verdict = evaluate(context, wish, () => undefined)
+    const verdict = evaluate(context, request, () => undefined)
     if (isRefusal(verdict)) throw toError(verdict, tool)
   }
 }
@@ -57,10 +57,10 @@ const callerKey = (principal: Principal): string =>
   `${principal.tenant}/${principal.executionId ?? `${principal.kind}:${principal.keyId ?? principal.user ?? principal.actor}`}`
 
 function toError({ violation, context, reason, allowed, retryAfterMs }: Refusal, tool: string): AppError {
-  const shown = allowed.slice(0, SHOWN_MAX)
-  const more = allowed.length > shown.length ? `, and ${allowed.length - shown.length} more` : ''
+  const displayed = allowed.slice(0, SHOWN_MAX)
+  const more = allowed.length > displayed.length ? `, and ${allowed.length - displayed.length} more` : ''
   const wait = retryAfterMs === undefined ? '' : ` Try again in ${Math.ceil(retryAfterMs / 1000)} s.`
-  const next = retryAfterMs === undefined ? ` Allowed: ${shown.join(', ') || 'nothing'}${more}.` : wait
+  const next = retryAfterMs === undefined ? ` Allowed: ${displayed.join(', ') || 'nothing'}${more}.` : wait
   return new AppError(
     retryAfterMs === undefined ? 'ERR_POLICY_VIOLATION' : 'ERR_RATE_LIMITED',
     `${violation}: the security context '${context}' refused '${tool}'${fileName(violation, tool)}: ${reason}.${next}`,
@@ -68,7 +68,7 @@ function toError({ violation, context, reason, allowed, retryAfterMs }: Refusal,
       violation,
       security_context: context,
       tool,
-      ...(retryAfterMs === undefined ? { allowed: shown } : { retry_after_ms: retryAfterMs }),
+      ...(retryAfterMs === undefined ? { allowed: displayed } : { retry_after_ms: retryAfterMs }),
     },
   )
 }

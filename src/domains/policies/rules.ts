@@ -2,23 +2,23 @@ import type { Capability } from '../../contract/security-context.ts'
 import { coversPath, withFolders } from '../../kernel/path-pattern.ts'
 
 /** What a call wants to do, as far as a security context can restrict it. */
-export type Wish = Readonly<{
+export type AccessRequest = Readonly<{
   tool: string
   /** Absolute, without `..`. */
   paths: readonly string[]
-  commands: readonly WishedCommand[]
+  commands: readonly RequestedCommand[]
   hosts: readonly string[]
   /** Files that a shell would open for its commands; undefined when its line cannot be read. */
-  redirections: readonly WishedRedirection[] | undefined
+  redirections: readonly RequestedRedirection[] | undefined
   /** Why its commands cannot be told before it runs. */
   undecidable?: string
 }>
 
 /** `path` is absolute; undefined is one that nobody knows before the line runs. `tool` is what would open that file by name. */
-export type WishedRedirection = Readonly<{ path: string | undefined; access: 'read' | 'write'; tool: string }>
+export type RequestedRedirection = Readonly<{ path: string | undefined; access: 'read' | 'write'; tool: string }>
 
 /** The words that decide; undefined is a word that is known only while the line runs, or no word at all. */
-export type WishedCommand = Readonly<{ command: string | undefined; firstArgument: string | undefined }>
+export type RequestedCommand = Readonly<{ command: string | undefined; firstArgument: string | undefined }>
 
 /** `*` is every tool, `fs.*` every tool whose name begins with `fs.`, anything else one tool. */
 export function matchesTool(pattern: string, tool: string): boolean {

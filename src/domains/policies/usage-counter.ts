@@ -28,11 +28,11 @@ export function createUsageCounter({ clock }: Readonly<{ clock: Clock }>): Usage
 
   function forgetPast(used: Used): void {
     const sinceMs = clock.monotonicMs() - used.spanMs
-    const kept = used.times.findIndex((atMs) => atMs > sinceMs)
-    used.times.splice(0, kept < 0 ? used.times.length : kept)
+    const retained = used.times.findIndex((atMs) => atMs > sinceMs)
+    used.times.splice(0, retained < 0 ? used.times.length : retained)
   }
 
-  function makeRoom(): void {
+  function makeSpace(): void {
     for (const [key, used] of counts) {
       forgetPast(used)
       if (used.times.length === 0 && used.underWay === 0) counts.delete(key)
@@ -49,7 +49,7 @@ export function createUsageCounter({ clock }: Readonly<{ clock: Clock }>): Usage
         return { violation: 'ConcurrentExecLimitExceeded', reason, allowed: [], retryAfterMs: 1_000 }
       }
       if (!counts.has(key) && counts.size >= KEYS_MAX) {
-        makeRoom()
+        makeSpace()
         if (counts.size >= KEYS_MAX) return tooMany('too many callers are counted', 1_000)
       }
       if (rateLimit === undefined || used.times.length < rateLimit.calls) return undefined

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
-import type { ShownSchedule, Timing } from '../../contract/timing.ts'
+import type { ScheduleView, Timing } from '../../contract/timing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { Schedule, ScheduleStore, SubjectKind } from './ports.ts'
@@ -40,9 +40,9 @@ export function createScheduleRegistry(deps: ScheduleRegistryDeps) {
 
   return {
     remove,
-    async find(tx: ReadTx | WriteTx, { tenant, id }: Subject): Promise<ShownSchedule | null> {
+    async find(tx: ReadTx | WriteTx, { tenant, id }: Subject): Promise<ScheduleView | null> {
       const found = await store.find(tx, tenant, id)
-      return found === undefined ? null : shown(found)
+      return found === undefined ? null : displayed(found)
     },
     /** The same timing keeps its next time: deploying again does not put a run off. */
     async set(call: SettingCall, subject: Subject, timing: Timing | null): Promise<void> {
@@ -78,7 +78,7 @@ export function createScheduleRegistry(deps: ScheduleRegistryDeps) {
   }
 }
 
-const shown = ({ timing, nextAtMs }: Schedule): ShownSchedule => ({
+const displayed = ({ timing, nextAtMs }: Schedule): ScheduleView => ({
   ...(timing.type === 'cron'
     ? { type: timing.type, cron: timing.cron, timezone: timing.timezone }
     : { type: timing.type, seconds: timing.everyMs / 1_000 }),

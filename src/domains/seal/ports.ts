@@ -39,12 +39,12 @@ export type SealStore = Readonly<{
   /** Answers whether this call did it. */
   revokeSession(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
   /** Notes that a signed message was taken; false when it is noted already. */
-  takeMessage(tx: WriteTx, tenant: TenantId, digest: string, keptUntilMs: number): Promise<boolean>
+  takeMessage(tx: WriteTx, tenant: TenantId, digest: string, retainedUntilMs: number): Promise<boolean>
   /** Forgets messages that are kept no longer, and sessions that ended long ago. */
   forgetEnded(
     tx: WriteTx,
     tenant: TenantId,
-    before: Readonly<{ messagesKeptUntilMs: number; sessionsExpiredMs: number }>,
+    before: Readonly<{ messagesRetainedUntilMs: number; sessionsExpiredMs: number }>,
   ): Promise<void>
 }>
 

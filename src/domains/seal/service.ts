@@ -118,12 +118,12 @@ export function createSealService(deps: SealDeps): SealService {
       if (isSweeping) {
         sweptAtMs.set(tenant, nowMs)
         await store.forgetEnded(tx, tenant, {
-          messagesKeptUntilMs: nowMs,
-          sessionsExpiredMs: nowMs - limits.sealEndedSessionKeptMs,
+          messagesRetainedUntilMs: nowMs,
+          sessionsExpiredMs: nowMs - limits.sealEndedSessionRetentionMs,
         })
       }
-      const keptUntilMs = timestampSeconds * 1000 + limits.sealClockSkewMs + limits.sealMessageKeptMs
-      return await store.takeMessage(tx, tenant, messageDigest(text), keptUntilMs)
+      const retainedUntilMs = timestampSeconds * 1000 + limits.sealClockSkewMs + limits.sealMessageRetentionMs
+      return await store.takeMessage(tx, tenant, messageDigest(text), retainedUntilMs)
     })
     if (!isTaken) {
       throw unauthenticated('ENVELOPE_REPLAYED', 'This signed call was made before. Sign a new one, with another id.')

@@ -69,7 +69,7 @@ export async function openClockKeeper(deps: {
   }
 
   tell()
-  const timer = setInterval(() => void keep(), limits.clockKeptMs)
+  const timer = setInterval(() => void keep(), limits.clockSavedMs)
   timer.unref()
   return {
     problem,

@@ -79,8 +79,8 @@ export function createSkillService({ source, logger }: SkillServiceDeps): SkillS
     async list(filter = {}) {
       const skills: Skill[] = []
       for (const { skill } of (await registry.load()).entries.values()) {
-        const { frontmatter: _, ...shown } = skill
-        if (matches(shown, filter)) skills.push(shown)
+        const { frontmatter: _, ...displayed } = skill
+        if (matches(displayed, filter)) skills.push(displayed)
       }
       return { skills, total_count: skills.length }
     },

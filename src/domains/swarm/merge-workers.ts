@@ -10,7 +10,7 @@ import type { SwarmDeps } from './ports.ts'
 import { WORKSPACE_FOLDER } from './rules.ts'
 import { type Failure, hasSucceeded, isLeft, type Worker } from './workers.ts'
 
-export type MergeWish = Readonly<{ strategy: MergeStrategy; target: Workspace }>
+export type MergeRequest = Readonly<{ strategy: MergeStrategy; target: Workspace }>
 
 /** Refuses before any work what the merge would refuse after it. */
 export async function requireMergeable({ git }: Pick<SwarmDeps, 'git'>, call: Call, target: Workspace): Promise<void> {
@@ -44,12 +44,12 @@ export type MergeReport = ReturnType<typeof reportOf>
 export async function mergeWorkers(
   deps: Pick<SwarmDeps, 'git'>,
   call: Call,
-  { wish, workers, report }: Readonly<{ wish: MergeWish; workers: readonly Worker[]; report: Reporter }>,
+  { request, workers, report }: Readonly<{ request: MergeRequest; workers: readonly Worker[]; report: Reporter }>,
   failureOf: (error: unknown) => Failure,
 ): Promise<MergeReport> {
   const sources = workers.filter((worker) => hasSucceeded(worker) && isLeft(worker))
   if (sources.length === 0) {
-    return reportOf(wish, workers, undefined, {
+    return reportOf(request, workers, undefined, {
       code: 'ERR_WORKSPACE_STATE',
       message: 'No task succeeded, so there is nothing to merge.',
     })
@@ -58,18 +58,18 @@ export async function mergeWorkers(
   try {
     const answer = await deps.git.merge(quiet, {
       source_workspaces: sources.map(({ workspace }) => workspace!.id),
-      target_workspace: wish.target.id,
-      strategy: wish.strategy,
+      target_workspace: request.target.id,
+      strategy: request.strategy,
       path: WORKSPACE_FOLDER,
     })
-    return reportOf(wish, workers, boundedAnswer(answer), undefined)
+    return reportOf(request, workers, boundedAnswer(answer), undefined)
   } catch (error) {
-    return reportOf(wish, workers, undefined, failureOf(error))
+    return reportOf(request, workers, undefined, failureOf(error))
   }
 }
 
 function reportOf(
-  { strategy, target }: MergeWish,
+  { strategy, target }: MergeRequest,
   workers: readonly Worker[],
   answer: MergeAnswer | undefined,
   error: Failure | undefined,

@@ -5,7 +5,7 @@ import type { MergeStrategy } from '../git/rules.ts'
 import type { Workspace } from '../workspaces/ports.ts'
 import { checkEnv, quoted } from '../workspaces/rules.ts'
 import { createReporter, type Reporter } from './call-view.ts'
-import { type MergeReport, type MergeWish, mergeWorkers, requireMergeable } from './merge-workers.ts'
+import { type MergeReport, type MergeRequest, mergeWorkers, requireMergeable } from './merge-workers.ts'
 import type { SwarmDeps } from './ports.ts'
 import { checkTasks, type SwarmTask, workerNames } from './rules.ts'
 import {
@@ -50,32 +50,32 @@ export function createSwarms(deps: SwarmDeps) {
 
   async function run(call: Call, input: SwarmInput) {
     const startedMs = clock.monotonicMs()
-    const { plan, wish } = await planSwarm(call, input)
+    const { plan, request } = await planSwarm(call, input)
     const names = workerNames(
       plan.swarmId,
       input.tasks.map(({ name }) => name),
     )
     const workers = input.tasks.map((task, index) => newWorker(task, names[index]!))
     const cleanup = input.cleanup ?? true
-    const total = workers.length * 2 + (wish === undefined ? 0 : 1) + 1
+    const total = workers.length * 2 + (request === undefined ? 0 : 1) + 1
     const report = createReporter(call, total, () => presentOf(workers))
     try {
       await runAll(call, {
         plan,
         workers,
-        wish,
+        request,
         report,
         cleanup,
         parallel: input.max_parallel ?? limits.swarmParallelDefault,
       })
       requireFork(call, workers)
-      const merge = wish && (await mergeWorkers(deps, call, { wish, workers, report }, crew.failureOf))
+      const merge = request && (await mergeWorkers(deps, call, { request, workers, report }, crew.failureOf))
       if (merge !== undefined) report.step('the merge is done')
       // Who cancelled learns of nothing; only what a merge has changed already must be told all the same.
       if (call.signal.aborted && (merge?.total_commits_applied ?? 0) === 0) throw cancelled()
       if (merge !== undefined && cleanup && !call.signal.aborted) await keepUnmerged(call, merge, workers)
-      const isKept = (worker: Worker): boolean => !cleanup || worker.unmerged !== undefined
-      await Promise.all(workers.map((one) => (isKept(one) ? crew.keep(call, one) : crew.dismiss(call, one))))
+      const isRetained = (worker: Worker): boolean => !cleanup || worker.unmerged !== undefined
+      await Promise.all(workers.map((one) => (isRetained(one) ? crew.keep(call, one) : crew.dismiss(call, one))))
       report.step(cleanup ? 'the workers are removed' : 'the workers are kept')
       return answer(call, plan, workers, merge ?? null, Math.round(clock.monotonicMs() - startedMs))
     } catch (error) {
@@ -89,7 +89,7 @@ export function createSwarms(deps: SwarmDeps) {
   async function planSwarm(
     call: Call,
     input: SwarmInput,
-  ): Promise<Readonly<{ plan: SwarmPlan; wish: MergeWish | undefined }>> {
+  ): Promise<Readonly<{ plan: SwarmPlan; request: MergeRequest | undefined }>> {
     checkTasks(input.tasks)
     checkEnv('env_vars', input.env_vars ?? {})
     const golden = await workspaces.resolve(call, input.golden_workspace)
@@ -108,7 +108,7 @@ export function createSwarms(deps: SwarmDeps) {
       timeoutMs: (input.timeout_secs ?? limits.swarmTimeoutDefaultSecs) * 1000,
       taskCount: input.tasks.length,
     }
-    return { plan, wish: await planMerge(call, input, golden) }
+    return { plan, request: await planMerge(call, input, golden) }
   }
 
   async function requireSnapshot(call: Call, golden: Workspace, name: string): Promise<string> {
@@ -121,7 +121,7 @@ export function createSwarms(deps: SwarmDeps) {
     )
   }
 
-  async function planMerge(call: Call, input: SwarmInput, golden: Workspace): Promise<MergeWish | undefined> {
+  async function planMerge(call: Call, input: SwarmInput, golden: Workspace): Promise<MergeRequest | undefined> {
     const { merge_strategy: strategy, merge_target } = input
     if (strategy === undefined) {
       if (merge_target !== undefined) call.warn('merge_target: nothing is merged without merge_strategy.')
@@ -135,16 +135,16 @@ export function createSwarms(deps: SwarmDeps) {
   type Shift = Readonly<{
     plan: SwarmPlan
     workers: readonly Worker[]
-    wish: MergeWish | undefined
+    request: MergeRequest | undefined
     report: Reporter
     cleanup: boolean
     parallel: number
   }>
 
-  async function runAll(call: Call, { plan, workers, wish, report, cleanup, parallel }: Shift): Promise<void> {
+  async function runAll(call: Call, { plan, workers, request, report, cleanup, parallel }: Shift): Promise<void> {
     const startedMs = clock.monotonicMs()
     const waiting = workers.values()
-    const beginningOf = wish && crew.createBeginning(call)
+    const beginningOf = request && crew.createBeginning(call)
     let ended = 0
     const lane = async (): Promise<void> => {
       for (const worker of waiting) {
@@ -153,7 +153,7 @@ export function createSwarms(deps: SwarmDeps) {
         const onUp = (): void => report.step(`${worker.task.name}: its fork is up`)
         await crew.work(call, plan, worker, { onUp, beginningOf })
         if (worker.workspace === undefined) report.step(`${worker.task.name}: it could not be forked`)
-        if (!(await isNeeded(call, worker, { wish, cleanup }))) await crew.dismiss(call, worker)
+        if (!(await isNeeded(call, worker, { request, cleanup }))) await crew.dismiss(call, worker)
         report.step(`${worker.task.name}: ${endOf(worker)}; ${++ended} of ${workers.length} tasks ended`)
       }
     }
@@ -164,10 +164,10 @@ export function createSwarms(deps: SwarmDeps) {
   async function isNeeded(
     call: Call,
     worker: Worker,
-    { wish, cleanup }: Pick<Shift, 'wish' | 'cleanup'>,
+    { request, cleanup }: Pick<Shift, 'request' | 'cleanup'>,
   ): Promise<boolean> {
     if (!cleanup || worker.workspace === undefined) return true
-    if (wish === undefined || call.signal.aborted) return false
+    if (request === undefined || call.signal.aborted) return false
     if (hasSucceeded(worker)) return true
     if (await crew.hasUnsaved(call, worker, false)) worker.unmerged = 'failed'
     return worker.unmerged !== undefined

@@ -113,7 +113,7 @@ export function createWorkers(deps: SwarmDeps) {
       await files.write(SHARED_CONTEXT_FILE, Buffer.from(plan.sharedContext))
       env['SHARED_CONTEXT'] = SHARED_CONTEXT_FILE
     }
-    const wish = {
+    const request = {
       argv: shellArgv(task.command),
       workdir: task.workdir ?? (await folderOf(at)),
       env: { ...env, ...task.env },
@@ -122,7 +122,7 @@ export function createWorkers(deps: SwarmDeps) {
         worker.lastLine = lastLine(chunk.subarray(-LINE_BYTES))
       },
     }
-    return await workspaces.run(call, at, wish, plan.taskCount * ANSWER_SHARE)
+    return await workspaces.run(call, at, request, plan.taskCount * ANSWER_SHARE)
   }
 
   /** An image need not have the folder that repositories are put in. */
@@ -183,8 +183,8 @@ export function createWorkers(deps: SwarmDeps) {
   /** Where nobody can say, there is. */
   async function hasUnsaved(call: Call, { workspace, beginning }: Worker, isMerged: boolean): Promise<boolean> {
     if (beginning === undefined) return false
-    const wish = { workspace_id: workspace!.id, path: WORKSPACE_FOLDER, since: beginning, isMerged }
-    return await git.hasUnsaved(uninterrupted(call), wish).catch(() => true)
+    const request = { workspace_id: workspace!.id, path: WORKSPACE_FOLDER, since: beginning, isMerged }
+    return await git.hasUnsaved(uninterrupted(call), request).catch(() => true)
   }
 
   return { work, dismiss, keep, failureOf, createBeginning, hasUnsaved }

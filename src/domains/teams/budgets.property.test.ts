@@ -6,23 +6,23 @@ import { chooseBudget, requireBudget, vmsUnder } from './budgets.ts'
 import type { Team } from './ports.ts'
 
 const settings = { vmsPerTeamMax: 20, nestingDepthMax: 3, totalVmsMax: 30 }
-type Wish = Readonly<{ roles: number; maxVms: number | undefined; parent: number }>
+type AccessRequest = Readonly<{ roles: number; maxVms: number | undefined; parent: number }>
 
 /** Makes teams one after the other as the rules allow, below a team that is there already or at the top. */
-function grow(wishes: readonly Wish[]) {
+function grow(requests: readonly AccessRequest[]) {
   const all: Team[] = []
   const counts = new Map<string, number>()
-  for (const wish of wishes) {
-    const parent = all[wish.parent]
+  for (const request of requests) {
+    const parent = all[request.parent]
     const ancestors: Team[] = []
     for (let next = parent; next !== undefined; next = all.find(({ name }) => name === next!.parent))
       ancestors.push(next)
     const name = `t${all.length}`
     const depth = parent === undefined ? 0 : parent.depth + 1
     try {
-      const { maxVms } = chooseBudget(settings, wish.maxVms, parent)
+      const { maxVms } = chooseBudget(settings, request.maxVms, parent)
       const onNode = [...counts.values()].reduce((sum, count) => sum + count, 0)
-      requireBudget(settings, { name, maxVms, depth, roles: wish.roles, ancestors }, all, counts, onNode)
+      requireBudget(settings, { name, maxVms, depth, roles: request.roles, ancestors }, all, counts, onNode)
       all.push({
         tenant: tenantId('t'),
         name,
@@ -37,7 +37,7 @@ function grow(wishes: readonly Wish[]) {
         createdAtMs: 0,
         createdBy: 'owner',
       })
-      counts.set(name, wish.roles)
+      counts.set(name, request.roles)
     } catch (error) {
       if (!(error instanceof AppError)) throw error
     }
@@ -47,14 +47,14 @@ function grow(wishes: readonly Wish[]) {
 
 describe('budgets', () => {
   it('hold at every level, in whatever order teams are made', () => {
-    const wish = fc.record({
+    const request = fc.record({
       roles: fc.integer({ min: 1, max: 12 }),
       maxVms: fc.option(fc.integer({ min: 1, max: 25 }), { nil: undefined }),
       parent: fc.integer({ min: 0, max: 8 }),
     })
     fc.assert(
-      fc.property(fc.array(wish, { minLength: 1, maxLength: 25 }), (wishes) => {
-        const { all, counts } = grow(wishes)
+      fc.property(fc.array(request, { minLength: 1, maxLength: 25 }), (requests) => {
+        const { all, counts } = grow(requests)
         for (const team of all) {
           expect(vmsUnder(all, counts, team)).toBeLessThanOrEqual(team.maxVms)
           expect(team.maxVms).toBeLessThanOrEqual(settings.vmsPerTeamMax)

@@ -64,14 +64,14 @@ type Viewer = Pick<Call, 'principal' | 'nowMs'>
  * A team as one caller stands to it. Of one whose owner is gone, administrators and who came in that owner's place may see
  * what it is and end it.
  */
-export type Standing = Readonly<{ team: Team; orphaned: boolean }>
+export type Access = Readonly<{ team: Team; orphaned: boolean }>
 
-export async function standingOf(
+export async function accessOf(
   deps: Pick<TeamDeps, 'owners'>,
   call: Viewer,
   tx: ReadTx,
   team: Team,
-): Promise<Standing | undefined> {
+): Promise<Access | undefined> {
   if (team.owner === identityOf(call.principal)) return { team, orphaned: false }
   const orphaned = await deps.owners.isRevoked(tx, team.tenant, team.owner, call.nowMs)
   const isFor = seesAll(call.principal) || (orphaned && (await deps.owners.isHeir(tx, call.principal, team.owner)))
@@ -86,16 +86,16 @@ export async function visibleTeamNames(
 ): Promise<ReadonlySet<string> | undefined> {
   if (seesAll(call.principal)) return undefined
   const all = await deps.store.listTeams(tx, call.principal.tenant)
-  const standings = await Promise.all(all.map((team) => standingOf(deps, call, tx, team)))
-  return new Set(standings.flatMap((standing) => (standing === undefined ? [] : [standing.team.name])))
+  const accesses = await Promise.all(all.map((team) => accessOf(deps, call, tx, team)))
+  return new Set(accesses.flatMap((access) => (access === undefined ? [] : [access.team.name])))
 }
 
 /** The team of that name, if the caller may see it. Touches only the store. */
-export async function findVisible(deps: TeamDeps, call: Viewer, tx: ReadTx, name: string): Promise<Standing> {
+export async function findVisible(deps: TeamDeps, call: Viewer, tx: ReadTx, name: string): Promise<Access> {
   const team = await deps.store.findTeam(tx, call.principal.tenant, name)
-  const standing = team === undefined ? undefined : await standingOf(deps, call, tx, team)
-  if (standing === undefined) throw teamNotFound(name)
-  return standing
+  const access = team === undefined ? undefined : await accessOf(deps, call, tx, team)
+  if (access === undefined) throw teamNotFound(name)
+  return access
 }
 
 /** The same, if the caller may also work with it. */

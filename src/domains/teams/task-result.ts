@@ -1,5 +1,5 @@
 import { limits } from '../../contract/limits.ts'
-import type { JobControl, JobSummary, KeptOutput } from '../workspaces/backend.ts'
+import type { JobControl, JobSummary, RetainedOutput } from '../workspaces/backend.ts'
 import { outputText } from '../workspaces/output-text.ts'
 import { exitCodeOf } from '../workspaces/rules.ts'
 import type { TaskAssignment, TaskResult } from './ports.ts'
@@ -27,8 +27,8 @@ export async function resultOfJob(
     task_id: assignment.task_id,
     success: exit_code === 0 && !job.timedOut,
     exit_code,
-    stdout: shown(output.stdout),
-    stderr: withWarning(shown(output.stderr), warning),
+    stdout: displayed(output.stdout),
+    stderr: withWarning(displayed(output.stderr), warning),
     elapsed_secs: Math.max(0, Math.floor(((job.endedAtMs ?? job.startedAtMs) - job.startedAtMs) / 1000)),
     source_message_id: messageId,
   }
@@ -56,8 +56,8 @@ const withWarning = (text: string, warning: string | undefined): string => {
   return text === '' || text.endsWith('\n') ? `${text}${warning}\n` : `${text}\n${warning}\n`
 }
 
-const shown = (kept: KeptOutput): string =>
-  outputText(kept, limits.teamTaskOutputBytes, limits.teamTaskOutputJsonBytes).text
+const displayed = (retained: RetainedOutput): string =>
+  outputText(retained, limits.teamTaskOutputBytes, limits.teamTaskOutputJsonBytes).text
 
 /** Head and tail of both streams: a poll beyond the end says where the end is. */
 async function readOutput(jobs: JobControl, workspaceId: string, jobId: number) {
@@ -69,7 +69,7 @@ async function readOutput(jobs: JobControl, workspaceId: string, jobId: number) 
     jobs.poll(workspaceId, jobId, { stdout: Math.max(0, stdout - HALF), stderr: Math.max(0, stderr - HALF) }, HALF),
   ])
   if (head === undefined || tail === undefined) return undefined
-  const kept = (stream: 'stdout' | 'stderr', totalBytes: number): KeptOutput => {
+  const retained = (stream: 'stdout' | 'stderr', totalBytes: number): RetainedOutput => {
     if (totalBytes <= limits.teamTaskOutputBytes) {
       return { head: head[stream], tail: new Uint8Array(), totalBytes, omittedBytes: 0 }
     }
@@ -78,5 +78,5 @@ async function readOutput(jobs: JobControl, workspaceId: string, jobId: number) 
     const back = tail[stream]
     return { head: front, tail: back, totalBytes, omittedBytes: totalBytes - front.length - back.length }
   }
-  return { stdout: kept('stdout', stdout), stderr: kept('stderr', stderr) }
+  return { stdout: retained('stdout', stdout), stderr: retained('stderr', stderr) }
 }

@@ -110,19 +110,19 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
     const jobs = await listJobs(workspace)
     if (jobs === undefined) return await endStopped(running)
     let changed = false
-    let room = limits.teamTasksRunningMax - running.length
+    let budget = limits.teamTasksRunningMax - running.length
     for (const task of running) {
       if (!(await follow(workspace, task, jobs))) continue
       changed = true
-      room++
+      budget++
     }
     for (const task of tasks) {
-      if (room <= 0 || isClosed) break
+      if (budget <= 0 || isClosed) break
       if (task.state !== 'queued') continue
       if (!(await begin(task))) continue
       // A workspace that ended meanwhile is not asked again before the records know it.
       if (!(await startJob(workspace, task))) break
-      room--
+      budget--
       changed = true
     }
     return changed

@@ -2,7 +2,7 @@ import type { Call } from '../../contract/call.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { WorkspaceState } from '../workspaces/rules.ts'
 import { vmsUnder } from './budgets.ts'
-import { findVisible, standingOf, type TeamDeps } from './core.ts'
+import { accessOf, findVisible, type TeamDeps } from './core.ts'
 import type { TaskCounts, Team, TeamMember } from './ports.ts'
 import { workspaceNameOf } from './rules.ts'
 
@@ -38,9 +38,9 @@ export function createViews(deps: TeamDeps) {
   async function list(call: Call) {
     const all = await store.listTeams(call.read, call.principal.tenant)
     const counts = await store.memberCounts(call.read, call.principal.tenant)
-    const standings = await Promise.all(all.map((team) => standingOf(deps, call, call.read, team)))
-    const teams = standings.flatMap((standing) =>
-      standing === undefined ? [] : [teamView(standing.team, counts.get(standing.team.name) ?? 0)],
+    const accesses = await Promise.all(all.map((team) => accessOf(deps, call, call.read, team)))
+    const teams = accesses.flatMap((access) =>
+      access === undefined ? [] : [teamView(access.team, counts.get(access.team.name) ?? 0)],
     )
     return { action: 'list' as const, teams, count: teams.length }
   }

@@ -11,15 +11,15 @@ export type Helper = (values: readonly Value[], rendering: Rendering) => Value
 export const templateHelpers: ReadonlyMap<string, Helper> = new Map(
   Object.entries({
     length: ([value], { meter }) => sizeOf(value, meter),
-    upper: ([value], to) => shownTo(value, to).toUpperCase(),
-    lower: ([value], to) => shownTo(value, to).toLowerCase(),
-    trim: ([value], to) => shownTo(value, to).trim(),
+    upper: ([value], to) => displayedTo(value, to).toUpperCase(),
+    lower: ([value], to) => displayedTo(value, to).toLowerCase(),
+    trim: ([value], to) => displayedTo(value, to).trim(),
     json: ([value], { meter }) => jsonOf(value, meter),
-    shell: ([value], to) => quotedForShell(shownTo(value, to)),
-    first_line: ([value], to) => shownTo(value, to).split(/\r?\n/, 1)[0]!,
+    shell: ([value], to) => quotedForShell(displayedTo(value, to)),
+    first_line: ([value], to) => displayedTo(value, to).split(/\r?\n/, 1)[0]!,
     default: (values) => values.find((value) => value !== undefined && value !== null && value !== '') ?? '',
     keys: ([value], { meter }) => keysOf(value, meter),
-    lookup: ([value, key], to) => memberOf(value, shownTo(key, to)),
+    lookup: ([value, key], to) => memberOf(value, displayedTo(key, to)),
     eq: ([left, right], { meter }) => isSame(left, right, meter),
     ne: ([left, right], { meter }) => !isSame(left, right, meter),
     gt: ([left, right], { meter }) => compare(left, right, meter) > 0,
@@ -46,8 +46,8 @@ function arithmetic(sign: string, compute: (left: number, right: number) => numb
     const [left, right] = values.map((value) => (value === undefined || value === '' ? 0 : toNumber(value, meter)))
     const result = left === undefined || right === undefined ? Number.NaN : compute(left, right)
     if (values.length === 2 && Number.isFinite(result)) return result
-    const shownKinds = values.map(kindOf).join(` ${sign} `)
-    throw new NoSuchValue(`${shownKinds} is no number; ${sign} takes two numbers`)
+    const displayedKinds = values.map(kindOf).join(` ${sign} `)
+    throw new NoSuchValue(`${displayedKinds} is no number; ${sign} takes two numbers`)
   }
 }
 
@@ -61,17 +61,17 @@ const isObject = (value: Value): value is { readonly [key: string]: Json | undef
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** How a value stands in a text: as it is, nothing for what is not there, JSON for what has members. */
-export function shown(value: Value): string {
+export function displayed(value: Value): string {
   if (value === undefined || value === null) return ''
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
 /** The same, paid for. */
-export function shownTo(value: Value, { meter, texts }: Rendering): string {
+export function displayedTo(value: Value, { meter, texts }: Rendering): string {
   const own = typeof value === 'object' && value !== null ? texts?.get(value) : undefined
   if (own === undefined) chargeValue(meter, value)
   else meter.charge(own.length)
-  return own ?? shown(value)
+  return own ?? displayed(value)
 }
 
 function jsonOf(value: Value, meter: Meter): string {
@@ -110,7 +110,7 @@ function sizeOf(value: Value, meter: Meter): number {
 function isSame(left: Value, right: Value, meter: Meter): boolean {
   if (typeof left === 'object' || typeof right === 'object') return jsonOf(left, meter) === jsonOf(right, meter)
   meter.charge(Math.min(shallowUnits(left), shallowUnits(right)))
-  return left === right || shown(left) === shown(right)
+  return left === right || displayed(left) === displayed(right)
 }
 
 /** Not a number when the two cannot be compared, so that no comparison holds. */

@@ -15,12 +15,12 @@ import {
   problemOfProgram,
 } from './template-syntax.ts'
 import {
+  displayedTo,
   type Helper,
   isTruthy,
   memberOf,
   NoSuchValue,
   type Rendering,
-  shownTo,
   templateHelpers,
   type Value,
 } from './template-values.ts'
@@ -97,7 +97,7 @@ export function renderTemplate(text: string, context: Context, options: RenderOp
     throw new AppError('ERR_TEMPLATE_INVALID', `${field}: the template cannot be read: ${problem}`, { field })
   }
   try {
-    const page: Page = { meter, texts, helpers, missing, parts: [], room: { chars: charsMax } }
+    const page: Page = { meter, texts, helpers, missing, parts: [], budget: { chars: charsMax } }
     walk(program, rootScope(context), page)
     return page.parts.join('')
   } catch (error) {
@@ -124,7 +124,7 @@ type Scope = Readonly<{
   outer: Scope | undefined
 }>
 type Room = Rendering & Readonly<{ helpers: ReadonlyMap<string, Helper>; missing?: OnMissing | undefined }>
-type Page = Room & Readonly<{ parts: string[]; room: { chars: number } }>
+type Page = Room & Readonly<{ parts: string[]; budget: { chars: number } }>
 
 const none: ReadonlyMap<string, Value> = new Map()
 
@@ -145,15 +145,16 @@ export function evaluateArguments(
   return valueOfParams(params, rootScope(context), { meter, helpers: templateHelpers, missing })
 }
 
-const quiet = <T extends Room>(room: T): T => (room.missing === undefined ? room : { ...room, missing: undefined })
+const quiet = <T extends Room>(budget: T): T =>
+  budget.missing === undefined ? budget : { ...budget, missing: undefined }
 
-function valueOfParams([first, ...rest]: readonly Expression[], scope: Scope, room: Room): Value {
-  return rest.length > 0 ? callHelper({ path: first!, params: rest }, scope, room) : evaluate(first!, scope, room)
+function valueOfParams([first, ...rest]: readonly Expression[], scope: Scope, budget: Room): Value {
+  return rest.length > 0 ? callHelper({ path: first!, params: rest }, scope, budget) : evaluate(first!, scope, budget)
 }
 
-function emit({ parts, room, meter }: Page, text: string): void {
-  room.chars -= text.length
-  if (room.chars < 0) throw new TooMuchText('too much text')
+function emit({ parts, budget, meter }: Page, text: string): void {
+  budget.chars -= text.length
+  if (budget.chars < 0) throw new TooMuchText('too much text')
   meter.charge(text.length)
   parts.push(text)
 }
@@ -162,7 +163,7 @@ function walk(program: Program | undefined, scope: Scope, page: Page): void {
   for (const statement of program?.body ?? []) {
     page.meter.step()
     if (statement.type === 'ContentStatement') emit(page, showBraces(statement.value))
-    else if (statement.type === 'MustacheStatement') emit(page, shownTo(resultOf(statement, scope, page), page))
+    else if (statement.type === 'MustacheStatement') emit(page, displayedTo(resultOf(statement, scope, page), page))
     else if (statement.type === 'BlockStatement') walkBlock(statement, scope, page)
   }
 }
@@ -234,35 +235,35 @@ const inner = (
   outer,
 })
 
-function resultOf(call: Call, scope: Scope, room: Room): Value {
-  return call.params.length > 0 ? callHelper(call, scope, room) : evaluate(call.path, scope, room)
+function resultOf(call: Call, scope: Scope, budget: Room): Value {
+  return call.params.length > 0 ? callHelper(call, scope, budget) : evaluate(call.path, scope, budget)
 }
 
-function callHelper({ path, params }: Call, scope: Scope, room: Room): Value {
-  room.meter.step()
+function callHelper({ path, params }: Call, scope: Scope, budget: Room): Value {
+  budget.meter.step()
   const name = path.type === 'PathExpression' ? path.original : ''
-  const inner = argumentsRoom(name, room)
-  return room.helpers.get(name)?.(
+  const inner = argumentsBudget(name, budget)
+  return budget.helpers.get(name)?.(
     params.map((param) => evaluate(param, scope, inner)),
-    room,
+    budget,
   )
 }
 
 /** Whoever asks whether something is there, or what to do if not, may name what is not. */
-function argumentsRoom(helper: string, room: Room): Room {
+function argumentsBudget(helper: string, budget: Room): Room {
   const use = useOfArguments(helper)
-  if (room.missing === undefined || use === 'text') return room
-  return use === 'test' ? quiet(room) : { ...room, missing: (used) => room.missing?.({ ...used, use }) }
+  if (budget.missing === undefined || use === 'text') return budget
+  return use === 'test' ? quiet(budget) : { ...budget, missing: (used) => budget.missing?.({ ...used, use }) }
 }
 
-function evaluate(expression: Expression, scope: Scope, room: Room): Value {
-  room.meter.step()
+function evaluate(expression: Expression, scope: Scope, budget: Room): Value {
+  budget.meter.step()
   switch (expression.type) {
     case 'PathExpression':
-      room.meter.charge(10 * (expression.depth + expression.parts.length))
-      return valueAt(expression, scope, room)
+      budget.meter.charge(10 * (expression.depth + expression.parts.length))
+      return valueAt(expression, scope, budget)
     case 'SubExpression':
-      return resultOf(expression, scope, room)
+      return resultOf(expression, scope, budget)
     case 'NullLiteral':
       return null
     case 'UndefinedLiteral':

@@ -63,6 +63,6 @@ function cut(line: string, at: number): string {
   if (line.length <= SHOWN_CHARACTERS_MAX) return line
   const start = Math.max(0, Math.min(at - SHOWN_BEFORE_MATCH, line.length - SHOWN_CHARACTERS_MAX))
   const end = start + SHOWN_CHARACTERS_MAX
-  const shown = line.slice(start, end).toWellFormed()
-  return `${start > 0 ? '…' : ''}${shown}${end < line.length ? '…' : ''}`
+  const displayed = line.slice(start, end).toWellFormed()
+  return `${start > 0 ? '…' : ''}${displayed}${end < line.length ? '…' : ''}`
 }

@@ -64,7 +64,7 @@ async function* survey(
   }
 }
 
-type SearchWish = Readonly<{
+type SearchRequest = Readonly<{
   query: string
   isPattern: boolean
   prefix: string
@@ -72,13 +72,13 @@ type SearchWish = Readonly<{
   countMax: number
 }>
 
-async function searchNotes(context: VaultContext, call: Call, wish: SearchWish): Promise<VaultAnswer> {
-  const { query, prefix } = wish
+async function searchNotes(context: VaultContext, call: Call, request: SearchRequest): Promise<VaultAnswer> {
+  const { query, prefix } = request
   if (query === '') throw invalid('query', 'must not be empty')
-  const tag = wish.tag === undefined ? undefined : tagName(wish.tag)
-  if (wish.tag !== undefined && tag === undefined) throw invalid('tag', 'must be a tag, such as project/home')
-  const countMax = wish.countMax === 0 ? limits.vaultSearchResultsMax : wish.countMax
-  const findLines = lineFinder(query, wish.isPattern)
+  const tag = request.tag === undefined ? undefined : tagName(request.tag)
+  if (request.tag !== undefined && tag === undefined) throw invalid('tag', 'must be a tag, such as project/home')
+  const countMax = request.countMax === 0 ? limits.vaultSearchResultsMax : request.countMax
+  const findLines = lineFinder(query, request.isPattern)
   const slicer = createTimeSlicer(context.clock, call.signal)
   const results: NonNullable<VaultAnswer['results']>[number][] = []
   const skipped = { unreadable: 0, longLines: 0 }

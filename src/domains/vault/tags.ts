@@ -36,9 +36,9 @@ export function addTag(text: string, tag: string): string | undefined {
 /** The note without the tag in its front matter; undefined when it is not there. Text is never touched. */
 export function removeTag(text: string, tag: string): string | undefined {
   const items = listItems(text)
-  const kept = items.filter((item) => !isTag(item, tag))
-  if (kept.length === items.length) return undefined
-  return kept.length === 0 ? deleteField(text, 'tags') : setField(text, 'tags', kept)
+  const retained = items.filter((item) => !isTag(item, tag))
+  if (retained.length === items.length) return undefined
+  return retained.length === 0 ? deleteField(text, 'tags') : setField(text, 'tags', retained)
 }
 
 const isTag = (item: Json, tag: string): boolean => String(item).replace(/^#/, '').toLowerCase() === tag.toLowerCase()

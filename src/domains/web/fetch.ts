@@ -51,7 +51,7 @@ export function createFetch({ client, pages, bytesMax, userAgent, requireHost }:
       const isRedirect = [301, 302, 303, 307, 308].includes(status) && location !== undefined
       if (!isRedirect || !input.follow_redirects) return { url, response }
       if (hops >= limits.webRedirectsMax) {
-        throw webFailed(`The page leads through more than ${limits.webRedirectsMax} redirects`, { url: shown(url) })
+        throw webFailed(`The page leads through more than ${limits.webRedirectsMax} redirects`, { url: displayed(url) })
       }
       url = requireUrl(URL.parse(location, url.href)?.href ?? '', 'The page redirects to an address that')
     }
@@ -66,14 +66,14 @@ export function createFetch({ client, pages, bytesMax, userAgent, requireHost }:
   ) {
     const { status, body } = response
     if (status >= 400) {
-      throw webFailed(`The server answered with the status ${status}`, { http_status: status, url: shown(url) })
+      throw webFailed(`The server answered with the status ${status}`, { http_status: status, url: displayed(url) })
     }
     const type = parseMediaType(response.contentType)
     const text = decodeBody(body, type)
     if (text === undefined) {
       throw new AppError('ERR_NOT_TEXT', 'What is at the address is not text. Fetch it with cmd.run, if you may.', {
         content_type: type?.name ?? null,
-        url: shown(url),
+        url: displayed(url),
       })
     }
     const isWanted = to_markdown && isHtml(type)
@@ -106,7 +106,7 @@ function requireUrl(text: string, what = "'url'"): URL {
 }
 
 /** A part of an address that others may have written, for details. */
-const shown = (url: URL): string => url.href.slice(0, 500)
+const displayed = (url: URL): string => url.href.slice(0, 500)
 
 export const webFailed = (message: string, details: Readonly<Record<string, unknown>>): AppError =>
   new AppError('ERR_WEB_FAILED', `${message}.`, details)

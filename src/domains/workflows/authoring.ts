@@ -8,7 +8,7 @@ import type { Clock } from '../../kernel/clock.ts'
 import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
 import type { SecretResolver } from '../executions/ports.ts'
 import { readVerdict } from '../executions/validators.ts'
-import { memberOf, shown } from '../texts/template-values.ts'
+import { displayed, memberOf } from '../texts/template-values.ts'
 import { findImage, type ImageShelf, noImage, requireCredentials } from './container-images.ts'
 import { checkWorkflowManifest, parseWorkflowManifest, type WorkflowManifest } from './manifest.ts'
 import type { ContainerStep } from './manifest-types.ts'
@@ -78,9 +78,9 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
 
   const deploy = (call: Call, manifest: WorkflowManifest, work: (changing: ChangingCall) => Promise<WorkflowVersion>) =>
     call.transact(async (tx) => {
-      const kept = await work(within(call, tx))
-      const schedule = await registry.scheduleOf(tx, kept)
-      const answer = { workflow_id: kept.id, deployed: true, name: kept.name, version: kept.version }
+      const retained = await work(within(call, tx))
+      const schedule = await registry.scheduleOf(tx, retained)
+      const answer = { workflow_id: retained.id, deployed: true, name: retained.name, version: retained.version }
       const suggested = suggestionOf(manifest)
       return {
         ...answer,
@@ -197,7 +197,7 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
 
 function verdictOf(judge: string, run: Run | undefined) {
   const isDone = run !== undefined && isEnded(run) && run.status === 'completed'
-  const verdict = isDone ? readVerdict(shown(memberOf(run.output, 'text') ?? run.output)) : undefined
+  const verdict = isDone ? readVerdict(displayed(memberOf(run.output, 'text') ?? run.output)) : undefined
   if (verdict !== undefined) return verdict
   const reason = isDone ? 'its answer is no verdict' : (run?.error?.message ?? 'it did not answer in time')
   throw rejected(`The judge ${quoted(judge)} gave no verdict: ${reason}`, {

@@ -13,7 +13,7 @@ type Library = typeof import('@marcbachmann/cel-js')
 type Operation = (values: Readonly<Record<string, unknown>>) => unknown
 type Scope = Readonly<{ name: string; value: unknown; outer: Scope }> | undefined
 type Room = Readonly<{ context: Context; meter: Meter; patterns: Patterns }>
-type Visit = (node: CelNode, scope: Scope, room: Room) => unknown
+type Visit = (node: CelNode, scope: Scope, budget: Room) => unknown
 
 /** An error that another part of the expression makes up for is dear all the same. */
 const ERROR_UNITS = 2_000
@@ -33,62 +33,62 @@ export function evaluateCel(node: CelNode, context: Context, meter: Meter): unkn
   return evaluate(node, undefined, { context, meter, patterns: createPatterns(meter) })
 }
 
-function evaluate(node: CelNode, scope: Scope, room: Room): unknown {
-  room.meter.step()
+function evaluate(node: CelNode, scope: Scope, budget: Room): unknown {
+  budget.meter.step()
   const visit = Object.hasOwn(visits, node.op) ? visits[node.op]! : operator
-  return visit(node, scope, room)
+  return visit(node, scope, budget)
 }
 
 const visits: Readonly<Record<string, Visit>> = {
   value: ({ args }) => args,
   id: ({ args }, scope, { context }) => named(args as string, scope, context),
-  '.'({ args }, scope, room) {
+  '.'({ args }, scope, budget) {
     const [of, name] = args as [CelNode, string]
-    const value = memberOf(evaluate(of, scope, room), name)
+    const value = memberOf(evaluate(of, scope, budget), name)
     if (value === undefined) throw new MissingName(pathOf({ op: '.', args })?.join('.') ?? name)
     return value
   },
-  list: ({ args }, scope, room) => (args as CelNode[]).map((item) => evaluate(item, scope, room)),
-  map({ args }, scope, room) {
+  list: ({ args }, scope, budget) => (args as CelNode[]).map((item) => evaluate(item, scope, budget)),
+  map({ args }, scope, budget) {
     const made: Record<string, unknown> = Object.create(null)
     for (const [key, item] of args as [CelNode, CelNode][]) {
-      const name = String(evaluate(key, scope, room))
-      room.meter.charge(name.length)
-      made[name] = evaluate(item, scope, room)
+      const name = String(evaluate(key, scope, budget))
+      budget.meter.charge(name.length)
+      made[name] = evaluate(item, scope, budget)
     }
     return made
   },
-  '?:'({ args }, scope, room) {
+  '?:'({ args }, scope, budget) {
     const [condition, yes, no] = args as [CelNode, CelNode, CelNode]
-    return evaluate(asBoolean(evaluate(condition, scope, room), '?:') ? yes : no, scope, room)
+    return evaluate(asBoolean(evaluate(condition, scope, budget), '?:') ? yes : no, scope, budget)
   },
-  '||': (node, scope, room) => logical(node, scope, room, true),
-  '&&': (node, scope, room) => logical(node, scope, room, false),
-  '!_': ({ args }, scope, room) => operation('!a')({ a: evaluate(args as CelNode, scope, room) }),
-  '-_': ({ args }, scope, room) => operation('-a')({ a: evaluate(args as CelNode, scope, room) }),
-  '[]'({ args }, scope, room) {
-    const [of, key] = (args as CelNode[]).map((item) => evaluate(item, scope, room))
+  '||': (node, scope, budget) => logical(node, scope, budget, true),
+  '&&': (node, scope, budget) => logical(node, scope, budget, false),
+  '!_': ({ args }, scope, budget) => operation('!a')({ a: evaluate(args as CelNode, scope, budget) }),
+  '-_': ({ args }, scope, budget) => operation('-a')({ a: evaluate(args as CelNode, scope, budget) }),
+  '[]'({ args }, scope, budget) {
+    const [of, key] = (args as CelNode[]).map((item) => evaluate(item, scope, budget))
     return operation('a[b]')({ a: of, b: key })
   },
-  call({ args }, scope, room) {
+  call({ args }, scope, budget) {
     const [name, params] = args as [string, CelNode[]]
-    if (name === 'has') return has(params[0]!, scope, room)
-    return call(name, undefined, params, scope, room)
+    if (name === 'has') return has(params[0]!, scope, budget)
+    return call(name, undefined, params, scope, budget)
   },
-  rcall({ args }, scope, room) {
+  rcall({ args }, scope, budget) {
     const [name, receiver, params] = args as [string, CelNode, CelNode[]]
     if (name === 'bind' && receiver.op === 'id' && receiver.args === 'cel') {
-      const value = evaluate(params[1]!, scope, room)
-      return evaluate(params[2]!, { name: params[0]!.args as string, value, outer: scope }, room)
+      const value = evaluate(params[1]!, scope, budget)
+      return evaluate(params[2]!, { name: params[0]!.args as string, value, outer: scope }, budget)
     }
-    if (loops.has(name)) return loop(name, evaluate(receiver, scope, room), params, scope, room)
-    return call(name, receiver, params, scope, room)
+    if (loops.has(name)) return loop(name, evaluate(receiver, scope, budget), params, scope, budget)
+    return call(name, receiver, params, scope, budget)
   },
 }
 
-function operator({ op, args }: CelNode, scope: Scope, room: Room): unknown {
-  const [a, b] = (args as CelNode[]).map((item) => evaluate(item, scope, room))
-  chargeOperator(room.meter, op, a, b)
+function operator({ op, args }: CelNode, scope: Scope, budget: Room): unknown {
+  const [a, b] = (args as CelNode[]).map((item) => evaluate(item, scope, budget))
+  chargeOperator(budget.meter, op, a, b)
   return operation(`a ${op} b`)({ a, b })
 }
 
@@ -163,30 +163,30 @@ function memberOf(value: unknown, name: string): unknown {
   return Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined
 }
 
-function has({ op, args }: CelNode, scope: Scope, room: Room): boolean {
+function has({ op, args }: CelNode, scope: Scope, budget: Room): boolean {
   if (op !== '.') throw new Error('has() takes a path, such as has(input.name)')
   const [of, name] = args as [CelNode, string]
-  return memberOf(evaluate(of, scope, room), name) !== undefined
+  return memberOf(evaluate(of, scope, budget), name) !== undefined
 }
 
 /** One side that decides is enough, even if the other has no value. */
-function logical({ op, args }: CelNode, scope: Scope, room: Room, decisive: boolean): boolean {
+function logical({ op, args }: CelNode, scope: Scope, budget: Room, decisive: boolean): boolean {
   const [left, right] = args as [CelNode, CelNode]
-  const first = attempt(left, scope, room)
+  const first = attempt(left, scope, budget)
   if (first === decisive) return decisive
-  const second = asBoolean(evaluate(right, scope, room), op)
+  const second = asBoolean(evaluate(right, scope, budget), op)
   if (second === decisive) return decisive
   if (first instanceof Error) throw first
   asBoolean(first, op)
   return second
 }
 
-function attempt(node: CelNode, scope: Scope, room: Room): unknown {
+function attempt(node: CelNode, scope: Scope, budget: Room): unknown {
   try {
-    return evaluate(node, scope, room)
+    return evaluate(node, scope, budget)
   } catch (error) {
     if (error instanceof TooMuchWork || !(error instanceof Error)) throw error
-    room.meter.charge(ERROR_UNITS)
+    budget.meter.charge(ERROR_UNITS)
     return error
   }
 }
@@ -196,22 +196,22 @@ function asBoolean(value: unknown, where: string): boolean {
   throw new Error(`${where} takes true or false`)
 }
 
-function loop(name: string, over: unknown, params: readonly CelNode[], scope: Scope, room: Room): unknown {
+function loop(name: string, over: unknown, params: readonly CelNode[], scope: Scope, budget: Room): unknown {
   const items = itemsOf(over, name)
   const inner = (value: unknown): Scope => ({ name: params[0]!.args as string, value, outer: scope })
-  const test = (item: unknown): boolean => asBoolean(evaluate(params[1]!, inner(item), room), name)
-  room.meter.charge(items.length)
+  const test = (item: unknown): boolean => asBoolean(evaluate(params[1]!, inner(item), budget), name)
+  budget.meter.charge(items.length)
   switch (name) {
     case 'map': {
       const chosen = params.length === 3 ? items.filter(test) : items
-      return chosen.map((item) => evaluate(params.at(-1)!, inner(item), room))
+      return chosen.map((item) => evaluate(params.at(-1)!, inner(item), budget))
     }
     case 'filter':
       return items.filter(test)
     case 'exists_one':
       return items.filter(test).length === 1
     default:
-      return quantified(name === 'exists', items, (item) => attempt(params[1]!, inner(item), room))
+      return quantified(name === 'exists', items, (item) => attempt(params[1]!, inner(item), budget))
   }
 }
 
@@ -239,11 +239,11 @@ function call(
   receiver: CelNode | undefined,
   params: readonly CelNode[],
   scope: Scope,
-  room: Room,
+  budget: Room,
 ): unknown {
-  const values = (receiver === undefined ? params : [receiver, ...params]).map((item) => evaluate(item, scope, room))
-  if (name === 'matches') return room.patterns.matches(values[0], values[1])
-  chargeCall(room.meter, name, values)
+  const values = (receiver === undefined ? params : [receiver, ...params]).map((item) => evaluate(item, scope, budget))
+  if (name === 'matches') return budget.patterns.matches(values[0], values[1])
+  chargeCall(budget.meter, name, values)
   const letters = [...'abcdefghijklmnopqrst'].slice(0, values.length)
   const [first, ...rest] = letters
   const text = receiver === undefined ? `${name}(${letters.join(',')})` : `${first}.${name}(${rest.join(',')})`

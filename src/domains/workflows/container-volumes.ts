@@ -15,16 +15,16 @@ export const workspaceNames = ({ workspace: { blackboardKey } }: Storage): reado
 export function placedVolumes({ manifest, context }: Visit, volumes: readonly VolumeMount[]): readonly PlacedVolume[] {
   const own = workspaceNames(manifest.storage)
   return volumes.map((volume) => {
-    if (own.includes(volume.name)) return { ...volume, name: 'workspace', from: null, kept: null }
+    if (own.includes(volume.name)) return { ...volume, name: 'workspace', from: null, retained: null }
     const shared = manifest.storage.sharedVolumes.find(({ name }) => name === volume.name)
     const id = shared === undefined ? context[`${volume.name}${ID_KEY}`] : undefined
     const from = typeof id === 'string' && id.trim() !== '' ? id.trim() : null
-    return { ...volume, from, kept: shared?.storageClass === 'persistent' ? shared : null }
+    return { ...volume, from, retained: shared?.storageClass === 'persistent' ? shared : null }
   })
 }
 
 /** `kept` is the volume that outlives the run, if it is one. */
-export type PlacedVolume = VolumeMount & Readonly<{ from: string | null; kept: SharedVolume | null }>
+export type PlacedVolume = VolumeMount & Readonly<{ from: string | null; retained: SharedVolume | null }>
 
 /** Makes volumes appear where a step wants them. What already lies there is not covered up. */
 export function mountScript(volumes: readonly VolumeMount[]): string {

@@ -10,7 +10,7 @@ import { nextGeneration } from '../executions/generations.ts'
 import { understoodAnswer } from './answers.ts'
 import type { JsonObject } from './manifest-types.ts'
 import { newWorkflowRun, type RunRequest } from './new-run.ts'
-import { inputOf, isShown, otherBlackboard, outputOf } from './other-runs.ts'
+import { inputOf, isDisplayed, otherBlackboard, outputOf } from './other-runs.ts'
 import { questionText, waitingFor } from './questions.ts'
 import { quoted } from './read-fields.ts'
 import type { WorkflowRegistry } from './registry.ts'
@@ -35,7 +35,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     requireOwnTenant(principal, tenant)
     const run = await engine.find(call.read, principal.tenant, id.toLowerCase())
     const isVisible = seesAll(principal) || run?.owner === (await ownerFor(call))
-    if (run !== undefined && isVisible && isShown(run)) return run
+    if (run !== undefined && isVisible && isDisplayed(run)) return run
     throw new AppError(
       'ERR_EXECUTION_NOT_FOUND',
       `execution_id: there is no execution ${quoted(id)}; use aegis.workflow.executions.list to find it.`,
@@ -133,8 +133,8 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
       const waiting_for = await waitOf(call, run)
       const what = waiting_for === null ? 'It still runs.' : 'It waits for the answer of a person; see waiting_for.'
       const message = `${what} Call again to go on waiting; one call waits ${limits.runWaitMsMax / 1000} s at most.`
-      const standing = { execution_id: run.id, status: run.status, current_state: run.state }
-      return { ...standing, waiting_for, timed_out: true, message }
+      const access = { execution_id: run.id, status: run.status, current_state: run.state }
+      return { ...access, waiting_for, timed_out: true, message }
     }
     const { blackboard } = await leftBy(call, run)
     return { ...statusView(run), blackboard: bounded(blackboard), output: outputOf(run), error: run.error }

@@ -1,7 +1,7 @@
 import type { Json } from '../../kernel/canonical-json.ts'
 import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
 import { readVerdict } from '../executions/validators.ts'
-import { memberOf, shown } from '../texts/template-values.ts'
+import { displayed, memberOf } from '../texts/template-values.ts'
 import type { JsonObject, JudgeRef } from './manifest-types.ts'
 import { type ChildEnd, endOf, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Visit } from './run-ports.ts'
@@ -41,14 +41,14 @@ export async function askJudges(
     }),
   )
   const { score, confidence, reasoning } = consensusOf('weighted_average', verdicts)
-  const shownVerdicts = verdicts.map(({ judge, weight, score: one, confidence: sure, reasoning: why }) => ({
+  const displayedVerdicts = verdicts.map(({ judge, weight, score: one, confidence: sure, reasoning: why }) => ({
     judge,
     weight,
     score: one,
     confidence: sure,
     reasoning: why,
   }))
-  return { score, confidence, reasoning, verdicts: shownVerdicts }
+  return { score, confidence, reasoning, verdicts: displayedVerdicts }
 }
 
 function inputFor(
@@ -63,7 +63,7 @@ function inputFor(
 
 function verdictOf(end: ChildEnd): Pick<WeighedVerdict, 'score' | 'confidence' | 'reasoning' | 'signals'> {
   const verdict =
-    end.status === 'completed' ? readVerdict(shown(memberOf(end.output, 'text') ?? end.output)) : undefined
+    end.status === 'completed' ? readVerdict(displayed(memberOf(end.output, 'text') ?? end.output)) : undefined
   if (verdict !== undefined) return verdict
   const reason = end.status === 'completed' ? 'its answer is no verdict' : reasonOf(end)
   return { score: 0, confidence: 0, reasoning: `no verdict: ${reason}`, signals: [] }

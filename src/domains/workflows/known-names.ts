@@ -16,7 +16,7 @@ type Known = Pick<WorkflowManifest, 'states' | 'context' | 'inputSchema' | 'stor
 export function knownNames(manifest: Known, state: string | null, moment: Moment): Members {
   const { states, context, storage } = manifest
   const input = inputShape(manifest.inputSchema)
-  const kept: Record<string, Shape | Member> = {
+  const retained: Record<string, Shape | Member> = {
     tenant_id: 'one',
     intent: 'one',
     input,
@@ -27,10 +27,10 @@ export function knownNames(manifest: Known, state: string | null, moment: Moment
     ...Object.fromEntries(Object.keys(context).map((key) => [key, 'any'])),
   }
   const human = [...states.values()].find(({ kind }) => kind === 'Human')
-  if (human !== undefined) kept['human'] = { shape: shapeOfState(human), comes: 'state' }
-  for (const [name, one] of states) kept[name] = { shape: shapeOfState(one), comes: 'state' }
-  const blackboard = members(kept, { isOpen: true })
-  return members({ state: members({ name: 'one', feedback: 'one', visit: 'one' }), ...kept, blackboard, ...own() })
+  if (human !== undefined) retained['human'] = { shape: shapeOfState(human), comes: 'state' }
+  for (const [name, one] of states) retained[name] = { shape: shapeOfState(one), comes: 'state' }
+  const blackboard = members(retained, { isOpen: true })
+  return members({ state: members({ name: 'one', feedback: 'one', visit: 'one' }), ...retained, blackboard, ...own() })
 
   function own(): Readonly<Record<string, Shape | Member>> {
     const current = state === null ? undefined : states.get(state)

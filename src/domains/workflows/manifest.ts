@@ -47,7 +47,7 @@ type Parsed = Readonly<{ manifest: WorkflowManifest; warnings: readonly string[]
 export const parseWorkflowManifest = (text: string): Parsed => parsed(check(text, true))
 
 /** Of one that is registered, or that a run was started with: rules that came later do not undo it. */
-export const readKeptManifest = (text: string): Parsed => parsed(check(text, false))
+export const readStoredManifest = (text: string): Parsed => parsed(check(text, false))
 
 function parsed({ manifest, errors, warnings }: CheckedManifest): Parsed {
   if (manifest !== undefined) return { manifest, warnings }
@@ -228,20 +228,20 @@ function readStorage(spec: Fields): Storage {
   }
   const shared = [...(storage?.list('shared_volumes') ?? [])]
   // What the volumes of old call so is the workspace of the run.
-  let isKept = storageClass === 'persistent'
+  let isRetained = storageClass === 'persistent'
   for (const old of spec.list('volumes') ?? []) {
     spec.warn('volumes', 'is an old spelling; write storage.shared_volumes')
     const { name, persistent } = (typeof old === 'object' && old !== null ? old : { name: old }) as Record<
       string,
       unknown
     >
-    if (name === 'workspace') isKept ||= persistent === true
+    if (name === 'workspace') isRetained ||= persistent === true
     else shared.push({ name, storage_class: persistent === true ? 'persistent' : 'ephemeral' })
   }
   return {
     isDeclared: spec.raw('storage') !== undefined,
     workspace: {
-      storageClass: isKept ? 'persistent' : storageClass,
+      storageClass: isRetained ? 'persistent' : storageClass,
       ttlHours,
       sizeLimitMb: workspace?.number('size_limit_mb', { integer: true, min: 1, max: 1_048_576 }) ?? null,
       volumeId,

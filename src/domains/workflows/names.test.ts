@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type Move, type Position, replay, type Start } from './interpreter.ts'
-import { checkWorkflowManifest, readKeptManifest } from './manifest.ts'
+import { checkWorkflowManifest, readStoredManifest } from './manifest.ts'
 import type { JsonObject } from './manifest-types.ts'
 
 const manifest = (states: string, { head = '', spec = '' } = {}): string => `
@@ -104,7 +104,7 @@ END: {kind: System, command: ls, transitions: []}`)
   })
 
   it('are no reason to give up what is registered already', () => {
-    expect(readKeptManifest(chain('{{inptu.task}}')).manifest.name).toBe('w')
+    expect(readStoredManifest(chain('{{inptu.task}}')).manifest.name).toBe('w')
   })
 })
 
@@ -118,7 +118,7 @@ describe('names without a value, in a run', () => {
     names: 'strict',
   }
   const leave = (states: string, result: JsonObject, more = {}, begin = start): Move | Position =>
-    replay(readKeptManifest(manifest(states, more)).manifest, begin, [{ result }])
+    replay(readStoredManifest(manifest(states, more)).manifest, begin, [{ result }])
   const agent = (transition: string) =>
     `BUILD: {kind: Agent, agent: a, input: x, transitions: [{${transition}, target: END}, {condition: always, target: LAST}]}
 END: {kind: System, command: ls, transitions: []}

@@ -9,7 +9,7 @@ import { openRun } from './run-record.ts'
  * Runs that are no workflows and are looked at with the same tools: pipelines of intents, and the writing of a workflow,
  * which is an execution of the agent that writes it.
  */
-export const isShown = ({ kind, input }: Run): boolean =>
+export const isDisplayed = ({ kind, input }: Run): boolean =>
   kind === 'workflow' || kind === 'intent' || (kind === 'execution' && memberOf(input, 'publishes') === 'workflow')
 
 export function inputOf(run: Run): JsonObject {

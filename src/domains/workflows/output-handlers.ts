@@ -5,7 +5,7 @@ import { TIMER_MS_MAX } from '../../kernel/clock.ts'
 import { meaningOf, type ValuePlace } from '../executions/environment.ts'
 import { HANDLER_TIMEOUT_MS, runInThrowaway, sendToWebhook } from '../executions/handler-effects.ts'
 import { createWorkspaceClient } from '../executions/workspace.ts'
-import { memberOf, shown } from '../texts/template-values.ts'
+import { displayed, memberOf } from '../texts/template-values.ts'
 import type { Context } from '../texts/templates.ts'
 import { requireImage } from './container-images.ts'
 import { callTool, toError } from './invoker-calls.ts'
@@ -40,7 +40,7 @@ async function byAgent(visit: Visit, handler: Of<'agent'>, context: Context, tim
   const texts = createStateTexts(visit, 'handler')
   const input =
     handler.inputTemplate === null
-      ? shown(context['output'])
+      ? displayed(context['output'])
       : texts('output_handler.input_template', handler.inputTemplate, context)
   const { intent } = context
   const end = await endOf(
@@ -124,7 +124,7 @@ const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandle
       image,
       command: words.filter((word) => word !== ''),
       env: { ...valuesOf(handling, 'workspace', 'output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id },
-      stdin: shown(context['output']),
+      stdin: displayed(context['output']),
     }
     const time = { signal: steps.signal, leftMs }
     return readOutput(await runInThrowaway(workspacesOf(visit, image), job, time, interrupted))

@@ -1,5 +1,5 @@
 import { tenantId } from '../../contract/principal.ts'
-import { readKeptManifest } from './manifest.ts'
+import { readStoredManifest } from './manifest.ts'
 import type { WorkflowVersion } from './ports.ts'
 
 /** Workflows that come with the program: everybody may run them, nobody may change them. */
@@ -80,7 +80,7 @@ let shipped: readonly WorkflowVersion[] | undefined
 
 export function platformWorkflows(): readonly WorkflowVersion[] {
   shipped ??= texts.map(([id, manifestText]) => {
-    const { manifest } = readKeptManifest(manifestText)
+    const { manifest } = readStoredManifest(manifestText)
     return {
       tenant: tenantId('castellan'),
       id,

@@ -19,7 +19,7 @@ import { runHuman } from './run-human.ts'
 import { endNetwork } from './run-network.ts'
 import type { Outcome, RunDeps, Visit } from './run-ports.ts'
 import { type Exit, exitKey, openRun } from './run-record.ts'
-import { requireRoom } from './run-storage.ts'
+import { requireSpace } from './run-storage.ts'
 import { runSubworkflow } from './run-subworkflow.ts'
 import { runSystem } from './run-system.ts'
 import { endWorkspace } from './run-workspace.ts'
@@ -88,7 +88,7 @@ const visitOf = (context: CallContext, position: Position, state: State): Visit 
 
 async function runState(visit: Visit): Promise<Outcome> {
   const outcome = await tryState(visit)
-  await requireRoom(visit)
+  await requireSpace(visit)
   return outcome
 }
 

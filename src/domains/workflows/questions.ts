@@ -59,9 +59,9 @@ export function questionText({
   prompt,
   accepted_answers: answers,
 }: Awaited<ReturnType<typeof questionOf>>): string {
-  const shown = (prompt ?? '').slice(0, PROMPT_CHARS_MAX).toWellFormed()
+  const displayed = (prompt ?? '').slice(0, PROMPT_CHARS_MAX).toWellFormed()
   const choice = answers === null ? 'ANSWER' : answers.map((answer) => shellWord(answer.slice(0, 64))).join('|')
-  return `waits for the answer of a person in state ${state ?? 'none yet'}, run ${id}: ${shown}
+  return `waits for the answer of a person in state ${state ?? 'none yet'}, run ${id}: ${displayed}
 Answer with: castellan call aegis.workflow.signal execution_id=${id} response=${choice}`
 }
 

@@ -1,13 +1,13 @@
 import { AppError } from '../../contract/app-error.ts'
 import { nameTaken } from '../../contract/name-taken.ts'
 import { identityOf, isPlatformOperator, type Principal, seesAll } from '../../contract/principal.ts'
-import type { ShownSchedule, Timing } from '../../contract/timing.ts'
+import type { ScheduleView, Timing } from '../../contract/timing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { ChangingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { requireNoSecrets, valuesInHandler } from '../agents/named-secrets.ts'
 import { findVersion, latestOf, newestFirst, nextVersion } from '../agents/versions.ts'
-import { readKeptManifest, type WorkflowManifest } from './manifest.ts'
+import { readStoredManifest, type WorkflowManifest } from './manifest.ts'
 import { platformWorkflows } from './platform-workflows.ts'
 import type { WorkflowScope, WorkflowStore, WorkflowVersion } from './ports.ts'
 import { quoted } from './read-fields.ts'
@@ -35,7 +35,7 @@ export type RegistryDeps = Readonly<{
     set(call: ChangingCall, workflow: ScheduledWorkflow, timing: Timing | null): Promise<void>
     remove(call: ChangingCall, workflow: ScheduledWorkflow): Promise<void>
     /** What is in force; null when nothing starts the workflow by itself. */
-    find(tx: Tx, workflow: ScheduledWorkflow): Promise<ShownSchedule | null>
+    find(tx: Tx, workflow: ScheduledWorkflow): Promise<ScheduleView | null>
   }>
 }>
 type ScheduledWorkflow = Pick<WorkflowVersion, 'tenant' | 'id'>
@@ -79,7 +79,7 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
       const there = namesOf(versions).slice(0, 10).toReversed().join(', ')
       throw notFound(reference, ` in version ${quoted(wanted)}; it has ${there}`)
     }
-    return { version, manifest: readKeptManifest(version.manifestText).manifest }
+    return { version, manifest: readStoredManifest(version.manifestText).manifest }
   }
 
   /** Adds a version, or with `force` puts it in place of the same one. */
@@ -135,7 +135,7 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
     const { principal, nowMs, write } = call
     const same = there.find((one) => one.version === manifest.version)
     if (same !== undefined && !force) throw alreadyThere(manifest, there)
-    const kept: WorkflowVersion = {
+    const retained: WorkflowVersion = {
       tenant: principal.tenant,
       id: there[0]?.id ?? newId(),
       scope,
@@ -150,15 +150,15 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
       createdBy: same?.createdBy ?? principal.actor,
       changedAtMs: nowMs,
     }
-    if (same === undefined) await store.insertVersion(write, principal.tenant, kept)
-    else await store.replaceVersion(write, principal.tenant, kept)
+    if (same === undefined) await store.insertVersion(write, principal.tenant, retained)
+    else await store.replaceVersion(write, principal.tenant, retained)
     call.record({
       kind: 'workflow_registered',
-      body: { ...effectOf(kept), replaced: same !== undefined, manifest: text },
+      body: { ...effectOf(retained), replaced: same !== undefined, manifest: text },
     })
-    const isLatest = latest([...there, kept])?.version === kept.version
-    if (isLatest) await schedules.set(call, kept, manifest.defaultSchedule)
-    return kept
+    const isLatest = latest([...there, retained])?.version === retained.version
+    if (isLatest) await schedules.set(call, retained, manifest.defaultSchedule)
+    return retained
   }
 
   /** What of that name the caller's tenant has and the caller may change, the narrowest first. */
@@ -198,7 +198,7 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
         { field: 'target_scope', scope: first.scope },
       )
     }
-    await requireRoom(call, first, target, owner)
+    await requireSpace(call, first, target, owner)
     await store.setScope(call.write, first.tenant, first.id, { scope: target, owner, atMs: call.nowMs })
     call.record({
       kind: 'workflow_scope_changed',
@@ -207,7 +207,7 @@ export function createRegistry({ store, newId, schedules }: RegistryDeps) {
     return first
   }
 
-  async function requireRoom(
+  async function requireSpace(
     call: ChangingCall,
     { id, name, tenant }: WorkflowVersion,
     target: WorkflowScope,

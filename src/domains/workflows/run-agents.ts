@@ -1,6 +1,6 @@
 import type { Json } from '../../kernel/canonical-json.ts'
 import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
-import { memberOf, shown } from '../texts/template-values.ts'
+import { displayed, memberOf } from '../texts/template-values.ts'
 import { askJudges, type Judgement } from './judging.ts'
 import type { AgentState, JsonObject, ParallelAgent, ParallelAgentsState } from './manifest-types.ts'
 import { handleOutput } from './output-handlers.ts'
@@ -35,8 +35,8 @@ export async function runAgent(visit: Visit<AgentState>): Promise<Outcome> {
   try {
     const texts = createStateTexts(visit)
     const agent = texts('agent', state.agent, context)
-    const text = state.input === null ? shown(context['input']) : texts('input', state.input, context)
-    const intent = state.intent === null ? wish(context['intent']) : texts('intent', state.intent, context)
+    const text = state.input === null ? displayed(context['input']) : texts('input', state.input, context)
+    const intent = state.intent === null ? request(context['intent']) : texts('intent', state.intent, context)
     const { isVirtualMachine } = state
     const { id: workspaceId, writes } = isVirtualMachine ? { id: null, writes: {} } : await sharedWorkspace(visit)
     const timeLeft = await openTime(visit)
@@ -62,14 +62,15 @@ export async function runAgent(visit: Visit<AgentState>): Promise<Outcome> {
         type: 'refinement_applied',
         payload: { iteration, score: judged.score, reasoning: judged.reasoning },
       })
-      input = `${text}\n\nAn earlier attempt was not good enough (score ${judged.score}). What the judges said:\n${judged.reasoning}\n\nThat attempt was:\n${shown(result['output'])}`
+      input = `${text}\n\nAn earlier attempt was not good enough (score ${judged.score}). What the judges said:\n${judged.reasoning}\n\nThat attempt was:\n${displayed(result['output'])}`
     }
   } catch (error) {
     return { result: { output: null, ...failedBy(error) } }
   }
 }
 
-const wish = (intent: Json | undefined): string | null => (typeof intent === 'string' && intent !== '' ? intent : null)
+const request = (intent: Json | undefined): string | null =>
+  typeof intent === 'string' && intent !== '' ? intent : null
 
 /** All that the agent was asked, for those who judge what it made of it. */
 const requestOf = (intent: string | null, text: string): string => (intent === null ? text : `${intent}\n\n${text}`)
@@ -138,7 +139,7 @@ async function askOne(
   const { context, state } = visit
   const agent = texts(`agents[${index}].agent`, one.agent, context)
   const text = texts(`agents[${index}].input`, one.input, context)
-  const intent = wish(context['intent'])
+  const intent = request(context['intent'])
   const end = await endOf(
     runAgentBelow(visit, `agent-${index + 1}`, {
       agent,
@@ -177,7 +178,7 @@ function ownVerdict(output: Json): Pick<WeighedVerdict, 'score' | 'confidence' |
   return {
     score,
     confidence: typeof confidence === 'number' ? Math.min(1, Math.max(0, confidence)) : 1,
-    reasoning: shown(memberOf(output, 'reasoning')),
+    reasoning: displayed(memberOf(output, 'reasoning')),
   }
 }
 

@@ -7,9 +7,15 @@ import { shellWord } from '../../kernel/shell-word.ts'
 import { requireCredentials, requireImage } from './container-images.ts'
 import { mountScript, type PlacedVolume, placedVolumes, volumePlace } from './container-volumes.ts'
 import { callTool, toError } from './invoker-calls.ts'
-import { closeKeptVolume, copyFromKept, copyToKept, type KeptVolume, openKeptVolume } from './kept-volumes.ts'
 import type { ContainerRunState, ContainerStep, JsonObject, ParallelContainerRunState } from './manifest-types.ts'
 import { handleOutput } from './output-handlers.ts'
+import {
+  closePersistentVolume,
+  copyFromPersistent,
+  copyToPersistent,
+  openPersistentVolume,
+  type PersistentVolume,
+} from './persistent-volumes.ts'
 import { changeNetwork, type NetworkChange, planNetwork, undoNetwork } from './run-network.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { execNow } from './run-system.ts'
@@ -31,9 +37,9 @@ export async function runContainer(visit: Visit<ContainerRunState>): Promise<Out
     const command = commandOf(visit, createStateTexts(visit), state.step)
     const timeLeft = await openTime(visit)
     const { output, attempts } = await runAttempts(visit, workspace, command, timeLeft)
-    const shown = shownOutput(output, attempts)
+    const displayed = displayedOutput(output, attempts)
     const status = output['exit_code'] === 0 ? 'success' : 'failed'
-    const result = { status, ...shown, output: shown }
+    const result = { status, ...displayed, output: displayed }
     const handler = status === 'success' ? state.outputHandler : null
     return {
       result: await handleOutput(visit, handler, result, timeLeft),
@@ -41,8 +47,8 @@ export async function runContainer(visit: Visit<ContainerRunState>): Promise<Out
     }
   } catch (error) {
     const failed = failedBy(error)
-    const shown = { exit_code: null, stdout: '', stderr: '', duration_ms: 0, attempts: 0 }
-    return { result: { ...shown, output: shown, ...failed } }
+    const displayed = { exit_code: null, stdout: '', stderr: '', duration_ms: 0, attempts: 0 }
+    return { result: { ...displayed, output: displayed, ...failed } }
   }
 }
 
@@ -68,7 +74,7 @@ async function runAttempts(
   }
 }
 
-const shownOutput = ({ status: _, out_of_time: isLate, ...output }: JsonObject, attempts: number): JsonObject => ({
+const displayedOutput = ({ status: _, out_of_time: isLate, ...output }: JsonObject, attempts: number): JsonObject => ({
   ...output,
   ...(isLate === true && { timeout: true }),
   attempts,
@@ -173,7 +179,7 @@ async function runStep(
       const isApart =
         isContending ||
         step.readOnlyRoot ||
-        volumes.some(({ readOnly, from, kept }) => readOnly || from !== null || kept !== null) ||
+        volumes.some(({ readOnly, from, retained }) => readOnly || from !== null || retained !== null) ||
         chosen.image !== workspace.image
       if (!isApart) await changeNetwork(visit, network)
       const result = isApart
@@ -256,28 +262,28 @@ async function runApart(
     ...(step.network !== 'default' && { allow_internet: step.network === 'bridge' }),
   })
   if (made.isError) throw toError('workspace_create', made)
-  const opened = new Map<string, KeptVolume>()
+  const opened = new Map<string, PersistentVolume>()
   try {
     const copied = step.volumes.map((volume) => {
       const own = { workspace: name, path: volumePlace(volume.name) }
       const mark = `/tmp/.${name}-${volume.name}`
-      return { ...volume, own, copy: { volume: volume.name, kept: sharedEnd(shared, volume), own, mark } }
+      return { ...volume, own, copy: { volume: volume.name, retained: sharedEnd(shared, volume), own, mark } }
     })
     for (const volume of copied) {
-      if (volume.kept === null) await copyIn(visit, volume.copy)
+      if (volume.retained === null) await copyIn(visit, volume.copy)
       else {
-        const kept = await openKeptVolume(visit, volume.kept)
-        opened.set(volume.name, kept)
-        await copyFromKept(visit, kept, volume.own)
+        const retained = await openPersistentVolume(visit, volume.retained)
+        opened.set(volume.name, retained)
+        await copyFromPersistent(visit, retained, volume.own)
       }
     }
     const result = await run(visit, name, step, command)
     const problems: AppError[] = []
     for (const volume of copied.filter(({ readOnly }) => !readOnly)) {
-      const kept = opened.get(volume.name)
+      const retained = opened.get(volume.name)
       try {
-        if (kept === undefined) await mergeBack(visit, step.name, volume.copy)
-        else await copyToKept(visit, step.name, volume.own, kept)
+        if (retained === undefined) await mergeBack(visit, step.name, volume.copy)
+        else await copyToPersistent(visit, step.name, volume.own, retained)
       } catch (error) {
         // What the step wrote into the other volumes is not to be lost with this.
         if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
@@ -287,7 +293,7 @@ async function runApart(
     if (problems.length > 0) throw problems[0]
     return result
   } finally {
-    for (const kept of opened.values()) await closeKeptVolume(visit, kept)
+    for (const retained of opened.values()) await closePersistentVolume(visit, retained)
     await callTool(visit, 'workspace_destroy', { workspace_id: name })
   }
 }

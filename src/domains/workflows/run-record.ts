@@ -1,6 +1,6 @@
 import type { Run } from '../../engine/ports.ts'
 import { type Position, startOf } from './interpreter.ts'
-import { readKeptManifest, type WorkflowManifest } from './manifest.ts'
+import { readStoredManifest, type WorkflowManifest } from './manifest.ts'
 import type { JsonObject } from './manifest-types.ts'
 import type { WorkflowInput } from './run-ports.ts'
 
@@ -11,6 +11,6 @@ export const exitKey = (entered: number): string => `${entered}/exit`
 /** What a run was started with, as the interpreter takes it. */
 export function openRun(run: Run): Readonly<{ manifest: WorkflowManifest; position: Position; input: WorkflowInput }> {
   const input = run.input as unknown as WorkflowInput
-  const { manifest } = readKeptManifest(input.manifest)
+  const { manifest } = readStoredManifest(input.manifest)
   return { manifest, position: startOf(manifest, { tenant: run.tenant, ...input.start }), input }
 }

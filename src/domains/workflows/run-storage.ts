@@ -41,7 +41,7 @@ export function boundedVolumes({ workspace, sharedVolumes }: Storage): readonly 
 }
 
 /** Measures what the states have left by now. A run whose volumes hold more than they may is ended. */
-export async function requireRoom(visit: Visit): Promise<void> {
+export async function requireSpace(visit: Visit): Promise<void> {
   const { manifest, steps, key } = visit
   const volumes = boundedVolumes(manifest.storage)
   const workspace = recordedWorkspace(steps)

@@ -45,13 +45,18 @@ export type Command = Readonly<{
 }>
 
 /** One command, once: after a crash in the middle it is run again, and the journal says so. */
-export async function exec(visit: Visit, step: string, command: Command, shown: JsonObject = {}): Promise<JsonObject> {
+export async function exec(
+  visit: Visit,
+  step: string,
+  command: Command,
+  displayed: JsonObject = {},
+): Promise<JsonObject> {
   return await visit.steps.once<JsonObject & Json>(
     visit.key(step),
     async ({ interrupted }) => {
       const result = await execNow(visit, command)
       const again = interrupted
-        ? [{ type: 'step_repeated', payload: { ...shown, reason: 'the server ended while it ran' } }]
+        ? [{ type: 'step_repeated', payload: { ...displayed, reason: 'the server ended while it ran' } }]
         : []
       return { result, events: again }
     },

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { readKeptManifest } from './manifest.ts'
+import { readStoredManifest } from './manifest.ts'
 import type { WorkflowVersion } from './ports.ts'
 
 const HINT_CHARS_MAX = 2_000
@@ -13,7 +13,7 @@ export function createSearchHints() {
     const key = JSON.stringify([tenant, id, version, changedAtMs])
     const hint = hints.get(key) ?? stateWords(manifestText)
     hints.set(key, hint)
-    while (hints.size > limits.embeddingsKeptMax) hints.delete(hints.keys().next().value!)
+    while (hints.size > limits.embeddingsCachedMax) hints.delete(hints.keys().next().value!)
     return hint
   }
 
@@ -22,7 +22,7 @@ export function createSearchHints() {
 
 function stateWords(text: string): string {
   try {
-    const names = [...readKeptManifest(text).manifest.states.keys()]
+    const names = [...readStoredManifest(text).manifest.states.keys()]
     return names
       .map((name) => name.replaceAll(/[_-]+/g, ' ').toLowerCase())
       .join(', ')

@@ -8,7 +8,7 @@ import { latestOf, newestFirst } from '../agents/versions.ts'
 import { createApprovals } from './approvals.ts'
 import { type AuthoringDeps, createAuthoring } from './authoring.ts'
 import { createExecutions, type ExecutionDeps } from './executions.ts'
-import { readKeptManifest } from './manifest.ts'
+import { readStoredManifest } from './manifest.ts'
 import { isPlatform } from './platform-workflows.ts'
 import { notFound, type WorkflowRegistry } from './registry.ts'
 import { createSearchHints } from './search-hints.ts'
@@ -53,7 +53,7 @@ export function createWorkflowService(deps: WorkflowDeps) {
     return {
       ...workflowView(latest),
       schedule: await registry.scheduleOf(call.read, latest),
-      suggested_schedule: suggestionOf(readKeptManifest(latest.manifestText).manifest),
+      suggested_schedule: suggestionOf(readStoredManifest(latest.manifestText).manifest),
       versions: versions
         .toSorted((one, other) => order.indexOf(one.version) - order.indexOf(other.version))
         .map(({ version, createdAtMs, changedAtMs, createdBy }) => ({

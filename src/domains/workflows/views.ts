@@ -44,12 +44,12 @@ export const eventView = ({ sequence, type, state, iteration, payload, atMs }: R
   ...workflowEventName(type),
   state_name: state,
   iteration_number: iteration,
-  payload: shownPayload(payload),
+  payload: displayedPayload(payload),
   recorded_at: isoTime(atMs),
 })
 
 /** Whole if it is small, else its beginning. */
-function shownPayload(payload: Json): JsonObject {
+function displayedPayload(payload: Json): JsonObject {
   const text = JSON.stringify(payload)
   if (text.length > limits.runEventBytesMax) {
     return { shortened: text.slice(0, limits.runEventBytesMax).toWellFormed(), characters: text.length }

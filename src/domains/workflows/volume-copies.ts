@@ -14,7 +14,7 @@ import type { Visit } from './run-ports.ts'
  *    version is left in a folder beside, and the step fails with the names.
  */
 export type CopyEnd = Readonly<{ workspace: string; path: string }>
-export type VolumeCopy = Readonly<{ volume: string; kept: CopyEnd; own: CopyEnd; mark: string }>
+export type VolumeCopy = Readonly<{ volume: string; retained: CopyEnd; own: CopyEnd; mark: string }>
 
 /** Raw bytes of one piece; its base64 fits what a command may print and be given. */
 const PIECE_BYTES = 1_300_000
@@ -65,21 +65,25 @@ export async function copyVolume(visit: Visit, volume: string, source: CopyEnd, 
 const names = (more = ''): string => `find . ! -type d ${more} | LC_ALL=C sort`
 
 /** Copies the volume to the workspace of the step, and marks on both sides what was there at that time. */
-export async function copyIn(visit: Visit, { volume, kept, own, mark }: VolumeCopy): Promise<void> {
-  const [origin, place] = [shellWord(kept.path), shellWord(own.path)]
+export async function copyIn(visit: Visit, { volume, retained, own, mark }: VolumeCopy): Promise<void> {
+  const [origin, place] = [shellWord(retained.path), shellWord(own.path)]
   await mustRun(
     visit,
     volume,
-    kept.workspace,
+    retained.workspace,
     `mkdir -p ${origin} && : > ${mark} && tar -C ${origin} -czf ${mark}.pack .`,
   )
-  await movePack(visit, volume, `${mark}.pack`, kept.workspace, own.workspace)
+  await movePack(visit, volume, `${mark}.pack`, retained.workspace, own.workspace)
   const unpack = `mkdir -p ${place} && cd ${place} && tar -xzf ${mark}.pack && rm -f ${mark}.pack`
   await mustRun(visit, volume, own.workspace, `${unpack} && ${names()} > ${mark}.names && : > ${mark}`)
 }
 
 /** Merges what the step made of its copy into the volume. */
-export async function mergeBack(visit: Visit, step: string, { volume, kept, own, mark }: VolumeCopy): Promise<void> {
+export async function mergeBack(
+  visit: Visit,
+  step: string,
+  { volume, retained, own, mark }: VolumeCopy,
+): Promise<void> {
   const place = shellWord(own.path)
   const lists = `${mark}.lists`
   const script = [
@@ -91,9 +95,9 @@ export async function mergeBack(visit: Visit, step: string, { volume, kept, own,
     `tar -C ${lists} -czf ${mark}.pack changed removed pack`,
   ].join(' && ')
   await mustRun(visit, volume, own.workspace, script)
-  await movePack(visit, volume, `${mark}.pack`, own.workspace, kept.workspace)
+  await movePack(visit, volume, `${mark}.pack`, own.workspace, retained.workspace)
   const aside = asideName(visit, step)
-  const applied = await runIn(visit, kept.workspace, mergeScript(kept.path, mark, aside))
+  const applied = await runIn(visit, retained.workspace, mergeScript(retained.path, mark, aside))
   if (applied['exit_code'] === CONFLICT_EXIT) throw conflicting(volume, step, aside, String(applied['stdout']))
   if (applied['exit_code'] !== 0) throw copyFailed(volume, applied)
 }
@@ -121,11 +125,11 @@ tar -xzf ${mark}.lists/pack
 rm -rf ${mark} ${mark}.*`
 
 export const conflicting = (volume: string, step: string, aside: string, files: string): AppError => {
-  const shown = files.split('\n').filter((name) => name !== '')
+  const displayed = files.split('\n').filter((name) => name !== '')
   return new AppError(
     'ERR_COMMAND_FAILED',
     `The step ${quoted(step)} and another one wrote the same files of the volume ${quoted(volume)}: what this step wrote is in its folder ${aside}, and nothing else of it was applied. Let each step write files of its own, or run them one after the other.`,
-    { volume, files: shown, unmerged: aside },
+    { volume, files: displayed, unmerged: aside },
   )
 }
 

@@ -7,7 +7,7 @@ import type { Workspace } from './ports.ts'
 import { identityOf, isUuid, quoted } from './rules.ts'
 
 /** A workspace as one caller stands to it. */
-export type Standing = Readonly<{ workspace: Workspace; owned: boolean; orphaned: boolean }>
+export type Access = Readonly<{ workspace: Workspace; owned: boolean; orphaned: boolean }>
 
 type Looking = Pick<Call, 'principal' | 'nowMs'>
 
@@ -15,7 +15,7 @@ type Looking = Pick<Call, 'principal' | 'nowMs'>
  * Undefined when it is not for the caller to see: another's. What was of somebody who is gone is for administrators, and
  * for who has come in that owner's place.
  */
-async function standingOf(core: Core, call: Looking, tx: ReadTx, workspace: Workspace) {
+async function accessOf(core: Core, call: Looking, tx: ReadTx, workspace: Workspace) {
   const { principal } = call
   if (workspace.owner === identityOf(principal)) return { workspace, owned: true, orphaned: false }
   const orphaned = await core.owners.isRevoked(tx, principal.tenant, workspace.owner, call.nowMs)
@@ -24,21 +24,21 @@ async function standingOf(core: Core, call: Looking, tx: ReadTx, workspace: Work
 }
 
 /** Every workspace that the caller may see, oldest first. */
-export async function visibleWorkspaces(core: Core, call: Looking, tx: ReadTx): Promise<readonly Standing[]> {
+export async function visibleWorkspaces(core: Core, call: Looking, tx: ReadTx): Promise<readonly Access[]> {
   const found = await core.store.listWorkspaces(tx, call.principal.tenant)
-  const standings = await Promise.all(found.map((workspace) => standingOf(core, call, tx, workspace)))
-  return standings.filter((standing) => standing !== undefined)
+  const accesses = await Promise.all(found.map((workspace) => accessOf(core, call, tx, workspace)))
+  return accesses.filter((access) => access !== undefined)
 }
 
 /** The workspace of that id or name, if the caller may see it. Touches only the store. */
-export async function findVisible(core: Core, call: Looking, tx: ReadTx, reference: string): Promise<Standing> {
+export async function findVisible(core: Core, call: Looking, tx: ReadTx, reference: string): Promise<Access> {
   const { tenant } = call.principal
   const workspace = isUuid(reference)
     ? await core.store.findWorkspace(tx, tenant, reference.toLowerCase())
     : await core.store.findWorkspaceByName(tx, tenant, reference)
-  const standing = workspace === undefined ? undefined : await standingOf(core, call, tx, workspace)
-  if (standing === undefined) throw notFound(reference)
-  return standing
+  const access = workspace === undefined ? undefined : await accessOf(core, call, tx, workspace)
+  if (access === undefined) throw notFound(reference)
+  return access
 }
 
 /** The same, if the caller may also work with it: what nobody owns must be adopted first. */

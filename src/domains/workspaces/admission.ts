@@ -7,16 +7,16 @@ import { type Core, freedLayers } from './core.ts'
 import type { Workspace } from './ports.ts'
 import { invalid, LOCAL_OWNER, placesFor, quotaExcess, quoted, type Usage } from './rules.ts'
 
-export type ResourceWish = Readonly<{
+export type ResourceRequest = Readonly<{
   vcpus?: number | undefined
   memory_mb?: number | undefined
   disk_gb?: number | undefined
 }>
 
 /** What is asked for, or the default, within what the configuration allows one workspace. */
-export function chooseResources({ settings: { defaults, maximum } }: Core, wish: ResourceWish): Resources {
-  const choose = (field: keyof ResourceWish, name: 'vcpus' | 'memoryMb' | 'diskGb'): number => {
-    const value = wish[field] ?? Math.min(defaults[name], maximum[name])
+export function chooseResources({ settings: { defaults, maximum } }: Core, request: ResourceRequest): Resources {
+  const choose = (field: keyof ResourceRequest, name: 'vcpus' | 'memoryMb' | 'diskGb'): number => {
+    const value = request[field] ?? Math.min(defaults[name], maximum[name])
     if (value > maximum[name])
       throw invalid(field, `at most ${maximum[name]} for one workspace`, { max: maximum[name] })
     return value
@@ -45,7 +45,7 @@ export async function admitWorkspace(core: Core, tx: WriteTx, workspace: Workspa
       { quota: 'max_workspaces', used, limit },
     )
   }
-  const dropped = await makeRoom(core, tx, workspace)
+  const dropped = await makeSpace(core, tx, workspace)
   await requireQuota(core, tx, tenant, workspace.owner, [workspace])
   if ((await store.findWorkspaceByName(tx, tenant, name)) !== undefined) {
     throw new AppError(
@@ -63,7 +63,7 @@ export async function admitWorkspace(core: Core, tx: WriteTx, workspace: Workspa
 }
 
 /** What is only kept for forks goes before its owner is refused a workspace, oldest first. */
-async function makeRoom(core: Core, tx: WriteTx, workspace: Workspace): Promise<readonly string[]> {
+async function makeSpace(core: Core, tx: WriteTx, workspace: Workspace): Promise<readonly string[]> {
   const { tenant, owner } = workspace
   if (owner === LOCAL_OWNER) return []
   const layers: string[] = []
@@ -83,11 +83,11 @@ export async function requireQuota(
   owner: string,
   added: readonly Workspace[],
 ): Promise<void> {
-  await requireRoomFor(core, tx, { tenant, owner }, sumOf(added))
+  await requireSpaceFor(core, tx, { tenant, owner }, sumOf(added))
 }
 
 /** The same for more of what it has. What asks for nothing more fits, whatever there is. */
-export async function requireRoomFor(
+export async function requireSpaceFor(
   core: Core,
   tx: WriteTx,
   { tenant, owner }: Pick<Workspace, 'tenant' | 'owner'>,

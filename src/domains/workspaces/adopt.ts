@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
-import { findVisible, type Standing, visibleWorkspaces } from './access.ts'
+import { type Access, findVisible, visibleWorkspaces } from './access.ts'
 import { requireQuota } from './admission.ts'
 import { isArchived } from './archive.ts'
 import type { Core } from './core.ts'
@@ -14,26 +14,26 @@ type Adopted = Readonly<{ workspace_id: string; name: string; state: WorkspaceSt
 /** Gives orphaned workspaces a new owner: the caller. Quotas are counted before each changes hands. */
 export async function adopt(core: Core, call: Call, input: AdoptInput) {
   if (input.workspace_id !== undefined) {
-    const standing = await findVisible(core, call, call.read, input.workspace_id)
-    const one = await adoptOne(core, call, standing, input.force ?? false)
+    const access = await findVisible(core, call, call.read, input.workspace_id)
+    const one = await adoptOne(core, call, access, input.force ?? false)
     return { ...one, adopted: true as const, adopted_count: 1, error_count: 0, errors: [] }
   }
   const adopted: Adopted[] = []
   const errors: Readonly<{ workspace_id: string; error: string }>[] = []
-  for (const standing of await visibleWorkspaces(core, call, call.read)) {
-    if (!standing.orphaned || isArchived(standing.workspace)) continue
+  for (const access of await visibleWorkspaces(core, call, call.read)) {
+    if (!access.orphaned || isArchived(access.workspace)) continue
     try {
-      adopted.push(await adoptOne(core, call, standing, false))
+      adopted.push(await adoptOne(core, call, access, false))
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== 'ERR_QUOTA_EXCEEDED') throw error
-      errors.push({ workspace_id: standing.workspace.id, error: error.message })
+      errors.push({ workspace_id: access.workspace.id, error: error.message })
     }
   }
   return { adopted_count: adopted.length, adopted, error_count: errors.length, errors }
 }
 
-async function adoptOne(core: Core, call: Call, standing: Standing, force: boolean): Promise<Adopted> {
-  const { workspace, owned, orphaned } = standing
+async function adoptOne(core: Core, call: Call, access: Access, force: boolean): Promise<Adopted> {
+  const { workspace, owned, orphaned } = access
   const forced = !owned && !orphaned
   if (forced && !force) {
     throw new AppError(

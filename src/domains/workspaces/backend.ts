@@ -156,7 +156,7 @@ export type ExecRequest = Readonly<{
 }>
 
 /** What was kept of one stream: everything when `omittedBytes` is 0, else head and tail. */
-export type KeptOutput = Readonly<{ head: Uint8Array; tail: Uint8Array; totalBytes: number; omittedBytes: number }>
+export type RetainedOutput = Readonly<{ head: Uint8Array; tail: Uint8Array; totalBytes: number; omittedBytes: number }>
 
 /** What stopped something in the workspace while a command ran: a process was ended, or did not begin. */
 export type LimitName = 'memory' | 'processes'
@@ -165,8 +165,8 @@ export type ExecResult = Readonly<{
   /** Null when a signal ended it. */
   exitCode: number | null
   signal: string | null
-  stdout: KeptOutput
-  stderr: KeptOutput
+  stdout: RetainedOutput
+  stderr: RetainedOutput
   durationMs: number
   ended: 'exit' | 'timeout' | 'cancelled'
   limitsHit: readonly LimitName[]

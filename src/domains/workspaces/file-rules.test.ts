@@ -60,10 +60,10 @@ describe('the check for UTF-8', () => {
         const edges = { startsInside: start > 0, endsInside: end < all.length }
         const bytes = all.subarray(start, end)
         expect(checkInPieces(bytes, cuts, edges)).toBe(true)
-        const kept = wholeCharacters(bytes, edges)
-        expect(isUtf8(kept)).toBe(true)
-        expect(text).toContain(Buffer.from(kept).toString())
-        expect(bytes.length - kept.length).toBeLessThanOrEqual(6)
+        const retained = wholeCharacters(bytes, edges)
+        expect(isUtf8(retained)).toBe(true)
+        expect(text).toContain(Buffer.from(retained).toString())
+        expect(bytes.length - retained.length).toBeLessThanOrEqual(6)
       }),
     )
   })

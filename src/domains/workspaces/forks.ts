@@ -16,7 +16,7 @@ export type ForkInput = Readonly<{
   count?: number | undefined
   name_prefix?: string | undefined
 }>
-export type ForkWish = Readonly<{
+export type ForkRequest = Readonly<{
   snapshotName: string
   name?: string | undefined
   /** Instead of a name: this and the first number that makes a free one. */
@@ -44,23 +44,23 @@ export function createForks(
    * A new workspace on the layers of a snapshot. It only reads its source, and holds the layers from the moment that it is
    * entered, so nothing that happens to the source afterwards matters.
    */
-  const forkOne = (call: Call, source: Workspace, wish: ForkWish): Promise<Workspace> =>
+  const forkOne = (call: Call, source: Workspace, request: ForkRequest): Promise<Workspace> =>
     gate(() =>
       parts.lifecycle.create(call, async (tx) => {
-        const snapshot = await parts.snapshots.find(tx, source, wish.snapshotName)
+        const snapshot = await parts.snapshots.find(tx, source, request.snapshotName)
         return {
-          name: wish.namePrefix === undefined ? wish.name : await freeName(tx, source.tenant, wish.namePrefix),
+          name: request.namePrefix === undefined ? request.name : await freeName(tx, source.tenant, request.namePrefix),
           namePrefix: 'fork',
           image: source.image,
           resources: { vcpus: source.vcpus, memoryMb: source.memoryMb, diskGb: source.diskGb },
-          network: wish.network ?? source.network,
-          env: wish.env ?? source.env,
+          network: request.network ?? source.network,
+          env: request.env ?? source.env,
           layers: snapshot.layers,
           // Whoever forks need not be who was allowed them.
           mounts: [],
           forkedFrom: { workspaceId: source.id, workspaceName: source.name, snapshotName: snapshot.name },
-          team: wish.team ?? null,
-          bound: wish.bound ?? false,
+          team: request.team ?? null,
+          bound: request.bound ?? false,
         }
       }),
     )
@@ -110,7 +110,7 @@ export function createForks(
   return { fork, forkOne }
 }
 
-function namingOf({ new_name, name_prefix }: ForkInput, count: number): Pick<ForkWish, 'name' | 'namePrefix'> {
+function namingOf({ new_name, name_prefix }: ForkInput, count: number): Pick<ForkRequest, 'name' | 'namePrefix'> {
   if (count > 1 || name_prefix !== undefined) return { namePrefix: checkName('name_prefix', name_prefix ?? 'worker') }
   return new_name === undefined ? {} : { name: checkName('new_name', new_name) }
 }

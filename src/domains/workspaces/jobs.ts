@@ -81,7 +81,7 @@ export function createJobs(core: Core, resolve: (call: Call, reference: string) 
   async function poll(workspace: Workspace, input: JobInput) {
     const jobId = need('poll', 'job_id', input.job_id)
     const from = cursorFrom(input.cursor)
-    const bytesMax = Math.min(input.max_output_bytes ?? limits.execShownBytesDefault, POLL_BYTES_MAX)
+    const bytesMax = Math.min(input.max_output_bytes ?? limits.execDisplayedBytesDefault, POLL_BYTES_MAX)
     const report = await locks.poll(workspace.id, jobId, from, bytesMax)
     if (report === undefined) throw noSuchJob(workspace, jobId)
     const stdout = increment(report, 'stdout', bytesMax)

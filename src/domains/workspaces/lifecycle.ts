@@ -136,8 +136,8 @@ export function createLifecycle(core: Core) {
       const state = await call.transact(async (tx) => {
         const found = await store.findWorkspace(tx, tenant, id)
         if (found === undefined) return undefined
-        const kept = keepSnapshots ? await store.listSnapshots(tx, tenant, id) : []
-        const next = kept.some((snapshot) => snapshot.state === 'ready') ? 'archived' : 'destroying'
+        const retained = keepSnapshots ? await store.listSnapshots(tx, tenant, id) : []
+        const next = retained.some((snapshot) => snapshot.state === 'ready') ? 'archived' : 'destroying'
         const team = next === 'archived' ? { team: null, boundTo: null } : {}
         await store.saveWorkspace(tx, tenant, { ...found, ...team, state: next, operation: bootId })
         return next

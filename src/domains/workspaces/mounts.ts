@@ -4,7 +4,7 @@ import type { HostMount } from './backend.ts'
 import { identityOf, invalid, LOCAL_OWNER, quoted } from './rules.ts'
 
 export type AllowedMount = Readonly<{ path: string; readOnly: boolean; tenant: string | null }>
-export type MountWish = Readonly<{ host_path: string; path: string; mode?: 'ro' | 'rw' | undefined }>
+export type MountRequest = Readonly<{ host_path: string; path: string; mode?: 'ro' | 'rw' | undefined }>
 
 /** What a workspace cannot do without, or has of us. */
 const TAKEN = ['/proc', '/sys', '/dev', '/usr', '/bin', '/sbin', '/lib', '/lib64', '/etc']
@@ -14,10 +14,10 @@ const PATH_CHARS_MAX = 1_024
 export function chooseMounts(
   allowed: readonly AllowedMount[],
   principal: Principal,
-  wishes: readonly MountWish[],
+  requests: readonly MountRequest[],
 ): readonly HostMount[] {
   const chosen: HostMount[] = []
-  for (const { host_path, path, mode } of wishes) {
+  for (const { host_path, path, mode } of requests) {
     const source = plainPath('host_path', host_path)
     const target = plainPath('path', path)
     const readOnly = mode !== 'rw'

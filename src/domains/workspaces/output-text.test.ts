@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { KeptOutput } from './backend.ts'
+import type { RetainedOutput } from './backend.ts'
 import { outputText } from './output-text.ts'
 
 const JSON_MAX = 1_000_000
 const marker = /\n\[\.\.\. (\d+) bytes left out \.\.\.\]\n/
 
 /** What a back end keeps of a stream: all, or head and tail. */
-function keep(bytes: Buffer, max: number): KeptOutput {
+function keep(bytes: Buffer, max: number): RetainedOutput {
   const totalBytes = bytes.length
   if (totalBytes <= max) return { head: bytes, tail: Buffer.alloc(0), totalBytes, omittedBytes: 0 }
   const head = bytes.subarray(0, Math.ceil(max / 2))
@@ -20,13 +20,13 @@ describe('the text of an output', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.nat(50), (text, cut) => {
         const bytes = Buffer.from(text)
-        const kept = {
+        const retained = {
           head: bytes.subarray(0, cut),
           tail: bytes.subarray(cut),
           totalBytes: bytes.length,
           omittedBytes: 0,
         }
-        expect(outputText(kept, 10_000, JSON_MAX)).toEqual({
+        expect(outputText(retained, 10_000, JSON_MAX)).toEqual({
           text: text.toWellFormed(),
           totalBytes: bytes.length,
           truncated: false,
@@ -42,10 +42,10 @@ describe('the text of an output', () => {
     fc.assert(
       fc.property(texts, fc.integer({ min: 8, max: 50 }), (text, max) => {
         const bytes = Buffer.from(text)
-        const shown = outputText(keep(bytes, max), max, JSON_MAX)
-        expect(shown).toMatchObject({ truncated: true, totalBytes: bytes.length })
-        expect(shown.text).not.toContain('\ufffd')
-        const [front, omitted, back] = shown.text.split(marker) as [string, string, string]
+        const displayed = outputText(keep(bytes, max), max, JSON_MAX)
+        expect(displayed).toMatchObject({ truncated: true, totalBytes: bytes.length })
+        expect(displayed.text).not.toContain('\ufffd')
+        const [front, omitted, back] = displayed.text.split(marker) as [string, string, string]
         expect(text.startsWith(front) && text.endsWith(back)).toBe(true)
         expect(Buffer.byteLength(front) + Number(omitted) + Buffer.byteLength(back)).toBe(bytes.length)
         expect(Buffer.byteLength(front) + Buffer.byteLength(back)).toBeLessThanOrEqual(max)

@@ -1,4 +1,4 @@
-import type { KeptOutput } from './backend.ts'
+import type { RetainedOutput } from './backend.ts'
 import { wholeCharacters } from './file-rules.ts'
 
 /** Output of commands as text: bytes that are no UTF-8 are shown as replacement characters, and no character is cut in two. */
@@ -23,29 +23,33 @@ export function decodeStrictly(bytes: Uint8Array): string | undefined {
  * At most `bytesMax` bytes of what was kept, head and tail, with a line between them that says how much was left out.
  * `jsonBytesMax` bounds the text as JSON, where one byte can become six, so that an answer never gets too large.
  */
-export function outputText(kept: KeptOutput, bytesMax: number, jsonBytesMax: number): OutputText {
-  let room = bytesMax
+export function outputText(retained: RetainedOutput, bytesMax: number, jsonBytesMax: number): OutputText {
+  let budget = bytesMax
   for (;;) {
-    const text = cutText(kept, room)
+    const text = cutText(retained, budget)
     const size = Buffer.byteLength(JSON.stringify(text))
-    if (size <= jsonBytesMax || room < SMALLEST_ROOM) {
-      return { text, totalBytes: kept.totalBytes, truncated: kept.omittedBytes > 0 || room < kept.totalBytes }
+    if (size <= jsonBytesMax || budget < SMALLEST_ROOM) {
+      return {
+        text,
+        totalBytes: retained.totalBytes,
+        truncated: retained.omittedBytes > 0 || budget < retained.totalBytes,
+      }
     }
-    room = Math.floor(Math.min(room, kept.totalBytes) * (jsonBytesMax / size) * 0.9)
+    budget = Math.floor(Math.min(budget, retained.totalBytes) * (jsonBytesMax / size) * 0.9)
   }
 }
 const SMALLEST_ROOM = 16
 
-function cutText(kept: KeptOutput, bytesMax: number): string {
-  if (kept.omittedBytes === 0 && kept.totalBytes <= bytesMax) {
-    return decodeText(kept.tail.length === 0 ? kept.head : Buffer.concat([kept.head, kept.tail]))
+function cutText(retained: RetainedOutput, bytesMax: number): string {
+  if (retained.omittedBytes === 0 && retained.totalBytes <= bytesMax) {
+    return decodeText(retained.tail.length === 0 ? retained.head : Buffer.concat([retained.head, retained.tail]))
   }
-  const whole = kept.omittedBytes === 0 ? Buffer.concat([kept.head, kept.tail]) : undefined
-  const front = (whole ?? kept.head).subarray(0, Math.ceil(bytesMax / 2))
-  const end = whole ?? kept.tail
+  const whole = retained.omittedBytes === 0 ? Buffer.concat([retained.head, retained.tail]) : undefined
+  const front = (whole ?? retained.head).subarray(0, Math.ceil(bytesMax / 2))
+  const end = whole ?? retained.tail
   const back = end.subarray(Math.max(end.length - Math.floor(bytesMax / 2), 0))
   const head = wholeCharacters(front, { startsInside: false, endsInside: true })
   const tail = wholeCharacters(back, { startsInside: true, endsInside: false })
-  const omitted = kept.totalBytes - head.length - tail.length
+  const omitted = retained.totalBytes - head.length - tail.length
   return `${decodeText(head)}\n[... ${omitted} bytes left out ...]\n${decodeText(tail)}`
 }

@@ -1,5 +1,5 @@
 import type { Call } from '../../contract/call.ts'
-import { chooseResources, requireRoomFor } from './admission.ts'
+import { chooseResources, requireSpaceFor } from './admission.ts'
 import { type Core, changeOwn, giveUp, requireSettled, specOf, takeIn, wrongState } from './core.ts'
 import type { Workspace } from './ports.ts'
 import { invalid } from './rules.ts'
@@ -39,7 +39,7 @@ export async function resize(
       // What it holds by now may be more than that, and the kernel would end processes to take it back.
       if (found.state === 'running' && after.memoryMb < found.memoryMb)
         throw wrongState(found, 'stop it to give it less memory')
-      await requireRoomFor(core, tx, found, {
+      await requireSpaceFor(core, tx, found, {
         workspaces: 0,
         memoryMb: after.memoryMb - found.memoryMb,
         diskGb: 0,

@@ -7,7 +7,7 @@ import { decodeText, type OutputText, outputText } from './output-text.ts'
 import type { Workspace } from './ports.ts'
 import { checkEnv, exitCodeOf } from './rules.ts'
 
-export type RunWish = Readonly<{
+export type RunRequest = Readonly<{
   argv: readonly string[]
   workdir?: string | undefined
   /** Comes last: over the defaults and over what set_env keeps. */
@@ -71,8 +71,8 @@ export const commandEnv = (
   env: Readonly<Record<string, string>> = {},
   isWithheld: (name: string) => boolean = () => false,
 ): Record<string, string> => {
-  const kept = Object.entries({ ...defaultEnv(workspace, image), ...workspace.env })
-  return { ...Object.fromEntries(kept.filter(([name]) => !isWithheld(name))), ...env }
+  const retained = Object.entries({ ...defaultEnv(workspace, image), ...workspace.env })
+  return { ...Object.fromEntries(retained.filter(([name]) => !isWithheld(name))), ...env }
 }
 
 /** Half of an answer, for each of its two streams. */
@@ -83,23 +83,23 @@ export function createRunner(core: Core) {
   async function run(
     call: Pick<Call, 'signal' | 'transact'>,
     at: Workspace,
-    wish: RunWish,
+    request: RunRequest,
     answers = 1,
   ): Promise<RunResult> {
-    checkEnv('env', wish.env ?? {})
-    const outputBytesMax = wish.outputBytesMax ?? limits.execOutputBytesDefault
+    checkEnv('env', request.env ?? {})
+    const outputBytesMax = request.outputBytesMax ?? limits.execOutputBytesDefault
     const image = await core.imageDefaults(at)
     const result = await sharedWhileRunning(core, call, at, async (signal) => {
-      const ended = await atPlace(wish.workdir, image, (workdir) =>
+      const ended = await atPlace(request.workdir, image, (workdir) =>
         core.backend.exec(at.id, {
-          argv: wish.argv,
+          argv: request.argv,
           workdir,
-          env: commandEnv(at, image, wish.env, wish.isWithheld),
-          stdin: wish.stdin,
-          timeoutMs: wish.timeoutMs,
+          env: commandEnv(at, image, request.env, request.isWithheld),
+          stdin: request.stdin,
+          timeoutMs: request.timeoutMs,
           outputBytesMax,
           signal,
-          ...(wish.onOutput === undefined ? {} : { onOutput: wish.onOutput }),
+          ...(request.onOutput === undefined ? {} : { onOutput: request.onOutput }),
         }),
       )
       if (ended.ended === 'cancelled') throw cancelled()

@@ -3,8 +3,8 @@ import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { counted } from '../../kernel/counted.ts'
-import { findUsable, findVisible, requireHere, type Standing } from './access.ts'
-import { chooseResources, type ResourceWish } from './admission.ts'
+import { type Access, findUsable, findVisible, requireHere } from './access.ts'
+import { chooseResources, type ResourceRequest } from './admission.ts'
 import { type AdoptInput, adopt, handOver } from './adopt.ts'
 import { discardArchive } from './archive.ts'
 import type { WorkspaceFiles } from './backend.ts'
@@ -19,11 +19,11 @@ import {
 import { type SetEnvInput, setEnv } from './environment.ts'
 import { createExec } from './exec.ts'
 import { createFiles } from './files.ts'
-import { createForks, type ForkInput, type ForkWish } from './forks.ts'
+import { createForks, type ForkInput, type ForkRequest } from './forks.ts'
 import { createImageDefaults, createRequireImage } from './image-defaults.ts'
 import { createJobs } from './jobs.ts'
 import { createLifecycle, type Lifecycle } from './lifecycle.ts'
-import { chooseMounts, type MountWish } from './mounts.ts'
+import { chooseMounts, type MountRequest } from './mounts.ts'
 import { checkDomains, createNetwork, requireNetwork } from './network.ts'
 import type { NetworkPolicy, Workspace } from './ports.ts'
 import { createRecovery, type Recovery } from './recovery.ts'
@@ -37,15 +37,15 @@ import { createWorkspaceLocks } from './workspace-locks.ts'
 
 export type WorkspaceService = ReturnType<typeof createWorkspaceService>
 
-export type CreateInput = ResourceWish &
+export type CreateInput = ResourceRequest &
   Readonly<{
     name?: string | undefined
     base_image?: string | undefined
     allow_internet?: boolean | undefined
     allowed_domains?: readonly string[] | undefined
-    mount?: readonly MountWish[] | undefined
+    mount?: readonly MountRequest[] | undefined
   }>
-export type CreateWish = CreateInput &
+export type CreateRequest = CreateInput &
   Readonly<{ env?: Workspace['env'] | undefined; team?: string | undefined; bound?: boolean | undefined }>
 export type SnapshotInput = Readonly<{
   workspace_id: string
@@ -124,7 +124,7 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
       return found?.owner === identityOf(call.principal) ? found : undefined
     },
     makeWorkspace: lives.make,
-    forkWorkspace: (call: Call, source: Workspace, wish: ForkWish) => forks.forkOne(call, source, wish),
+    forkWorkspace: (call: Call, source: Workspace, request: ForkRequest) => forks.forkOne(call, source, request),
     /** What was made `bound` stays from now on, though this server ends. */
     keepWorkspace: (call: Call, workspace: Workspace) => keep(core, call, workspace),
     destroyWorkspace: (call: Pick<Call, 'transact'>, workspace: Workspace) => lifecycle.destroy(call, workspace),
@@ -156,15 +156,15 @@ function createResolve(core: Core, recovery: Recovery) {
     operation !== null || boundTo !== null || !['running', 'stopped', 'archived'].includes(state)
 
   /** Rows are shown as they are on a machine whose back end cannot be asked. */
-  async function settle(call: Call, standing: Standing): Promise<Standing> {
-    const { workspace } = standing
-    if (workspace.node !== core.node || core.isReadOnly) return standing
+  async function settle(call: Call, access: Access): Promise<Access> {
+    const { workspace } = access
+    if (workspace.node !== core.node || core.isReadOnly) return access
     try {
       await recovery.ensure()
       if (isUnsettled(workspace)) await recovery.recoverOne(workspace)
     } catch (error) {
       core.logger.warn('the state of a workspace is not known', { id: workspace.id, cause: String(error) })
-      return standing
+      return access
     }
     return await findVisible(core, call, call.read, workspace.id)
   }
@@ -193,16 +193,16 @@ type LifeParts = Readonly<{ lifecycle: Lifecycle; recovery: Recovery; resolve: R
 
 function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
   const requireImage = createRequireImage(core.backend)
-  async function make(call: Call, wish: CreateWish): Promise<Workspace> {
-    if (wish.name !== undefined) checkName('name', wish.name)
-    const image = checkName('base_image', wish.base_image ?? core.settings.defaultImage)
-    const resources = chooseResources(core, wish)
-    checkEnv('env', wish.env ?? {})
-    const allowedDomains = checkDomains(wish.allowed_domains ?? [])
-    const mounts = chooseMounts(core.settings.mounts, call.principal, wish.mount ?? [])
+  async function make(call: Call, request: CreateRequest): Promise<Workspace> {
+    if (request.name !== undefined) checkName('name', request.name)
+    const image = checkName('base_image', request.base_image ?? core.settings.defaultImage)
+    const resources = chooseResources(core, request)
+    checkEnv('env', request.env ?? {})
+    const allowedDomains = checkDomains(request.allowed_domains ?? [])
+    const mounts = chooseMounts(core.settings.mounts, call.principal, request.mount ?? [])
     const network = {
       // Whoever names hosts wants those.
-      allowInternet: wish.allow_internet ?? (allowedDomains.length === 0 && core.settings.allowInternet),
+      allowInternet: request.allow_internet ?? (allowedDomains.length === 0 && core.settings.allowInternet),
       allowInterVm: false,
       allowedPorts: [],
       allowedDomains,
@@ -212,17 +212,17 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
     await requireNetwork(core, network)
     await requireImage(image)
     return await lifecycle.create(call, async () => ({
-      name: wish.name,
+      name: request.name,
       namePrefix: 'ws',
       image,
       resources,
       network,
-      env: wish.env ?? {},
+      env: request.env ?? {},
       layers: [],
       mounts,
       forkedFrom: null,
-      team: wish.team ?? null,
-      bound: wish.bound ?? false,
+      team: request.team ?? null,
+      bound: request.bound ?? false,
     }))
   }
 
@@ -257,11 +257,12 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
     const workspace = await findUsable(core, call, call.read, input.workspace_id)
     requireHere(core, workspace)
     await lifecycle.destroy(call, workspace, { keepSnapshots: input.keep_snapshots ?? false })
-    const kept = await core.store.listSnapshots(core.database.read, workspace.tenant, workspace.id)
-    const snapshots_kept = kept.map(({ name }) => name)
-    const body = { ...named(workspace), ...(kept.length > 0 && { snapshots_kept }) }
+    const retained = await core.store.listSnapshots(core.database.read, workspace.tenant, workspace.id)
+    const snapshots_kept = retained.map(({ name }) => name)
+    const body = { ...named(workspace), ...(retained.length > 0 && { snapshots_kept }) }
     call.record({ kind: 'workspace_destroyed', body })
-    const rest = kept.length === 0 ? '' : ` ${counted(kept.length, 'snapshot is', 'snapshots are')} kept for forks.`
+    const rest =
+      retained.length === 0 ? '' : ` ${counted(retained.length, 'snapshot is', 'snapshots are')} kept for forks.`
     const message = `Workspace ${workspace.name} was destroyed.${rest}`
     return { ...named(workspace), destroyed: true, snapshots_kept, message }
   }
@@ -299,9 +300,9 @@ function keep({ store }: Core, call: Call, { tenant, id, name }: Workspace): Pro
   return call.transact(async (tx) => {
     const found = await store.findWorkspace(tx, tenant, id)
     if (found === undefined) throw removedMeanwhile({ id, name })
-    const kept = { ...found, boundTo: null }
-    await store.saveWorkspace(tx, tenant, kept)
-    return kept
+    const retained = { ...found, boundTo: null }
+    await store.saveWorkspace(tx, tenant, retained)
+    return retained
   })
 }
 
@@ -346,7 +347,7 @@ function createSnapshotTool(snapshots: Snapshots, resolve: Resolve) {
       case 'delete': {
         const { dependents, dependentCount, target } = await snapshots.remove(call, workspace, name)
         call.record({ kind: 'workspace_snapshot_deleted', body: { workspace_id: workspace.id, name: target.name } })
-        const kept =
+        const retained =
           dependentCount === 0
             ? ''
             : ` ${counted(dependentCount, 'fork keeps what it needs', 'forks keep what they need')} of it.`
@@ -355,7 +356,7 @@ function createSnapshotTool(snapshots: Snapshots, resolve: Resolve) {
           name: target.name,
           dependents: dependents.map(named),
           dependent_count: dependentCount,
-          message: `Snapshot ${target.name} was deleted.${kept}`,
+          message: `Snapshot ${target.name} was deleted.${retained}`,
         }
       }
     }

@@ -27,12 +27,12 @@ export type Snapshots = ReturnType<typeof createSnapshots>
 export function createSnapshots(core: Core) {
   const { backend, store } = core
 
-  function create(call: Call, at: Workspace, wish: Readonly<{ name: string; includeMemory: boolean }>) {
-    checkName('name', wish.name)
+  function create(call: Call, at: Workspace, request: Readonly<{ name: string; includeMemory: boolean }>) {
+    checkName('name', request.name)
     requireSettled(at)
     return core.locks.exclusive(at, call.signal, async () => {
-      if (wish.includeMemory) await requireCapability(core, 'memory_snapshot', 'include_memory: keeping memory')
-      const { snapshot, workspace } = await plan(call, at, wish.name)
+      if (request.includeMemory) await requireCapability(core, 'memory_snapshot', 'include_memory: keeping memory')
+      const { snapshot, workspace } = await plan(call, at, request.name)
       try {
         const { bytes } = await backend.snapshot(workspace.id, snapshot.layerId)
         return await finish(call, workspace, { ...snapshot, bytes, state: 'ready' })
@@ -93,9 +93,9 @@ export function createSnapshots(core: Core) {
 
   async function finish(call: Call, workspace: Workspace, snapshot: Snapshot): Promise<Snapshot> {
     const done = await call.transact(async (tx) => {
-      const kept = await changeOwnIn(core, tx, workspace, { currentSnapshotId: snapshot.id, operation: null })
-      if (kept !== undefined) await store.saveSnapshot(tx, workspace.tenant, snapshot)
-      return kept
+      const retained = await changeOwnIn(core, tx, workspace, { currentSnapshotId: snapshot.id, operation: null })
+      if (retained !== undefined) await store.saveSnapshot(tx, workspace.tenant, snapshot)
+      return retained
     })
     return done === undefined ? await giveUp(core, workspace) : snapshot
   }
@@ -215,7 +215,7 @@ export function createSnapshots(core: Core) {
         const others = (await store.listWorkspaces(tx, tenant)).filter(
           ({ id, layers }) => id !== at.id && layers.includes(target.layerId),
         )
-        const seen = (await visibleWorkspaces(core, call, tx)).map((standing) => standing.workspace.id)
+        const seen = (await visibleWorkspaces(core, call, tx)).map((access) => access.workspace.id)
         return {
           target,
           dependents: others.filter(({ id }) => seen.includes(id)),

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import { findVisible, type Standing, visibleWorkspaces } from './access.ts'
+import { type Access, findVisible, visibleWorkspaces } from './access.ts'
 import { isArchived } from './archive.ts'
 import type { BackendCapabilities, CapabilityName, WorkspaceUsage } from './backend.ts'
 import { type Core, enterAsStopped } from './core.ts'
@@ -15,7 +15,7 @@ export const resourcesView = ({ vcpus, memoryMb, diskGb }: Workspace) => ({
   disk_gb: diskGb,
 })
 
-const rowView = ({ workspace, owned, orphaned }: Standing) => ({
+const rowView = ({ workspace, owned, orphaned }: Access) => ({
   workspace_id: workspace.id,
   name: workspace.name,
   state: workspace.state,
@@ -74,17 +74,17 @@ export type LogsInput = Readonly<{
 const LOG_LINES_DEFAULT = 100
 
 /** `settle` puts right, where it can, what a crash left in the rows that are about to be shown. */
-export function createViews(core: Core, settle: (call: Call, standing: Standing) => Promise<Standing>) {
+export function createViews(core: Core, settle: (call: Call, access: Access) => Promise<Access>) {
   async function list(call: Call, { state_filter }: ListInput) {
     const all = await visibleWorkspaces(core, call, call.read)
     // What is only kept for forks is in nobody's way, unless it is asked for.
-    const standings = all.filter(({ workspace }) => isArchived(workspace) === (state_filter === 'archived'))
-    const shown: Standing[] = []
-    for (const standing of standings) {
-      const settled = await settle(call, standing).catch(ignoreRemoved)
-      if (settled !== undefined) shown.push(settled)
+    const accesses = all.filter(({ workspace }) => isArchived(workspace) === (state_filter === 'archived'))
+    const displayed: Access[] = []
+    for (const access of accesses) {
+      const settled = await settle(call, access).catch(ignoreRemoved)
+      if (settled !== undefined) displayed.push(settled)
     }
-    const rows = (await asTheyAre(call, shown))
+    const rows = (await asTheyAre(call, displayed))
       .map(rowView)
       .filter(({ state }) => state_filter === undefined || state === state_filter)
     return { workspaces: rows, count: rows.length }
@@ -92,12 +92,12 @@ export function createViews(core: Core, settle: (call: Call, standing: Standing)
 
   async function info(call: Call, { workspace_id }: Readonly<{ workspace_id: string }>) {
     const found = await settle(call, await findVisible(core, call, call.read, workspace_id))
-    const standing = (await asTheyAre(call, [found]))[0]!
-    const { workspace } = standing
+    const access = (await asTheyAre(call, [found]))[0]!
+    const { workspace } = access
     const snapshots = await core.store.listSnapshots(call.read, workspace.tenant, workspace.id)
     const { forkedFrom } = workspace
     return {
-      ...rowView(standing),
+      ...rowView(access),
       base_image: workspace.image,
       created_by: workspace.createdBy,
       node: workspace.node,
@@ -126,20 +126,20 @@ export function createViews(core: Core, settle: (call: Call, standing: Standing)
   }
 
   /** A workspace may have ended without the records: what runs is asked of the back end. */
-  async function asTheyAre(call: Call, standings: readonly Standing[]): Promise<readonly Standing[]> {
-    const mayHaveEnded = ({ workspace: { state, operation, node } }: Standing): boolean =>
+  async function asTheyAre(call: Call, accesses: readonly Access[]): Promise<readonly Access[]> {
+    const mayHaveEnded = ({ workspace: { state, operation, node } }: Access): boolean =>
       state === 'running' && operation === null && node === core.node
-    if (!standings.some(mayHaveEnded)) return standings
+    if (!accesses.some(mayHaveEnded)) return accesses
     const running = (await orMissing(call, () => core.backend.inventory()))?.running
-    if (running === undefined) return standings
+    if (running === undefined) return accesses
     return await Promise.all(
-      standings.map(async (standing) => {
-        const { workspace } = standing
-        if (!mayHaveEnded(standing) || running.includes(workspace.id)) return standing
-        if (core.isReadOnly) return { ...standing, workspace: { ...workspace, state: 'stopped' } }
+      accesses.map(async (access) => {
+        const { workspace } = access
+        if (!mayHaveEnded(access) || running.includes(workspace.id)) return access
+        if (core.isReadOnly) return { ...access, workspace: { ...workspace, state: 'stopped' } }
         await orMissing(call, () => enterAsStopped(core, recordsOf(workspace), workspace))
         const found = await core.store.findWorkspace(core.database.read, workspace.tenant, workspace.id)
-        return { ...standing, workspace: found ?? { ...workspace, state: 'destroying' } }
+        return { ...access, workspace: found ?? { ...workspace, state: 'destroying' } }
       }),
     )
   }

@@ -44,7 +44,7 @@ describe('what links may lead to', () => {
     await symlink(target, join(base, 'a/.agents/skills', name))
   }
   const openProtected = (roots: readonly string[]) => open(roots, [join(base, 'a/state')])
-  const shownBy = async ({ skills }: ReturnType<typeof open>) => ({
+  const displayedBy = async ({ skills }: ReturnType<typeof open>) => ({
     names: (await skills.list()).skills.map(({ name }) => name),
     problems: (await skills.problems()).map(({ path, reason }) => [path.split('/')[2], reason] as const),
   })
@@ -63,7 +63,7 @@ describe('what links may lead to', () => {
     await link('to-itself', '.')
     await link('to-elsewhere', '../../elsewhere')
     await link('to-inner', 'real/inner')
-    const { names, problems } = await shownBy(open(['a', 'b']))
+    const { names, problems } = await displayedBy(open(['a', 'b']))
     expect(names).toEqual(['again', 'from-b', 'other', 'real'])
     const refused = ['to-above', 'to-agents', 'to-elsewhere', 'to-inner', 'to-itself', 'to-root']
     expect(problems.map(([name]) => name)).toEqual(refused)
@@ -80,7 +80,7 @@ describe('what links may lead to', () => {
     await link('to-inner', '../../state/inner')
     await link('to-agents', '../../state/.agents')
     await link('to-kept', '../../state/.agents/skills/kept')
-    const { names, problems } = await shownBy(openProtected(['a', 'a/state']))
+    const { names, problems } = await displayedBy(openProtected(['a', 'a/state']))
     expect(names).toEqual(['kept', 'to-kept'])
     expect(problems).toEqual([
       ['to-agents', 'its folder lies in the data directory, which is never served'],
@@ -96,12 +96,12 @@ describe('what links may lead to', () => {
     await write('a/beside/SKILL.md', manifest)
     await mkdir(join(base, 'a/.agents'))
     await symlink('..', join(base, 'a/.agents/skills'))
-    const up = await shownBy(openProtected(['a']))
+    const up = await displayedBy(openProtected(['a']))
     expect(up.names).toEqual(['beside'])
     expect(up.problems).toEqual([['state', 'its folder lies in the data directory, which is never served']])
     await rm(join(base, 'a/.agents/skills'))
     await symlink('../state', join(base, 'a/.agents/skills'))
-    const into = await shownBy(openProtected(['a']))
+    const into = await displayedBy(openProtected(['a']))
     expect(into).toEqual({
       names: [],
       problems: [[undefined, 'it lies in the data directory, which is never served']],

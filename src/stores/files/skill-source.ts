@@ -55,9 +55,9 @@ export function createSkillSource(deps: SkillSourceDeps): SkillSource {
     const scan = await scanRoots(deps, folders.watch)
     folders.end()
     const signature = JSON.stringify(scan)
-    const kept = last?.signature === signature ? last.scan : scan
-    last = { scan: kept, signature, folders: identity, revision, atMs }
-    return kept
+    const retained = last?.signature === signature ? last.scan : scan
+    last = { scan: retained, signature, folders: identity, revision, atMs }
+    return retained
   }
 
   return {

@@ -196,8 +196,8 @@ describe('the transfer folder', () => {
   })
 
   /** Answers with these numbers of free bytes, one after the other, and then with the last. */
-  const folderWith = (...room: number[]) =>
-    createTransferFolder(directory, bounds, async () => (room.length > 1 ? room.shift()! : room[0]!))
+  const folderWith = (...budget: number[]) =>
+    createTransferFolder(directory, bounds, async () => (budget.length > 1 ? budget.shift()! : budget[0]!))
   it('leaves the disk some room: what does not fit is not begun, and what fits no longer is taken away', async () => {
     await write('file', 'old')
     let chunks = 0

@@ -116,7 +116,7 @@ export function createTransferFolder(
           swept ??= sweep(partial)
           await swept
           const free = await roomOf(partial)
-          requireRoom(free, content.size, bounds)
+          requireSpace(free, content.size, bounds)
           // Before a folder is made: who has no room for the file has none for its folders.
           lease = await book.lease(owner, [...folders, file], content.size, free)
           folder = await openFolder(owner.tenant, folders, path, made)
@@ -161,7 +161,7 @@ async function replaceFile(
         checked = bytes
         // So that free room is what it seems, and the end has little left to wait for.
         await handle.datasync()
-        requireRoom(await roomOf(partial), 0, bounds)
+        requireSpace(await roomOf(partial), 0, bounds)
       }
       await handle.sync()
     } finally {
@@ -211,7 +211,7 @@ const freeBytes: RoomOf = async (path) => {
 }
 
 /** The host's own work, the record of this server included, goes on beside what is carried out of a workspace. */
-function requireRoom(free: number, wanted: number, { reserveBytes }: TransferBounds): void {
+function requireSpace(free: number, wanted: number, { reserveBytes }: TransferBounds): void {
   if (free - wanted >= reserveBytes) return
   throw new AppError(
     'ERR_DISK_FULL',

@@ -57,7 +57,7 @@ export function createGroupCommit(deps: {
   let lastArrivalMs = 0
   let problem: string | undefined
   let flushWaiters: { settled: number; resolve(): void }[] = []
-  let roomWaiters: (() => void)[] = []
+  let spaceWaiters: (() => void)[] = []
 
   function enqueue(job: Job): void {
     const now = clock.monotonicMs()
@@ -138,9 +138,9 @@ export function createGroupCommit(deps: {
       for (const waiter of flushWaiters) if (waiter.settled <= settledCount) waiter.resolve()
       flushWaiters = flushWaiters.filter((waiter) => waiter.settled > settledCount)
     }
-    if (roomWaiters.length > 0 && queue.length < limits.readRecordsPendingMax) {
-      for (const resolve of roomWaiters) resolve()
-      roomWaiters = []
+    if (spaceWaiters.length > 0 && queue.length < limits.readRecordsPendingMax) {
+      for (const resolve of spaceWaiters) resolve()
+      spaceWaiters = []
     }
   }
 
@@ -193,7 +193,7 @@ export function createGroupCommit(deps: {
       if (closing) return Promise.reject(storeClosed())
       enqueue({ tenant, work, settle: undefined, onTaken })
       if (queue.length < limits.readRecordsPendingMax) return undefined
-      return new Promise((resolve) => roomWaiters.push(resolve))
+      return new Promise((resolve) => spaceWaiters.push(resolve))
     },
     flush,
     close() {

@@ -112,15 +112,15 @@ export const sqlSealStore: SealStore = {
     return (await writerOf(tx, tenant).run(revokeSession, { tenant, id, at: atMs })) > 0
   },
   // The transaction is the tenant's only writer, so nobody gets in between.
-  async takeMessage(tx, tenant, digest, keptUntilMs) {
+  async takeMessage(tx, tenant, digest, retainedUntilMs) {
     const writer = writerOf(tx, tenant)
     if ((await writer.get(findMessage, { tenant, digest })) !== undefined) return false
-    await writer.run(insertMessage, { tenant, digest, kept_until: keptUntilMs })
+    await writer.run(insertMessage, { tenant, digest, kept_until: retainedUntilMs })
     return true
   },
   async forgetEnded(tx, tenant, before) {
     const writer = writerOf(tx, tenant)
-    await writer.run(deleteMessages, { tenant, before: before.messagesKeptUntilMs })
+    await writer.run(deleteMessages, { tenant, before: before.messagesRetainedUntilMs })
     await writer.run(deleteSessions, { tenant, before: before.sessionsExpiredMs })
   },
 }

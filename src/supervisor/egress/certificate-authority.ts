@@ -42,11 +42,11 @@ export async function openCertificateAuthority(deps: CertificateAuthorityDeps): 
   return {
     certificatePem,
     contextFor(host) {
-      const kept = leaves.get(host)
+      const retained = leaves.get(host)
       leaves.delete(host)
-      const isFresh = kept !== undefined && kept.keepUntilMs > deps.clock.nowMs()
+      const isFresh = retained !== undefined && retained.keepUntilMs > deps.clock.nowMs()
       const leaf = isFresh
-        ? kept
+        ? retained
         : { context: makeLeaf(host, paths), keepUntilMs: deps.clock.nowMs() + LEAF_KEPT_DAYS * DAY_MS }
       leaves.set(host, leaf)
       if (leaves.size > deps.leavesMax) leaves.delete(leaves.keys().next().value!)

@@ -1,5 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
-import { type Room, runInRoom } from './room.ts'
+import { type BuildEnvironment, runInBuildEnvironment } from './build-environment.ts'
 import type { NodeKind, RootfsTree } from './rootfs-tree.ts'
 import { readTar, type TarEntry } from './tar-reader.ts'
 import { tarEnd, tarHeader, tarPadding, type WritableEntry } from './tar-writer.ts'
@@ -11,7 +11,7 @@ export type Layer = Readonly<{
 }>
 
 export type LayerDeps = Readonly<{
-  room: Room
+  buildEnvironment: BuildEnvironment
   tree: RootfsTree
   /** Directory of the root file system, which the namespace's root owns. */
   rootfs: string
@@ -36,21 +36,26 @@ const CHUNK_BYTES = 64 * 1024
  */
 export async function applyLayer(deps: LayerDeps, layer: Layer, number: number): Promise<void> {
   const plan = await planLayer(deps, layer, number)
-  const { room, signal, rootfs: directory } = deps
+  const { buildEnvironment, signal, rootfs: directory } = deps
   if (plan.removals.length > 0) {
     const list = Buffer.from(plan.removals.map((path) => `./${path}\0`).join(''), 'latin1')
-    await runInRoom(room, { argv: ['xargs', '--null', 'rm', '-rf', '--'], directory, signal, input: once(list) })
+    await runInBuildEnvironment(buildEnvironment, {
+      argv: ['xargs', '--null', 'rm', '-rf', '--'],
+      directory,
+      signal,
+      input: once(list),
+    })
   }
-  await extractInRoom(deps, inChunks(rewritten(plan, layer)))
+  await extractInBuildEnvironment(deps, inChunks(rewritten(plan, layer)))
 }
 
 /** For an archive that can be read only once and holds no whiteouts, such as a copy of a directory. */
 export async function applyStream(deps: LayerDeps, source: AsyncIterable<Uint8Array>): Promise<void> {
-  await extractInRoom(deps, inChunks(rewrittenAtOnce(deps, source)))
+  await extractInBuildEnvironment(deps, inChunks(rewrittenAtOnce(deps, source)))
 }
 
-const extractInRoom = (deps: LayerDeps, input: AsyncIterable<Uint8Array>): Promise<string> =>
-  runInRoom(deps.room, { argv: EXTRACT, directory: deps.rootfs, signal: deps.signal, input })
+const extractInBuildEnvironment = (deps: LayerDeps, input: AsyncIterable<Uint8Array>): Promise<string> =>
+  runInBuildEnvironment(deps.buildEnvironment, { argv: EXTRACT, directory: deps.rootfs, signal: deps.signal, input })
 
 const EXTRACT = [
   'tar',
@@ -126,9 +131,10 @@ function place(deps: LayerDeps, entry: TarEntry, layer: number): { step: Step; o
 }
 
 /** With a single id everything is root's; beyond the ids of the namespace everything is nobody's. */
-function ownerOf({ room, counts }: LayerDeps, { uid, gid }: TarEntry): { uid: number; gid: number } {
-  if (uid >= room.idCount || gid >= room.idCount) counts.foreignIds += 1
-  const fitting = (id: number): number => (id < room.idCount ? id : room.idCount > NOBODY ? NOBODY : 0)
+function ownerOf({ buildEnvironment, counts }: LayerDeps, { uid, gid }: TarEntry): { uid: number; gid: number } {
+  if (uid >= buildEnvironment.idCount || gid >= buildEnvironment.idCount) counts.foreignIds += 1
+  const fitting = (id: number): number =>
+    id < buildEnvironment.idCount ? id : buildEnvironment.idCount > NOBODY ? NOBODY : 0
   return { uid: fitting(uid), gid: fitting(gid) }
 }
 

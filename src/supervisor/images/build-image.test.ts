@@ -33,11 +33,11 @@ import { openUserNamespace, SYSTEM_PATH, type UserNamespace } from '../user-name
 import { type BuildImageRequest, type BuiltImage, buildImage, type ImageSource } from './build-image.ts'
 import { listImages, removeImage, withFolderLock } from './image-folder.ts'
 
-let room: UserNamespace
+let buildEnvironment: UserNamespace
 beforeAll(async () => {
-  room = await openUserNamespace()
+  buildEnvironment = await openUserNamespace()
 })
-afterAll(() => room.close())
+afterAll(() => buildEnvironment.close())
 
 let folder: string
 let root: string
@@ -50,11 +50,11 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   // Files of the other ids of an ordinary user can only be removed from within.
-  const argv = process.getuid!() === 0 ? ['rm', '-rf', folder] : [...room.enterArgv(), 'rm', '-rf', folder]
+  const argv = process.getuid!() === 0 ? ['rm', '-rf', folder] : [...buildEnvironment.enterArgv(), 'rm', '-rf', folder]
   execFileSync(argv[0]!, argv.slice(1), { env: { PATH: SYSTEM_PATH } })
 })
 
-const deps = () => ({ room, root, clock: systemClock, random: systemRandom })
+const deps = () => ({ buildEnvironment, root, clock: systemClock, random: systemRandom })
 const never = new AbortController().signal
 
 const build = (source: ImageSource, more: Partial<BuildImageRequest> = {}): Promise<BuiltImage> =>
@@ -78,20 +78,24 @@ const textOf = (name: string): Promise<string> => readFile(inside(name), 'utf8')
 /** The id inside, from the one outside; with a single id everything is root's. */
 const ownerOf = async (name: string): Promise<number> => {
   const { uid } = await lstat(inside(name))
-  const map = execFileSync(room.enterArgv()[0]!, [...room.enterArgv().slice(1), 'cat', '/proc/self/uid_map'], {
-    encoding: 'utf8',
-    env: { PATH: SYSTEM_PATH },
-  })
+  const map = execFileSync(
+    buildEnvironment.enterArgv()[0]!,
+    [...buildEnvironment.enterArgv().slice(1), 'cat', '/proc/self/uid_map'],
+    {
+      encoding: 'utf8',
+      env: { PATH: SYSTEM_PATH },
+    },
+  )
   for (const line of map.trim().split('\n')) {
     const [first, outside, count] = line.trim().split(/\s+/).map(Number)
     if (uid >= outside! && uid < outside! + count!) return first! + uid - outside!
   }
   throw new Error(`id ${uid} is not of this namespace`)
 }
-const ids = (id: number): number => (room.idCount === 1 ? 0 : id)
+const ids = (id: number): number => (buildEnvironment.idCount === 1 ? 0 : id)
 
 function runInside(command: string): string {
-  const argv = [...room.enterArgv(), 'chroot', './sample/rootfs', '/bin/sh', '-c', command]
+  const argv = [...buildEnvironment.enterArgv(), 'chroot', './sample/rootfs', '/bin/sh', '-c', command]
   return execFileSync(argv[0]!, argv.slice(1), { cwd: root, encoding: 'utf8', env: { PATH: SYSTEM_PATH } })
 }
 
@@ -119,7 +123,12 @@ describe.each([
 ] as const)('an archive in $format, $compression', (options) => {
   it('becomes a root file system in which programs run', async () => {
     const image = await buildLayers([shellLayer(), [{ name: 'etc/greeting', content: 'hello\n' }]], options)
-    expect(image).toMatchObject({ name: 'sample', source: 'oci-archive', packages: room.idCount > 1, notes: [] })
+    expect(image).toMatchObject({
+      name: 'sample',
+      source: 'oci-archive',
+      packages: buildEnvironment.idCount > 1,
+      notes: [],
+    })
     expect(image.bytes).toBeGreaterThan(50_000)
     expect(runInside('read line < /etc/greeting; echo "$line from $PWD"')).toBe('hello from /\n')
     expect(await listImages(root)).toEqual([expect.objectContaining({ name: 'sample', bytes: image.bytes })])
@@ -130,9 +139,9 @@ describe('what an image says for its commands', () => {
   it.each(['oci', 'docker'] as const)('is kept, as far as it can be used (%s)', async (format) => {
     const Env = ['PATH=/opt/bin:/usr/bin', 'EMPTY=', 'EQUALS=a=b', 'nonsense', '=nameless', 5]
     const image = await buildLayers([shellLayer()], { format, config: { Env, WorkingDir: '/app' } })
-    const kept = { env: { PATH: '/opt/bin:/usr/bin', EMPTY: '', EQUALS: 'a=b' }, workdir: '/app' }
-    expect(image).toMatchObject(kept)
-    expect(await listImages(root)).toMatchObject([kept])
+    const retained = { env: { PATH: '/opt/bin:/usr/bin', EMPTY: '', EQUALS: 'a=b' }, workdir: '/app' }
+    expect(image).toMatchObject(retained)
+    expect(await listImages(root)).toMatchObject([retained])
   })
 
   it.each([{}, { Env: null, WorkingDir: '' }, { Env: [], WorkingDir: 'app' }])('may be nothing: %j', async (config) => {
@@ -234,7 +243,7 @@ describe('layers', () => {
   it('give files of ids that there are not to nobody, and say so', async () => {
     const { notes } = await buildLayers([[{ name: 'x', content: '1', uid: 70_000 }]])
     expect(await ownerOf('x')).toBe(ids(65_534))
-    expect(notes.join()).toMatch(room.idCount === 1 ? /only one user id/ : /beyond id 65535/)
+    expect(notes.join()).toMatch(buildEnvironment.idCount === 1 ? /only one user id/ : /beyond id 65535/)
   })
 })
 
@@ -326,7 +335,7 @@ describe('a directory', () => {
 
   it('with dpkg in it can install packages, where there are ids for it', async () => {
     await writeFile(join(source, 'usr/bin/dpkg'), '')
-    expect(await build({ kind: 'directory', path: source })).toMatchObject({ packages: room.idCount > 1 })
+    expect(await build({ kind: 'directory', path: source })).toMatchObject({ packages: buildEnvironment.idCount > 1 })
   })
 
   it('that holds the images themselves is refused, and so is one that is not there', async () => {
@@ -363,8 +372,8 @@ describe('the folder of images', () => {
     await buildLayers(tiny)
     await mkdir(join(root, '.building-dead/rootfs'), { recursive: true })
     await mkdir(join(root, '.assembling-by-another'))
-    await chown(join(root, '.building-dead'), room.owner.uid, room.owner.gid)
-    await chown(join(root, '.building-dead/rootfs'), room.owner.uid, room.owner.gid)
+    await chown(join(root, '.building-dead'), buildEnvironment.owner.uid, buildEnvironment.owner.gid)
+    await chown(join(root, '.building-dead/rootfs'), buildEnvironment.owner.uid, buildEnvironment.owner.gid)
     await writeImageArchive(archive, tiny)
     await build({ kind: 'oci-archive', path: archive }, { name: 'other' })
     expect((await readdir(root)).sort()).toEqual(['.assembling-by-another', 'other', 'sample'])

@@ -7,6 +7,7 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { Random } from '../../kernel/random.ts'
 import { applyLayer, applyStream, type LayerDeps } from './apply-layer.ts'
 import { openArchiveFile } from './archive-file.ts'
+import { type BuildEnvironment, runInBuildEnvironment, startProducer } from './build-environment.ts'
 import { runDebootstrap } from './debootstrap.ts'
 import {
   HOST_IMAGE,
@@ -18,7 +19,6 @@ import {
   withFolderLock,
 } from './image-folder.ts'
 import { openLayer, readImageArchive, type StoredDefaults } from './oci-archive.ts'
-import { type Room, runInRoom, startProducer } from './room.ts'
 import { createRootfsTree } from './rootfs-tree.ts'
 
 export type ImageSource =
@@ -26,7 +26,7 @@ export type ImageSource =
   | Readonly<{ kind: 'oci-archive' | 'directory'; path: string }>
 
 export type BuildImageDeps = Readonly<{
-  room: Room
+  buildEnvironment: BuildEnvironment
   /** The folder of all images. */
   root: string
   clock: Clock
@@ -51,7 +51,7 @@ const ENTRIES_MAX = 2_000_000
 
 /** Builds an image whole or not at all. It has its name only once it is complete and on disk. */
 export async function buildImage(deps: BuildImageDeps, request: BuildImageRequest): Promise<BuiltImage> {
-  const { room, root } = deps
+  const { buildEnvironment, root } = deps
   const { name, signal } = request
   requireImageName(name)
   if (name === HOST_IMAGE) {
@@ -59,9 +59,9 @@ export async function buildImage(deps: BuildImageDeps, request: BuildImageReques
       field: 'name',
     })
   }
-  await makeOwnedDirectory(room, root, 0o700)
+  await makeOwnedDirectory(buildEnvironment, root, 0o700)
   return await withFolderLock(root, async () => {
-    await removeAbandoned(room, root, signal)
+    await removeAbandoned(buildEnvironment, root, signal)
     if (await exists(join(root, name))) {
       throw new AppError('ERR_ALREADY_EXISTS', `The image '${name}' is there already. Remove it first.`, {
         field: 'name',
@@ -70,13 +70,17 @@ export async function buildImage(deps: BuildImageDeps, request: BuildImageReques
     const hidden = hiddenName('building', deps.random)
     const directory = join(root, hidden)
     try {
-      await runInRoom(room, { argv: ['mkdir', '-m', '755', hidden, `${hidden}/rootfs`], directory: root, signal })
+      await runInBuildEnvironment(buildEnvironment, {
+        argv: ['mkdir', '-m', '755', hidden, `${hidden}/rootfs`],
+        directory: root,
+        signal,
+      })
       const { notes, defaults } = await fill(deps, request, directory)
       const image = await finish(deps, request, { directory, defaults })
       await publish(root, hidden, name)
       return { ...image, notes }
     } catch (error) {
-      await removeAbandoned(room, root, NEVER)
+      await removeAbandoned(buildEnvironment, root, NEVER)
       throw error
     }
   })
@@ -87,22 +91,22 @@ const NEVER = new AbortController().signal
 type Filled = Readonly<{ notes: readonly string[]; defaults: StoredDefaults }>
 
 async function fill(deps: BuildImageDeps, request: BuildImageRequest, directory: string): Promise<Filled> {
-  const { room } = deps
+  const { buildEnvironment } = deps
   const { source, signal, onProgress, environment } = request
   if (source.kind === 'debootstrap') {
     const { suite, mirror } = source
-    const notes = await runDebootstrap(room, { suite, mirror, directory, environment, signal, onProgress })
+    const notes = await runDebootstrap(buildEnvironment, { suite, mirror, directory, environment, signal, onProgress })
     return { notes, defaults: {} }
   }
   const counts = { leftBytes: request.bytesMax, devices: 0, foreignIds: 0 }
   const tree = createRootfsTree(ENTRIES_MAX)
-  const layerDeps: LayerDeps = { room, tree, rootfs: join(directory, 'rootfs'), signal, counts }
+  const layerDeps: LayerDeps = { buildEnvironment, tree, rootfs: join(directory, 'rootfs'), signal, counts }
   if (source.kind === 'directory') {
     await copyDirectory(deps, layerDeps, source.path, onProgress)
-    return { notes: notesOf(room, counts), defaults: {} }
+    return { notes: notesOf(buildEnvironment, counts), defaults: {} }
   }
   const defaults = await unpackArchive(layerDeps, source.path, onProgress)
-  return { notes: notesOf(room, counts), defaults }
+  return { notes: notesOf(buildEnvironment, counts), defaults }
 }
 
 async function unpackArchive(
@@ -136,9 +140,9 @@ async function copyDirectory(
     })
   }
   onProgress(`Copying ${directory}`)
-  const { room, signal } = deps
+  const { buildEnvironment, signal } = deps
   // Root reads as root, and a file of id 5 here is one of id 5 there; for others only the namespace knows the ids.
-  const prefix = room.owner.uid === process.getuid!() ? room.enterArgv() : []
+  const prefix = buildEnvironment.owner.uid === process.getuid!() ? buildEnvironment.enterArgv() : []
   const producer = startProducer(prefix, { argv: COPY, directory, signal })
   await applyStream(deps, untilEnded(producer))
 }
@@ -160,14 +164,16 @@ const COPY = [
   '.',
 ] as const
 
-function notesOf(room: Room, counts: LayerDeps['counts']): string[] {
+function notesOf(buildEnvironment: BuildEnvironment, counts: LayerDeps['counts']): string[] {
   const notes: string[] = []
   if (counts.devices > 0) notes.push(`${counts.devices} device files were left out; a workspace has its own.`)
-  if (counts.foreignIds > 0 && room.idCount > 1) {
-    notes.push(`${counts.foreignIds} files have owners beyond id ${room.idCount - 1}; they belong to nobody.`)
+  if (counts.foreignIds > 0 && buildEnvironment.idCount > 1) {
+    notes.push(
+      `${counts.foreignIds} files have owners beyond id ${buildEnvironment.idCount - 1}; they belong to nobody.`,
+    )
   }
-  if (counts.foreignIds > 0 && room.idCount === 1) {
-    notes.push(`All files belong to root, because there is only one user id here. ${room.limitation ?? ''}`)
+  if (counts.foreignIds > 0 && buildEnvironment.idCount === 1) {
+    notes.push(`All files belong to root, because there is only one user id here. ${buildEnvironment.limitation ?? ''}`)
   }
   return notes
 }
@@ -177,11 +183,16 @@ async function finish(
   request: BuildImageRequest,
   { directory, defaults }: Readonly<{ directory: string; defaults: StoredDefaults }>,
 ): Promise<ImageInfo> {
-  const { room, clock } = deps
+  const { buildEnvironment, clock } = deps
   const { signal, source } = request
   request.onProgress('Writing to disk')
   const rootfs = join(directory, 'rootfs')
-  const output = await runInRoom(room, { argv: ['sh', '-c', FINISH], program: 'du', directory: rootfs, signal })
+  const output = await runInBuildEnvironment(buildEnvironment, {
+    argv: ['sh', '-c', FINISH],
+    program: 'du',
+    directory: rootfs,
+    signal,
+  })
   const hasDpkg = await exists(join(rootfs, 'usr/bin/dpkg'))
   const image: ImageInfo = {
     name: request.name,
@@ -189,12 +200,18 @@ async function finish(
     createdAtMs: clock.nowMs(),
     bytes: Number(output.split('\t')[0]),
     // Package managers give files to users of their own, which takes ids.
-    packages: room.idCount > 1 && (source.kind !== 'directory' || hasDpkg),
+    packages: buildEnvironment.idCount > 1 && (source.kind !== 'directory' || hasDpkg),
     ...defaults,
   }
   const description = Readable.from([Buffer.from(`${JSON.stringify(image)}\n`)])
-  await runInRoom(room, { argv: ['sh', '-c', DESCRIBE], program: 'sh', directory, signal, input: description })
-  await runInRoom(room, { argv: ['sync', '--file-system', '.'], directory, signal })
+  await runInBuildEnvironment(buildEnvironment, {
+    argv: ['sh', '-c', DESCRIBE],
+    program: 'sh',
+    directory,
+    signal,
+    input: description,
+  })
+  await runInBuildEnvironment(buildEnvironment, { argv: ['sync', '--file-system', '.'], directory, signal })
   return image
 }
 

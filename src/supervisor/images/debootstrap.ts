@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import { type AptSettings, readAptSettings } from './apt-settings.ts'
-import { type Room, runInRoom } from './room.ts'
+import { type BuildEnvironment, runInBuildEnvironment } from './build-environment.ts'
 
 export type DebootstrapRequest = Readonly<{
   suite: string
@@ -17,15 +17,22 @@ export type DebootstrapRequest = Readonly<{
  * A minimal Debian system with its packages signed by the archive. debootstrap wants to make device nodes, which nobody
  * can in a user namespace; told that it is in a container it goes on with those that it finds, bound from outside.
  */
-export async function runDebootstrap(room: Room, request: DebootstrapRequest): Promise<readonly string[]> {
-  if (room.idCount === 1) {
-    throw new AppError('ERR_CAPABILITY_MISSING', `debootstrap needs user ids of its own. ${room.limitation ?? ''}`, {
-      field: 'from',
-    })
+export async function runDebootstrap(
+  buildEnvironment: BuildEnvironment,
+  request: DebootstrapRequest,
+): Promise<readonly string[]> {
+  if (buildEnvironment.idCount === 1) {
+    throw new AppError(
+      'ERR_CAPABILITY_MISSING',
+      `debootstrap needs user ids of its own. ${buildEnvironment.limitation ?? ''}`,
+      {
+        field: 'from',
+      },
+    )
   }
   const settings = await readAptSettings(request)
   let hasLists = true
-  await runInRoom(room, {
+  await runInBuildEnvironment(buildEnvironment, {
     argv: ['sh', '-c', SCRIPT],
     program: 'debootstrap',
     directory: request.directory,

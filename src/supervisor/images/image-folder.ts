@@ -6,7 +6,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { ImageInfo } from '../../domains/workspaces/backend.ts'
 import type { Random } from '../../kernel/random.ts'
 import { SYSTEM_PATH } from '../user-namespace.ts'
-import { type Entrance, type Room, runInRoom } from './room.ts'
+import { type BuildEnvironment, type Entrance, runInBuildEnvironment } from './build-environment.ts'
 
 /**
  * The folder of all images: `NAME/rootfs` and `NAME/image.json`. What is being built or removed has a name that begins
@@ -46,7 +46,7 @@ export const imageNotFound = (name: string): AppError =>
   new AppError('ERR_NOT_FOUND', `There is no image '${name}'. See: castellan image list`, { field: 'name', name })
 
 export async function removeImage(
-  deps: Readonly<{ room: Entrance; random: Random }>,
+  deps: Readonly<{ buildEnvironment: Entrance; random: Random }>,
   root: string,
   name: string,
   signal: AbortSignal,
@@ -62,7 +62,7 @@ export async function removeImage(
     await rename(join(root, name), join(root, hiddenName('removing', deps.random))).catch((error) => {
       throw (error as NodeJS.ErrnoException).code === 'ENOENT' ? imageNotFound(name) : error
     })
-    await removeAbandoned(deps.room, root, signal)
+    await removeAbandoned(deps.buildEnvironment, root, signal)
   })
 }
 
@@ -70,19 +70,23 @@ export const hiddenName = (why: 'building' | 'removing' | 'assembling', random: 
   `.${why}-${random.bytes(8).toString('hex')}`
 
 /** Only while the folder is locked: then nobody is at work on any of them. */
-export async function removeAbandoned(room: Entrance, root: string, signal: AbortSignal): Promise<void> {
+export async function removeAbandoned(buildEnvironment: Entrance, root: string, signal: AbortSignal): Promise<void> {
   const hidden = (await readdir(root)).filter((name) => /^\.(building|removing)-/.test(name))
   if (hidden.length === 0) return
   const argv = ['rm', '-rf', '--', ...hidden.map((name) => `./${name}`)]
-  await runInRoom(room, { argv, directory: root, signal })
+  await runInBuildEnvironment(buildEnvironment, { argv, directory: root, signal })
 }
 
 /** A directory that belongs to root of the namespace. */
-export async function makeOwnedDirectory(room: Room, path: string, mode: number): Promise<void> {
+export async function makeOwnedDirectory(
+  buildEnvironment: BuildEnvironment,
+  path: string,
+  mode: number,
+): Promise<void> {
   const made = await mkdir(path, { recursive: true, mode: 0o700 })
   if (made !== undefined) await chmod(path, mode)
   const { uid } = await lstat(path)
-  if (uid !== room.owner.uid) await chown(path, room.owner.uid, room.owner.gid)
+  if (uid !== buildEnvironment.owner.uid) await chown(path, buildEnvironment.owner.uid, buildEnvironment.owner.gid)
 }
 
 /**

@@ -5,9 +5,9 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { writeImageArchive } from '../../../test/support/oci-image.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import { systemRandom } from '../../kernel/random.ts'
+import type { BuildEnvironment } from './build-environment.ts'
 import { buildImage } from './build-image.ts'
 import { createImages } from './index.ts'
-import type { Room } from './room.ts'
 
 let folder: string
 let root: string
@@ -18,7 +18,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }))
 
 /** As in the supervisor, which is in the namespace already. */
-const room: Room = {
+const buildEnvironment: BuildEnvironment = {
   idCount: 1,
   limitation: undefined,
   owner: { uid: process.getuid!(), gid: process.getgid!() },
@@ -42,7 +42,7 @@ it('lists and finds images that were built, beside it', async () => {
   const source = { kind: 'oci-archive', path: archive } as const
   const signal = new AbortController().signal
   const request = { name: 'small', source, bytesMax: 2 ** 20, environment: {}, signal, onProgress() {} }
-  await buildImage({ room, root, clock: systemClock, random: systemRandom }, request)
+  await buildImage({ buildEnvironment, root, clock: systemClock, random: systemRandom }, request)
   const images = createImages({ root })
   expect((await images.list()).map(({ name, source }) => [name, source])).toEqual([
     ['host', 'host'],

@@ -2,9 +2,9 @@ import { join } from 'node:path'
 import type { ImageInfo } from '../../domains/workspaces/backend.ts'
 import { type Clock, systemClock } from '../../kernel/clock.ts'
 import { type Random, systemRandom } from '../../kernel/random.ts'
+import type { Entrance } from './build-environment.ts'
 import { assembleHostImage, type Bind, type HostImage } from './host-image.ts'
 import { HOST_IMAGE, imageNotFound, listImages, readImage, removeImage, requireImageName } from './image-folder.ts'
-import type { Entrance } from './room.ts'
 
 export type UsableImage = Readonly<{
   /** The root file system, to be used read-only. */
@@ -52,6 +52,6 @@ export function createImages(deps: { root: string; clock?: Clock; random?: Rando
       if (image === undefined) throw imageNotFound(name)
       return { root: join(root, name, 'rootfs'), packages: image.packages, binds: [] }
     },
-    remove: (name, signal) => removeImage({ room: here, random }, root, name, signal),
+    remove: (name, signal) => removeImage({ buildEnvironment: here, random }, root, name, signal),
   }
 }

@@ -81,9 +81,9 @@ export function createHostPorts(
       }
     },
     keepOnly(wanted) {
-      const kept = new Set(wanted)
+      const retained = new Set(wanted)
       for (const [port, { open }] of listening) {
-        if (!kept.has(port)) close(port)
+        if (!retained.has(port)) close(port)
         const target = targetOf(port)
         for (const [client, key] of open) if (target === undefined || keyOf(target) !== key) client.destroy()
       }

@@ -5,20 +5,20 @@ import { checkEnvironment, checkNetworkSpec, needsLink, resolverText } from './p
 describe('what a network policy comes to', () => {
   it('needs a link to talk to others or to all of the internet, and none for named hosts and forwards', () => {
     expect(needsLink(closedNetwork)).toBe(false)
-    for (const wish of [
+    for (const request of [
       { allowedDomains: ['example.org'] },
       { allowedDomains: ['example.org'], allowInternet: true },
       { forwards: [{ hostPort: 8080, guestPort: 80 }] },
     ]) {
-      expect(needsLink({ ...closedNetwork, ...wish }), JSON.stringify(wish)).toBe(false)
+      expect(needsLink({ ...closedNetwork, ...request }), JSON.stringify(request)).toBe(false)
     }
-    for (const wish of [
+    for (const request of [
       { allowInternet: true },
       { allowInterVm: true },
       { allowedPorts: [80] },
       { peers: ['10.99.0.2'] },
     ]) {
-      expect(needsLink({ ...closedNetwork, ...wish }), JSON.stringify(wish)).toBe(true)
+      expect(needsLink({ ...closedNetwork, ...request }), JSON.stringify(request)).toBe(true)
     }
   })
 

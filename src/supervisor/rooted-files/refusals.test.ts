@@ -204,7 +204,7 @@ describe('as root of a user namespace with a small disk', () => {
     expect(JSON.parse(stdout)).toEqual({
       full: 'ERR_DISK_FULL',
       fullStream: 'ERR_DISK_FULL',
-      kept: 'old',
+      retained: 'old',
       namesAfterFull: ['kept'],
       readOnly: 'ERR_FILE_REFUSED',
       removeMount: 'ERR_FILE_REFUSED',

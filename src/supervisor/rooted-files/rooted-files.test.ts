@@ -210,13 +210,13 @@ describe('list', () => {
     const names = Array.from({ length: 3_000 }, (_, index) => `n${String((index * 7919) % 3_000).padStart(4, '0')}`)
     await Promise.all(names.map((name) => writeFile(inRoot(`many/${name}`), '')))
     const sorted = names.toSorted()
-    const shown = async (limit: number) => {
+    const displayed = async (limit: number) => {
       const { entries, truncated } = await tree.files.list('/many', limit)
       return [entries.map(({ name }) => name), truncated] as const
     }
-    expect(await shown(10)).toEqual([sorted.slice(0, 10), true])
-    expect(await shown(2_999)).toEqual([sorted.slice(0, 2_999), true])
-    expect(await shown(3_000)).toEqual([sorted, false])
+    expect(await displayed(10)).toEqual([sorted.slice(0, 10), true])
+    expect(await displayed(2_999)).toEqual([sorted.slice(0, 2_999), true])
+    expect(await displayed(3_000)).toEqual([sorted, false])
   })
 
   it('shows names that are not UTF-8, which can be removed with their directory', async () => {

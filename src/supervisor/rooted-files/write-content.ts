@@ -38,7 +38,7 @@ export async function writeContent(plan: ContentPlan, content: Readable | Uint8A
     try {
       byteCount = await copyContent(file, content, asked)
       await giveAway(file, plan)
-      await file.chmod(plan.mode ?? keptMode(plan.replaced))
+      await file.chmod(plan.mode ?? retainedMode(plan.replaced))
       await file.sync()
     } finally {
       await file.close()
@@ -51,7 +51,7 @@ export async function writeContent(plan: ContentPlan, content: Readable | Uint8A
   }
 }
 
-const keptMode = (replaced: Place | undefined): number =>
+const retainedMode = (replaced: Place | undefined): number =>
   replaced === undefined ? NEW_FILE_MODE : Number(replaced.info.mode) & KEPT_MODE_BITS
 
 /** The new content belongs to whom the old belonged. Ids that have no name here cannot be given, which is no failure. */

@@ -68,17 +68,17 @@ function argumentBlock(call: ArgumentRule['call'], arch: SeccompArch): readonly 
 }
 
 function argumentSteps(rule: ArgumentRule, name: string): readonly BpfStep[] {
-  const kept = `${name} kept`
+  const retained = `${name} kept`
   const steps: BpfStep[] = []
   if (rule.when !== undefined) {
     steps.push(load(argumentLowOffset(rule.when.argument)))
-    steps.push({ kind: 'jump-if', test: 'equal', value: rule.when.value, whenTrue: undefined, whenFalse: kept })
+    steps.push({ kind: 'jump-if', test: 'equal', value: rule.when.value, whenTrue: undefined, whenFalse: retained })
   }
   steps.push(load(argumentLowOffset(rule.argument)))
   const test = rule.rule === 'refuse-bits' ? 'any-bit' : 'equal'
-  const whenTrue = rule.rule === 'allow-only' ? kept : rule.errno
+  const whenTrue = rule.rule === 'allow-only' ? retained : rule.errno
   for (const value of rule.values) steps.push({ kind: 'jump-if', test, value, whenTrue, whenFalse: undefined })
   if (rule.rule === 'allow-only') steps.push({ kind: 'return', value: RETURN_ERRNO | errno[rule.errno] })
-  steps.push({ kind: 'label', name: kept })
+  steps.push({ kind: 'label', name: retained })
   return steps
 }

@@ -18,7 +18,7 @@ export default defineTool({
   begins: { field: 'execution_id', waitTool: 'aegis.agent.wait' },
   arguments: 'aegis',
   input: z.strictObject({
-    input: z.string().min(1).max(limits.wishCharsMax).describe('What the agent should do, in plain words.'),
+    input: z.string().min(1).max(limits.intentCharsMax).describe('What the agent should do, in plain words.'),
   }),
   output: z.strictObject({ execution_id: z.string(), status: z.literal('started') }),
   run: (input, { generation, call }) => generation.generate(call, 'agent', input),

@@ -37,7 +37,7 @@ export default defineTool({
         }),
       )
       .describe('The highest first.'),
-    schedule: scheduleFields.shown,
+    schedule: scheduleFields.displayed,
     manifest_yaml: z.string(),
   }),
   run: (input, { agents, call }) => agents.info(call, input),

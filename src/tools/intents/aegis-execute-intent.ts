@@ -9,7 +9,7 @@ export default defineTool({
   description:
     'Carry out a wish in plain words: an agent is found or made, it writes a program, which is checked and run in a workspace without a network, and its output becomes the answer. Answers at once; wait with aegis.execute.wait, look with aegis.execute.status. Use exec for a command that you know.',
   input: z.strictObject({
-    intent: intentParams.wish.describe('What to do, in plain words.'),
+    intent: intentParams.request.describe('What to do, in plain words.'),
     inputs: intentParams.inputs,
     volume_id: intentParams.volume,
     language: intentParams.language,

@@ -8,7 +8,7 @@ export default defineTool({
   title: 'Carry out a prompt',
   description: 'The older spelling of aegis.execute.intent, with the wish as prompt. Use aegis.execute.intent instead.',
   input: z.strictObject({
-    prompt: intentParams.wish.describe('What to do, in plain words.'),
+    prompt: intentParams.request.describe('What to do, in plain words.'),
     inputs: intentParams.inputs,
     volume_id: intentParams.volume,
     language: intentParams.language,

@@ -4,7 +4,7 @@ import { limits } from '../../contract/limits.ts'
 
 /** What the tools for intents share. */
 export const intentParams = {
-  wish: z.string().min(1).max(limits.wishCharsMax),
+  request: z.string().min(1).max(limits.intentCharsMax),
   inputs: z
     .record(z.string().max(256), z.unknown())
     .optional()

@@ -71,8 +71,8 @@ function failedStart(error: unknown): ToolAnswer {
 const LISTS_MAX = 256
 
 function listKey({ principal, door, exposure, safeNames }: ToolCaller): string {
-  const shown = typeof exposure === 'string' ? exposure : JSON.stringify(exposure)
-  return `${door}|${principal.role}|${principal.tier}|${principal.scopes?.join() ?? '*'}|${safeNames}|${shown}`
+  const displayed = typeof exposure === 'string' ? exposure : JSON.stringify(exposure)
+  return `${door}|${principal.role}|${principal.tier}|${principal.scopes?.join() ?? '*'}|${safeNames}|${displayed}`
 }
 
 /** Search over the catalogue as one principal may use it; the index is built on first use. */

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { Call } from '../../contract/call.ts'
 import type { Permission } from '../../contract/permissions.ts'
 import type { Principal, Tier } from '../../contract/principal.ts'
-import type { Governed } from '../../domains/policies/read-wish.ts'
+import type { Governed } from '../../domains/policies/read-access-request.ts'
 import type { Services } from './services.ts'
 import type { ToolCaller } from './tool-host.ts'
 

@@ -3,7 +3,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { DiskWatch } from '../../contract/disk-watch.ts'
 import { type Principal, tierAllows } from '../../contract/principal.ts'
 import { canEverAllow, type PolicyEvaluator, responseBytesMax } from '../../domains/policies/policy-evaluator.ts'
-import type { Governed } from '../../domains/policies/read-wish.ts'
+import type { Governed } from '../../domains/policies/read-access-request.ts'
 import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
 import { nearestNames } from '../../kernel/nearest-name.ts'
 import { allRulesOf, missingPermission, rulesFor } from './call-rules.ts'
@@ -12,7 +12,7 @@ import type { CallRules, ToolDeclaration, ToolDefinition } from './define-tool.t
 import { isInZaruMode } from './exposure.ts'
 import type { RateLimiter } from './rate-limiter.ts'
 import type { CallOptions, ToolAnswer, ToolCaller } from './tool-host.ts'
-import { requirePlainJson, shown, validateArguments } from './validate-arguments.ts'
+import { displayed, requirePlainJson, validateArguments } from './validate-arguments.ts'
 import { hasTool, zaruModes } from './zaru-modes.ts'
 
 /**
@@ -216,8 +216,8 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
       name: 'usage-limit',
       run({ rules }) {
         const { effect, whenDiskFull } = rules!
-        const takesRoom = effect !== 'read' && effect !== 'delete' && whenDiskFull !== true
-        return takesRoom && deps.disk !== undefined ? requireRoom(deps.disk) : undefined
+        const takesSpace = effect !== 'read' && effect !== 'delete' && whenDiskFull !== true
+        return takesSpace && deps.disk !== undefined ? requireSpace(deps.disk) : undefined
       },
     },
     {
@@ -335,7 +335,7 @@ const notInZaruMode = ({ name }: CatalogTool): AppError => {
   )
 }
 
-async function requireRoom(disk: DiskWatch): Promise<void> {
+async function requireSpace(disk: DiskWatch): Promise<void> {
   const shortage = await disk.shortage()
   if (shortage === undefined) return
   throw new AppError(
@@ -357,7 +357,11 @@ function requireTool(catalog: Catalog, name: string, caller: ToolCaller): Catalo
   if (tool !== undefined && isBehind(tool, caller)) return tool
   const nearest = nearestNames(name, catalog.names, 3).filter((near) => isBehind(catalog.find(near)!, caller))
   const hint = nearest.length === 0 ? '' : ` Did you mean ${nearest.map((other) => `'${other}'`).join(' or ')}?`
-  throw new AppError('ERR_UNKNOWN_TOOL', `There is no tool '${shown(name)}'.${hint} Use search_tools to find one.`, {
-    nearest,
-  })
+  throw new AppError(
+    'ERR_UNKNOWN_TOOL',
+    `There is no tool '${displayed(name)}'.${hint} Use search_tools to find one.`,
+    {
+      nearest,
+    },
+  )
 }

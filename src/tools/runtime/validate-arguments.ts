@@ -94,7 +94,7 @@ function requirePlainText(text: string, path: string): void {
 }
 
 function notPlain(path: string, problem: string, constraint: string): AppError {
-  const field = path === '' ? 'arguments' : shown(path)
+  const field = path === '' ? 'arguments' : displayed(path)
   return new AppError('ERR_INVALID_INPUT', `'${field}' ${problem}.`, { field, constraint })
 }
 
@@ -103,8 +103,8 @@ function unknownField(tool: CatalogTool, key: string): AppError {
   const nearest = nearestName(key, accepted)
   const hint = nearest === undefined ? '' : ` Did you mean '${nearest}'?`
   const list = accepted.length === 0 ? 'it takes no arguments' : `accepted: ${accepted.join(', ')}`
-  return new AppError('ERR_INVALID_INPUT', `Unknown field '${shown(key)}' for '${tool.name}'.${hint} (${list})`, {
-    field: shown(key),
+  return new AppError('ERR_INVALID_INPUT', `Unknown field '${displayed(key)}' for '${tool.name}'.${hint} (${list})`, {
+    field: displayed(key),
     constraint: 'unknown field',
     accepted,
     ...(nearest === undefined ? {} : { nearest }),
@@ -160,7 +160,7 @@ function describeIssue(
   issue: z.core.$ZodIssue,
   args: unknown,
 ): { field: string; constraint: string; nearest?: string } {
-  const field = shown(issue.path.map(String).join('.')) || 'arguments'
+  const field = displayed(issue.path.map(String).join('.')) || 'arguments'
   switch (issue.code) {
     case 'invalid_type':
       return { field, constraint: `must be ${article(issue.expected)}${exampleOf(tool, issue)}` }
@@ -175,7 +175,7 @@ function describeIssue(
     case 'too_big':
       return { field, constraint: `must be at most ${issue.maximum} ${unitOf(issue.origin)}`.trimEnd() }
     case 'unrecognized_keys':
-      return { field, constraint: `has unknown fields: ${issue.keys.slice(0, 5).map(shown).join(', ')}` }
+      return { field, constraint: `has unknown fields: ${issue.keys.slice(0, 5).map(displayed).join(', ')}` }
     default:
       return { field, constraint: issue.message.replace(/^Invalid input: /, '').replace(/\.$/, '') }
   }
@@ -198,7 +198,7 @@ const nearestOf = (input: unknown, values: readonly string[]): { nearest?: strin
 }
 
 /** A caller's own text, fit to be put into a message: short, and whole characters only. */
-export const shown = (text: string): string =>
+export const displayed = (text: string): string =>
   (text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX - 3)}…` : text).toWellFormed()
 const SHOWN_CHARACTERS_MAX = 64
 const unitOf = (origin: string): string => (origin === 'string' ? 'characters' : origin === 'array' ? 'items' : '')

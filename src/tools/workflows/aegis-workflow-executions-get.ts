@@ -19,7 +19,7 @@ export default defineTool({
   arguments: 'aegis',
   input: z.strictObject({ execution_id: workflowParams.execution, tenant_id: workflowParams.tenant }),
   output: z.strictObject({
-    ...workflowFields.standing,
+    ...workflowFields.access,
     workflow_name: z.string(),
     version: z.string(),
     input: workflowFields.data,

@@ -24,7 +24,7 @@ export default defineTool({
     tenant_id: workflowParams.tenant,
   }),
   output: z.strictObject({
-    executions: z.array(z.strictObject({ ...workflowFields.standing, workflow_name: z.string(), version: z.string() })),
+    executions: z.array(z.strictObject({ ...workflowFields.access, workflow_name: z.string(), version: z.string() })),
     total: z.int(),
     limit: z.int(),
     offset: z.int(),

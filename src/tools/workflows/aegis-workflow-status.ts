@@ -17,6 +17,6 @@ export default defineTool({
   audit: 'digest',
   arguments: 'aegis',
   input: z.strictObject({ execution_id: workflowParams.execution, tenant_id: workflowParams.tenant }),
-  output: z.strictObject({ ...workflowFields.standing }),
+  output: z.strictObject({ ...workflowFields.access }),
   run: (input, { workflows, call }) => workflows.executions.status(call, input),
 })

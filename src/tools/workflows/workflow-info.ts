@@ -26,7 +26,7 @@ export default defineTool({
     scope: workflowFields.scope,
     description: z.string(),
     labels: workflowFields.labels,
-    schedule: scheduleFields.shown,
+    schedule: scheduleFields.displayed,
     suggested_schedule: scheduleFields.suggested,
     versions: z
       .array(

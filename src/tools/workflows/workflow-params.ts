@@ -35,7 +35,7 @@ export const workflowFields = {
   error: z
     .strictObject({ code: z.string(), message: z.string(), details: z.record(z.string(), z.unknown()) })
     .nullable(),
-  standing: {
+  access: {
     execution_id: z.string(),
     workflow_id: z.string(),
     status,

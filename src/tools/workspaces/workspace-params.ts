@@ -19,7 +19,7 @@ export const workspaceParams = {
     .int()
     .min(1)
     .max(limits.execOutputBytesMax)
-    .default(limits.execShownBytesDefault)
+    .default(limits.execDisplayedBytesDefault)
     .describe(
       'Bytes kept of each stream; of more, the beginning and the end. For large output write a file and use file_read.',
     ),

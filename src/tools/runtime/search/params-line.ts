@@ -21,11 +21,11 @@ type Parameter = Readonly<{ name: string; schema: JsonSchema; required: boolean 
 export function paramsLine(inputSchema: JsonSchema): string {
   const parameters = parametersOf(inputSchema, inputSchema, 0)
   const context: Context = { root: inputSchema, opens: true, arrayDepth: 0 }
-  const shown = parameters.slice(0, parametersMax).map((parameter) => {
+  const displayed = parameters.slice(0, parametersMax).map((parameter) => {
     const description = descriptionOf(parameter.schema, inputSchema)
     return render(parameter, context) + (description === '' ? '' : ` — ${description}`)
   })
-  return withRest(shown, parameters.length).join('; ')
+  return withRest(displayed, parameters.length).join('; ')
 }
 
 /** The declared parameter names of an input schema, in the order of the line. */
@@ -39,8 +39,8 @@ export const requiredNames = (inputSchema: JsonSchema): string[] =>
 const render = (parameter: Parameter, context: Context): string =>
   `${oneLine(parameter.name)}${parameter.required ? '!' : '?'}:${typeOf(parameter.schema, context)}`
 
-const withRest = (shown: readonly string[], total: number): readonly string[] =>
-  total > shown.length ? [...shown, `+${total - shown.length} more`] : shown
+const withRest = (displayed: readonly string[], total: number): readonly string[] =>
+  total > displayed.length ? [...displayed, `+${total - displayed.length} more`] : displayed
 
 const oneLine = (text: string): string => text.replace(/[\s\p{Cc}]+/gu, ' ').trim()
 
@@ -112,8 +112,8 @@ function objectOf(schema: JsonSchema, context: Context): string {
   const children = context.opens ? parametersOf(schema, context.root, 0) : []
   if (children.length > 0) {
     const inner = { ...context, opens: false }
-    const shown = children.slice(0, childrenMax).map((child) => render(child, inner))
-    return `{${withRest(shown, children.length).join(', ')}}`
+    const displayed = children.slice(0, childrenMax).map((child) => render(child, inner))
+    return `{${withRest(displayed, children.length).join(', ')}}`
   }
   const values = schema['additionalProperties']
   const isRecord = isSchema(values) && Object.keys(values).length > 0 && context.arrayDepth < arrayDepthMax
@@ -144,9 +144,9 @@ function unionOf(variants: readonly JsonSchema[], context: Context): string {
 }
 
 function enumOf(values: readonly unknown[]): string {
-  const shown = values.slice(0, enumValuesMax).map((value) => {
+  const displayed = values.slice(0, enumValuesMax).map((value) => {
     const text = oneLine(JSON.stringify(value) ?? 'null')
     return text.length > literalCharactersMax ? `${text.slice(0, literalCharactersMax - 1)}…` : text
   })
-  return `enum(${withRest(shown, values.length).join(',')})`
+  return `enum(${withRest(displayed, values.length).join(',')})`
 }

@@ -7,11 +7,11 @@ import { synonymGroups, translations } from './vocabulary.ts'
  * A query as the index evaluates it. Each unit stands for one idea; a tool earns the best of the unit's alternatives,
  * never their sum, so that synonyms cannot outvote a word that was really said.
  */
-export type QueryUnit = Readonly<{ shown: string; alternatives: ReadonlyMap<string, number> }>
+export type QueryUnit = Readonly<{ displayed: string; alternatives: ReadonlyMap<string, number> }>
 export type QueryPlan = Readonly<{
   units: readonly QueryUnit[]
   /** Words as typed, each with the reading that was searched instead when no tool text has it. */
-  corrected: readonly Readonly<{ shown: string; reading: string }>[]
+  corrected: readonly Readonly<{ displayed: string; reading: string }>[]
   /** Words as typed that lead to no tool at all. */
   unmatched: readonly string[]
 }>
@@ -95,10 +95,10 @@ export function planQuery(query: string, known: KnownTerms, language: QueryLangu
   const pieces = splitPieces(query)
   const meaningful = pieces.filter((piece) => !stopWords.has(piece.whole))
   const units: QueryUnit[] = []
-  const corrected: { shown: string; reading: string }[] = []
+  const corrected: { displayed: string; reading: string }[] = []
   const joined = compoundUnits(pieces, known, language)
   const unmatched = new Set<string>()
-  const compoundWords = new Set(joined.flatMap((unit) => unit.shown.split(' ')))
+  const compoundWords = new Set(joined.flatMap((unit) => unit.displayed.split(' ')))
   for (const piece of meaningful.length > 0 ? meaningful : pieces) {
     const own = piece.kind === 'pairs' ? pairUnits(piece, known, language) : wordUnits(piece, known, language)
     const matched = own.filter((unit) => isKnown(unit, known))
@@ -108,7 +108,7 @@ export function planQuery(query: string, known: KnownTerms, language: QueryLangu
     if (correction === undefined) unmatched.add(piece.text)
     else {
       units.push(correction.unit)
-      corrected.push({ shown: piece.text, reading: correction.reading })
+      corrected.push({ displayed: piece.text, reading: correction.reading })
     }
   }
   return { units: [...units, ...joined], corrected, unmatched: [...unmatched] }
@@ -133,17 +133,17 @@ function wordUnits(piece: Piece, known: KnownTerms, language: QueryLanguage): Qu
   const words = piece.parts.length > 1 && known.has(language.stem(piece.whole)) ? [piece.whole] : piece.parts
   return words
     .filter((word) => words.length === 1 || !stopWords.has(word))
-    .map((word) => ({ shown: piece.text, alternatives: alternativesOf(word, language, true) }))
+    .map((word) => ({ displayed: piece.text, alternatives: alternativesOf(word, language, true) }))
 }
 
 function pairUnits(piece: Piece, known: KnownTerms, language: QueryLanguage): QueryUnit[] {
   const pairs = piece.parts
     .filter((pair) => known.has(pair))
-    .map((pair) => ({ shown: piece.text, alternatives: new Map([[pair, 1]]) }))
+    .map((pair) => ({ displayed: piece.text, alternatives: new Map([[pair, 1]]) }))
   const words = language.wordsWithin(piece.whole)
   return [
     ...pairs,
-    ...words.map((word) => ({ shown: piece.text, alternatives: alternativesOf(word, language, false) })),
+    ...words.map((word) => ({ displayed: piece.text, alternatives: alternativesOf(word, language, false) })),
   ]
 }
 
@@ -156,7 +156,7 @@ function compoundUnits(pieces: readonly Piece[], known: KnownTerms, language: Qu
       const word = parts.map((piece) => piece.whole).join('')
       const term = language.stem(word)
       if (word.length < compoundLengthMin || parts.some((piece) => piece.kind === 'pairs') || !known.has(term)) continue
-      units.push({ shown: parts.map((piece) => piece.text).join(' '), alternatives: new Map([[term, 1]]) })
+      units.push({ displayed: parts.map((piece) => piece.text).join(' '), alternatives: new Map([[term, 1]]) })
     }
   }
   return units
@@ -183,7 +183,7 @@ function correct(piece: Piece, known: KnownTerms): { unit: QueryUnit; reading: s
   if (found.length === 0) return undefined
   const weight = begun.length > 0 ? prefixWeight : correctionWeight
   return {
-    unit: { shown: piece.text, alternatives: new Map(found.map(([, term]) => [term, weight])) },
+    unit: { displayed: piece.text, alternatives: new Map(found.map(([, term]) => [term, weight])) },
     reading: found[0]![0],
   }
 }

@@ -32,7 +32,7 @@ const self = 'run_tool'
 const nameKeys = ['tool_name', 'toolName', 'tool', 'name'] as const
 const argumentKeys = ['tool_args', 'args', 'arguments', 'params', 'input', 'parameters'] as const
 const prefixes = /^(?:functions\.|default_api\.|mcp__castellan__|castellan__|castellan\.|archestra__)+/iu
-const shownCharactersMax = 80
+const displayedCharactersMax = 80
 const namedKeysMax = 20
 
 type Arguments = Readonly<Record<string, unknown>>
@@ -99,7 +99,7 @@ function chooseTool(given: Arguments, targets: CallTargets, warnings: string[]):
     )
   }
   if (key !== 'tool_name') warnings.push(`${key} was read as tool_name.`)
-  if (name !== glued.name) warnings.push(`${shown(glued.name)} was read as ${shown(name)}.`)
+  if (name !== glued.name) warnings.push(`${displayed(glued.name)} was read as ${displayed(name)}.`)
   return { key, glued, name }
 }
 
@@ -127,8 +127,8 @@ function unknownTool(given: string, knownNames: ReadonlySet<string>): AppError {
   const suggestion = nearest.length > 0 ? ` Nearest: ${nearest.join(', ')}.` : ''
   return new AppError(
     'ERR_UNKNOWN_TOOL',
-    `tool_name: no tool is called ${shown(given)}.${suggestion} Use search_tools to find the exact name.`,
-    { field: 'tool_name', given: given.slice(0, shownCharactersMax), nearest },
+    `tool_name: no tool is called ${displayed(given)}.${suggestion} Use search_tools to find the exact name.`,
+    { field: 'tool_name', given: given.slice(0, displayedCharactersMax), nearest },
   )
 }
 
@@ -220,7 +220,7 @@ function takeStrays(
   for (const key of ignored.slice(0, namedKeysMax)) {
     const near = nearestName(key, parameters)
     warnings.push(
-      `${shown(key)} is not a parameter of ${name} and was ignored.${near === undefined ? '' : ` Did you mean ${near}?`}`,
+      `${displayed(key)} is not a parameter of ${name} and was ignored.${near === undefined ? '' : ` Did you mean ${near}?`}`,
     )
   }
   if (ignored.length > namedKeysMax) warnings.push(`${ignored.length - namedKeysMax} more were ignored.`)
@@ -239,7 +239,7 @@ function merge(args: Arguments, more: Arguments, origin: string): Arguments {
     if (!Object.hasOwn(args, key) || sameValue(args[key], more[key])) continue
     throw invalid(
       'tool_args',
-      `has another value for ${shown(key)} than ${origin}`,
+      `has another value for ${displayed(key)} than ${origin}`,
       'Give each argument once, inside tool_args',
     )
   }
@@ -248,14 +248,14 @@ function merge(args: Arguments, more: Arguments, origin: string): Arguments {
 
 function listed(keys: readonly string[]): string {
   const more = keys.length > namedKeysMax ? ` and ${keys.length - namedKeysMax} more` : ''
-  return `${keys.slice(0, namedKeysMax).map(shown).join(', ')}${more}`
+  return `${keys.slice(0, namedKeysMax).map(displayed).join(', ')}${more}`
 }
 
 const sameValue = (left: unknown, right: unknown): boolean => JSON.stringify(left) === JSON.stringify(right)
 
 /** Text of the caller inside our sentences: quoted, on one line, bounded. */
-const shown = (text: string): string =>
-  JSON.stringify(text.length > shownCharactersMax ? `${text.slice(0, shownCharactersMax)}…` : text)
+const displayed = (text: string): string =>
+  JSON.stringify(text.length > displayedCharactersMax ? `${text.slice(0, displayedCharactersMax)}…` : text)
 
 const invalid = (field: string, rule: string, nextStep: string): AppError =>
   new AppError('ERR_INVALID_INPUT', `${field}: ${rule}. ${nextStep}.`, { field, rule })

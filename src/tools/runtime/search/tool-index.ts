@@ -81,14 +81,14 @@ export function buildToolIndex(tools: Iterable<SearchableTool>, language: QueryL
       const isVisible = request.isVisible ?? (() => true)
       const visible = entries.map((entry) => isVisible(entry.tool.name))
       if (mode === 'regex') {
-        const shown = entries.filter((_, index) => visible[index])
-        const matched = matchByRegex(query, shown, (entry) => [
+        const displayed = entries.filter((_, index) => visible[index])
+        const matched = matchByRegex(query, displayed, (entry) => [
           entry.tool.name,
           entry.tool.safeName ?? null,
           entry.tool.title,
           entry.tool.description,
         ])
-        return answer(matched, limit, shown, undefined)
+        return answer(matched, limit, displayed, undefined)
       }
       const plan = planQuery(query, knownTerms(postings, surfaces, visible), language)
       const ranked = rank(entries, visible, plan, postings, phrase(query, language))
@@ -274,8 +274,8 @@ function answer(
       `Showing ${tools.length} of ${matched.length} matches: add words that narrow the query${limit < limitMax ? `, or raise limit (at most ${limitMax})` : ''}.`,
     )
   }
-  for (const { shown, reading } of plan?.corrected ?? [])
-    hints.push(`No tool text has ${quote(shown)}; it was read as ${quote(reading)}.`)
+  for (const { displayed, reading } of plan?.corrected ?? [])
+    hints.push(`No tool text has ${quote(displayed)}; it was read as ${quote(reading)}.`)
   if (plan !== undefined && plan.unmatched.length > 0)
     hints.push(`No tool text has: ${plan.unmatched.map(quote).join(', ')}.`)
   return {

@@ -15,7 +15,7 @@ afterAll(async () => {
 describe('shared volumes that outlive a run', () => {
   const box = (name: string, script: string, more: string) =>
     `${name}: { kind: ContainerRun, name: ${name}, image: host, command: ["sh", "-c", "${script}"], volumes: [{ name: notes, mount_path: /notes }], ${more} }`
-  const kept = (more = '') => `storage: { shared_volumes: [{ name: notes, storage_class: persistent${more} }] }`
+  const retained = (more = '') => `storage: { shared_volumes: [{ name: notes, storage_class: persistent${more} }] }`
   const always = (target: string) => `transitions: [{ condition: always, target: ${target} }]`
 
   it('hold what the steps of earlier runs left, for each workflow its own', async () => {
@@ -23,14 +23,14 @@ describe('shared volumes that outlive a run', () => {
       box('A', 'echo x >> /notes/log; wc -l < /notes/log', always('B')),
       box('B', 'ls -A /notes; cat /notes/log', 'transitions: []'),
     ].join('\n')
-    const first = await runStates(app, 'keeping', states, { spec: kept() })
+    const first = await runStates(app, 'keeping', states, { spec: retained() })
     expect(first).toMatchObject({
       status: 'completed',
       blackboard: { A: { stdout: '1\n' }, B: { stdout: 'log\nx\n' } },
     })
     const again = await ended(app, await start(app, 'keeping'))
     expect(again).toMatchObject({ blackboard: { A: { stdout: '2\n' }, B: { stdout: 'log\nx\nx\n' } } })
-    const other = await runStates(app, 'other-keeping', states, { spec: kept() })
+    const other = await runStates(app, 'other-keeping', states, { spec: retained() })
     expect(other).toMatchObject({ blackboard: { A: { stdout: '1\n' } } })
     const names = (await rowsFor(app)).map(({ name }) => name)
     expect(names.filter((name) => /^wf-[0-9a-f-]{36}-volume-notes$/.test(name))).toHaveLength(2)
@@ -43,7 +43,7 @@ describe('shared volumes that outlive a run', () => {
     const states = `${box('S', 'cd /notes; echo old > kept; echo old > gone; echo old > both; mkdir d', always('A'))}
 A: { kind: ParallelContainerRun, completion: best_effort, steps: [${steps.join(', ')}], ${always('B')} }
 ${box('B', 'cd /notes; find . ! -type d | LC_ALL=C sort | while read -r f; do echo $f $(cat $f); done', 'transitions: []')}`
-    await register(app, workflowYaml(name, states, { spec: kept() }))
+    await register(app, workflowYaml(name, states, { spec: retained() }))
     const id = await start(app, name)
     await letStepsGo(app, id, steps.length)
     return await ended(app, id)
@@ -86,7 +86,7 @@ ${box('B', 'cd /notes; find . ! -type d | LC_ALL=C sort | while read -r f; do ec
       'too-many-notes',
       box('A', 'head -c 100000 /dev/zero > /notes/big', 'transitions: []'),
       {
-        spec: kept(', size_limit_bytes: 50000'),
+        spec: retained(', size_limit_bytes: 50000'),
       },
     )
     expect(run).toMatchObject({ status: 'failed', blackboard: { A: { error_code: 'ERR_QUOTA_EXCEEDED' } } })

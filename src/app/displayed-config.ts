@@ -2,7 +2,7 @@ import { yamlLibrary } from '../domains/texts/yaml-library.ts'
 import { type Config, showConfig } from './config.ts'
 
 /** The configuration in force as a file would have it, secrets left out as `config show` leaves them out. */
-export function shownConfig(config: Config, path: string | undefined): { path: string; yaml: string } {
+export function displayedConfig(config: Config, path: string | undefined): { path: string; yaml: string } {
   const root: Record<string, unknown> = {}
   for (const { field, value } of showConfig({ config, sources: new Map(), warnings: [] })) {
     if (value === null) continue

@@ -1,5 +1,5 @@
 import { requireWorkspacePath } from '../../contract/workspace-path.ts'
-import type { Wish, WishedCommand, WishedRedirection } from './rules.ts'
+import type { AccessRequest, RequestedCommand, RequestedRedirection } from './rules.ts'
 import { type Redirection, readShellLine } from './shell-line.ts'
 
 /** Which arguments of a tool a security context looks at, by their names. */
@@ -19,7 +19,11 @@ export type Governed = Readonly<{
 }>
 
 /** What a call wants, read from its arguments. Paths that climb and the like are refused here. */
-export function readWish(tool: string, governed: Governed | undefined, input: Readonly<Record<string, unknown>>): Wish {
+export function readAccessRequest(
+  tool: string,
+  governed: Governed | undefined,
+  input: Readonly<Record<string, unknown>>,
+): AccessRequest {
   const paths = (governed?.paths ?? [])
     .filter((field) => typeof input[field] === 'string')
     .map((field) => requireWorkspacePath(field, input[field] as string))
@@ -36,7 +40,7 @@ const hostsOf = (url: string): readonly string[] => {
 function commandsOf(
   governed: Governed | undefined,
   input: Readonly<Record<string, unknown>>,
-): Pick<Wish, 'commands' | 'redirections' | 'undecidable'> {
+): Pick<AccessRequest, 'commands' | 'redirections' | 'undecidable'> {
   if (governed?.opaque === 'commands') {
     return { commands: [], redirections: [], undecidable: 'this tool cannot be checked' }
   }
@@ -47,14 +51,14 @@ function commandsOf(
     return { commands: [{ command: given, firstArgument: args[0] as string | undefined }], redirections: [], ...sets }
   }
   const lines = typeof given === 'string' ? [given] : Array.isArray(given) ? (given as string[]) : []
-  const commands: WishedCommand[] = []
-  const redirections: WishedRedirection[] = []
+  const commands: RequestedCommand[] = []
+  const redirections: RequestedRedirection[] = []
   for (const line of lines) {
     const read = readShellLine(line)
     if ('undecidable' in read) return { commands: [], redirections: undefined, undecidable: read.undecidable }
     const own = read.commands.map(({ words }) => ({ command: words[0]?.text, firstArgument: words[1]?.text }))
     commands.push(...own)
-    redirections.push(...read.redirections.map((one) => wishedRedirection(governed!, input, own, one)))
+    redirections.push(...read.redirections.map((one) => requestedRedirection(governed!, input, own, one)))
   }
   return { commands, redirections, ...sets }
 }
@@ -63,7 +67,7 @@ function commandsOf(
 function setsVariables(
   governed: Governed | undefined,
   input: Readonly<Record<string, unknown>>,
-): Pick<Wish, 'undecidable'> {
+): Pick<AccessRequest, 'undecidable'> {
   const env = governed?.env === undefined ? undefined : input[governed.env]
   const isSet = typeof env === 'object' && env !== null && Object.keys(env).length > 0
   return isSet ? { undecidable: `it sets variables in ${governed!.env}` } : {}
@@ -72,12 +76,12 @@ function setsVariables(
 /** After these, or a command that nobody knows, a line may be in another folder. */
 const moving: ReadonlySet<string> = new Set('. builtin cd chdir command eval popd pushd source'.split(' '))
 
-function wishedRedirection(
+function requestedRedirection(
   { opens, command: field }: Governed,
   input: Readonly<Record<string, unknown>>,
-  commands: readonly WishedCommand[],
+  commands: readonly RequestedCommand[],
   { path, access }: Redirection,
-): WishedRedirection {
+): RequestedRedirection {
   const tool = opens?.[access] ?? ''
   if (path === undefined) return { path, access, tool }
   if (path.startsWith('/')) return { path: requireWorkspacePath(field!, path), access, tool }

@@ -9,7 +9,7 @@ const isFormatter = ({ text }: SeenRequest) => text.includes('output of the prog
 const json = (value: object): Line => ({ text: JSON.stringify(value) })
 const zebra = agentYaml('zebra', '  task: { instruction: "Write programs." }\n')
 
-async function wish(client: CastellanClient, intent: string) {
+async function prompt(client: CastellanClient, intent: string) {
   const { pipeline_execution_id: id } = await ask<{ pipeline_execution_id: string }>(client, 'aegis.execute.intent', {
     intent,
   })
@@ -31,12 +31,12 @@ test('the same wish uses the agent that was made for it, and the shipped one doe
     return isFormatter(request) ? { text: 'Two.' } : json({ file: 'solution', code: 'print(2)' })
   })
   const client = await start()
-  expect(await wish(client, 'Add one and one.')).toMatchObject({ status: 'completed', reused_existing_agent: false })
+  expect(await prompt(client, 'Add one and one.')).toMatchObject({ status: 'completed', reused_existing_agent: false })
   const authored = requests.filter(isAuthor).length
-  expect(await wish(client, 'Add one and one. ')).toMatchObject({ status: 'completed', reused_existing_agent: true })
+  expect(await prompt(client, 'Add one and one. ')).toMatchObject({ status: 'completed', reused_existing_agent: true })
   expect(requests.filter(isAuthor)).toHaveLength(authored)
   isAble = false
-  const stoodIn = await wish(client, 'Paint the fence.')
+  const stoodIn = await prompt(client, 'Paint the fence.')
   expect(stoodIn).toMatchObject({ status: 'completed', reused_existing_agent: true })
   expect(stoodIn.types).toContain('agent_generation_failed')
 })

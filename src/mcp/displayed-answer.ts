@@ -5,9 +5,12 @@ import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
  * clients show a model one block of an answer, and some its structured form alone; every listed output schema admits them.
  * The terminal reads blocks, and prints the answer apart from what is said about it.
  */
-export type ShownAnswer = Readonly<{ json: string; content: readonly Readonly<Record<string, unknown>>[] | undefined }>
+export type DisplayedAnswer = Readonly<{
+  json: string
+  content: readonly Readonly<Record<string, unknown>>[] | undefined
+}>
 
-export function shownAnswer({ json, content, warnings }: ToolAnswer, door: ToolCaller['door']): ShownAnswer {
+export function displayedAnswer({ json, content, warnings }: ToolAnswer, door: ToolCaller['door']): DisplayedAnswer {
   if (warnings === undefined || door === 'cli') return { json, content }
   const said = withWarnings(json, warnings)
   const text = content?.[0]?.['text']

@@ -10,12 +10,12 @@ import { SYSTEM_PATH, type UserNamespace } from '../user-namespace.ts'
  * Where images are built: the user namespace in which the files of an image have their owners. A `UserNamespace` is one;
  * inside the supervisor, which lives in it, entering takes no words.
  */
-export type Room = Pick<UserNamespace, 'idCount' | 'limitation' | 'owner' | 'enterArgv'>
+export type BuildEnvironment = Pick<UserNamespace, 'idCount' | 'limitation' | 'owner' | 'enterArgv'>
 
 /** All that running a program in it takes. */
-export type Entrance = Pick<Room, 'enterArgv'>
+export type Entrance = Pick<BuildEnvironment, 'enterArgv'>
 
-export type RoomTask = Readonly<{
+export type BuildTask = Readonly<{
   argv: readonly string[]
   /** What it is called in messages, when that is not its first word. */
   program?: string
@@ -37,9 +37,9 @@ const OUTPUT_CHARS_MAX = 64 * 1024
 const QUOTED_CHARS_MAX = 300
 
 /** Runs a program as root of the namespace to its end, and answers what it printed. It ends at the latest with us. */
-export async function runInRoom(room: Entrance, task: RoomTask): Promise<string> {
+export async function runInBuildEnvironment(buildEnvironment: Entrance, task: BuildTask): Promise<string> {
   const isolation = task.ownMounts === true ? ['unshare', '--mount', '--pid', '--fork', '--kill-child', '--'] : []
-  const child = startProgram([...room.enterArgv(), ...ENDS_WITH_US, ...isolation, ...task.argv], task)
+  const child = startProgram([...buildEnvironment.enterArgv(), ...ENDS_WITH_US, ...isolation, ...task.argv], task)
   let output = ''
   createInterface({ input: child.stdout }).on('line', (line) => {
     output = `${output}${line}\n`.slice(-OUTPUT_CHARS_MAX)
@@ -60,7 +60,7 @@ export async function runInRoom(room: Entrance, task: RoomTask): Promise<string>
 /** The same outside the namespace or in it, for a program whose output is an archive. */
 export function startProducer(
   prefix: readonly string[],
-  task: Pick<RoomTask, 'argv' | 'directory' | 'signal'>,
+  task: Pick<BuildTask, 'argv' | 'directory' | 'signal'>,
 ): Readonly<{ output: AsyncIterable<Uint8Array>; ended: Promise<void> }> {
   const child = startProgram([...prefix, ...ENDS_WITH_US, ...task.argv], task)
   child.stdin.end()
@@ -75,7 +75,7 @@ const ENDS_WITH_US = ['setpriv', '--pdeathsig', 'KILL', '--'] as const
 type Child = ChildProcessByStdio<Writable, Readable, Readable>
 
 /** In a session of its own: a Ctrl-C is for us, and we end it. */
-function startProgram(argv: readonly string[], task: Pick<RoomTask, 'directory' | 'environment' | 'signal'>): Child {
+function startProgram(argv: readonly string[], task: Pick<BuildTask, 'directory' | 'environment' | 'signal'>): Child {
   if (task.signal.aborted) throw cancelled()
   return spawn(argv[0]!, argv.slice(1), {
     cwd: task.directory,

@@ -14,7 +14,7 @@ import { asideName, type CopyEnd, conflicting, copyFailed, copyVolume } from './
  * 2. A file that both changed, to different contents, is nobody's to decide: then nothing of the step is applied, its version
  *    is left in a folder of the volume, and the step fails with the names.
  */
-export type KeptVolume = Readonly<{ workspace: string; generation: number; base: string; volume: SharedVolume }>
+export type PersistentVolume = Readonly<{ workspace: string; generation: number; base: string; volume: SharedVolume }>
 
 const FOLDER = '/volumes'
 const MAKING_LOOK_MS = 200
@@ -27,13 +27,13 @@ const NAMES_SHOWN = 10
 const folderOf = (generation: number): string => `${FOLDER}/g${generation}`
 
 /** By the workflow and the name of the volume, for every run of it by the same caller. */
-export const keptVolumeName = ({ run }: Pick<Visit, 'run'>, volume: string): string =>
+export const persistentVolumeName = ({ run }: Pick<Visit, 'run'>, volume: string): string =>
   `wf-${run.subjectId}-volume-${volume}`
 
 const latest = `ls -A ${FOLDER} | sed -n 's/^g\\([0-9]\\{1,9\\}\\)$/\\1/p' | sort -n | tail -n 1`
 
-export async function openKeptVolume(visit: Visit, volume: SharedVolume): Promise<KeptVolume> {
-  const workspace = await workspaceFor(visit, keptVolumeName(visit, volume.name))
+export async function openPersistentVolume(visit: Visit, volume: SharedVolume): Promise<PersistentVolume> {
+  const workspace = await workspaceFor(visit, persistentVolumeName(visit, volume.name))
   const base = `${FOLDER}/.base-${visit.deps.newId()}`
   // What a server left that died on the way is nobody's.
   const tidy = `find ${FOLDER} -maxdepth 1 \\( -name '.new-*' -o -name '.base-*' \\) -mmin +1440 -exec rm -rf {} +`
@@ -47,28 +47,38 @@ export async function openKeptVolume(visit: Visit, volume: SharedVolume): Promis
   }
 }
 
-export const copyFromKept = (visit: Visit, { workspace, base, volume }: KeptVolume, to: CopyEnd): Promise<void> =>
-  copyVolume(visit, volume.name, { workspace, path: base }, to)
+export const copyFromPersistent = (
+  visit: Visit,
+  { workspace, base, volume }: PersistentVolume,
+  to: CopyEnd,
+): Promise<void> => copyVolume(visit, volume.name, { workspace, path: base }, to)
 
 /** What cannot be removed now goes with what dead servers left. */
-export const closeKeptVolume = (visit: Visit, { workspace, base }: Pick<KeptVolume, 'workspace' | 'base'>) =>
-  callTool(visit, 'exec', { workspace_id: workspace, command: `rm -rf ${base}`, workdir: '/' })
+export const closePersistentVolume = (
+  visit: Visit,
+  { workspace, base }: Pick<PersistentVolume, 'workspace' | 'base'>,
+) => callTool(visit, 'exec', { workspace_id: workspace, command: `rm -rf ${base}`, workdir: '/' })
 
 /** The files become the next state at once, or not at all. */
-export async function copyToKept(visit: Visit, step: string, from: CopyEnd, kept: KeptVolume): Promise<void> {
-  const { workspace, volume, base } = kept
+export async function copyToPersistent(
+  visit: Visit,
+  step: string,
+  from: CopyEnd,
+  retained: PersistentVolume,
+): Promise<void> {
+  const { workspace, volume, base } = retained
   const own = `${FOLDER}/.new-${visit.deps.newId()}`
   await copyVolume(visit, volume.name, from, { workspace, path: own })
   const aside = asideName(visit, step)
   try {
-    for (let [attempt, generation] = [1, kept.generation]; ; attempt++) {
-      const isNext = generation === kept.generation
+    for (let [attempt, generation] = [1, retained.generation]; ; attempt++) {
+      const isNext = generation === retained.generation
       const next = isNext ? own : `${own}-merged`
       const sides = { base, own, theirs: folderOf(generation), next, aside }
       const made = isNext ? { exit_code: 0 } : await sh(visit, workspace, mergeScript(sides))
       const isConflict = made['exit_code'] === CONFLICT_EXIT
       if (made['exit_code'] === 0 || isConflict) {
-        await requireRoom(visit, kept, next)
+        await requireSpace(visit, retained, next)
         const [place, old] = [folderOf(generation + 1), folderOf(generation - 1)]
         const put = await sh(visit, workspace, `[ ! -e ${place} ] && mv -T ${next} ${place} && rm -rf ${old}`)
         if (put['exit_code'] === 0 && isConflict) throw conflicting(volume.name, step, aside, String(made['stdout']))
@@ -78,7 +88,7 @@ export async function copyToKept(visit: Visit, step: string, from: CopyEnd, kept
       generation = Number((await sh(visit, workspace, latest))['stdout'])
     }
   } finally {
-    await closeKeptVolume(visit, { workspace, base: `${own} ${own}-merged` })
+    await closePersistentVolume(visit, { workspace, base: `${own} ${own}-merged` })
   }
 }
 
@@ -119,7 +129,7 @@ while IFS= read -r name; do rm -f -- "${next}/$name"; done < "$lists/removed"
 while IFS= read -r name; do mkdir -p -- "${next}/$name"; done < "$lists/empty"
 tar -C ${own} -cf - -T "$lists/changed" | tar -C ${next} -xf - --unlink-first`
 
-async function requireRoom(visit: Visit, { workspace, volume }: KeptVolume, path: string): Promise<void> {
+async function requireSpace(visit: Visit, { workspace, volume }: PersistentVolume, path: string): Promise<void> {
   if (volume.sizeLimitBytes === null) return
   const measured = await sh(visit, workspace, `du -sb --apparent-size ${path} | cut -f1`)
   const bytes = Number(measured['stdout'])

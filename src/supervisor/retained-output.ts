@@ -1,7 +1,7 @@
-import type { KeptOutput } from '../domains/workspaces/backend.ts'
+import type { RetainedOutput } from '../domains/workspaces/backend.ts'
 
 /** Keeps the first and the last of a stream, half each, and counts all of it. */
-export function createKeptOutput(bytesMax: number): { add(chunk: Buffer): void; result(): KeptOutput } {
+export function createRetainedOutput(bytesMax: number): { add(chunk: Buffer): void; result(): RetainedOutput } {
   const headMax = Math.ceil(bytesMax / 2)
   const tailMax = bytesMax - headMax
   const head: Buffer[] = []
@@ -30,12 +30,12 @@ export function createKeptOutput(bytesMax: number): { add(chunk: Buffer): void; 
     },
     result() {
       const joined = Buffer.concat(tail)
-      const kept = joined.subarray(Math.max(joined.length - tailMax, 0))
+      const retained = joined.subarray(Math.max(joined.length - tailMax, 0))
       return {
         head: Buffer.concat(head),
-        tail: kept,
+        tail: retained,
         totalBytes,
-        omittedBytes: totalBytes - headBytes - kept.length,
+        omittedBytes: totalBytes - headBytes - retained.length,
       }
     },
   }

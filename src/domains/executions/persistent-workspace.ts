@@ -13,14 +13,14 @@ const HOLDER = `${FOLDER}/held-by`
  * other's files and empty each other's volumes. The holder is a link in the workspace itself, made in one step; a link whose
  * execution has ended is taken over by exactly one of those who find it.
  */
-export async function holdKept(
+export async function lockRetained(
   workspaces: Pick<WorkspaceClient, 'ask' | 'call'>,
   run: Pick<Run, 'id'>,
-  kept: Readonly<{ id: string; volume: string }>,
+  retained: Readonly<{ id: string; volume: string }>,
   signal: AbortSignal,
 ): Promise<void> {
   const sh = async (command: string): Promise<string> => {
-    const { stdout } = await workspaces.ask<{ stdout: string }>('exec', { workspace_id: kept.id, command }, signal)
+    const { stdout } = await workspaces.ask<{ stdout: string }>('exec', { workspace_id: retained.id, command }, signal)
     return stdout.trim()
   }
   const holderAfter = (command: string): Promise<string> => sh(`${command}; readlink ${HOLDER}`)
@@ -32,8 +32,8 @@ export async function holdKept(
   if (holder === run.id) return
   throw new AppError(
     'ERR_EXECUTION_STATE',
-    `spec.volumes: the volume '${kept.volume}' is in use by the execution ${holder} of this agent; wait for its end with aegis.task.wait, or use a volume that is not persistent`,
-    { field: 'spec.volumes', volume: kept.volume, execution_id: holder },
+    `spec.volumes: the volume '${retained.volume}' is in use by the execution ${holder} of this agent; wait for its end with aegis.task.wait, or use a volume that is not persistent`,
+    { field: 'spec.volumes', volume: retained.volume, execution_id: holder },
   )
 }
 
@@ -41,7 +41,7 @@ export const keepsVolume = ({ volumes }: Pick<AgentManifest, 'volumes'>): boolea
   volumes.some(({ storageClass }) => storageClass === 'persistent')
 
 /** At the end of the execution, whatever that end is. A workspace that is gone holds nothing. */
-export async function releaseKept(
+export async function releaseRetained(
   workspaces: Pick<WorkspaceClient, 'call'>,
   run: Pick<Run, 'id'>,
   id: string,

@@ -2,5 +2,5 @@
 const NO_ROOM = /ENOSPC|EDQUOT|No space left on device|Disk quota exceeded|system error -122/
 
 /** Whether something failed because the disk or its quota is full. */
-export const isNoRoom = (error: unknown): boolean =>
+export const isNoSpace = (error: unknown): boolean =>
   NO_ROOM.test(error instanceof Error ? error.message : String(error))
