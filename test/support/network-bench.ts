@@ -10,6 +10,9 @@ export type Privilege = 'root' | 'user'
 export type Workspace = Readonly<{ id: string; ip: string; inside: LineChild }>
 export type Dialled = Readonly<{ socket?: number; refused?: string }>
 
+/** For a bench on which one of them never comes. Without a bound, it is the one of the program. */
+export type HubBounds = Readonly<{ doorWaitMs?: number; uplinkStartMs?: number }>
+
 export type NetworkBench = Readonly<{
   hub: LineChild
   start(ip: string, spec?: Partial<NetworkSpec>): Promise<Workspace>
@@ -60,13 +63,14 @@ async function startKeeper(privilege: Privilege): Promise<ChildProcess> {
   return keeper
 }
 
-export async function openNetworkBench(privilege: Privilege): Promise<NetworkBench> {
+export async function openNetworkBench(privilege: Privilege, bounds: HubBounds = {}): Promise<NetworkBench> {
   const directory = mkdtempSync(join(tmpdir(), 'castellan-network-'))
   chmodSync(directory, 0o777)
   const keeper = await startKeeper(privilege)
   const credentials = privilege === 'root' ? [] : ['--preserve-credentials']
   const enter = [...become(privilege), 'nsenter', '-t', String(keeper.pid), '-U', ...credentials, '--']
-  const hub = await startLineChild([...enter, 'unshare', '-n', ...program('network-hub-process.ts'), directory])
+  const hubProgram = [...program('network-hub-process.ts'), directory, JSON.stringify(bounds)]
+  const hub = await startLineChild([...enter, 'unshare', '-n', ...hubProgram])
   await hub.ask('open')
   const workspaces: Workspace[] = []
   let uplink: ChildProcess | undefined

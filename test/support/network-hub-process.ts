@@ -12,12 +12,15 @@ import { startSockets } from '../../src/supervisor/network/sockets.ts'
 import { runCommand } from '../../src/supervisor/run-command.ts'
 import { SYSTEM_PATH } from '../../src/supervisor/user-namespace.ts'
 import { answerLines } from './line-requests.ts'
+import type { HubBounds } from './network-bench.ts'
 
 /** A hub in namespaces of its own, as the supervisor has it, without the supervisor. */
 const directory = process.argv[2]!
-const sockets = startSockets({ doorPath: join(directory, 'host.sock'), logger: silentLogger })
+const bounds = JSON.parse(process.argv[3]!) as HubBounds
+const sockets = startSockets({ ...bounds, doorPath: join(directory, 'host.sock'), logger: silentLogger })
 const names = createHostNames({ doorPath: join(directory, 'host.sock'), random: systemRandom })
 const hub = createNetworkHub({
+  ...bounds,
   run: runCommand,
   logger: silentLogger,
   sockets,

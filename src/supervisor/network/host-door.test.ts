@@ -33,7 +33,7 @@ describe.each(privileges)('the door to the host’s network as %s', (privilege) 
   beforeAll(async () => {
     closers.push(addElsewhere(somewhere), addHostAddress(ownAddress))
     port = await listenOnHost(servers, '0.0.0.0', 'host')
-    bench = await openNetworkBench(privilege)
+    bench = await openNetworkBench(privilege, { uplinkStartMs: 100 })
     await bench.startDoor()
     one = await start()
   })

@@ -32,7 +32,7 @@ describe.each(privileges)('the network hub as %s', (privilege) => {
   }
 
   beforeAll(async () => {
-    bench = await openNetworkBench(privilege)
+    bench = await openNetworkBench(privilege, { doorWaitMs: 100, uplinkStartMs: 100 })
   })
   afterAll(async () => {
     await bench.close()

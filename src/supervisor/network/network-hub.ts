@@ -24,6 +24,8 @@ export type NetworkHubDeps = Readonly<{
   socketDirectory: string
   /** Where whoever starts it notes what it said and that it ended. */
   logDirectory: string
+  /** How long after the hub's start slirp4netns may still be on its way. */
+  uplinkStartMs?: number
 }>
 
 export type HubWorkspace = Readonly<{
@@ -77,13 +79,12 @@ export type NetworkHub = Readonly<{
 
 /** Where a port is looked for to see that one can be listened on: below those that Linux gives to outgoing connections. */
 const PROBED_PORTS: PortRange = { first: 20_000, last: 31_999 }
-/** How long after the hub's start slirp4netns may still be on its way. */
 const UPLINK_START_MS = 5_000
 
 type Member = Readonly<{ workspace: HubWorkspace; spec: NetworkSpec; link: string | undefined }>
 
 export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
-  const { run, logger, sockets, socketDirectory, logDirectory } = deps
+  const { run, logger, sockets, socketDirectory, logDirectory, uplinkStartMs = UPLINK_START_MS } = deps
   const uplink = createUplinkApi(socketDirectory, logDirectory)
   const hostPorts = createHostPorts(sockets, (hostPort) => targetOf(members.values(), hostPort))
   const inOrder = createQueue()
@@ -121,7 +122,7 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
 
   /** Ends also when it does not start: whoever needs it is then told why. */
   async function uplinkStarted(): Promise<void> {
-    await uplink.answersWithin(Math.max(0, openedMs + UPLINK_START_MS - systemClock.monotonicMs()))
+    await uplink.answersWithin(Math.max(0, openedMs + uplinkStartMs - systemClock.monotonicMs()))
   }
 
   async function place(workspace: HubWorkspace, spec: NetworkSpec, link: string | undefined): Promise<void> {

@@ -7,7 +7,7 @@
 #   N listen PID ADDRESS PORT      one that is bound there
 #   N datagrams PID ADDRESS PORT   one for datagrams that is bound there
 #   N host VERB ...                what the door of the host gives
-# The argument is the path of that door. Ends when standard input does. Runs as root of the supervisor's user namespace.
+# The arguments are the path of that door and how long it may be on its way, in milliseconds. Ends when standard input does. Runs as root of the supervisor's user namespace.
 use strict;
 use warnings;
 use Errno;
@@ -17,12 +17,12 @@ use Socket qw(:DEFAULT inet_pton);
 require(dirname($0) . '/descriptors.pl');
 
 use constant {
-    CLONE_NEWNET => 0x40000000, SIOCGIFFLAGS => 0x8913, SIOCSIFFLAGS => 0x8914, IFF_UP => 1, DOOR_SECONDS => 5,
+    CLONE_NEWNET => 0x40000000, SIOCGIFFLAGS => 0x8913, SIOCSIFFLAGS => 0x8914, IFF_UP => 1, POLL_MS => 20,
     ANSWER_SECONDS => 30,
 };
 my %setns = (x86_64 => 308, aarch64 => 268);
 my $setns = $setns{ (POSIX::uname())[4] } // die "socket-maker: unknown machine\n";
-my $host_door = shift;
+my ($host_door, $door_wait_ms) = @ARGV;
 open(my $channel, '+<&=', $ENV{NODE_CHANNEL_FD}) or die "channel: $!\n";
 open(my $own_network, '<', '/proc/self/ns/net') or die "network: $!\n";
 # Nobody is waited for, so nobody stays behind.
@@ -81,11 +81,11 @@ sub ask_host {
         local $SIG{ALRM} = sub { die "ETIMEDOUT\n" };
         alarm ANSWER_SECONDS;
         my $client;
-        my $until = time + DOOR_SECONDS;
+        my $polls = $door_wait_ms / POLL_MS;
         until (socket($client, PF_UNIX, SOCK_STREAM, 0) && connect($client, pack_sockaddr_un($host_door))) {
             # It comes after us, and may be on its way back.
-            die "ENODOOR\n" if time > $until;
-            select undef, undef, undef, 0.02;
+            die "ENODOOR\n" if $polls-- <= 0;
+            select undef, undef, undef, POLL_MS / 1000;
         }
         syswrite $client, join(' ', $verb, @words) . "\n";
         my ($text, $socket) = receive_with($client);

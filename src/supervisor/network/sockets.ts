@@ -29,15 +29,19 @@ type Handle = Socket | Datagrams | object | undefined
 
 /** As many as Linux keeps waiting for a server that says nothing. */
 const BACKLOG = 511
+/** How long the host's door may be on its way: it is started after us, and may be started again. */
+const DOOR_WAIT_MS = 5_000
 
-export function startSockets({ doorPath, logger }: Readonly<{ doorPath: string; logger: Logger }>): Sockets {
+export type SocketsDeps = Readonly<{ doorPath: string; doorWaitMs?: number; logger: Logger }>
+
+export function startSockets({ doorPath, doorWaitMs = DOOR_WAIT_MS, logger }: SocketsDeps): Sockets {
   const script = fileURLToPath(new URL('./socket-maker.pl', import.meta.url))
   const waiting = new Map<number, PromiseWithResolvers<Handle>>()
   let nextNumber = 1
   let maker: ChildProcess | undefined
 
   function start(): ChildProcess {
-    const child = spawn('perl', [script, doorPath], {
+    const child = spawn('perl', [script, doorPath, String(doorWaitMs)], {
       stdio: ['pipe', 'ignore', 'inherit', 'ipc'],
       env: { PATH: '/usr/bin:/bin' },
     })
