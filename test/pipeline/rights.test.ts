@@ -8,21 +8,28 @@ import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 import { type Schema, validArguments } from '../support/arguments.ts'
+import { serveWeb, type WebServer } from '../support/web-server.ts'
 
 const allTools = await loadAllTools()
 
 /** Tier, role and scopes are enforced for every tool as its definition says, by calls and by lists alike. */
 const catalog = createCatalog(allTools)
 let app: TestApp
+let engine: WebServer
 const callers = new Map<string, ToolCaller>()
 
 beforeAll(async () => {
-  app = await openTestApp({ config: { 'rate_limits.enabled': false } })
+  // It refuses at once, because a search that merely fails is tried again after a pause.
+  engine = await serveWeb({ '/': (_request, response) => void response.writeHead(403).end() })
+  app = await openTestApp({ config: { 'rate_limits.enabled': false, 'web.search_url': engine.at('/') } })
   for (const role of roles) {
     for (const tier of tiers) callers.set(`${role} ${tier}`, await app.keyCaller({ role, tier }))
   }
 })
-afterAll(() => app[Symbol.asyncDispose]())
+afterAll(async () => {
+  await app[Symbol.asyncDispose]()
+  await engine[Symbol.asyncDispose]()
+})
 
 /** Written out again, so that a change of the matrix shows here. */
 const rank: Record<Role, number> = { member: 0, editor: 1, admin: 2 }
@@ -39,8 +46,10 @@ const mayUse = (name: string, role: Role, tier: Tier, scopes?: readonly Permissi
 /** Whether this call is. */
 const mayCall = (name: string, args: unknown, role: Role, tier: Tier, scopes?: readonly Permission[]): boolean =>
   reaches(name, tier) && has(role, permissionsOf(rulesFor(catalog.find(name)!.definition, args)), scopes)
-const argumentsFor = (name: string): Record<string, unknown> =>
+const sampleFor = (name: string): Record<string, unknown> =>
   fc.sample(validArguments(catalog.find(name)!.listed.inputSchema as Schema), { seed: 7, numRuns: 1 })[0]!
+const samples = new Map(catalog.names.map((name) => [name, sampleFor(name)]))
+const argumentsFor = (name: string): Record<string, unknown> => structuredClone(samples.get(name)!)
 
 const matrix = catalog.names
   .filter((name) => catalog.find(name)!.definition.redirects !== true)
@@ -56,8 +65,7 @@ describe('the rights of a caller', () => {
     if (!mayCall(name, args, role, tier)) {
       expect(answer.failure).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
       expect(answer.failure!.message).toContain(name)
-      const record = (await app.log()).at(-1)!
-      expect(record).toMatchObject({ tool: name, outcome: 'refused', code: 'ERR_PERMISSION_DENIED' })
+      expect(await app.lastCall()).toMatchObject({ tool: name, outcome: 'refused', code: 'ERR_PERMISSION_DENIED' })
     } else if (answer.failure?.code === 'ERR_PERMISSION_DENIED') {
       expect(answer.failure.message, 'only the target of the call may be beyond the caller').not.toContain(name)
     }
@@ -132,7 +140,7 @@ describe('a tool that hands its call on', () => {
       const answer = await app.call('run_tool', { tool_name: name, tool_args: args }, caller)
       if (mayCall(name, args, role, tier)) continue
       expect(answer.failure, `${name} ${role} ${tier}`).toMatchObject({ code: 'ERR_PERMISSION_DENIED' })
-      expect((await app.log()).at(-1)).toMatchObject({ tool: name, via: 'run_tool', outcome: 'refused' })
+      expect(await app.lastCall()).toMatchObject({ tool: name, via: 'run_tool', outcome: 'refused' })
     }
   })
 })

@@ -34,6 +34,8 @@ export type TestApp = AsyncDisposable &
     keyCaller(key?: KeyRequest): Promise<ToolCaller>
     /** The calls in the log of a tenant as it is on disk, parsed, after everything handed in is committed. */
     log(tenant?: string): Promise<LogRecord[]>
+    /** The last of them. */
+    lastCall(tenant?: string): Promise<LogRecord | undefined>
     /** A connection of a stranger to the same file; `work` may read and write what it likes. */
     behindItsBack<T>(work: (db: DatabaseSync) => T): T
     /** Closes the program and opens it again on the same directory. */
@@ -165,6 +167,10 @@ function makeTestApp(parts: Parts, options: TestAppOptions): TestApp {
       await (await app.ready).database!.flush()
       return behindItsBack((db) => readLog(db, tenant))
     },
+    async lastCall(tenant = LOCAL_TENANT) {
+      await (await app.ready).database!.flush()
+      return behindItsBack((db) => readLastCall(db, tenant))
+    },
     async restart() {
       await app.close()
       return await openTestApp({ ...options, dataDir })
@@ -183,6 +189,15 @@ const readLog = (db: DatabaseSync, tenant: string): LogRecord[] =>
     .prepare('SELECT record FROM log_entries WHERE tenant = ? ORDER BY seq')
     .all(tenant)
     .flatMap((row) => callsIn(String(row['record'])))
+
+function readLastCall(db: DatabaseSync, tenant: string): LogRecord | undefined {
+  const newestFirst = db.prepare('SELECT record FROM log_entries WHERE tenant = ? ORDER BY seq DESC')
+  for (const row of newestFirst.iterate(tenant)) {
+    const last = callsIn(String(row['record'])).at(-1)
+    if (last !== undefined) return last
+  }
+  return undefined
+}
 
 /** The calls that one entry of the log is about. */
 export function callsIn(text: string): LogRecord[] {
