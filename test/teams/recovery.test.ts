@@ -1,35 +1,46 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { Answer, TestApp } from '../support/app.ts'
 import { endSupervisor } from '../support/end-supervisor.ts'
 import { type RealServer, startRealServer } from '../support/real-server.ts'
 import { type TaskResult, teamsOf } from '../support/teams.ts'
 import { namesFor, openWorkspaceApp } from '../support/workspaces.ts'
 
-let app: TestApp | undefined
-afterEach(async () => {
-  await app?.[Symbol.asyncDispose]()
-  app = undefined
-})
-const teams = teamsOf(() => app!)
+let app: TestApp
+const teams = teamsOf(() => app)
+
+async function reopen(): Promise<void> {
+  app = await openWorkspaceApp({ dataDir: app.dataDir })
+}
 
 /** The program ends in order, and then its rows are put back to how they are in the middle of an operation. */
 async function crashInto(sql: string): Promise<void> {
-  const { dataDir } = app!
-  await app!.stop()
-  app!.behindItsBack((db) => db.exec(sql))
-  app = await openWorkspaceApp({ dataDir })
+  await app.stop()
+  app.behindItsBack((db) => db.exec(sql))
+  await reopen()
 }
 const cardsOf = (team: string): string[] => {
-  const folder = join(app!.dataDir, 'vault/teams', team, 'cards')
+  const folder = join(app.dataDir, 'vault/teams', team, 'cards')
   return existsSync(folder) ? readdirSync(folder) : []
 }
 const teamCount = async (): Promise<unknown> => (await teams.act<{ count: number }>('list')).count
 
 describe('after a crash', () => {
-  it('a team that was being made is gone, with the workspaces that it had already', async () => {
+  beforeAll(async () => {
     app = await openWorkspaceApp()
+  })
+  afterAll(() => app[Symbol.asyncDispose]())
+  /** Each begins with a server that has no team. */
+  afterEach(async () => {
+    await app.stop()
+    await reopen()
+    const { teams: left } = await teams.act<{ teams: { name: string }[] }>('list')
+    for (const { name } of left) await teams.act('destroy', { name })
+    expect(await namesFor(app)).toEqual([])
+  })
+
+  it('a team that was being made is gone, with the workspaces that it had already', async () => {
     await teams.create('kept', ['a'])
     await teams.create('half', ['a', 'b', 'c'])
     await crashInto(
@@ -44,7 +55,6 @@ describe('after a crash', () => {
   })
 
   it('a team that was being destroyed is gone, with its sub-teams', async () => {
-    app = await openWorkspaceApp()
     await teams.create('top', ['a'])
     await teams.create('sub', ['a', 'b'], { parent_team: 'top' })
     await crashInto(`UPDATE teams SET state = 'destroying', operation = 'dead'`)
@@ -53,7 +63,6 @@ describe('after a crash', () => {
   })
 
   it('a task whose beginning was entered is run once, whether its job had been started or not', async () => {
-    app = await openWorkspaceApp()
     await teams.create('crew', ['a'])
     const command = 'echo ran >> /runs; while [ ! -e /go ]; do sleep 0.05; done; cat /runs'
     await teams.assign('crew', 'a', { task_id: 'started', command })
@@ -69,12 +78,11 @@ describe('after a crash', () => {
     app.behindItsBack((db) =>
       db.exec(`UPDATE team_tasks SET state = 'running'; UPDATE workspaces SET state = 'stopped'`),
     )
-    app = await openWorkspaceApp({ dataDir: app.dataDir })
+    await reopen()
     expect(await teams.results('crew', 'a', 1)).toMatchObject([{ task_id: 'begun', exit_code: 137 }])
   })
 
   it('of the machine, tasks that ran are over and others wait for their workspace', async () => {
-    app = await openWorkspaceApp()
     await teams.create('crew', ['a'])
     for (let n = 0; n < 5; n++) await teams.assign('crew', 'a', { task_id: `t${n}`, command: 'sleep 600' })
     await expect
@@ -82,7 +90,7 @@ describe('after a crash', () => {
       .toBe(4)
     await app.stop()
     await endSupervisor(app.dataDir)
-    app = await openWorkspaceApp({ dataDir: app.dataDir })
+    await reopen()
     const ended = await teams.results('crew', 'a', 4)
     expect(ended.map(({ exit_code }) => exit_code)).toEqual([137, 137, 137, 137])
     expect((await teams.receive('crew', 'a')).daemon_pending_tasks).toBe(1)

@@ -1,26 +1,36 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { limits } from '../../src/contract/limits.ts'
 import type { TestApp } from '../support/app.ts'
-import { info, namesFor, openWorkspaceApp, sh } from '../support/workspaces.ts'
+import { destroyAll, info, namesFor, openWorkspaceApp, sh } from '../support/workspaces.ts'
 
 /** What is left of a workspace that was destroyed with keep_snapshots. */
-let app: TestApp | undefined
-afterEach(async () => {
-  await app?.[Symbol.asyncDispose]()
-  app = undefined
+let app: TestApp
+beforeAll(async () => {
+  app = await openWorkspaceApp()
 })
+afterAll(() => app[Symbol.asyncDispose]())
 
-async function open(config: Record<string, number> = {}, dataDir?: string): Promise<TestApp> {
-  app = await openWorkspaceApp({ config, ...(dataDir !== undefined && { dataDir }) })
+/** The same installation with another configuration. */
+async function open(config: Record<string, number> = {}): Promise<TestApp> {
+  await app.stop()
+  app = await openWorkspaceApp({ config, dataDir: app.dataDir })
   return app
 }
 async function reopen(current: TestApp, sql: string): Promise<TestApp> {
   await current.stop()
   current.behindItsBack((db) => db.exec(sql))
-  return await open({}, current.dataDir)
+  return await open()
 }
+
+/** Each begins with nothing stored. */
+afterEach(async () => {
+  const at = await open()
+  await destroyAll(at)
+  for (const name of await archived(at)) await at.ask('workspace_destroy', { workspace_id: name })
+  expect([stored(at, 'active'), stored(at, 'layers')]).toEqual([[], []])
+})
 
 async function archive(at: TestApp, name: string, caller?: Parameters<TestApp['ask']>[2]): Promise<void> {
   await at.ask('workspace_create', { name, memory_mb: 64, disk_gb: 1 }, caller)
