@@ -10,6 +10,7 @@ import { openTestApp, type TestApp } from '../support/app.ts'
 import { type Schema, validArguments } from '../support/arguments.ts'
 import { anything, nearlyValid } from '../support/hostile-arguments.ts'
 import { move, newTask, think } from '../support/ledger.ts'
+import { serveWeb, type WebServer } from '../support/web-server.ts'
 
 const allTools = await loadAllTools()
 
@@ -19,9 +20,12 @@ const allTools = await loadAllTools()
  */
 const catalog = createCatalog(allTools)
 let app: TestApp
+let engine: WebServer
 beforeAll(async () => {
+  // It refuses at once, because a search that merely fails is tried again after a pause.
+  engine = await serveWeb({ '/': (_request, response) => void response.writeHead(403).end() })
   app = await openTestApp({
-    config: { 'workspaces.max_workspaces': 3, 'workspaces.store_gb': 0, 'web.search_url': 'http://127.0.0.1:9/' },
+    config: { 'workspaces.max_workspaces': 3, 'workspaces.store_gb': 0, 'web.search_url': engine.at('/') },
   })
   // Some of the arguments below name it; where no workspace can run, they find none.
   await app.call('workspace_create', { name: 'p' })
@@ -31,7 +35,10 @@ beforeAll(async () => {
   await move(app, 'T-0002', 'todo')
   await app.ask('audit_session_start', { task_id: 'T-0001', auditor_id: 'ann', scope: 'deep' })
 })
-afterAll(() => app[Symbol.asyncDispose]())
+afterAll(async () => {
+  await app[Symbol.asyncDispose]()
+  await engine[Symbol.asyncDispose]()
+})
 
 const runs = (numRuns: number): fc.Parameters<unknown> => ({ numRuns, interruptAfterTimeLimit: 40_000 })
 
