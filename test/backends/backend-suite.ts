@@ -325,9 +325,9 @@ export function describeBackend(
 
       it('enforces the limits that it declares', async () => {
         const spec = await started({ resources: { vcpus: 1, memoryMb: 64, diskGb: 0.1, processes: 40 } })
-        const memory = await say(spec.id, 'head -c 300m /dev/zero | tail -c 300m | wc -c')
-        expect(memory !== String(300 * 1024 ** 2)).toBe(await isEnforced('memory_limit'))
-        const disk = await say(spec.id, 'head -c 300m /dev/zero > /big && sync && echo all')
+        const memory = await say(spec.id, 'head -c 128m /dev/zero | tail -c 128m | wc -c')
+        expect(memory !== String(128 * 1024 ** 2)).toBe(await isEnforced('memory_limit'))
+        const disk = await say(spec.id, 'head -c 160m /dev/zero > /big && sync && echo all')
         expect(disk !== 'all').toBe(await isEnforced('disk_limit'))
         const processes = await say(
           spec.id,

@@ -221,8 +221,9 @@ export function describeEscapes(
       const filled = await start({ diskGb: 0.012 })
       expect(textOf(await shell('head -c 400m /dev/zero > /fill; sync; echo $?', filled))).toMatch(/No space|quota/i)
       await shell('rm /fill; sync', filled)
+      // Empty files, with names so long that not too many fill the disk: the last ones before its end take long.
       const inodes = await shell(
-        `perl -e 'for ($i = 0; $i < 400000; $i++) { open(my $f, ">", "/i$i") or do { print "stopped"; exit } } print "all"'`,
+        `perl -e '$n = "n" x 240; for ($i = 0; $i < 400000; $i++) { open(my $f, ">", "/$n$i") or do { print "stopped"; exit } } print "all"'`,
         filled,
         60_000,
       )

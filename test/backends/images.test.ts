@@ -1,3 +1,4 @@
+import { afterAll, describe } from 'vitest'
 import { isLongRun } from '../support/long-run.ts'
 import { type OpenedBackend, openNamespacesBackend, openUserBackend } from '../support/namespaces-backend.ts'
 import { busyboxLayer, programsLayer } from '../support/oci-image.ts'
@@ -14,13 +15,24 @@ const openers: readonly (readonly [string, () => Promise<OpenedBackend>])[] = [
 const escapeTools =
   'sh bash perl cat grep ls ln rm mkdir mknod head tail tr wc sync sleep timeout mount umount chroot unshare nsenter pkill'
 
+/** One back end for everything in the block that this is called in. */
+function sharedBackend(open: () => Promise<OpenedBackend>): () => Promise<OpenedBackend> {
+  let opening: Promise<OpenedBackend> | undefined
+  afterAll(async () => await (await opening)?.close())
+  return async () => {
+    opening ??= open()
+    return { ...(await opening), close: async () => {} }
+  }
+}
+
 async function openWith(open: () => Promise<OpenedBackend>, name: string, layer: ReturnType<typeof busyboxLayer>) {
   const opened = await open()
   await opened.buildLayers(name, [layer, [{ name: 'etc/profile', content: '' }]])
   return opened
 }
 
-for (const [title, open] of openers) {
+describe.each(openers)('images, %s', (title, openOne) => {
+  const open = sharedBackend(openOne)
   describeImages(`workspaces on images, ${title}`, open)
   describeBackend(`namespaces, on an image of busybox, ${title}`, () => openWith(open, 'busybox', busyboxLayer()), {
     name: 'busybox',
@@ -31,7 +43,7 @@ for (const [title, open] of openers) {
     () => openWith(open, 'tools', programsLayer(escapeTools.split(' '))),
     'tools',
   )
-}
+})
 
 const BUILD_TIMEOUT_MS = 1_200_000
 

@@ -1,8 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, linkSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { afterAll } from 'vitest'
 import { createNamespacesBackend } from '../../src/backends/namespaces/index.ts'
 import type { WorkspaceBackend } from '../../src/domains/workspaces/backend.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
@@ -104,23 +105,38 @@ export async function openNamespacesBackend(options: Lacks & { storeGb?: number 
  */
 export async function openUserBackend(options: Lacks & { subordinateIds: boolean }): Promise<OpenedBackend> {
   const user = await createOrdinaryUser(options)
-  const program = mkdtempSync(join(tmpdir(), 'castellan-program-'))
-  cpSync(join(import.meta.dirname, '../../src'), join(program, 'src'), { recursive: true })
-  cpSync(join(import.meta.dirname, '../../package.json'), join(program, 'package.json'))
-  cpSync(join(import.meta.dirname, '../../node_modules/@vscode'), join(program, 'node_modules/@vscode'), {
-    recursive: true,
-  })
-  cpSync(process.execPath, join(program, 'node'))
-  const open = spawn('chmod', ['-R', 'a+rX', program])
-  await new Promise((resolve) => open.on('exit', resolve))
+  programCopy ??= copyProgram()
+  const program = programCopy
   const state = join(user.home, 'workspaces')
   const runner = { program, node: join(program, 'node'), user, lacks: options }
   await runScript(runner, START, { state, storeGb: 0 })
   return opened(state, 0, runner, () => {
     removeTree(state)
     user.remove()
-    rmSync(program, { recursive: true, force: true })
   })
+}
+
+/** One for all users of a file of tests: nobody but root can change it. */
+let programCopy: string | undefined
+afterAll(() => {
+  if (programCopy !== undefined) rmSync(programCopy, { recursive: true, force: true })
+})
+
+function copyProgram(): string {
+  const program = mkdtempSync(join(tmpdir(), 'castellan-program-'))
+  for (const name of ['src', 'package.json', 'node_modules/@vscode']) {
+    cpSync(join(import.meta.dirname, '../..', name), join(program, name), { recursive: true })
+  }
+  execFileSync('chmod', ['-R', 'a+rX', program])
+  const node = join(program, 'node')
+  try {
+    linkSync(process.execPath, node)
+  } catch {
+    // On another file system, or another's file.
+    cpSync(process.execPath, node)
+    chmodSync(node, 0o755)
+  }
+  return program
 }
 
 const START = `
