@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -54,6 +54,9 @@ export async function openCopies(the: {
   }
 }
 
+/** A folder in memory, where there is one: what is tried here is not whether anything outlives the machine. */
+const MEMORY = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+
 /** `without`: a tenant that the copy never had, neither rows nor a checkpoint. */
 async function openCopy(
   { template, searchUrl }: { template: string; searchUrl: string },
@@ -69,6 +72,10 @@ async function openCopy(
     rmSync(join(dataDir, 'checkpoints', `${encodeURIComponent(without)}.checkpoint`), { force: true })
   }
   database.close()
+  const memory = mkdtempSync(join(MEMORY, 'castellan-tenancy-'))
+  cpSync(join(dataDir, 'castellan.db'), join(memory, 'castellan.db'))
+  rmSync(join(dataDir, 'castellan.db'))
+  symlinkSync(join(memory, 'castellan.db'), join(dataDir, 'castellan.db'))
   const config = {
     'audit.checkpoint_interval_ms': 3_600_000,
     'rate_limits.enabled': false,
@@ -77,7 +84,14 @@ async function openCopy(
     // What is tried here stays on this machine.
     'web.search_url': searchUrl,
   }
-  return await openTestApp({ dataDir, config, clock: movableClock(), random: seededRandom() })
+  const app = await openTestApp({ dataDir, config, clock: movableClock(), random: seededRandom() })
+  return {
+    ...app,
+    async [Symbol.asyncDispose]() {
+      await app[Symbol.asyncDispose]()
+      rmSync(memory, { recursive: true, force: true })
+    },
+  }
 }
 
 /** The tables whose rows belong to tenants. */
