@@ -1,4 +1,4 @@
-import { yamlLibrary } from '../domains/texts/yaml-library.ts'
+import { yamlLibrary } from '../domains/templating/yaml-library.ts'
 import { type Config, showConfig } from './config.ts'
 
 /** The configuration in force as a file would have it, secrets left out as `config show` leaves them out. */

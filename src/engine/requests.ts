@@ -5,7 +5,7 @@ import type { EngineDeps } from './core.ts'
 import { appendToRun } from './journal.ts'
 import { type ChangingCall, isEnded, type Run, type SignalActor, type SignallingCall } from './ports.ts'
 
-/** What callers ask of runs, each in the transaction of its call; `lookSoon` sees to it after the commit. */
+/** What callers ask of runs, each in the transaction of its call; `scheduleReconcile` sees to it after the commit. */
 export function createRequests(deps: EngineDeps, scheduleReconcile: (tenant: TenantId, id: string) => void) {
   const { store } = deps
 

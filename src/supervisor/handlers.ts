@@ -42,7 +42,7 @@ export function createHandlers({
   const filesOf = (id: string, within: Bounded['within']) => registry.files(id, within ?? undefined)
   return {
     hello: facts,
-    async lease(client, { signal }) {
+    async attend(client, { signal }) {
       if (signal.aborted) return {}
       clients.add(client)
       await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))

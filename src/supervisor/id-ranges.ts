@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { Logger } from '../kernel/logger.ts'
-import type { IdMaps } from './first-processes.ts'
+import type { IdMaps } from './init-processes.ts'
 import type { Launcher } from './launcher.ts'
 
 /** The ids of one running workspace. */

@@ -1,6 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import { systemClock } from '../kernel/clock.ts'
-import type { HoldOrder } from './first-processes.ts'
+import type { HoldOrder } from './init-processes.ts'
 import type { PrewarmedSlot } from './prewarm-pool.ts'
 import { type ProcessEntry, processesOf, signalProcess } from './processes.ts'
 

@@ -11,7 +11,7 @@ export type JobLog = Readonly<{
   /** Ends where something is missing, so that `skipped` is always what is missing before `bytes`. */
   read(from: number, bytesMax: number): Promise<Readonly<{ bytes: Buffer; next: number; skipped: number }>>
   retainedBytes(): number
-  /** Makes room; `keptBytes` is less afterwards, unless it was 0. */
+  /** Makes space; `retainedBytes` is less afterwards, unless it was 0. */
   dropOldest(): void
 }>
 

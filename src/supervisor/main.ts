@@ -6,10 +6,10 @@ import { systemRandom } from '../kernel/random.ts'
 import { createControlGroups } from './cgroups.ts'
 import { type EgressBroker, openEgressBroker } from './egress-broker.ts'
 import { createFifos } from './fifos.ts'
-import { startFirstProcesses } from './first-processes.ts'
 import { createHandlers } from './handlers.ts'
 import { createIdRanges } from './id-ranges.ts'
 import { createImages } from './images/index.ts'
+import { startInitProcesses } from './init-processes.ts'
 import { type Launcher, startLauncher } from './launcher.ts'
 import { createHostNames } from './network/host-names.ts'
 import { createNetworkHub, type NetworkHub } from './network/network-hub.ts'
@@ -71,7 +71,7 @@ async function main(): Promise<void> {
     random: systemRandom,
   })
   const controlGroups = createControlGroups(process.env['CASTELLAN_SUPERVISOR_CGROUPS'] ?? '')
-  const { firstProcesses, idRanges } = await openPlaces(launcher, filterPath)
+  const { initProcessMaker, idRanges } = await openPlaces(launcher, filterPath)
   const images = createImages({ root: join(ROOT, 'images'), clock: systemClock, random: systemRandom })
   const { network, egress } = await openNetwork()
   const registry = await createRegistry({
@@ -79,7 +79,7 @@ async function main(): Promise<void> {
     launcher,
     fifos,
     storage,
-    prewarmPool: createPrewarmPool({ firstProcesses, controlGroups, idRanges, logger }),
+    prewarmPool: createPrewarmPool({ initProcessMaker, controlGroups, idRanges, logger }),
     images,
     network,
     egress,
@@ -114,7 +114,7 @@ async function main(): Promise<void> {
     }),
     shutdown: end,
   })
-  for (const { exited } of [launcher, firstProcesses]) void exited.then(() => process.exit(1))
+  for (const { exited } of [launcher, initProcessMaker]) void exited.then(() => process.exit(1))
   const socketPath = join(DOORS, SOCKET_NAME)
   rmSync(socketPath, { force: true })
   // Whoever reaches us may need our number.
@@ -152,7 +152,7 @@ async function openNetwork(): Promise<{ network: NetworkHub; egress: EgressBroke
 
 /** What the first processes of workspaces are made by, and the ids that they are given. */
 async function openPlaces(launcher: Launcher, seccompFilter: string) {
-  const firstProcesses = startFirstProcesses({
+  const initProcessMaker = startInitProcesses({
     seccompFilter,
     stage: STAGE,
     searchProgram: existsSync(SEARCH_PROGRAM_SOURCE) ? SEARCH_PROGRAM_SOURCE : undefined,
@@ -166,7 +166,7 @@ async function openPlaces(launcher: Launcher, seccompFilter: string) {
     launcher,
     logger,
   })
-  return { firstProcesses, idRanges }
+  return { initProcessMaker, idRanges }
 }
 
 /** Nobody finds his way to workspaces whose folder is gone: they end at once, with whatever runs in them. */

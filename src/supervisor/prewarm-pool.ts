@@ -1,8 +1,8 @@
 import type { Resources } from '../domains/workspaces/backend.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { ControlGroup, ControlGroups } from './cgroups.ts'
-import type { FirstProcesses, HoldOrder } from './first-processes.ts'
 import type { IdRange, IdRanges } from './id-ranges.ts'
+import type { HoldOrder, InitProcesses } from './init-processes.ts'
 import type { EnteredCommand } from './perl-process.ts'
 
 /** Control groups, ids, and who waits with them to become the first process of a workspace. */
@@ -29,13 +29,13 @@ export type PrewarmPool = Readonly<{
 
 type Stocked = Readonly<{ group: ControlGroup; range: IdRange; pid: number }>
 export type PrewarmPoolDeps = Readonly<{
-  firstProcesses: FirstProcesses
+  initProcessMaker: InitProcesses
   controlGroups: ControlGroups
   idRanges: IdRanges
   logger: Logger
 }>
 
-export function createPrewarmPool({ firstProcesses, controlGroups, idRanges, logger }: PrewarmPoolDeps): PrewarmPool {
+export function createPrewarmPool({ initProcessMaker, controlGroups, idRanges, logger }: PrewarmPoolDeps): PrewarmPool {
   let nextNumber = 1
   let stock: Promise<Stocked> | undefined
 
@@ -43,7 +43,7 @@ export function createPrewarmPool({ firstProcesses, controlGroups, idRanges, log
     const group = await controlGroups.open(String(nextNumber++))
     const range = await takeRange()
     try {
-      return { group, range, pid: await firstProcesses.prewarm(group.joinPaths, range.maps) }
+      return { group, range, pid: await initProcessMaker.prewarm(group.joinPaths, range.maps) }
     } catch (error) {
       await range.release()
       await group.close()
@@ -70,16 +70,16 @@ export function createPrewarmPool({ firstProcesses, controlGroups, idRanges, log
       group,
       range,
       async hold(order) {
-        const held = await firstProcesses.hold(waiting, order).catch(async () => {
+        const held = await initProcessMaker.hold(waiting, order).catch(async () => {
           // The one that waited may have ended; another has the same place, and fails as well if the order is to blame.
-          waiting = await firstProcesses.prewarm(group.joinPaths, range.maps)
-          return await firstProcesses.hold(waiting, order)
+          waiting = await initProcessMaker.prewarm(group.joinPaths, range.maps)
+          return await initProcessMaker.hold(waiting, order)
         })
         restock()
         return held
       },
       async giveBack() {
-        await firstProcesses.discard(waiting)
+        await initProcessMaker.discard(waiting)
         await group.close()
         await range.release()
       },

@@ -84,7 +84,7 @@ export type Operations = {
   /** The one request that every version must understand: `protocol`, `version` and `running` are always in the answer. */
   hello: { takes: Readonly<{ bootId: string }>; gives: SupervisorFacts }
   /** Stays open for as long as the server lives; this is how the supervisor knows who is there. */
-  lease: { takes: Readonly<{ bootId: string }>; gives: Record<string, never> }
+  attend: { takes: Readonly<{ bootId: string }>; gives: Record<string, never> }
   create: { takes: Omit<WorkspaceSpec, 'ip'>; gives: Readonly<{ ip: string }> }
   start: { takes: WorkspaceSpec; gives: Record<string, never> }
   stop: { takes: Readonly<{ id: string; graceMs: number }>; gives: Record<string, never> }

@@ -6,7 +6,7 @@ import type { Clock } from '../kernel/clock.ts'
 import type { Random } from '../kernel/random.ts'
 import type { Launcher } from './launcher.ts'
 import { isNoSpace } from './no-space.ts'
-import { createOpenatFiles } from './rooted-files/index.ts'
+import { createOpenatFiles } from './openat-files/index.ts'
 import { mustRun, type RunCommand } from './run-command.ts'
 
 /**
@@ -45,7 +45,7 @@ export type OwnFile = Readonly<{ path: string; text: string }>
 const MS_NOSUID = 2
 const MS_NODEV = 4
 const O_PATH = 0o10000000
-/** In the words of rooted-files/write-content.ts. */
+/** In the words of openat-files/write-content.ts. */
 const TEMPORARY_NAME = '\\.castellan-[0-9a-f]{32}\\.tmp'
 /** Marks what is half made or half removed; such names are cleared away at the next start. */
 const PENDING = '.pending-'

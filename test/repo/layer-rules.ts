@@ -60,7 +60,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/skills',
-    folders: ['kernel', 'contract', 'domains/texts'],
+    folders: ['kernel', 'contract', 'domains/templating'],
     packages: ['yaml'],
     reason: 'Reads SKILL.md front matter, which is YAML; the files come through its port.',
   },
@@ -90,7 +90,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/vault',
-    folders: ['kernel', 'contract', 'domains/texts'],
+    folders: ['kernel', 'contract', 'domains/templating'],
     packages: ['yaml', 're2js'],
     reason:
       'Rules and texts of notes: front matter is YAML, and a pattern of a caller needs a matcher that cannot be made to hang. The files come through its port.',
@@ -134,7 +134,7 @@ export const layerRows: readonly LayerRow[] = [
     reason: 'What may be fetched and how an answer is shown; the fetching is behind its port.',
   },
   {
-    folder: 'domains/texts',
+    folder: 'domains/templating',
     folders: ['kernel', 'contract'],
     packages: ['handlebars', 'yaml', 'node:module'],
     reason:
@@ -142,7 +142,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/agents',
-    folders: ['kernel', 'contract', 'engine', 'domains/texts'],
+    folders: ['kernel', 'contract', 'engine', 'domains/templating'],
     packages: ['zod', 'semver', 'ajv', 'ajv-formats', 're2js', 'croner', 'node:module', 'node:vm'],
     reason:
       'Manifests, versions and their registry; what its agents did it sees in the runs. Schemas, patterns, cron expressions and templates in a manifest are tried before it is accepted; node:vm ends a check that takes too long.',
@@ -155,7 +155,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/executions',
-    folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/texts'],
+    folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/templating'],
     packages: [],
     reason: 'The loop of one agent, as a program of the engine; models and tools are behind ports.',
   },
@@ -168,7 +168,7 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'domains/workflows',
-    folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/executions', 'domains/texts'],
+    folders: ['kernel', 'contract', 'engine', 'domains/agents', 'domains/executions', 'domains/templating'],
     packages: ['@marcbachmann/cel-js', 'node:module'],
     reason: 'State machines over agents, commands and people, as programs of the engine.',
   },

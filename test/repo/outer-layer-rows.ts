@@ -52,7 +52,7 @@ export const outerLayerRows: readonly LayerRow[] = [
       'A program of its own that outlives the server: it does for workspaces what their port says, and decides nothing.',
   },
   {
-    folder: 'supervisor/rooted-files',
+    folder: 'supervisor/openat-files',
     folders: ['kernel', 'contract', 'domains/workspaces'],
     packages: ['node:fs', 'node:stream'],
     reason: 'Files below one root, whatever changes meanwhile.',

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import type { WorkspaceFiles } from '../../src/domains/workspaces/backend.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
-import { createOpenatFiles, type OpenatFilesDeps } from '../../src/supervisor/rooted-files/index.ts'
+import { createOpenatFiles, type OpenatFilesDeps } from '../../src/supervisor/openat-files/index.ts'
 
 const O_PATH = 0o10000000
 

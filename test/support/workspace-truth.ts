@@ -56,7 +56,7 @@ export function workspaceTruth(dataDir: string): WorkspaceTruth {
   const processes = descendants(pid)
   const node = processes.find(({ command }) => command.includes('src/supervisor/main.ts'))
   const launcher = processes.find(({ command }) => command.includes('launcher.pl'))
-  const maker = processes.find(({ command }) => command.includes('holders.pl'))
+  const maker = processes.find(({ command }) => command.includes('init-processes.pl'))
   const holders = processes.filter(({ parent, command }) => parent === maker?.pid && command === HOLDER)
   const isOfNetwork = /^slirp4netns |^perl .*socket-maker\.pl |^perl - host\.sock/
   const uplink = processes.filter(({ command }) => isOfNetwork.test(command))

@@ -61,7 +61,7 @@ function relay(client: Socket, owner: Socket): void {
   owner.on('data', () => {
     isRequestUnanswered = false
   })
-  const ownerRevoked = (): void => {
+  const ownerClosed = (): void => {
     if (client.destroyed) return
     if (isRequestUnanswered) {
       isRequestUnanswered = false
@@ -73,8 +73,8 @@ function relay(client: Socket, owner: Socket): void {
   }
   client.on('error', () => client.destroy())
   client.on('close', () => owner.destroy())
-  owner.on('end', ownerRevoked)
-  owner.on('close', ownerRevoked)
+  owner.on('end', ownerClosed)
+  owner.on('close', ownerClosed)
   client.setNoDelay(true)
   client.pipe(owner)
   owner.pipe(client, { end: false })

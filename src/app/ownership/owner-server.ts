@@ -149,14 +149,14 @@ function showRemote(socket: Socket, { remote }: Hello): void {
 type BridgeEnd = Readonly<{ transport: LineTransport; hold(): Promise<void> }>
 
 /** The owner's end of a bridge: the session's lines, with the words about holding taken out. */
-function createBridgeEnd(lines: FlowLines, onRevoked: () => void): BridgeEnd {
+function createBridgeEnd(lines: FlowLines, onClosed: () => void): BridgeEnd {
   const held = Promise.withResolvers<void>()
   let isRevoked = false
   let sessionClosed = (): void => {}
   lines.onClose(() => {
     isRevoked = true
     held.resolve()
-    onRevoked()
+    onClosed()
     sessionClosed()
   })
   return {

@@ -3,7 +3,7 @@ import { createContext, Script } from 'node:vm'
 import type { AnySchema, ErrorObject, Options } from 'ajv'
 import { RE2JS } from 're2js'
 import { limits } from '../../contract/limits.ts'
-import { createMeter, TooMuchWork } from '../texts/work-meter.ts'
+import { createMeter, TooMuchWork } from '../templating/work-meter.ts'
 import { chargeSchema, newSchemaBudget, type SchemaBudget } from './schema-work.ts'
 
 /** What is wrong with a value, one sentence each that begins with its place; empty if it conforms. */

@@ -1,6 +1,6 @@
 import { readDomain } from '../../contract/domain-name.ts'
 import { limits } from '../../contract/limits.ts'
-import { parseTemplate } from '../texts/templates.ts'
+import { parseTemplate } from '../templating/templates.ts'
 import { cronProblem } from './check-cron.ts'
 import type { WrittenValidator } from './execution-schema.ts'
 import { compileJsonSchema, compilePattern } from './json-schema.ts'

@@ -1,6 +1,6 @@
 import { nearestName } from '../../kernel/nearest-name.ts'
-import { namesIn } from '../texts/template-names.ts'
-import { parseTemplate } from '../texts/templates.ts'
+import { namesIn } from '../templating/template-names.ts'
+import { parseTemplate } from '../templating/templates.ts'
 import type { WrittenManifest } from './manifest-schema.ts'
 import { isFields } from './read-yaml.ts'
 

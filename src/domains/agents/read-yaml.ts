@@ -1,8 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { type ComposedYaml, composeYaml, yamlKeyCharsMax } from '../texts/bounded-yaml.ts'
-import { yamlAdvice } from '../texts/yaml-advice.ts'
-import { yamlLibrary } from '../texts/yaml-library.ts'
+import { type ComposedYaml, composeYaml, yamlKeyCharsMax } from '../templating/bounded-yaml.ts'
+import { yamlAdvice } from '../templating/yaml-advice.ts'
+import { yamlLibrary } from '../templating/yaml-library.ts'
 
 /**
  * `fields` is plain, own and mutable: maps are objects, lists arrays, numbers finite. `unquoted` names the fields that are

@@ -1,12 +1,12 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { type Helper, keysOf, templateHelpers } from '../texts/template-values.ts'
-import { type Context, renderTemplate as render } from '../texts/templates.ts'
-import type { Meter } from '../texts/work-meter.ts'
+import { type Helper, keysOf, templateHelpers } from '../templating/template-values.ts'
+import { type Context, renderTemplate as render } from '../templating/templates.ts'
+import type { Meter } from '../templating/work-meter.ts'
 
 /**
- * A template of an agent: see `domains/texts`. An object in `texts` stands as that text and still has its members. Texts
+ * A template of an agent: see `domains/templating`. An object in `texts` stands as that text and still has its members. Texts
  * that are made together share a meter.
  */
 export function renderTemplate(

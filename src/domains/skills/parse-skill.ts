@@ -1,9 +1,9 @@
 import type { ParsedNode, YAMLMap } from 'yaml'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { composeYaml } from '../texts/bounded-yaml.ts'
-import { yamlAdvice } from '../texts/yaml-advice.ts'
-import { yamlLibrary } from '../texts/yaml-library.ts'
+import { composeYaml } from '../templating/bounded-yaml.ts'
+import { yamlAdvice } from '../templating/yaml-advice.ts'
+import { yamlLibrary } from '../templating/yaml-library.ts'
 
 /**
  * What a SKILL.md says. `frontmatter` is the whole front matter as plain data, unknown fields included; the other fields

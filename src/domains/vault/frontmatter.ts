@@ -2,9 +2,9 @@ import type { Document, Pair, YAMLMap } from 'yaml'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { type ComposedYaml, composeYaml } from '../texts/bounded-yaml.ts'
-import { yamlAdvice } from '../texts/yaml-advice.ts'
-import { yamlLibrary } from '../texts/yaml-library.ts'
+import { type ComposedYaml, composeYaml } from '../templating/bounded-yaml.ts'
+import { yamlAdvice } from '../templating/yaml-advice.ts'
+import { yamlLibrary } from '../templating/yaml-library.ts'
 
 /** Front matter as plain data; `broken` when there is a block that is not a list of fields in YAML, with the reason. */
 export type Frontmatter =

@@ -1,5 +1,5 @@
 import { compilePattern } from '../agents/json-schema.ts'
-import { chargeValue, type Meter, shallowUnits } from '../texts/work-meter.ts'
+import { chargeValue, type Meter, shallowUnits } from '../templating/work-meter.ts'
 
 /** What one operator of CEL costs, paid before it is done. */
 export function chargeOperator(meter: Meter, operator: string, left: unknown, right: unknown): void {

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
-import type { NameUse, UsedName } from '../texts/template-names.ts'
-import type { Context } from '../texts/templates.ts'
-import { type Meter, TooMuchWork } from '../texts/work-meter.ts'
+import type { NameUse, UsedName } from '../templating/template-names.ts'
+import type { Context } from '../templating/templates.ts'
+import { type Meter, TooMuchWork } from '../templating/work-meter.ts'
 import { chargeCall, chargeOperator, createPatterns, type Patterns } from './cel-costs.ts'
 
 /**

@@ -1,5 +1,5 @@
-import { namesIn, type UsedName } from '../texts/template-names.ts'
-import { parseTemplate } from '../texts/templates.ts'
+import { namesIn, type UsedName } from '../templating/template-names.ts'
+import { parseTemplate } from '../templating/templates.ts'
 import { acceptedAnswers } from './answers.ts'
 import { holdsPlainly } from './conditions.ts'
 import { parseExpression } from './expressions.ts'

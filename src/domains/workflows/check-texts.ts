@@ -1,5 +1,5 @@
-import { type ShellRisk, shellRisksOf } from '../texts/shell-lines.ts'
-import { parseTemplate } from '../texts/templates.ts'
+import { type ShellRisk, shellRisksOf } from '../templating/shell-lines.ts'
+import { parseTemplate } from '../templating/templates.ts'
 import { parseExpression } from './expressions.ts'
 import type { Fields } from './read-fields.ts'
 

@@ -1,7 +1,7 @@
 import type { Json } from '../../kernel/canonical-json.ts'
-import { memberOf, type Value } from '../texts/template-values.ts'
-import type { Context } from '../texts/templates.ts'
-import type { Meter } from '../texts/work-meter.ts'
+import { memberOf, type Value } from '../templating/template-values.ts'
+import type { Context } from '../templating/templates.ts'
+import type { Meter } from '../templating/work-meter.ts'
 import { type Judged, parseExpression } from './expressions.ts'
 import type { Condition, JsonObject, State } from './manifest-types.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Json } from '../../kernel/canonical-json.ts'
-import type { Context } from '../texts/templates.ts'
+import type { Context } from '../templating/templates.ts'
 import { parseExpression } from './expressions.ts'
 
 const context = {

@@ -1,10 +1,10 @@
 import { limits } from '../../contract/limits.ts'
-import { namesInArguments, type UsedName } from '../texts/template-names.ts'
-import { hasOperators } from '../texts/template-operators.ts'
-import { type Expression, parseText, problemOfArguments } from '../texts/template-syntax.ts'
-import { isTruthy, NoSuchValue, templateHelpers } from '../texts/template-values.ts'
-import { type Context, evaluateArguments } from '../texts/templates.ts'
-import { createMeter, type Meter, refuseWork, TooMuchWork } from '../texts/work-meter.ts'
+import { namesInArguments, type UsedName } from '../templating/template-names.ts'
+import { hasOperators } from '../templating/template-operators.ts'
+import { type Expression, parseText, problemOfArguments } from '../templating/template-syntax.ts'
+import { isTruthy, NoSuchValue, templateHelpers } from '../templating/template-values.ts'
+import { type Context, evaluateArguments } from '../templating/templates.ts'
+import { createMeter, type Meter, refuseWork, TooMuchWork } from '../templating/work-meter.ts'
 import { evaluateCel, MissingName, namesInCel, parseCel } from './cel.ts'
 
 /**

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { renderTemplate } from '../texts/templates.ts'
+import { renderTemplate } from '../templating/templates.ts'
 import { hasFailed, judgeCondition, type StateResult } from './conditions.ts'
 import {
   applyResult,

@@ -1,7 +1,7 @@
 import type { Json } from '../../kernel/canonical-json.ts'
 import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
 import { readVerdict } from '../executions/validators.ts'
-import { displayed, memberOf } from '../texts/template-values.ts'
+import { displayed, memberOf } from '../templating/template-values.ts'
 import type { JsonObject, JudgeRef } from './manifest-types.ts'
 import { type ChildEnd, endOf, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Visit } from './run-ports.ts'

@@ -1,9 +1,9 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
-import type { UsedName } from '../texts/template-names.ts'
-import { memberOf, type Value } from '../texts/template-values.ts'
-import type { Context, OnMissing } from '../texts/templates.ts'
+import type { UsedName } from '../templating/template-names.ts'
+import { memberOf, type Value } from '../templating/template-values.ts'
+import type { Context, OnMissing } from '../templating/templates.ts'
 import type { JsonObject, State, WorkflowManifest } from './manifest-types.ts'
 import { type Member, type Members, members, type Shape, shapeOfState } from './state-shapes.ts'
 

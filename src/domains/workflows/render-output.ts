@@ -1,8 +1,14 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { memberOf } from '../texts/template-values.ts'
-import { type Context, evaluateArguments, type OnMissing, renderTemplate, soleExpression } from '../texts/templates.ts'
-import { createMeter, type Meter } from '../texts/work-meter.ts'
+import { memberOf } from '../templating/template-values.ts'
+import {
+  type Context,
+  evaluateArguments,
+  type OnMissing,
+  renderTemplate,
+  soleExpression,
+} from '../templating/templates.ts'
+import { createMeter, type Meter } from '../templating/work-meter.ts'
 import type { StateResult } from './conditions.ts'
 import { violationsOf } from './json-schema.ts'
 import { knownNames, refuseMissing } from './known-names.ts'

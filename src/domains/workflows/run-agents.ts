@@ -1,6 +1,6 @@
 import type { Json } from '../../kernel/canonical-json.ts'
 import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
-import { displayed, memberOf } from '../texts/template-values.ts'
+import { displayed, memberOf } from '../templating/template-values.ts'
 import { askJudges, type Judgement } from './judging.ts'
 import type { AgentState, JsonObject, ParallelAgent, ParallelAgentsState } from './manifest-types.ts'
 import { handleOutput } from './output-handlers.ts'

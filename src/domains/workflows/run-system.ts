@@ -1,6 +1,6 @@
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { isSum } from '../texts/templates.ts'
+import { isSum } from '../templating/templates.ts'
 import { askTool } from './invoker-calls.ts'
 import type { JsonObject, SystemState } from './manifest-types.ts'
 import type { Outcome, Visit } from './run-ports.ts'

@@ -1,5 +1,5 @@
 import type { Json } from '../../kernel/canonical-json.ts'
-import { memberOf } from '../texts/template-values.ts'
+import { memberOf } from '../templating/template-values.ts'
 import type { JsonObject, State, StateKind } from './manifest-types.ts'
 
 /**

@@ -1,5 +1,5 @@
-import { type Context, renderTemplate } from '../texts/templates.ts'
-import { createMeter } from '../texts/work-meter.ts'
+import { type Context, renderTemplate } from '../templating/templates.ts'
+import { createMeter } from '../templating/work-meter.ts'
 import { knownNames, type Moment, refuseMissing } from './known-names.ts'
 import type { Visit } from './run-ports.ts'
 

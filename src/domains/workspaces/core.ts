@@ -56,7 +56,7 @@ export type WorkspaceDeps = Readonly<{
   logger: Logger
 }>
 
-/** What every part of the service works with. `leftovers` says whether something waits to be cleared away. */
+/** What every part of the service works with. `pendingCleanup` says whether something waits to be cleared away. */
 export type Core = WorkspaceDeps &
   Readonly<{
     locks: WorkspaceLocks

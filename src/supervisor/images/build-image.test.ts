@@ -78,14 +78,8 @@ const textOf = (name: string): Promise<string> => readFile(inside(name), 'utf8')
 /** The id inside, from the one outside; with a single id everything is root's. */
 const ownerOf = async (name: string): Promise<number> => {
   const { uid } = await lstat(inside(name))
-  const map = execFileSync(
-    buildEnvironment.enterArgv()[0]!,
-    [...buildEnvironment.enterArgv().slice(1), 'cat', '/proc/self/uid_map'],
-    {
-      encoding: 'utf8',
-      env: { PATH: SYSTEM_PATH },
-    },
-  )
+  const [program, ...args] = [...buildEnvironment.enterArgv(), 'cat', '/proc/self/uid_map']
+  const map = execFileSync(program!, args, { encoding: 'utf8', env: { PATH: SYSTEM_PATH } })
   for (const line of map.trim().split('\n')) {
     const [first, outside, count] = line.trim().split(/\s+/).map(Number)
     if (uid >= outside! && uid < outside! + count!) return first! + uid - outside!

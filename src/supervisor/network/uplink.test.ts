@@ -34,7 +34,7 @@ describe.each(privileges)('the way out of the hub as %s', (privilege) => {
     port = await listenOnHost(servers, '0.0.0.0', 0, 'host')
     bench = await openNetworkBench(privilege, { doorWaitMs: 100 })
     await bench.startUplink(somewhere)
-    await bench.hub.ask('setSurroundings', { hostAddresses: [ownAddress] })
+    await bench.hub.ask('setEnvironment', { hostAddresses: [ownAddress] })
     one = await start()
   })
   afterAll(async () => {
@@ -76,21 +76,21 @@ describe.each(privileges)('the way out of the hub as %s', (privilege) => {
   it('closes an address that turns out to be the host’s', async () => {
     await set(one, { allowInternet: true })
     const socket = await dialOpen(one, somewhere, port)
-    await bench.hub.ask('setSurroundings', { hostAddresses: [ownAddress, somewhere] })
+    await bench.hub.ask('setEnvironment', { hostAddresses: [ownAddress, somewhere] })
     expect(await say(one, socket, 'hello')).toBe('ECONNRESET')
-    await bench.hub.ask('setSurroundings', { hostAddresses: [ownAddress] })
+    await bench.hub.ask('setEnvironment', { hostAddresses: [ownAddress] })
     await dialOpen(one, somewhere, port)
   })
 
   it('asks another resolver than the host’s when it is told to, at a private address too, and only for names', async () => {
     const nameServer = await answerOn(privateAddress)
-    await bench.hub.ask('setSurroundings', { hostAddresses: [ownAddress, privateAddress], resolver: privateAddress })
+    await bench.hub.ask('setEnvironment', { hostAddresses: [ownAddress, privateAddress], resolver: privateAddress })
     await set(one, { allowInternet: true })
     expect(await one.inside.ask('datagramAsk', '10.99.0.1', 53, 'a question')).toBe('answer to a question')
     for (const other of [privateAddress, '10.0.2.3']) expect(await dial(one, other, 53)).toHaveProperty('refused')
     expect(await dial(one, privateAddress, port)).toHaveProperty('refused')
     await expect(bench.hub.ask('dial', privateAddress, port)).resolves.toBe('ECONNREFUSED')
-    await bench.hub.ask('setSurroundings', { hostAddresses: [ownAddress] })
+    await bench.hub.ask('setEnvironment', { hostAddresses: [ownAddress] })
     nameServer.close()
   })
 

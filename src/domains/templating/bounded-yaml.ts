@@ -1,5 +1,5 @@
 import type { Alias, Composer, CST, Document, Node, YAMLMap } from 'yaml'
-import { yamlLibrary } from './yaml-library.ts'
+import { yamlLibrary } from '../templating/yaml-library.ts'
 
 /** `warnings` says whether what the library only warns of (tags that it does not know) is a problem too. */
 export type YamlBounds = Readonly<{ depthMax: number; valuesMax: number; warnings: 'refused' | 'ignored' }>

@@ -1,8 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { showBraces, standsInFor } from './template-braces.ts'
-import { type UsedName, usedName, useOfArguments } from './template-names.ts'
+import { showBraces, standsInFor } from '../templating/template-braces.ts'
+import { type UsedName, usedName, useOfArguments } from '../templating/template-names.ts'
 import {
   type Block,
   type Call,
@@ -13,7 +13,7 @@ import {
   parseProblem,
   parseText,
   problemOfProgram,
-} from './template-syntax.ts'
+} from '../templating/template-syntax.ts'
 import {
   displayedTo,
   type Helper,
@@ -23,8 +23,8 @@ import {
   type Rendering,
   templateHelpers,
   type Value,
-} from './template-values.ts'
-import { createMeter, type Meter, refuseWork, shallowUnits, TooMuchWork } from './work-meter.ts'
+} from '../templating/template-values.ts'
+import { createMeter, type Meter, refuseWork, shallowUnits, TooMuchWork } from '../templating/work-meter.ts'
 
 export type Context = { readonly [key: string]: Json | undefined }
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isAlias, isMap, parseDocument } from 'yaml'
-import { composeYaml, type YamlBounds } from './bounded-yaml.ts'
+import { composeYaml, type YamlBounds } from '../templating/bounded-yaml.ts'
 
 const bounds: YamlBounds = { depthMax: 32, valuesMax: 10_000, warnings: 'refused' }
 const problemOf = (text: string, changes: Partial<YamlBounds> = {}) => {

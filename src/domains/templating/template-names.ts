@@ -1,4 +1,11 @@
-import { type Block, type Call, type Expression, isSection, type Path, type Program } from './template-syntax.ts'
+import {
+  type Block,
+  type Call,
+  type Expression,
+  isSection,
+  type Path,
+  type Program,
+} from '../templating/template-syntax.ts'
 
 /**
  * A name as a text uses it. `parts` lead to it from the context, and are null where that is not known without values: inside

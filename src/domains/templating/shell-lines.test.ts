@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { shellRisksOf } from './shell-lines.ts'
-import { renderTemplate } from './templates.ts'
+import { shellRisksOf } from '../templating/shell-lines.ts'
+import { renderTemplate } from '../templating/templates.ts'
 
 const risks = (text: string) => shellRisksOf(text).map(({ kind, expression }) => `${kind} ${expression}`)
 

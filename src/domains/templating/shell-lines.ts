@@ -1,5 +1,5 @@
-import type { Expression, Program } from './template-syntax.ts'
-import { parseTemplate } from './templates.ts'
+import type { Expression, Program } from '../templating/template-syntax.ts'
+import { parseTemplate } from '../templating/templates.ts'
 
 /** Helpers whose result is one word, or a number, or true or false: nothing of a value gets past them. */
 const harmless = new Set('shell length eq ne gt gte lt lte not add subtract multiply divide modulo'.split(' '))

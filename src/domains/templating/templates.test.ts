@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Context, parseTemplate, renderTemplate } from './templates.ts'
-import { createMeter } from './work-meter.ts'
+import { type Context, parseTemplate, renderTemplate } from '../templating/templates.ts'
+import { createMeter } from '../templating/work-meter.ts'
 
 const context = {
   input: { commits: 'a "quoted" <b> & c', list: [1, 2, 3], empty: [] },

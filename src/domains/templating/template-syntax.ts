@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
-import { separateBraces, showBraces } from './template-braces.ts'
-import { templateHelpers } from './template-values.ts'
+import { separateBraces, showBraces } from '../templating/template-braces.ts'
+import { templateHelpers } from '../templating/template-values.ts'
 
 export type Path = Readonly<{
   type: 'PathExpression'

@@ -1,5 +1,5 @@
 import { limits } from '../../contract/limits.ts'
-import { withoutOperators } from './template-operators.ts'
+import { withoutOperators } from '../templating/template-operators.ts'
 
 /**
  * JSON around a template makes runs of braces (`{"a":{{{json b}}}}`) that Handlebars reads as something else. Here the text

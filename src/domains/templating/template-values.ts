@@ -1,5 +1,5 @@
 import type { Json } from '../../kernel/canonical-json.ts'
-import { chargeValue, type Meter, shallowUnits } from './work-meter.ts'
+import { chargeValue, type Meter, shallowUnits } from '../templating/work-meter.ts'
 
 export type Value = Json | undefined
 

@@ -15,8 +15,8 @@ export type HoldOrder = Readonly<{
   files: readonly Readonly<{ source: string; target: string }>[]
 }>
 
-/** The first processes of workspaces; holders.pl makes them. */
-export type FirstProcesses = Readonly<{
+/** The first processes of workspaces; init-processes.pl makes them. */
+export type InitProcesses = Readonly<{
   /** One that joins the control groups, has its namespaces and waits there for what `hold` gives it. */
   prewarm(cgroups: readonly string[], ids: IdMaps): Promise<number>
   /** Ends it, if it still waits. */
@@ -27,7 +27,7 @@ export type FirstProcesses = Readonly<{
   exited: Promise<void>
 }>
 
-export type FirstProcessesOptions = Readonly<{
+export type InitProcessesOptions = Readonly<{
   seccompFilter: string
   /** An empty folder that everybody may reach. */
   stage: string
@@ -36,9 +36,14 @@ export type FirstProcessesOptions = Readonly<{
   sharedMemoryBytes: number
 }>
 
-export function startFirstProcesses(options: FirstProcessesOptions): FirstProcesses {
+export function startInitProcesses(options: InitProcessesOptions): InitProcesses {
   const { seccompFilter, stage, searchProgram, sharedMemoryBytes } = options
-  const perl = startPerlProcess('./holders.pl', [seccompFilter, stage, searchProgram ?? '', String(sharedMemoryBytes)])
+  const perl = startPerlProcess('./init-processes.pl', [
+    seccompFilter,
+    stage,
+    searchProgram ?? '',
+    String(sharedMemoryBytes),
+  ])
   return {
     prewarm: (cgroups, { uids, gids }) => perl.number('seat', cgroups.join('\n'), uids, gids),
     discard: (pid) => perl.done('leave', String(pid)),
