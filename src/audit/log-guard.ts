@@ -1,6 +1,7 @@
 import { AppError } from '../contract/app-error.ts'
 import type { TenantId } from '../contract/principal.ts'
 import type { ReadTx } from '../contract/tx.ts'
+import { createKeyedMutex } from '../kernel/keyed-mutex.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { checkpointOrigin, type NoteSigner, openCheckpoint, signCheckpoint } from './checkpoint.ts'
 import type { AnchorStore, CheckpointStore, LogStore } from './ports.ts'
@@ -59,18 +60,8 @@ export function createLogGuard(deps: {
   const anchored = new Set<TenantId>()
   /** Logs that were recovered, until their new checkpoint is kept, with the size they had. */
   const released = new Map<TenantId, number>()
-  const turns = new Map<TenantId, Promise<unknown>>()
-
-  /** One at a time for each tenant: two that compare and replace the same checkpoint could each undo the other's. */
-  function inTurn<T>(tenant: TenantId, work: () => Promise<T>): Promise<T> {
-    const turn = (turns.get(tenant) ?? Promise.resolve()).then(work, work)
-    turns.set(tenant, turn)
-    const done = () => {
-      if (turns.get(tenant) === turn) turns.delete(tenant)
-    }
-    turn.then(done, done)
-    return turn
-  }
+  /** Two that compare and replace the same checkpoint could each undo the other's. */
+  const { withLock } = createKeyedMutex()
 
   function halt(tenant: TenantId, problem: AppError): AppError {
     if (!problems.has(tenant)) deps.logger.error(problem.message, { tenant })
@@ -142,7 +133,7 @@ export function createLogGuard(deps: {
       if (sound.has(tenant)) return undefined
       const problem = problems.get(tenant)
       if (problem !== undefined) throw problem
-      return inTurn(tenant, async () => {
+      return withLock(tenant, async () => {
         if (!sound.has(tenant)) await examine(tenant)
       })
     },
@@ -151,9 +142,9 @@ export function createLogGuard(deps: {
       if (before === undefined || size >= before.size) return
       throw halt(tenant, notExtended(tenant, before, { size }))
     },
-    keep: (tenant, isLast = false) => inTurn(tenant, () => keepNow(tenant, isLast)),
+    keep: (tenant, isLast = false) => withLock(tenant, () => keepNow(tenant, isLast)),
     async sign(tenant, statement) {
-      await inTurn(tenant, async () => {
+      await withLock(tenant, async () => {
         const retained = last.get(tenant)
         if (retained !== undefined && retained.size >= statement.size) await examine(tenant)
         else await keepNow(tenant, false)
@@ -163,7 +154,7 @@ export function createLogGuard(deps: {
     halted: () => [...problems.keys()],
     problems: () => [...problems.values()].map(({ message }) => message),
     recover: (tenant, name) =>
-      inTurn(tenant, async () => {
+      withLock(tenant, async () => {
         await examine(tenant).catch(() => {})
         const problem = problems.get(tenant)
         if (problem === undefined) return undefined

@@ -13,6 +13,7 @@ import type {
 } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { counted } from '../kernel/counted.ts'
+import { createKeyedMutex } from '../kernel/keyed-mutex.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { createAddresses } from './addresses.ts'
@@ -38,7 +39,6 @@ import type { PrewarmedSlot, PrewarmPool } from './prewarm-pool.ts'
 import { type Command, type Entry, type RunningCommand, runInWorkspace } from './run-in-workspace.ts'
 import type { DiskBounds, Storage } from './storage.ts'
 import { createTenantShares, type TenantShares } from './tenant-shares.ts'
-import { createTurns } from './turns.ts'
 import { openWorkspaceLogs } from './workspace-logs.ts'
 
 export type RegistryDeps = Readonly<{
@@ -115,7 +115,7 @@ export async function createRegistry(deps: RegistryDeps) {
   /** Made here, and nothing has run in it yet. */
   const untouched = new Set<string>()
   /** One change to a workspace at a time. */
-  const inTurn = createTurns()
+  const { withLock } = createKeyedMutex()
   function requireLive(id: string): Live {
     const found = live.get(id)
     if (found === undefined) throw notRunning(id)
@@ -315,12 +315,12 @@ export async function createRegistry(deps: RegistryDeps) {
     retainedJobs,
     run: async (id: string, command: Command): Promise<WatchedCommand> => await requireLive(id).run(command),
     /** After everything that was asked for it before, by whomever. */
-    isRunning: (id: string) => inTurn(id, async () => live.has(id)),
-    create: (spec: Omit<WorkspaceSpec, 'ip'>) => inTurn(spec.id, () => create(spec)),
-    start: (spec: WorkspaceSpec) => inTurn(spec.id, () => start(spec)),
-    stop: (id: string, graceMs: number) => inTurn(id, () => stop(id, graceMs)),
+    isRunning: (id: string) => withLock(id, async () => live.has(id)),
+    create: (spec: Omit<WorkspaceSpec, 'ip'>) => withLock(spec.id, () => create(spec)),
+    start: (spec: WorkspaceSpec) => withLock(spec.id, () => start(spec)),
+    stop: (id: string, graceMs: number) => withLock(id, () => stop(id, graceMs)),
     destroy: (id: string) =>
-      inTurn(id, async () => {
+      withLock(id, async () => {
         await stop(id, 0)
         await storage.destroy(id)
         cutWrites.forget(id)
@@ -335,16 +335,16 @@ export async function createRegistry(deps: RegistryDeps) {
     removeImage: (name: string, signal: AbortSignal) =>
       imageUses.whileUnused(name, () => deps.images.remove(name, signal)),
     // A layer that is being made is removed when it is there.
-    snapshot: (id: string, layerId: string) => inTurn(id, () => inTurn(layerId, () => snapshot(id, layerId))),
-    removeLayer: (layerId: string) => inTurn(layerId, () => storage.removeLayer(layerId)),
+    snapshot: (id: string, layerId: string) => withLock(id, () => withLock(layerId, () => snapshot(id, layerId))),
+    removeLayer: (layerId: string) => withLock(layerId, () => storage.removeLayer(layerId)),
     reset: (spec: WorkspaceSpec) =>
-      inTurn(spec.id, async () => {
+      withLock(spec.id, async () => {
         await stop(spec.id, 0)
         await storage.reset(spec.id, await boundsOf(shares, spec), ownFiles.ofWorkspace(spec))
         untouched.add(spec.id)
       }),
     setNetwork: (id: string, network: NetworkSpec) =>
-      inTurn(id, async () => {
+      withLock(id, async () => {
         const found = live.get(id)
         if (found === undefined) return
         const { ip, network: before } = found.spec
@@ -352,9 +352,9 @@ export async function createRegistry(deps: RegistryDeps) {
         live.set(id, { ...found, spec: { ...found.spec, network } })
         await writeNetworkFiles(id)
       }),
-    resize: (id: string, resources: Resources) => inTurn(id, async () => resizeLive(live, id, resources)),
+    resize: (id: string, resources: Resources) => withLock(id, async () => resizeLive(live, id, resources)),
     /** After the operator's authorities have changed, which running workspaces trust as well. */
-    refreshNetworkFiles: () => Promise.all([...live.keys()].map((id) => inTurn(id, () => writeNetworkFiles(id)))),
+    refreshNetworkFiles: () => Promise.all([...live.keys()].map((id) => withLock(id, () => writeNetworkFiles(id)))),
     async inventory(): Promise<BackendInventory> {
       return { running: [...live.keys()], stored: await traces(), layers: await storage.layers() }
     },

@@ -15,7 +15,7 @@ import { naming, tooLarge } from './file-errors.ts'
 import { type Found, glob, grep, type SearchRequest } from './search.ts'
 
 export type FileServiceDeps = Readonly<{
-  workspaces: Pick<WorkspaceService, 'withFiles' | 'runRaw' | 'inTurn'>
+  workspaces: Pick<WorkspaceService, 'withFiles' | 'runRaw' | 'withFileLock'>
   workplaces: Workplaces
   /** Where the contexts of the caller let a tool's paths lead; nothing when they say nothing. */
   boundariesOf(principal: Principal, tool: string): readonly (readonly string[])[]
@@ -57,7 +57,7 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
   const write = (call: Call, input: AtPath & Readonly<{ content: string }>) =>
     at(call, 'fs.write', input, async (path, files, place) => {
       const content = Buffer.from(input.content, 'utf8')
-      const { bytes } = await workspaces.inTurn(place, () => files.write(path, content))
+      const { bytes } = await workspaces.withFileLock(place, () => files.write(path, content))
       call.record({ kind: 'workspace_file_written', body: { workspace_id: place.id, path, bytes } })
       return { status: 'success' as const, path, bytes_written: bytes }
     })
@@ -89,7 +89,7 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
         })
       }
       const { recursive } = input
-      await workspaces.inTurn(place, () => files.remove(path, { recursive }))
+      await workspaces.withFileLock(place, () => files.remove(path, { recursive }))
       call.record({ kind: 'workspace_file_deleted', body: { workspace_id: place.id, path, recursive } })
       return { status: 'success' as const, path }
     })
@@ -102,7 +102,7 @@ export function createFileService({ workspaces, workplaces, boundariesOf }: File
     fieldOf: (n: number) => string,
   ) {
     return await at(call, tool, input, (path, files, place) =>
-      workspaces.inTurn(place, async () => {
+      workspaces.withFileLock(place, async () => {
         const after = await applyEdits(await wholeFile(files, path), edits, fieldOf)
         const { bytes } = await files.write(path, after)
         call.record({ kind: 'workspace_file_edited', body: { workspace_id: place.id, path, bytes } })

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
+import { createKeyedMutex } from '../../kernel/keyed-mutex.ts'
 import { cloneAddress } from '../git/rules.ts'
 import { shellArgv } from '../workspaces/exec.ts'
 import type { Snapshot, Workspace } from '../workspaces/ports.ts'
@@ -9,7 +10,6 @@ import { lastLine, type RunResult } from '../workspaces/run.ts'
 import { createReporter, type Reporter, uninterrupted, viewOf } from './call-view.ts'
 import type { SwarmDeps } from './ports.ts'
 import { GOLDEN, WORKSPACE_FOLDER } from './rules.ts'
-import { createTurns } from './turns.ts'
 
 export type PrepareInput = Readonly<{
   name: string
@@ -46,7 +46,7 @@ type Prepared = Readonly<{
  */
 export function createPrepare(deps: SwarmDeps) {
   const { workspaces } = deps
-  const inTurn = createTurns()
+  const locks = createKeyedMutex()
 
   async function prepare(call: Call, input: PrepareInput) {
     const name = checkName('name', input.name)
@@ -54,10 +54,11 @@ export function createPrepare(deps: SwarmDeps) {
     checkUrl(input.git_url)
     const ready = await findReady(call, name)
     if (ready !== undefined) return answer(call, input, ready)
-    return await inTurn(`${call.principal.tenant} ${name}`, call.signal, async () => {
+    const work = async () => {
       const prepared = await findReady(call, name)
       return answer(call, input, prepared ?? (await prepareNow(call, input)))
-    })
+    }
+    return await locks.withLock(`${call.principal.tenant} ${name}`, work, call.signal)
   }
 
   /** The workspace of that name, if it is the caller's own; a name that is another's is refused. */

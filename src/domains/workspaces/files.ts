@@ -4,13 +4,13 @@ import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { counted } from '../../kernel/counted.ts'
 import { eachPlace } from '../../kernel/find-bytes.ts'
+import { createKeyedMutex } from '../../kernel/keyed-mutex.ts'
 import type { FileContent, WorkspaceFiles } from './backend.ts'
 import { type Core, sharedWhileRunning } from './core.ts'
 import { permissionText, wholeCharacters } from './file-rules.ts'
 import { decodeStrictly } from './output-text.ts'
 import type { Workspace } from './ports.ts'
 import { fileMode, identityOf, invalid, LOCAL_OWNER, quoted } from './rules.ts'
-import { createTurns } from './turns.ts'
 
 type OfWorkspace = Readonly<{ workspace_id: string }>
 type AtPath = OfWorkspace & Readonly<{ path: string }>
@@ -23,7 +23,8 @@ export type FileTransferInput = OfWorkspace &
 
 /** The files of a running workspace, through the back end. */
 export function createFiles(core: Core, resolve: (call: Call, reference: string) => Promise<Workspace>) {
-  const turns = createTurns()
+  // A file has many paths, so the lock is the workspace's.
+  const { withLock } = createKeyedMutex()
 
   async function withFiles<T>(
     call: Call,
@@ -38,7 +39,7 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
     withFiles(call, input.workspace_id, async (files, { id }) => {
       const mode = input.mode === undefined ? {} : { mode: fileMode(input.mode) }
       const content = Buffer.from(input.content, 'utf8')
-      const { bytes } = await turns.take(id, () => files.write(input.path, content, mode))
+      const { bytes } = await withLock(id, () => files.write(input.path, content, mode))
       call.record({ kind: 'workspace_file_written', body: { workspace_id: id, path: input.path, bytes } })
       return { path: input.path, bytes_written: bytes, message: `Wrote ${counted(bytes, 'byte')} to ${input.path}.` }
     })
@@ -89,7 +90,7 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
   const editFile = (call: Call, input: FileEditInput) =>
     withFiles(call, input.workspace_id, async (files, { id }) => {
       if (input.old_string === '') throw invalid('old_string', 'give the text to replace')
-      const { bytes, occurrences } = await turns.take(id, () => replaceFirst(files, input))
+      const { bytes, occurrences } = await withLock(id, () => replaceFirst(files, input))
       call.record({ kind: 'workspace_file_edited', body: { workspace_id: id, path: input.path, bytes } })
       const others = occurrences === 1 ? '' : ` ${occurrences - 1} more remain.`
       return {
@@ -145,9 +146,9 @@ export function createFiles(core: Core, resolve: (call: Call, reference: string)
     })
 
   /** A change of files that nobody else's change may come between. */
-  const inTurn = <T>({ id }: Pick<Workspace, 'id'>, work: () => Promise<T>): Promise<T> => turns.take(id, work)
+  const withFileLock = <T>({ id }: Pick<Workspace, 'id'>, work: () => Promise<T>): Promise<T> => withLock(id, work)
 
-  return { writeFile, readFile, readBytes, editFile, listFiles, transferFile, inTurn }
+  return { writeFile, readFile, readBytes, editFile, listFiles, transferFile, withFileLock }
 }
 
 /** Neither larger than allowed nor growing beyond it while it is read. */

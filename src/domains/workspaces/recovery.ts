@@ -60,7 +60,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     for (const row of rows) {
       // Nobody waits for a workspace that is as it should be.
       if (!(await isWrong(row, inventory))) continue
-      await attempt('a workspace was not put right', row.id, () => recoverInTurn(row, inventory))
+      await attempt('a workspace was not put right', row.id, () => recoverLocked(row, inventory))
     }
     for (const id of abandoned) await attempt('abandoned storage was not removed', id, () => backend.destroy(id))
     for (const layer of inventory.layers.filter((id) => !layers.has(id))) {
@@ -82,9 +82,9 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
   }
 
   /** Whether nobody is going to bring the row to an end. */
-  async function isAbandoned(row: Workspace, inTurn = false): Promise<boolean> {
+  async function isAbandoned(row: Workspace, hasLock = false): Promise<boolean> {
     const { id, state, operation } = row
-    if (operation === core.bootId) return !core.locks.isAtWork(id, inTurn)
+    if (operation === core.bootId) return !core.locks.isAtWork(id, hasLock)
     if (operation !== null) return !(await core.isAlive(operation))
     if (await isUnwanted(row)) return true
     if (isArchived(row)) return await isOutdated(core, database.read, row)
@@ -96,11 +96,11 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
 
   async function recoverOne(row: Workspace): Promise<void> {
     if (core.isReadOnly || !(await isAbandoned(row))) return
-    await recoverInTurn(row, await backend.inventory())
+    await recoverLocked(row, await backend.inventory())
   }
 
   /** After whoever works on it, with the row as it is by then: what two found abandoned is put right once. */
-  async function recoverInTurn(row: Workspace, inventory: BackendInventory): Promise<void> {
+  async function recoverLocked(row: Workspace, inventory: BackendInventory): Promise<void> {
     await core.locks.exclusive(row, new AbortController().signal, async () => {
       const found = await store.findWorkspace(database.read, row.tenant, row.id)
       if (found !== undefined) await recoverRow(found, inventory)
@@ -122,8 +122,8 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     }
   }
 
-  async function isWrong(row: Workspace, { running }: BackendInventory, inTurn = false): Promise<boolean> {
-    if (await isAbandoned(row, inTurn)) return true
+  async function isWrong(row: Workspace, { running }: BackendInventory, hasLock = false): Promise<boolean> {
+    if (await isAbandoned(row, hasLock)) return true
     return row.operation === null && (row.state === 'running') !== running.includes(row.id)
   }
 

@@ -21,9 +21,9 @@ export type WorkspaceLocks = Readonly<{
   making<T>(id: string, work: () => Promise<T>): Promise<T>
   /**
    * Whether somebody here changes the workspace. A row that names this process although nobody does was left by an
-   * operation whose last entry the store did not take. `inTurn` is for whoever has the turn and asks about others.
+   * operation whose last entry the store did not take. `hasLock` is for whoever has the turn and asks about others.
    */
-  isAtWork(id: string, inTurn: boolean): boolean
+  isAtWork(id: string, hasLock: boolean): boolean
 }>
 
 type Waiter = Readonly<{ begin(): void; refuse(error: AppError): void }>
@@ -132,9 +132,9 @@ export function createWorkspaceLocks(): WorkspaceLocks {
       }
     },
 
-    isAtWork(id, inTurn) {
+    isAtWork(id, hasLock) {
       const entry = entries.get(id)
-      return inTheMaking.has(id) || entry?.destroying !== undefined || (!inTurn && entry?.isTaken === true)
+      return inTheMaking.has(id) || entry?.destroying !== undefined || (!hasLock && entry?.isTaken === true)
     },
   }
 }

@@ -70,7 +70,7 @@ export function createDiskReserve({
     lookedMs = Number.NEGATIVE_INFINITY
   }
 
-  const inTurn = (work: () => Promise<void>): Promise<void> => {
+  const alone = (work: () => Promise<void>): Promise<void> => {
     working ??= work()
       .catch((error: unknown) => logger.warn('the reserve on the disk was not changed', { cause: String(error) }))
       .finally(() => {
@@ -85,20 +85,20 @@ export function createDiskReserve({
       if (free >= FREE_BYTES_MIN) {
         if (isGiven && free >= FREE_BYTES_AGAIN) {
           isGiven = false
-          if (isWanted) void inTurn(lay)
+          if (isWanted) void alone(lay)
         }
         return isGiven ? { free, needed: FREE_BYTES_AGAIN } : undefined
       }
       if (!isGiven) {
         isGiven = true
-        await inTurn(() => give(free))
+        await alone(() => give(free))
       }
       return { free, needed: FREE_BYTES_AGAIN }
     },
     async keep() {
       if (isWanted) return
       isWanted = true
-      await inTurn(lay)
+      await alone(lay)
     },
   }
 }

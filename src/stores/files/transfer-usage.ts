@@ -5,6 +5,7 @@ import type { TenantId } from '../../contract/principal.ts'
 import type { TransferOwner } from '../../domains/workspaces/ports.ts'
 import { fault } from '../../kernel/fault.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
+import { createKeyedMutex } from '../../kernel/keyed-mutex.ts'
 
 /** What may be in the transfer folder. */
 export type TransferBounds = Readonly<{
@@ -48,13 +49,8 @@ export function createTransferUsage(deps: {
 }): TransferUsage {
   const { folder, rootOf, bounds } = deps
   const pending = new Set<Pending>()
-  let last: Promise<unknown> = Promise.resolve()
-  /** Two that are admitted at once must not both be given the last room. */
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const next = last.then(work, work)
-    last = next.catch(() => {})
-    return next
-  }
+  /** Two that are admitted at once must not both be given the last space. */
+  const admissions = createKeyedMutex()
 
   async function countUse(except: string): Promise<Use> {
     const use: Use = { total: 0, tenants: new Map(), owners: new Map() }
@@ -121,7 +117,7 @@ export function createTransferUsage(deps: {
       const name = sha256Hex(path)
       const at: Pending = { tenant, owner: owner === null ? '' : sha256Hex(owner), names: names.length, bytes: 0 }
       const require = (wanted: number): Promise<void> =>
-        inTurn(async () => {
+        admissions.withLock(folder, async () => {
           if (owner === null || (wanted <= at.bytes && pending.has(at))) return
           await admit(at, `${tenant}/${name}`, wanted - at.bytes, free)
           at.bytes = wanted

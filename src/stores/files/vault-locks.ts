@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
+import { createKeyedMutex } from '../../kernel/keyed-mutex.ts'
 import { type Folder, onDisk, statOfFile, unless } from './vault-folders.ts'
 
 /**
@@ -29,19 +30,8 @@ const DELAY_MS_MAX = 50
 export const lockNameOf = (path: string): string => sha256Hex(path).slice(0, 2)
 
 export function createVaultLocks(deps: Readonly<{ openFileLock: OpenFileLock }>): VaultLocks {
-  /** The last of those in this process that hold or await a lock; polling the file would be slow and unfair among them. */
-  const queues = new Map<string, Promise<unknown>>()
-
-  function inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
-    const turn = (queues.get(key) ?? Promise.resolve()).then(work, work)
-    const done = turn
-      .catch(() => {})
-      .then(() => {
-        if (queues.get(key) === done) queues.delete(key)
-      })
-    queues.set(key, done)
-    return turn
-  }
+  /** Among the calls of this process; polling the file would be slow and unfair among them. */
+  const { withLock } = createKeyedMutex()
 
   async function holdOne<T>(folder: Folder, name: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const lock = await onDisk(async () => {
@@ -71,7 +61,7 @@ export function createVaultLocks(deps: Readonly<{ openFileLock: OpenFileLock }>)
       const sorted = [...new Set(names)].sort()
       const nested = sorted.reduceRight<() => ReturnType<typeof work>>(
         (inner, name) => () =>
-          inTurn(`${vault}/${name}`, async () => {
+          withLock(`${vault}/${name}`, async () => {
             signal.throwIfAborted()
             return await holdOne(folder, name, signal, inner)
           }),

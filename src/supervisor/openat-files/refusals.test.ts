@@ -208,7 +208,7 @@ describe('as root of a user namespace with a small disk', () => {
       namesAfterFull: ['kept'],
       readOnly: 'ERR_FILE_REFUSED',
       removeMount: 'ERR_FILE_REFUSED',
-      removeInit: 'ERR_FILE_REFUSED',
+      removeHolder: 'ERR_FILE_REFUSED',
       moveAcross: 'ERR_FILE_REFUSED',
       bindOfProc: 'ERR_FILE_REFUSED',
       stillMounted: 'old',
