@@ -95,5 +95,8 @@ export function identityOf(principal: Principal): string {
   }
 }
 
+/** What bounds count a caller by: an agent counts as its owner, under whatever name it runs. */
+export const callerKey = (principal: Principal): string => `${principal.tenant}/${identityOf(principal)}`
+
 /** Whoever sees what everybody in the tenant has, and may act on it. */
 export const seesAll = ({ role }: Pick<Principal, 'role'>): boolean => role === 'admin'

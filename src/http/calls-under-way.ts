@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
-import type { Principal } from '../contract/principal.ts'
+import { callerKey, type Principal } from '../contract/principal.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
 import { sendError } from './send.ts'
@@ -34,7 +34,7 @@ export function createCallsUnderWay(deps: Readonly<{ logger: Logger; random: Ran
   const streams = new Set<AbortController>()
 
   function enter(principal: Principal): () => void {
-    const who = `${principal.tenant}/${principal.keyId ?? principal.actor}`
+    const who = callerKey(principal)
     const count = inFlight.get(who) ?? 0
     if (count >= limits.callsInFlightPerConnectionMax) {
       throw new AppError('ERR_BUSY', 'Too many calls of yours are under way.', { retry_after_ms: 1_000 })

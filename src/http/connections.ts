@@ -2,7 +2,7 @@ import type { Server, ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
-import { identityOf, type Principal, shareFor } from '../contract/principal.ts'
+import { callerKey, type Principal, shareFor } from '../contract/principal.ts'
 
 /**
  * Every connection and every response under way, so that the door can close without cutting an answer short.
@@ -57,7 +57,7 @@ export function trackConnections(server: Server): Connections {
   }
 
   function claim(socket: Socket, principal: Principal): void {
-    const owner = `${principal.tenant} ${identityOf(principal)}`
+    const owner = callerKey(principal)
     if (ownerOf.get(socket) === owner || socket.destroyed) return
     letGo(socket)
     const held = byOwner.get(owner) ?? new Set()

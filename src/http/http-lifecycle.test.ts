@@ -31,7 +31,7 @@ function heldHost() {
   return {
     host,
     started: started.promise,
-    release: (json: string) => answer.resolve({ json, isError: false, structured: true }),
+    release: (json: string) => answer.resolve({ json, isError: false }),
   }
 }
 

@@ -23,6 +23,6 @@ export function callOutcome(
     const { code, message, details } = answer.failure
     return { kind: 'error', code: jsonRpcCodes.invalidParams, message, data: { code, ...details } }
   }
-  const structured = answer.structured && hasStructuredContent(revision)
+  const structured = hasStructuredContent(revision)
   return { kind: 'result', displayed: displayedAnswer(answer, caller.door), isError: answer.isError, structured }
 }

@@ -5,7 +5,7 @@ import type { ToolAnswer } from '../tools/runtime/tool-host.ts'
 /** The answers a door gives by itself, in the envelope that every failed call has. */
 export function failedAnswer(code: ErrorCode, message: string, details: ErrorDetails = {}): ToolAnswer {
   const failure = { code, message, details }
-  return { json: JSON.stringify({ error: failure }), isError: true, failure, structured: true }
+  return { json: JSON.stringify({ error: failure }), isError: true, failure }
 }
 
 export const busyAnswer = (callsInFlightMax: number): ToolAnswer =>

@@ -136,7 +136,6 @@ describe('warnings', () => {
     call: async () => ({
       json: '{"found":1}',
       isError: false,
-      structured: true,
       content: content ?? [{ type: 'text', text: '{"found":1}' }],
       warnings: ['Look out.'],
     }),

@@ -126,18 +126,18 @@ describe('the book of tasks', () => {
 })
 
 describe('a waiting call in a task', () => {
-  const answerOf = (value: object): ToolAnswer => ({ json: JSON.stringify(value), isError: false, structured: true })
+  const answerOf = (value: object): ToolAnswer => ({ json: JSON.stringify(value), isError: false })
 
   function hostOf(answers: readonly object[], onCall: (args: unknown) => void = () => {}): ToolHost {
     let at = 0
     return {
       list: () => [],
-      onListChanged: () => () => {},
       async call(_caller, _name, args, options) {
         onCall(args)
         options?.progress?.({ progress: at, message: `step ${at}` })
         return answerOf(answers[Math.min(at++, answers.length - 1)]!)
       },
+      onListChanged: () => () => {},
     }
   }
 

@@ -34,12 +34,12 @@ const toolWith = (output: z.ZodType) =>
   }).tools[0]
 
 const faultOf = (output: z.ZodType, json: unknown) =>
-  answerFault({ tool: toolWith(output), answer: { json: JSON.stringify(json), isError: false, structured: true } })
+  answerFault({ tool: toolWith(output), answer: { json: JSON.stringify(json), isError: false } })
 
 describe('a listed output schema', () => {
   it.each(catalog.names)('of %s admits the error envelope', (name) => {
     const tool = catalog.find(name)
-    expect(answerFault({ tool, answer: { json: envelope, isError: true, structured: true } })).toBeUndefined()
+    expect(answerFault({ tool, answer: { json: envelope, isError: true } })).toBeUndefined()
   })
 
   it.each([
@@ -55,7 +55,7 @@ describe('a listed output schema', () => {
 
   it('is held against the warnings that MCP puts into the answer', () => {
     const tool = toolWith(z.strictObject({ warnings: z.array(z.int()) }))
-    const answer = { json: '{"warnings":[1]}', isError: false, structured: true }
+    const answer = { json: '{"warnings":[1]}', isError: false }
     expect(answerFault({ tool, answer })).toBeUndefined()
     expect(answerFault({ tool, answer: { ...answer, warnings: ['Beware.'] } })).toContain('/warnings/1 must be integer')
   })

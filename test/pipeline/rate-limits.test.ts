@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { identityOf } from '../../src/contract/principal.ts'
 import { loadAllTools } from '../../src/tools/index.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import type { RateCategory } from '../../src/tools/runtime/define-tool.ts'
@@ -48,6 +49,25 @@ describe('the rate of calls', () => {
     const codes: unknown[] = []
     for (let index = 0; index < 4; index++) codes.push((await app.refusal('api_key_create', {}, first)).code)
     expect(codes).toEqual([...Array.from({ length: 3 }, () => 'ERR_INVALID_INPUT'), 'ERR_RATE_LIMITED'])
+  })
+
+  it('of an agent is counted for its owner, under whatever name the agent runs', async () => {
+    await using app = await openTestApp({ clock: movableClock() })
+    const agentOf = (caller: ToolCaller, name: string): ToolCaller => ({
+      ...caller,
+      door: 'agent',
+      principal: {
+        ...caller.principal,
+        kind: 'agent',
+        actor: `agent:${name}`,
+        agent: name,
+        onBehalfOf: identityOf(caller.principal),
+      },
+    })
+    const [first, second] = [await app.keyCaller(), await app.keyCaller()]
+    expect(await passing(app, agentOf(first, 'writer'), 15)).toBe(15)
+    expect(await passing(app, agentOf(first, 'other'), 15)).toBe(5)
+    expect(await passing(app, agentOf(second, 'writer'), 25)).toBe(20)
   })
 
   it('is that of the action, where a tool has several', async () => {

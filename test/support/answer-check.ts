@@ -29,7 +29,7 @@ function loadValidator(): Validator {
 /** What is wrong with an answer, if anything is. */
 export function answerFault({ tool, answer }: PublishedAnswer): string | undefined {
   const schema = tool?.listed.outputSchema
-  if (schema === undefined || !answer.structured) return undefined
+  if (schema === undefined) return undefined
   let validate = compiled.get(schema)
   if (validate === undefined) {
     validator ??= loadValidator()

@@ -23,12 +23,11 @@ export type SampleHost = ToolHost &
 export const answer = (value: unknown): ToolAnswer => ({
   json: JSON.stringify(value),
   isError: false,
-  structured: true,
 })
 
 export function failure(code: ErrorCode, message: string, details: ErrorDetails = {}): ToolAnswer {
   const failed = { code, message, details }
-  return { json: JSON.stringify({ error: failed }), isError: true, failure: failed, structured: true }
+  return { json: JSON.stringify({ error: failed }), isError: true, failure: failed }
 }
 
 function listed(

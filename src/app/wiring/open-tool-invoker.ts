@@ -8,6 +8,7 @@ import type { CallTool } from '../../tools/runtime/call-tool.ts'
 import type { Catalog } from '../../tools/runtime/catalog.ts'
 import type { Toolset } from '../../tools/runtime/define-tool.ts'
 import { isVisible, type Mode } from '../../tools/runtime/stages.ts'
+import type { ToolFailure } from '../../tools/runtime/tool-host.ts'
 import { requirePlainJson, validateArguments } from '../../tools/runtime/validate-arguments.ts'
 
 /** What lets a caller in, and the record as a whole, are for people and their keys, never for what they have set going. */
@@ -33,7 +34,7 @@ export function createToolInvoker(
       if (toolset !== undefined && withheld.has(toolset)) return refused(name)
       const isTidying = door === 'engine' && tidying.has(name)
       if (!isTidying && (await isRevoked(principal.tenant, identityOf(principal))))
-        return failed(name, ownerRevokedError())
+        return refusedWith(name, ownerRevokedError())
       // What the platform does for a run, such as making its workspace, is not bound by what bounds its starter.
       const { securityContexts: _, ...free } = principal
       const caller = {
@@ -47,11 +48,10 @@ export function createToolInvoker(
         ...(progress && { progress }),
         ...(environment && { environment }),
       })
-      const value = JSON.parse(answer.json) as Json
       const { failure } = answer
-      const displayed = answer.content?.map((block) => String(block['text'])).join('\n') ?? answer.json
-      if (failure === undefined) return { isError: answer.isError, value, text: displayed }
-      return { isError: true, value, text: `${failure.code}: ${failure.message}`, code: failure.code }
+      if (failure !== undefined) return failed(failure)
+      const text = answer.content?.map((block) => String(block['text'])).join('\n') ?? answer.json
+      return { isError: answer.isError, value: answer.output as Json, text }
     },
     async check(principal, name, args) {
       try {
@@ -90,10 +90,13 @@ export function createToolInvoker(
 
 function refused(name: string): InvocationResult {
   const message = `'${name}' is not for agents and workflows. Call it yourself.`
-  return failed(name, new AppError('ERR_PERMISSION_DENIED', message))
+  return refusedWith(name, new AppError('ERR_PERMISSION_DENIED', message))
 }
 
-function failed(tool: string, { code, message }: AppError): InvocationResult {
-  const value = { error: { code, message, details: { tool } } }
+const refusedWith = (tool: string, { code, message }: AppError): InvocationResult =>
+  failed({ code, message, details: { tool } })
+
+function failed({ code, message, details }: ToolFailure): InvocationResult {
+  const value = { error: { code, message, details } } as Json
   return { isError: true, value, text: `${code}: ${message}`, code }
 }

@@ -236,7 +236,7 @@ describe('limits', () => {
     expect(read()).toBe('RateLimitExceeded')
     clock.advance(1)
     expect([read(), read(), read()]).toEqual([undefined, undefined, 'RateLimitExceeded'])
-    const other = { ...slow, actor: 'somebody else' }
+    const other: Principal = { ...slow, kind: 'key', keyId: 'other' }
     expect(violationOf(other, 'fs.read', { path: 'a' }, at)).toBeUndefined()
   })
 

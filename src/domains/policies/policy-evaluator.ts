@@ -1,5 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { Principal } from '../../contract/principal.ts'
+import { callerKey, type Principal } from '../../contract/principal.ts'
 import type { SecurityContext, Violation } from '../../contract/security-context.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { evaluate, isRefusal, type Refusal } from './evaluate.ts'
@@ -26,7 +26,7 @@ export function createPolicyEvaluator(deps: Readonly<{ clock: Clock }>) {
       if (contexts.length === 0) return undefined
       const request = readAccessRequest(tool, governed, input)
       const keyOf = (context: SecurityContext, index: number): string =>
-        `${callerKey(principal)}/${context.name}/${index}`
+        `${usageKey(principal)}/${context.name}/${index}`
       const verdicts = contexts.map((context) =>
         evaluate(context, request, (at, index) => counter.check(keyOf(at, index), at.capabilities[index]!)),
       )
@@ -53,8 +53,8 @@ export function requireAllowed({ principal, tool, governed, input }: AskedCall):
 }
 
 /** An execution is counted by itself; everybody else as who they are. */
-const callerKey = (principal: Principal): string =>
-  `${principal.tenant}/${principal.executionId ?? `${principal.kind}:${principal.keyId ?? principal.user ?? principal.actor}`}`
+const usageKey = (principal: Principal): string =>
+  principal.executionId === undefined ? callerKey(principal) : `${principal.tenant}/${principal.executionId}`
 
 function toError({ violation, context, reason, allowed, retryAfterMs }: Refusal, tool: string): AppError {
   const displayed = allowed.slice(0, SHOWN_MAX)

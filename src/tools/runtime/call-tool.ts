@@ -299,14 +299,14 @@ const noTx = { __tx: 'read' } as const
 function toAnswer(invocation: Invocation, handled: Handled, spelling: Spelling): ToolAnswer {
   const warnings = invocation.caller.safeNames ? spelling.texts(invocation.warnings) : invocation.warnings
   if (warnings.length === 0 && handled.text === undefined) {
-    return { json: handled.json, isError: false, structured: true }
+    return { json: handled.json, output: invocation.output, isError: false }
   }
   const content = [
     { type: 'text', text: handled.text ?? handled.json },
     ...warnings.map((warning) => ({ type: 'text', text: `Warning: ${warning}` })),
   ]
   const said = warnings.length === 0 ? {} : { warnings: [...warnings] }
-  return { json: handled.json, isError: false, structured: true, content, ...said }
+  return { json: handled.json, output: invocation.output, isError: false, content, ...said }
 }
 
 /** Counting bytes costs a pass over the text, so it is done only where a text of that length could be too large. */
@@ -323,7 +323,7 @@ const UTF8_BYTES_MAX = 3
 
 function toFailureAnswer(failure: ToolFailure): ToolAnswer {
   const { code, message, details } = failure
-  return { json: JSON.stringify({ error: { code, message, details } }), isError: true, failure, structured: true }
+  return { json: JSON.stringify({ error: { code, message, details } }), isError: true, failure }
 }
 
 function requireNotCancelled(invocation: Invocation): void {

@@ -64,7 +64,7 @@ function durationOf(catalog: Catalog, name: string, args: unknown): CallDuration
 function failedStart(error: unknown): ToolAnswer {
   const known = error instanceof AppError ? error : new AppError('ERR_INIT_FAILED', 'The server could not start.')
   const failure = { code: known.code, message: known.message, details: known.details }
-  return { json: JSON.stringify({ error: failure }), isError: true, failure, structured: true }
+  return { json: JSON.stringify({ error: failure }), isError: true, failure }
 }
 
 /** Callers choose their own exposure names, so the number of distinct lists is theirs to inflate. */

@@ -1,7 +1,7 @@
 import { digest } from '../../audit/call-entry.ts'
 import { AppError } from '../../contract/app-error.ts'
 import type { DiskWatch } from '../../contract/disk-watch.ts'
-import { type Principal, tierAllows } from '../../contract/principal.ts'
+import { callerKey, type Principal, tierAllows } from '../../contract/principal.ts'
 import { canEverAllow, type PolicyEvaluator, responseBytesMax } from '../../domains/policies/policy-evaluator.ts'
 import type { Governed } from '../../domains/policies/read-access-request.ts'
 import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
@@ -28,11 +28,8 @@ export const stageNames = [
   'usage-limit',
   'validate-arguments',
   'invocation-policy',
-  'judge',
   'handler',
   'validate-output',
-  'trusted-data',
-  'usage',
   'audit',
 ] as const
 export type StageName = (typeof stageNames)[number]
@@ -203,7 +200,7 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
         if (door === 'engine') return
         if (principal.kind === 'owner' && !deps.limitOwner) return
         const category = rules!.rate
-        const verdict = deps.rateLimiter.take(`${principal.tenant}/${principal.keyId ?? principal.actor}`, category)
+        const verdict = deps.rateLimiter.take(callerKey(principal), category)
         if (verdict.ok) return
         throw new AppError(
           'ERR_RATE_LIMITED',
@@ -244,7 +241,6 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
         })
       },
     },
-    platformVerdict('judge'),
   ]
 }
 
@@ -264,17 +260,7 @@ function validate(invocation: Invocation, code: ToolDefinition): void {
 const governedOf = ({ governed }: ToolDeclaration, { permission }: CallRules): Governed | undefined =>
   governed ?? (permission === 'workspace:exec' ? { opaque: 'commands' } : undefined)
 
-/**
- * The judge applies to agents and to tools of others. Every tool of the catalogue is the platform's own: its built-in
- * verdict is to allow.
- */
-const platformVerdict = (name: StageName): Stage => ({ name, run() {} })
-
-const stagesAfter: readonly Stage[] = [
-  { name: 'validate-output', run: validateOutput },
-  platformVerdict('trusted-data'),
-  platformVerdict('usage'),
-]
+const stagesAfter: readonly Stage[] = [{ name: 'validate-output', run: validateOutput }]
 
 /** What a tool answers must be what it promised; anything else is our bug, not the caller's. */
 function validateOutput(invocation: Invocation): void {

@@ -50,13 +50,13 @@ export type ToolFailure = Readonly<{ code: ErrorCode; message: string; details: 
  */
 export type ToolAnswer = Readonly<{
   json: string
+  /** What `json` says, for callers in this process; absent on failure. */
+  output?: unknown
   isError: boolean
   failure?: ToolFailure
   content?: readonly Readonly<Record<string, unknown>>[]
   /** What the blocks after the first say, without their label; absent when there are none. */
   warnings?: readonly string[]
-  /** False for an answer that must not carry structuredContent. */
-  structured: boolean
 }>
 
 export type CallOptions = Readonly<{
