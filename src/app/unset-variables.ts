@@ -1,4 +1,4 @@
-import { WITHHELD_CHARS_MIN } from '../kernel/redactor.ts'
+import { REDACTED_CHARS_MIN } from '../kernel/redactor.ts'
 import type { Config } from './config.ts'
 import type { Environment } from './config-paths.ts'
 
@@ -27,8 +27,8 @@ export function unsetVariables(config: Settings, env: Environment = process.env)
     const [name, reference] = entry.split(' ') as [string, string]
     check('executions.secrets', name, reference, 'manifests that name this secret fail')
     const value = env[reference.slice('env:'.length)]
-    if (isSet(value) && value!.length < WITHHELD_CHARS_MIN) {
-      const problem = `executions.secrets: the value of '${name}' has fewer than ${WITHHELD_CHARS_MIN} characters, so it could not be kept out of records, and manifests that name this secret fail. Use a longer one.`
+    if (isSet(value) && value!.length < REDACTED_CHARS_MIN) {
+      const problem = `executions.secrets: the value of '${name}' has fewer than ${REDACTED_CHARS_MIN} characters, so it could not be kept out of records, and manifests that name this secret fail. Use a longer one.`
       unset.push({ field: 'executions.secrets', name, variable: reference.slice('env:'.length), problem })
     }
   }

@@ -86,8 +86,8 @@ export async function isAbandoned(
   { tenant, owner, principal }: Run,
 ): Promise<boolean> {
   if (await isRevoked(tx, tenant, owner)) return true
-  const starter = identityOf(principal)
-  return starter !== owner && (await isRevoked(tx, tenant, starter))
+  const identity = identityOf(principal)
+  return identity !== owner && (await isRevoked(tx, tenant, identity))
 }
 
 export const ownerRevokedError = (): AppError =>

@@ -1,9 +1,9 @@
 import type { Json } from './canonical-json.ts'
 
 /** What stands in a record in place of a secret. */
-export const WITHHELD = '***'
+export const REDACTED = '***'
 /** A shorter value is in too many texts by chance to be taken out of all of them. */
-export const WITHHELD_CHARS_MIN = 6
+export const REDACTED_CHARS_MIN = 6
 
 export type Redactor = Readonly<{ text(text: string): string; value(value: Json): Json }>
 
@@ -12,11 +12,11 @@ export type Redactor = Readonly<{ text(text: string): string; value(value: Json)
  * base64 wherever they begin, and each longer line of one that has several. Undefined when there is nothing to take out.
  */
 export function createRedactor(secrets: readonly string[]): Redactor | undefined {
-  const forms = new Set(secrets.flatMap(formsOf).filter((form) => form.length >= WITHHELD_CHARS_MIN))
+  const forms = new Set(secrets.flatMap(formsOf).filter((form) => form.length >= REDACTED_CHARS_MIN))
   if (forms.size === 0) return undefined
   const longestFirst = [...forms].toSorted((a, b) => b.length - a.length)
   const pattern = new RegExp(longestFirst.map(escaped).join('|'), 'g')
-  const text = (given: string): string => (given.length < WITHHELD_CHARS_MIN ? given : given.replace(pattern, WITHHELD))
+  const text = (given: string): string => (given.length < REDACTED_CHARS_MIN ? given : given.replace(pattern, REDACTED))
   const value = (given: Json): Json => {
     if (typeof given === 'string') return text(given)
     if (typeof given !== 'object' || given === null) return given
@@ -32,7 +32,7 @@ const escaped = (text: string): string => text.replaceAll(/[\\^$.*+?()[\]{}|/-]/
 
 function formsOf(secret: string): readonly string[] {
   const whole = [secret, secret.trim()]
-  const lines = secret.split(/\r?\n/).filter((line) => line.trim().length >= 2 * WITHHELD_CHARS_MIN)
+  const lines = secret.split(/\r?\n/).filter((line) => line.trim().length >= 2 * REDACTED_CHARS_MIN)
   return [...whole, ...lines].flatMap((one) => [
     one,
     jsonText(one),

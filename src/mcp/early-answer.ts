@@ -47,7 +47,7 @@ export type EarlySessionOptions = Readonly<{
 /** More than the first questions of any client; whatever comes after it waits in the pipe. */
 const BYTES_MAX = 256 * 1024
 
-const SAME_BREATH_MS = 30
+const SAME_MOMENT_MS = 30
 /** Whatever else a line is, somebody waits for its answer. */
 const REQUEST_ID = /"id"\s*:/
 
@@ -88,7 +88,7 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
   const onLine = (line: string): void => {
     const request = plainRequest(line)
     if (request === undefined) {
-      if (REQUEST_ID.test(line)) wait(Math.min(options.waitMs, SAME_BREATH_MS))
+      if (REQUEST_ID.test(line)) wait(Math.min(options.waitMs, SAME_MOMENT_MS))
       return
     }
     const name = clientNameOf(request)
@@ -113,7 +113,7 @@ export function answerEarly(options: EarlySessionOptions): EarlySession {
       settle()
     } else if (request.method === 'tools/call' || listsAsked.length > 0) settle()
     // Some ask for prompts or resources in the same breath, before they ask for the list.
-    else wait(Math.min(options.waitMs, SAME_BREATH_MS))
+    else wait(Math.min(options.waitMs, SAME_MOMENT_MS))
   }
   const read = (): void => {
     const chunk: unknown = input.read()

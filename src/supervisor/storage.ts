@@ -161,8 +161,8 @@ export async function createStorage({
     create,
     async writeFiles(id, files) {
       const openRoot = () => open(join(pathOf(id), 'upper'), O_PATH | constants.O_DIRECTORY)
-      const rooted = createOpenatFiles({ openRoot, owner: { uid: 0, gid: 0 }, random })
-      for (const { path, text } of files) await rooted.write(path, Buffer.from(text), { mode: 0o644 })
+      const openat = createOpenatFiles({ openRoot, owner: { uid: 0, gid: 0 }, random })
+      for (const { path, text } of files) await openat.write(path, Buffer.from(text), { mode: 0o644 })
     },
     async clearCutWrites(id) {
       const ours = ['-regextype', 'posix-extended', '-regex', `.*/${TEMPORARY_NAME}`]

@@ -134,16 +134,16 @@ describe('a workspace', () => {
   })
 
   it('starts though the place that was kept for it is gone; one is kept again, never more', async () => {
-    const seats = (): Seen[] => processes().filter(({ command }) => command.startsWith('castellan-seat'))
+    const prewarmed = (): Seen[] => processes().filter(({ command }) => command.startsWith('castellan-seat'))
     const specs = await Promise.all([started(), started(), started()])
-    await vi.waitUntil(() => seats().length === 1, { timeout: 20_000 })
-    process.kill(seats()[0]!.pid, 'SIGKILL')
-    await vi.waitUntil(() => seats().length === 0, { timeout: 20_000 })
+    await vi.waitUntil(() => prewarmed().length === 1, { timeout: 20_000 })
+    process.kill(prewarmed()[0]!.pid, 'SIGKILL')
+    await vi.waitUntil(() => prewarmed().length === 0, { timeout: 20_000 })
     const late = await started()
     expect(outOf(await exec(late.id, 'echo up'))).toBe('up\n')
-    await vi.waitUntil(() => seats().length === 1, { timeout: 20_000 })
+    await vi.waitUntil(() => prewarmed().length === 1, { timeout: 20_000 })
     for (const { id } of [...specs, late]) await opened.backend.destroy(id)
-    expect(seats()).toHaveLength(1)
+    expect(prewarmed()).toHaveLength(1)
   })
 
   it('whose tree is deeper than any path can be removed', async () => {

@@ -54,6 +54,40 @@ const emptyName: TidyRule = ({ path }) => {
   return [{ message: `${path}: '${word}' says nothing. Name it after what it does, or put it beside its user.` }]
 }
 
+/** Words of our own for what the field has a word for; see docs/glossary.md. */
+const ownWords: ReadonlyMap<string, string> = new Map([
+  ['breath', 'time slicer'],
+  ['desk', 'invoker, broker, directory or locks'],
+  ['hopeless', 'nonRetryable'],
+  ['leftover', 'pending cleanup'],
+  ['remark', 'warning'],
+  ['scene', 'context'],
+  ['seat', 'prewarmed slot'],
+  ['starter', 'owner'],
+  ['surrounding', 'environment'],
+  ['wish', 'request, intent or prompt'],
+  ['withheld', 'redacted or hidden'],
+  ['withhold', 'redact or hide'],
+])
+const ownWordIn = (name: string): string | undefined =>
+  name
+    .split(/[^A-Za-z]+|(?<=[a-z])(?=[A-Z])/)
+    .map((part) => part.toLowerCase().replace(/(?<=wish)es$|s$/, ''))
+    .find((part) => ownWords.has(part))
+
+const ownWord: TidyRule = (source) => {
+  const told = (word: string, name: string): string => `'${name}' has '${word}'; say ${ownWords.get(word)}.`
+  const inPath = ownWordIn(source.path)
+  const faults = inPath === undefined ? [] : [{ message: `${source.path}: ${told(inPath, source.path)}` }]
+  visitNodes(source, (node) => {
+    // Codes are public: they keep their names.
+    const name = node.type === 'Identifier' ? String(node['name']).replace(/^ERR_.*/, '') : ''
+    const word = ownWordIn(name)
+    if (word !== undefined) faults.push(at(source, node.start, told(word, name)))
+  })
+  return faults
+}
+
 const defaultExport: TidyRule = (source) => {
   if (isToolFile(source.path)) return []
   return (source.program['body'] as AstNode[])
@@ -128,6 +162,7 @@ const retriedTest: TidyRule = (source) => {
 }
 
 export const tidyRules: Readonly<Record<string, TidyRule>> = {
+  'own-word': ownWord,
   'file-length': fileLength,
   'function-length': functionLength,
   'file-name': fileName,

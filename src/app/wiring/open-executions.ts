@@ -73,7 +73,7 @@ export function openExecutions(
 ): OpenedExecutions {
   const { config, clock } = deps
   const { engine, database, agents, models, invoker, policies, workspaces } = parts
-  const withheld = redactedValuesOf(config)
+  const redacted = redactedValuesOf(config)
   const loopWith = async (reach: Pick<ExecutionDeps, 'invoker' | 'models' | 'http'>) => {
     const { createExecutionProgram } = await import('../../domains/executions/program.ts')
     const made = createExecutionProgram({
@@ -89,7 +89,7 @@ export function openExecutions(
       read: database.read,
       clock,
     })
-    return redacting(made, withheld)
+    return redacting(made, redacted)
   }
   const loop = once(() => loopWith({ invoker, models, http: senderFor(config) }))
   const idleLoop = once(() => loopWith(withoutEffects(invoker)))

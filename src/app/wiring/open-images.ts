@@ -45,12 +45,12 @@ export function openImages({ config, version }: { config: Config; version: strin
       return found.some(({ name }) => name === HOST_IMAGE) ? found : [unusedHost, ...found]
     },
     build: (request) =>
-      inRoom((buildEnvironment) =>
+      inBuildEnvironment((buildEnvironment) =>
         buildImage({ buildEnvironment, root, clock: systemClock, random: systemRandom }, request),
       ),
     async remove(name, signal) {
       if (!(await hasSupervisorRun(state))) {
-        return await inRoom((buildEnvironment) =>
+        return await inBuildEnvironment((buildEnvironment) =>
           removeImage({ buildEnvironment, random: systemRandom }, root, name, signal),
         )
       }
@@ -69,7 +69,7 @@ const hasSupervisorRun = (state: string): Promise<boolean> =>
   )
 
 /** In the namespace that owns the files of images. */
-async function inRoom<T>(work: (buildEnvironment: UserNamespace) => Promise<T>): Promise<T> {
+async function inBuildEnvironment<T>(work: (buildEnvironment: UserNamespace) => Promise<T>): Promise<T> {
   const buildEnvironment = await openUserNamespace()
   try {
     return await work(buildEnvironment)

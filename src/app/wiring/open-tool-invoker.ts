@@ -12,7 +12,7 @@ import type { ToolFailure } from '../../tools/runtime/tool-host.ts'
 import { requirePlainJson, validateArguments } from '../../tools/runtime/validate-arguments.ts'
 
 /** What lets a caller in, and the record as a whole, are for people and their keys, never for what they have set going. */
-const withheld: ReadonlySet<Toolset> = new Set(['identity', 'log'])
+const hiddenToolsets: ReadonlySet<Toolset> = new Set(['identity', 'log'])
 
 /** What is done for a run whose starter is gone: nothing that it has must stay behind. */
 const tidying: ReadonlySet<string> = new Set(['workspace_stop', 'workspace_destroy'])
@@ -31,7 +31,7 @@ export function createToolInvoker(
     async call(principal, name, args, { door, signal, progress, environment }) {
       if (connected === undefined) throw new Error('a tool was called before the pipeline was there')
       const toolset = catalog.find(name)?.definition.toolset
-      if (toolset !== undefined && withheld.has(toolset)) return refused(name)
+      if (toolset !== undefined && hiddenToolsets.has(toolset)) return refused(name)
       const isTidying = door === 'engine' && tidying.has(name)
       if (!isTidying && (await isRevoked(principal.tenant, identityOf(principal))))
         return refusedWith(name, ownerRevokedError())
@@ -71,7 +71,7 @@ export function createToolInvoker(
       const caller = { principal, door: 'agent', exposure: 'full', safeNames: false } as const
       const wanted = names === undefined ? undefined : new Set(names)
       return catalog.tools
-        .filter((tool) => !withheld.has(tool.definition.toolset))
+        .filter((tool) => !hiddenToolsets.has(tool.definition.toolset))
         .filter((tool) => (wanted === undefined || wanted.has(tool.name)) && isVisible(tool, caller, mode))
         .map(
           ({ name, definition, listed }): DescribedTool => ({

@@ -121,17 +121,17 @@ const meteredPattern = Object.assign(
 )
 
 const watch = new Script('work()')
-const budget: { work: (() => unknown) | undefined } = { work: undefined }
+const sandbox: { work: (() => unknown) | undefined } = { work: undefined }
 let context: object | undefined
 
 /** Runs `work` in this thread, and ends it by force if it takes longer than it may. */
 function boundedInTime<T>(timeoutMs: number, work: () => T): T {
-  context ??= createContext(budget)
-  budget.work = work
+  context ??= createContext(sandbox)
+  sandbox.work = work
   try {
     return watch.runInContext(context, { timeout: timeoutMs }) as T
   } finally {
-    budget.work = undefined
+    sandbox.work = undefined
   }
 }
 

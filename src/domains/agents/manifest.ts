@@ -36,7 +36,7 @@ export function checkAgentManifest(yaml: string): CheckedManifest<AgentManifest>
   if ('errors' in shaped) return { ok: false, errors: [...errors, ...shaped.errors], warnings }
   checkManifest(shaped.value, (field, problem) => errors.push(`${field} ${problem}`))
   if (errors.length > 0) return { ok: false, errors, warnings }
-  warnings.push(...remarks(shaped.value), ...unknownNames(shaped.value))
+  warnings.push(...warningsOf(shaped.value), ...unknownNames(shaped.value))
   return { ok: true, manifest: normalised(shaped.value), warnings }
 }
 
@@ -137,7 +137,7 @@ function issueText(issue: z.core.$ZodIssue, fields: YamlFields): string {
 const GIB = 1024 ** 3
 
 /** What is accepted and has no effect here, or not quite the one that is written. */
-function remarks({ spec }: z.output<typeof agentManifestSchema>): string[] {
+function warningsOf({ spec }: z.output<typeof agentManifestSchema>): string[] {
   const list: string[] = []
   if (spec.execution?.memory === true) list.push('spec.execution.memory: it has no effect here')
   if (spec.type === 'system') list.push('spec.type: it has no effect; what an agent may do is in spec.security_context')

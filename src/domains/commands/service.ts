@@ -38,7 +38,7 @@ export function createCommandService({ workspaces, workplaces, settings }: Comma
         argv: args === undefined ? ['/bin/sh', '-c', command] : [command, ...args],
         workdir,
         env: call.environment?.(),
-        isWithheld: isSecretName,
+        isHidden: isSecretName,
         timeoutMs: timeoutSecs * 1000,
         outputBytesMax,
         onOutput(_stream, chunk) {

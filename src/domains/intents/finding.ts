@@ -16,7 +16,7 @@ import { createWorkbench } from './workbench.ts'
 const SCORE_MIN = 0.75
 const CANDIDATES_MAX = 5
 /** How many of the latest wishes are looked through for the same one. */
-const PAST_WISHES_MAX = 200
+const PAST_INTENTS_MAX = 200
 /** Agents that look at the work of others and do none themselves. */
 const otherRoles: readonly (string | undefined)[] = ['judge', 'generator', 'formatter']
 
@@ -49,7 +49,7 @@ export function createFinding({ deps, run, input, steps, board }: CallContext) {
 
   /** The agent that was made for the very same wish, if it is still there and can work. */
   async function madeBefore(): Promise<FoundAgent | null> {
-    const filter = { kind: 'intent' as const, owner: run.owner, limit: PAST_WISHES_MAX }
+    const filter = { kind: 'intent' as const, owner: run.owner, limit: PAST_INTENTS_MAX }
     const shipped = (await deps.agents.template(languageRules[input.language].executor)).id
     for (const { id, input: asked, output } of await deps.runs.list(deps.read, run.tenant, filter)) {
       const { intent, language } = asked as unknown as IntentInput

@@ -1,8 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { showBraces, standsInFor } from '../templating/template-braces.ts'
-import { type UsedName, usedName, useOfArguments } from '../templating/template-names.ts'
+import { showBraces, standsInFor } from './template-braces.ts'
+import { type UsedName, usedName, useOfArguments } from './template-names.ts'
 import {
   type Block,
   type Call,
@@ -13,7 +13,7 @@ import {
   parseProblem,
   parseText,
   problemOfProgram,
-} from '../templating/template-syntax.ts'
+} from './template-syntax.ts'
 import {
   displayedTo,
   type Helper,
@@ -23,8 +23,8 @@ import {
   type Rendering,
   templateHelpers,
   type Value,
-} from '../templating/template-values.ts'
-import { createMeter, type Meter, refuseWork, shallowUnits, TooMuchWork } from '../templating/work-meter.ts'
+} from './template-values.ts'
+import { createMeter, type Meter, refuseWork, shallowUnits, TooMuchWork } from './work-meter.ts'
 
 export type Context = { readonly [key: string]: Json | undefined }
 
@@ -97,7 +97,7 @@ export function renderTemplate(text: string, context: Context, options: RenderOp
     throw new AppError('ERR_TEMPLATE_INVALID', `${field}: the template cannot be read: ${problem}`, { field })
   }
   try {
-    const page: Page = { meter, texts, helpers, missing, parts: [], budget: { chars: charsMax } }
+    const page: Page = { meter, texts, helpers, missing, parts: [], evaluation: { chars: charsMax } }
     walk(program, rootScope(context), page)
     return page.parts.join('')
   } catch (error) {
@@ -123,8 +123,8 @@ type Scope = Readonly<{
   names: ReadonlyMap<string, Value>
   outer: Scope | undefined
 }>
-type Room = Rendering & Readonly<{ helpers: ReadonlyMap<string, Helper>; missing?: OnMissing | undefined }>
-type Page = Room & Readonly<{ parts: string[]; budget: { chars: number } }>
+type Evaluation = Rendering & Readonly<{ helpers: ReadonlyMap<string, Helper>; missing?: OnMissing | undefined }>
+type Page = Evaluation & Readonly<{ parts: string[]; evaluation: { chars: number } }>
 
 const none: ReadonlyMap<string, Value> = new Map()
 
@@ -145,16 +145,18 @@ export function evaluateArguments(
   return valueOfParams(params, rootScope(context), { meter, helpers: templateHelpers, missing })
 }
 
-const quiet = <T extends Room>(budget: T): T =>
-  budget.missing === undefined ? budget : { ...budget, missing: undefined }
+const quiet = <T extends Evaluation>(evaluation: T): T =>
+  evaluation.missing === undefined ? evaluation : { ...evaluation, missing: undefined }
 
-function valueOfParams([first, ...rest]: readonly Expression[], scope: Scope, budget: Room): Value {
-  return rest.length > 0 ? callHelper({ path: first!, params: rest }, scope, budget) : evaluate(first!, scope, budget)
+function valueOfParams([first, ...rest]: readonly Expression[], scope: Scope, evaluation: Evaluation): Value {
+  return rest.length > 0
+    ? callHelper({ path: first!, params: rest }, scope, evaluation)
+    : evaluate(first!, scope, evaluation)
 }
 
-function emit({ parts, budget, meter }: Page, text: string): void {
-  budget.chars -= text.length
-  if (budget.chars < 0) throw new TooMuchText('too much text')
+function emit({ parts, evaluation, meter }: Page, text: string): void {
+  evaluation.chars -= text.length
+  if (evaluation.chars < 0) throw new TooMuchText('too much text')
   meter.charge(text.length)
   parts.push(text)
 }
@@ -235,35 +237,37 @@ const inner = (
   outer,
 })
 
-function resultOf(call: Call, scope: Scope, budget: Room): Value {
-  return call.params.length > 0 ? callHelper(call, scope, budget) : evaluate(call.path, scope, budget)
+function resultOf(call: Call, scope: Scope, evaluation: Evaluation): Value {
+  return call.params.length > 0 ? callHelper(call, scope, evaluation) : evaluate(call.path, scope, evaluation)
 }
 
-function callHelper({ path, params }: Call, scope: Scope, budget: Room): Value {
-  budget.meter.step()
+function callHelper({ path, params }: Call, scope: Scope, evaluation: Evaluation): Value {
+  evaluation.meter.step()
   const name = path.type === 'PathExpression' ? path.original : ''
-  const inner = argumentsBudget(name, budget)
-  return budget.helpers.get(name)?.(
+  const inner = argumentsRoom(name, evaluation)
+  return evaluation.helpers.get(name)?.(
     params.map((param) => evaluate(param, scope, inner)),
-    budget,
+    evaluation,
   )
 }
 
 /** Whoever asks whether something is there, or what to do if not, may name what is not. */
-function argumentsBudget(helper: string, budget: Room): Room {
+function argumentsRoom(helper: string, evaluation: Evaluation): Evaluation {
   const use = useOfArguments(helper)
-  if (budget.missing === undefined || use === 'text') return budget
-  return use === 'test' ? quiet(budget) : { ...budget, missing: (used) => budget.missing?.({ ...used, use }) }
+  if (evaluation.missing === undefined || use === 'text') return evaluation
+  return use === 'test'
+    ? quiet(evaluation)
+    : { ...evaluation, missing: (used) => evaluation.missing?.({ ...used, use }) }
 }
 
-function evaluate(expression: Expression, scope: Scope, budget: Room): Value {
-  budget.meter.step()
+function evaluate(expression: Expression, scope: Scope, evaluation: Evaluation): Value {
+  evaluation.meter.step()
   switch (expression.type) {
     case 'PathExpression':
-      budget.meter.charge(10 * (expression.depth + expression.parts.length))
-      return valueAt(expression, scope, budget)
+      evaluation.meter.charge(10 * (expression.depth + expression.parts.length))
+      return valueAt(expression, scope, evaluation)
     case 'SubExpression':
-      return resultOf(expression, scope, budget)
+      return resultOf(expression, scope, evaluation)
     case 'NullLiteral':
       return null
     case 'UndefinedLiteral':
@@ -273,7 +277,7 @@ function evaluate(expression: Expression, scope: Scope, budget: Room): Value {
   }
 }
 
-function valueAt(path: Path, scope: Scope, { missing }: Room): Value {
+function valueAt(path: Path, scope: Scope, { missing }: Evaluation): Value {
   const value = follow(path, scope)
   if (value === undefined) missing?.(usedName(path, levelOf(scope), scope.names, 'text'))
   return value

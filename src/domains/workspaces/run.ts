@@ -13,7 +13,7 @@ export type RunRequest = Readonly<{
   /** Comes last: over the defaults and over what set_env keeps. */
   env?: Readonly<Record<string, string>> | undefined
   /** Names that the command does not get, whether the image or set_env gave them a value. */
-  isWithheld?(name: string): boolean
+  isHidden?(name: string): boolean
   stdin?: string | Uint8Array | undefined
   timeoutMs: number
   outputBytesMax?: number | undefined
@@ -69,10 +69,10 @@ export const commandEnv = (
   workspace: Workspace,
   image: ImageDefaults,
   env: Readonly<Record<string, string>> = {},
-  isWithheld: (name: string) => boolean = () => false,
+  isHidden: (name: string) => boolean = () => false,
 ): Record<string, string> => {
   const retained = Object.entries({ ...defaultEnv(workspace, image), ...workspace.env })
-  return { ...Object.fromEntries(retained.filter(([name]) => !isWithheld(name))), ...env }
+  return { ...Object.fromEntries(retained.filter(([name]) => !isHidden(name))), ...env }
 }
 
 /** Half of an answer, for each of its two streams. */
@@ -94,7 +94,7 @@ export function createRunner(core: Core) {
         core.backend.exec(at.id, {
           argv: request.argv,
           workdir,
-          env: commandEnv(at, image, request.env, request.isWithheld),
+          env: commandEnv(at, image, request.env, request.isHidden),
           stdin: request.stdin,
           timeoutMs: request.timeoutMs,
           outputBytesMax,

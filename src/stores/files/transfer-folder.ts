@@ -22,7 +22,7 @@ const NAMES_MAX = 64
 const CHECK_BYTES = 64 * 1024 ** 2
 
 /** How many bytes a file system has left for us, by a path on it. */
-export type RoomOf = (path: string) => Promise<number>
+export type FreeSpaceOf = (path: string) => Promise<number>
 
 /**
  * Every name of a path is opened from the folder that was opened before it, and never through a link: whoever swaps a
@@ -31,7 +31,7 @@ export type RoomOf = (path: string) => Promise<number>
 export function createTransferFolder(
   directory: string,
   bounds: TransferBounds,
-  roomOf: RoomOf = freeBytes,
+  freeSpaceOf: FreeSpaceOf = freeBytes,
 ): TransferFolder {
   const rootOf = (tenant: TenantId): string => (tenant === LOCAL_TENANT ? directory : join(directory, TENANTS, tenant))
   const book = createTransferUsage({ folder: join(directory, OWNERS), rootOf, bounds })
@@ -115,12 +115,12 @@ export function createTransferFolder(
         try {
           swept ??= sweep(partial)
           await swept
-          const free = await roomOf(partial)
+          const free = await freeSpaceOf(partial)
           requireSpace(free, content.size, bounds)
           // Before a folder is made: who has no room for the file has none for its folders.
           lease = await book.lease(owner, [...folders, file], content.size, free)
           folder = await openFolder(owner.tenant, folders, path, made)
-          return await replaceFile(folder, file, content, { partial, bounds, lease, roomOf, signal })
+          return await replaceFile(folder, file, content, { partial, bounds, lease, freeSpaceOf, signal })
         } catch (error) {
           await removeMade(owner.tenant, folders, path, made).catch(() => {})
           throw told(error, path)
@@ -142,7 +142,7 @@ async function replaceFile(
   folder: FileHandle,
   file: string,
   content: Readonly<{ size: number; stream: Readable }>,
-  { partial, bounds, lease, roomOf, signal }: Writing,
+  { partial, bounds, lease, freeSpaceOf, signal }: Writing,
 ): Promise<{ bytes: number }> {
   const temporary = join(partial, `${process.pid}-${randomBytes(6).toString('hex')}`)
   const handle = await open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
@@ -161,7 +161,7 @@ async function replaceFile(
         checked = bytes
         // So that free room is what it seems, and the end has little left to wait for.
         await handle.datasync()
-        requireSpace(await roomOf(partial), 0, bounds)
+        requireSpace(await freeSpaceOf(partial), 0, bounds)
       }
       await handle.sync()
     } finally {
@@ -182,7 +182,7 @@ type Writing = Readonly<{
   partial: string
   bounds: TransferBounds
   lease: Lease
-  roomOf: RoomOf
+  freeSpaceOf: FreeSpaceOf
   signal: AbortSignal
 }>
 
@@ -205,7 +205,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-const freeBytes: RoomOf = async (path) => {
+const freeBytes: FreeSpaceOf = async (path) => {
   const { bavail, bsize } = await statfs(path)
   return bavail * bsize
 }

@@ -37,13 +37,13 @@ export async function readAptSettings(
   const main = fitting.find((source) => source.suite === suite)
   const mirror = requireMirror(request.mirror ?? main?.uri ?? DEFAULT_MIRROR)
   const listed = main === undefined ? [{ uri: mirror, suite, components: ['main'] }] : fitting
-  const { settings, withheld } = await readConfiguration()
+  const { settings, hidden } = await readConfiguration()
   return {
     mirror,
     sources: listed.map(({ uri, suite: name, components }) => `deb ${uri} ${name} ${components.join(' ')}\n`).join(''),
     // Lists are kept so that packages can be installed at once; compressed, and in no other language, they are small.
     configuration: [...settings, 'Acquire::Languages "none";', 'Acquire::GzipIndexes "true";', ''].join('\n'),
-    notes: withheld ? ['The proxy in the settings of apt has a password, so the image does not know it.'] : [],
+    notes: hidden ? ['The proxy in the settings of apt has a password, so the image does not know it.'] : [],
   }
 }
 
@@ -105,10 +105,10 @@ export function parseStanzas(text: string): AptSource[] {
   })
 }
 
-async function readConfiguration(): Promise<{ settings: string[]; withheld: boolean }> {
+async function readConfiguration(): Promise<{ settings: string[]; hidden: boolean }> {
   const run = promisify(execFile)
   const dump = await run('apt-config', ['dump'], { env: { PATH: SYSTEM_PATH } }).catch(() => ({ stdout: '' }))
   const lines = dump.stdout.split('\n').filter((line) => copiedSetting.test(line))
   const settings = lines.filter((line) => !line.includes('@'))
-  return { settings, withheld: settings.length < lines.length }
+  return { settings, hidden: settings.length < lines.length }
 }

@@ -82,7 +82,7 @@ export async function assembleHostImage(directory: string, deps: HostImageDeps):
   const folder = dirname(directory)
   await mkdir(folder, { recursive: true, mode: 0o700 })
   await cleanUpPending(folder)
-  const building = join(folder, hiddenName(LEFTOVER, deps.random))
+  const building = join(folder, hiddenName(STALE_COPY, deps.random))
   try {
     const bytes = await fillRootfs(join(building, 'rootfs'), machine, tops)
     const image: ImageInfo = {
@@ -93,7 +93,7 @@ export async function assembleHostImage(directory: string, deps: HostImageDeps):
       packages: false,
     }
     await writeFile(join(building, 'image.json'), `${JSON.stringify({ ...image, stamp })}\n`)
-    const old = join(folder, hiddenName(LEFTOVER, deps.random))
+    const old = join(folder, hiddenName(STALE_COPY, deps.random))
     const hadOld = await rename(directory, old).then(
       () => true,
       () => false,
@@ -108,11 +108,11 @@ export async function assembleHostImage(directory: string, deps: HostImageDeps):
 }
 
 /** Its own word, because images are built by another process, which removes what it finds of its own. */
-const LEFTOVER = 'assembling'
+const STALE_COPY = 'assembling'
 
 async function cleanUpPending(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
-    if (name.startsWith(`.${LEFTOVER}-`)) await rm(join(folder, name), { recursive: true, force: true })
+    if (name.startsWith(`.${STALE_COPY}-`)) await rm(join(folder, name), { recursive: true, force: true })
   }
 }
 
