@@ -19,7 +19,7 @@ const model = z.strictObject(
     input_cost_per_million: cost(),
     output_cost_per_million: cost(),
   },
-  rule('a group of fields'),
+  rule('an object'),
 )
 
 const provider = z.strictObject(
@@ -38,7 +38,7 @@ const provider = z.strictObject(
     stream: flag(true, 'Whether its answers come in parts; false for a server that cannot.'),
     models: z.array(model, rule('a list of models')).min(1, rule('a list of at least one model')).max(100),
   },
-  rule('a group of fields'),
+  rule('an object'),
 )
 
 export const modelsSection = group(

@@ -20,13 +20,13 @@ export const bucket = (perMinute: number, burst: number, what: string) =>
         per_minute: wholeNumber(perMinute, 1, 1_000_000, `Calls a minute that each principal may make: ${what}.`),
         burst: wholeNumber(burst, 1, 1_000_000, `Calls that may come at once before the rate applies: ${what}.`),
       },
-      rule('a group of fields'),
+      rule('an object'),
     )
     .prefault({})
     .describe(`Token bucket: ${what}.`)
 
 export const group = <Shape extends z.core.$ZodLooseShape>(shape: Shape, description: string) =>
   z
-    .strictObject(shape, rule('a group of fields'))
+    .strictObject(shape, rule('an object'))
     .prefault({} as never)
     .describe(description)

@@ -286,7 +286,7 @@ export const configSchema = z
           "Origins whose pages may call this server from a browser beside its own, each with its port, such as `https://console.example` or `http://localhost:5173`. Where no key is demanded they act with the owner's rights.",
         ),
     },
-    rule('a group of fields'),
+    rule('an object'),
   )
   .describe('Castellan configuration')
 

@@ -84,7 +84,7 @@ const capability = z.strictObject(
     rate_limit: z.strictObject({ calls: count(0), per_seconds: count(1) }).optional(),
     max_concurrent: count(0).optional(),
   },
-  rule('a group of fields'),
+  rule('an object'),
 )
 
 export const securityContextsSection = z
@@ -96,7 +96,7 @@ export const securityContextsSection = z
         capabilities: z.array(capability, rule('a list of capabilities')).max(1_000).default([]),
         deny_list: texts().default([]),
       },
-      rule('a group of fields'),
+      rule('an object'),
     ),
     rule('a list of security contexts'),
   )

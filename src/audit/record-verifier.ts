@@ -146,7 +146,7 @@ function checkShape(record: unknown, seq: number, line: number): asserts record 
   }
   for (const field of ['kind', 'tenant', 'at']) {
     if (typeof record[field] !== 'string') {
-      fail('record-shape', `Entry ${seq}: ${field} must be a text.`, { line, seq, field, actual: record[field] })
+      fail('record-shape', `Entry ${seq}: ${field} must be a string.`, { line, seq, field, actual: record[field] })
     }
   }
   if (record['effects'] !== undefined && !Array.isArray(record['effects'])) {

@@ -71,7 +71,7 @@ export function createEngine(deps: EngineDeps): Engine {
       .then(() => store.findRun(database.read, tenant, id))
       .then((run) => (run === undefined ? undefined : reconcile(run)))
       .catch((error) => {
-        logger.warn('a run was not looked at', { run_id: id, cause: String(error) })
+        logger.warn('run reconcile failed', { run_id: id, cause: String(error) })
         setTimeout(() => scheduleReconcile(tenant, id), LOOK_AGAIN_MS).unref()
       })
       .finally(() => settling.delete(reconciling))
@@ -227,7 +227,7 @@ export function createEngine(deps: EngineDeps): Engine {
     try {
       for (const run of await store.openRunsOnNode(database.read, deps.node)) await reconcile(run)
     } catch (error) {
-      logger.warn('the runs were not looked at', { cause: String(error) })
+      logger.warn('reconcile of runs failed', { cause: String(error) })
     }
     if (isClosed || database.kind !== 'postgres') return
     reconciling = setTimeout(() => void lookAtAll(), deps.reconcileMs)

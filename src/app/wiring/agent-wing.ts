@@ -91,7 +91,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
   const recovered = opened.recovered
     .then(() => engine.begin())
     .then(() => schedules.scheduler.begin())
-    .catch((error) => deps.logger.warn('the runs were not taken up', { cause: String(error) }))
+    .catch((error) => deps.logger.warn('run recovery failed', { cause: String(error) }))
   return {
     services: {
       agents: registry,

@@ -51,7 +51,7 @@ export function openEngine(
   parts.ownerWatch.onRevoked((tenant, owner) => {
     engine
       .ownerRevoked(tenant, owner)
-      .catch((error) => logger.warn('the runs of a revoked key were not looked at', { cause: String(error) }))
+      .catch((error) => logger.warn('cancelling the runs of a revoked key failed', { cause: String(error) }))
   })
   return engine
 }

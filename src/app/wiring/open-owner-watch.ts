@@ -58,7 +58,7 @@ export function openOwnerWatch({ clock, logger }: Pick<AppDeps, 'clock' | 'logge
     if (reconciling !== undefined || isClosed || watched.size === 0) return
     reconciling = setTimeout(() => {
       reconcile()
-        .catch((error) => logger.warn('what keys have open was not looked at', { cause: String(error) }))
+        .catch((error) => logger.warn('reconcile of open sessions failed', { cause: String(error) }))
         .finally(() => {
           reconciling = undefined
           scheduleReconcile()
@@ -71,7 +71,7 @@ export function openOwnerWatch({ clock, logger }: Pick<AppDeps, 'clock' | 'logge
     isRevoked,
     keyRevoked(tenant, keyId) {
       notifyIfRevoked(tenant, `${KEY}${keyId}`).catch((error) =>
-        logger.warn('what a revoked key has open was not looked at', { cause: String(error) }),
+        logger.warn('reconcile of a revoked key failed', { cause: String(error) }),
       )
     },
     onRevoked(listener) {

@@ -33,7 +33,7 @@ export function openTeams(
   const recovered = workspaces.recovered
     .then(() => service.begin())
     .catch((error) => {
-      logger.warn('the teams were not looked after at the start', { cause: String(error) })
+      logger.warn('team recovery failed', { cause: String(error) })
     })
   return {
     service,

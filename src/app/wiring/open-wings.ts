@@ -86,7 +86,7 @@ async function takeUpWork(
     if (isShared || (await sqlPendingWork.ofAgents(database.read))) await agents()
     else if (await sqlPendingWork.ofWorkspaces(database.read)) await workspaces()
   } catch (error) {
-    logger.warn('the work in the store was not taken up', { cause: String(error) })
+    logger.warn('recovery at the start failed', { cause: String(error) })
   }
 }
 

@@ -69,7 +69,7 @@ export function openWorkspaces(
     logger,
   })
   const recovered = service.begin().catch((error) => {
-    logger.warn('the workspaces were not looked after at the start', { cause: String(error) })
+    logger.warn('workspace recovery failed', { cause: String(error) })
   })
   const revocationWatch = watchForRevoked(service, ownerWatch, logger)
   return {
@@ -96,7 +96,7 @@ function watchForRevoked(
 
   function run(work: () => Promise<void>): Promise<void> {
     const running = work()
-      .catch((error) => logger.warn('the workspaces of keys that are gone were not stopped', { cause: String(error) }))
+      .catch((error) => logger.warn('stopping the workspaces of revoked keys failed', { cause: String(error) }))
       .finally(() => underWay.delete(running))
     underWay.add(running)
     return running

@@ -20,7 +20,7 @@ export function compileJsonSchema(schema: unknown, budget: SchemaBudget = newSch
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
     return typeof schema === 'boolean'
       ? { ok: true, check: () => (schema ? [] : ['the schema allows nothing']) }
-      : { ok: false, reason: 'it must be a JSON Schema, that is a group of fields' }
+      : { ok: false, reason: 'it must be a JSON Schema, that is an object' }
   }
   const text = JSON.stringify(schema)
   if (text.length > limits.jsonSchemaCharsMax) {

@@ -38,7 +38,7 @@ const metadata = group(
       rule('must be a semantic version such as "1.0.0"'),
     ),
     description: z
-      .string(rule('must be a text'))
+      .string(rule('must be a string'))
       .max(4_096)
       .default('')
       .describe('What the agent does; search reads it.'),
@@ -69,7 +69,7 @@ const task = group(
   {
     instruction: text(131_072, 'What the agent must do.').regex(/\S/, rule('must not be blank')),
     prompt_template: z
-      .string(rule('must be a text'))
+      .string(rule('must be a string'))
       .max(131_072)
       .optional()
       .describe('Handlebars template of the prompt, without escaping.'),

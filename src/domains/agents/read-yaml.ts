@@ -36,7 +36,7 @@ export function readYaml(text: string, isText: (path: readonly string[]) => bool
   const { document, targets } = composed
   const walk: Walk = { targets, isText, unquoted: [], left: limits.manifestValuesMax, aliasDepth: 0 }
   const value = plain(document.contents, [], walk)
-  if (!isFields(value)) throw manifestInvalid('manifest_yaml must be a group of fields that begins with apiVersion')
+  if (!isFields(value)) throw manifestInvalid('manifest_yaml must be an object that begins with apiVersion')
   return { fields: value, unquoted: walk.unquoted }
 }
 

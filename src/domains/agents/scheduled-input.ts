@@ -6,7 +6,7 @@ export function scheduleProblemOf({ schedule, inputSchema, task }: AgentManifest
   if (schedule === null || !schedule.enabled) return undefined
   const { input } = schedule
   if (input !== null && typeof input !== 'string' && (typeof input !== 'object' || Array.isArray(input))) {
-    return 'spec.schedule.input must be a text or a group of fields'
+    return 'spec.schedule.input must be a string or an object'
   }
   if (inputSchema === null) return undefined
   const compiled = compileJsonSchema(inputSchema)

@@ -4,7 +4,7 @@ import { cpuPattern, durationPattern, sizePattern } from './units.ts'
 /** The words in which manifests are described: each value with its bound and with the rule that a refusal states. */
 export const rule = (text: string) => ({ error: text })
 export const text = (max: number, description: string) =>
-  z.string(rule('must be a text')).min(1, rule('must not be empty')).max(max).describe(description)
+  z.string(rule('must be a string')).min(1, rule('must not be empty')).max(max).describe(description)
 export const flag = (value: boolean, description: string) =>
   z.boolean(rule('must be true or false')).default(value).describe(description)
 export const whole = (min: number, max: number, description: string) => {
@@ -18,7 +18,7 @@ export const share = (value: number, description: string) => {
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T, description: string) =>
   z.enum(values, rule(`must be one of ${values.join(', ')}`)).describe(description)
 export const group = <Shape extends z.core.$ZodLooseShape>(shape: Shape, description: string) =>
-  z.strictObject(shape, rule('must be a group of fields')).describe(description)
+  z.strictObject(shape, rule('must be an object')).describe(description)
 export const listOf = <Item extends z.ZodType>(item: Item, max: number, description: string) =>
   z
     .array(item, rule('must be a list'))
@@ -26,10 +26,10 @@ export const listOf = <Item extends z.ZodType>(item: Item, max: number, descript
     .describe(description)
 export const textMap = (max: number, description: string) =>
   z
-    .record(text(256, 'name'), z.string(rule('must be a text')).max(max), rule('must be names with texts'))
+    .record(text(256, 'name'), z.string(rule('must be a string')).max(max), rule('must be an object of strings'))
     .describe(description)
 export const anything = (description: string) =>
-  z.record(z.string(), z.unknown(), rule('must be a group of fields')).describe(description)
+  z.record(z.string(), z.unknown(), rule('must be an object')).describe(description)
 export const jsonSchema = (description: string) =>
   z.union([z.record(z.string(), z.unknown()), z.boolean()], rule('must be a JSON Schema')).describe(description)
 const isMoreThanNothing = (value: string | number): boolean => /[1-9]/.test(String(value))

@@ -60,7 +60,7 @@ export function createScheduler(deps: SchedulerDeps) {
   let hasBegun = false
 
   function settle(work: Promise<unknown>): void {
-    const settled = work.catch(warn('a schedule was not looked at')).finally(() => settling.delete(settled))
+    const settled = work.catch(warn('schedule reconcile failed')).finally(() => settling.delete(settled))
     settling.add(settled)
   }
 
@@ -97,7 +97,7 @@ export function createScheduler(deps: SchedulerDeps) {
       const firstMs = await store.firstAfter(database.read, nowMs)
       if (firstMs !== undefined) waitMs = Math.min(waitMs, Math.max(firstMs - clock.nowMs(), 0))
     } catch (error) {
-      warn('the schedules were not looked at')(error)
+      warn('reconcile of schedules failed')(error)
       waitMs = RETRY_MS
     }
     if (closing.signal.aborted) return

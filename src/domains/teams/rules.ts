@@ -91,7 +91,7 @@ export function readAssignment(content: string): TaskAssignment {
   const text = (field: 'task_id' | 'command' | 'workdir', charsMax: number): string => {
     const value = given[field]
     if (typeof value !== 'string' || value === '' || value.length > charsMax) {
-      throw wrong(field, `must be a text of 1 to ${charsMax} characters`)
+      throw wrong(field, `must be a string of 1 to ${charsMax} characters`)
     }
     if (value.includes('\u0000') || !value.isWellFormed())
       throw wrong(field, 'must be text without U+0000 or half characters')

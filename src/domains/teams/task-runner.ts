@@ -70,7 +70,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
         if (isClosed || !(isWanted || changes.includes(true))) return open.length > 0
       }
     } catch (error) {
-      logger.warn('tasks of teams were not looked at', { cause: String(error) })
+      logger.warn('reconcile of team tasks failed', { cause: String(error) })
       return true
     }
   }
@@ -87,7 +87,7 @@ export function createTaskRunner(deps: TeamDeps): TaskRunner {
       return changed
     } catch (error) {
       const cause = String(error)
-      if (problems.get(about) !== cause) logger.warn('tasks of an agent were not looked at', { about, cause })
+      if (problems.get(about) !== cause) logger.warn('reconcile of the tasks of an agent failed', { about, cause })
       problems.set(about, cause)
       return false
     }

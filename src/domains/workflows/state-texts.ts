@@ -21,7 +21,7 @@ export function createStateTexts(
 
 export const fieldOf = (state: string, field: string): string => `spec.states.${state}.${field}`
 
-/** The texts of a group of fields, such as `env`. */
+/** The texts of an object, such as `env`. */
 export const renderEach = (
   texts: StateTexts,
   field: string,
