@@ -148,12 +148,12 @@ import { buildImage } from 'PROGRAM/src/supervisor/images/build-image.ts'
 import { openUserNamespace } from 'PROGRAM/src/supervisor/user-namespace.ts'
 import { systemClock } from 'PROGRAM/src/kernel/clock.ts'
 import { systemRandom } from 'PROGRAM/src/kernel/random.ts'
-const room = await openUserNamespace()
-const deps = { room, root: data.state + '/images', clock: systemClock, random: systemRandom }
+const buildEnvironment = await openUserNamespace()
+const deps = { buildEnvironment, root: data.state + '/images', clock: systemClock, random: systemRandom }
 const { name, source } = data
 const signal = new AbortController().signal
 await buildImage(deps, { name, source, bytesMax: 2 ** 32, environment: {}, signal, onProgress() {} })
-await room.close()`
+await buildEnvironment.close()`
 
 function opened(state: string, storeGb: number, runner: Runner, remove: () => void): OpenedBackend {
   const backend = createNamespacesBackend(place(state, storeGb))

@@ -85,6 +85,8 @@ async function openCopy(
     'web.search_url': searchUrl,
   }
   const app = await openTestApp({ dataDir, config, clock: movableClock(), random: seededRandom() })
+  // What is opened with the first call draws from the same source of chance, so both copies open everything first.
+  await app.app.catalog.find('aegis.agent.list')!.load()
   return {
     ...app,
     async [Symbol.asyncDispose]() {
