@@ -142,7 +142,7 @@ function morePackages(absent: readonly (typeof optionalPrograms)[number][]): Fin
 /** What an ordinary user can do about the one thing that most often stands between workspaces and the internet. */
 function tunnelDevice(): Finding[] {
   const path = '/dev/net/tun'
-  const without = 'without it workspaces reach no internet and forward no ports'
+  const without = 'without it workspaces reach the internet only by named hosts (allowed_domains)'
   try {
     closeSync(openSync(path, 'r+'))
     return []
