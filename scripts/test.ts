@@ -74,9 +74,9 @@ async function runTests(filters: readonly string[], long: boolean): Promise<numb
   return code ?? 1
 }
 
-const given = process.argv.slice(2)
+const input = process.argv.slice(2)
 requirePackages()
 process.exitCode = await runTests(
-  given.filter((argument) => argument !== '--long'),
-  given.includes('--long'),
+  input.filter((argument) => argument !== '--long'),
+  input.includes('--long'),
 )

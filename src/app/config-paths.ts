@@ -23,15 +23,15 @@ export function defaultDataDir(env: Environment): string {
 }
 
 /** A path as somebody wrote it: `~` is the home, and what is relative begins at `base`. */
-export const absolutePath = (given: string, base: string, env: Environment): string =>
-  given === '~' || given.startsWith('~/') ? join(homeOf(env), given.slice(1)) : resolve(base, given)
+export const absolutePath = (input: string, base: string, env: Environment): string =>
+  input === '~' || input.startsWith('~/') ? join(homeOf(env), input.slice(1)) : resolve(base, input)
 
 const homeOf = (env: Environment): string => env['HOME'] || homedir()
 
 /** The XDG rules ignore a relative path in these variables. */
 function xdgDir(env: Environment, variable: string, fallback: string): string {
-  const given = env[variable]
-  return given !== undefined && isAbsolute(given) ? given : join(homeOf(env), fallback)
+  const input = env[variable]
+  return input !== undefined && isAbsolute(input) ? input : join(homeOf(env), fallback)
 }
 
 export function findConfigFile({ env, flags, configFile, workingDirectory }: ConfigSearch): string | undefined {

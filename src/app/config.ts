@@ -144,9 +144,9 @@ function resolveReferences(
   problems: ConfigProblem[],
 ): Record<string, unknown> {
   for (const field of configFields()) {
-    const given = field.secret ? getIn(values, field.keys) : undefined
-    if (given === undefined) continue
-    const result = dereference(given, env)
+    const input = field.secret ? getIn(values, field.keys) : undefined
+    if (input === undefined) continue
+    const result = dereference(input, env)
     if ('missing' in result) {
       const position = file.positionOf(field.keys)
       problems.push({ origin: file.path, position, field: field.path, rule: result.missing })
@@ -181,12 +181,12 @@ function fileProblems(file: ConfigFile, values: Record<string, unknown>): Config
 function override(
   values: Record<string, unknown>,
   field: ConfigField,
-  given: unknown,
+  input: unknown,
   origin: string,
   env: Environment,
   problems: ConfigProblem[],
 ): void {
-  const read = typeof given === 'string' ? fromText(field, given) : given
+  const read = typeof input === 'string' ? fromText(field, input) : input
   const result = field.secret ? dereference(read, env) : { value: read }
   if ('missing' in result) {
     problems.push({ origin, field: field.path, rule: result.missing })
@@ -247,9 +247,9 @@ function finish(
   { env, workingDirectory }: LoadConfigOptions,
   file: string | undefined,
 ): Config {
-  const absolute = (field: string, given: string): string => {
+  const absolute = (field: string, input: string): string => {
     const base = sources.get(field) === 'file' && file !== undefined ? dirname(file) : workingDirectory
-    return absolutePath(given, base, env)
+    return absolutePath(input, base, env)
   }
   const { data_dir, database_url, ...rest } = parsed
   const dataDir = data_dir === undefined ? defaultDataDir(env) : absolute('data_dir', data_dir)

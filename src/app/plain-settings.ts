@@ -44,8 +44,8 @@ export function plainSettings(options: {
   const named = options.configFile === undefined ? {} : { configFile: options.configFile }
   const fileText = readFile(findConfigFile({ env, flags, workingDirectory, ...named }))
   if (fileText === undefined || mentions(fileText, DECISIVE_FIELDS)) return undefined
-  const given = flags['data_dir'] ?? (env[DATA_DIR_VARIABLE] || undefined)
-  return { dataDir: given === undefined ? defaultDataDir(env) : absolutePath(given, workingDirectory, env), fileText }
+  const input = flags['data_dir'] ?? (env[DATA_DIR_VARIABLE] || undefined)
+  return { dataDir: input === undefined ? defaultDataDir(env) : absolutePath(input, workingDirectory, env), fileText }
 }
 
 /**

@@ -68,9 +68,9 @@ const choiceOf = {
 const isReadOnlyIn =
   (prepared: PreparedTools) =>
   (name: string, args: unknown): boolean => {
-    const onlyReads = (tool: string, given: unknown): boolean => {
+    const onlyReads = (tool: string, supplied: unknown): boolean => {
       const definition = prepared.find(tool)?.definition
-      return definition !== undefined && rulesFor(definition, given).effect === 'read'
+      return definition !== undefined && rulesFor(definition, supplied).effect === 'read'
     }
     if (name === 'run_tool') {
       const target = args as { tool_name?: unknown; tool_args?: unknown } | undefined

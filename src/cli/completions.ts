@@ -22,9 +22,9 @@ function candidates({ commands, tools }: CompletionSource, before: readonly stri
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined
   if (command === undefined) return []
   if (last.startsWith('-')) return command.flags.filter((flag) => !rest.includes(flag))
-  const given = rest.filter((word) => !word.startsWith('-'))
-  if (!takeTool.includes(name)) return given.length === 0 ? command.words : []
-  const [tool, ...pairs] = given
+  const input = rest.filter((word) => !word.startsWith('-'))
+  if (!takeTool.includes(name)) return input.length === 0 ? command.words : []
+  const [tool, ...pairs] = input
   if (tool === undefined) return Object.keys(tools)
   if (name !== 'call' || !Object.hasOwn(tools, tool)) return []
   return fieldCandidates(tools[tool]!, pairs, last)

@@ -4,8 +4,8 @@ const DOMAIN_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
  * A host that a workspace may be allowed to reach, in lower case and without the final dot; `*.example.org` covers the
  * subdomains of example.org. Undefined for what is no name: the proxy decides by names, so an address is none.
  */
-export function readDomain(given: string): string | undefined {
-  const domain = given.toLowerCase().replace(/\.$/, '')
+export function readDomain(input: string): string | undefined {
+  const domain = input.toLowerCase().replace(/\.$/, '')
   const labels = (domain.startsWith('*.') ? domain.slice(2) : domain).split('.')
   const isNumeric = /^\d+$/.test(labels.at(-1)!)
   const isName = domain.length <= 253 && labels.length >= 2 && !isNumeric

@@ -28,9 +28,9 @@ export function redacting(
 
 function stepsWithout(redactor: Redactor, steps: Steps): Steps {
   const clean = <T>(value: T): T => redactor.value(value as Json) as T
-  const event = (given: NewEvent): NewEvent => ({
-    ...given,
-    ...(given.payload !== undefined && { payload: clean(given.payload) }),
+  const event = (supplied: NewEvent): NewEvent => ({
+    ...supplied,
+    ...(supplied.payload !== undefined && { payload: clean(supplied.payload) }),
   })
   return {
     ...steps,

@@ -73,8 +73,8 @@ export type HttpDoor = Readonly<{
 
 const MCP_METHODS = ['GET', 'POST', 'DELETE', 'OPTIONS']
 
-export function createHttpDoor(given: HttpDoorDeps): HttpDoor {
-  const deps = { ...given, random: given.random ?? systemRandom }
+export function createHttpDoor(input: HttpDoorDeps): HttpDoor {
+  const deps = { ...input, random: input.random ?? systemRandom }
   const { mcp, requireKeys, bodyBytesMax } = deps
   const server = createServer(serverOptions, handle)
   const connections = trackConnections(server)

@@ -11,9 +11,9 @@ export type StreamedEvent = Readonly<{ id: number | string; data: unknown }>
 
 /** From the header that browsers send by themselves, or from the address. */
 export function lastEventId(req: IncomingMessage, query: URLSearchParams): string | undefined {
-  const given = query.get('last_event_id')
+  const input = query.get('last_event_id')
   const header = req.headers['last-event-id']
-  return typeof header === 'string' ? header : (given ?? undefined)
+  return typeof header === 'string' ? header : (input ?? undefined)
 }
 
 /** The number that a client named as its last; 0 for one that is new. */

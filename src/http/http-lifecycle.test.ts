@@ -133,8 +133,8 @@ describe('a client that goes away', () => {
 
 describe('a connection that another process accepted', () => {
   /** Accepts on a port of its own and hands every connection over, as a process does that does not own the state. */
-  async function relay(door: HttpDoor, given: RelayedPeer): Promise<string> {
-    const listener = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => door.accept(socket, given))
+  async function relay(door: HttpDoor, input: RelayedPeer): Promise<string> {
+    const listener = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => door.accept(socket, input))
     listeners.push(listener)
     listener.listen(0, '127.0.0.1')
     await once(listener, 'listening')
@@ -146,8 +146,8 @@ describe('a connection that another process accepted', () => {
     ['of another machine needs a key', { remoteAddress: '192.0.2.7' }, 401],
     ['of an unknown place needs a key', { remoteAddress: '' }, 401],
     ['through a port that demands keys needs one', { remoteAddress: '127.0.0.1', requireKeys: true }, 401],
-  ])('%s', async (_, given, status) => {
-    const url = await relay(peer.door(), given)
+  ])('%s', async (_, input, status) => {
+    const url = await relay(peer.door(), input)
     expect((await ping({ url })).status).toBe(status)
   })
 

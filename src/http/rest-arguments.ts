@@ -66,7 +66,7 @@ export function requiredText(body: Body, name: string): string {
 
 /** One of the words, under the first of the names that is there. */
 export function wordOf<Word extends string>(body: Body, names: readonly string[], words: readonly Word[]): Word {
-  const value = names.map((name) => body[name]).find((given) => given !== undefined)
+  const value = names.map((name) => body[name]).find((input) => input !== undefined)
   const word = words.find((known) => known === value)
   if (word !== undefined) return word
   const list = `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`

@@ -83,7 +83,7 @@ function createServe(deps: RestRoutesDeps, row: RestRow): PatternRoute['serve'] 
       admit(principal)
       const request = await requestOf(deps, row, exchange)
       const tool = typeof row.tool === 'string' ? row.tool : row.tool(request)
-      const args = given(row.args(request))
+      const args = input(row.args(request))
       request.query.requireAllRead()
       const call = (name: string) => deps.host.call(restCaller(principal), name, args, { signal })
       const first = await call(tool)
@@ -112,7 +112,7 @@ async function requestOf(
 }
 
 /** What was left out must not look like a field that is there. */
-const given = (args: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+const input = (args: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined))
 
 /** What a tool tells as an answer, such as that there is one of that name already, is a conflict to HTTP. */

@@ -74,11 +74,11 @@ function match(pattern: readonly string[], parts: readonly string[]): Record<str
       params[part.slice(1, -4)] = parts.slice(index).join('/')
       return index < parts.length ? params : undefined
     }
-    const given = parts[index]
-    if (given === undefined || given === '') {
-      if (part !== given) return undefined
-    } else if (part.startsWith('{')) params[part.slice(1, -1)] = given
-    else if (part !== given) return undefined
+    const input = parts[index]
+    if (input === undefined || input === '') {
+      if (part !== input) return undefined
+    } else if (part.startsWith('{')) params[part.slice(1, -1)] = input
+    else if (part !== input) return undefined
   }
   return parts.length === pattern.length ? params : undefined
 }

@@ -157,11 +157,11 @@ const attestNames: Readonly<Record<string, readonly string[]>> = {
 
 function attestArguments(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return body
-  const given = body as Record<string, unknown>
+  const input = body as Record<string, unknown>
   const args: Record<string, unknown> = {}
   for (const [parameter, names] of Object.entries(attestNames)) {
-    const name = names.find((candidate) => given[candidate] !== undefined && given[candidate] !== null)
-    if (name !== undefined) args[parameter] = given[name]
+    const name = names.find((candidate) => input[candidate] !== undefined && input[candidate] !== null)
+    if (name !== undefined) args[parameter] = input[name]
   }
   return args
 }

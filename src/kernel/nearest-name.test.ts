@@ -17,8 +17,8 @@ describe('nearestName', () => {
     ['ttl', undefined],
     ['', undefined],
     ['___', undefined],
-  ])('reads %s as %s', (given, expected) => {
-    expect(nearestName(given, names)).toBe(expected)
+  ])('reads %s as %s', (input, expected) => {
+    expect(nearestName(input, names)).toBe(expected)
   })
 
   it('prefers a substring to a spelling mistake, and the closest of several substrings', () => {
@@ -27,9 +27,9 @@ describe('nearestName', () => {
 
   it('does not depend on the order of the candidates', () => {
     fc.assert(
-      fc.property(fc.string(), fc.array(fc.string({ maxLength: 12 }), { maxLength: 12 }), (given, candidates) => {
-        expect(nearestName(given, [...candidates].reverse())).toBe(nearestName(given, candidates))
-        expect(nearestNames(given, [...candidates].reverse(), 3)).toEqual(nearestNames(given, candidates, 3))
+      fc.property(fc.string(), fc.array(fc.string({ maxLength: 12 }), { maxLength: 12 }), (input, candidates) => {
+        expect(nearestName(input, [...candidates].reverse())).toBe(nearestName(input, candidates))
+        expect(nearestNames(input, [...candidates].reverse(), 3)).toEqual(nearestNames(input, candidates, 3))
       }),
     )
   })

@@ -56,8 +56,8 @@ export function editDistance(left: string, right: string, max: number): number {
  * The candidate most likely meant: equal but for case and separators, else one that contains the given name or is
  * contained in it, else one within two edits when the given name has four characters or more.
  */
-export function nearestName(given: string, candidates: Iterable<string>): string | undefined {
-  const wanted = squashName(given.slice(0, givenLengthMax))
+export function nearestName(input: string, candidates: Iterable<string>): string | undefined {
+  const wanted = squashName(input.slice(0, givenLengthMax))
   if (wanted === '') return undefined
   let best: string | undefined
   let bestCost = Number.POSITIVE_INFINITY
@@ -86,8 +86,8 @@ function nearness(wanted: string, have: string): number {
  * Up to `count` candidates for a person or model to choose from, best first. More generous than `nearestName`: words in
  * another order (`create_task` for `task_create`) and words with a typing mistake count as well.
  */
-export function nearestNames(given: string, candidates: Iterable<string>, count: number): string[] {
-  const cut = given.slice(0, givenLengthMax)
+export function nearestNames(input: string, candidates: Iterable<string>, count: number): string[] {
+  const cut = input.slice(0, givenLengthMax)
   const wanted = squashName(cut)
   if (wanted === '') return []
   const wantedWords = [...new Set(nameWords(cut))].slice(0, 16)

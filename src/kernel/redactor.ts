@@ -16,13 +16,13 @@ export function createRedactor(secrets: readonly string[]): Redactor | undefined
   if (forms.size === 0) return undefined
   const longestFirst = [...forms].toSorted((a, b) => b.length - a.length)
   const pattern = new RegExp(longestFirst.map(escaped).join('|'), 'g')
-  const text = (given: string): string => (given.length < REDACTED_CHARS_MIN ? given : given.replace(pattern, REDACTED))
-  const value = (given: Json): Json => {
-    if (typeof given === 'string') return text(given)
-    if (typeof given !== 'object' || given === null) return given
-    if (Array.isArray(given)) return given.map((member: Json) => value(member))
+  const text = (input: string): string => (input.length < REDACTED_CHARS_MIN ? input : input.replace(pattern, REDACTED))
+  const value = (input: Json): Json => {
+    if (typeof input === 'string') return text(input)
+    if (typeof input !== 'object' || input === null) return input
+    if (Array.isArray(input)) return input.map((member: Json) => value(member))
     return Object.fromEntries(
-      Object.entries(given).flatMap(([name, member]) => (member === undefined ? [] : [[text(name), value(member)]])),
+      Object.entries(input).flatMap(([name, member]) => (member === undefined ? [] : [[text(name), value(member)]])),
     )
   }
   return { text, value }

@@ -105,7 +105,7 @@ const unknownClient: ClientTraits = { safeNames: false, addedArguments: [] }
 
 export function traitsOf(clientName: string | undefined): ClientTraits {
   if (clientName === undefined) return unknownClient
-  const given = clientName.toLowerCase()
-  const rule = clientRules.find(({ name, whole }) => (whole === true ? given === name : given.startsWith(name)))
+  const input = clientName.toLowerCase()
+  const rule = clientRules.find(({ name, whole }) => (whole === true ? input === name : input.startsWith(name)))
   return rule === undefined ? unknownClient : { safeNames: true, addedArguments: rule.adds ?? [] }
 }

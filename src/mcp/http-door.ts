@@ -94,10 +94,10 @@ export class HttpDoor {
     )
   }
 
-  handle(req: IncomingMessage, res: ServerResponse, given: HttpCaller): void {
+  handle(req: IncomingMessage, res: ServerResponse, input: HttpCaller): void {
     let caller: ResolvedCaller
     try {
-      caller = hasExposure(given) ? given : { ...given, exposure: exposureOfUrl(req.url) }
+      caller = hasExposure(input) ? input : { ...input, exposure: exposureOfUrl(req.url) }
     } catch (error) {
       const reason = error instanceof Error ? error.message : 'the address is not valid'
       this.#refuse(res, 400, jsonRpcCodes.invalidRequest, `Bad Request: ${reason}`)

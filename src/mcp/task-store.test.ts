@@ -58,9 +58,9 @@ describe('the book of tasks', () => {
   it('ends a task when it is cancelled, whatever its work answers then', async () => {
     const { store } = open()
     let handle: TaskHandle | undefined
-    const id = store.create(ann, (given) => {
-      handle = given
-      return new Promise((resolve) => given.signal.addEventListener('abort', () => resolve(done)))
+    const id = store.create(ann, (input) => {
+      handle = input
+      return new Promise((resolve) => input.signal.addEventListener('abort', () => resolve(done)))
     })!['taskId'] as string
     await settled()
     expect(store.cancel(annId, id)).toBe(true)

@@ -60,7 +60,8 @@ async function scripted(...lines: readonly Line[]): Promise<ScriptedModel> {
   return model
 }
 
-const modelsOf = (given: ModelsSettings) => createModels({ settings: given, ask: askProvider, clock: systemClock })
+const modelsOf = (supplied: ModelsSettings) =>
+  createModels({ settings: supplied, ask: askProvider, clock: systemClock })
 const failureOf = async (work: Promise<unknown>): Promise<AppError> => {
   const error = await work.then(
     () => undefined,

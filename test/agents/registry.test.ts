@@ -98,8 +98,8 @@ describe('deploying', () => {
       valid: false,
       errors: [expect.stringContaining('spec.schedule.input')],
     })
-    for (const given of [', enabled: false', ', input: { n: 1 }']) {
-      expect(await create(timed(given), { force: true })).toMatchObject({ deployed: true })
+    for (const input of [', enabled: false', ', input: { n: 1 }']) {
+      expect(await create(timed(input), { force: true })).toMatchObject({ deployed: true })
     }
   })
 

@@ -31,8 +31,8 @@ function write(name: string, text: string): string {
 }
 
 describe('completion', () => {
-  const words = async (...given: string[]) =>
-    (await plain(['completion', 'words', '--', ...given])).stdout.split('\n').slice(0, -1)
+  const words = async (...supplied: string[]) =>
+    (await plain(['completion', 'words', '--', ...supplied])).stdout.split('\n').slice(0, -1)
 
   test('offers commands, flags, tools, fields and values', async () => {
     expect(await words('ver')).toEqual(['verify', 'version'])

@@ -36,14 +36,14 @@ const exportOf = (name: string, of: readonly string[]): string => write(name, of
 
 describe('an export', () => {
   test('verifies, with the key given in words or in a file, whatever line feeds follow it', async () => {
-    for (const given of [
+    for (const input of [
       key,
       `${key}\n`,
       write('log.key', key),
       write('feeds.key', `${key}\n\n\n`),
       write('a+b.key', `${key}\n`),
     ]) {
-      const verified = await run('verify', 'log.jsonl', '--key', given)
+      const verified = await run('verify', 'log.jsonl', '--key', input)
       expect([verified.code, verified.stderr]).toEqual([0, ''])
       expect(verified.stdout).toMatch(/^verified: 4 records of castellan\/\w+\/local, 1 thought, root \S+\n$/)
     }

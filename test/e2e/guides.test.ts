@@ -42,8 +42,8 @@ describe.each(configured)('%s: its settings', (name) => {
   test.each(files.map(({ body }) => [body]))('are valid: %s', async (body) => {
     const stage = await setReaderStage({ serve: false })
     writeFileSync(join(stage.home, 'tried.yaml'), body)
-    const given = 'ANTHROPIC_API_KEY=k GITHUB_AUTHORIZATION=g DATABASE_URL=postgres://ann@127.0.0.1/castellan'
-    expect(await stage.run(`${given} castellan config validate --config tried.yaml`)).toMatchObject({ code: 0 })
+    const input = 'ANTHROPIC_API_KEY=k GITHUB_AUTHORIZATION=g DATABASE_URL=postgres://ann@127.0.0.1/castellan'
+    expect(await stage.run(`${input} castellan config validate --config tried.yaml`)).toMatchObject({ code: 0 })
   })
 })
 

@@ -92,12 +92,12 @@ describe.each(Object.entries(clients))('%s', (_label, connect) => {
         }
       }
       for (const { tool, args, fails } of tour) {
-        const given = typeof args === 'function' ? args(seen as Seen) : args
-        const result = await called(tool, given)
+        const input = typeof args === 'function' ? args(seen as Seen) : args
+        const result = await called(tool, input)
         if (result === undefined) continue
         const content = result.structuredContent as { error?: { code?: string } } & Record<string, unknown>
         if (result.isError === true ? content.error?.code !== fails : fails !== undefined) {
-          faults.push(`${tool} ${JSON.stringify(given)}: ${JSON.stringify(result.content)}`)
+          faults.push(`${tool} ${JSON.stringify(input)}: ${JSON.stringify(result.content)}`)
         }
         seen[tool] = content
       }

@@ -84,8 +84,8 @@ describe('task_create', () => {
 
   it.each(accepted)('accepts %s', async (_what, rest) => {
     const taskId = await newTask(app, rest)
-    const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null))
-    expect(await app.ask('task_get', { task_id: taskId })).toMatchObject(given)
+    const input = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null))
+    expect(await app.ask('task_get', { task_id: taskId })).toMatchObject(input)
   })
 
   const refused: readonly [string, object, string][] = [

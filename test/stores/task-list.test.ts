@@ -68,9 +68,9 @@ describe.each(dialects)('the list of tasks in %s', (dialect) => {
       sortOrder: fc.constantFrom('asc', 'desc'),
     })
     await fc.assert(
-      fc.asyncProperty(filters, pages, async (given, page) => {
+      fc.asyncProperty(filters, pages, async (input, page) => {
         const filter = Object.fromEntries(
-          Object.entries(given).filter(([, value]) => value !== undefined),
+          Object.entries(input).filter(([, value]) => value !== undefined),
         ) as TaskFilter
         const listed = await store.listTasks(database.read, ACME, filter, page as TaskPage)
         expect(listed.map((task) => task.number)).toEqual(expected(filter, page as TaskPage))

@@ -38,9 +38,9 @@ async function ran({
   Object.assign(process.env, secrets)
   const model = await startScriptedModel(answer)
   const dataDir = newDataDir()
-  const given = { retry_delay_ms: 1, ...models?.(model.url) }
+  const input = { retry_delay_ms: 1, ...models?.(model.url) }
   const providers = [providerAt('first', model.url)]
-  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers, ...given }, ...config }))
+  writeFileSync(join(dataDir, 'castellan.yaml'), JSON.stringify({ models: { providers, ...input }, ...config }))
   const server = await startServerHere({ dataDir, env: { CASTELLAN_WORKSPACES_STORE_GB: '0' } })
   const ask = async (tool: string, args: object) => {
     const reply = await fetch(new URL(`/v1/tools/${tool}`, server.url), {

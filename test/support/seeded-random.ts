@@ -3,8 +3,8 @@ export type SeededRandom = Readonly<{ seed: number; below(limit: number): number
 
 /** The seed is `CASTELLAN_SEED` where one is given, to repeat a run that failed. */
 export function seededRandom(): SeededRandom {
-  const given = Number(process.env['CASTELLAN_SEED'])
-  const seed = given > 0 ? given : Date.now() % 1_000_000_007
+  const input = Number(process.env['CASTELLAN_SEED'])
+  const seed = input > 0 ? input : Date.now() % 1_000_000_007
   let state = seed >>> 0
   return {
     seed,

@@ -182,8 +182,8 @@ export function workspaceEffects({ serve: serveWith, call, send }: Kit): Effects
       const server = await serve({ FORWARD_PORTS: '18765-18766' })
       await create(server, { name: 'w' })
       const add = (guest_port: number) => call(server, 'port_forward', { workspace_id: 'w', action: 'add', guest_port })
-      const given = [await add(80), await add(81)].map(({ body }) => Number(body['host_port']))
-      expect(given.toSorted()).toEqual([18_765, 18_766])
+      const input = [await add(80), await add(81)].map(({ body }) => Number(body['host_port']))
+      expect(input.toSorted()).toEqual([18_765, 18_766])
       expect((await add(82)).body.error).toMatchObject({ code: 'ERR_BUSY' })
     },
     /** Only root has such a file; for others there is nothing to see of it. */

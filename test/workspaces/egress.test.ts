@@ -129,10 +129,10 @@ describe('allowed_domains', () => {
     })
 
     it('put it on requests to its host, where the workload never sees it', async () => {
-      const given = await curl("-i -H 'Authorization: Bearer mine' https://api.castellan.test/path")
+      const input = await curl("-i -H 'Authorization: Bearer mine' https://api.castellan.test/path")
       expect(publicSide.seen.at(-1)).toEqual({ host: 'api.castellan.test', path: '/path', authorization: first })
-      expect(given).toContain('api.castellan.test got ')
-      expect(given).not.toContain(first)
+      expect(input).toContain('api.castellan.test got ')
+      expect(input).not.toContain(first)
       await curl("-H 'Authorization: Bearer mine' https://open.castellan.test/")
       expect(publicSide.seen.at(-1)).toMatchObject({ host: 'open.castellan.test', authorization: 'Bearer mine' })
       const secret = first.slice('Basic '.length)

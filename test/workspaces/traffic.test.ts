@@ -251,11 +251,11 @@ describe('a forwarded port', () => {
         details: { field: 'host_port' },
       })
     }
-    const given = Number((await app.ask('port_forward', request, member))['host_port'])
-    expect(given).toBeGreaterThanOrEqual(20_000)
-    expect(given).toBeLessThanOrEqual(31_999)
+    const input = Number((await app.ask('port_forward', request, member))['host_port'])
+    expect(input).toBeGreaterThanOrEqual(20_000)
+    expect(input).toBeLessThanOrEqual(31_999)
     await app.ask('port_forward', { ...request, action: 'remove' }, member)
-    expect(await app.ask('port_forward', { ...request, host_port: given }, member)).toMatchObject({ host_port: given })
+    expect(await app.ask('port_forward', { ...request, host_port: input }, member)).toMatchObject({ host_port: input })
     await app.ask('workspace_destroy', { workspace_id: 'theirs' }, member)
     expect(await forward('closed', { action: 'add', guest_port: 9020, host_port: 19_876 })).toMatchObject({
       host_port: 19_876,

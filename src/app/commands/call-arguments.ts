@@ -10,8 +10,8 @@ const FILE_BYTES_MAX = 16 * 1024 * 1024
 
 /** The arguments of a call as the command line has them: `--args`, and over them each `key=value`. */
 export async function readArguments(context: CommandContext, tool: string): Promise<Arguments> {
-  const given = context.parsed.text('args')
-  const args = given === undefined ? {} : parseObject(given === '-' ? await text(context.stdin) : given)
+  const input = context.parsed.text('args')
+  const args = input === undefined ? {} : parseObject(input === '-' ? await text(context.stdin) : input)
   const pairs = context.parsed.positionals.slice(1)
   const fields = pairs.length === 0 ? {} : await fieldsOf(tool)
   const keys = new Set<string>()

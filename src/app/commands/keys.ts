@@ -41,8 +41,8 @@ async function run(context: CommandContext): Promise<number> {
 }
 
 const ask = async (context: CommandContext, tool: string, args: Record<string, unknown>) => {
-  const given = Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined))
-  return (await withClient(context, (client) => client.callTool(tool, given))).answer
+  const input = Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined))
+  return (await withClient(context, (client) => client.callTool(tool, input))).answer
 }
 
 async function create(context: CommandContext): Promise<number> {

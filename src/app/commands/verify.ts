@@ -91,23 +91,23 @@ async function readNote(file: string): Promise<string> {
 
 /** A key is `name+hash+base64`; anything else names a file. */
 async function readKey(context: CommandContext): Promise<string> {
-  const given = context.parsed.text('key')
-  if (given === undefined) {
+  const input = context.parsed.text('key')
+  if (input === undefined) {
     throw new AppError(
       'ERR_INVALID_INPUT',
       '--key is missing: give the verifier key that you got from the owner of the log (the `key` of log_checkpoint).',
       { field: 'key' },
     )
   }
-  if (!given.includes('+') && !existsSync(given)) {
+  if (!input.includes('+') && !existsSync(input)) {
     throw new AppError(
       'ERR_NOT_FOUND',
-      `--key: '${given}' is neither a verifier key (name+hash+base64, the \`key\` of log_checkpoint) nor a file that is there.`,
+      `--key: '${input}' is neither a verifier key (name+hash+base64, the \`key\` of log_checkpoint) nor a file that is there.`,
       { field: 'key' },
     )
   }
-  const isFile = !KEY.test(given.trim()) && (existsSync(given) || !given.includes('+'))
-  return (isFile ? await readText(given, '--key') : given).trim()
+  const isFile = !KEY.test(input.trim()) && (existsSync(input) || !input.includes('+'))
+  return (isFile ? await readText(input, '--key') : input).trim()
 }
 
 function describe(context: CommandContext, result: VerifyResult): string {

@@ -17,23 +17,23 @@ export const openModels = ({ config, clock }: Readonly<{ config: Config; clock: 
 type Given = Config['models']
 
 /** Refuses what no variable of the environment would mend. */
-export function requireModels({ providers, ...given }: Given): void {
+export function requireModels({ providers, ...input }: Given): void {
   for (const field of ['default_provider', 'fallback_provider'] as const) {
-    const name = given[field]
+    const name = input[field]
     if (name === undefined || providers.some((provider) => provider.enabled && provider.name === name)) continue
     throw badSetting(field, `there is no enabled provider '${name}' in models.providers`)
   }
 }
 
 function settingsOf(config: Config): ModelsSettings {
-  const given = config.models
-  requireModels(given)
+  const input = config.models
+  requireModels(input)
   const unset = new Map(
     unsetVariables(config)
       .filter(({ field }) => field === 'models.providers')
       .map(({ name, variable }) => [name, variable]),
   )
-  const enabled = given.providers.filter((provider) => provider.enabled)
+  const enabled = input.providers.filter((provider) => provider.enabled)
   const disabled = enabled.filter(({ name }) => unset.has(name))
   return {
     providers: enabled.filter(({ name }) => !unset.has(name)).map(providerOf),
@@ -42,11 +42,11 @@ function settingsOf(config: Config): ModelsSettings {
       variable: unset.get(name)!,
       aliases: models.map(({ alias }) => alias),
     })),
-    defaultProvider: given.default_provider ?? null,
-    fallbackProvider: given.fallback_provider ?? null,
-    retriesMax: given.max_retries,
-    retryDelayMs: given.retry_delay_ms,
-    overallTimeoutMs: given.overall_timeout_secs * 1000,
+    defaultProvider: input.default_provider ?? null,
+    fallbackProvider: input.fallback_provider ?? null,
+    retriesMax: input.max_retries,
+    retryDelayMs: input.retry_delay_ms,
+    overallTimeoutMs: input.overall_timeout_secs * 1000,
   }
 }
 
@@ -55,15 +55,15 @@ function providerOf({ name, type, endpoint, api_key, stream, models }: Given['pr
   return { name, type, endpoint: endpoint ?? null, apiKey, isStreamed: stream, models: models.map(modelOf) }
 }
 
-function modelOf(given: Given['providers'][number]['models'][number]): ModelSettings {
-  const flat = given.cost_per_1k_tokens === undefined ? null : given.cost_per_1k_tokens * 1000
+function modelOf(input: Given['providers'][number]['models'][number]): ModelSettings {
+  const flat = input.cost_per_1k_tokens === undefined ? null : input.cost_per_1k_tokens * 1000
   return {
-    alias: given.alias,
-    model: given.model,
-    maxOutputTokens: given.max_output_tokens ?? null,
-    temperature: given.temperature ?? null,
-    inputCost: given.input_cost_per_million ?? flat,
-    outputCost: given.output_cost_per_million ?? flat,
+    alias: input.alias,
+    model: input.model,
+    maxOutputTokens: input.max_output_tokens ?? null,
+    temperature: input.temperature ?? null,
+    inputCost: input.input_cost_per_million ?? flat,
+    outputCost: input.output_cost_per_million ?? flat,
   }
 }
 

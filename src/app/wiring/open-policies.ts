@@ -22,17 +22,17 @@ const toContext = ({ name, description, capabilities, deny_list }: Configured): 
   denyList: deny_list,
 })
 
-function toCapability(given: Configured['capabilities'][number]): Capability {
-  const { rate_limit: rate, subcommand_allowlist: subcommands } = given
+function toCapability(input: Configured['capabilities'][number]): Capability {
+  const { rate_limit: rate, subcommand_allowlist: subcommands } = input
   return {
-    toolPattern: given.tool_pattern,
-    ...(given.path_allowlist && { pathAllowlist: given.path_allowlist }),
-    ...(given.command_allowlist && { commandAllowlist: given.command_allowlist }),
+    toolPattern: input.tool_pattern,
+    ...(input.path_allowlist && { pathAllowlist: input.path_allowlist }),
+    ...(input.command_allowlist && { commandAllowlist: input.command_allowlist }),
     ...(subcommands && { subcommandAllowlist: toSubcommandAllowlist(subcommands) }),
-    ...(given.domain_allowlist && { domainAllowlist: given.domain_allowlist }),
-    ...(given.domain_denylist && { domainDenylist: given.domain_denylist }),
-    ...(given.max_response_size !== undefined && { maxResponseBytes: given.max_response_size }),
+    ...(input.domain_allowlist && { domainAllowlist: input.domain_allowlist }),
+    ...(input.domain_denylist && { domainDenylist: input.domain_denylist }),
+    ...(input.max_response_size !== undefined && { maxResponseBytes: input.max_response_size }),
     ...(rate && { rateLimit: { calls: rate.calls, perSeconds: rate.per_seconds } }),
-    ...(given.max_concurrent !== undefined && { maxConcurrent: given.max_concurrent }),
+    ...(input.max_concurrent !== undefined && { maxConcurrent: input.max_concurrent }),
   }
 }

@@ -142,16 +142,16 @@ const portRange = (text: string) => {
 }
 const MIB = 1024 ** 2
 
-const settingsOf = (given: AppDeps['config']['workspaces']) => ({
-  defaultImage: given.default_image,
-  defaults: { vcpus: given.default_vcpus, memoryMb: given.default_memory_mb, diskGb: given.default_disk_gb },
-  maximum: { vcpus: given.max_vcpus, memoryMb: given.max_memory_mb, diskGb: given.max_disk_gb },
-  workspacesMax: given.max_workspaces,
-  quota: { workspaces: given.quota.workspaces, memoryMb: given.quota.memory_mb, diskGb: given.quota.disk_gb },
-  snapshotsMax: given.max_snapshots_per_workspace,
-  allowInternet: given.default_allow_internet,
-  concurrentForksMax: given.max_concurrent_forks,
-  forwardPorts: portRange(given.forward_ports),
-  mounts: given.mounts.map(readMount),
-  transferBytesMax: given.max_transfer_mb * MIB,
+const settingsOf = (input: AppDeps['config']['workspaces']) => ({
+  defaultImage: input.default_image,
+  defaults: { vcpus: input.default_vcpus, memoryMb: input.default_memory_mb, diskGb: input.default_disk_gb },
+  maximum: { vcpus: input.max_vcpus, memoryMb: input.max_memory_mb, diskGb: input.max_disk_gb },
+  workspacesMax: input.max_workspaces,
+  quota: { workspaces: input.quota.workspaces, memoryMb: input.quota.memory_mb, diskGb: input.quota.disk_gb },
+  snapshotsMax: input.max_snapshots_per_workspace,
+  allowInternet: input.default_allow_internet,
+  concurrentForksMax: input.max_concurrent_forks,
+  forwardPorts: portRange(input.forward_ports),
+  mounts: input.mounts.map(readMount),
+  transferBytesMax: input.max_transfer_mb * MIB,
 })

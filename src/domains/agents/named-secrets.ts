@@ -12,8 +12,8 @@ type Handler = Readonly<{
  * What the platform deploys for somebody who may not deploy names no secret: its author could send it anywhere. Nobody
  * gains by having something written.
  */
-export function requireNoSecrets(given: readonly Given[]): void {
-  for (const { field, values } of given) {
+export function requireNoSecrets(input: readonly Given[]): void {
+  for (const { field, values } of input) {
     const found = Object.entries(values).find(([, value]) => namesSecret(value))
     if (found === undefined) continue
     const at = `${field}.${found[0].slice(0, 64).toWellFormed()}`

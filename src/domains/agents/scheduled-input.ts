@@ -10,8 +10,8 @@ export function scheduleProblemOf({ schedule, inputSchema, task }: AgentManifest
   }
   if (inputSchema === null) return undefined
   const compiled = compileJsonSchema(inputSchema)
-  const given = (typeof input === 'string' ? null : input) ?? task.inputData ?? {}
-  const [violation] = compiled.ok ? compiled.check(given) : []
+  const supplied = (typeof input === 'string' ? null : input) ?? task.inputData ?? {}
+  const [violation] = compiled.ok ? compiled.check(supplied) : []
   if (violation === undefined) return undefined
   return `spec.schedule.input does not fit spec.input_schema: ${violation}; give it, or write enabled: false`
 }

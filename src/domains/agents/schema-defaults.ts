@@ -18,10 +18,10 @@ function filled(schema: JsonObject, value: JsonObject, depth: number): JsonObjec
   const made: Record<string, Json> = {}
   for (const [name, one] of Object.entries(properties)) {
     if (!isMap(one) || name === '__proto__') continue
-    const given = value[name]
-    if (given === undefined) {
+    const input = value[name]
+    if (input === undefined) {
       if (one['default'] !== undefined) made[name] = one['default']
-    } else if (isMap(given)) made[name] = filled(one, given, depth + 1) as Json
+    } else if (isMap(input)) made[name] = filled(one, input, depth + 1) as Json
   }
   return { ...value, ...made }
 }

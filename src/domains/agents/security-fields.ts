@@ -44,11 +44,11 @@ const TYPO_MAX = 2
  * would leave open what its author wanted closed.
  */
 export function securityPlaceOf(key: string): Readonly<{ field: string; place: string }> | undefined {
-  const given = squashName(key)
+  const input = squashName(key)
   for (const [field, place] of Object.entries(places)) {
     const wanted = squashName(field)
-    const isTypo = wanted.length >= TYPO_LENGTH_MIN && editDistance(given, wanted, TYPO_MAX) <= TYPO_MAX
-    if (given === wanted || isTypo) return { field, place }
+    const isTypo = wanted.length >= TYPO_LENGTH_MIN && editDistance(input, wanted, TYPO_MAX) <= TYPO_MAX
+    if (input === wanted || isTypo) return { field, place }
   }
   return undefined
 }

@@ -17,15 +17,15 @@ export const newestFirst = (versions: readonly string[]): string[] => [...versio
 export const nextVersion = (version: string): string => inc(version, 'patch') ?? version
 
 /** The version that a caller named among those there are; it may be spelled loosely. */
-export function findVersion(given: string, versions: readonly string[]): string | undefined {
-  if (versions.includes(given)) return given
-  const exact = valid(given, { loose: true })
+export function findVersion(input: string, versions: readonly string[]): string | undefined {
+  if (versions.includes(input)) return input
+  const exact = valid(input, { loose: true })
   return exact === null ? undefined : versions.find((version) => version === exact)
 }
 
 /** A version as it is compared, if it is one. */
-export const exactVersion = (given: string): string | undefined => valid(given) ?? undefined
+export const exactVersion = (input: string): string | undefined => valid(input) ?? undefined
 
 /** The whole version that `v1.2`, `1` and `1.0` clearly mean. */
-export const wholeVersion = (given: string): string | undefined =>
-  /^v?\d{1,9}(?:\.\d{1,9}){0,2}$/.test(given) ? coerce(given)?.version : undefined
+export const wholeVersion = (input: string): string | undefined =>
+  /^v?\d{1,9}(?:\.\d{1,9}){0,2}$/.test(input) ? coerce(input)?.version : undefined

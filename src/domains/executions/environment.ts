@@ -55,10 +55,13 @@ export const environmentOf = (
   deps: Pick<ExecutionDeps, 'values'>,
   run: ForWhom,
   field: string,
-  given: Readonly<Record<string, EnvValue>>,
+  supplied: Readonly<Record<string, EnvValue>>,
 ): Record<string, string> =>
   Object.fromEntries(
-    Object.entries(given).map(([name, value]) => [name, meaningOf(deps, run, 'workspace', `${field}.${name}`, value)]),
+    Object.entries(supplied).map(([name, value]) => [
+      name,
+      meaningOf(deps, run, 'workspace', `${field}.${name}`, value),
+    ]),
   )
 
 const reference = /\{\{\s*(secret|config):([^{}\s]+)\s*\}\}/g
@@ -68,10 +71,10 @@ export const headersOf = (
   deps: Pick<ExecutionDeps, 'values'>,
   run: ForWhom,
   field: string,
-  given: Readonly<Record<string, EnvValue>>,
+  supplied: Readonly<Record<string, EnvValue>>,
 ): Record<string, string> =>
   Object.fromEntries(
-    Object.entries(given).map(([name, header]) => {
+    Object.entries(supplied).map(([name, header]) => {
       const at = `${field}.${name}`
       if (header.from !== 'literal') return [name, meaningOf(deps, run, 'request', at, header)]
       const filled = header.value.replaceAll(reference, (_, from: 'secret' | 'config', value: string) =>

@@ -92,7 +92,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     const input = await fittingInput(agent.manifest, (request.input ?? agent.manifest.task.inputData) as Json)
     const { id, name, version, manifest } = agent
     const tx = call.write as unknown as ReadTx
-    const given = request.workspace === undefined ? undefined : await usable(call, tx, request.workspace)
+    const supplied = request.workspace === undefined ? undefined : await usable(call, tx, request.workspace)
     const generation = await nextGeneration(engine, tx, call.principal)
     const asked: ExecutionInput = {
       agent: { id, name, version },
@@ -101,8 +101,8 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
       input,
       contextOverrides,
       role: 'worker',
-      workspaceId: given?.id ?? null,
-      ...(given !== undefined && { preparesWorkspace: true as const }),
+      workspaceId: supplied?.id ?? null,
+      ...(supplied !== undefined && { preparesWorkspace: true as const }),
       keepWorkspace: false,
       untilMs: null,
       ...(generation > 0 && { generation }),

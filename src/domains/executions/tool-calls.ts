@@ -101,7 +101,7 @@ export function createToolCaller(
     if (toolValidation.length === 0) return { verdict: null }
     const skippedBy = skipOf(deps.judging, tool)
     if (skippedBy !== undefined) return { verdict: { by: skippedBy, allowed: true } }
-    const given: { judge: string; score: number; confidence: number }[] = []
+    const supplied: { judge: string; score: number; confidence: number }[] = []
     const { call, key, iteration, trail, task, deadlines } = context
     for (const [index, rule] of toolValidation.entries()) {
       const verdict = await judges.ask(`${key}/judge-${index + 1}`, {
@@ -122,14 +122,14 @@ export function createToolCaller(
       })
       if ('fault' in verdict) {
         const reason = `the call was not judged: ${verdict.fault.message}`
-        return { refusal: { kind: 'recoverable', reason, verdict: { by: 'judges', allowed: false, judges: given } } }
+        return { refusal: { kind: 'recoverable', reason, verdict: { by: 'judges', allowed: false, judges: supplied } } }
       }
-      given.push({ judge: rule.judgeAgent, score: verdict.score, confidence: verdict.confidence })
+      supplied.push({ judge: rule.judgeAgent, score: verdict.score, confidence: verdict.confidence })
       if (isPassed(verdict, rule)) continue
       const reason = `the judge '${rule.judgeAgent}' rejected the call (score ${verdict.score}, ${rule.minScore} is required; confidence ${verdict.confidence}): ${verdict.reasoning}`
-      return { refusal: { kind: 'recoverable', reason, verdict: { by: 'judges', allowed: false, judges: given } } }
+      return { refusal: { kind: 'recoverable', reason, verdict: { by: 'judges', allowed: false, judges: supplied } } }
     }
-    return { verdict: { by: 'judges', allowed: true, judges: given } }
+    return { verdict: { by: 'judges', allowed: true, judges: supplied } }
   }
 
   async function dispatch(
@@ -143,7 +143,7 @@ export function createToolCaller(
       key,
       async ({ interrupted }) => {
         if (interrupted && !mayRepeat(input, tool)) return { result: interruptedAnswer(call), type: FAILED }
-        const given = await within(deps.clock, steps, deadlines, async (signal) => {
+        const supplied = await within(deps.clock, steps, deadlines, async (signal) => {
           const answer = await deps.invoker.call(agent.principal, call.name, call.arguments, {
             signal,
             door: 'agent',
@@ -152,7 +152,7 @@ export function createToolCaller(
           if (answer.code === 'ERR_CANCELLED') signal.throwIfAborted()
           return answer
         })
-        return { result: toRecorded(call, given), ...(given.isError && { type: FAILED }) }
+        return { result: toRecorded(call, supplied), ...(supplied.isError && { type: FAILED }) }
       },
       {
         type: 'tool_invocation_completed',

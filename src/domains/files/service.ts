@@ -28,8 +28,8 @@ export type FileService = ReturnType<typeof createFileService>
 /** What fs.* does with the files of the caller's workspace. Every path is held against its boundary where it really leads. */
 export function createFileService({ workspaces, workplaces, boundariesOf }: FileServiceDeps) {
   function boundaryOf(call: Call, tool: string): Within {
-    const given = boundariesOf(call.principal, tool)
-    return given.length === 0 ? [[WORKSPACE_FOLDER]] : given
+    const supplied = boundariesOf(call.principal, tool)
+    return supplied.length === 0 ? [[WORKSPACE_FOLDER]] : supplied
   }
 
   async function at<T>(

@@ -234,13 +234,13 @@ const unauthenticated = (): AppError =>
   )
 
 /** The value is told, unless it is a secret given by mistake. */
-function noSuchKey(given: string): AppError {
+function noSuchKey(supplied: string): AppError {
   const next = 'castellan keys list (api_key_list) shows them'
-  if (tokenPrefix(given) !== undefined) {
+  if (tokenPrefix(supplied) !== undefined) {
     return new AppError('ERR_NOT_FOUND', `key: give the id or the name of a key, not its secret; ${next}`)
   }
-  return new AppError('ERR_NOT_FOUND', `key: there is no key with the id or live name ${quoted(given)}; ${next}`, {
-    key: given,
+  return new AppError('ERR_NOT_FOUND', `key: there is no key with the id or live name ${quoted(supplied)}; ${next}`, {
+    key: supplied,
   })
 }
 

@@ -22,7 +22,7 @@ export const tokenPrefix = (token: string): string | undefined => TOKEN.exec(tok
 export const hashToken = (token: string): Buffer => sha256Bytes(token)
 
 /** Takes the same time wherever the two differ. */
-export function hashMatches(storedHex: string, given: Buffer): boolean {
+export function hashMatches(storedHex: string, input: Buffer): boolean {
   const stored = Buffer.from(storedHex, 'hex')
-  return stored.length === given.length && timingSafeEqual(stored, given)
+  return stored.length === input.length && timingSafeEqual(stored, input)
 }

@@ -48,10 +48,10 @@ export function createCoding(
       return { result: null }
     })
     const prompt = codePrompt(input, bench.path, board)
-    const given: Json = { prompt, language: input.language, path: bench.path, inputs: input.inputs }
+    const supplied: Json = { prompt, language: input.language, path: bench.path, inputs: input.inputs }
     const start = childOf(agent(), {
       role: 'worker',
-      input: given,
+      input: supplied,
       intent: input.intent,
       workspaceId: id,
       untilMs: null,

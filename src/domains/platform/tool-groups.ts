@@ -58,9 +58,9 @@ export function pageOf<T>(rows: readonly T[], { limit, offset }: ToolFilters): {
   return { tools: rows.slice(offset, end), total: rows.length }
 }
 
-function unknown(field: string, given: string, names: Iterable<string>): AppError {
+function unknown(field: string, input: string, names: Iterable<string>): AppError {
   const accepted = [...new Set(names)].sort()
-  const near = nearestName(given.toLowerCase(), accepted)
+  const near = nearestName(input.toLowerCase(), accepted)
   const hint = near === undefined ? '' : ` Did you mean '${near}'?`
   const message = `${field}: no tool that you may use has that.${hint} Accepted: ${accepted.join(', ')}.`
   return new AppError('ERR_INVALID_INPUT', message, { field, accepted })

@@ -178,9 +178,9 @@ describe('commands', () => {
     ['a map', context([{ toolPattern: 'cmd.run', subcommandAllowlist: toSubcommandAllowlist({ git: [], ls: [] }) }])],
     ['first words', context([{ toolPattern: 'cmd.run', commandAllowlist: ['git', 'ls'] }])],
   ]
-  it.each(both)('in the form of %s', (_form, given) => {
+  it.each(both)('in the form of %s', (_form, supplied) => {
     for (const command of ['git push', 'git status && ls', "g'it' log | ls"]) {
-      expect(violationOf(as(given), 'cmd.run', { command })).toBeUndefined()
+      expect(violationOf(as(supplied), 'cmd.run', { command })).toBeUndefined()
     }
     for (const command of [
       'git status; rm -rf x',
@@ -195,10 +195,10 @@ describe('commands', () => {
       'toString',
       '__proto__',
     ]) {
-      expect([command, violationOf(as(given), 'cmd.run', { command })]).toEqual([command, 'CommandNotAllowed'])
+      expect([command, violationOf(as(supplied), 'cmd.run', { command })]).toEqual([command, 'CommandNotAllowed'])
     }
-    expect(violationOf(as(given), 'cmd.run', { command: 'git;rm', args: [] })).toBe('CommandNotAllowed')
-    expect(violationOf(as(given), 'cmd.run', { command: 'git', args: ['; rm'] })).toBeUndefined()
+    expect(violationOf(as(supplied), 'cmd.run', { command: 'git;rm', args: [] })).toBe('CommandNotAllowed')
+    expect(violationOf(as(supplied), 'cmd.run', { command: 'git', args: ['; rm'] })).toBeUndefined()
   })
 
   it('are all checked where a tool takes several, and where it says nothing of them it is refused', () => {

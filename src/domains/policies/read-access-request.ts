@@ -45,12 +45,16 @@ function commandsOf(
     return { commands: [], redirections: [], undecidable: 'this tool cannot be checked' }
   }
   const sets = setsVariables(governed, input)
-  const given = governed?.command === undefined ? undefined : input[governed.command]
+  const supplied = governed?.command === undefined ? undefined : input[governed.command]
   const args = governed?.args === undefined ? undefined : input[governed.args]
-  if (typeof given === 'string' && Array.isArray(args)) {
-    return { commands: [{ command: given, firstArgument: args[0] as string | undefined }], redirections: [], ...sets }
+  if (typeof supplied === 'string' && Array.isArray(args)) {
+    return {
+      commands: [{ command: supplied, firstArgument: args[0] as string | undefined }],
+      redirections: [],
+      ...sets,
+    }
   }
-  const lines = typeof given === 'string' ? [given] : Array.isArray(given) ? (given as string[]) : []
+  const lines = typeof supplied === 'string' ? [supplied] : Array.isArray(supplied) ? (supplied as string[]) : []
   const commands: RequestedCommand[] = []
   const redirections: RequestedRedirection[] = []
   for (const line of lines) {

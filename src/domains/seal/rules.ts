@@ -59,8 +59,8 @@ export function identityOf(principal: Principal): string {
 
 export const isOwnerIdentity = (identity: string): boolean => identity === OWNER_IDENTITY
 
-export function requireOwnTenant(principal: Principal, given: string | undefined): void {
-  if (given === undefined || given === principal.tenant) return
+export function requireOwnTenant(principal: Principal, input: string | undefined): void {
+  if (input === undefined || input === principal.tenant) return
   throw new AppError('ERR_PERMISSION_DENIED', 'tenant_id: must be your own tenant; leave it out.', {
     field: 'tenant_id',
     reason: 'TENANT_MISMATCH',

@@ -77,10 +77,10 @@ const EXAMPLE = '{"task_id":"t1","command":"make test"}'
 
 /** The command that the content of a message asks for. What could not be run is refused here, not later. */
 export function readAssignment(content: string): TaskAssignment {
-  const given = parseObject(content)
+  const input = parseObject(content)
   const wrong = (field: string, rule: string): AppError =>
     invalid(`content.${field}`, rule, { message_type: TASK_ASSIGNMENT })
-  for (const field of Object.keys(given)) {
+  for (const field of Object.keys(input)) {
     if (!(assignmentFields as readonly string[]).includes(field)) {
       throw wrong(
         field.slice(0, 64).toWellFormed(),
@@ -89,7 +89,7 @@ export function readAssignment(content: string): TaskAssignment {
     }
   }
   const text = (field: 'task_id' | 'command' | 'workdir', charsMax: number): string => {
-    const value = given[field]
+    const value = input[field]
     if (typeof value !== 'string' || value === '' || value.length > charsMax) {
       throw wrong(field, `must be a string of 1 to ${charsMax} characters`)
     }
@@ -99,9 +99,9 @@ export function readAssignment(content: string): TaskAssignment {
   }
   const task_id = text('task_id', limits.teamTaskIdCharsMax)
   const command = text('command', limits.execCommandCharsMax)
-  const workdir = given['workdir'] == null ? null : text('workdir', 4096)
+  const workdir = input['workdir'] == null ? null : text('workdir', 4096)
   if (workdir !== null && !workdir.startsWith('/')) throw wrong('workdir', 'must be absolute, such as /workspace')
-  const timeout_secs = given['timeout_secs'] ?? limits.teamTaskTimeoutDefaultSecs
+  const timeout_secs = input['timeout_secs'] ?? limits.teamTaskTimeoutDefaultSecs
   if (
     typeof timeout_secs !== 'number' ||
     !Number.isInteger(timeout_secs) ||
@@ -110,7 +110,7 @@ export function readAssignment(content: string): TaskAssignment {
   ) {
     throw wrong('timeout_secs', `must be a whole number from 1 to ${limits.execTimeoutSecsMax}`)
   }
-  return { task_id, command, workdir, env: readEnv(given['env'], wrong), timeout_secs }
+  return { task_id, command, workdir, env: readEnv(input['env'], wrong), timeout_secs }
 }
 
 function parseObject(content: string): Readonly<Record<string, unknown>> {
@@ -126,10 +126,10 @@ function parseObject(content: string): Readonly<Record<string, unknown>> {
   })
 }
 
-function readEnv(given: unknown, wrong: (field: string, rule: string) => AppError): Readonly<Record<string, string>> {
-  if (given == null) return {}
-  if (typeof given !== 'object' || Array.isArray(given)) throw wrong('env', 'must be an object of texts')
-  const entries = Object.entries(given)
+function readEnv(input: unknown, wrong: (field: string, rule: string) => AppError): Readonly<Record<string, string>> {
+  if (input == null) return {}
+  if (typeof input !== 'object' || Array.isArray(input)) throw wrong('env', 'must be an object of texts')
+  const entries = Object.entries(input)
   for (const [, value] of entries) {
     if (typeof value !== 'string' || value.includes('\u0000') || !value.isWellFormed()) {
       throw wrong('env', 'must have texts as values, without U+0000 or half characters')

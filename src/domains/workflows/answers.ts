@@ -19,12 +19,12 @@ export function acceptedAnswers({ transitions }: Pick<HumanState, 'transitions'>
  * The answer as the state takes it: as it was given if it leads on, else the one that is meant but for case, spaces, or the word
  * for yes and no. Throws for what leads nowhere: the run goes on waiting.
  */
-export function understoodAnswer(manifest: WorkflowManifest, position: Position, given: StateResult): string {
-  const text = String(given['response'] ?? '')
+export function understoodAnswer(manifest: WorkflowManifest, position: Position, input: StateResult): string {
+  const text = String(input['response'] ?? '')
   const state = manifest.states.get(position.state)
   if (state?.kind !== 'Human') return text
   const leadsOn = (response: string): boolean => {
-    const move = applyResult(manifest, position, { result: { ...given, response } })
+    const move = applyResult(manifest, position, { result: { ...input, response } })
     return move.kind === 'go' || move.failure?.violation !== 'WorkflowNoTransitionMatched'
   }
   if (leadsOn(text)) return text

@@ -223,8 +223,8 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
   async function understood(call: Call, run: Run, payload: JsonObject): Promise<JsonObject> {
     if (run.kind !== 'workflow' || run.waitingFor === null) return {}
     const { manifest, position } = await leftByWorkflow(call, run)
-    const given = { status: 'completed', ...readSignal(payload as Json), timeout: false }
-    return { response: understoodAnswer(manifest, position, given) }
+    const supplied = { status: 'completed', ...readSignal(payload as Json), timeout: false }
+    return { response: understoodAnswer(manifest, position, supplied) }
   }
 
   async function remove(call: Call, input: Reference) {

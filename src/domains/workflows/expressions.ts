@@ -25,20 +25,20 @@ type Read = Readonly<{ names: readonly UsedName[]; evaluate: Evaluate }>
 
 const cache = new Map<string, CustomCondition>()
 
-export function parseExpression(given: string): CustomCondition {
-  let found = cache.get(given)
-  if (given.length > limits.expressionCharsMax) {
+export function parseExpression(input: string): CustomCondition {
+  let found = cache.get(input)
+  if (input.length > limits.expressionCharsMax) {
     return conditionOf({ problem: `an expression may have ${limits.expressionCharsMax} characters` })
   }
   if (found === undefined) {
-    const text = given
+    const text = input
       .trim()
       .replace(/^\{\{\{?\s*(#if\b)?/, '')
       .replace(/\}?\}\}\s*(\{\{\/if\}\})?$/, '')
       .trim()
     found = conditionOf(asTemplate(text) ?? asCel(text))
     if (cache.size >= 500) cache.clear()
-    cache.set(given, found)
+    cache.set(input, found)
   }
   return found
 }

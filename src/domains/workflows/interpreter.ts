@@ -95,14 +95,14 @@ export function contextOf(manifest: WorkflowManifest, { state, feedback, visits,
 /** `workflow.x` is `input.x` under its older name, and results are as texts see them. */
 function namesOn({ states }: WorkflowManifest, blackboard: JsonObject): JsonObject {
   const { input, workflow } = blackboard
-  const given = typeof input === 'object' && input !== null && !Array.isArray(input) ? (input as JsonObject) : {}
+  const supplied = typeof input === 'object' && input !== null && !Array.isArray(input) ? (input as JsonObject) : {}
   const results = [...states].flatMap(([name, state]) => {
     const result = blackboard[name]
     return typeof result === 'object' && result !== null ? [[name, resultView(state, result as StateResult)]] : []
   })
   return {
     ...blackboard,
-    workflow: { ...given, ...(workflow as JsonObject | undefined) },
+    workflow: { ...supplied, ...(workflow as JsonObject | undefined) },
     ...Object.fromEntries(results),
   }
 }

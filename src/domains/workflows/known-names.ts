@@ -67,8 +67,8 @@ function workflowShape({ context }: Known, input: Shape): Members {
     storage: 'any',
     context: members(Object.fromEntries(Object.keys(context).map((key) => [key, 'any']))),
   } as const
-  const given = typeof input === 'object' ? input.names : []
-  return { names: new Map([...given, ...members(own).names]), isOpen: input === 'any' }
+  const supplied = typeof input === 'object' ? input.names : []
+  return { names: new Map([...supplied, ...members(own).names]), isOpen: input === 'any' }
 }
 
 /** Words of a schema that let in more than `properties` lists. */
@@ -173,8 +173,8 @@ export function missingProblem(known: Members, context: Context, { name, parts, 
     const near = isMap ? nearestName(parts[index] ?? '', Object.keys(value)) : undefined
     const input = valueAt(context, ['input', parts[index] ?? ''])
     const hint = near !== undefined ? `; did you mean ${parent === '' ? near : `${parent}.${near}`}?` : ''
-    const given = near === undefined && input !== undefined ? `; the input has it as input.${parts[index]}` : ''
-    return `${parent === '' ? 'the run' : parent} has no ${quote(parts[index] ?? name)}${hint}${given}`
+    const supplied = near === undefined && input !== undefined ? `; the input has it as input.${parts[index]}` : ''
+    return `${parent === '' ? 'the run' : parent} has no ${quote(parts[index] ?? name)}${hint}${supplied}`
   }
   if (member.comes === 'state') return `nothing has run yet that leaves ${path}; use it under {{#if ${path}}}`
   if (member.comes === 'written' && use !== 'sum') {

@@ -97,9 +97,9 @@ function ofHandler(handler: OutputHandler | null): readonly Own[] {
     case 'agent':
       return [at('input_template', handler.inputTemplate)]
     case 'webhook':
-      return [at('body_template', handler.bodyTemplate), ...given('headers', handler.headers)]
+      return [at('body_template', handler.bodyTemplate), ...supplied('headers', handler.headers)]
     case 'container':
-      return [...handler.command.map((word) => at('command', word)), ...given('env', handler.env)]
+      return [...handler.command.map((word) => at('command', word)), ...supplied('env', handler.env)]
     case 'mcp_tool':
       return leavesOf('output_handler.arguments', handler.arguments as Json, 'handler')
     default:
@@ -107,7 +107,7 @@ function ofHandler(handler: OutputHandler | null): readonly Own[] {
   }
 }
 
-const given = (key: string, values: GivenValues): readonly Own[] =>
+const supplied = (key: string, values: GivenValues): readonly Own[] =>
   mapped(
     `output_handler.${key}`,
     Object.fromEntries(

@@ -160,10 +160,10 @@ function checkLeaves(fields: Fields, at: string, value: unknown, depth: number):
 }
 
 function readStates(spec: Fields): ReadonlyMap<string, State> {
-  const given = spec.raw('states')
-  const entries = stateEntries(spec, given)
-  if (entries.length === 0 && given !== undefined) spec.error('states', 'must have at least one state')
-  if (given === undefined) spec.error('states', 'is required; it maps names to states')
+  const input = spec.raw('states')
+  const entries = stateEntries(spec, input)
+  if (entries.length === 0 && input !== undefined) spec.error('states', 'must have at least one state')
+  if (input === undefined) spec.error('states', 'is required; it maps names to states')
   if (entries.length > limits.workflowStatesMax) {
     spec.error('states', `must be at most ${limits.workflowStatesMax} states`)
     return new Map()
@@ -189,10 +189,10 @@ function standIn(value: unknown): State {
   }
 }
 
-function stateEntries(spec: Fields, given: unknown): readonly (readonly [string, unknown])[] {
-  if (!Array.isArray(given)) return typeof given === 'object' && given !== null ? Object.entries(given) : []
+function stateEntries(spec: Fields, input: unknown): readonly (readonly [string, unknown])[] {
+  if (!Array.isArray(input)) return typeof input === 'object' && input !== null ? Object.entries(input) : []
   spec.warn('states', 'is a list; write a map from the name of each state to its fields')
-  return given.map((item, index) => {
+  return input.map((item, index) => {
     const { name, ...rest } = (typeof item === 'object' && item !== null ? item : {}) as Record<string, unknown>
     return [typeof name === 'string' ? name : `state_${index + 1}`, rest] as const
   })

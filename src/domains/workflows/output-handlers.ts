@@ -94,10 +94,10 @@ type Handling = Place & Readonly<{ context: Context; texts: StateTexts; interrup
 type RunHandler<Type extends OutputHandler['type']> = (handling: Handling, handler: Of<Type>) => Promise<Json>
 
 const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandler<Type> } = {
-  async webhook(handling, { url, method, headers: given, bodyTemplate, retries }) {
+  async webhook(handling, { url, method, headers: supplied, bodyTemplate, retries }) {
     const { visit, context, texts, leftMs } = handling
     const { run, manifest, position, deps, steps } = visit
-    const headers = valuesOf(handling, 'request', 'output_handler.headers', given)
+    const headers = valuesOf(handling, 'request', 'output_handler.headers', supplied)
     const told = { execution_id: run.id, workflow: manifest.name, state: position.state, output: context['output'] }
     const body =
       bodyTemplate === null ? JSON.stringify(told) : texts('output_handler.body_template', bodyTemplate, context)
@@ -164,10 +164,10 @@ const valuesOf = (
   { visit, texts, context }: Handling,
   place: ValuePlace,
   field: string,
-  given: GivenValues,
+  supplied: GivenValues,
 ): Record<string, string> =>
   Object.fromEntries(
-    Object.entries(given).map(([name, value]) => {
+    Object.entries(supplied).map(([name, value]) => {
       const at = `${field}.${name.slice(0, 64)}`
       if (value.from === 'literal') return [name, texts(at, value.value, context)]
       return [name, meaningOf(visit.deps, visit.run, place, fieldOf(visit.position.state, at), value)]

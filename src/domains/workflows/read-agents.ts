@@ -114,8 +114,8 @@ function readConsensus(fields: Fields, voices: number): Consensus {
     fields.warn('consensus', 'is absent; the strategy weighted_average is used')
   }
   const value = fields.raw('consensus')
-  const given = typeof value === 'string' ? { strategy: value } : (value ?? {})
-  const consensus = openFields(fields.findings, `${fields.at}.consensus`, given, {
+  const supplied = typeof value === 'string' ? { strategy: value } : (value ?? {})
+  const consensus = openFields(fields.findings, `${fields.at}.consensus`, supplied, {
     known: [
       'strategy',
       'threshold',

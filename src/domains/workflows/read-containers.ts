@@ -129,9 +129,9 @@ function refuseWhatCannotBe(fields: Fields): void {
 
 /** `vault:NAME` is `secret:NAME` under its older name. */
 function readCredentials(fields: Fields): string | null {
-  const given = fields.text('registry_credentials', { max: 256 })
-  if (given === undefined) return null
-  const name = given.trim().replace(/^(?:vault|secret):/, '')
+  const input = fields.text('registry_credentials', { max: 256 })
+  if (input === undefined) return null
+  const name = input.trim().replace(/^(?:vault|secret):/, '')
   if (!/^[A-Za-z0-9._/-]+$/.test(name)) {
     fields.error('registry_credentials', 'must be secret:NAME, with a name of executions.secrets in the configuration')
   }

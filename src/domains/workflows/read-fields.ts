@@ -66,12 +66,12 @@ export function openFields(findings: Findings, at: string, value: unknown, shape
   return fieldsOf(findings, at, takeKnown(findings, at, value, shape))
 }
 
-function takeKnown(findings: Findings, at: string, given: Record<string, unknown>, { known, renamed = {} }: Shape) {
+function takeKnown(findings: Findings, at: string, input: Record<string, unknown>, { known, renamed = {} }: Shape) {
   const taken = new Map<string, unknown>()
-  for (const [key, value] of Object.entries(given)) {
+  for (const [key, value] of Object.entries(input)) {
     if (value !== null && known.includes(key)) taken.set(key, value)
   }
-  for (const [key, value] of Object.entries(given)) {
+  for (const [key, value] of Object.entries(input)) {
     if (known.includes(key) || value === null) continue
     const now = Object.hasOwn(renamed, key) ? renamed[key]! : snakeCase(key)
     if (known.includes(now) && !taken.has(now)) {

@@ -29,11 +29,11 @@ export function readOutputHandler(fields: Fields): OutputHandler | null {
     timeoutMs: seconds === undefined ? null : seconds * 1000,
     required: handler.flag('required') ?? false,
   }
-  const given = handler.text('type', { required: true })
-  if (given === undefined) return null
-  const type = types.find((one) => one === given)
+  const input = handler.text('type', { required: true })
+  if (input === undefined) return null
+  const type = types.find((one) => one === input)
   if (type === undefined) {
-    handler.error('type', `${quoted(given)} is not one of ${types.join(', ')}`)
+    handler.error('type', `${quoted(input)} is not one of ${types.join(', ')}`)
     return null
   }
   const others = types.filter((one) => one !== type).flatMap((one) => ownFields[one])
@@ -100,13 +100,13 @@ function readUrl(handler: Fields): string | undefined {
 
 /** References are read here, from the manifest alone: a value that is rendered to one later is a text like any other. */
 function readGiven(handler: Fields, key: 'headers' | 'env'): GivenValues {
-  const given = envOf(handler.texts(key) ?? {})
-  const templates = Object.entries(given).filter(([, { from }]) => from === 'literal')
+  const input = envOf(handler.texts(key) ?? {})
+  const templates = Object.entries(input).filter(([, { from }]) => from === 'literal')
   for (const [name, { value }] of templates) {
     const found = /\{\{\s*(secret|config):/.exec(value)?.[1]
     if (found !== undefined)
       handler.error(`${key}.${name.slice(0, 64)}`, `must be ${found}:NAME alone, without text around it`)
   }
   checkTemplates(handler, key, Object.fromEntries(templates.map(([name, { value }]) => [name, value])))
-  return given
+  return input
 }

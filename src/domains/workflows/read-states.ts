@@ -96,26 +96,26 @@ export function readState(findings: Findings, name: string, value: unknown): Sta
 }
 
 function readKind(findings: Findings, at: string, value: unknown): StateKind | undefined {
-  const given =
+  const supplied =
     typeof value === 'object' && value !== null
       ? ((value as { kind?: unknown }).kind ?? (value as { type?: unknown }).type)
       : undefined
-  if (given === undefined) {
+  if (supplied === undefined) {
     findings.error(`${at}.kind`, `is required; use one of ${stateKinds.join(', ')}`)
     return undefined
   }
-  const exact = stateKinds.find((kind) => kind === given)
+  const exact = stateKinds.find((kind) => kind === supplied)
   if (exact !== undefined) return exact
-  const squashed = String(given).toLowerCase().replaceAll(/[-_ ]/g, '')
+  const squashed = String(supplied).toLowerCase().replaceAll(/[-_ ]/g, '')
   const found = stateKinds.find((kind) => kind.toLowerCase() === squashed)
   if (found !== undefined) {
     findings.warn(`${at}.kind`, `is an old spelling; write ${found}`)
     return found
   }
-  const near = squashed === 'containerstep' ? 'ContainerRun' : nearestName(String(given), stateKinds)
+  const near = squashed === 'containerstep' ? 'ContainerRun' : nearestName(String(supplied), stateKinds)
   findings.error(
     `${at}.kind`,
-    `${quoted(given)} is not one of ${stateKinds.join(', ')}${near ? `; did you mean ${near}?` : ''}`,
+    `${quoted(supplied)} is not one of ${stateKinds.join(', ')}${near ? `; did you mean ${near}?` : ''}`,
   )
   return undefined
 }
@@ -143,14 +143,14 @@ function readSystem(fields: Fields, common: Common): SystemState | undefined {
 }
 
 function readLine(fields: Fields): string | undefined {
-  const given = fields.raw('command')
-  if (!Array.isArray(given)) {
+  const supplied = fields.raw('command')
+  if (!Array.isArray(supplied)) {
     const command = fields.text('command', { required: true })
     checkTemplate(fields, 'command', command)
     return command
   }
   fields.warn('command', 'is a list and is joined to one line; write text')
-  const line = given.map((word) => String(word)).join(' ')
+  const line = supplied.map((word) => String(word)).join(' ')
   if (line.trim() === '') return void fields.error('command', 'must not be blank')
   checkTemplate(fields, 'command', line)
   return line
@@ -188,7 +188,7 @@ function readSubworkflow(fields: Fields, common: Common): SubworkflowState | und
 
 /** A map is as good as its JSON. */
 function readInput(fields: Fields): string | null {
-  const given = fields.raw('input')
-  if (typeof given === 'object' && given !== null) return JSON.stringify(given)
+  const supplied = fields.raw('input')
+  if (typeof supplied === 'object' && supplied !== null) return JSON.stringify(supplied)
   return fields.text('input', { blank: true }) ?? null
 }

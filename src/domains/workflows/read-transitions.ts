@@ -61,11 +61,11 @@ function readTransition(findings: Findings, at: string, value: unknown): Transit
 }
 
 function readCondition(fields: Fields): Condition | undefined {
-  const given = fields.raw('condition')
-  if (typeof given === 'string' && given.includes('{{')) {
+  const input = fields.raw('condition')
+  if (typeof input === 'string' && input.includes('{{')) {
     fields.warn('condition', 'a template is read as condition: custom; give it as expression')
-    checkExpression(fields, 'condition', given)
-    return { type: 'custom', expression: given }
+    checkExpression(fields, 'condition', input)
+    return { type: 'custom', expression: input }
   }
   const type = conditionType(fields)
   if (type === undefined) return undefined
@@ -111,8 +111,8 @@ function readCondition(fields: Fields): Condition | undefined {
 type ConditionType = (typeof conditionTypes)[number]
 
 function conditionType(fields: Fields): ConditionType | undefined {
-  const given = fields.raw('condition')
-  if (given === undefined) {
+  const input = fields.raw('condition')
+  if (input === undefined) {
     if (fields.raw('expression') !== undefined) {
       fields.warn('condition', 'is absent; read as custom because an expression is given')
       return 'custom'
@@ -120,15 +120,15 @@ function conditionType(fields: Fields): ConditionType | undefined {
     fields.warn('condition', 'is absent and read as always; write condition: always')
     return 'always'
   }
-  if (given === true) {
+  if (input === true) {
     fields.warn('condition', 'true is read as always; write condition: always')
     return 'always'
   }
-  if (typeof given !== 'string') return void fields.error('condition', `must be one of ${conditionTypes.join(', ')}`)
-  const name = given.trim().toLowerCase().replaceAll('-', '_')
+  if (typeof input !== 'string') return void fields.error('condition', `must be one of ${conditionTypes.join(', ')}`)
+  const name = input.trim().toLowerCase().replaceAll('-', '_')
   const found = conditionTypes.find((candidate) => candidate === name)
   if (found !== undefined) {
-    if (found !== given) fields.warn('condition', `is an old spelling; write ${found}`)
+    if (found !== input) fields.warn('condition', `is an old spelling; write ${found}`)
     if (found === 'timeout') {
       fields.warn('condition', 'timeout is our own: it holds when the time of the state ran out')
     }
@@ -136,9 +136,9 @@ function conditionType(fields: Fields): ConditionType | undefined {
   }
   const old = Object.hasOwn(oldConditions, name) ? oldConditions[name]! : undefined
   if (old === undefined) {
-    const near = nearestName(given, conditionTypes)
+    const near = nearestName(input, conditionTypes)
     const hint = near === undefined ? `use one of ${conditionTypes.join(', ')}` : `did you mean ${near}?`
-    return void fields.error('condition', `${quoted(given)} is not a condition; ${hint}`)
+    return void fields.error('condition', `${quoted(input)} is not a condition; ${hint}`)
   }
   fields.warn('condition', `${name} is an old spelling; write ${old}`)
   return old

@@ -7,13 +7,13 @@ export function readVersion(fields: Fields): string {
     fields.warn('version', 'is absent; 1.0.0 is used')
     return '1.0.0'
   }
-  const given = fields.text('version', { max: 64 })
-  if (given === undefined) return '1.0.0'
-  const exact = exactVersion(given)
+  const input = fields.text('version', { max: 64 })
+  if (input === undefined) return '1.0.0'
+  const exact = exactVersion(input)
   if (exact !== undefined) return exact
-  const coerced = wholeVersion(given.trim())
+  const coerced = wholeVersion(input.trim())
   if (coerced === undefined)
-    fields.error('version', `${quoted(given)} is not a semantic version; write one such as 1.0.0`)
+    fields.error('version', `${quoted(input)} is not a semantic version; write one such as 1.0.0`)
   else fields.warn('version', `is read as ${coerced}; write that`)
   return coerced ?? '1.0.0'
 }

@@ -113,11 +113,11 @@ export function createWorkflowService(deps: WorkflowDeps) {
 }
 
 /** Whose workflows are meant; a bare name is a user's. Admins may name others. */
-function ownerFor(principal: Principal, given: string | undefined): string {
+function ownerFor(principal: Principal, supplied: string | undefined): string {
   const own = identityOf(principal)
-  if (given === undefined) return own
-  const owner = given === own || given.includes(':') ? given : `user:${given}`
-  if (owner === own || given === own || seesAll(principal)) return owner
+  if (supplied === undefined) return own
+  const owner = supplied === own || supplied.includes(':') ? supplied : `user:${supplied}`
+  if (owner === own || supplied === own || seesAll(principal)) return owner
   throw new AppError(
     'ERR_PERMISSION_DENIED',
     'user_id: only admins may name somebody else; leave it out for yourself.',

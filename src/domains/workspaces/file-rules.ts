@@ -26,9 +26,9 @@ export function createUtf8Check(edges: PartEdges = whole) {
   let isUtf8 = true
   let skippable = edges.startsInside ? CONTINUATION_BYTES_MAX : 0
 
-  const decodes = (...given: Parameters<typeof decoder.decode>): boolean => {
+  const decodes = (...input: Parameters<typeof decoder.decode>): boolean => {
     try {
-      decoder.decode(...given)
+      decoder.decode(...input)
       return true
     } catch {
       return false

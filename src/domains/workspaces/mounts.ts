@@ -58,9 +58,9 @@ const isFor = ({ tenant }: AllowedMount, principal: Principal): boolean =>
 const isWithin = (folder: string, path: string): boolean =>
   path === folder || folder === '/' || path.startsWith(`${folder}/`)
 
-function plainPath(field: 'host_path' | 'path', given: string): string {
-  const names = given.split('/').filter((name) => name !== '' && name !== '.')
-  if (!given.startsWith('/') || names.includes('..') || given.includes('\0') || given.length > PATH_CHARS_MAX) {
+function plainPath(field: 'host_path' | 'path', input: string): string {
+  const names = input.split('/').filter((name) => name !== '' && name !== '.')
+  if (!input.startsWith('/') || names.includes('..') || input.includes('\0') || input.length > PATH_CHARS_MAX) {
     throw invalid('mount', `${field}: give an absolute path without ".." of at most ${PATH_CHARS_MAX} characters`)
   }
   return `/${names.join('/')}`

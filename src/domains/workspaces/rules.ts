@@ -74,10 +74,10 @@ export function checkEnvName(field: string, name: string): void {
 }
 
 /** As `readDomain` has it. */
-export function checkDomain(field: string, given: string): string {
-  const domain = readDomain(given)
+export function checkDomain(field: string, input: string): string {
+  const domain = readDomain(input)
   if (domain !== undefined) return domain
-  throw invalid(field, `${quoted(given)} is not a host name; write example.org, or *.example.org for its subdomains`)
+  throw invalid(field, `${quoted(input)} is not a host name; write example.org, or *.example.org for its subdomains`)
 }
 
 export function checkPorts(field: string, ports: readonly number[]): readonly number[] {

@@ -345,14 +345,14 @@ describe('the lock of a note', () => {
       const holder = spawn(process.execPath, [PROCESS, root, 'hold'], { stdio: ['pipe', 'pipe', 'inherit'] })
       await once(holder.stdout!, 'data')
       const impatient = new AbortController()
-      const given = store.update(
+      const input = store.update(
         LOCAL_TENANT,
         at('shared.md'),
         async () => ({ content: Buffer.from('taken'), answer: undefined }),
         impatient.signal,
       )
       impatient.abort()
-      await expect(given).rejects.toMatchObject({ name: 'AbortError' })
+      await expect(input).rejects.toMatchObject({ name: 'AbortError' })
       expect(existsSync(join(root, 'shared.md'))).toBe(false)
       const waiting = append('mine\n')
       if (end === 'kill') holder.kill('SIGKILL')

@@ -197,10 +197,10 @@ export const listTasks: TaskStore['listTasks'] = async (tx, tenant, filter, page
 export const countTasks: TaskStore['countTasks'] = async (tx, tenant, filter) => {
   const session = sessionOf(tx)
   if (filter.words !== undefined && session.dialect === 'sqlite') await prepareSearch(tx)
-  const given = Object.keys(filter)
-  if (given.length === 0)
+  const input = Object.keys(filter)
+  if (input.length === 0)
     return writeHeadOf(tx)?.state.taskCount ?? (await session.get(tenantCount, { tenant }))?.count ?? 0
-  if (given.length === 1 && filter.project !== undefined) {
+  if (input.length === 1 && filter.project !== undefined) {
     const head = writeHeadOf(tx)
     if (head !== undefined) await storeProjectCounts(session, head)
     return (await session.get(projectCount, { tenant, slug: filter.project }))?.count ?? 0

@@ -58,8 +58,8 @@ it('takes the archive of the distribution as this machine reaches it, and nothin
 })
 
 it('takes a mirror that is given, alone, and its own default for a release that this machine does not know', async () => {
-  const given = await readAptSettings({ suite: 'bookworm', mirror: 'https://near.example/debian/', aptDirectory })
-  expect(given).toMatchObject({
+  const input = await readAptSettings({ suite: 'bookworm', mirror: 'https://near.example/debian/', aptDirectory })
+  expect(input).toMatchObject({
     mirror: 'https://near.example/debian',
     sources: 'deb https://near.example/debian bookworm main\n',
   })

@@ -86,11 +86,11 @@ async function imageOfDockerArchive(archive: ArchiveFile, wanted: string): Promi
 /** Only what can be used as it stands: a name and a value, and a path from the root. */
 function defaultsIn(description: Record<string, unknown>): StoredDefaults {
   const config = description['config'] == null ? {} : toObject(description['config'])
-  const given = (config['Env'] == null ? [] : listOf(config['Env'])).filter((pair) => typeof pair === 'string')
-  if (Buffer.byteLength(given.join('')) > ENV_BYTES_MAX) {
+  const input = (config['Env'] == null ? [] : listOf(config['Env'])).filter((pair) => typeof pair === 'string')
+  if (Buffer.byteLength(input.join('')) > ENV_BYTES_MAX) {
     throw unfit(`has variables of more than ${ENV_BYTES_MAX} bytes`)
   }
-  const pairs = given
+  const pairs = input
     .filter((pair) => /^[^=\0]+=[^\0]*$/s.test(pair) && pair.isWellFormed())
     .map((pair): [string, string] => [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)])
   const workdir = config['WorkingDir']

@@ -42,11 +42,11 @@ const entry = fc
     modifiedSecs: fc.integer({ min: 0, max: 2 ** 33 }),
     content: fc.uint8Array({ maxLength: 1500 }),
   })
-  .map(({ content, ...given }) => {
-    const isLink = given.kind === 'symlink' || given.kind === 'hardlink'
-    const body = given.kind === 'file' ? Buffer.from(content) : Buffer.alloc(0)
+  .map(({ content, ...supplied }) => {
+    const isLink = supplied.kind === 'symlink' || supplied.kind === 'hardlink'
+    const body = supplied.kind === 'file' ? Buffer.from(content) : Buffer.alloc(0)
     return {
-      entry: { ...given, linkName: isLink ? given.linkName : '', sizeBytes: body.length } as WritableEntry,
+      entry: { ...supplied, linkName: isLink ? supplied.linkName : '', sizeBytes: body.length } as WritableEntry,
       body,
     }
   })
@@ -56,10 +56,10 @@ it('reads back what was written, in whatever pieces it comes', async () => {
     fc.asyncProperty(
       fc.array(entry, { maxLength: 6 }),
       fc.integer({ min: 1, max: 3000 }),
-      async (given, pieceBytes) => {
-        const parts = given.flatMap(({ entry, body }) => [tarHeader(entry), body, tarPadding(body.length)])
+      async (supplied, pieceBytes) => {
+        const parts = supplied.flatMap(({ entry, body }) => [tarHeader(entry), body, tarPadding(body.length)])
         const found = await readAll(Buffer.concat([...parts, tarEnd()]), pieceBytes)
-        expect(found).toEqual(given.map(({ entry, body }) => ({ entry, content: body.toString('latin1') })))
+        expect(found).toEqual(supplied.map(({ entry, body }) => ({ entry, content: body.toString('latin1') })))
       },
     ),
     { numRuns: 200 },

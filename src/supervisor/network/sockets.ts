@@ -45,11 +45,11 @@ export function startSockets({ doorPath, doorWaitMs = DOOR_WAIT_MS, logger }: So
       stdio: ['pipe', 'ignore', 'inherit', 'ipc'],
       env: { PATH: '/usr/bin:/bin' },
     })
-    child.on('message', (given: Given, handle: Handle) => {
-      const asked = waiting.get(given.id)
-      waiting.delete(given.id)
-      if (given.failed === undefined) asked?.resolve(handle)
-      else asked?.reject(codeError(given.failed))
+    child.on('message', (input: Given, handle: Handle) => {
+      const asked = waiting.get(input.id)
+      waiting.delete(input.id)
+      if (input.failed === undefined) asked?.resolve(handle)
+      else asked?.reject(codeError(input.failed))
     })
     child.stdin!.on('error', () => {})
     const end = (): void => {

@@ -30,36 +30,36 @@ const plainPath = fc
   .map((names) => `/${names.join('/')}`)
 
 const action: fc.Arbitrary<Action> = fc.oneof(
-  path.map((given) => ({
-    text: `stat ${given}`,
-    inModel: (model: Model) => model.stat(given),
-    inTree: async (files: WorkspaceFiles) => (await files.stat(given)).kind,
+  path.map((input) => ({
+    text: `stat ${input}`,
+    inModel: (model: Model) => model.stat(input),
+    inTree: async (files: WorkspaceFiles) => (await files.stat(input)).kind,
   })),
-  path.map((given) => ({
-    text: `list ${given}`,
-    inModel: (model: Model) => model.list(given),
+  path.map((input) => ({
+    text: `list ${input}`,
+    inModel: (model: Model) => model.list(input),
     inTree: async (files: WorkspaceFiles) =>
-      (await files.list(given, 100)).entries.map(({ name, kind }) => `${name}:${kind}`).join(),
+      (await files.list(input, 100)).entries.map(({ name, kind }) => `${name}:${kind}`).join(),
   })),
-  path.map((given) => ({
-    text: `read ${given}`,
-    inModel: (model: Model) => model.read(given),
-    inTree: async (files: WorkspaceFiles) => textOf(await files.read(given)),
+  path.map((input) => ({
+    text: `read ${input}`,
+    inModel: (model: Model) => model.read(input),
+    inTree: async (files: WorkspaceFiles) => textOf(await files.read(input)),
   })),
-  fc.tuple(path, fc.string({ unit: 'grapheme-ascii', maxLength: 5 })).map(([given, text]) => ({
-    text: `write ${given} ${JSON.stringify(text)}`,
-    inModel: (model: Model) => model.write(given, text),
-    inTree: async (files: WorkspaceFiles) => String((await files.write(given, Buffer.from(text))).bytes),
+  fc.tuple(path, fc.string({ unit: 'grapheme-ascii', maxLength: 5 })).map(([input, text]) => ({
+    text: `write ${input} ${JSON.stringify(text)}`,
+    inModel: (model: Model) => model.write(input, text),
+    inTree: async (files: WorkspaceFiles) => String((await files.write(input, Buffer.from(text))).bytes),
   })),
-  path.map((given) => ({
-    text: `makeDirectory ${given}`,
-    inModel: (model: Model) => model.makeDirectory(given),
-    inTree: (files: WorkspaceFiles) => done(files.makeDirectory(given)),
+  path.map((input) => ({
+    text: `makeDirectory ${input}`,
+    inModel: (model: Model) => model.makeDirectory(input),
+    inTree: (files: WorkspaceFiles) => done(files.makeDirectory(input)),
   })),
-  fc.tuple(path, fc.boolean()).map(([given, recursive]) => ({
-    text: `remove ${given} ${recursive}`,
-    inModel: (model: Model) => model.remove(given, recursive),
-    inTree: (files: WorkspaceFiles) => done(files.remove(given, { recursive })),
+  fc.tuple(path, fc.boolean()).map(([input, recursive]) => ({
+    text: `remove ${input} ${recursive}`,
+    inModel: (model: Model) => model.remove(input, recursive),
+    inTree: (files: WorkspaceFiles) => done(files.remove(input, { recursive })),
   })),
   fc.tuple(path, path).map(([from, to]) => ({
     text: `rename ${from} ${to}`,
@@ -69,16 +69,16 @@ const action: fc.Arbitrary<Action> = fc.oneof(
 )
 
 /** Made behind our back, and only where no link is on the way, which the system would follow out of the root. */
-const link: fc.Arbitrary<Action> = fc.tuple(plainPath, linkTarget).map(([given, target]) => ({
-  text: `link ${given} -> ${target}`,
-  inModel: (model: Model) => model.link(given, target),
+const link: fc.Arbitrary<Action> = fc.tuple(plainPath, linkTarget).map(([input, target]) => ({
+  text: `link ${input} -> ${target}`,
+  inModel: (model: Model) => model.link(input, target),
   async inTree(_files: WorkspaceFiles, root: string) {
-    const names = given.split('/').slice(1)
+    const names = input.split('/').slice(1)
     for (let count = 1; count < names.length; count += 1) {
       const info = await lstat(join(root, ...names.slice(0, count))).catch(() => undefined)
       if (info?.isDirectory() !== true) return 'not made'
     }
-    return done(symlink(target, join(root, given))).catch(() => 'not made')
+    return done(symlink(target, join(root, input))).catch(() => 'not made')
   },
 }))
 

@@ -126,12 +126,12 @@ function createRemover(parent: Place, asked: AskedPath) {
       const level = levels.at(-1)
       const name = (level?.directories ?? again).pop()
       if (name !== undefined) {
-        if (!(await descend(name))) await drop(name, unlink, (given) => (level?.directories ?? again).push(given))
+        if (!(await descend(name))) await drop(name, unlink, (input) => (level?.directories ?? again).push(input))
       } else if (level === undefined) {
         return
       } else if (!(await removeSome(level))) {
         const { name: emptied } = await ascend()
-        await drop(emptied, rmdir, (given) => (levels.at(-1)?.directories ?? again).push(given))
+        await drop(emptied, rmdir, (input) => (levels.at(-1)?.directories ?? again).push(input))
       }
     }
   }

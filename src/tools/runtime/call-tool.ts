@@ -214,8 +214,8 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     }
   }
 
-  function toFailure(invocation: Invocation, given: unknown): ToolFailure {
-    const error = whyCancelled(invocation, given)
+  function toFailure(invocation: Invocation, supplied: unknown): ToolFailure {
+    const error = whyCancelled(invocation, supplied)
     if (error instanceof AppError) {
       if (error.code === 'ERR_STORE_UNAVAILABLE') {
         deps.logger.error('the store failed in a call', { call_id: invocation.callId, cause: String(error.cause) })

@@ -42,8 +42,8 @@ describe('the rate limiter', () => {
     const limit = fc.record({ perMinute: fc.integer({ min: 1, max: 1_000 }), burst: fc.integer({ min: 1, max: 20 }) })
     const gap = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 500 }), fc.integer({ min: 0, max: 60_000 }))
     fc.assert(
-      fc.property(limit, fc.array(gap, { minLength: 1, maxLength: 120 }), (given, gaps) => {
-        const { limiter, wait } = setUp({ limits: { exec: given } })
+      fc.property(limit, fc.array(gap, { minLength: 1, maxLength: 120 }), (input, gaps) => {
+        const { limiter, wait } = setUp({ limits: { exec: input } })
         const passedAt: number[] = []
         let refused = 0
         for (const gapMs of gaps) {
@@ -54,10 +54,10 @@ describe('the rate limiter', () => {
         for (let from = 0; from < passedAt.length; from++) {
           for (let to = from; to < passedAt.length; to++) {
             const spanMinutes = (passedAt[to]! - passedAt[from]!) / 60_000
-            expect(to - from + 1).toBeLessThanOrEqual(given.burst + given.perMinute * spanMinutes + 1e-4)
+            expect(to - from + 1).toBeLessThanOrEqual(input.burst + input.perMinute * spanMinutes + 1e-4)
           }
         }
-        if (gaps.length <= given.burst) expect(refused).toBe(0)
+        if (gaps.length <= input.burst) expect(refused).toBe(0)
       }),
     )
   })
@@ -65,8 +65,8 @@ describe('the rate limiter', () => {
   it('says the exact time to wait, to the millisecond', () => {
     const limit = fc.record({ perMinute: fc.integer({ min: 1, max: 1_000 }), burst: fc.integer({ min: 1, max: 20 }) })
     fc.assert(
-      fc.property(limit, fc.array(fc.integer({ min: 0, max: 2_000 }), { maxLength: 60 }), (given, gaps) => {
-        const { limiter, wait } = setUp({ limits: { exec: given } })
+      fc.property(limit, fc.array(fc.integer({ min: 0, max: 2_000 }), { maxLength: 60 }), (input, gaps) => {
+        const { limiter, wait } = setUp({ limits: { exec: input } })
         for (const gapMs of gaps) {
           wait(gapMs)
           const verdict = limiter.take('ann', 'exec')

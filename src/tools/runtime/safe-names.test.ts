@@ -53,15 +53,15 @@ describe('buildSafeNames', () => {
 
   it('gives every name it accepts a safe form that leads back to it', () => {
     fc.assert(
-      fc.property(fc.uniqueArray(fc.string({ maxLength: 90 }), { maxLength: 8 }), (given) => {
+      fc.property(fc.uniqueArray(fc.string({ maxLength: 90 }), { maxLength: 8 }), (input) => {
         let names: ReturnType<typeof buildSafeNames>
         try {
-          names = buildSafeNames(given)
+          names = buildSafeNames(input)
         } catch (error) {
           expect(String(error)).toContain('would both be')
           return
         }
-        for (const name of given) {
+        for (const name of input) {
           expect(names.safeNameOf(name)).toMatch(/^[a-zA-Z0-9_-]{1,64}$/)
           expect(names.documentedNameOf(names.safeNameOf(name)!)).toBe(name)
         }

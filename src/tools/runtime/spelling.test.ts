@@ -20,8 +20,8 @@ describe('texts for clients that see safe names', () => {
       'my.fs.read, fs.reader, fs.read.more, /etc/fs.read-only',
     ],
     ['exec and task_list', 'exec and task_list'],
-  ])('%s', (given, expected) => {
-    expect(spelling.text(given)).toBe(expected)
+  ])('%s', (input, expected) => {
+    expect(spelling.text(input)).toBe(expected)
   })
 
   it('have the same spelling at every depth', () => {

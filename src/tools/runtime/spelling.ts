@@ -19,7 +19,7 @@ export function createSpelling(tools: Iterable<Named>): Spelling {
   if (safe.size === 0) return { text: same, texts: same, schema: same }
   const longestFirst = [...safe.keys()].sort((a, b) => b.length - a.length)
   const names = new RegExp(`(?<![\\w.-])(?:${longestFirst.map(quoted).join('|')})(?![\\w-]|\\.\\w)`, 'g')
-  const text = (given: string): string => given.replace(names, (name) => safe.get(name)!)
+  const text = (input: string): string => input.replace(names, (name) => safe.get(name)!)
 
   const texts = (value: unknown): unknown => {
     if (typeof value === 'string') return text(value)

@@ -20,19 +20,19 @@ export function validateArguments(
       constraint: 'object',
     })
   }
-  const given = withOwnNames(tool, args as Record<string, unknown>)
+  const supplied = withOwnNames(tool, args as Record<string, unknown>)
   const warnings: string[] = []
-  let clean: Record<string, unknown> = given
+  let clean: Record<string, unknown> = supplied
   const omit = (key: string) => {
-    if (clean === given) clean = { ...given }
+    if (clean === supplied) clean = { ...supplied }
     delete clean[key]
   }
-  for (const key of Object.keys(given)) {
+  for (const key of Object.keys(supplied)) {
     if (!tool.parameters.has(key)) {
       if (rule === 'strict' || tool.required.length > 0) throw unknownField(tool, key)
       warnings.push(`Unknown field '${key}' was ignored.`)
       omit(key)
-    } else if (given[key] === null && !tool.nullable.has(key)) {
+    } else if (supplied[key] === null && !tool.nullable.has(key)) {
       omit(key)
     }
   }
@@ -43,19 +43,19 @@ export function validateArguments(
   return { input: parsed.data, warnings }
 }
 
-function withOwnNames(tool: CatalogTool, given: Record<string, unknown>): Record<string, unknown> {
+function withOwnNames(tool: CatalogTool, supplied: Record<string, unknown>): Record<string, unknown> {
   const { otherNames = {} } = tool.definition
-  const others = Object.keys(given).filter((key) => Object.hasOwn(otherNames, key))
-  if (others.length === 0) return given
-  const named = { ...given }
+  const others = Object.keys(supplied).filter((key) => Object.hasOwn(otherNames, key))
+  if (others.length === 0) return supplied
+  const named = { ...supplied }
   for (const key of others) {
     const own = otherNames[key]!
-    if (given[key] !== null && named[own] !== undefined && named[own] !== null) {
+    if (supplied[key] !== null && named[own] !== undefined && named[own] !== null) {
       const message = `'${key}' is another name of '${own}' for '${tool.name}'; give one of them.`
       throw new AppError('ERR_INVALID_INPUT', message, { field: key, constraint: `not beside ${own}` })
     }
     delete named[key]
-    named[own] = given[key] ?? named[own]
+    named[own] = supplied[key] ?? named[own]
   }
   return named
 }
