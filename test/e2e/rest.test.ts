@@ -109,7 +109,7 @@ describe('agents', () => {
     expect([empty.status, JSON.stringify(empty.body)]).toEqual([400, expect.stringContaining('manifest_yaml')])
     expect((await send('POST', '/v1/agents/nobody/execute', {})).status).toBe(404)
     const unknown = await send('POST', '/v1/agents/answerer/execute', { requests: 1 })
-    expect([unknown.status, JSON.stringify(unknown.body)]).toEqual([400, expect.stringContaining('wishes')])
+    expect([unknown.status, JSON.stringify(unknown.body)]).toEqual([400, expect.stringContaining('requests')])
     expect((await send('GET', '/v1/agents?limit=many')).status).toBe(400)
     expect((await send('PUT', '/v1/agents')).status).toBe(405)
   })
@@ -137,7 +137,7 @@ describe('agents', () => {
   })
 })
 
-describe('wishes', { timeout: 60_000 }, () => {
+describe('intents', { timeout: 60_000 }, () => {
   test('say where their events are streamed, and they are', async () => {
     const started = await send('POST', '/v1/tools/aegis.execute.intent', { intent: 'Anything.' })
     const { pipeline_execution_id: id, stream_url: url } = started.body as Record<string, string>
