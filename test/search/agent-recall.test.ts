@@ -62,6 +62,6 @@ async function recall(model: typeof embedder | undefined): Promise<number> {
 }
 
 it('finds agents by meaning far better than by words', async () => {
-  expect(await recall(embedder)).toBeGreaterThan(0.85)
+  expect(await recall(embedder)).toBeGreaterThan(0.95)
   expect(await recall(undefined)).toBeLessThan(0.5)
 })

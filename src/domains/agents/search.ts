@@ -1,17 +1,12 @@
 import type { Call } from '../../contract/call.ts'
+import type { Embedder } from '../../contract/embedder.ts'
 import { limits } from '../../contract/limits.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
+import { hybridScore, likeness, meaningOf } from '../../kernel/hybrid-rank.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { keywordScores, plainName, type SearchDocument } from './keyword-rank.ts'
 import type { AgentStatus } from './ports.ts'
-
-/** Texts as vectors of one length, in order. May reject for any reason: search then goes by words. */
-export type Embedder = Readonly<{
-  /** Names the model: vectors of different models are not compared. */
-  model: string
-  embed(texts: readonly string[], signal: AbortSignal): Promise<readonly Float32Array[]>
-}>
 
 export type SearchInput = Readonly<{
   query: string
@@ -102,8 +97,8 @@ function createRanking({ embedder, logger }: Readonly<{ embedder: Embedder | und
       for (const [position, index] of chosen.entries()) {
         const document = documents[index]!
         const isNamed = plainName(document.name) === asName
-        const meaning = trusted(similarity(asked!, made[position]!), document, byWords[index]!)
-        scores[index] = isNamed ? 1 : blended(meaning, byWords[index]!)
+        const meaning = trusted(meaningOf([likeness(asked!, made[position]!)]), document, byWords[index]!)
+        scores[index] = isNamed ? 1 : hybridScore(meaning, byWords[index]!, query)
       }
       return { scores, mode: 'semantic' }
     } catch (error) {
@@ -131,21 +126,3 @@ function documentText({ name, description, hint = '', labels }: SearchDocument):
 const BARE_LIKENESS = 0.3
 const trusted = (meaning: number, { description }: SearchDocument, words: number): number =>
   description !== '' || words > 0 ? meaning : Math.max(0, (meaning - BARE_LIKENESS) / (1 - BARE_LIKENESS))
-
-/** Words that are shared raise a likeness of meaning, by at most a third of what is missing. */
-const blended = (meaning: number, words: number): number => meaning + ((1 - meaning) * words) / 3
-
-/** The cosine, where opposite is as far as unrelated. */
-function similarity(left: Float32Array, right: Float32Array): number {
-  if (left.length !== right.length) throw new Error('vectors of different lengths')
-  let product = 0
-  let leftSquare = 0
-  let rightSquare = 0
-  for (let index = 0; index < left.length; index++) {
-    product += left[index]! * right[index]!
-    leftSquare += left[index]! ** 2
-    rightSquare += right[index]! ** 2
-  }
-  const length = Math.sqrt(leftSquare * rightSquare)
-  return length === 0 ? 0 : Math.min(1, Math.max(0, product / length))
-}

@@ -1,0 +1,6 @@
+/** Texts as vectors of one length, in order. May reject for any reason: search then goes by words. */
+export type Embedder = Readonly<{
+  /** Names the model: vectors of different models are not compared. */
+  model: string
+  embed(texts: readonly string[], signal: AbortSignal): Promise<readonly Float32Array[]>
+}>

@@ -1,0 +1,151 @@
+/**
+ * The product of 16-bit rows and 8-bit columns, in WebAssembly with vectors of 128 bits: whole numbers, so the same on every
+ * machine. `left` has `rows` rows of `depth` values and `right` has `columns` columns of `depth` values, each one after the
+ * other; `out` takes `rows` by `columns` 32-bit sums. All three are offsets in bytes. `rows` is a multiple of 4 and `depth`
+ * of 16, and no sum may exceed 31 bits.
+ */
+export type Int8Product = (
+  left: number,
+  right: number,
+  out: number,
+  rows: number,
+  columns: number,
+  depth: number,
+) => void
+
+const LEFT = 0
+const RIGHT = 1
+const OUT = 2
+const ROWS = 3
+const COLUMNS = 4
+const DEPTH = 5
+const COLUMN = 6
+const ROW = 7
+const RIGHT_AT = 8
+const RIGHT_END = 9
+const TARGET = 10
+const ROW_BYTES = 11
+const LEFT_AT = [12, 13, 14, 15] as const
+const SUMS = [16, 17, 18, 19] as const
+const WEIGHTS = 20
+
+const I32 = 0x7f
+const V128 = 0x7b
+
+const get = (local: number): number[] => [0x20, local]
+const set = (local: number): number[] => [0x21, local]
+const constant = (value: number): number[] => [0x41, value]
+const add = [0x6a]
+const multiply = [0x6c]
+const isBelow = [0x49]
+const end = [0x0b]
+const advance = (local: number, by: number[]): number[] => [...get(local), ...by, ...add, ...set(local)]
+/** Runs its body at least once, and again while `left` is below `right`. */
+const repeat = (body: number[], left: number, right: number): number[] => [
+  ...[0x03, 0x40],
+  ...body,
+  ...get(left),
+  ...get(right),
+  ...isBelow,
+  ...[0x0d, 0],
+  ...end,
+]
+const zeroVector = [0xfd, 0x0c, ...new Array<number>(16).fill(0)]
+const loadVector = (offset: number): number[] => [0xfd, 0x00, 0, offset]
+/** Eight bytes with their signs, widened to 16 bits each. */
+const loadWidened = (offset: number): number[] => [0xfd, 0x01, 0, offset]
+const dotVectors = [0xfd, 0xba, 0x01]
+const addVectors = [0xfd, 0xae, 0x01]
+const lane = (index: number): number[] => [0xfd, 0x1b, index]
+const store = [0x36, 2, 0]
+
+const innerStep = (half: 0 | 1): number[] => [
+  ...get(RIGHT_AT),
+  ...loadWidened(8 * half),
+  ...set(WEIGHTS),
+  ...LEFT_AT.flatMap((left, row) => [
+    ...get(SUMS[row]!),
+    ...get(WEIGHTS),
+    ...get(left),
+    ...loadVector(16 * half),
+    ...dotVectors,
+    ...addVectors,
+    ...set(SUMS[row]!),
+  ]),
+]
+
+const storeSum = (row: number): number[] => [
+  ...get(TARGET),
+  ...[0, 1, 2, 3].flatMap((index) => [...get(SUMS[row]!), ...lane(index), ...(index === 0 ? [] : add)]),
+  ...store,
+  ...advance(TARGET, [...get(COLUMNS), ...constant(4), ...multiply]),
+]
+
+const fourRows: number[] = [
+  ...[...get(LEFT), ...get(ROW), ...get(ROW_BYTES), ...multiply, ...add, ...set(LEFT_AT[0])],
+  ...[1, 2, 3].flatMap((row) => [
+    ...get(LEFT_AT[row - 1]!),
+    ...get(ROW_BYTES),
+    ...add,
+    ...set(LEFT_AT[row as 1 | 2 | 3]),
+  ]),
+  ...SUMS.flatMap((sum) => [...zeroVector, ...set(sum)]),
+  ...[...get(RIGHT), ...get(COLUMN), ...get(DEPTH), ...multiply, ...add, ...set(RIGHT_AT)],
+  ...[...get(RIGHT_AT), ...get(DEPTH), ...add, ...set(RIGHT_END)],
+  ...repeat(
+    [
+      ...innerStep(0),
+      ...innerStep(1),
+      ...LEFT_AT.flatMap((left) => advance(left, constant(32))),
+      ...advance(RIGHT_AT, constant(16)),
+    ],
+    RIGHT_AT,
+    RIGHT_END,
+  ),
+  ...[...get(ROW), ...get(COLUMNS), ...multiply, ...get(COLUMN), ...add, ...constant(4), ...multiply],
+  ...[...get(OUT), ...add, ...set(TARGET)],
+  ...[0, 1, 2, 3].flatMap(storeSum),
+  ...advance(ROW, constant(4)),
+]
+
+const body: number[] = [
+  ...[3, 10, I32, 4, V128, 1, V128],
+  ...[...get(DEPTH), ...constant(2), ...multiply, ...set(ROW_BYTES)],
+  ...repeat(
+    [...constant(0), ...set(ROW), ...repeat(fourRows, ROW, ROWS), ...advance(COLUMN, constant(1))],
+    COLUMN,
+    COLUMNS,
+  ),
+  ...end,
+]
+
+/** A number in base 128, least significant first. */
+function leb(value: number): number[] {
+  return value < 128 ? [value] : [(value & 127) | 128, ...leb(value >>> 7)]
+}
+const section = (id: number, content: number[]): number[] => [id, ...leb(content.length), ...content]
+
+const module = Uint8Array.from([
+  ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+  ...section(1, [1, 0x60, 6, I32, I32, I32, I32, I32, I32, 0]),
+  ...section(2, [1, 1, 0x6d, 1, 0x6d, 2, 0, 1]),
+  ...section(3, [1, 0]),
+  ...section(7, [1, 1, 0x66, 0, 0]),
+  ...section(10, [1, ...leb(body.length), ...body]),
+])
+
+/** Node has it, the types that we compile with do not. */
+declare const WebAssembly: Readonly<{
+  Memory: new (size: Readonly<{ initial: number }>) => Readonly<{ buffer: ArrayBuffer }>
+  Module: new (bytes: Uint8Array) => object
+  Instance: new (made: object, imports: object) => Readonly<{ exports: Readonly<Record<string, unknown>> }>
+}>
+
+const PAGE_BYTES = 65_536
+
+/** The product over a memory of at least so many bytes, all zero. */
+export function createInt8Product(bytes: number): Readonly<{ buffer: ArrayBuffer; multiply: Int8Product }> {
+  const memory = new WebAssembly.Memory({ initial: Math.ceil(bytes / PAGE_BYTES) })
+  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(module), { m: { m: memory } })
+  return { buffer: memory.buffer, multiply: exports['f'] as Int8Product }
+}
