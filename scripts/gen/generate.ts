@@ -11,6 +11,7 @@ import { configPage } from './config-page.ts'
 import { errorsPage } from './errors-page.ts'
 import { permissionsPage } from './permissions-page.ts'
 import { compiledStatements, schemaSql, sortedJson } from './surface.ts'
+import { toolVectors } from './tool-vectors.ts'
 import { toolsPage } from './tools-page.ts'
 
 /** Everything in these folders is generated; a file that nothing generates is stale too. */
@@ -30,6 +31,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     ['surface/schema.sql', schemaSql()],
     ['src/stores/sql/compiled-statements.json', compiledStatements()],
     ['src/tools/runtime/prepared-tools.json', preparedText(catalog)],
+    ['src/tools/runtime/search/tool-vectors.json', await toolVectors(catalog)],
     ...catalog.tools.map((tool): [string, string] => [`surface/tools/${tool.name}.json`, sortedJson(tool.listed)]),
   ])
 }

@@ -21,7 +21,8 @@ import { sqlTaskStore } from '../stores/sql/task-store.ts'
 import { loadToolset } from '../tools/index.ts'
 import { type CallTool, createCallTool } from '../tools/runtime/call-tool.ts'
 import { type Catalog, createPreparedCatalog } from '../tools/runtime/catalog.ts'
-import { createToolHost, createToolSearch } from '../tools/runtime/create-tool-host.ts'
+import { createToolHost } from '../tools/runtime/create-tool-host.ts'
+import { createToolSearch } from '../tools/runtime/create-tool-search.ts'
 import type { Toolset } from '../tools/runtime/define-tool.ts'
 import { preparedTools } from '../tools/runtime/prepared-tools.ts'
 import type { Services } from '../tools/runtime/services.ts'
@@ -32,6 +33,7 @@ import { unsetVariables } from './unset-variables.ts'
 import { chooseStages } from './wiring/choose-stages.ts'
 import { describeServer } from './wiring/describe-server.ts'
 import { openDatabase } from './wiring/open-database.ts'
+import { openEmbedder } from './wiring/open-embedder.ts'
 import { openModels } from './wiring/open-models.ts'
 import { openOwnerWatch } from './wiring/open-owner-watch.ts'
 import { type OpenedPolicies, openPolicies } from './wiring/open-policies.ts'
@@ -133,13 +135,13 @@ type CoreDeps = AppDeps & Readonly<{ clock: SteadyClock }>
 
 /** Mode MINIMAL, which has nothing open: every tool that would reach for a store is refused. */
 async function openMinimal(deps: CoreDeps, catalog: Catalog, skills: SkillService): Promise<Core> {
-  const { clock } = deps
+  const { clock, config, logger } = deps
   const server = describeServer(deps, catalog, skills, undefined)
   return {
     ...createPipeline(deps, catalog, openPolicies(deps), {
       skills,
       server,
-      searchTools: createToolSearch(catalog, deps.config.mode),
+      searchTools: createToolSearch({ catalog, mode: config.mode, embedder: async () => undefined, logger }),
     }),
     database: undefined,
     identity: undefined,
@@ -179,6 +181,7 @@ async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService):
   const { noteExpired } = time
   const seal = await openSeal(deps, { ...store, database }, { identity, contexts: policies.contexts, noteExpired })
   const server = describeServer(deps, catalog, skills, { database, guard, time })
+  const embedder = openEmbedder(config)
   const services: Partial<Services> = {
     tasks: createTaskService({ store: sqlTaskStore, trail, strictProjects: config.ledger.strict_projects }),
     trail,
@@ -188,7 +191,7 @@ async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService):
     seal,
     skills,
     server,
-    searchTools: createToolSearch(catalog, config.mode),
+    searchTools: createToolSearch({ catalog, mode: config.mode, embedder: embedder.get, logger }),
   }
   const invoker = createToolInvoker(catalog, config.mode, (tenant, owner) =>
     ownerWatch.isRevoked(database.read, tenant, owner),
@@ -197,7 +200,7 @@ async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService):
   invoker.connect(pipeline.callTool)
   const wings = await openWings(
     deps,
-    { database, directory, ownerWatch, disk, invoker, models, policies, server, catalog },
+    { database, directory, ownerWatch, disk, invoker, models, policies, server, catalog, embedder },
     (opened) => Object.assign(services, opened),
   )
   // What is wrong with a log is said at the start.
@@ -216,6 +219,7 @@ async function openCore(deps: CoreDeps, catalog: Catalog, skills: SkillService):
     async close() {
       ownerWatch.close()
       await wings.close()
+      await embedder.close()
       await time.close()
       await database.flush()
       await checkpointer.close()

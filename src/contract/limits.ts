@@ -261,6 +261,10 @@ export const limits = {
   embeddingDocumentsMax: 1_000,
   embeddingsCachedMax: 20_000,
   embeddingAnswerBytesMax: 32 * 1024 * 1024,
+  /** How long a search of tools waits for the vector of its query before words decide. */
+  toolSearchModelMs: 5_000,
+  /** How long the vectors of all tools may take, where the configured model is not the one they were shipped for. */
+  toolVectorsMs: 120_000,
   searchQueryCharsMax: 2_000,
   /** What should be written or done, in plain words. */
   intentCharsMax: 20_000,

@@ -4,7 +4,7 @@ import { parentPort } from 'node:worker_threads'
 import { createMiniLm, TOKENS_MAX } from './mini-lm.ts'
 import { createPieceEncoder, type PieceNumbers } from './word-pieces.ts'
 
-/** The thread of the model: it is asked for texts and answers vectors, one request after the other. */
+/** The thread of the model: it is asked for texts and answers vectors. A short request does not wait for a long one. */
 export type EmbedRequest = Readonly<{ id: number; texts: readonly string[] }>
 export type EmbedAnswer = Readonly<{ id: number; vectors: readonly Float32Array[] } | { id: number; failure: string }>
 
@@ -19,12 +19,30 @@ function loadModel(): (text: string) => Float32Array {
 
 const port = parentPort!
 let embed: ReturnType<typeof loadModel> | undefined
+const waiting = new Map<number, { texts: readonly string[]; vectors: Float32Array[] }>()
 
 port.on('message', ({ id, texts }: EmbedRequest) => {
+  if (waiting.size === 0) setImmediate(work)
+  waiting.set(id, { texts, vectors: [] })
+})
+
+/** One text of the request that has the fewest left; between two, new requests are taken in. */
+function work(): void {
+  const left = ({ texts, vectors }: { texts: readonly string[]; vectors: readonly unknown[] }) =>
+    texts.length - vectors.length
+  const [id, request] = [...waiting].reduce((best, other) => (left(other[1]) < left(best[1]) ? other : best))
+  const { texts, vectors } = request
   try {
     embed ??= loadModel()
-    port.postMessage({ id, vectors: texts.map(embed) } satisfies EmbedAnswer)
+    if (vectors.length < texts.length) vectors.push(embed(texts[vectors.length]!))
+    if (vectors.length === texts.length) finish({ id, vectors })
   } catch (error) {
-    port.postMessage({ id, failure: String(error) } satisfies EmbedAnswer)
+    finish({ id, failure: String(error) })
   }
-})
+  if (waiting.size > 0) setImmediate(work)
+}
+
+function finish(answer: EmbedAnswer): void {
+  waiting.delete(answer.id)
+  port.postMessage(answer)
+}

@@ -1,4 +1,5 @@
 import type { Database } from '../../contract/database.ts'
+import type { Embedder } from '../../contract/embedder.ts'
 import type { ToolInvoker } from '../../contract/tool-invoker.ts'
 import type { Models } from '../../domains/executions/model.ts'
 import type { ServerService } from '../../domains/server/server-service.ts'
@@ -33,6 +34,7 @@ export type AgentWingParts = Readonly<{
   catalog: Catalog
   invoker: ToolInvoker
   workspaceWing: WorkspaceWing
+  embedder: Embedder | undefined
 }>
 
 /** Agents and workflows, and the engine that runs them. Runs go on from where they were, and schedules come due. */
@@ -43,6 +45,7 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
   const engine = openEngine(deps, { database, workspaces: opened, ownerWatch })
   const schedules = openSchedules(deps, { database, engine, backendDeps, ownerWatch, tools: invoker })
   const agents = openAgents(deps, {
+    embedder: parts.embedder,
     schedules: schedules.registries.agent,
     imageFolder,
     policies,
@@ -106,7 +109,6 @@ export function openAgentWing(deps: AppDeps, parts: AgentWingParts): AgentWing {
       await recovered
       await schedules.scheduler.close()
       await engine.close()
-      await agents.close()
     },
   }
 }

@@ -11,8 +11,6 @@ import { createTemplates } from '../../domains/agents/templates.ts'
 import { skipOf } from '../../domains/executions/skip-judge.ts'
 import { createRuntimeRegistry, type RuntimeRegistry } from '../../domains/platform/runtimes.ts'
 import { createPlatformService, type PlatformDeps, type PlatformService } from '../../domains/platform/service.ts'
-import { createHttpEmbedder } from '../../search/http-embedder.ts'
-import { createLocalEmbedder, hasLocalModel } from '../../search/local-embedder.ts'
 import { sqlAgentStore } from '../../stores/sql/agent-store.ts'
 import { listImages } from '../../supervisor/images/image-folder.ts'
 import type { AppDeps } from '../build-app.ts'
@@ -29,11 +27,10 @@ export type OpenedAgents = Readonly<{
   runtimes: RuntimeRegistry
   /** For whatever else is described by a name, a description and labels. */
   search: AgentSearch
-  isSemantic: boolean
-  close(): Promise<void>
 }>
 
 export type AgentParts = Readonly<{
+  embedder: Embedder | undefined
   /** Where the workspaces of this state have their images. */
   imageFolder: string
   policies: OpenedPolicies
@@ -48,7 +45,7 @@ export type AgentParts = Readonly<{
 /** The agents of this installation, and what it tells about itself. */
 export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
   const { config, logger, random } = deps
-  const embedder = embedderOf(config)
+  const { embedder } = parts
   const search = createAgentSearch({ embedder, logger })
   const runtimes = createRuntimeRegistry({
     hostVersions: installedLanguages(),
@@ -98,8 +95,7 @@ export function openAgents(deps: AppDeps, parts: AgentParts): OpenedAgents {
     capabilities: () => [...parts.capabilities, embedder === undefined ? 'keyword_search' : 'semantic_search'],
     configuration: async () => displayedConfig(config, deps.configPath),
   })
-  const isSemantic = embedder !== undefined
-  return { registry, platform, runtimes, search, isSemantic, close: async () => embedder?.close?.() }
+  return { registry, platform, runtimes, search }
 }
 
 type Sizes = Pick<Config['workspaces'], 'max_vcpus' | 'max_memory_mb' | 'max_disk_gb'>
@@ -122,13 +118,4 @@ async function readTemplates(): Promise<AgentTemplate[]> {
       manifestYaml: await readFile(new URL(file, templateFolder), 'utf8'),
     })),
   )
-}
-
-type ClosableEmbedder = Embedder & Readonly<{ close?(): Promise<void> }>
-
-/** A service that the operator named, else the model that comes with the program, else none: then words count. */
-function embedderOf({ search }: Config): ClosableEmbedder | undefined {
-  const { url, model, api_key: key, timeout_ms: timeoutMs } = search.embeddings
-  if (url !== undefined) return createHttpEmbedder({ url, model, apiKey: key && (() => key.reveal()), timeoutMs })
-  return search.local_model && hasLocalModel() ? createLocalEmbedder() : undefined
 }

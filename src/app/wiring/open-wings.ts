@@ -4,6 +4,7 @@ import type { Toolset } from '../../tools/runtime/define-tool.ts'
 import type { Services } from '../../tools/runtime/services.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { AgentWing, AgentWingParts } from './agent-wing.ts'
+import type { SharedEmbedder } from './open-embedder.ts'
 import type { WorkspaceWing, WorkspaceWingParts } from './workspace-wing.ts'
 
 /** What a toolset needs to be open beside the core. */
@@ -34,7 +35,9 @@ export type Wings = Readonly<{
   close(): Promise<void>
 }>
 
-type Parts = WorkspaceWingParts & Omit<AgentWingParts, 'workspaceWing'>
+type Parts = WorkspaceWingParts &
+  Omit<AgentWingParts, 'workspaceWing' | 'embedder'> &
+  Readonly<{ embedder: SharedEmbedder }>
 
 /** `add` is given the services of each wing as it opens. */
 export async function openWings(
@@ -49,8 +52,12 @@ export async function openWings(
     return wing
   })
   const agents = once(async (): Promise<AgentWing> => {
-    const [{ openAgentWing }, workspaceWing] = await Promise.all([import('./agent-wing.ts'), workspaces()])
-    const wing = openAgentWing(deps, { ...parts, workspaceWing })
+    const [{ openAgentWing }, workspaceWing, embedder] = await Promise.all([
+      import('./agent-wing.ts'),
+      workspaces(),
+      parts.embedder.get(),
+    ])
+    const wing = openAgentWing(deps, { ...parts, workspaceWing, embedder })
     add(wing.services)
     return wing
   })

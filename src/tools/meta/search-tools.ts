@@ -22,7 +22,9 @@ export default defineTool({
       .trim()
       .min(1)
       .max(searchLimits.queryCharactersMax)
-      .describe('Words for what you need, such as "create task" or "verify audit". In regex mode, a pattern.'),
+      .describe(
+        'What you need, as you would say it or in a few words, such as "create task". In regex mode, a pattern.',
+      ),
     limit: z
       .int()
       .min(1)
@@ -32,7 +34,7 @@ export default defineTool({
     mode: z
       .enum(['keyword', 'regex'])
       .default('keyword')
-      .describe('keyword ranks by meaning of the words; regex matches names, titles and descriptions.'),
+      .describe('keyword ranks by meaning and by shared words; regex matches names, titles and descriptions.'),
   }),
   output: z.strictObject({
     total: z.int().describe('How many tools are returned.'),
@@ -51,5 +53,5 @@ export default defineTool({
       }),
     ),
   }),
-  run: (input, { searchTools, principal }) => searchTools(principal, input),
+  run: (input, { searchTools, principal, call }) => searchTools(principal, input, call.signal),
 })

@@ -1,14 +1,9 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { Principal } from '../../contract/principal.ts'
 import type { CallTool } from './call-tool.ts'
 import type { Catalog } from './catalog.ts'
 import { isExposed } from './exposure.ts'
-import { buildToolIndex, type ToolIndex } from './search/tool-index.ts'
-import type { ToolSearch } from './services.ts'
 import { isVisible, type Mode } from './stages.ts'
 import type { CallDuration, ListedTool, ToolAnswer, ToolCaller, ToolHost } from './tool-host.ts'
-
-const REDIRECTING_AND_SEARCH = new Set(['search_tools', 'run_tool'])
 
 /** The tools as doors see them. `callTool` may still be on its way: listing needs no store, calling waits for it. */
 export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: Promise<CallTool> }): ToolHost {
@@ -73,26 +68,4 @@ const LISTS_MAX = 256
 function listKey({ principal, door, exposure, safeNames }: ToolCaller): string {
   const displayed = typeof exposure === 'string' ? exposure : JSON.stringify(exposure)
   return `${door}|${principal.role}|${principal.tier}|${principal.scopes?.join() ?? '*'}|${safeNames}|${displayed}`
-}
-
-/** Search over the catalogue as one principal may use it; the index is built on first use. */
-export function createToolSearch(catalog: Catalog, mode: Mode): ToolSearch {
-  let index: ToolIndex | undefined
-  return (principal: Principal, request) => {
-    index ??= buildToolIndex(
-      catalog.tools
-        .filter((tool) => !REDIRECTING_AND_SEARCH.has(tool.name) && tool.definition.aliasOf === undefined)
-        .map((tool) => ({
-          name: tool.name,
-          safeName: tool.safeName,
-          title: tool.definition.title,
-          description: tool.definition.description,
-          inputSchema: tool.listed.inputSchema,
-          source: 'archestra' as const,
-          server: null,
-        })),
-    )
-    const caller: ToolCaller = { principal, door: 'stdio', exposure: 'full', safeNames: false }
-    return index.search({ ...request, isVisible: (name) => isVisible(catalog.find(name)!, caller, mode) })
-  }
 }

@@ -25,7 +25,11 @@ import type { WorkspaceService } from '../../domains/workspaces/service.ts'
 import type { ToolSearchAnswer, ToolSearchRequest } from './search/tool-index.ts'
 
 /** Search over the tools that a principal may use. */
-export type ToolSearch = (principal: Principal, request: Omit<ToolSearchRequest, 'isVisible'>) => ToolSearchAnswer
+export type ToolSearch = (
+  principal: Principal,
+  request: Omit<ToolSearchRequest, 'isVisible' | 'asked'>,
+  signal: AbortSignal,
+) => Promise<ToolSearchAnswer>
 
 /** The domain services that tools may call, by their exported interfaces. Only add what a tool uses. */
 export type Services = Readonly<{

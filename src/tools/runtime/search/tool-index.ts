@@ -1,4 +1,5 @@
 import { AppError } from '../../../contract/app-error.ts'
+import { hybridScore } from '../../../kernel/hybrid-rank.ts'
 import { stem } from '../../../kernel/stem.ts'
 import { stopWords } from '../../../kernel/stop-words.ts'
 import { documentWords, splitPieces } from '../../../kernel/tokenize.ts'
@@ -6,6 +7,7 @@ import { paramsLine } from './params-line.ts'
 import { createQueryLanguage, planQuery, type QueryLanguage, type QueryPlan } from './query-plan.ts'
 import { matchByRegex } from './regex-match.ts'
 import { type JsonSchema, schemaText } from './schema-text.ts'
+import { createVectorTable } from './vector-table.ts'
 
 /**
  * Finds tools by what they are for. Built once from all tools; a search touches only the postings of the query's words.
@@ -25,11 +27,15 @@ export type SearchableTool = Readonly<{
   inputSchema: JsonSchema
   source: ToolSource
   server: string | null
+  /** What people say who need it: found like its description, and never shown. */
+  usersSay?: readonly string[]
 }>
 export type ToolSearchRequest = Readonly<{
   query: string
   limit?: number | undefined
   mode?: 'keyword' | 'regex' | undefined
+  /** The query as a vector of the model that the index has vectors of: with it, meaning comes before words. */
+  asked?: Float32Array | undefined
   /** The caller's visible set; every tool when absent. */
   isVisible?: ((toolName: string) => boolean) | undefined
 }>
@@ -57,6 +63,7 @@ const fields = {
   description: { weight: 3, b: 0.75 },
   argumentNames: { weight: 2, b: 0.5 },
   argumentTexts: { weight: 1, b: 0.75 },
+  usersSay: { weight: 3, b: 0.75 },
 } as const
 type Field = keyof typeof fields
 const fieldNames = Object.keys(fields) as Field[]
@@ -66,14 +73,21 @@ const boosts = { exactName: 1000, nameContains: 100, exactTitle: 600, titleConta
 const coverageFloor = 0.4
 
 type Entry = Readonly<{ tool: SearchableTool; namePhrase: string; titlePhrase: string; found: () => FoundTool }>
+/** `isNamed`: the query is its name or its title. */
+type RankedEntry = Readonly<{ entry: Entry; isNamed: boolean }>
 /** What a term adds to the score of each tool that has it. */
 type Postings = Map<number, number>
 
 export const englishQueries: QueryLanguage = createQueryLanguage(stem)
 
-export function buildToolIndex(tools: Iterable<SearchableTool>, language: QueryLanguage = englishQueries): ToolIndex {
+export function buildToolIndex(
+  tools: Iterable<SearchableTool>,
+  language: QueryLanguage = englishQueries,
+  vectors: ReadonlyMap<string, readonly Int8Array[]> = new Map(),
+): ToolIndex {
   const entries = uniqueByName(tools).map((tool) => toEntry(tool, language))
   const { postings, surfaces } = indexTexts(entries, language)
+  const meaningOfAll = createVectorTable(entries.map(({ tool }) => vectors.get(tool.name) ?? []))
   return {
     size: entries.length,
     search: (request) => {
@@ -88,18 +102,51 @@ export function buildToolIndex(tools: Iterable<SearchableTool>, language: QueryL
           entry.tool.title,
           entry.tool.description,
         ])
-        return answer(matched, limit, displayed, undefined)
+        return answer(matched, limit, displayed, { isRegex: true })
       }
       const plan = planQuery(query, knownTerms(postings, surfaces, visible), language)
-      const ranked = rank(entries, visible, plan, postings, phrase(query, language))
-      return answer(
-        ranked,
-        limit,
-        entries.filter((_, index) => visible[index]),
-        plan,
+      const byWords = rank(entries, visible, plan, postings, phrase(query, language))
+      const shown = entries.filter((_, index) => visible[index])
+      if (request.asked === undefined) {
+        const { corrected, unmatched } = plan
+        return answer(
+          byWords.map(({ entry }) => entry),
+          limit,
+          shown,
+          { corrected, unmatched },
+        )
+      }
+      const meanings = meaningOfAll(request.asked)
+      const candidates = entries.flatMap((entry, index) =>
+        visible[index] ? [{ entry, meaning: meanings[index]! }] : [],
       )
+      return answer(rankByMeaning(candidates, byWords, query), limit, shown, { corrected: plan.corrected })
     },
   }
+}
+
+/** Less than this is what any two texts have in common. */
+const MEANING_MIN = 0.3
+/** How fast a place among the matches of words loses its worth: the third is worth half of the first. */
+const PLACE_WORTH = 2
+
+/** A tool that the query names comes first, whatever it means; the others by meaning and words together. */
+function rankByMeaning(
+  candidates: readonly Readonly<{ entry: Entry; meaning: number }>[],
+  byWords: readonly RankedEntry[],
+  query: string,
+): Entry[] {
+  const places = new Map(byWords.map(({ entry, isNamed }, place) => [entry, { place, isNamed }]))
+  return candidates
+    .flatMap(({ entry, meaning }) => {
+      const found = places.get(entry)
+      if (found === undefined && meaning < MEANING_MIN) return []
+      const words = found === undefined ? 0 : PLACE_WORTH / (PLACE_WORTH + found.place)
+      const score = found?.isNamed ? 2 - found.place / byWords.length : hybridScore(meaning, words, query)
+      return [{ entry, score }]
+    })
+    .sort((left, right) => right.score - left.score || (left.entry.tool.name < right.entry.tool.name ? -1 : 1))
+    .map(({ entry }) => entry)
 }
 
 function checkRequest(request: ToolSearchRequest): { query: string; limit: number; mode: 'keyword' | 'regex' } {
@@ -156,6 +203,7 @@ function fieldWords(tool: SearchableTool): Record<Field, string[]> {
     description: documentWords(tool.description ?? ''),
     argumentNames: schema.names.flatMap(documentWords),
     argumentTexts: schema.descriptions.flatMap(documentWords),
+    usersSay: (tool.usersSay ?? []).flatMap(documentWords),
   }
 }
 
@@ -214,7 +262,7 @@ function rank(
   plan: QueryPlan,
   postings: ReadonlyMap<string, Postings>,
   queryPhrase: string,
-): Entry[] {
+): RankedEntry[] {
   const scores = new Map<number, { sum: number; met: number }>()
   for (const unit of plan.units) {
     const best = new Map<number, number>()
@@ -228,16 +276,17 @@ function rank(
       scores.set(index, { sum: score.sum + value, met: score.met + 1 })
     }
   }
-  const ranked: { entry: Entry; score: number }[] = []
+  const ranked: (RankedEntry & { score: number })[] = []
   for (const [index, entry] of entries.entries()) {
     if (!visible[index]) continue
     const score = scores.get(index)
     const coverage = score === undefined ? 0 : coverageFloor + ((1 - coverageFloor) * score.met) / plan.units.length
-    const total = (score?.sum ?? 0) * coverage + spellingBoost(entry, queryPhrase)
-    if (total > 0) ranked.push({ entry, score: total })
+    const boost = spellingBoost(entry, queryPhrase)
+    const total = (score?.sum ?? 0) * coverage + boost
+    if (total > 0) ranked.push({ entry, score: total, isNamed: boost >= boosts.exactTitle })
   }
   ranked.sort((a, b) => b.score - a.score || (a.entry.tool.name < b.entry.tool.name ? -1 : 1))
-  return ranked.map(({ entry }) => entry)
+  return ranked
 }
 
 /** The words of a text in order, as ` one two `, so that a stretch of words is a substring. */
@@ -262,22 +311,22 @@ function answer(
   matched: readonly Entry[],
   limit: number,
   visible: readonly Entry[],
-  plan: QueryPlan | undefined,
+  about: Readonly<{ isRegex?: true; corrected?: QueryPlan['corrected']; unmatched?: QueryPlan['unmatched'] }>,
 ): ToolSearchAnswer {
   const tools = matched.slice(0, limit).map((entry) => entry.found())
   const truncated = matched.length > tools.length
   const hints: string[] = []
-  if (matched.length === 0) hints.push(nothingFound(visible, plan === undefined))
+  if (matched.length === 0) hints.push(nothingFound(visible, about.isRegex === true))
   if (truncated) {
     const { limitMax } = searchLimits
     hints.push(
       `Showing ${tools.length} of ${matched.length} matches: add words that narrow the query${limit < limitMax ? `, or raise limit (at most ${limitMax})` : ''}.`,
     )
   }
-  for (const { displayed, reading } of plan?.corrected ?? [])
+  for (const { displayed, reading } of about.corrected ?? [])
     hints.push(`No tool text has ${quote(displayed)}; it was read as ${quote(reading)}.`)
-  if (plan !== undefined && plan.unmatched.length > 0)
-    hints.push(`No tool text has: ${plan.unmatched.map(quote).join(', ')}.`)
+  if (about.unmatched !== undefined && about.unmatched.length > 0)
+    hints.push(`No tool text has: ${about.unmatched.map(quote).join(', ')}.`)
   return {
     total: tools.length,
     matchCount: matched.length,

@@ -1,0 +1,51 @@
+import { meaningOf } from '../../../kernel/hybrid-rank.ts'
+import { createInt8Product } from '../../../kernel/int8-product.ts'
+
+/** The meaning of each document for a query, in order: a likeness from 0 to 1. A document without vectors has 0. */
+export type MeaningOfAll = (query: Float32Array) => readonly number[]
+
+const BYTE_MAX = 127
+/** Products with bytes stay below 31 bits for vectors of up to 8,192 numbers. */
+const QUERY_MAX = 2_047
+const QUERY_ROWS = 4
+const DEPTH_STEP = 16
+
+/** A vector as bytes with signs; its length is lost, which a cosine does not need. */
+export function quantised(vector: Float32Array): Int8Array {
+  const largest = vector.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
+  return Int8Array.from(vector, (value) => (largest === 0 ? 0 : Math.round((value / largest) * BYTE_MAX)))
+}
+
+/** Compares one query with the vectors of all documents at once. All vectors must have one length. */
+export function createVectorTable(documents: readonly (readonly Int8Array[])[]): MeaningOfAll {
+  const rows = documents.flat()
+  const length = rows[0]?.length ?? 0
+  if (rows.some((row) => row.length !== length)) throw new Error('vectors of different lengths')
+  if (length === 0) return () => documents.map(() => 0)
+  const depth = Math.ceil(length / DEPTH_STEP) * DEPTH_STEP
+  const queryAt = Math.ceil((rows.length * depth) / DEPTH_STEP) * DEPTH_STEP
+  const sumsAt = queryAt + QUERY_ROWS * depth * 2
+  const { buffer, multiply } = createInt8Product(sumsAt + QUERY_ROWS * rows.length * 4)
+  const table = new Int8Array(buffer)
+  for (const [index, row] of rows.entries()) table.set(row, index * depth)
+  const sizes = rows.map((row) => Math.hypot(...row))
+  const query = new Int16Array(buffer, queryAt, length)
+  const sums = new Int32Array(buffer, sumsAt, rows.length)
+
+  return (asked) => {
+    if (asked.length !== length) throw new Error('vectors of different lengths')
+    const largest = asked.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
+    if (largest === 0) return documents.map(() => 0)
+    query.set(asked.map((value) => Math.round((value / largest) * QUERY_MAX)))
+    multiply(queryAt, 0, sumsAt, QUERY_ROWS, rows.length, depth)
+    const size = Math.hypot(...query)
+    let row = 0
+    return documents.map((vectors) => {
+      const likenesses: number[] = []
+      for (const end = row + vectors.length; row < end; row++) {
+        likenesses.push(sizes[row] === 0 ? 0 : sums[row]! / (size * sizes[row]!))
+      }
+      return meaningOf(likenesses)
+    })
+  }
+}
