@@ -17,6 +17,7 @@ import { ping } from './rows/ping.ts'
 import { pingUnderLoad } from './rows/ping-under-load.ts'
 import { idleMemory, memoryGrowth, startUp } from './rows/process-cost.ts'
 import { taskList } from './rows/task-list.ts'
+import { toolSearch } from './rows/tool-search.ts'
 import { workspaces } from './rows/workspaces.ts'
 import { taskCreate, thoughtRecord } from './rows/writes.ts'
 import { buildSlowDisk, measureFsyncMs } from './slow-fsync.ts'
@@ -36,6 +37,7 @@ const sections: readonly Section[] = [
   memoryGrowth,
   workspaces,
   engine,
+  toolSearch,
 ]
 const temporaryFilesystem = 0x01021994
 

@@ -7,11 +7,12 @@
  */
 import { readFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
+import type { Embedder } from '../src/contract/embedder.ts'
 import { createLocalEmbedder } from '../src/search/local-embedder.ts'
 import { createPreparedCatalog } from '../src/tools/runtime/catalog.ts'
 import { searchableTools } from '../src/tools/runtime/create-tool-search.ts'
 import { preparedTools } from '../src/tools/runtime/prepared-tools.ts'
-import { buildToolIndex, searchLimits } from '../src/tools/runtime/search/tool-index.ts'
+import { buildToolIndex, type SearchableTool, searchLimits } from '../src/tools/runtime/search/tool-index.ts'
 import shipped from '../src/tools/runtime/search/tool-vectors.json' with { type: 'json' }
 import { vectorsOfTools } from '../src/tools/runtime/search/tool-vectors.ts'
 import { createVectorTable } from '../src/tools/runtime/search/vector-table.ts'
@@ -32,32 +33,38 @@ export function loadNeeds(set: NeedSet): readonly RecallQuery[] {
 }
 
 /** The few words that the recall set has for tools of this catalogue. */
-export const loadKeywords = (names: readonly string[]): readonly RecallQuery[] =>
-  loadQueries().filter(({ expected }) => expected.some((name) => names.includes(name)))
+export async function loadFewWords(): Promise<readonly RecallQuery[]> {
+  const names = new Set((await shippedTools()).map(({ tool }) => tool.name))
+  return loadQueries().filter(({ expected }) => expected.some((name) => names.has(name)))
+}
 
 export type NeedSearches = Readonly<Record<'words before' | 'words' | 'meaning' | 'both', RankedSearch>>
 
-/** Searches over the catalogue; every query that they are asked must be among those given. */
-export async function needSearches(
-  queries: readonly RecallQuery[],
-): Promise<NeedSearches & { names: readonly string[] }> {
+/** The tools that search can answer, each with the vectors that are shipped for it. */
+export async function shippedTools(): Promise<
+  readonly Readonly<{ tool: SearchableTool; vectors: readonly Int8Array[] }>[]
+> {
   const tools = await searchableTools(createPreparedCatalog(preparedTools().tools, async () => []))
-  const { signal } = new AbortController()
+  const noModel: Embedder = { model: shipped.model, embed: async () => Promise.reject(new Error('run npm run gen')) }
+  const vectors = await vectorsOfTools(tools, noModel, shipped, new AbortController().signal)
+  return tools.map((tool, index) => ({ tool, vectors: vectors[index]! }))
+}
+
+/** Searches over the catalogue; every query that they are asked must be among those given. */
+export async function needSearches(queries: readonly RecallQuery[]): Promise<NeedSearches> {
+  const known = await shippedTools()
+  const tools = known.map(({ tool }) => tool)
   const embedder = createLocalEmbedder()
   try {
-    const vectors = await vectorsOfTools(tools, embedder, shipped, signal)
-    const made = await embedder.embed(
-      queries.map(({ query }) => query),
-      signal,
-    )
-    const asked = new Map(queries.map(({ query }, index) => [query, made[index]!]))
+    const texts = queries.map(({ query }) => query)
+    const made = await embedder.embed(texts, new AbortController().signal)
+    const asked = new Map(texts.map((query, index) => [query, made[index]!]))
     const before = buildToolIndex(tools.map(({ usersSay: _, ...tool }) => tool))
-    const index = buildToolIndex(tools, undefined, new Map(tools.map(({ name }, at) => [name, vectors[at]!])))
-    const meaningOfAll = createVectorTable(vectors)
+    const index = buildToolIndex(tools, undefined, new Map(known.map(({ tool, vectors }) => [tool.name, vectors])))
+    const meaningOfAll = createVectorTable(known.map(({ vectors }) => vectors))
     const limit = searchLimits.limitMax
     const namesOf = ({ tools: found }: ReturnType<typeof index.search>) => found.map(({ toolName }) => toolName)
     return {
-      names: tools.map(({ name }) => name),
       'words before': (query) => namesOf(before.search({ query, limit })),
       words: (query) => namesOf(index.search({ query, limit })),
       meaning: (query) => {
@@ -75,13 +82,9 @@ export async function needSearches(
 async function main(): Promise<void> {
   const tuning = loadNeeds('tuning')
   const heldOut = loadNeeds('held-out')
-  const keywords = loadQueries()
-  const { names, ...searches } = await needSearches([...tuning, ...heldOut, ...keywords])
-  const sets = {
-    tuning,
-    'held out': heldOut,
-    'few words': keywords.filter(({ expected }) => expected.some((name) => names.includes(name))),
-  }
+  const fewWords = await loadFewWords()
+  const searches = await needSearches([...tuning, ...heldOut, ...fewWords])
+  const sets = { tuning, 'held out': heldOut, 'few words': fewWords }
   const show = (value: number): string => value.toFixed(3).padStart(7)
   for (const [label, queries] of Object.entries(sets)) {
     console.log(`${label} (${queries.length})`.padEnd(26), '    @1      @3      @8     MRR')

@@ -1,8 +1,8 @@
 /**
  * The product of 16-bit rows and 8-bit columns, in WebAssembly with vectors of 128 bits: whole numbers, so the same on every
  * machine. `left` has `rows` rows of `depth` values and `right` has `columns` columns of `depth` values, each one after the
- * other; `out` takes `rows` by `columns` 32-bit sums. All three are offsets in bytes. `rows` is a multiple of 4 and `depth`
- * of 16, and no sum may exceed 31 bits.
+ * other; `out` takes `rows` by `columns` 32-bit sums. All three are offsets in bytes. `rows` is a multiple of 4, `columns` of
+ * 2 and `depth` of 32, and no sum may exceed 31 bits.
  */
 export type Int8Product = (
   left: number,
@@ -26,15 +26,18 @@ const RIGHT_END = 9
 const TARGET = 10
 const ROW_BYTES = 11
 const LEFT_AT = [12, 13, 14, 15] as const
-const SUMS = [16, 17, 18, 19] as const
-const WEIGHTS = 20
+/** Of the first column for each of four rows, then of the second. */
+const SUMS = [16, 17, 18, 19, 20, 21, 22, 23] as const
+const WEIGHTS = [24, 25] as const
+const VALUES = 26
+const COLUMN_PAIR = [0, 1] as const
 
 const I32 = 0x7f
 const V128 = 0x7b
 
 const get = (local: number): number[] => [0x20, local]
 const set = (local: number): number[] => [0x21, local]
-const constant = (value: number): number[] => [0x41, value]
+const constant = (value: number): number[] => [0x41, ...(value < 64 ? [value] : [(value & 127) | 128, value >>> 7])]
 const add = [0x6a]
 const multiply = [0x6c]
 const isBelow = [0x49]
@@ -57,27 +60,24 @@ const loadWidened = (offset: number): number[] => [0xfd, 0x01, 0, offset]
 const dotVectors = [0xfd, 0xba, 0x01]
 const addVectors = [0xfd, 0xae, 0x01]
 const lane = (index: number): number[] => [0xfd, 0x1b, index]
-const store = [0x36, 2, 0]
 
-const innerStep = (half: 0 | 1): number[] => [
-  ...get(RIGHT_AT),
-  ...loadWidened(8 * half),
-  ...set(WEIGHTS),
+const innerStep = (step: number): number[] => [
+  ...[...get(RIGHT_AT), ...loadWidened(8 * step), ...set(WEIGHTS[0])],
+  ...[...get(RIGHT_AT), ...get(DEPTH), ...add, ...loadWidened(8 * step), ...set(WEIGHTS[1])],
   ...LEFT_AT.flatMap((left, row) => [
-    ...get(SUMS[row]!),
-    ...get(WEIGHTS),
-    ...get(left),
-    ...loadVector(16 * half),
-    ...dotVectors,
-    ...addVectors,
-    ...set(SUMS[row]!),
+    ...[...get(left), ...loadVector(16 * step), ...set(VALUES)],
+    ...COLUMN_PAIR.flatMap((column) => {
+      const sum = SUMS[4 * column + row]!
+      return [...get(sum), ...get(WEIGHTS[column]), ...get(VALUES), ...dotVectors, ...addVectors, ...set(sum)]
+    }),
   ]),
 ]
 
-const storeSum = (row: number): number[] => [
-  ...get(TARGET),
-  ...[0, 1, 2, 3].flatMap((index) => [...get(SUMS[row]!), ...lane(index), ...(index === 0 ? [] : add)]),
-  ...store,
+const sumOf = (local: number): number[] =>
+  [0, 1, 2, 3].flatMap((index) => [...get(local), ...lane(index), ...(index === 0 ? [] : add)])
+
+const storeSums = (row: number): number[] => [
+  ...COLUMN_PAIR.flatMap((column) => [...get(TARGET), ...sumOf(SUMS[4 * column + row]!), 0x36, 2, 4 * column]),
   ...advance(TARGET, [...get(COLUMNS), ...constant(4), ...multiply]),
 ]
 
@@ -94,25 +94,24 @@ const fourRows: number[] = [
   ...[...get(RIGHT_AT), ...get(DEPTH), ...add, ...set(RIGHT_END)],
   ...repeat(
     [
-      ...innerStep(0),
-      ...innerStep(1),
-      ...LEFT_AT.flatMap((left) => advance(left, constant(32))),
-      ...advance(RIGHT_AT, constant(16)),
+      ...[0, 1, 2, 3].flatMap(innerStep),
+      ...LEFT_AT.flatMap((left) => advance(left, constant(64))),
+      ...advance(RIGHT_AT, constant(32)),
     ],
     RIGHT_AT,
     RIGHT_END,
   ),
   ...[...get(ROW), ...get(COLUMNS), ...multiply, ...get(COLUMN), ...add, ...constant(4), ...multiply],
   ...[...get(OUT), ...add, ...set(TARGET)],
-  ...[0, 1, 2, 3].flatMap(storeSum),
+  ...[0, 1, 2, 3].flatMap(storeSums),
   ...advance(ROW, constant(4)),
 ]
 
 const body: number[] = [
-  ...[3, 10, I32, 4, V128, 1, V128],
+  ...[2, 10, I32, 11, V128],
   ...[...get(DEPTH), ...constant(2), ...multiply, ...set(ROW_BYTES)],
   ...repeat(
-    [...constant(0), ...set(ROW), ...repeat(fourRows, ROW, ROWS), ...advance(COLUMN, constant(1))],
+    [...constant(0), ...set(ROW), ...repeat(fourRows, ROW, ROWS), ...advance(COLUMN, constant(2))],
     COLUMN,
     COLUMNS,
   ),

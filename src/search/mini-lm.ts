@@ -15,6 +15,8 @@ const EMBEDDING_ZERO = 128
 const ACTIVATION_MAX = 4095
 const ROUNDING_BASE = 32_768
 const ALIGNMENT_BYTES = 16
+/** Divides the depth of every matrix. */
+const STRIP_ROWS = 64
 /** More tokens say little about what something is for, and cost the square of their number. */
 export const TOKENS_MAX = 128
 
@@ -100,10 +102,7 @@ function loadWeights(path: string) {
       const rows = bytesOf(`${name}_quantized`)
       const columns = bias.length / biases.length
       const depth = rows.length / columns
-      for (let row = 0; row < depth; row++) {
-        for (let column = 0; column < columns; column++)
-          target[at + column * depth + row] = rows[row * columns + column]!
-      }
+      transpose(rows, target, at, columns, depth)
       at += rows.length
       return floatsOf(`${name}_scale`)
     })
@@ -127,6 +126,16 @@ function loadWeights(path: string) {
     kinds: tableOf('token_type'),
     embeddedNorm: normOf('embeddings.LayerNorm'),
     linear: createLinear(product, leftAt, outAt),
+  }
+}
+
+/** In strips of rows, so that what is written one after the other lies side by side. */
+function transpose(rows: Uint8Array, target: Uint8Array, at: number, columns: number, depth: number): void {
+  for (let strip = 0; strip < depth; strip += STRIP_ROWS) {
+    for (let column = 0; column < columns; column++) {
+      const to = at + column * depth
+      for (let row = strip; row < strip + STRIP_ROWS; row++) target[to + row] = rows[row * columns + column]!
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { loadQueries, measureRecall, type RecallQuery } from '../../bench/recall.ts'
-import { loadNeeds, needSearches } from '../../bench/tool-needs.ts'
+import { measureRecall, type RecallQuery } from '../../bench/recall.ts'
+import { loadFewWords, loadNeeds, needSearches } from '../../bench/tool-needs.ts'
 import { createLocalEmbedder } from '../../src/search/local-embedder.ts'
 import { createPreparedCatalog } from '../../src/tools/runtime/catalog.ts'
 import { searchableTools } from '../../src/tools/runtime/create-tool-search.ts'
@@ -13,7 +13,7 @@ const tools = await searchableTools(createPreparedCatalog(preparedTools().tools,
 const names = new Set(tools.map(({ name }) => name))
 const tuning = loadNeeds('tuning')
 const heldOut = loadNeeds('held-out')
-const fewWords = loadQueries().filter(({ expected }) => expected.some((name) => names.has(name)))
+const fewWords = await loadFewWords()
 const asItself = (query: string, name: string): RecallQuery => ({ kind: 'name', set: 'train', query, expected: [name] })
 const titles = Map.groupBy(tools, ({ title }) => title)
 const named = tools.flatMap(({ name, safeName, title }) => [

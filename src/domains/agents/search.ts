@@ -3,7 +3,7 @@ import type { Embedder } from '../../contract/embedder.ts'
 import { limits } from '../../contract/limits.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
-import { hybridScore, likeness, meaningOf } from '../../kernel/hybrid-rank.ts'
+import { hybridScoring, likeness, meaningOf } from '../../kernel/hybrid-rank.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { keywordScores, plainName, type SearchDocument } from './keyword-rank.ts'
 import type { AgentStatus } from './ports.ts'
@@ -94,11 +94,12 @@ function createRanking({ embedder, logger }: Readonly<{ embedder: Embedder | und
       const [asked, ...made] = await embedAll(embedder, [query, ...texts], signal)
       const scores = documents.map(() => 0)
       const asName = plainName(query)
+      const scoreOf = hybridScoring(query)
       for (const [position, index] of chosen.entries()) {
         const document = documents[index]!
         const isNamed = plainName(document.name) === asName
         const meaning = trusted(meaningOf([likeness(asked!, made[position]!)]), document, byWords[index]!)
-        scores[index] = isNamed ? 1 : hybridScore(meaning, byWords[index]!, query)
+        scores[index] = isNamed ? 1 : scoreOf(meaning, byWords[index]!)
       }
       return { scores, mode: 'semantic' }
     } catch (error) {

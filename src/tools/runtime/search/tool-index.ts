@@ -1,8 +1,9 @@
 import { AppError } from '../../../contract/app-error.ts'
-import { hybridScore } from '../../../kernel/hybrid-rank.ts'
+import { hybridScoring } from '../../../kernel/hybrid-rank.ts'
 import { stem } from '../../../kernel/stem.ts'
 import { stopWords } from '../../../kernel/stop-words.ts'
 import { documentWords, splitPieces } from '../../../kernel/tokenize.ts'
+import { type FirstPlaces, firstPlaces } from './first-places.ts'
 import { paramsLine } from './params-line.ts'
 import { createQueryLanguage, planQuery, type QueryLanguage, type QueryPlan } from './query-plan.ts'
 import { matchByRegex } from './regex-match.ts'
@@ -73,10 +74,10 @@ const boosts = { exactName: 1000, nameContains: 100, exactTitle: 600, titleConta
 const coverageFloor = 0.4
 
 type Entry = Readonly<{ tool: SearchableTool; namePhrase: string; titlePhrase: string; found: () => FoundTool }>
-/** `isNamed`: the query is its name or its title. */
-type RankedEntry = Readonly<{ entry: Entry; isNamed: boolean }>
-/** What a term adds to the score of each tool that has it. */
-type Postings = Map<number, number>
+/** By the place of each tool: its score, 0 where it does not match, and whether the query is its name or its title. */
+type WordScores = Readonly<{ scores: Float64Array; isNamed: readonly boolean[] }>
+/** The places of the tools that have a term, and what it adds to the score of each. */
+type Postings = Readonly<{ places: Int32Array; values: Float64Array }>
 
 export const englishQueries: QueryLanguage = createQueryLanguage(stem)
 
@@ -86,6 +87,7 @@ export function buildToolIndex(
   vectors: ReadonlyMap<string, readonly Int8Array[]> = new Map(),
 ): ToolIndex {
   const entries = uniqueByName(tools).map((tool) => toEntry(tool, language))
+  const names = entries.map(({ tool }) => tool.name)
   const { postings, surfaces } = indexTexts(entries, language)
   const meaningOfAll = createVectorTable(entries.map(({ tool }) => vectors.get(tool.name) ?? []))
   return {
@@ -93,7 +95,7 @@ export function buildToolIndex(
     search: (request) => {
       const { query, limit, mode } = checkRequest(request)
       const isVisible = request.isVisible ?? (() => true)
-      const visible = entries.map((entry) => isVisible(entry.tool.name))
+      const visible = names.map(isVisible)
       if (mode === 'regex') {
         const displayed = entries.filter((_, index) => visible[index])
         const matched = matchByRegex(query, displayed, (entry) => [
@@ -102,25 +104,24 @@ export function buildToolIndex(
           entry.tool.title,
           entry.tool.description,
         ])
-        return answer(matched, limit, displayed, { isRegex: true })
+        return answer(matched.slice(0, limit), matched.length, { isRegex: true, displayed: () => displayed })
       }
       const plan = planQuery(query, knownTerms(postings, surfaces, visible), language)
-      const byWords = rank(entries, visible, plan, postings, phrase(query, language))
-      const shown = entries.filter((_, index) => visible[index])
-      if (request.asked === undefined) {
-        const { corrected, unmatched } = plan
-        return answer(
-          byWords.map(({ entry }) => entry),
-          limit,
-          shown,
-          { corrected, unmatched },
-        )
-      }
-      const meanings = meaningOfAll(request.asked)
-      const candidates = entries.flatMap((entry, index) =>
-        visible[index] ? [{ entry, meaning: meanings[index]! }] : [],
+      const byWords = scoreWords(entries, visible, plan, postings, phrase(query, language))
+      const { asked } = request
+      const { first, total } =
+        asked === undefined
+          ? firstPlaces(byWords.scores, limit)
+          : rankByMeaning(meaningOfAll(asked), visible, byWords, query, limit)
+      return answer(
+        first.map((index) => entries[index]!),
+        total,
+        {
+          shown: () => entries.filter((_, index) => visible[index]),
+          corrected: plan.corrected,
+          unmatched: asked === undefined ? plan.unmatched : [],
+        },
       )
-      return answer(rankByMeaning(candidates, byWords, query), limit, shown, { corrected: plan.corrected })
     },
   }
 }
@@ -130,23 +131,32 @@ const MEANING_MIN = 0.3
 /** How fast a place among the matches of words loses its worth: the third is worth half of the first. */
 const PLACE_WORTH = 2
 
+/** Matches of words that come later are found, but raise nothing. */
+const PLACES_MAX = 100
+/** More than any score by meaning and words. */
+const NAMED = 2
+
 /** A tool that the query names comes first, whatever it means; the others by meaning and words together. */
 function rankByMeaning(
-  candidates: readonly Readonly<{ entry: Entry; meaning: number }>[],
-  byWords: readonly RankedEntry[],
+  meanings: Float64Array,
+  visible: readonly boolean[],
+  { scores, isNamed }: WordScores,
   query: string,
-): Entry[] {
-  const places = new Map(byWords.map(({ entry, isNamed }, place) => [entry, { place, isNamed }]))
-  return candidates
-    .flatMap(({ entry, meaning }) => {
-      const found = places.get(entry)
-      if (found === undefined && meaning < MEANING_MIN) return []
-      const words = found === undefined ? 0 : PLACE_WORTH / (PLACE_WORTH + found.place)
-      const score = found?.isNamed ? 2 - found.place / byWords.length : hybridScore(meaning, words, query)
-      return [{ entry, score }]
-    })
-    .sort((left, right) => right.score - left.score || (left.entry.tool.name < right.entry.tool.name ? -1 : 1))
-    .map(({ entry }) => entry)
+  limit: number,
+): FirstPlaces {
+  const words = new Float64Array(scores.length)
+  for (const [place, index] of firstPlaces(scores, PLACES_MAX).first.entries()) {
+    words[index] = PLACE_WORTH / (PLACE_WORTH + place)
+  }
+  const scoreOf = hybridScoring(query)
+  const fused = new Float64Array(scores.length)
+  for (let index = 0; index < fused.length; index++) {
+    const meaning = meanings[index]!
+    if (!visible[index] || (meaning < MEANING_MIN && scores[index] === 0)) continue
+    // What matches by a word alone that is far down still counts as found.
+    fused[index] = isNamed[index] ? NAMED + words[index]! : Math.max(Number.MIN_VALUE, scoreOf(meaning, words[index]!))
+  }
+  return firstPlaces(fused, limit)
 }
 
 function checkRequest(request: ToolSearchRequest): { query: string; limit: number; mode: 'keyword' | 'regex' } {
@@ -211,14 +221,14 @@ function fieldWords(tool: SearchableTool): Record<Field, string[]> {
 function indexTexts(
   entries: readonly Entry[],
   language: QueryLanguage,
-): { postings: Map<string, Postings>; surfaces: Map<string, string> } {
+): { postings: ReadonlyMap<string, Postings>; surfaces: ReadonlyMap<string, string> } {
   const texts = entries.map((entry) => fieldWords(entry.tool))
   const average = {} as Record<Field, number>
   for (const field of fieldNames) {
     average[field] = texts.reduce((sum, words) => sum + words[field].length, 0) / Math.max(1, texts.length)
   }
   const surfaces = new Map<string, string>()
-  const postings = new Map<string, Postings>()
+  const frequencies = new Map<string, Map<number, number>>()
   for (const [index, words] of texts.entries()) {
     for (const field of fieldNames) {
       const { weight, b } = fields[field]
@@ -226,15 +236,17 @@ function indexTexts(
       for (const surface of words[field]) {
         const term = surfaces.get(surface) ?? language.stem(surface)
         surfaces.set(surface, term)
-        const list = postings.get(term) ?? new Map<number, number>()
-        if (list.size === 0) postings.set(term, list)
+        const list = frequencies.get(term) ?? new Map<number, number>()
+        if (list.size === 0) frequencies.set(term, list)
         list.set(index, (list.get(index) ?? 0) + perWord)
       }
     }
   }
-  for (const list of postings.values()) {
+  const postings = new Map<string, Postings>()
+  for (const [term, list] of frequencies) {
     const rarity = Math.log(1 + (entries.length - list.size + 0.5) / (list.size + 0.5))
-    for (const [index, frequency] of list) list.set(index, (rarity * frequency) / (saturation + frequency))
+    const values = Float64Array.from(list.values(), (frequency) => (rarity * frequency) / (saturation + frequency))
+    postings.set(term, { places: Int32Array.from(list.keys()), values })
   }
   return { postings, surfaces }
 }
@@ -244,10 +256,7 @@ function knownTerms(
   surfaces: ReadonlyMap<string, string>,
   visible: readonly boolean[],
 ) {
-  const has = (term: string): boolean => {
-    for (const index of postings.get(term)?.keys() ?? []) if (visible[index]) return true
-    return false
-  }
+  const has = (term: string): boolean => postings.get(term)?.places.some((place) => visible[place]) ?? false
   return {
     has,
     surfaces: function* () {
@@ -256,38 +265,43 @@ function knownTerms(
   }
 }
 
-function rank(
+function scoreWords(
   entries: readonly Entry[],
   visible: readonly boolean[],
   plan: QueryPlan,
   postings: ReadonlyMap<string, Postings>,
   queryPhrase: string,
-): RankedEntry[] {
-  const scores = new Map<number, { sum: number; met: number }>()
+): WordScores {
+  const sums = new Float64Array(entries.length)
+  const met = new Uint8Array(entries.length)
   for (const unit of plan.units) {
-    const best = new Map<number, number>()
+    const best = new Float64Array(entries.length)
     for (const [term, weight] of unit.alternatives) {
-      for (const [index, value] of postings.get(term) ?? []) {
-        if (visible[index]) best.set(index, Math.max(best.get(index) ?? 0, value * weight))
+      const { places, values } = postings.get(term) ?? nowhere
+      for (let at = 0; at < places.length; at++) {
+        const place = places[at]!
+        if (values[at]! * weight > best[place]!) best[place] = values[at]! * weight
       }
     }
-    for (const [index, value] of best) {
-      const score = scores.get(index) ?? { sum: 0, met: 0 }
-      scores.set(index, { sum: score.sum + value, met: score.met + 1 })
+    for (let place = 0; place < best.length; place++) {
+      if (best[place] === 0) continue
+      sums[place]! += best[place]!
+      met[place]!++
     }
   }
-  const ranked: (RankedEntry & { score: number })[] = []
-  for (const [index, entry] of entries.entries()) {
-    if (!visible[index]) continue
-    const score = scores.get(index)
-    const coverage = score === undefined ? 0 : coverageFloor + ((1 - coverageFloor) * score.met) / plan.units.length
-    const boost = spellingBoost(entry, queryPhrase)
-    const total = (score?.sum ?? 0) * coverage + boost
-    if (total > 0) ranked.push({ entry, score: total, isNamed: boost >= boosts.exactTitle })
+  const isNamed = new Array<boolean>(entries.length).fill(false)
+  const scores = new Float64Array(entries.length)
+  for (let place = 0; place < scores.length; place++) {
+    if (!visible[place]) continue
+    const boost = spellingBoost(entries[place]!, queryPhrase)
+    isNamed[place] = boost >= boosts.exactTitle
+    const coverage = coverageFloor + ((1 - coverageFloor) * met[place]!) / Math.max(1, plan.units.length)
+    scores[place] = sums[place]! * coverage + boost
   }
-  ranked.sort((a, b) => b.score - a.score || (a.entry.tool.name < b.entry.tool.name ? -1 : 1))
-  return ranked
+  return { scores, isNamed }
 }
+
+const nowhere: Postings = { places: new Int32Array(), values: new Float64Array() }
 
 /** The words of a text in order, as ` one two `, so that a stretch of words is a substring. */
 function phrase(text: string, language: QueryLanguage): string {
@@ -308,19 +322,23 @@ function spellingBoost(entry: Entry, queryPhrase: string): number {
 }
 
 function answer(
-  matched: readonly Entry[],
-  limit: number,
-  visible: readonly Entry[],
-  about: Readonly<{ isRegex?: true; corrected?: QueryPlan['corrected']; unmatched?: QueryPlan['unmatched'] }>,
+  first: readonly Entry[],
+  matchCount: number,
+  about: Readonly<{
+    shown: () => readonly Entry[]
+    isRegex?: true
+    corrected?: QueryPlan['corrected']
+    unmatched?: QueryPlan['unmatched']
+  }>,
 ): ToolSearchAnswer {
-  const tools = matched.slice(0, limit).map((entry) => entry.found())
-  const truncated = matched.length > tools.length
+  const tools = first.map((entry) => entry.found())
+  const truncated = matchCount > tools.length
   const hints: string[] = []
-  if (matched.length === 0) hints.push(nothingFound(visible, about.isRegex === true))
+  if (matchCount === 0) hints.push(nothingFound(about.shown(), about.isRegex === true))
   if (truncated) {
     const { limitMax } = searchLimits
     hints.push(
-      `Showing ${tools.length} of ${matched.length} matches: add words that narrow the query${limit < limitMax ? `, or raise limit (at most ${limitMax})` : ''}.`,
+      `Showing ${tools.length} of ${matchCount} matches: add words that narrow the query${tools.length < limitMax ? `, or raise limit (at most ${limitMax})` : ''}.`,
     )
   }
   for (const { displayed, reading } of about.corrected ?? [])
@@ -329,7 +347,7 @@ function answer(
     hints.push(`No tool text has: ${about.unmatched.map(quote).join(', ')}.`)
   return {
     total: tools.length,
-    matchCount: matched.length,
+    matchCount,
     truncated,
     hint: hints.length > 0 ? hints.join(' ') : null,
     tools,

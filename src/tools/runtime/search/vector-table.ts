@@ -2,13 +2,13 @@ import { meaningOf } from '../../../kernel/hybrid-rank.ts'
 import { createInt8Product } from '../../../kernel/int8-product.ts'
 
 /** The meaning of each document for a query, in order: a likeness from 0 to 1. A document without vectors has 0. */
-export type MeaningOfAll = (query: Float32Array) => readonly number[]
+export type MeaningOfAll = (query: Float32Array) => Float64Array
 
 const BYTE_MAX = 127
 /** Products with bytes stay below 31 bits for vectors of up to 8,192 numbers. */
 const QUERY_MAX = 2_047
 const QUERY_ROWS = 4
-const DEPTH_STEP = 16
+const DEPTH_STEP = 32
 
 /** A vector as bytes with signs; its length is lost, which a cosine does not need. */
 export function quantised(vector: Float32Array): Int8Array {
@@ -21,31 +21,35 @@ export function createVectorTable(documents: readonly (readonly Int8Array[])[]):
   const rows = documents.flat()
   const length = rows[0]?.length ?? 0
   if (rows.some((row) => row.length !== length)) throw new Error('vectors of different lengths')
-  if (length === 0) return () => documents.map(() => 0)
+  if (length === 0) return () => new Float64Array(documents.length)
   const depth = Math.ceil(length / DEPTH_STEP) * DEPTH_STEP
-  const queryAt = Math.ceil((rows.length * depth) / DEPTH_STEP) * DEPTH_STEP
+  const columns = rows.length + (rows.length % 2)
+  const queryAt = columns * depth
   const sumsAt = queryAt + QUERY_ROWS * depth * 2
-  const { buffer, multiply } = createInt8Product(sumsAt + QUERY_ROWS * rows.length * 4)
+  const { buffer, multiply } = createInt8Product(sumsAt + QUERY_ROWS * columns * 4)
   const table = new Int8Array(buffer)
   for (const [index, row] of rows.entries()) table.set(row, index * depth)
-  const sizes = rows.map((row) => Math.hypot(...row))
+  const sizes = Float64Array.from(rows, (row) => Math.hypot(...row))
+  const starts = [0]
+  for (const vectors of documents) starts.push(starts.at(-1)! + vectors.length)
   const query = new Int16Array(buffer, queryAt, length)
   const sums = new Int32Array(buffer, sumsAt, rows.length)
 
   return (asked) => {
     if (asked.length !== length) throw new Error('vectors of different lengths')
     const largest = asked.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
-    if (largest === 0) return documents.map(() => 0)
+    if (largest === 0) return new Float64Array(documents.length)
     query.set(asked.map((value) => Math.round((value / largest) * QUERY_MAX)))
-    multiply(queryAt, 0, sumsAt, QUERY_ROWS, rows.length, depth)
+    multiply(queryAt, 0, sumsAt, QUERY_ROWS, columns, depth)
     const size = Math.hypot(...query)
-    let row = 0
-    return documents.map((vectors) => {
-      const likenesses: number[] = []
-      for (const end = row + vectors.length; row < end; row++) {
-        likenesses.push(sizes[row] === 0 ? 0 : sums[row]! / (size * sizes[row]!))
-      }
-      return meaningOf(likenesses)
-    })
+    const likenesses = new Float64Array(rows.length)
+    for (let row = 0; row < rows.length; row++) {
+      if (sizes[row]! > 0) likenesses[row] = sums[row]! / (size * sizes[row]!)
+    }
+    const meanings = new Float64Array(documents.length)
+    for (let index = 0; index < documents.length; index++) {
+      meanings[index] = meaningOf(likenesses, starts[index]!, starts[index + 1]!)
+    }
+    return meanings
   }
 }
