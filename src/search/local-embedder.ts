@@ -16,6 +16,9 @@ export function hasLocalModel(): boolean {
 /** Without a question for so long, the thread is ended and its memory given back. */
 const IDLE_MS = 5 * 60_000
 
+/** What the thread makes is gone with the next text, so more room for it would only keep the thread large. */
+const YOUNG_GENERATION_MIB = 4
+
 type Waiting = Readonly<{ resolve(vectors: readonly Float32Array[]): void; reject(error: Error): void }>
 
 /** The model that comes with the program, in a thread of its own that begins with the first question. */
@@ -34,7 +37,12 @@ export function createLocalEmbedder(): Embedder & Readonly<{ close(): Promise<vo
 
   function start(): Worker {
     // Standard output belongs to the protocol: what the thread might print is kept and dropped.
-    const started = new Worker(new URL('./embed-worker.ts', import.meta.url), { stdout: true, stderr: true, env: {} })
+    const started = new Worker(new URL('./embed-worker.ts', import.meta.url), {
+      stdout: true,
+      stderr: true,
+      env: {},
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MIB },
+    })
     started.unref()
     started.on('message', (answer: EmbedAnswer) => {
       const asked = waiting.get(answer.id)
