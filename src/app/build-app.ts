@@ -141,7 +141,7 @@ async function openMinimal(deps: CoreDeps, catalog: Catalog, skills: SkillServic
     ...createPipeline(deps, catalog, openPolicies(deps), {
       skills,
       server,
-      searchTools: createToolSearch({ catalog, mode: config.mode, embedder: async () => undefined, logger }),
+      searchTools: createToolSearch({ catalog, mode: config.mode, embedder: () => undefined, logger }),
     }),
     database: undefined,
     identity: undefined,

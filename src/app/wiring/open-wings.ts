@@ -52,12 +52,8 @@ export async function openWings(
     return wing
   })
   const agents = once(async (): Promise<AgentWing> => {
-    const [{ openAgentWing }, workspaceWing, embedder] = await Promise.all([
-      import('./agent-wing.ts'),
-      workspaces(),
-      parts.embedder.get(),
-    ])
-    const wing = openAgentWing(deps, { ...parts, workspaceWing, embedder })
+    const [{ openAgentWing }, workspaceWing] = await Promise.all([import('./agent-wing.ts'), workspaces()])
+    const wing = openAgentWing(deps, { ...parts, workspaceWing, embedder: parts.embedder.get() })
     add(wing.services)
     return wing
   })

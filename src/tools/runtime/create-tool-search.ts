@@ -11,7 +11,7 @@ export type ToolSearchDeps = Readonly<{
   catalog: Catalog
   mode: Mode
   /** None where there is no model: then words decide. */
-  embedder(): Promise<Embedder | undefined>
+  embedder(): Embedder | undefined
   logger: Logger
 }>
 
@@ -36,7 +36,7 @@ export function createToolSearch({ catalog, mode, embedder, logger }: ToolSearch
   }
 
   async function understood(query: string, signal: AbortSignal): Promise<Understood> {
-    const model = await embedder()
+    const model = embedder()
     if (model === undefined) return { remark: noModel }
     try {
       const patience = AbortSignal.any([signal, AbortSignal.timeout(limits.toolSearchModelMs)])
