@@ -15,7 +15,7 @@ export type ToolSearchDeps = Readonly<{
   logger: Logger
 }>
 
-type Understood = Readonly<{ asked?: Float32Array | undefined; index?: ToolIndex; remark?: string }>
+type Understood = Readonly<{ asked?: Float32Array | undefined; index?: ToolIndex; hint?: string }>
 
 const noVector: Understood = {}
 const noModel =
@@ -37,7 +37,7 @@ export function createToolSearch({ catalog, mode, embedder, logger }: ToolSearch
 
   async function understood(query: string, signal: AbortSignal): Promise<Understood> {
     const model = embedder()
-    if (model === undefined) return { remark: noModel }
+    if (model === undefined) return { hint: noModel }
     try {
       const patience = AbortSignal.any([signal, AbortSignal.timeout(limits.toolSearchModelMs)])
       const [[asked], index] = await Promise.race([
@@ -48,12 +48,12 @@ export function createToolSearch({ catalog, mode, embedder, logger }: ToolSearch
     } catch (error) {
       if (signal.aborted) throw error
       logger.warn('search of tools fell back to words', { cause: String(error) })
-      return { remark: noAnswer }
+      return { hint: noAnswer }
     }
   }
 
   return async (principal, request, signal) => {
-    const { index, asked, remark } = request.mode === 'regex' ? noVector : await understood(request.query, signal)
+    const { index, asked, hint } = request.mode === 'regex' ? noVector : await understood(request.query, signal)
     if (index === undefined) byWords ??= searchableTools(catalog).then((tools) => buildToolIndex(tools))
     const caller: ToolCaller = { principal, door: 'stdio', exposure: 'full', safeNames: false }
     const answer = (index ?? (await byWords)!).search({
@@ -61,8 +61,8 @@ export function createToolSearch({ catalog, mode, embedder, logger }: ToolSearch
       asked,
       isVisible: (name) => isVisible(catalog.find(name)!, caller, mode),
     })
-    if (remark === undefined) return answer
-    return { ...answer, hint: answer.hint === null ? remark : `${answer.hint} ${remark}` }
+    if (hint === undefined) return answer
+    return { ...answer, hint: answer.hint === null ? hint : `${answer.hint} ${hint}` }
   }
 }
 

@@ -117,7 +117,7 @@ export function buildToolIndex(
         first.map((index) => entries[index]!),
         total,
         {
-          shown: () => entries.filter((_, index) => visible[index]),
+          displayed: () => entries.filter((_, index) => visible[index]),
           corrected: plan.corrected,
           unmatched: asked === undefined ? plan.unmatched : [],
         },
@@ -325,7 +325,7 @@ function answer(
   first: readonly Entry[],
   matchCount: number,
   about: Readonly<{
-    shown: () => readonly Entry[]
+    displayed: () => readonly Entry[]
     isRegex?: true
     corrected?: QueryPlan['corrected']
     unmatched?: QueryPlan['unmatched']
@@ -334,7 +334,7 @@ function answer(
   const tools = first.map((entry) => entry.found())
   const truncated = matchCount > tools.length
   const hints: string[] = []
-  if (matchCount === 0) hints.push(nothingFound(about.shown(), about.isRegex === true))
+  if (matchCount === 0) hints.push(nothingFound(about.displayed(), about.isRegex === true))
   if (truncated) {
     const { limitMax } = searchLimits
     hints.push(
