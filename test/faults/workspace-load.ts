@@ -133,9 +133,11 @@ function enter(books: WorkspaceBooks, { tool, args, after }: Step, outcome: Outc
   }
   const failed = isDone ? ((outcome.answer['failures'] ?? []) as { name: string; error: string }[]) : []
   for (const { name, error } of failed) if (!books.mayFail) books.unexpected.push(`${tool} ${name}: ${error}`)
+  // A fork that failed had no number yet; which forks there are is in what was made.
+  const made = isDone ? ((outcome.answer['workers'] ?? []) as { name: string }[]).map(({ name }) => name) : []
   for (const [name, next] of after) {
     const before = books.workspaces.get(name) ?? [undefined]
-    if (failed.some((one) => one.name === name)) books.workspaces.set(name, [undefined])
+    if (failed.length > 0 && !made.includes(name)) books.workspaces.set(name, [undefined])
     else books.workspaces.set(name, isDone ? [next] : [...before, next])
   }
 }
