@@ -80,19 +80,24 @@ export const idleMemory: Section = {
   timeNeededMs: () => 5_000,
   async run(bench) {
     const ours = await openContender(bench, bench.subject)
-    // Lists are answered before the rest is loaded; a call needs all of it.
-    await callTool(ours, 'server_ping', {})
     const bare = start({ name: 'bare node', command: process.execPath, args: ['-e', 'setInterval(() => {}, 1e6)'] })
     try {
-      const [oursBytes, bareBytes] = await Promise.all([idleBytes(ours.pid), idleBytes(bare.pid ?? -1)])
-      bench.report({
-        what: 'resident memory, idle',
-        inFlight: null,
-        ours: mebibytesText(oursBytes),
-        peer: `bare node ${mebibytesText(bareBytes)}`,
-        ratio: oursBytes / bareBytes,
-        target: { atMost: 2.5 },
-      })
+      const row = async (what: string, target: { atMost: number } | null): Promise<void> => {
+        const [oursBytes, bareBytes] = await Promise.all([idleBytes(ours.pid), idleBytes(bare.pid ?? -1)])
+        bench.report({
+          what,
+          inFlight: null,
+          ours: mebibytesText(oursBytes),
+          peer: `bare node ${mebibytesText(bareBytes)}`,
+          ratio: oursBytes / bareBytes,
+          target,
+        })
+      }
+      // Lists are answered before the store is opened; a call needs it.
+      await callTool(ours, 'server_ping', {})
+      await row('resident memory, idle', { atMost: 2.5 })
+      for (const tool of ['workspace_list', 'aegis.agent.list']) await callTool(ours, tool, {})
+      await row('the same with workspaces and agents opened', null)
     } finally {
       bare.kill('SIGKILL')
       await ours.close()
