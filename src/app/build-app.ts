@@ -135,14 +135,10 @@ type CoreDeps = AppDeps & Readonly<{ clock: SteadyClock }>
 
 /** Mode MINIMAL, which has nothing open: every tool that would reach for a store is refused. */
 async function openMinimal(deps: CoreDeps, catalog: Catalog, skills: SkillService): Promise<Core> {
-  const { clock, config, logger } = deps
+  const { clock } = deps
   const server = describeServer(deps, catalog, skills, undefined)
   return {
-    ...createPipeline(deps, catalog, openPolicies(deps), {
-      skills,
-      server,
-      searchTools: createToolSearch({ catalog, mode: config.mode, embedder: () => undefined, logger }),
-    }),
+    ...createPipeline(deps, catalog, openPolicies(deps), { server }),
     database: undefined,
     identity: undefined,
     seal: undefined,

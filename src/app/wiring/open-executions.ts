@@ -24,6 +24,7 @@ import { createHttpClient } from '../../web-client/http-client.ts'
 import type { AppDeps } from '../build-app.ts'
 import { redactedValuesOf } from '../redacted-values.ts'
 import { unsetVariables } from '../unset-variables.ts'
+import { once } from './once.ts'
 import type { OwnerWatch } from './open-owner-watch.ts'
 import type { OpenedPolicies } from './open-policies.ts'
 import type { OpenedWorkspaces } from './open-workspaces.ts'
@@ -151,14 +152,6 @@ const senderOver = (client: WebClient): HttpSender => ({
     return { status: answer.status, body: Buffer.from(answer.body).toString('utf8') }
   },
 })
-
-const once = <T>(make: () => Promise<T>): (() => Promise<T>) => {
-  let made: Promise<T> | undefined
-  return () => {
-    made ??= make()
-    return made
-  }
-}
 
 export function valuesOf(config: AppDeps['config']): SecretResolver {
   const { secrets, values } = config.executions

@@ -4,6 +4,7 @@ import type { Toolset } from '../../tools/runtime/define-tool.ts'
 import type { Services } from '../../tools/runtime/services.ts'
 import type { AppDeps } from '../build-app.ts'
 import type { AgentWing, AgentWingParts } from './agent-wing.ts'
+import { once } from './once.ts'
 import type { SharedEmbedder } from './open-embedder.ts'
 import type { WorkspaceWing, WorkspaceWingParts } from './workspace-wing.ts'
 
@@ -91,15 +92,4 @@ async function takeUpWork(
   } catch (error) {
     logger.warn('recovery at the start failed', { cause: String(error) })
   }
-}
-
-type Once<T> = (() => Promise<T>) & Readonly<{ made(): Promise<T | undefined> }>
-
-function once<T>(make: () => Promise<T>): Once<T> {
-  let made: Promise<T> | undefined
-  const get = (): Promise<T> => {
-    made ??= make()
-    return made
-  }
-  return Object.assign(get, { made: async () => await made?.catch(() => undefined) })
 }
