@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import type { Embedder } from '../contract/embedder.ts'
+import { workerArguments } from '../kernel/worker-arguments.ts'
 import type { EmbedAnswer, EmbedRequest } from './embed-worker.ts'
 
 /** Whether the weights were installed with the program; they may be left out where memory or disk is short. */
@@ -38,6 +39,7 @@ export function createLocalEmbedder(): Embedder & Readonly<{ close(): Promise<vo
   function start(): Worker {
     // Standard output belongs to the protocol: what the thread might print is kept and dropped.
     const started = new Worker(new URL('./embed-worker.ts', import.meta.url), {
+      execArgv: [...workerArguments],
       stdout: true,
       stderr: true,
       env: {},

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import type { PageReader } from '../domains/web/ports.ts'
+import { workerArguments } from '../kernel/worker-arguments.ts'
 import type { PageAnswer, PageTask } from './page-worker.ts'
 
 export type PageReaderDeps = Readonly<{ timeoutMs?: number; memoryMb?: number }>
@@ -65,7 +66,7 @@ function readInThread(
       resourceLimits: { maxOldGenerationSizeMb: memoryMb, stackSizeMb: 4 },
       // Nothing of the environment is for what others wrote, and none of it may be said on our standard output.
       env: {},
-      execArgv: [],
+      execArgv: [...workerArguments],
       stdout: true,
       stderr: true,
     })

@@ -40,3 +40,11 @@ test('runs where it is installed', () => {
   expect(run('call', 'task_create', 'title=Installed', 'project=demo', '--json').stdout).toContain('"task_id":"T-0001"')
   expect(run('verify').status).toBe(0)
 })
+
+test('searches by meaning where it is installed', () => {
+  const found = run('call', 'search_tools', 'query=open localhost:3000 in my browser', '--json')
+  expect(found.stderr).toBe('')
+  const { tools, hint } = JSON.parse(found.stdout) as { tools: { toolName: string }[]; hint: string }
+  expect(tools[0]!.toolName).toBe('port_forward')
+  expect(hint).not.toContain('matches of words')
+})
