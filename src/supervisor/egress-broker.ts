@@ -24,7 +24,7 @@ export type EgressSettings = Readonly<{
 /** Whose way out it is: its address, by which it is known, and a process in its network. */
 export type EgressClient = Readonly<{ ip: string; pid: number }>
 
-/** The way out by name: the proxy, with the policy of whoever asks. Calls for one workspace come one after the other. */
+/** The way out by name: the proxy, with the policy of the workspace that asks. Calls for one workspace come one after the other. */
 export type EgressBroker = Readonly<{
   configure(settings: EgressSettings): void
   /** The machine's own addresses, which nobody may reach. */

@@ -1,5 +1,5 @@
 /**
- * Keeps commands out of a workspace while it is frozen: whoever enters then is frozen too, and with it the launcher, which
+ * Keeps commands out of a workspace while it is frozen: a process that enters then is frozen too, and with it the launcher, which
  * all other workspaces need.
  */
 export type EntryGate = Readonly<{

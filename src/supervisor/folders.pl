@@ -4,10 +4,10 @@
 #   FOLDERS=LINES perl folders.pl PLACE [UID_BASE]
 #
 # Each line is "ro PATH" or "rw PATH". What may be written has a second name, and only where no other user of the machine can
-# enter: a workspace could leave a program there that lends its owner's rights to whoever starts it.
+# enter: a workspace could leave a program there that lends its owner's rights to the process that starts it.
 #
 # With UID_BASE this is the machine's root, and who owns a folder is shown as the workspaces' own root: what that owner has is
-# theirs to read and to write, and what they make is that owner's. What others have there they see as strangers do. Without
+# theirs to read and to write, and what they make is that owner's. What others have there they see as other users do. Without
 # it this is an ordinary user, whose files are the workspaces' own anyway. One that cannot be shown is left out and told of.
 use strict;
 use warnings;

@@ -1,9 +1,8 @@
-import type { RetainedOutput } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { EgressBroker } from './egress-broker.ts'
 import type { Images } from './images/index.ts'
 import type { NetworkHub } from './network/network-hub.ts'
-import type { Bounded, SupervisorFacts, WireExec, WireExecResult, WireRetained } from './protocol.ts'
+import type { Bounded, FrameType, SupervisorFacts, WireExec, WireExecResult } from './protocol.ts'
 import type { Registry } from './registry.ts'
 import { createRetainedOutput } from './retained-output.ts'
 import type { Exchange, Handlers } from './serve-requests.ts'
@@ -21,7 +20,7 @@ export type HandlerDeps = Readonly<{
 }>
 
 const SIGKILL = 9
-const FILE_CHUNK_BYTES = 256 * 1024
+const CHUNK_BYTES = 256 * 1024
 
 /** What each request does; nothing here decides, it only hands over. */
 export function createHandlers({
@@ -101,9 +100,7 @@ export function createHandlers({
       signal.addEventListener('abort', () => stream.destroy())
       await send('data', Buffer.from(JSON.stringify({ size })))
       for await (const chunk of stream as AsyncIterable<Buffer>) {
-        for (let at = 0; at < chunk.length; at += FILE_CHUNK_BYTES) {
-          await send('data', chunk.subarray(at, at + FILE_CHUNK_BYTES))
-        }
+        await sendChunks(send, 'data', chunk)
       }
       return {}
     },
@@ -137,8 +134,8 @@ async function execute(
     env: request.env,
     stdin: request.hasStdin ? body : undefined,
     onOutput(stream, chunk) {
+      if (request.streams) return send(stream, chunk)
       retained[stream].add(chunk)
-      return request.streams ? send(stream, chunk) : undefined
     },
   })
   let ended: WireExecResult['ended'] = 'exit'
@@ -146,24 +143,25 @@ async function execute(
     ended = why
     command.signal(SIGKILL)
   }
-  const timer = setTimeout(() => end('timeout'), request.timeoutMs)
+  const timer = request.timeoutMs > 0 ? setTimeout(() => end('timeout'), request.timeoutMs) : undefined
   const onRevoked = (): void => end('cancelled')
   signal.addEventListener('abort', onRevoked)
   if (signal.aborted) onRevoked()
   const result = await command.ended
   clearTimeout(timer)
   signal.removeEventListener('abort', onRevoked)
-  return {
-    ...result,
-    stdout: toWireRetained(retained.stdout.result()),
-    stderr: toWireRetained(retained.stderr.result()),
-    durationMs: clock.monotonicMs() - startMs,
-    ended,
+  const durationMs = clock.monotonicMs() - startMs
+  const omitted = { stdout: 0, stderr: 0 }
+  for (const stream of ['stdout', 'stderr'] as const) {
+    const { head, tail, omittedBytes } = retained[stream].result()
+    await sendChunks(send, stream, head)
+    await sendChunks(send, stream, tail)
+    omitted[stream] = omittedBytes
   }
+  return { ...result, omitted, durationMs, ended }
 }
 
-const toWireRetained = (retained: RetainedOutput): WireRetained => ({
-  ...retained,
-  head: Buffer.from(retained.head).toString('base64'),
-  tail: Buffer.from(retained.tail).toString('base64'),
-})
+/** In frames that no reader has to put together from many pieces. */
+async function sendChunks(send: Exchange['send'], type: FrameType, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) await send(type, bytes.subarray(at, at + CHUNK_BYTES))
+}

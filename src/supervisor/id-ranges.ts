@@ -1,8 +1,7 @@
 import { mkdirSync, readFileSync, rmdirSync } from 'node:fs'
-import { connect } from 'node:net'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import type { Logger } from '../kernel/logger.ts'
+import { askRoot } from './ask-root.ts'
 import type { IdMaps } from './init-processes.ts'
 import type { Launcher } from './launcher.ts'
 
@@ -41,7 +40,7 @@ type Block = Readonly<{ number: number; view: string }>
 
 /**
  * No two running workspaces of the machine have a user id in common, because the kernel counts much of what it has for each
- * user. What is stored belongs to one and the same range, whoever has made it, so that forks share it; a workspace sees it
+ * user. What is stored belongs to one and the same range, whichever workspace made it, so that forks share it; a workspace sees it
  * through mounts that map ids. A range matters only while something runs under it: nothing of it is kept anywhere.
  */
 export async function createIdRanges(deps: IdRangesDeps): Promise<IdRanges> {
@@ -116,10 +115,5 @@ function identity(ownMap: string): string {
 
 /** `wanted` is the name of a view, and the block that it is to show if there is one. */
 async function askForBlock(socketPath: string, wanted: string): Promise<number> {
-  const socket = connect(socketPath)
-  socket.write(`show ${wanted}\n`)
-  const answer = (await text(socket)).trim()
-  const block = /^ok (\d+)$/.exec(answer)?.[1]
-  if (block === undefined) throw new Error(answer.replace(/^failed /, '') || 'no answer')
-  return Number(block)
+  return Number(await askRoot(socketPath, `show ${wanted}`))
 }

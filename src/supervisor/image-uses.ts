@@ -13,7 +13,7 @@ export type ImageUses = Readonly<{
   release(id: string): Promise<void>
   /** Every workspace that has one noted. */
   initProcesses(): readonly string[]
-  /** Does `remove` while nobody can begin to use the image; refuses when somebody does. */
+  /** Does `remove` while nobody can begin to use the image; refuses while it is used. */
   whileUnused(image: string, remove: () => Promise<void>): Promise<void>
 }>
 

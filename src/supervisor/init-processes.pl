@@ -73,7 +73,7 @@ sub take_report {
         $seats{$1} = $seat;
     }
     else { $seat->{reached} = $line }
-    # Its pid and "staged" come from two processes, so in either order. Then "ready" comes. Whoever asked last is told.
+    # Its pid and "staged" come from two processes, so in either order. Then "ready" comes. The last asker is told.
     return if !defined $seat->{pid} || !defined $seat->{reached};
     my $id = delete $seat->{waiting};
     return if !defined $id;
@@ -130,7 +130,7 @@ sub enter_own_namespaces {
     my ($uid_map, $gid_map) = @_;
     my $target = $$;
     pipe(my $reader, my $writer) or fail('pipe');
-    # Somebody outside has to write the maps.
+    # A process outside has to write the maps.
     my $mapper = fork() // fail('fork');
     if ($mapper == 0) {
         close $writer;
@@ -175,7 +175,7 @@ sub be_first_process {
     select undef, undef, undef, undef while 1;
 }
 
-# Whoever would have written may be gone before there was an order; then there is nothing to do.
+# A process that would have written may be gone before there was an order; then there is nothing to do.
 sub read_order {
     my ($reader) = @_;
     return read_bytes($reader, unpack 'N', read_bytes($reader, 4));

@@ -63,20 +63,20 @@ clear_away() {
   for entry in $cgroups; do find "${entry#*=}" -depth -type d -exec rmdir {} \; 2>/dev/null || :; done
   [ $is_ours ] || return 0
   # The number goes last: without it nothing is left.
-  rm -f "$STATE/ranges.sock" "$STATE/doors/slirp.sock" "$STATE/doors/host.sock" "$STATE/slirp.ended" "$STATE/alive" \
-    "$STATE/doors/supervisor.sock" "$STATE/supervisor.sock" "$STATE/supervisor.pid"
+  rm -f "$STATE/ranges.sock" "$STATE/sockets/slirp.sock" "$STATE/sockets/host.sock" "$STATE/slirp.ended" "$STATE/alive" \
+    "$STATE/sockets/supervisor.sock" "$STATE/supervisor.sock" "$STATE/supervisor.pid"
 }
 clear_away
 trap clear_away EXIT
 
 (
   cd "$STATE"
-  set -- doors run store images logs jobs addresses image-uses shares writes authority
+  set -- sockets run store images logs jobs addresses image-uses shares writes authority
   mkdir -p "$@"
   [ ! $IS_ROOT ] || chown "$UID_BASE:$UID_BASE" "$@"
 )
 # Where the server looks for it.
-ln -s doors/supervisor.sock "$STATE/supervisor.sock"
+ln -s sockets/supervisor.sock "$STATE/supervisor.sock"
 
 # An ordinary user is root in there already, and may have no way to change groups.
 as_root_there=--preserve-credentials
@@ -143,7 +143,7 @@ if [ $IS_ROOT ]; then
   done
 fi
 
-# With version 1, what is frozen cannot die, and whoever waits for its end waits for ever: when the supervisor ends, what
+# With version 1, what is frozen cannot die, and a process that waits for its end waits for ever: when the supervisor ends, what
 # it left frozen is let go. The pipe has an end only once every process that might let it go itself is dead.
 if [ "$freezer" ]; then
   mkfifo "$STATE/alive"
@@ -217,7 +217,7 @@ prepare='
   export STORE_KIND=$store
   mkdir -m 755 /mnt/ids /mnt/roots /mnt/shown
   if [ $IS_ROOT ]; then chown "$UID_BASE:$UID_BASE" /mnt/ids /mnt/roots /mnt/shown; fi
-  if [ "$RANGES" != 0 ]; then
+  if [ $IS_ROOT ]; then
     perl "$PROGRAM/src/supervisor/ranges.pl" ranges.sock "$UID_BASE" "$RANGES" 9>&- &
     until [ -S /mnt/state/ranges.sock ]; do kill -0 $! 2>/dev/null || break; sleep 0.01; done
   fi
@@ -265,7 +265,7 @@ keep_uplink() {
     (umask 022 && : >"$STATE/slirp.log")
     began=$(date +%s)
     code=0
-    sh "$PROGRAM/src/supervisor/network/uplink.sh" "$first" "$STATE/doors/slirp.sock" >>"$STATE/slirp.log" 2>&1 || code=$?
+    sh "$PROGRAM/src/supervisor/network/uplink.sh" "$first" "$STATE/sockets/slirp.sock" >>"$STATE/slirp.log" 2>&1 || code=$?
     [ -e "/proc/$first/ns/net" ] || return 0
     : >"$STATE/slirp.ended"
     [ $code -gt 128 ] || return 0
@@ -281,16 +281,16 @@ keep_uplink() {
 }
 keep_uplink &
 ways=$!
-# The door to the host's network, which named hosts and forwarded ports are reached by. It needs nothing but Perl.
-keep_door() {
+# The host-network helper: named hosts and forwarded ports are reached through it. It needs nothing but Perl.
+keep_host_network() {
   exec 9>&-
   while [ -e "/proc/$first/ns/net" ]; do
-    (umask 022 && : >"$STATE/host-door.log")
-    sh "$PROGRAM/src/supervisor/network/host-door.sh" "$first" "$STATE/doors/host.sock" >>"$STATE/host-door.log" 2>&1 || :
+    (umask 022 && : >"$STATE/host-network.log")
+    sh "$PROGRAM/src/supervisor/network/host-network.sh" "$first" "$STATE/sockets/host.sock" >>"$STATE/host-network.log" 2>&1 || :
     sleep 1
   done
 }
-keep_door &
+keep_host_network &
 ways="$ways $!"
 # A folder that is gone the supervisor sees by itself. Another in its place only we may see: its parents can be root's own.
 if [ $IS_ROOT ]; then

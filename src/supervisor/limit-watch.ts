@@ -42,7 +42,7 @@ export function createLimitWatch(deps: LimitWatchDeps): LimitWatch {
     tell()
     if (memoryFile === undefined) return
     const used = (await group.memoryUsedBytes()) ?? 0
-    // In place and of one length: whoever reads meanwhile reads a whole one.
+    // In place and of one length: a process that reads meanwhile reads a whole one.
     const fd = openSync(memoryFile, 'r+')
     writeSync(fd, memoryText(limitBytes(), used), 0)
     closeSync(fd)

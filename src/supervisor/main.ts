@@ -3,6 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } 
 import { join } from 'node:path'
 import { systemClock } from '../kernel/clock.ts'
 import { systemRandom } from '../kernel/random.ts'
+import { askRoot } from './ask-root.ts'
 import { createControlGroups } from './cgroups.ts'
 import { type EgressBroker, openEgressBroker } from './egress-broker.ts'
 import { createFifos } from './fifos.ts'
@@ -14,7 +15,7 @@ import { type Launcher, startLauncher } from './launcher.ts'
 import { createHostNames } from './network/host-names.ts'
 import { createNetworkHub, type NetworkHub } from './network/network-hub.ts'
 import { startSockets } from './network/sockets.ts'
-import { createOwnPlace } from './own-place.ts'
+import { createOwnFolder } from './own-folder.ts'
 import { createPrewarmPool } from './prewarm-pool.ts'
 import { createProcessors } from './processors.ts'
 import { PROTOCOL_VERSION, SOCKET_NAME } from './protocol.ts'
@@ -32,9 +33,11 @@ import { SYSTEM_PATH } from './user-namespace.ts'
  */
 const ROOT = '/mnt/state'
 /** As everything that we write, in a folder of its own: ROOT itself is launch.sh's alone. */
-const DOORS = join(ROOT, 'doors')
+const SOCKETS = join(ROOT, 'sockets')
+/** Where ranges.pl listens, with root. */
+const ROOT_HELPER = join(ROOT, 'ranges.sock')
 /** Where launch.sh has the process listen that makes sockets in the host's network. */
-const HOST_DOOR_NAME = 'host.sock'
+const HOST_NETWORK_SOCKET = 'host.sock'
 /** Where launch.sh puts the program that searches, if there is one for this machine. */
 const SEARCH_PROGRAM_SOURCE = '/mnt/node/rg'
 /** Where launch.sh leaves an empty folder that the ids of every workspace can reach. */
@@ -66,12 +69,13 @@ async function main(): Promise<void> {
     mounts: '/mnt/roots',
     kind,
     launcher,
+    setQuota: async (id, bytesMax) => void (await askRoot(ROOT_HELPER, `limit ${id} ${bytesMax}`)),
     run: runCommand,
     clock: systemClock,
     random: systemRandom,
   })
   const controlGroups = createControlGroups(process.env['CASTELLAN_SUPERVISOR_CGROUPS'] ?? '')
-  const { initProcessMaker, idRanges } = await openPlaces(launcher, filterPath)
+  const { initProcessMaker, idRanges } = await openWorkspaceParts(launcher, filterPath)
   const images = createImages({ root: join(ROOT, 'images'), clock: systemClock, random: systemRandom })
   const { network, egress } = await openNetwork()
   const registry = await createRegistry({
@@ -115,26 +119,26 @@ async function main(): Promise<void> {
     shutdown: end,
   })
   for (const { exited } of [launcher, initProcessMaker]) void exited.then(() => process.exit(1))
-  const socketPath = join(DOORS, SOCKET_NAME)
+  const socketPath = join(SOCKETS, SOCKET_NAME)
   rmSync(socketPath, { force: true })
-  // Whoever reaches us may need our number.
+  // A process that reaches us may need our number.
   while (!existsSync(join(ROOT, PID_NAME))) await new Promise((resolve) => setTimeout(resolve, PID_POLL_MS))
   const server = serveRequests(handlers, logger).listen(socketPath)
   await once(server, 'listening')
   chmodSync(socketPath, 0o600)
-  const place = createOwnPlace(ROOT, process.env['STATE'] ?? ROOT)
-  exitWhenIdle({ isNeeded: () => clients.size > 0 || registry.runningCount() > 0, isLost: place.isLost, end })
+  const ownFolder = createOwnFolder(ROOT, process.env['STATE'] ?? ROOT)
+  exitWhenIdle({ isNeeded: () => clients.size > 0 || registry.runningCount() > 0, isLost: ownFolder.isLost, end })
 }
 
 /** What is between workspaces, to the host and to the internet. */
 async function openNetwork(): Promise<{ network: NetworkHub; egress: EgressBroker }> {
-  const doorPath = join(DOORS, HOST_DOOR_NAME)
-  const sockets = startSockets({ doorPath, logger })
+  const hostNetworkPath = join(SOCKETS, HOST_NETWORK_SOCKET)
+  const sockets = startSockets({ hostNetworkPath, logger })
   const network = createNetworkHub({
     run: runCommand,
     sockets,
     searchPath: process.env['PATH'] ?? SYSTEM_PATH,
-    socketDirectory: DOORS,
+    socketDirectory: SOCKETS,
     logDirectory: ROOT,
     logger,
   })
@@ -142,7 +146,7 @@ async function openNetwork(): Promise<{ network: NetworkHub; egress: EgressBroke
   const egress = await openEgressBroker({
     caDirectory: join(ROOT, 'authority'),
     sockets,
-    resolve: createHostNames({ doorPath, random: systemRandom }),
+    resolve: createHostNames({ hostNetworkPath, random: systemRandom }),
     clock: systemClock,
     random: systemRandom,
     logger,
@@ -151,7 +155,7 @@ async function openNetwork(): Promise<{ network: NetworkHub; egress: EgressBroke
 }
 
 /** What the first processes of workspaces are made by, and the ids that they are given. */
-async function openPlaces(launcher: Launcher, seccompFilter: string) {
+async function openWorkspaceParts(launcher: Launcher, seccompFilter: string) {
   const initProcessMaker = startInitProcesses({
     seccompFilter,
     stage: STAGE,
@@ -161,7 +165,7 @@ async function openPlaces(launcher: Launcher, seccompFilter: string) {
   const idRanges = await createIdRanges({
     root: ROOT,
     views: '/mnt/ids',
-    socketPath: join(ROOT, 'ranges.sock'),
+    socketPath: ROOT_HELPER,
     hasRanges: Number(process.env['RANGES'] ?? 0) > 0,
     launcher,
     logger,

@@ -1,4 +1,9 @@
-import { defaultIdentity, egressPlace, type NetworkSpec, type WorkspaceSpec } from '../domains/workspaces/backend.ts'
+import {
+  defaultIdentity,
+  egressEndpoints,
+  type NetworkSpec,
+  type WorkspaceSpec,
+} from '../domains/workspaces/backend.ts'
 import type { Random } from '../kernel/random.ts'
 import type { EgressBroker } from './egress-broker.ts'
 import { resolverText } from './network/index.ts'
@@ -12,7 +17,7 @@ export function createOwnFiles(deps: Readonly<{ random: Random; egress: Pick<Egr
   /** How a workspace finds names, and whom it trusts when the proxy opens its connections. */
   const ofNetwork = (network: NetworkSpec): OwnFile[] => [
     { path: '/etc/resolv.conf', text: resolverText(network) },
-    { path: egressPlace.authoritiesPath, text: deps.egress.trustedAuthorities() },
+    { path: egressEndpoints.authoritiesPath, text: deps.egress.trustedAuthorities() },
   ]
   return {
     ofNetwork,
@@ -22,7 +27,7 @@ export function createOwnFiles(deps: Readonly<{ random: Random; egress: Pick<Egr
       // Without a network nothing answers at its address, and its own name must lead to itself all the same.
       { path: '/etc/hosts', text: `127.0.0.1 localhost\n::1 localhost\n127.0.1.1 ${spec.hostname}\n` },
       { path: '/etc/machine-id', text: `${deps.random.bytes(16).toString('hex')}\n` },
-      // Whoever has layers has it from there, as it was changed since.
+      // A workspace with layers has it from there, as it was changed since.
       ...(spec.layers.length === 0 ? [{ path: '/etc/gitconfig', text: gitIdentity }] : []),
       ...ofNetwork(spec.network),
     ],

@@ -11,7 +11,7 @@ export type PrewarmedSlot = Readonly<{
   range: IdRange
   hold(order: HoldOrder): Promise<EnteredCommand>
   /** When nothing came of it, or the workspace has ended. */
-  giveBack(): Promise<void>
+  release(): Promise<void>
 }>
 
 /**
@@ -78,7 +78,7 @@ export function createPrewarmPool({ initProcessMaker, controlGroups, idRanges, l
         restock()
         return held
       },
-      async giveBack() {
+      async release() {
         await initProcessMaker.discard(waiting)
         await group.close()
         await range.release()
@@ -93,7 +93,7 @@ export function createPrewarmPool({ initProcessMaker, controlGroups, idRanges, l
         slot.group.limit(resources, processesMax)
         return slot
       } catch (error) {
-        await slot.giveBack()
+        await slot.release()
         throw error
       }
     },

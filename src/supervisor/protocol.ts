@@ -23,7 +23,7 @@ import type { NetworkCapabilities } from './network/network-hub.ts'
  * frames: a type byte, a 32-bit length, a payload. The last frame is a result or an error. A connection that ends before
  * that cancels the request, and content that breaks off is never taken for the whole.
  */
-export const PROTOCOL_VERSION = 3
+export const PROTOCOL_VERSION = 5
 export const SOCKET_NAME = 'supervisor.sock'
 export const requestLineBytesMax = 8 * 1024 * 1024
 const FRAME_HEADER_BYTES = 5
@@ -42,16 +42,14 @@ export type WireExec = Readonly<{
   outputBytesMax: number
   /** Whether the content of the request is the command's standard input. */
   hasStdin: boolean
-  /** Whether output is sent while it comes; the kept output is in the result in any case. */
+  /** Whether all output is sent while it comes; otherwise the head and the tail of it are sent at the end. */
   streams: boolean
 }>
-/** Bytes are in base64, because a result is JSON. */
-export type WireRetained = Readonly<{ head: string; tail: string; totalBytes: number; omittedBytes: number }>
 export type WireExecResult = Readonly<{
   exitCode: number | null
   signal: string | null
-  stdout: WireRetained
-  stderr: WireRetained
+  /** How many bytes are missing between the head and the tail that were sent. */
+  omitted: Readonly<{ stdout: number; stderr: number }>
   durationMs: number
   ended: 'exit' | 'timeout' | 'cancelled'
   limitsHit: readonly LimitName[]
@@ -79,23 +77,23 @@ export type OperatorSettings = Readonly<{
 /** A workspace whose paths may lead only where every list allows; null is anywhere in it. */
 export type Bounded = Readonly<{ id: string; within: readonly (readonly string[])[] | null }>
 
-/** Every request there is, with what it takes and gives. */
+/** Every request there is, with its parameters and its result. */
 export type Operations = {
   /** The one request that every version must understand: `protocol`, `version` and `running` are always in the answer. */
-  hello: { takes: Readonly<{ bootId: string }>; gives: SupervisorFacts }
+  hello: { params: Readonly<{ bootId: string }>; result: SupervisorFacts }
   /** Stays open for as long as the server lives; this is how the supervisor knows who is there. */
-  attend: { takes: Readonly<{ bootId: string }>; gives: Record<string, never> }
-  create: { takes: Omit<WorkspaceSpec, 'ip'>; gives: Readonly<{ ip: string }> }
-  start: { takes: WorkspaceSpec; gives: Record<string, never> }
-  stop: { takes: Readonly<{ id: string; graceMs: number }>; gives: Record<string, never> }
-  destroy: { takes: Readonly<{ id: string }>; gives: Record<string, never> }
-  inventory: { takes: Record<string, never>; gives: BackendInventory }
-  isRunning: { takes: Readonly<{ id: string }>; gives: Readonly<{ running: boolean }> }
-  exec: { takes: WireExec; gives: WireExecResult }
-  jobStart: { takes: Readonly<{ id: string; job: JobRequest }>; gives: Readonly<{ jobId: number }> }
+  attend: { params: Readonly<{ bootId: string }>; result: Record<string, never> }
+  create: { params: Omit<WorkspaceSpec, 'ip'>; result: Readonly<{ ip: string }> }
+  start: { params: WorkspaceSpec; result: Record<string, never> }
+  stop: { params: Readonly<{ id: string; graceMs: number }>; result: Record<string, never> }
+  destroy: { params: Readonly<{ id: string }>; result: Record<string, never> }
+  inventory: { params: Record<string, never>; result: BackendInventory }
+  isRunning: { params: Readonly<{ id: string }>; result: Readonly<{ running: boolean }> }
+  exec: { params: WireExec; result: WireExecResult }
+  jobStart: { params: Readonly<{ id: string; job: JobRequest }>; result: Readonly<{ jobId: number }> }
   jobPoll: {
-    takes: Readonly<{ id: string; jobId: number; from: JobCursor; bytesMax: number }>
-    gives: Readonly<{
+    params: Readonly<{ id: string; jobId: number; from: JobCursor; bytesMax: number }>
+    result: Readonly<{
       summary: JobSummary | null
       stdout: string
       stderr: string
@@ -103,52 +101,53 @@ export type Operations = {
       skipped: JobCursor
     }>
   }
-  jobKill: { takes: Readonly<{ id: string; jobId: number; signal: number }>; gives: Readonly<{ found: boolean }> }
-  jobRemove: { takes: Readonly<{ id: string; jobId: number }>; gives: Readonly<{ found: boolean }> }
-  jobList: { takes: Readonly<{ id: string }>; gives: readonly JobSummary[] }
-  snapshot: { takes: Readonly<{ id: string; layerId: string }>; gives: Readonly<{ bytes: number }> }
-  reset: { takes: WorkspaceSpec; gives: Record<string, never> }
-  removeLayer: { takes: Readonly<{ layerId: string }>; gives: Record<string, never> }
-  setNetwork: { takes: Readonly<{ id: string; network: NetworkSpec }>; gives: Record<string, never> }
-  resize: { takes: Readonly<{ id: string; resources: Resources }>; gives: Record<string, never> }
+  jobKill: { params: Readonly<{ id: string; jobId: number; signal: number }>; result: Readonly<{ found: boolean }> }
+  jobRemove: { params: Readonly<{ id: string; jobId: number }>; result: Readonly<{ found: boolean }> }
+  jobList: { params: Readonly<{ id: string }>; result: readonly JobSummary[] }
+  snapshot: { params: Readonly<{ id: string; layerId: string }>; result: Readonly<{ bytes: number }> }
+  reset: { params: WorkspaceSpec; result: Record<string, never> }
+  removeLayer: { params: Readonly<{ layerId: string }>; result: Record<string, never> }
+  setNetwork: { params: Readonly<{ id: string; network: NetworkSpec }>; result: Record<string, never> }
+  resize: { params: Readonly<{ id: string; resources: Resources }>; result: Record<string, never> }
   reserveHostPort: {
-    takes: Readonly<{ wanted: number | null; range: Readonly<{ first: number; last: number }> }>
-    gives: Readonly<{ port: number | null }>
+    params: Readonly<{ wanted: number | null; range: Readonly<{ first: number; last: number }> }>
+    result: Readonly<{ port: number | null }>
   }
   /** What the server knows of the host and of its operator; told at each of its starts. */
   configure: {
-    takes: OperatorSettings
-    gives: Record<string, never>
+    params: OperatorSettings
+    result: Record<string, never>
   }
   /** When they have changed since. */
-  hostAddresses: { takes: Readonly<{ addresses: readonly string[] }>; gives: Record<string, never> }
-  probeNetwork: { takes: Record<string, never>; gives: NetworkCapabilities }
-  usage: { takes: Readonly<{ id: string }>; gives: WorkspaceUsage }
-  refused: { takes: Readonly<{ id: string }>; gives: readonly RefusedConnection[] }
-  logs: { takes: Readonly<{ id: string; lines: number }>; gives: Readonly<{ console: string; stderr: string }> }
-  images: { takes: Record<string, never>; gives: readonly ImageInfo[] }
-  removeImage: { takes: Readonly<{ name: string }>; gives: Record<string, never> }
-  fileStat: { takes: Bounded & Readonly<{ path: string }>; gives: FileInfo }
+  hostAddresses: { params: Readonly<{ addresses: readonly string[] }>; result: Record<string, never> }
+  probeNetwork: { params: Record<string, never>; result: NetworkCapabilities }
+  usage: { params: Readonly<{ id: string }>; result: WorkspaceUsage }
+  refused: { params: Readonly<{ id: string }>; result: readonly RefusedConnection[] }
+  logs: { params: Readonly<{ id: string; lines: number }>; result: Readonly<{ console: string; stderr: string }> }
+  images: { params: Record<string, never>; result: readonly ImageInfo[] }
+  removeImage: { params: Readonly<{ name: string }>; result: Record<string, never> }
+  fileStat: { params: Bounded & Readonly<{ path: string }>; result: FileInfo }
   fileList: {
-    takes: Bounded & Readonly<{ path: string; limit: number }>
-    gives: Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>
+    params: Bounded & Readonly<{ path: string; limit: number }>
+    result: Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>
   }
   /** Data frames with the content; the size comes in the first one, as JSON. */
   fileRead: {
-    takes: Bounded & Readonly<{ path: string; offset: number; length: number | null }>
-    gives: Record<string, never>
+    params: Bounded & Readonly<{ path: string; offset: number; length: number | null }>
+    result: Record<string, never>
   }
   fileWrite: {
-    takes: Bounded & Readonly<{ path: string; mode: number | null }>
-    gives: Readonly<{ bytes: number }>
+    params: Bounded & Readonly<{ path: string; mode: number | null }>
+    result: Readonly<{ bytes: number }>
   }
-  fileRemove: { takes: Bounded & Readonly<{ path: string; recursive: boolean }>; gives: Record<string, never> }
-  fileMakeDirectory: { takes: Bounded & Readonly<{ path: string }>; gives: Record<string, never> }
-  fileRename: { takes: Bounded & Readonly<{ from: string; to: string }>; gives: Record<string, never> }
+  fileRemove: { params: Bounded & Readonly<{ path: string; recursive: boolean }>; result: Record<string, never> }
+  fileMakeDirectory: { params: Bounded & Readonly<{ path: string }>; result: Record<string, never> }
+  fileRename: { params: Bounded & Readonly<{ from: string; to: string }>; result: Record<string, never> }
   /** Ends the supervisor, and with it every process in every workspace. Every version must understand it. */
-  shutdown: { takes: Record<string, never>; gives: Record<string, never> }
+  shutdown: { params: Record<string, never>; result: Record<string, never> }
 }
 export type OperationName = keyof Operations
+/** A supervisor of another version must understand the first request, so `takes`, the parameters, keeps its name. */
 export type RequestLine = Readonly<{ operation: OperationName; takes: unknown }>
 export type WireError = Readonly<{ code: ErrorCode; message: string; details: Readonly<Record<string, unknown>> }>
 

@@ -1,24 +1,28 @@
 #!/usr/bin/perl
-# Root's own helper of a supervisor: gives it ranges of user ids that no other has, and shows it its files under them. What
+# Root's own helper of a supervisor: gives it ranges of user ids that no other has, and shows it its files under them; and
+# gives the disk of a workspace that there is another limit. What
 # is stored belongs to the ids from the base on, whatever range a workspace has; a mount of the store that maps ids
 # (Linux 5.19 for overlays on it) shows it as the range's own. Only the machine's root may make one.
 #
 # Started in the mount namespace that the supervisor's is a copy of, before it. On the socket, one request for a connection:
-# "show N" makes N/store and N/images of the folder /mnt/ids of whoever asks such mounts, and answers "ok BLOCK", or
-# "failed TEXT"; "show N BLOCK" does so for a range that it was given before. Nothing is looked up by a name that the supervisor could lead elsewhere but the place of the mount, which
-# is its own. A range is taken while this program has a name of its own in the host's network namespace, which it has until it
+# "show N" makes N/store and N/images of the folder /mnt/ids of the asking process such mounts, and answers "ok BLOCK", or
+# "failed TEXT"; "show N BLOCK" does so for a range that it was given before. "limit ID BYTES" sets the quota of store/active/ID,
+# which must be a subvolume; only its creation could do so without the machine's root. Nothing is looked up by a name that the
+# supervisor could lead elsewhere but the place of the mount, which is its own. A range is taken while this program has a name of its own in the host's network namespace, which it has until it
 # ends, with the supervisor.
 # Arguments: the socket, the base, how many ranges there are.
 use strict;
 use warnings;
 use Socket qw(AF_UNIX SOCK_STREAM SOL_SOCKET pack_sockaddr_un);
 use POSIX qw(:errno_h);
+use Fcntl qw(O_RDONLY O_DIRECTORY O_NOFOLLOW);
 
 BEGIN {
     my ($folder) = __FILE__ =~ m{^(.*)/};
     require "$folder/perl/$_.pl" for qw(kernel mounts);
 }
 use constant { RANGE => 65536, SO_PEERCRED => 17, MOUNT_ATTR_IDMAP => 0x100000, O_PATH => 0x200000, BACKLOG => 64 };
+use constant { QGROUP_LIMIT => 0x8030942b, MAX_REFERENCED => 1, OWN_QGROUP => 0, SUBVOLUME_INODE => 256 };
 
 my ($socket_path, $base, $ranges) = @ARGV;
 my $parent = getppid;
@@ -41,6 +45,10 @@ while (getppid == $parent) {
     my ($pid) = unpack 'i', getsockopt($peer, SOL_SOCKET, SO_PEERCRED);
     my $request = <$peer> // '';
     my $answer = eval {
+        if (my ($id, $bytes) = $request =~ /^limit ([0-9a-zA-Z-]{1,64}) (\d{1,18})\n$/) {
+            limit_disk($id, $bytes);
+            return 'ok';
+        }
         my ($place, $own) = $request =~ /^show (\d{1,9})(?: (\d{1,9}))?\n$/ or die "unknown request\n";
         die "not a range of this supervisor\n" if defined $own && !$taken{$own};
         my $block = $own // take_block();
@@ -56,7 +64,23 @@ sub open_path {
     return POSIX::open($name, O_PATH) // fail("open $name");
 }
 
-# Whoever binds a name in the abstract has it until it ends, on the whole machine.
+sub limit_disk {
+    my ($id, $bytes) = @_;
+    my $folder = open_below(open_below($shown{store}, 'active'), $id);
+    (stat $folder)[1] == SUBVOLUME_INODE or die "$id is no subvolume\n";
+    my $arguments = pack 'Q6', OWN_QGROUP, MAX_REFERENCED, $bytes, 0, 0, 0;
+    defined ioctl($folder, QGROUP_LIMIT, $arguments) or fail('quota');
+}
+
+# `at` is a descriptor's number or a handle.
+sub open_below {
+    my ($at, $name) = @_;
+    my $number = ref $at ? fileno $at : $at;
+    sysopen(my $folder, "/proc/self/fd/$number/$name", O_RDONLY | O_DIRECTORY | O_NOFOLLOW) or fail("open $name");
+    return $folder;
+}
+
+# A process that binds a name in the abstract has it until it ends, on the whole machine.
 sub take_block {
     for (; $next <= $ranges; $next++) {
         socket(my $name, AF_UNIX, SOCK_STREAM, 0) or fail('socket');

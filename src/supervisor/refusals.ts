@@ -5,7 +5,7 @@ import type { Clock } from '../kernel/clock.ts'
 const KEPT_MAX = 50
 const HOST_CHARS_MAX = 260
 
-/** What each workspace was refused on its way out, for whoever wonders why something does not work. */
+/** What each workspace was refused on its way out, to explain why something does not work. */
 export function createRefusals({ clock }: Readonly<{ clock: Clock }>) {
   const retained = new Map<string, Map<string, RefusedConnection>>()
   return {

@@ -12,7 +12,6 @@ import type {
   WorkspaceUsage,
 } from '../domains/workspaces/backend.ts'
 import type { Clock } from '../kernel/clock.ts'
-import { counted } from '../kernel/counted.ts'
 import { createKeyedMutex } from '../kernel/keyed-mutex.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { Random } from '../kernel/random.ts'
@@ -36,6 +35,7 @@ import { createOpenatFiles } from './openat-files/index.ts'
 import { createOwnFiles } from './own-files.ts'
 import type { CommandEnd } from './perl-process.ts'
 import type { PrewarmedSlot, PrewarmPool } from './prewarm-pool.ts'
+import { resourcesText } from './resources-text.ts'
 import { type Command, type Entry, type RunningCommand, runInWorkspace } from './run-in-workspace.ts'
 import type { DiskBounds, Storage } from './storage.ts'
 import { createTenantShares, type TenantShares } from './tenant-shares.ts'
@@ -150,14 +150,14 @@ export async function createRegistry(deps: RegistryDeps) {
       throw error
     })
     const { initProcess } = held
-    log.note(`started with ${sizeText(spec.resources)}`)
+    log.note(`started with ${resourcesText(spec.resources, deps)}`)
     live.set(spec.id, held)
     const cleaned = initProcess.ended.then(() => cleanUp(held))
     cleanups.set(spec.id, cleaned)
-    const place = { pid: initProcess.initPid, ip: spec.ip }
+    const endpoint = { pid: initProcess.initPid, ip: spec.ip }
     try {
-      await deps.egress.set(place, spec.network)
-      await deps.network.attach({ id: spec.id, ...place }, spec.network)
+      await deps.egress.set(endpoint, spec.network)
+      await deps.network.attach({ id: spec.id, ...endpoint }, spec.network)
     } catch (error) {
       log.trouble(reasonOf(error))
       await initProcess.stop(0)
@@ -220,14 +220,14 @@ export async function createRegistry(deps: RegistryDeps) {
         slot.group.limit(resources, resources.processes ?? PROCESSES_MAX)
         watch.resize(resources)
         processors = deps.processorsFor(resources.vcpus)
-        logs.of(spec.id).note(`resized to ${sizeText(resources)}`)
+        logs.of(spec.id).note(`resized to ${resourcesText(resources, deps)}`)
       }
       return { spec, initProcess, slot, jobs, gate, watch, run, resize }
     } catch (error) {
       await initProcess?.stop(0)
       watch.close()
       await storage.unmountRoot(spec.id)
-      await slot.giveBack()
+      await slot.release()
       throw error
     }
   }
@@ -240,7 +240,7 @@ export async function createRegistry(deps: RegistryDeps) {
     deps.egress.forget(ip)
     await deps.network.detach(id).catch((error: unknown) => deps.logger.warn('network detach failed', { id, error }))
     await storage.unmountRoot(id).catch((error: unknown) => deps.logger.warn('unmount failed', { id, error }))
-    await slot.giveBack()
+    await slot.release()
     cleanups.delete(id)
   }
 
@@ -352,7 +352,11 @@ export async function createRegistry(deps: RegistryDeps) {
         live.set(id, { ...found, spec: { ...found.spec, network } })
         await writeNetworkFiles(id)
       }),
-    resize: (id: string, resources: Resources) => withLock(id, async () => resizeLive(live, id, resources)),
+    resize: (id: string, resources: Resources) =>
+      withLock(id, async () => {
+        if (storage.has(id)) await storage.resize(id, diskBytes({ resources }))
+        resizeLive(live, id, resources)
+      }),
     /** After the operator's authorities have changed, which running workspaces trust as well. */
     refreshNetworkFiles: () => Promise.all([...live.keys()].map((id) => withLock(id, () => writeNetworkFiles(id)))),
     async inventory(): Promise<BackendInventory> {
@@ -388,9 +392,6 @@ function resizeLive(live: Map<string, Live>, id: string, resources: Resources): 
   found.resize(resources)
   live.set(id, { ...found, spec: { ...found.spec, resources } })
 }
-
-const sizeText = ({ memoryMb, vcpus }: Resources): string =>
-  `${memoryMb} MiB of memory and ${counted(vcpus, 'processor', 'processors')}`
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 

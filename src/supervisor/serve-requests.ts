@@ -25,9 +25,9 @@ export type Exchange = Readonly<{
 }>
 export type Handlers = {
   [Name in OperationName]: (
-    takes: Operations[Name]['takes'],
+    params: Operations[Name]['params'],
     exchange: Exchange,
-  ) => Promise<Operations[Name]['gives']> | Operations[Name]['gives']
+  ) => Promise<Operations[Name]['result']> | Operations[Name]['result']
 }
 
 export function serveRequests(handlers: Handlers, logger: Logger): Server {
@@ -95,7 +95,7 @@ async function answer(
       socket.on('drain', go).on('close', go)
     })
   }
-  const handler = handlers[line.operation] as (takes: unknown, exchange: Exchange) => unknown
+  const handler = handlers[line.operation] as (params: unknown, exchange: Exchange) => unknown
   try {
     const result = await handler(line.takes, { body, signal, send })
     await send('result', Buffer.from(JSON.stringify(result)))

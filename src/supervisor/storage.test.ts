@@ -27,15 +27,16 @@ it('a copy of a tree in which a folder and a link change places has nothing of t
     mounts: join(base, 'roots'),
     kind: 'plain',
     launcher: startLauncher(),
+    setQuota: async () => {},
     run: runCommand,
     clock: systemClock,
     random: systemRandom,
   })
   await storage.create('w', { bytesMax: 0, group: 1 }, [])
-  const [place, link] = ['place', 'link'].map((name) => join(root, 'store/active/w/upper', name))
-  // The names are the same in both, so that whoever is led astray does not notice.
+  const [own, link] = ['place', 'link'].map((name) => join(root, 'store/active/w/upper', name))
+  // The names are the same in both, so that a process that is led astray does not notice.
   for (const [folder, content] of [
-    [place!, 'own'],
+    [own!, 'own'],
     [outside, 'secret of the host'],
   ] as const) {
     mkdirSync(folder)
@@ -43,7 +44,7 @@ it('a copy of a tree in which a folder and a link change places has nothing of t
   }
   symlinkSync(outside, link!)
   const script = join(import.meta.dirname, '../../test/support/swap-names.pl')
-  const swapper = spawn('perl', [script, place!, link!], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const swapper = spawn('perl', [script, own!, link!], { stdio: ['pipe', 'pipe', 'inherit'] })
   const ended = once(swapper, 'exit')
   const swaps = text(swapper.stdout)
   // One that fails, because what it had seen is no longer there, leaves no layer.

@@ -25,6 +25,8 @@ export type Storage = Readonly<{
   unmountRoot(id: string): Promise<void>
   /** The workspace must be frozen or stopped. */
   copyToLayer(id: string, layerId: string, group: number): Promise<void>
+  /** Another limit of the disk, which may be in use. What is there stays, also when it is more. */
+  resize(id: string, bytesMax: number): Promise<void>
   /** Empties what the workspace changed. */
   reset(id: string, bounds: DiskBounds, files: readonly OwnFile[]): Promise<void>
   destroy(id: string): Promise<void>
@@ -61,6 +63,8 @@ export type StorageDeps = Readonly<{
   mounts: string
   kind: 'btrfs' | 'plain'
   launcher: Launcher
+  /** Sets the quota of a subvolume that there is, which only the machine's root may. */
+  setQuota(id: string, bytesMax: number): Promise<void>
   run: RunCommand
   random: Random
 }>
@@ -70,6 +74,7 @@ export async function createStorage({
   mounts,
   kind,
   launcher,
+  setQuota,
   run,
   clock,
   random,
@@ -121,7 +126,11 @@ export async function createStorage({
     await mustRun(run, ['rm', '-rf', '--one-file-system', '--', path])
   }
   /** Under its name only when it is whole. What a full disk cut short is removed. */
-  async function putInPlace(folder: string, name: string, make: (pending: string) => Promise<void>): Promise<void> {
+  async function replaceAtomically(
+    folder: string,
+    name: string,
+    make: (pending: string) => Promise<void>,
+  ): Promise<void> {
     const pending = join(folder, `${PENDING}${process.pid}-${pendingCount++}`)
     try {
       await make(pending)
@@ -138,7 +147,7 @@ export async function createStorage({
   const pathOf = (id: string): string => join(active, id)
   const mountPoint = (id: string): string => join(mounts, id)
   const create = async (id: string, bounds: DiskBounds, files: readonly OwnFile[]): Promise<void> => {
-    const place = (): Promise<void> => putInPlace(active, id, (pending) => fill(pending))
+    const put = (): Promise<void> => replaceAtomically(active, id, (pending) => fill(pending))
     const fill = async (pending: string): Promise<void> => {
       await makeFolder(pending, bounds)
       // A handful of small files, nothing of which is waited for on a disk: one after the other is the fastest.
@@ -150,7 +159,7 @@ export async function createStorage({
         writeFileSync(target, text, { mode: 0o644 })
       }
     }
-    await whenFreed(place)
+    await whenFreed(put)
   }
   const named = async (folder: string): Promise<string[]> =>
     (await readdir(folder)).filter((name) => !name.startsWith(PENDING))
@@ -187,11 +196,14 @@ export async function createStorage({
       await rm(mountPoint(id), { recursive: true, force: true }).catch(() => {})
     },
     copyToLayer: (id, layerId, group) =>
-      putInPlace(layerFolder, layerId, async (pending) => {
+      replaceAtomically(layerFolder, layerId, async (pending) => {
         if (kind === 'btrfs') return await launcher.copySubvolume(pathOf(id), pending, group)
         await mkdir(pending)
         await launcher.copyTree(join(pathOf(id), 'upper'), pending, stage)
       }),
+    async resize(id, bytesMax) {
+      if (kind === 'btrfs') await setQuota(id, bytesMax)
+    },
     async reset(id, bounds, files) {
       await discard(pathOf(id), active)
       await create(id, bounds, files)

@@ -5,7 +5,7 @@ import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import { AppError } from '../contract/app-error.ts'
 
-/** The host ids that root lends out. Nobody's account is up here, so whoever gets out of a namespace is nobody. */
+/** The host ids that root lends out. Nobody's account is up here, so a process that gets out of a namespace is nobody. */
 export const UID_BASE = 1_500_000_000
 export const ID_COUNT = 65_536
 
@@ -73,7 +73,7 @@ export async function openUserNamespace(options: UserNamespaceOptions = {}): Pro
   }
 }
 
-/** The maps of such a namespace in the words of newuidmap, for whoever makes one by other means: the same ids are the same files. */
+/** The maps of such a namespace in the words of newuidmap, for namespaces that are made by other means: the same ids are the same files. */
 export async function chooseIdMaps(): Promise<Readonly<{ uids: string; gids: string; count: number }>> {
   const { uids, gids } = await chooseMapping({ uidBase: UID_BASE, idCount: ID_COUNT })
   return { uids: mapArguments(uids).join(' '), gids: mapArguments(gids).join(' '), count: countOf(uids) }

@@ -6,7 +6,7 @@ import type { Datagrams, Sockets } from './network/sockets.ts'
 
 /**
  * What a workspace with a list of domains finds inside its own network, where nothing else can be reached: a resolver that
- * gives every allowed name one address, the doors of HTTP and TLS at that address, and a proxy for programs that ask one.
+ * gives every allowed name one address, listeners for HTTP and TLS at that address, and a proxy for programs that ask one.
  * So every program that looks a name up comes here, whether it knows of proxies or not. Names are never asked of anybody
  * here, so none can carry something out.
  */

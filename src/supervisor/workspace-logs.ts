@@ -50,6 +50,6 @@ function appendLine(path: string, line: string): void {
     if (size > LOG_BYTES_MAX) writeFileSync(path, readFileSync(path).subarray(-LOG_BYTES_MAX / 2))
     appendFileSync(path, line, { mode: 0o600 })
   } catch {
-    // Whoever it is about goes on.
+    // The process that it is about goes on.
   }
 }

@@ -103,6 +103,20 @@ export function describeBackend(
         expect(Buffer.from(result.stdout.tail).toString()).toMatch(/^x{497}END$/)
       })
 
+      it('keeps the same of what it streams, which is all of it', async () => {
+        let streamed = 0
+        const result = await shell(id, 'printf BEGIN; head -c 3000000 /dev/zero | tr "\\0" x; printf END', {
+          outputBytesMax: 1000,
+          onOutput(_stream, chunk) {
+            streamed += chunk.length
+          },
+        })
+        expect([streamed, result.stdout.totalBytes]).toEqual([3_000_008, 3_000_008])
+        expect(result.stdout.omittedBytes).toBe(3_000_008 - 1000)
+        expect(Buffer.from(result.stdout.head).toString()).toMatch(/^BEGINx{495}$/)
+        expect(Buffer.from(result.stdout.tail).toString()).toMatch(/^x{497}END$/)
+      })
+
       it('does not block on either pipe being full', async () => {
         const result = await shell(id, 'head -c 500000 /dev/zero >&2; head -c 500000 /dev/zero')
         expect([result.stdout.totalBytes, result.stderr.totalBytes]).toEqual([500_000, 500_000])

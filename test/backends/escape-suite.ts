@@ -75,7 +75,7 @@ export function describeEscapes(
     }
 
     it('sees no file of the host: homes, secrets, sockets, the state, the program', async () => {
-      const places = [
+      const locations = [
         // A whole system has one of its own.
         ...(image === 'debian' ? [] : ['/etc/shadow']),
         '/root/.ssh',
@@ -85,7 +85,9 @@ export function describeEscapes(
         opened.state,
         canary,
       ]
-      const seen = await attempt(`for p in ${places.join(' ')}; do [ -e "$p" ] && echo "there: $p"; done; echo checked`)
+      const seen = await attempt(
+        `for p in ${locations.join(' ')}; do [ -e "$p" ] && echo "there: $p"; done; echo checked`,
+      )
       expect(seen.trim()).toBe('checked')
       expect(
         await attempt(`grep -rls '${SECRET}' / --exclude-dir=proc --exclude-dir=usr --exclude-dir=dev; echo end`),

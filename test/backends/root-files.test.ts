@@ -30,7 +30,7 @@ describe('a supervisor in the wrong hands', () => {
   it('makes, removes and replaces nothing beside the folders that it was given', () => {
     const log = join(opened.state, 'supervisor.log')
     const before = [readFileSync(join(opened.state, 'supervisor.pid'), 'utf8'), statSync(log).ino]
-    expect(asSupervisor('cd doors && ls')).toContain('supervisor.sock')
+    expect(asSupervisor('cd sockets && ls')).toContain('supervisor.sock')
     const tries = [
       'mkdir new',
       ': > supervisor.pid',
@@ -51,11 +51,11 @@ describe('a supervisor in the wrong hands', () => {
     const names =
       'supervisor.pid supervisor.pid.new supervisor.lock supervisor.log slirp.log slirp.ended alive store.btrfs.new'
     asSupervisor(`
-      for name in ${names} doors/slirp.sock doors/supervisor.sock slirp.sock supervisor.sock; do
+      for name in ${names} sockets/slirp.sock sockets/supervisor.sock slirp.sock supervisor.sock; do
         rm -f $name; ln -s ${victim} $name
       done
       mv store elsewhere && ln -s ${folder} store
-      mv doors elsewhere-too && ln -s ${folder} doors
+      mv sockets elsewhere-too && ln -s ${folder} sockets
       mv run elsewhere-as-well && ln -s ${folder} run`)
     await endSupervisor(dirname(opened.state))
     await opened.restart()

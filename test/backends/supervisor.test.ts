@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { closedNetwork, type WorkspaceSpec } from '../../src/domains/workspaces/backend.ts'
@@ -50,6 +51,28 @@ describe('the supervisor', () => {
     await expect(run(spec.id, 'true')).rejects.toMatchObject({ code: 'ERR_WORKSPACE_STATE' })
     await opened.backend.start(spec)
     expect(Buffer.from((await run(spec.id, 'cat /workspace/file')).stdout.head).toString()).toBe('kept\n')
+  })
+
+  it.each([true, false])('sends what a command printed once, with streams: %s', async (streams) => {
+    opened = await openNamespacesBackend()
+    const { id } = await start()
+    const printed = 400_000
+    const params = {
+      id,
+      argv: ['/bin/sh', '-c', `head -c ${printed} /dev/zero; head -c ${printed} /dev/zero >&2`],
+      workdir: '/',
+      env: { PATH: '/usr/bin:/bin' },
+      timeoutMs: 60_000,
+      outputBytesMax: printed,
+      hasStdin: false,
+      streams,
+    }
+    const socket = connect(join(opened.state, 'supervisor.sock'))
+    socket.write(`{"operation":"exec","takes":${JSON.stringify(params)}}\n`)
+    let bytes = 0
+    for await (const chunk of socket as AsyncIterable<Buffer>) bytes += chunk.length
+    expect(bytes).toBeGreaterThanOrEqual(2 * printed)
+    expect(bytes).toBeLessThan(2 * printed * 1.1)
   })
 
   it('is one, however many ask for it at once', async () => {

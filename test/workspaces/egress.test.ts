@@ -162,16 +162,16 @@ describe('allowed_domains', () => {
     })
 
     it('put none of it on the requests of another tenant', async () => {
-      const stranger = await app.keyCaller({ name: 'stranger', tenant: 'elsewhere', role: 'admin', tier: 'operator' })
-      await app.ask('workspace_create', { name: 'w' }, stranger)
-      await policy({ allowed_domains: ['api.castellan.test', 'git.castellan.test'] }, stranger)
-      expect(await curl('https://api.castellan.test/', stranger)).toBe('api.castellan.test got nothing')
+      const untrusted = await app.keyCaller({ name: 'stranger', tenant: 'elsewhere', role: 'admin', tier: 'operator' })
+      await app.ask('workspace_create', { name: 'w' }, untrusted)
+      await policy({ allowed_domains: ['api.castellan.test', 'git.castellan.test'] }, untrusted)
+      expect(await curl('https://api.castellan.test/', untrusted)).toBe('api.castellan.test got nothing')
       const request = { workspace_id: 'w', url: 'https://git.castellan.test/project.git', path: '/workspace/project' }
-      expect(await app.refusal('git_clone', request, stranger)).toMatchObject({
+      expect(await app.refusal('git_clone', request, untrusted)).toMatchObject({
         code: 'ERR_GIT_FAILED',
         message: expect.stringContaining('credentials'),
       })
-      await app.ask('workspace_destroy', { workspace_id: 'w' }, stranger)
+      await app.ask('workspace_destroy', { workspace_id: 'w' }, untrusted)
     })
 
     it('take another one when the server comes back with it, in workspaces that ran all the time', async () => {

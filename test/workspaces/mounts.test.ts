@@ -96,11 +96,11 @@ describe('a folder of the host in a workspace', () => {
   })
 
   it('is for whom the operator names', async () => {
-    const stranger = await app.keyCaller({ name: 'stranger' })
+    const untrusted = await app.keyCaller({ name: 'stranger' })
     const ofAcme = await app.keyCaller({ name: 'agent', tenant: 'acme' })
-    const as = (caller: typeof stranger, folder: string) =>
+    const as = (caller: typeof untrusted, folder: string) =>
       app.refusal('workspace_create', { mount: [mounted(folder, '/m')] }, caller)
-    expect((await as(stranger, 'own')).code).toBe('ERR_PERMISSION_DENIED')
+    expect((await as(untrusted, 'own')).code).toBe('ERR_PERMISSION_DENIED')
     expect((await as(ofAcme, 'own')).code).toBe('ERR_PERMISSION_DENIED')
     expect((await refused(mounted('acme', '/m'))).code).toBe('ERR_PERMISSION_DENIED')
     await app.ask('workspace_create', { name: 'a', mount: [mounted('acme', '/m', 'rw')] }, ofAcme)

@@ -47,6 +47,15 @@ describe('workspaces of an ordinary user who cannot open the tunnel device', () 
     })
   })
 
+  it('refuse another size of a disk that nothing enforces, and take other limits', async () => {
+    const before = (await info(app, 'one'))['resources'] as { disk_gb: number }
+    const refused = await app.refusal('workspace_resize', { workspace_id: 'one', disk_gb: before.disk_gb + 1 })
+    expect(refused).toMatchObject({ code: 'ERR_CAPABILITY_MISSING', details: { capability: 'disk_limit' } })
+    expect(await info(app, 'one')).toMatchObject({ resources: before })
+    const same = { workspace_id: 'one', disk_gb: before.disk_gb, vcpus: 1 }
+    expect(await app.ask('workspace_resize', same)).toMatchObject({ resources: { ...before, vcpus: 1 } })
+  })
+
   it('forward ports all the same', async () => {
     await serveIn(app, 'one', 8100, 'one')
     const { host_port } = await app.ask<{ host_port: number }>('port_forward', {

@@ -66,21 +66,21 @@ describe('workspaces of several owners', () => {
 
   it('are not there for another tenant, its administrators included', async () => {
     const { workspace_id } = await make('locals')
-    const stranger = await app.keyCaller({ name: 'stranger', tenant: 'elsewhere', role: 'admin', tier: 'operator' })
-    expect(await namesFor(app, stranger)).toEqual([])
+    const untrusted = await app.keyCaller({ name: 'stranger', tenant: 'elsewhere', role: 'admin', tier: 'operator' })
+    expect(await namesFor(app, untrusted)).toEqual([])
     for (const [tool, more] of [
       ...everyUse,
       ['workspace_info', {}],
       ['workspace_logs', {}],
       ['workspace_adopt', { force: true }],
     ] as const) {
-      const { code } = await app.refusal(tool, { workspace_id, ...more }, stranger)
+      const { code } = await app.refusal(tool, { workspace_id, ...more }, untrusted)
       expect([tool, code]).toEqual([tool, 'ERR_WORKSPACE_NOT_FOUND'])
     }
-    expect(await app.ask('workspace_adopt', {}, stranger)).toMatchObject({ adopted_count: 0 })
-    await make('locals', stranger)
-    expect((await sh(app, 'locals', 'hostname', {}, stranger)).stdout).toBe('locals\n')
-    await app.ask('workspace_destroy', { workspace_id: 'locals' }, stranger)
+    expect(await app.ask('workspace_adopt', {}, untrusted)).toMatchObject({ adopted_count: 0 })
+    await make('locals', untrusted)
+    expect((await sh(app, 'locals', 'hostname', {}, untrusted)).stdout).toBe('locals\n')
+    await app.ask('workspace_destroy', { workspace_id: 'locals' }, untrusted)
     expect(await namesFor(app)).toEqual(['locals'])
   })
 

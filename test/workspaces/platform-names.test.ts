@@ -27,10 +27,10 @@ describe('a name that the platform gives its own workspaces', () => {
       const refused = await app.refusal('workspace_create', { name }, caller)
       expect(refused).toMatchObject({ code: 'ERR_INVALID_INPUT', details: { field: 'name' } })
     }
-    const invoker = createToolInvoker(app.app.catalog, app.config.mode, async () => false)
+    const invoker = createToolInvoker(app.app.views, app.config.mode, async (principal) => principal)
     invoker.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
     const { signal } = new AbortController()
-    const answer = await invoker.call(localOwner, 'workspace_create', { name }, { signal, door: 'agent' })
+    const answer = await invoker.call(localOwner, 'workspace_create', { name }, { signal, transport: 'agent' })
     expect(answer).toMatchObject({ code: 'ERR_INVALID_INPUT' })
   })
 

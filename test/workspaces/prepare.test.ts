@@ -97,7 +97,7 @@ describe('workspace_prepare', () => {
     for (const caller of [boris, chief]) {
       expect(await app.refusal('workspace_prepare', { name: 'gold' }, caller)).toMatchObject({
         code: 'ERR_ALREADY_EXISTS',
-        message: expect.stringContaining('of somebody else; choose another name'),
+        message: expect.stringContaining('of another owner; choose another name'),
       })
     }
   })

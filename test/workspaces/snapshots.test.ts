@@ -216,6 +216,11 @@ describe('workspace_fork', () => {
     const request = { workspace_id: 'w', snapshot_name: 's', count: 2 }
     const some = await app.ask<Answer>('workspace_fork', { ...request, count: 6 }, ann)
     expect(some).toMatchObject({ success_count: 3, failure_count: 3 })
+    const nameOf = ({ name }: { name: string }) => name
+    const { workers, failures } = some as unknown as Record<'workers' | 'failures', { name: string }[]>
+    const names = [...workers.map(nameOf), ...failures.map(nameOf)]
+    expect(names.every((name) => /^worker-\d+$/.test(name))).toBe(true)
+    expect(new Set(names).size).toBe(6)
     expect(await app.refusal('workspace_fork', request, ann)).toMatchObject({
       code: 'ERR_QUOTA_EXCEEDED',
       message: expect.stringMatching(/^None of the 2 forks could be made\. Your quota /),

@@ -4,7 +4,7 @@ import { ownAddresses } from '../../kernel/own-addresses.ts'
 
 /** Nobody in a workspace may reach the host itself, by whatever address it has, or comes to have. */
 export type HostAddressWatch = Readonly<{
-  /** Those of now, which whoever asks tells the supervisor; later ones are told from here. */
+  /** The addresses of now, which the caller tells the supervisor; later ones are told from here. */
   current(): readonly string[]
   /** Tells of what has changed since, if anything has. */
   catchUp(): Promise<void>

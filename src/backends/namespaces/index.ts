@@ -10,14 +10,15 @@ import type {
 } from '../../domains/workspaces/backend.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { EgressCredential } from '../../supervisor/egress/egress-policy.ts'
-import type { Bounded, OperationName, Operations, WireRetained } from '../../supervisor/protocol.ts'
+import type { Bounded, OperationName, Operations } from '../../supervisor/protocol.ts'
+import { createRetainedOutput } from '../../supervisor/retained-output.ts'
 import { watchHostAddresses } from './host-addresses.ts'
 import { probeCapabilities } from './probe.ts'
 import { requireProtocol } from './require-protocol.ts'
-import { ensureSupervisor, type SupervisorPlace, socketPathOf } from './start-supervisor.ts'
+import { ensureSupervisor, type SupervisorOptions, socketPathOf } from './start-supervisor.ts'
 import { type Ask, askContent, connectTo, createAsk, isUnreachable, isWentAway } from './supervisor-client.ts'
 
-export type NamespacesDeps = SupervisorPlace &
+export type NamespacesDeps = SupervisorOptions &
   Readonly<{
     bootId: string
     credentials: readonly EgressCredential[]
@@ -113,8 +114,8 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
       },
     )
   }
-  const ask: Ask = (operation, takes, options) =>
-    reach(() => rawAsk(operation, takes, options), repeatable.has(operation))
+  const ask: Ask = (operation, params, options) =>
+    reach(() => rawAsk(operation, params, options), repeatable.has(operation))
 
   let probeCount = 0
   const probe = {
@@ -171,7 +172,11 @@ export function createNamespacesBackend(deps: NamespacesDeps): WorkspaceBackend 
 }
 
 async function execute(ask: Ask, id: string, request: ExecRequest): Promise<ExecResult> {
-  const result = await ask(
+  const retained = {
+    stdout: createRetainedOutput(request.outputBytesMax),
+    stderr: createRetainedOutput(request.outputBytesMax),
+  }
+  const { omitted, ...result } = await ask(
     'exec',
     {
       id,
@@ -187,24 +192,31 @@ async function execute(ask: Ask, id: string, request: ExecRequest): Promise<Exec
       signal: request.signal,
       body: request.stdin,
       onFrame(type, payload) {
-        if (type === 'stdout' || type === 'stderr') request.onOutput?.(type, payload)
+        if (type !== 'stdout' && type !== 'stderr') return
+        retained[type].add(payload)
+        request.onOutput?.(type, payload)
       },
     },
   )
-  return { ...result, stdout: fromWireRetained(result.stdout), stderr: fromWireRetained(result.stderr) }
+  return {
+    ...result,
+    stdout: withOmitted(retained.stdout.result(), omitted.stdout),
+    stderr: withOmitted(retained.stderr.result(), omitted.stderr),
+  }
 }
 
-const fromWireRetained = (retained: WireRetained): RetainedOutput => ({
+/** What the supervisor left out is missing here as well, and was printed all the same. */
+const withOmitted = (retained: RetainedOutput, bytes: number): RetainedOutput => ({
   ...retained,
-  head: Buffer.from(retained.head, 'base64'),
-  tail: Buffer.from(retained.tail, 'base64'),
+  totalBytes: retained.totalBytes + bytes,
+  omittedBytes: retained.omittedBytes + bytes,
 })
 
 function createJobControl(ask: Ask): JobControl {
   return {
     start: (id, job) => ask('jobStart', { id, job }),
     async poll(id, jobId, from, bytesMax) {
-      const page: Operations['jobPoll']['gives'] = await ask('jobPoll', { id, jobId, from, bytesMax })
+      const page: Operations['jobPoll']['result'] = await ask('jobPoll', { id, jobId, from, bytesMax })
       if (page.summary === null) return undefined
       return {
         ...page.summary,
@@ -241,8 +253,8 @@ function createFiles(ask: Ask, socketPath: string, reach: Reach, at: Bounded): W
     stat: (path) => ask('fileStat', { ...at, path }),
     list: (path, limit) => ask('fileList', { ...at, path, limit }),
     read: (path, range, signal) => {
-      const takes = { ...at, path, offset: range?.offset ?? 0, length: range?.length ?? null }
-      return reach(() => askContent(socketPath, takes, signal))
+      const params = { ...at, path, offset: range?.offset ?? 0, length: range?.length ?? null }
+      return reach(() => askContent(socketPath, params, signal))
     },
     write: (path, content, options) =>
       ask(

@@ -4,7 +4,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { systemClock } from '../../kernel/clock.ts'
 import { counted } from '../../kernel/counted.ts'
 import { PROTOCOL_VERSION, type SupervisorFacts } from '../../supervisor/protocol.ts'
-import { ensureSupervisor, isListening, type SupervisorPlace, socketPathOf } from './start-supervisor.ts'
+import { ensureSupervisor, isListening, type SupervisorOptions, socketPathOf } from './start-supervisor.ts'
 import type { Ask } from './supervisor-client.ts'
 
 const END_MS_MAX = 10_000
@@ -14,22 +14,22 @@ const POLL_MS = 10
  * A supervisor outlives the server that started it, so it may be of another version of the program. An older one that
  * has nothing to do gives way to a new one; one with running workspaces is left alone, because its end would be theirs.
  */
-export async function requireProtocol(place: SupervisorPlace, ask: Ask): Promise<void> {
+export async function requireProtocol(options: SupervisorOptions, ask: Ask): Promise<void> {
   const facts = await ask('hello', { bootId: '' })
   if (facts.protocol === PROTOCOL_VERSION) return
-  if (facts.protocol > PROTOCOL_VERSION || facts.running > 0) throw await otherVersion(place, facts)
+  if (facts.protocol > PROTOCOL_VERSION || facts.running > 0) throw await otherVersion(options, facts)
   await ask('shutdown', {})
   const deadlineMs = systemClock.monotonicMs() + END_MS_MAX
-  while ((await isListening(socketPathOf(place.state))) && systemClock.monotonicMs() < deadlineMs) {
+  while ((await isListening(socketPathOf(options.state))) && systemClock.monotonicMs() < deadlineMs) {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }
-  await ensureSupervisor(place)
+  await ensureSupervisor(options)
   const next = await ask('hello', { bootId: '' })
-  if (next.protocol !== PROTOCOL_VERSION) throw await otherVersion(place, next)
+  if (next.protocol !== PROTOCOL_VERSION) throw await otherVersion(options, next)
 }
 
-async function otherVersion(place: SupervisorPlace, facts: SupervisorFacts): Promise<AppError> {
-  const pid = Number(await readFile(join(place.state, 'supervisor.pid'), 'utf8').catch(() => Number.NaN))
+async function otherVersion(options: SupervisorOptions, facts: SupervisorFacts): Promise<AppError> {
+  const pid = Number(await readFile(join(options.state, 'supervisor.pid'), 'utf8').catch(() => Number.NaN))
   const advice =
     facts.protocol > PROTOCOL_VERSION
       ? 'Use that version, or end the process'

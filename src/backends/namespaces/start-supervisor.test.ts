@@ -26,10 +26,10 @@ it('notices a start that has ended before its log is closed', async () => {
   const state = join(directory, 'workspaces')
   // What cannot be opened as a file ends the start at once.
   mkdirSync(join(state, 'supervisor.lock'), { recursive: true })
-  const place = { state, storeGb: 0, hostReserveMb: 0, tenantSharePercent: 80, version: 'test' }
+  const options = { state, storeGb: 0, hostReserveMb: 0, tenantSharePercent: 80, version: 'test' }
   const began = performance.now()
   try {
-    await expect(ensureSupervisor(place)).rejects.toMatchObject({ details: { exit_code: expect.any(Number) } })
+    await expect(ensureSupervisor(options)).rejects.toMatchObject({ details: { exit_code: expect.any(Number) } })
     expect(performance.now() - began).toBeGreaterThan(CLOSE_MS)
   } finally {
     rmSync(directory, { recursive: true, force: true })

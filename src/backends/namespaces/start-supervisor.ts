@@ -10,7 +10,7 @@ import { LOG_BYTES_MAX } from '../../supervisor/supervisor-log.ts'
 import { chooseIdMaps, SYSTEM_PATH, UID_BASE } from '../../supervisor/user-namespace.ts'
 import { connectTo } from './supervisor-client.ts'
 
-export type SupervisorPlace = Readonly<{
+export type SupervisorOptions = Readonly<{
   /** Folder of the workspaces' state. */
   state: string
   /** Size of the btrfs file for the store in GiB, with root; 0 uses plain folders. */
@@ -60,18 +60,18 @@ export const socketPathOf = (state: string): string => join(state, SOCKET_NAME)
  * Makes sure that a supervisor listens, starting one if none does. Two callers at once start one: the second to try finds
  * the lock held and waits. So does one who comes while the last supervisor is still dying, and then tries again.
  */
-export async function ensureSupervisor(place: SupervisorPlace): Promise<void> {
-  const socketPath = socketPathOf(place.state)
+export async function ensureSupervisor(options: SupervisorOptions): Promise<void> {
+  const socketPath = socketPathOf(options.state)
   if (await isListening(socketPath)) return
-  requirePrograms(place.path ?? SYSTEM_PATH)
-  await mkdir(place.state, { recursive: true, mode: 0o700 })
+  requirePrograms(options.path ?? SYSTEM_PATH)
+  await mkdir(options.state, { recursive: true, mode: 0o700 })
   const deadlineMs = systemClock.monotonicMs() + WAIT_MS
-  const logPath = join(place.state, 'supervisor.log')
+  const logPath = join(options.state, 'supervisor.log')
   await rotate(logPath)
   const logStart = await sizeOf(logPath)
   let exitCode: number | undefined
   while (systemClock.monotonicMs() < deadlineMs) {
-    exitCode = await launch(place, logPath, deadlineMs)
+    exitCode = await launch(options, logPath, deadlineMs)
     if (exitCode === undefined) return
     if (exitCode !== EXIT_ALREADY_RUNNING) break
     await pause(RETRY_MS)
@@ -81,13 +81,13 @@ export async function ensureSupervisor(place: SupervisorPlace): Promise<void> {
 }
 
 /** Undefined once a supervisor listens, or else how the start ended. */
-async function launch(place: SupervisorPlace, logPath: string, deadlineMs: number): Promise<number | undefined> {
+async function launch(options: SupervisorOptions, logPath: string, deadlineMs: number): Promise<number | undefined> {
   let exitCode: number | undefined
-  await spawnLaunch(place, logPath, (code) => {
+  await spawnLaunch(options, logPath, (code) => {
     exitCode = code
   })
   while (systemClock.monotonicMs() < deadlineMs) {
-    if (await isListening(socketPathOf(place.state))) return undefined
+    if (await isListening(socketPathOf(options.state))) return undefined
     if (exitCode !== undefined) return exitCode
     await pause(POLL_MS)
   }
@@ -102,7 +102,7 @@ const searchProgram = (): Promise<string> =>
   )
 
 /** Detached: neither the launcher nor the supervisor ends with this process. It may have ended before this resolves. */
-async function spawnLaunch(place: SupervisorPlace, logPath: string, onExit: (code: number) => void): Promise<void> {
+async function spawnLaunch(options: SupervisorOptions, logPath: string, onExit: (code: number) => void): Promise<void> {
   const maps = await chooseIdMaps()
   const program = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '')
   const log = await open(logPath, LOG_FLAGS, 0o600)
@@ -110,8 +110,8 @@ async function spawnLaunch(place: SupervisorPlace, logPath: string, onExit: (cod
     detached: true,
     stdio: ['ignore', log.fd, log.fd],
     env: {
-      PATH: place.path ?? SYSTEM_PATH,
-      STATE: place.state,
+      PATH: options.path ?? SYSTEM_PATH,
+      STATE: options.state,
       PROGRAM: program,
       NODE: process.execPath,
       RG: await searchProgram(),
@@ -119,11 +119,11 @@ async function spawnLaunch(place: SupervisorPlace, logPath: string, onExit: (cod
       UID_MAP: maps.uids,
       GID_MAP: maps.gids,
       ID_COUNT: String(maps.count),
-      STORE_GB: String(place.storeGb),
-      RESERVE_MB: String(place.hostReserveMb),
-      FOLDERS: (place.folders ?? []).join('\n'),
-      TENANT_SHARE: String(place.tenantSharePercent),
-      CASTELLAN_VERSION: place.version,
+      STORE_GB: String(options.storeGb),
+      RESERVE_MB: String(options.hostReserveMb),
+      FOLDERS: (options.folders ?? []).join('\n'),
+      TENANT_SHARE: String(options.tenantSharePercent),
+      CASTELLAN_VERSION: options.version,
     },
   })
   child.on('exit', (code) => onExit(code ?? 1)).on('error', () => onExit(1))

@@ -33,7 +33,7 @@ describe.each(requests)('$name', ({ ask }) => {
     expect([isUnreachable(failure), isWentAway(failure)]).toEqual([true, false])
   })
 
-  it('that waited at the door when the supervisor ended was not taken either', async () => {
+  it('that waited for a connection when the supervisor ended was not taken either', async () => {
     const server = await listen(createServer())
     const asked = ask().catch((error: unknown) => error)
     server.close()

@@ -21,19 +21,19 @@ export type AskOptions = Readonly<{
 }>
 export type Ask = <Name extends OperationName>(
   operation: Name,
-  takes: Operations[Name]['takes'],
+  params: Operations[Name]['params'],
   options?: AskOptions,
-) => Promise<Operations[Name]['gives']>
+) => Promise<Operations[Name]['result']>
 
 /** Requests to a supervisor that listens on `socketPath`. Each has a connection of its own; breaking it cancels the work. */
 export function createAsk(socketPath: string): Ask {
-  return async (operation, takes, options = {}) => {
+  return async (operation, params, options = {}) => {
     const socket = await openSocket(socketPath)
     const onAbort = (): void => void socket.destroy()
     options.signal?.addEventListener('abort', onAbort)
     if (options.signal?.aborted === true) onAbort()
     try {
-      sendRequest(socket, operation, takes, options.body)
+      sendRequest(socket, operation, params, options.body)
       for await (const { type, payload } of readFrames(socket)) {
         if (type === 'result') return JSON.parse(payload.toString())
         if (type === 'error') throw fromWire(JSON.parse(payload.toString()) as WireError)
@@ -79,7 +79,7 @@ const isOfSupervisor = (error: unknown, what: string): boolean =>
 /** A file's content as a stream, with the size that comes before it. */
 export async function askContent(
   socketPath: string,
-  takes: Operations['fileRead']['takes'],
+  params: Operations['fileRead']['params'],
   signal?: AbortSignal,
 ): Promise<{ size: number; stream: Readable }> {
   const socket = await openSocket(socketPath)
@@ -89,7 +89,7 @@ export async function askContent(
   if (signal?.aborted === true) onAbort()
   const brokenOff = (cause?: unknown): AppError =>
     signal?.aborted === true ? cancelled() : wentAway('fileRead', cause)
-  sendRequest(socket, 'fileRead', takes, undefined)
+  sendRequest(socket, 'fileRead', params, undefined)
   const frames = readFrames(socket)
   const first = await frames.next().catch((error: unknown) => {
     throw brokenOff(error)
@@ -144,8 +144,8 @@ export function connectTo(path: string): Socket {
   }
 }
 
-function sendRequest(socket: Socket, operation: OperationName, takes: unknown, body: AskOptions['body']): void {
-  socket.write(`${JSON.stringify({ operation, takes })}\n`)
+function sendRequest(socket: Socket, operation: OperationName, params: unknown, body: AskOptions['body']): void {
+  socket.write(`${JSON.stringify({ operation, takes: params })}\n`)
   if (body instanceof Readable) void sendContent(socket, body)
   else if (body !== undefined) {
     const bytes = typeof body === 'string' ? Buffer.from(body) : body

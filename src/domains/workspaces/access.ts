@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
-import { seesAll } from '../../contract/principal.ts'
+import { administers } from '../../contract/permissions.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { type Core, notFound } from './core.ts'
 import type { Workspace } from './ports.ts'
@@ -12,14 +12,15 @@ export type Access = Readonly<{ workspace: Workspace; owned: boolean; orphaned: 
 type Looking = Pick<Call, 'principal' | 'nowMs'>
 
 /**
- * Undefined when it is not for the caller to see: another's. What was of somebody who is gone is for administrators, and
+ * Undefined when it is not for the caller to see: another's. What a revoked owner had is for administrators, and
  * for who has come in that owner's place.
  */
 async function accessOf(core: Core, call: Looking, tx: ReadTx, workspace: Workspace) {
   const { principal } = call
   if (workspace.owner === identityOf(principal)) return { workspace, owned: true, orphaned: false }
-  const orphaned = await core.owners.isRevoked(tx, principal.tenant, workspace.owner, call.nowMs)
-  const isFor = seesAll(principal) || (orphaned && (await core.owners.isHeir(tx, principal, workspace.owner)))
+  const orphaned = await core.owners.isRevoked(tx, principal.tenant, workspace.owner)
+  const isFor =
+    administers(principal, 'workspace') || (orphaned && (await core.owners.isHeir(tx, principal, workspace.owner)))
   return isFor ? { workspace, owned: false, orphaned } : undefined
 }
 

@@ -5,7 +5,7 @@ import { archivesOf, dropIn } from './archive.ts'
 import type { Resources } from './backend.ts'
 import { type Core, freedLayers } from './core.ts'
 import type { Workspace } from './ports.ts'
-import { invalid, LOCAL_OWNER, placesFor, quotaExcess, quoted, type Usage } from './rules.ts'
+import { invalid, LOCAL_OWNER, quotaExcess, quoted, slotsFor, type Usage } from './rules.ts'
 
 export type ResourceRequest = Readonly<{
   vcpus?: number | undefined
@@ -36,7 +36,7 @@ export async function admitWorkspace(core: Core, tx: WriteTx, workspace: Workspa
   const { store, settings, node } = core
   const { tenant, name } = workspace
   await store.lockNode(tx, node)
-  const limit = placesFor(workspace.owner, settings.workspacesMax)
+  const limit = slotsFor(workspace.owner, settings.workspacesMax)
   const used = await store.countOnNode(tx, node)
   if (used >= limit) {
     throw new AppError(

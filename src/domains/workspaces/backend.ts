@@ -32,7 +32,10 @@ export type WorkspaceBackend = Readonly<{
   removeLayer(layerId: string): Promise<void>
   /** Takes effect on running connections as well. A stopped workspace gets it at its next start. */
   setNetwork(id: string, network: NetworkSpec): Promise<void>
-  /** Other limits for one that runs, at once; its memory does not become less. A stopped one gets them at its next start. */
+  /**
+   * Other limits for one that runs, at once; its memory does not become less. A stopped one gets them at its next start, but
+   * the limit of its disk at once. What is on the disk stays, also when it is more.
+   */
   resize(id: string, resources: Resources): Promise<void>
   /** Whether the host port can be listened on now; without one, a port of the range that can. */
   reserveHostPort(wanted: number | undefined, range: PortRange): Promise<number | undefined>
@@ -94,7 +97,7 @@ export const closedNetwork: NetworkSpec = {
 }
 
 /** What every workspace finds: the authorities to trust; and with `allowedDomains` the egress proxy, for those who ask one. */
-export const egressPlace = {
+export const egressEndpoints = {
   proxyUrl: 'http://127.99.0.1:3128',
   authoritiesPath: '/etc/castellan/ca-bundle.crt',
 } as const
@@ -148,6 +151,7 @@ export type ExecRequest = Readonly<{
   workdir?: string | undefined
   env: Readonly<Record<string, string>>
   stdin?: string | Uint8Array | Readable | undefined
+  /** Ends it after this time; 0 never. */
   timeoutMs: number
   /** For each stream: what is kept beyond this is the head and the tail, with exact counts. */
   outputBytesMax: number
@@ -189,7 +193,7 @@ export type JobRequest = Readonly<{
   env: Readonly<Record<string, string>>
   /** Ends the job after this time; 0 never. */
   timeoutMs: number
-  /** Shown in lists; the same key twice is one job, whoever asks. */
+  /** Shown in lists; the same key twice is one job. */
   key?: string | undefined
   /** What it is, for people; kept with the job. */
   title?: string | undefined

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { Database } from '../../contract/database.ts'
+import type { OwnerDirectory } from '../../contract/owner-directory.ts'
 import { LOCAL_TENANT, type TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Clock } from '../../kernel/clock.ts'
@@ -10,7 +11,7 @@ import { uuidOf } from '../../kernel/uuid.ts'
 import type { CapabilityName, NetworkSpec, PortRange, Resources, WorkspaceBackend, WorkspaceSpec } from './backend.ts'
 import type { ImageDefaults } from './image-defaults.ts'
 import type { AllowedMount } from './mounts.ts'
-import type { OwnerDirectory, TransferFolder, Workspace, WorkspaceStore } from './ports.ts'
+import type { TransferFolder, Workspace, WorkspaceStore } from './ports.ts'
 import { quoted, type Usage } from './rules.ts'
 import type { WorkspaceLocks } from './workspace-locks.ts'
 
@@ -69,7 +70,7 @@ export const newId = ({ random }: Pick<Core, 'random'>): string => uuidOf(random
 export const networkSpec = (workspace: Workspace, peers: readonly string[]): NetworkSpec => ({
   ...workspace.network,
   tenant: workspace.tenant,
-  // They are of whoever runs this machine, and no other tenant's.
+  // They belong to the machine's operator, and to no other tenant.
   withCredentials: workspace.tenant === LOCAL_TENANT,
   forwards: workspace.forwards,
   peers,

@@ -3,7 +3,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { counted } from '../../kernel/counted.ts'
-import { eachPlace } from '../../kernel/find-bytes.ts'
+import { eachMatch } from '../../kernel/find-bytes.ts'
 import { createKeyedMutex } from '../../kernel/keyed-mutex.ts'
 import type { FileContent, WorkspaceFiles } from './backend.ts'
 import { type Core, sharedWhileRunning } from './core.ts'
@@ -190,7 +190,7 @@ async function replaceFirst(files: WorkspaceFiles, input: FileEditInput) {
   }
   const before = await gather(stream, limits.fileEditBytesMax)
   const wanted = Buffer.from(input.old_string, 'utf8')
-  const { at, occurrences } = placesOf(before, wanted)
+  const { at, occurrences } = matchesOf(before, wanted)
   if (occurrences === 0) {
     throw invalid('old_string', `does not occur in ${quoted(input.path)}; read the file and copy the text exactly`)
   }
@@ -215,9 +215,9 @@ async function gather(stream: Readable, bytesMax: number): Promise<Buffer> {
 }
 
 /** Where it occurs first, and how often; one that overlaps the one before does not count. */
-function placesOf(bytes: Buffer, wanted: Buffer): Readonly<{ at: number; occurrences: number }> {
+function matchesOf(bytes: Buffer, wanted: Buffer): Readonly<{ at: number; occurrences: number }> {
   let [first, occurrences, end] = [-1, 0, 0]
-  eachPlace(bytes, wanted, (at) => {
+  eachMatch(bytes, wanted, (at) => {
     if (first < 0) first = at
     if (at >= end) {
       occurrences++

@@ -56,7 +56,7 @@ export function createForks(
           network: request.network ?? source.network,
           env: request.env ?? source.env,
           layers: snapshot.layers,
-          // Whoever forks need not be who was allowed them.
+          // The caller that forks need not be the one that was allowed them.
           mounts: [],
           forkedFrom: { workspaceId: source.id, workspaceName: source.name, snapshotName: snapshot.name },
           team: request.team ?? null,
@@ -103,8 +103,22 @@ export function createForks(
       await Promise.all(outcomes.map(({ workspace }) => workspace && parts.lifecycle.destroy(call, workspace)))
       throw cancelled()
     }
-    if (outcomes.every(({ workspace }) => workspace === undefined)) throw noneMade(outcomes)
-    return answer(call, snapshotName, source, outcomes)
+    const told = await named(call.read, source.tenant, naming.namePrefix, outcomes)
+    if (told.every(({ workspace }) => workspace === undefined)) throw noneMade(told)
+    return answer(call, snapshotName, source, told)
+  }
+
+  /** Those that failed have the names that they would have been given, after those that were made. */
+  async function named(tx: ReadTx, tenant: TenantId, prefix: string | undefined, outcomes: readonly Outcome[]) {
+    if (prefix === undefined || outcomes.every(({ error }) => error === undefined)) return outcomes
+    const taken = new Set((await core.store.listWorkspaces(tx, tenant)).map(({ name }) => name))
+    let number = 0
+    return outcomes.map((outcome) => {
+      if (outcome.error === undefined) return outcome
+      do number++
+      while (taken.has(`${prefix}-${number}`))
+      return { ...outcome, name: `${prefix}-${number}` }
+    })
   }
 
   return { fork, forkOne }

@@ -32,15 +32,15 @@ export function createImageDefaults(backend: Pick<WorkspaceBackend, 'images'>) {
  * Runs where the caller says; else where the image says, else in /workspace, and in the root directory when that is not
  * there. A folder that is not there is refused before anything is run, so the next place can be tried.
  */
-export async function atPlace<T>(
+export async function inWorkdir<T>(
   wanted: string | undefined,
   { workdir }: ImageDefaults,
   run: (workdir: string) => Promise<T>,
 ): Promise<T> {
   if (wanted !== undefined) return await run(wanted)
-  for (const place of workdir === undefined ? [WORKSPACE_FOLDER] : [workdir, WORKSPACE_FOLDER]) {
+  for (const folder of workdir === undefined ? [WORKSPACE_FOLDER] : [workdir, WORKSPACE_FOLDER]) {
     try {
-      return await run(place)
+      return await run(folder)
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== 'ERR_INVALID_INPUT' || error.details['field'] !== 'workdir') {
         throw error

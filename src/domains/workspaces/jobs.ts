@@ -6,7 +6,7 @@ import type { JobCursor, JobReport, JobSummary } from './backend.ts'
 import { type Core, sharedWhileRunning } from './core.ts'
 import { shellArgv } from './exec.ts'
 import { wholeCharacters } from './file-rules.ts'
-import { atPlace } from './image-defaults.ts'
+import { inWorkdir } from './image-defaults.ts'
 import { decodeText } from './output-text.ts'
 import type { Workspace } from './ports.ts'
 import { checkEnv, exitCodeOf, invalid } from './rules.ts'
@@ -73,7 +73,7 @@ export function createJobs(core: Core, resolve: (call: Call, reference: string) 
         timeoutMs: (input.timeout_secs ?? 0) * 1000,
         title: titleOf(command),
       })
-    const { jobId } = await sharedWhileRunning(core, call, workspace, () => atPlace(input.workdir, image, begin))
+    const { jobId } = await sharedWhileRunning(core, call, workspace, () => inWorkdir(input.workdir, image, begin))
     call.record({ kind: 'workspace_job_started', body: { workspace_id: workspace.id, job_id: jobId } })
     return { job_id: jobId, status: 'started' as const }
   }

@@ -176,7 +176,7 @@ export function createNetwork(core: Core, resolve: Resolve) {
     return answer(changed, guestPort, hostPort, `Host port ${hostPort} leads to port ${guestPort}.`)
   }
 
-  /** Whoever runs the installation may take what others could take from its other programs. */
+  /** The operator may take ports that other programs could use. */
   const portsFor = ({ principal }: Call): PortRange =>
     isPlatformOperator(principal) ? { first: HOST_PORT_MIN, last: PORT_MAX } : core.settings.forwardPorts
 

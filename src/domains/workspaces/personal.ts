@@ -9,13 +9,13 @@ import type { Workspace } from './ports.ts'
 import { identityOf, quoted } from './rules.ts'
 import type { WorkspaceService } from './service.ts'
 
-export type WorkplaceDeps = Readonly<{
+export type PersonalWorkspaceDeps = Readonly<{
   workspaces: Pick<WorkspaceService, 'findOwn' | 'resolve' | 'resolveAssigned' | 'withFiles'>
   invoker: Pick<ToolInvoker, 'call'>
 }>
 
 /** Where a caller's files are and its commands run. */
-export type Workplaces = Readonly<{ of(call: Call): Promise<Workspace> }>
+export type PersonalWorkspaces = Readonly<{ of(call: Call): Promise<Workspace> }>
 
 const PREPARED_MAX = 10_000
 const POLL_MS = 50
@@ -25,7 +25,7 @@ const POLLS_MAX = 600
  * The workspace that a caller was given, or its personal one: made at its first use, started again when it is needed. It
  * is made by the tool that makes any other, as the caller: with its permissions and quota, and in the log.
  */
-export function createWorkplaces({ workspaces, invoker }: WorkplaceDeps): Workplaces {
+export function createPersonalWorkspaces({ workspaces, invoker }: PersonalWorkspaceDeps): PersonalWorkspaces {
   const underWay = new Map<string, Promise<void>>()
   const prepared = new Set<string>()
 
@@ -41,7 +41,7 @@ export function createWorkplaces({ workspaces, invoker }: WorkplaceDeps): Workpl
     const { securityContexts: _, ...principal } = call.principal
     // Another caller may wait for the same: it must not fail because the first went away.
     const { signal } = new AbortController()
-    const { value, code, isError } = await invoker.call(principal, tool, args, { door: 'engine', signal })
+    const { value, code, isError } = await invoker.call(principal, tool, args, { transport: 'engine', signal })
     if (!isError || code === 'ERR_ALREADY_EXISTS') return code
     const { message, details } = (value as unknown as { error: { message: string; details: object } }).error
     throw new AppError(code ?? 'ERR_INTERNAL', `Your personal workspace is not available. ${message}`, { ...details })
@@ -62,26 +62,26 @@ export function createWorkplaces({ workspaces, invoker }: WorkplaceDeps): Workpl
       await new Promise((resolve) => setTimeout(resolve, POLL_MS))
       found = await workspaces.findOwn(call, name)
     }
-    const place = await workspaces.resolve(call, name)
-    if (place.state !== 'stopped') return place
-    await once(call, name, async () => void (await ask(call, 'workspace_start', { workspace_id: place.id })))
+    const workspace = await workspaces.resolve(call, name)
+    if (workspace.state !== 'stopped') return workspace
+    await once(call, name, async () => void (await ask(call, 'workspace_start', { workspace_id: workspace.id })))
     return await workspaces.resolve(call, name)
   }
 
-  async function prepare(call: Call, place: Workspace): Promise<Workspace> {
-    if (prepared.has(place.id)) return place
-    await workspaces.withFiles(call, place, [[WORKSPACE_FOLDER]], (files) => files.makeDirectory(WORKSPACE_FOLDER))
+  async function prepare(call: Call, workspace: Workspace): Promise<Workspace> {
+    if (prepared.has(workspace.id)) return workspace
+    await workspaces.withFiles(call, workspace, [[WORKSPACE_FOLDER]], (files) => files.makeDirectory(WORKSPACE_FOLDER))
     if (prepared.size >= PREPARED_MAX) prepared.clear()
-    prepared.add(place.id)
-    return place
+    prepared.add(workspace.id)
+    return workspace
   }
 
   return {
     async of(call) {
       const { workspaceId } = call.principal
-      const place =
+      const workspace =
         workspaceId === undefined ? await personal(call) : await workspaces.resolveAssigned(call, workspaceId)
-      return await prepare(call, place)
+      return await prepare(call, workspace)
     },
   }
 }
@@ -97,6 +97,6 @@ function personalName(principal: Principal): string {
 const taken = (name: string): AppError =>
   new AppError(
     'ERR_ALREADY_EXISTS',
-    `Your personal workspace would be named ${quoted(name)}, and a workspace of somebody else has that name; have it destroyed, then call again`,
+    `Your personal workspace would be named ${quoted(name)}, but another owner's workspace has that name. Ask an administrator to destroy it, then call again`,
     { name },
   )

@@ -1,4 +1,4 @@
-import type { Principal, TenantId } from '../../contract/principal.ts'
+import type { TenantId } from '../../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { FileContent, HostMount, PortForward } from './backend.ts'
 import type { SnapshotState, Usage, WorkspaceState } from './rules.ts'
@@ -100,14 +100,6 @@ export type WorkspaceStore = Readonly<{
   layersOnNode(tx: ReadTx, node: string): Promise<ReadonlySet<string>>
 }>
 
-/** Who owns workspaces and teams. */
-export type OwnerDirectory = Readonly<{
-  /** Whether the owner cannot come back for them. */
-  isRevoked(tx: ReadTx, tenant: TenantId, owner: string, nowMs: number): Promise<boolean>
-  /** Whether the caller came in the place of that owner, who is gone, with the rights of that owner. */
-  isHeir(tx: ReadTx, principal: Principal, owner: string): Promise<boolean>
-}>
-
 /**
  * The one folder of this machine through which files come and go. A path is relative to the tenant's part of it, or
  * absolute inside it; no link and no race leads out of it. Failures are AppErrors that name the path as it was given.
@@ -115,7 +107,7 @@ export type OwnerDirectory = Readonly<{
 export type TransferFolder = Readonly<{
   read(tenant: TenantId, path: string): Promise<FileContent>
   /**
-   * Whole or not at all; makes missing folders. Leaves the host's disk some room, whoever else fills it meanwhile, and
+   * Whole or not at all; makes missing folders. Leaves the host's disk some room, even if others fill it meanwhile, and
    * refuses what would be more than the owner or its tenant may have there.
    */
   write(

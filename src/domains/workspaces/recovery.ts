@@ -99,7 +99,7 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
     await recoverLocked(row, await backend.inventory())
   }
 
-  /** After whoever works on it, with the row as it is by then: what two found abandoned is put right once. */
+  /** After the operation in progress, with the row as it is by then: what two found abandoned is put right once. */
   async function recoverLocked(row: Workspace, inventory: BackendInventory): Promise<void> {
     await core.locks.exclusive(row, new AbortController().signal, async () => {
       const found = await store.findWorkspace(database.read, row.tenant, row.id)
@@ -158,9 +158,9 @@ export function createRecovery(core: Core, parts: Readonly<{ lifecycle: Lifecycl
       const isRunning = await backend.isRunning(row.id)
       await parts.snapshots.undoUnfinished(call, row)
       await changeOwn(core, call, row, { state: isRunning ? 'running' : 'stopped', operation: null })
-      if (!isRunning) return
       const { resources, network } = specOf(row, await peersOf(core, row))
       await backend.resize(row.id, resources)
+      if (!isRunning) return
       await backend.setNetwork(row.id, network)
     }
   }

@@ -1,6 +1,7 @@
+import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { chooseResources, requireSpaceFor } from './admission.ts'
-import { type Core, changeOwn, giveUp, requireSettled, specOf, takeIn, wrongState } from './core.ts'
+import { type Core, changeOwn, giveUp, requireCapability, requireSettled, specOf, takeIn, wrongState } from './core.ts'
 import type { Workspace } from './ports.ts'
 import { invalid } from './rules.ts'
 import { resourcesView } from './views.ts'
@@ -9,10 +10,11 @@ export type ResizeInput = Readonly<{
   workspace_id: string
   vcpus?: number | undefined
   memory_mb?: number | undefined
+  disk_gb?: number | undefined
 }>
 
-type Size = Pick<Workspace, 'vcpus' | 'memoryMb'>
-const sizeOf = ({ vcpus, memoryMb }: Workspace): Size => ({ vcpus, memoryMb })
+type Size = Pick<Workspace, 'vcpus' | 'memoryMb' | 'diskGb'>
+const sizeOf = ({ vcpus, memoryMb, diskGb }: Workspace): Size => ({ vcpus, memoryMb, diskGb })
 
 /** Gives a workspace other limits, within its owner's quota. One that runs has them at once, with everything that it runs. */
 export async function resize(
@@ -21,13 +23,14 @@ export async function resize(
   resolve: (call: Call, reference: string) => Promise<Workspace>,
   input: ResizeInput,
 ) {
-  if (input.vcpus === undefined && input.memory_mb === undefined)
-    throw invalid('memory_mb', 'give it, vcpus or both: nothing else can be changed')
+  if (input.vcpus === undefined && input.memory_mb === undefined && input.disk_gb === undefined)
+    throw invalid('memory_mb', 'give it, vcpus or disk_gb: nothing else can be changed')
   const chosen = chooseResources(core, input)
   const at = await resolve(call, input.workspace_id)
   requireSettled(at)
   return await core.locks.exclusive(at, call.signal, async () => {
     let before = sizeOf(at)
+    if (input.disk_gb !== undefined) await requireDiskSize(core, at, input.disk_gb)
     const taken = await call.transact(async (tx) => {
       await core.store.lockNode(tx, core.node)
       const found = (await core.store.findWorkspace(tx, at.tenant, at.id)) ?? at
@@ -35,6 +38,7 @@ export async function resize(
       const after = {
         vcpus: input.vcpus === undefined ? found.vcpus : chosen.vcpus,
         memoryMb: input.memory_mb === undefined ? found.memoryMb : chosen.memoryMb,
+        diskGb: input.disk_gb === undefined ? found.diskGb : chosen.diskGb,
       }
       // What it holds by now may be more than that, and the kernel would end processes to take it back.
       if (found.state === 'running' && after.memoryMb < found.memoryMb)
@@ -42,12 +46,14 @@ export async function resize(
       await requireSpaceFor(core, tx, found, {
         workspaces: 0,
         memoryMb: after.memoryMb - found.memoryMb,
-        diskGb: 0,
+        diskGb: after.diskGb - found.diskGb,
       })
       return await takeIn(core, tx, at, () => after)
     })
     try {
-      if (taken.state === 'running') await core.backend.resize(taken.id, specOf(taken, []).resources)
+      // A disk has its limit while nothing runs as well.
+      if (taken.state === 'running' || taken.diskGb !== before.diskGb)
+        await core.backend.resize(taken.id, specOf(taken, []).resources)
     } catch (error) {
       await changeOwn(core, call, taken, { ...before, operation: null })
       throw error
@@ -58,3 +64,21 @@ export async function resize(
     return { workspace_id: workspace.id, name: workspace.name, state: workspace.state, resources }
   })
 }
+
+/** A size that the machine enforces, and that what is on the disk fits into. */
+async function requireDiskSize(core: Core, workspace: Workspace, diskGb: number): Promise<void> {
+  if (diskGb === workspace.diskGb) return
+  await requireCapability(core, 'disk_limit', 'Another size of a disk')
+  if (diskGb > workspace.diskGb) return
+  const { diskUsedBytes } = await core.backend.usage(workspace.id)
+  if (diskUsedBytes <= diskGb * GIB) return
+  const usedMb = Math.ceil(diskUsedBytes / MIB)
+  throw new AppError(
+    'ERR_DISK_FULL',
+    `disk_gb: ${usedMb} MiB are in use, which ${diskGb} GiB cannot hold; remove files first, or ask for more`,
+    { field: 'disk_gb', used_mb: usedMb },
+  )
+}
+
+const MIB = 1024 ** 2
+const GIB = 1024 ** 3

@@ -6,10 +6,10 @@ import type { Workspace } from './ports.ts'
 
 /**
  * What an owner has at work ends with the owner: its workspaces are stopped, and with them every command and job in them, and
- * no port leads there any more. What they hold stays, for whoever may adopt it.
+ * no port leads there any more. What they hold stays, for a caller that may adopt it.
  */
 export function createRevokedOwners(core: Core, lifecycle: Lifecycle) {
-  const { store, database, node, owners, clock, logger } = core
+  const { store, database, node, owners, logger } = core
 
   async function end(workspace: Workspace): Promise<void> {
     const call = {
@@ -20,7 +20,7 @@ export function createRevokedOwners(core: Core, lifecycle: Lifecycle) {
       await lifecycle.stop(call, workspace, { forGood: true })
       logger.info('a workspace was stopped: the key that owns it is gone', { id: workspace.id })
     } catch (error) {
-      // Whoever works on it now will be done; it is looked for again.
+      // The operation in progress will end; it is looked for again.
       if (error instanceof AppError && (error.code === 'ERR_BUSY' || error.code === 'ERR_WORKSPACE_STATE')) return
       logger.warn('a workspace whose owner is gone was not stopped', { id: workspace.id, cause: String(error) })
     }
@@ -36,12 +36,14 @@ export function createRevokedOwners(core: Core, lifecycle: Lifecycle) {
 
   return {
     ownerRevoked,
-    /** Of all that run here: a key may have gone while nobody watched, or by another process. */
-    async stopRevoked(): Promise<void> {
-      if (core.isReadOnly) return
-      for (const { tenant, owner } of await store.ownersOnNode(database.read, node)) {
-        if (await owners.isRevoked(database.read, tenant, owner, clock.nowMs())) await ownerRevoked(tenant, owner)
+    /** Owners with something at work here that are revoked: by another process, or while no process watched. */
+    async revokedOwners(): Promise<readonly Readonly<{ tenant: TenantId; owner: string }>[]> {
+      if (core.isReadOnly) return []
+      const found: { tenant: TenantId; owner: string }[] = []
+      for (const one of await store.ownersOnNode(database.read, node)) {
+        if (await owners.isRevoked(database.read, one.tenant, one.owner)) found.push(one)
       }
+      return found
     },
   }
 }

@@ -40,7 +40,7 @@ const PLATFORM_NAME = new RegExp(
   'i',
 )
 
-/** What somebody else makes under such a name would be taken for the platform's own. */
+/** What another caller makes under such a name would be taken for the platform's own. */
 export function checkNotOfPlatform(field: string, name: string): void {
   if (!PLATFORM_NAME.test(name)) return
   throw invalid(field, 'names of this form are those of personal workspaces and of runs; choose another')
@@ -147,7 +147,7 @@ export type Usage = Readonly<{ workspaces: number; memoryMb: number; diskGb: num
 const quotaNames = { workspaces: 'workspaces', memoryMb: 'memory_mb', diskGb: 'disk_gb' } as const
 
 /** How many the machine may have before this owner is refused one: others never take the last tenth from the local owner. */
-export const placesFor = (owner: string, max: number): number =>
+export const slotsFor = (owner: string, max: number): number =>
   owner === LOCAL_OWNER || max < 2 ? max : max - Math.ceil(max / 10)
 
 /** Undefined when all of it fits. */

@@ -1,8 +1,8 @@
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import { type ExecRequest, type ExecResult, egressPlace, type LimitName } from './backend.ts'
+import { type ExecRequest, type ExecResult, egressEndpoints, type LimitName } from './backend.ts'
 import { type Core, cancelled, sharedWhileRunning } from './core.ts'
-import { atPlace, type ImageDefaults } from './image-defaults.ts'
+import { type ImageDefaults, inWorkdir } from './image-defaults.ts'
 import { decodeText, type OutputText, outputText } from './output-text.ts'
 import type { Workspace } from './ports.ts'
 import { checkEnv, exitCodeOf } from './rules.ts'
@@ -56,9 +56,10 @@ function defaultEnv({ network }: Workspace, image: ImageDefaults): Record<string
     ...image.env,
   }
   const isProxied = network.allowedDomains.length > 0
-  for (const name of authorityNames) if (isProxied || env[name] === undefined) env[name] = egressPlace.authoritiesPath
+  for (const name of authorityNames)
+    if (isProxied || env[name] === undefined) env[name] = egressEndpoints.authoritiesPath
   if (!isProxied) return env
-  for (const name of ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY']) env[name] = egressPlace.proxyUrl
+  for (const name of ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY']) env[name] = egressEndpoints.proxyUrl
   for (const name of ['no_proxy', 'NO_PROXY']) env[name] = 'localhost,127.0.0.1,::1'
   // Node's own clients ask no proxy before they are told to.
   env['NODE_USE_ENV_PROXY'] = '1'
@@ -90,7 +91,7 @@ export function createRunner(core: Core) {
     const outputBytesMax = request.outputBytesMax ?? limits.execOutputBytesDefault
     const image = await core.imageDefaults(at)
     const result = await sharedWhileRunning(core, call, at, async (signal) => {
-      const ended = await atPlace(request.workdir, image, (workdir) =>
+      const ended = await inWorkdir(request.workdir, image, (workdir) =>
         core.backend.exec(at.id, {
           argv: request.argv,
           workdir,

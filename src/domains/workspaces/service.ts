@@ -116,7 +116,7 @@ export function createWorkspaceService(deps: WorkspaceDeps) {
       within: readonly (readonly string[])[],
       work: (files: WorkspaceFiles) => Promise<T>,
     ): Promise<T> => sharedWhileRunning(core, call, workspace, () => work(core.backend.files(workspace.id, within))),
-    /** The workspace that a principal was given to work in: whoever gave it had the right to. */
+    /** The workspace that a principal was given to work in: the caller that gave it had the right to. */
     resolveAssigned: (call: Call, id: string) => resolveAssigned(call, id),
     /** The workspace of that name, if the caller owns it. */
     async findOwn(call: Call, name: string): Promise<Workspace | undefined> {
@@ -201,7 +201,7 @@ function createLives(core: Core, { lifecycle, recovery, resolve }: LifeParts) {
     const allowedDomains = checkDomains(request.allowed_domains ?? [])
     const mounts = chooseMounts(core.settings.mounts, call.principal, request.mount ?? [])
     const network = {
-      // Whoever names hosts wants those.
+      // A caller that names hosts wants those.
       allowInternet: request.allow_internet ?? (allowedDomains.length === 0 && core.settings.allowInternet),
       allowInterVm: false,
       allowedPorts: [],

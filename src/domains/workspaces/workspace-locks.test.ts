@@ -97,7 +97,7 @@ describe('the locks of workspaces', () => {
     expect(count).toBe(2)
   })
 
-  it('knows who is at work, and whether that is another than whoever has the turn', async () => {
+  it('knows who is at work, and whether that is another than the holder of the lock', async () => {
     const locks = createWorkspaceLocks()
     const seen = (inTurn = false) => locks.isAtWork('w', inTurn)
     expect(seen()).toBe(false)

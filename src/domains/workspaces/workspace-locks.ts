@@ -20,8 +20,8 @@ export type WorkspaceLocks = Readonly<{
   /** The workspace of that id is in the making; nobody waits for it here. */
   making<T>(id: string, work: () => Promise<T>): Promise<T>
   /**
-   * Whether somebody here changes the workspace. A row that names this process although nobody does was left by an
-   * operation whose last entry the store did not take. `hasLock` is for whoever has the turn and asks about others.
+   * Whether this process changes the workspace. A row that names this process although nobody does was left by an
+   * operation whose last entry the store did not take. `hasLock` is for the holder of the lock, which asks about others.
    */
   isAtWork(id: string, hasLock: boolean): boolean
 }>

@@ -109,7 +109,7 @@ describe('readFirstBytes', () => {
     expect(readFirstBytes(build([[0, Buffer.alloc(0)]])).kind).toBe('malformed')
   })
 
-  it('gives up on whoever never finishes', () => {
+  it('gives up on a process that never finishes', () => {
     const endless = asRecords(Buffer.concat([Buffer.from([1, 0, 0x3f, 0xf0]), Buffer.alloc(HELLO_BYTES_MAX)]), 1)
     expect(readFirstBytes(endless.subarray(0, HELLO_BYTES_MAX + 1)).kind).toBe('malformed')
   })

@@ -109,9 +109,9 @@ describe('a host with credentials', () => {
   })
 
   it('is not given them when it cannot prove its name', async () => {
-    const stranger = await range.httpsUpstream(['api.test'], record, false)
+    const untrusted = await range.httpsUpstream(['api.test'], record, false)
     const wrongName = await range.httpsUpstream(['other.test'], record)
-    for (const { port } of [stranger, wrongName]) {
+    for (const { port } of [untrusted, wrongName]) {
       const host = `api.test:${port}`
       range.setPolicy(withCredential(host))
       const answer = await inTunnel(host, `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)

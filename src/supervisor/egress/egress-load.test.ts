@@ -26,7 +26,7 @@ afterEach(() => range.close())
 const becomes = (look: () => unknown, value: unknown): Promise<void> =>
   vi.waitFor(() => expect(look()).toEqual(value), { timeout: 20_000, interval: 10 })
 
-/** A socket notices its end only while somebody reads it. */
+/** A socket notices its end only while a process reads it. */
 const ended = async (...sockets: readonly Socket[]): Promise<void> => {
   for (const socket of sockets) socket.resume()
   await becomes(

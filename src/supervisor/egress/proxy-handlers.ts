@@ -191,7 +191,7 @@ export function createProxyHandlers(deps: ProxyHandlerDeps) {
 
   return {
     attach(server: Server): void {
-      // Whoever found another way in is nobody.
+      // A connection that came in another way has no identity.
       server.on('connection', (socket) => void (table.find(socket) ?? socket.destroy()))
       server.on('request', (request, response) => guarded(request.socket, onRequest(request, response)))
       server.on('upgrade', (request, socket, head) =>

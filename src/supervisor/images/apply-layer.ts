@@ -83,9 +83,9 @@ async function planLayer(deps: LayerDeps, layer: Layer, number: number): Promise
   }
   const steps = entries.map((entry) => {
     if (isMarker(splitBase(entry.name).base)) return undefined
-    const placed = place(deps, entry, number)
-    if (placed?.obstacle !== undefined) removals.push(placed.obstacle)
-    return placed?.step
+    const added = addEntry(deps, entry, number)
+    if (added?.obstacle !== undefined) removals.push(added.obstacle)
+    return added?.step
   })
   return { removals, steps }
 }
@@ -109,7 +109,7 @@ function splitBase(name: string): { folder: string; base: string } {
 }
 
 /** Devices cannot be made in a user namespace; a workspace has its own. */
-function place(deps: LayerDeps, entry: TarEntry, layer: number): { step: Step; obstacle?: string } | undefined {
+function addEntry(deps: LayerDeps, entry: TarEntry, layer: number): { step: Step; obstacle?: string } | undefined {
   const { tree, counts } = deps
   const { kind } = entry
   if (kind === 'device') {
@@ -154,8 +154,8 @@ async function* rewritten(plan: Plan, layer: Layer): AsyncGenerator<Uint8Array> 
 
 async function* rewrittenAtOnce(deps: LayerDeps, source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   for await (const { entry, content } of readTar(bounded(source, deps.counts))) {
-    const placed = place(deps, entry, 1)
-    if (placed !== undefined) yield* written(placed.step, content())
+    const added = addEntry(deps, entry, 1)
+    if (added !== undefined) yield* written(added.step, content())
   }
   yield tarEnd()
 }

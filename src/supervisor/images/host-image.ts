@@ -205,7 +205,7 @@ async function missingPython(machine: string): Promise<string | undefined> {
   return (await found('python')) === undefined ? await found('python3') : undefined
 }
 
-/** The umask of whoever starts us must not decide, here and for parents that are made on the way. */
+/** The umask of the process that starts us must not decide, here and for parents that are made on the way. */
 async function makeDirectory(path: string, mode: number): Promise<void> {
   await makeParents(path)
   await mkdir(path, { recursive: true })
@@ -225,7 +225,7 @@ async function writePlainFile(path: string, content: string | Uint8Array): Promi
   await chmod(path, 0o644)
 }
 
-/** Only what everybody on the machine may read, and never a private key, whoever may read it. */
+/** Only what everybody on the machine may read, and never a private key, whatever its mode. */
 async function copyPublic(source: string, target: string, depth: number): Promise<number> {
   const info = await lstat(source).catch(() => undefined)
   if (info === undefined || depth > COPY_DEPTH_MAX) return 0

@@ -90,7 +90,7 @@ export async function makeOwnedDirectory(
 }
 
 /**
- * One change at a time, whoever makes it and in whatever namespace. The lock is the kernel's, on the folder itself, and
+ * One change at a time, across processes and namespaces. The lock is the kernel's, on the folder itself, and
  * is held by a process that ends with this one.
  */
 export async function withFolderLock<T>(root: string, work: () => Promise<T>): Promise<T> {

@@ -87,24 +87,24 @@ it('never places anything through a link or outside the root, whatever comes', (
       const tree = createRootfsTree(10_000)
       const kinds = new Map<string, string>()
       for (const [index, { name, kind, target }] of actions.entries()) {
-        let placed: ReturnType<typeof tree.add>
+        let added: ReturnType<typeof tree.add>
         try {
-          placed = tree.add(name, kind as 'file', target, index)
+          added = tree.add(name, kind as 'file', target, index)
         } catch {
           // A refusal is the end of the image.
           return
         }
-        for (const parent of placed.parents) kinds.set(parent, 'directory')
-        const parts = placed.path.split('/')
+        for (const parent of added.parents) kinds.set(parent, 'directory')
+        const parts = added.path.split('/')
         expect(parts).not.toContain('..')
-        expect(placed.path.startsWith('/')).toBe(false)
+        expect(added.path.startsWith('/')).toBe(false)
         for (let depth = 1; depth < parts.length; depth += 1) {
           expect(kinds.get(parts.slice(0, depth).join('/'))).toBe('directory')
         }
-        if (placed.obstacle !== undefined) {
-          for (const known of [...kinds.keys()]) if (known.startsWith(`${placed.obstacle}/`)) kinds.delete(known)
+        if (added.obstacle !== undefined) {
+          for (const known of [...kinds.keys()]) if (known.startsWith(`${added.obstacle}/`)) kinds.delete(known)
         }
-        if (placed.path !== '') kinds.set(placed.path, kind)
+        if (added.path !== '') kinds.set(added.path, kind)
       }
     }),
     { numRuns: 2000 },

@@ -7,7 +7,7 @@ import { AppError } from '../../contract/app-error.ts'
  */
 export type RootfsTree = Readonly<{
   /** Says where an entry goes, and takes it into the tree. `layer` numbers the archive it comes from. */
-  add(name: string, kind: NodeKind, target: string, layer: number): Placement
+  add(name: string, kind: NodeKind, target: string, layer: number): TreeChange
   /** What a hard link leads to, which must be there already: its real path, and what a link of that name would be. */
   linkTarget(name: string): Readonly<{ path: string; kind: NodeKind; target: string }>
   /** Removes what a name stands for, or all that a directory holds; answers the real paths of what is gone. */
@@ -16,7 +16,7 @@ export type RootfsTree = Readonly<{
 }>
 
 export type NodeKind = 'file' | 'directory' | 'symlink' | 'fifo'
-export type Placement = Readonly<{
+export type TreeChange = Readonly<{
   /** Relative to the root, without a link on the way; empty for the root itself. */
   path: string
   /** Directories that nobody has described and that must be made first, outermost first. */

@@ -20,12 +20,12 @@ export type TarItem = Readonly<{
   entry: TarEntry
   /** Where the content begins, counted from the beginning of the archive. */
   offset: number
-  /** The content, once, before the next item is asked for. Whoever does not want it just goes on. */
+  /** The content, once, before the next item is asked for. A reader that does not want it just goes on. */
   content(): AsyncGenerator<Uint8Array>
 }>
 
 const BLOCK = 512
-/** Headers that only describe the next one. Longer than this they are meant to exhaust somebody. */
+/** Headers that only describe the next one. Longer than this they are an attack. */
 const EXTENSION_BYTES_MAX = 1024 * 1024
 
 const kinds: Readonly<Record<string, TarEntry['kind']>> = {

@@ -16,7 +16,7 @@ export const uplinkDevice = 'tap0'
 export const uplinkNetwork = '10.0.2.0/24'
 export const uplinkAddress = '10.0.2.100'
 export const uplinkGateway = '10.0.2.2'
-/** Answers with the host's resolver. Whoever resolves names inside the hub asks here, unless the operator named another. */
+/** Answers with the host's resolver. A process that resolves names inside the hub asks here, unless the operator named another. */
 export const uplinkResolver = '10.0.2.3'
 
 /**

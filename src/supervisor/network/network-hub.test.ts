@@ -32,7 +32,7 @@ describe.each(privileges)('the network hub as %s', (privilege) => {
   }
 
   beforeAll(async () => {
-    bench = await openNetworkBench(privilege, { doorWaitMs: 100, uplinkStartMs: 100 })
+    bench = await openNetworkBench(privilege, { hostNetworkWaitMs: 100, uplinkStartMs: 100 })
   })
   afterAll(async () => {
     await bench.close()
@@ -47,7 +47,7 @@ describe.each(privileges)('the network hub as %s', (privilege) => {
       reason: expect.stringContaining('slirp4netns is not'),
     })
     for (const name of ['port_forward', 'allowed_domains'] as const) {
-      expect(capabilities[name]).toMatchObject({ enforced: false, reason: expect.stringContaining('host-door.log') })
+      expect(capabilities[name]).toMatchObject({ enforced: false, reason: expect.stringContaining('host-network.log') })
     }
     await expect(bench.hub.ask('reserveHostPort', null)).rejects.toMatchObject({ code: 'ERR_CAPABILITY_MISSING' })
   })

@@ -22,7 +22,7 @@ export type NetworkHubDeps = Readonly<{
   searchPath: string
   /** Where slirp4netns has its socket. */
   socketDirectory: string
-  /** Where whoever starts it notes what it said and that it ended. */
+  /** Where the process that starts it notes what it said and that it ended. */
   logDirectory: string
   /** How long after the hub's start slirp4netns may still be on its way. */
   uplinkStartMs?: number
@@ -48,7 +48,7 @@ type NetworkCapability = 'network_policy' | 'internet' | 'allowed_domains' | 'po
  * - `allowedPorts`: TCP from workspaces of its tenant with `allowInterVm`, though this one may not have it. A workspace that may talk
  *   to nobody is not let out by the openness of another.
  * - `peers`: everything with a workspace that lists this one as well. One side is not enough: an address may have passed
- *   to a stranger.
+ *   to another workspace.
  * - `forwards`: from the host's loopback address only, to the loopback address inside. They need no link and no rule.
  *
  * What a change forbids is cut, open connections too. Changes are made one after the other, each as a whole.
@@ -120,12 +120,12 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
     }
   }
 
-  /** Ends also when it does not start: whoever needs it is then told why. */
+  /** Ends also when it does not start: a process that needs it is then told why. */
   async function uplinkStarted(): Promise<void> {
     await uplink.answersWithin(Math.max(0, openedMs + uplinkStartMs - systemClock.monotonicMs()))
   }
 
-  async function place(workspace: HubWorkspace, spec: NetworkSpec, link: string | undefined): Promise<void> {
+  async function applyRules(workspace: HubWorkspace, spec: NetworkSpec, link: string | undefined): Promise<void> {
     if (link !== undefined || !needsLink(spec)) return change(workspace.id, { workspace, spec, link })
     const tools = opened()
     const name = `${LINK_PREFIX}${++links}`
@@ -173,14 +173,14 @@ export function createNetworkHub(deps: NetworkHubDeps): NetworkHub {
         const known = members.get(workspace.id)
         const isSame = known?.workspace.pid === workspace.pid && known.workspace.ip === workspace.ip
         if (!isSame) await drop(workspace.id)
-        await place(workspace, spec, isSame ? known.link : undefined)
+        await applyRules(workspace, spec, isSame ? known.link : undefined)
       }),
     update: (id, spec) =>
       inOrder(async () => {
         checkNetworkSpec(spec)
         const member = members.get(id)
         if (member === undefined) return false
-        await place(member.workspace, spec, member.link)
+        await applyRules(member.workspace, spec, member.link)
         return true
       }),
     detach: (id) => inOrder(() => drop(id)),

@@ -27,7 +27,7 @@ export function resolverText(spec: NetworkSpec): string {
 
 const isPort = (port: number): boolean => Number.isInteger(port) && port >= 1 && port <= 65_535
 
-/** Everything that becomes part of a rule is checked here, whoever checked it before. */
+/** Everything that becomes part of a rule is checked here, even if it was checked before. */
 export function checkNetworkSpec(spec: NetworkSpec): void {
   const ports = [...spec.allowedPorts, ...spec.forwards.flatMap((forward) => [forward.hostPort, forward.guestPort])]
   if (!ports.every(isPort)) {

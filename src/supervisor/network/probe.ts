@@ -71,11 +71,11 @@ export async function probeForwards(
   }
 }
 
-/** Whether the host's door answers, through which named hosts are reached. */
+/** Whether the host-network helper answers, through which named hosts are reached. */
 export async function probeDomains(sockets: Pick<Sockets, 'requireHost'>): Promise<Capability> {
   try {
     await sockets.requireHost()
-    return works("The door to the host's network answers. What can be reached is what the host itself can reach.")
+    return works('The host-network helper answers. Workspaces can reach what the host itself can reach.')
   } catch (error) {
     return fails(messageOf(error))
   }

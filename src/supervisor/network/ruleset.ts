@@ -96,7 +96,7 @@ table ${TABLE} {
 
 type Pair = Readonly<{ from: LinkedWorkspace; to: LinkedWorkspace }>
 
-/** Who may talk, with everyone it could talk to: the others of its tenant, never a stranger's. */
+/** Who may talk, with everyone it could talk to: the others of its tenant, never another tenant's. */
 function talkersOf(workspaces: readonly LinkedWorkspace[]): Pair[] {
   return workspaces
     .filter(({ spec }) => spec.allowInterVm)

@@ -1,13 +1,14 @@
 #!/usr/bin/perl
 # Makes sockets for the supervisor in networks that it is not in, and hands them to it over the channel that Node gives its
-# children: the network of a workspace, which this process enters for a moment, and the host's, through its door.
+# children: the network of a workspace, which this process enters for a moment, and the host's, through the host-network helper.
 #
 # Requests on standard input, lines: a number, a verb, its arguments.
 #   N tcp PID FAMILY               a socket of the network that process PID is in, 4 or 6
 #   N listen PID ADDRESS PORT      one that is bound there
 #   N datagrams PID ADDRESS PORT   one for datagrams that is bound there
-#   N host VERB ...                what the door of the host gives
-# The arguments are the path of that door and how long it may be on its way, in milliseconds. Ends when standard input does. Runs as root of the supervisor's user namespace.
+#   N host VERB ...                what the host-network helper answers
+# The arguments are the path of that helper's socket and how long to wait for it, in milliseconds. Ends when standard input
+# does. Runs as root of the supervisor's user namespace.
 use strict;
 use warnings;
 use Errno;
@@ -22,7 +23,7 @@ use constant {
 };
 my %setns = (x86_64 => 308, aarch64 => 268);
 my $setns = $setns{ (POSIX::uname())[4] } // die "socket-maker: unknown machine\n";
-my ($host_door, $door_wait_ms) = @ARGV;
+my ($host_network, $wait_ms) = @ARGV;
 open(my $channel, '+<&=', $ENV{NODE_CHANNEL_FD}) or die "channel: $!\n";
 open(my $own_network, '<', '/proc/self/ns/net') or die "network: $!\n";
 # Nobody is waited for, so nobody stays behind.
@@ -40,7 +41,7 @@ sub give {
 
 sub code { my @names = grep { $!{$_} } qw(EADDRINUSE EADDRNOTAVAIL EACCES EPERM EAFNOSUPPORT ENOENT EMFILE); $names[0] // 'EIO' }
 
-# Whoever made the network may not have brought its loopback device up.
+# The process that made the network may not have brought its loopback device up.
 sub raise_loopback {
     socket(my $any, PF_INET, SOCK_DGRAM, 0) or die code();
     my $request = pack 'a16 s x22', 'lo', 0;
@@ -81,15 +82,15 @@ sub ask_host {
         local $SIG{ALRM} = sub { die "ETIMEDOUT\n" };
         alarm ANSWER_SECONDS;
         my $client;
-        my $polls = $door_wait_ms / POLL_MS;
-        until (socket($client, PF_UNIX, SOCK_STREAM, 0) && connect($client, pack_sockaddr_un($host_door))) {
+        my $polls = $wait_ms / POLL_MS;
+        until (socket($client, PF_UNIX, SOCK_STREAM, 0) && connect($client, pack_sockaddr_un($host_network))) {
             # It comes after us, and may be on its way back.
-            die "ENODOOR\n" if $polls-- <= 0;
+            die "ENOHOSTNETWORK\n" if $polls-- <= 0;
             select undef, undef, undef, POLL_MS / 1000;
         }
         syswrite $client, join(' ', $verb, @words) . "\n";
         my ($text, $socket) = receive_with($client);
-        die "ENODOOR\n" if !defined $text;
+        die "ENOHOSTNETWORK\n" if !defined $text;
         die "$1\n" if $text =~ /^failed (\S+)/;
         if (defined $socket) { give($id, $verb eq 'listen' ? 'net.Native' : 'net.Socket', $socket) }
         else { send_with($channel, qq({"id":$id}\n)) }

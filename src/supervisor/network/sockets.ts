@@ -7,8 +7,8 @@ import type { Logger } from '../../kernel/logger.ts'
 
 /**
  * Sockets of networks that the supervisor is not in. A socket stays in the network that it was made in, so the supervisor
- * talks there by sockets that others made for it: in a workspace's network, which it may enter, and in the host's, whose
- * door is asked. Whoever gets a socket has all of it: nothing stands between.
+ * talks there by sockets that others made for it: in a workspace's network, which it may enter, and in the host's, where the
+ * host-network helper makes them. A socket is handed over whole: nothing stands between.
  */
 export type Sockets = Readonly<{
   /** To a port inside the network of process `pid`, at the first address that takes the connection. */
@@ -19,7 +19,7 @@ export type Sockets = Readonly<{
   listenOnHost(port: number, onConnection: (socket: Socket) => void): Promise<Server | undefined>
   /** From the host to another machine. Undefined when it takes no connection, or is no other machine. */
   connectFromHost(address: string, port: number): Promise<Socket | undefined>
-  /** Fails, with what to do about it, when the host's door does not answer. */
+  /** Fails, with what to do about it, when the host-network helper does not answer. */
   requireHost(): Promise<void>
 }>
 
@@ -29,19 +29,23 @@ type Handle = Socket | Datagrams | object | undefined
 
 /** As many as Linux keeps waiting for a server that says nothing. */
 const BACKLOG = 511
-/** How long the host's door may be on its way: it is started after us, and may be started again. */
-const DOOR_WAIT_MS = 5_000
+/** How long to wait for the host-network helper: it is started after us, and may be started again. */
+const HOST_NETWORK_WAIT_MS = 5_000
 
-export type SocketsDeps = Readonly<{ doorPath: string; doorWaitMs?: number; logger: Logger }>
+export type SocketsDeps = Readonly<{ hostNetworkPath: string; hostNetworkWaitMs?: number; logger: Logger }>
 
-export function startSockets({ doorPath, doorWaitMs = DOOR_WAIT_MS, logger }: SocketsDeps): Sockets {
+export function startSockets({
+  hostNetworkPath,
+  hostNetworkWaitMs = HOST_NETWORK_WAIT_MS,
+  logger,
+}: SocketsDeps): Sockets {
   const script = fileURLToPath(new URL('./socket-maker.pl', import.meta.url))
   const waiting = new Map<number, PromiseWithResolvers<Handle>>()
   let nextNumber = 1
   let maker: ChildProcess | undefined
 
   function start(): ChildProcess {
-    const child = spawn('perl', [script, doorPath, String(doorWaitMs)], {
+    const child = spawn('perl', [script, hostNetworkPath, String(hostNetworkWaitMs)], {
       stdio: ['pipe', 'ignore', 'inherit', 'ipc'],
       env: { PATH: '/usr/bin:/bin' },
     })
@@ -76,7 +80,7 @@ export function startSockets({ doorPath, doorWaitMs = DOOR_WAIT_MS, logger }: So
 
   async function askHost<Kind extends Handle>(...words: readonly (string | number)[]): Promise<Kind> {
     return await ask<Kind>('host', ...words).catch((error: NodeJS.ErrnoException) => {
-      throw error.code === 'ENODOOR' ? doorMissing() : error
+      throw error.code === 'ENOHOSTNETWORK' ? hostNetworkMissing() : error
     })
   }
 
@@ -116,10 +120,10 @@ export function startSockets({ doorPath, doorWaitMs = DOOR_WAIT_MS, logger }: So
 
 const codeError = (code: string): NodeJS.ErrnoException => Object.assign(new Error(code), { code })
 
-const doorMissing = (): AppError =>
+const hostNetworkMissing = (): AppError =>
   new AppError(
     'ERR_CAPABILITY_MISSING',
-    "The workspaces have no door to this machine's network: its process does not answer. See host-door.log in the folder of the workspaces, and restart.",
+    "The process that connects workspaces to this machine's network does not answer. Read host-network.log in the workspaces folder of the data directory, then restart the server.",
   )
 
 function serveOn(handle: object, onConnection: (socket: Socket) => void): Promise<Server> {
@@ -136,7 +140,7 @@ function serveOn(handle: object, onConnection: (socket: Socket) => void): Promis
 function connected(socket: Socket, host: string, port: number): Promise<boolean> {
   return new Promise((resolve) => {
     socket.allowHalfOpen = true
-    // It stays for the life of the socket: whoever takes over listens for the close.
+    // It stays for the life of the socket: the next owner listens for the close.
     socket.on('error', () => {
       socket.destroy()
       resolve(false)

@@ -32,7 +32,7 @@ describe.each(privileges)('the way out of the hub as %s', (privilege) => {
   beforeAll(async () => {
     for (const address of [somewhere, ownAddress, privateAddress]) closers.push(addHostAddress(address))
     port = await listenOnHost(servers, '0.0.0.0', 0, 'host')
-    bench = await openNetworkBench(privilege, { doorWaitMs: 100 })
+    bench = await openNetworkBench(privilege, { hostNetworkWaitMs: 100 })
     await bench.startUplink(somewhere)
     await bench.hub.ask('setEnvironment', { hostAddresses: [ownAddress] })
     one = await start()

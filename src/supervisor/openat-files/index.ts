@@ -7,8 +7,8 @@ import type { Random } from '../../kernel/random.ts'
 import { type AskedPath, askPath, type ByteString, textOfBytes } from './asked-path.ts'
 import { createBoundary } from './boundary.ts'
 import { changedMeanwhile, fileError, namingPath, unless } from './file-errors.ts'
+import { entryPath, type InodeHandle, inodeHandleOf, openEntry, refuseKernelFiles, selfPath } from './inode-handles.ts'
 import { describe, listDirectory } from './list-directory.ts'
-import { entryPath, openEntry, type Place, placeOf, refuseKernelFiles, selfPath } from './places.ts'
 import { removeTree } from './remove-tree.ts'
 import { type Walked, type WalkOptions, walk } from './walk.ts'
 import { type Owner, writeContent } from './write-content.ts'
@@ -34,7 +34,7 @@ export function createOpenatFiles({ openRoot, owner, within, random }: OpenatFil
   /** Runs `work` at the end of the path, and closes all that was opened for it. */
   async function at<Result>(asked: AskedPath, options: WalkOptions, work: (walked: Walked) => Promise<Result>) {
     return namingPath(asked, async () => {
-      const root = await placeOf(await openRoot())
+      const root = await inodeHandleOf(await openRoot())
       await using _held = root.handle
       await refuseKernelFiles(root, asked)
       await using walked = await walk(root, asked, { ...options, boundary })
@@ -42,18 +42,18 @@ export function createOpenatFiles({ openRoot, owner, within, random }: OpenatFil
     })
   }
 
-  async function make(directory: Place, name: ByteString, asked: AskedPath): Promise<void> {
+  async function make(directory: InodeHandle, name: ByteString, asked: AskedPath): Promise<void> {
     const made = await unless(
       ['EEXIST'],
       mkdir(entryPath(directory, name), NEW_DIRECTORY_MODE).then(() => true),
     )
     if (made !== true || owner === undefined) return
-    const place = await openEntry(directory, name, asked)
-    if (place === undefined) return
-    await using _held = place.handle
+    const inode = await openEntry(directory, name, asked)
+    if (inode === undefined) return
+    await using _held = inode.handle
     // Only what this process made is given away, should something else stand in its place by now.
-    const isOurs = place.info.isDirectory() && Number(place.info.uid) === process.geteuid!()
-    if (isOurs) await chown(selfPath(place), owner.uid, owner.gid)
+    const isOurs = inode.info.isDirectory() && Number(inode.info.uid) === process.geteuid!()
+    if (isOurs) await chown(selfPath(inode), owner.uid, owner.gid)
   }
 
   return {
@@ -171,9 +171,10 @@ export function createOpenatFiles({ openRoot, owner, within, random }: OpenatFil
   }
 }
 
-const infoOf = ({ names }: AskedPath, place: Place): FileInfo => describe(textOfBytes(names.at(-1) ?? '/'), place.info)
+const infoOf = ({ names }: AskedPath, inode: InodeHandle): FileInfo =>
+  describe(textOfBytes(names.at(-1) ?? '/'), inode.info)
 
-function existing(asked: AskedPath, { entry }: Walked): Place {
+function existing(asked: AskedPath, { entry }: Walked): InodeHandle {
   if (entry === undefined) {
     throw fileError('ERR_FILE_NOT_FOUND', asked, 'does not exist; list its directory to see what does')
   }
@@ -190,7 +191,7 @@ function named(asked: AskedPath, walked: Walked) {
 const endsWithoutName = (asked: AskedPath): AppError =>
   fileError('ERR_INVALID_INPUT', asked, 'is the root or ends in ..; give a path that ends in a name')
 
-function requireRegularFile(asked: AskedPath, { info }: Place): void {
+function requireRegularFile(asked: AskedPath, { info }: InodeHandle): void {
   if (info.isDirectory()) throw fileError('ERR_NOT_A_FILE', asked, 'is a directory; give the path of a file')
   if (!info.isFile()) {
     throw fileError(

@@ -3,14 +3,14 @@ import { lstat } from 'node:fs/promises'
 import type { FileInfo, FileKind } from '../../domains/workspaces/backend.ts'
 import { type ByteString, textOfBytes } from './asked-path.ts'
 import { unless } from './file-errors.ts'
-import { allEnded, entriesOf, entryPath, type Place } from './places.ts'
+import { allEnded, entriesOf, entryPath, type InodeHandle } from './inode-handles.ts'
 
 const LOOKED_AT_TOGETHER = 32
 
 export type Listing = Readonly<{ entries: readonly FileInfo[]; truncated: boolean }>
 
 /** The first `limit` entries by name. However many there are, not many more than `limit` are in memory. */
-export async function listDirectory(directory: Place, limit: number): Promise<Listing> {
+export async function listDirectory(directory: InodeHandle, limit: number): Promise<Listing> {
   const { names, truncated } = await firstNames(directory, limit)
   const entries: FileInfo[] = []
   for (let start = 0; start < names.length; start += LOOKED_AT_TOGETHER) {
@@ -20,7 +20,7 @@ export async function listDirectory(directory: Place, limit: number): Promise<Li
   return { entries, truncated }
 }
 
-async function firstNames(directory: Place, limit: number) {
+async function firstNames(directory: InodeHandle, limit: number) {
   let names: ByteString[] = []
   let total = 0
   const keepFirst = (): void => {
@@ -39,7 +39,7 @@ async function firstNames(directory: Place, limit: number) {
 const byBytes = (one: ByteString, other: ByteString): number => (one < other ? -1 : one > other ? 1 : 0)
 
 /** Undefined when it is gone meanwhile. */
-async function describeEntry(directory: Place, name: ByteString): Promise<FileInfo | undefined> {
+async function describeEntry(directory: InodeHandle, name: ByteString): Promise<FileInfo | undefined> {
   const info = await unless(['ENOENT'], lstat(entryPath(directory, name), { bigint: true }))
   return info === undefined ? undefined : describe(textOfBytes(name), info)
 }

@@ -7,11 +7,11 @@ import {
   DIRECTORY_ONLY,
   entriesOf,
   entryPath,
-  isSamePlace,
+  type InodeHandle,
+  inodeHandleOf,
+  isSameInode,
   openAbove,
-  type Place,
-  placeOf,
-} from './places.ts'
+} from './inode-handles.ts'
 
 const NAMES_READ_TOGETHER = 1_024
 const UNLINKED_TOGETHER = 16
@@ -33,7 +33,7 @@ type Level = {
  * inside stays. Only one directory is held at a time: the way back up is the system's `..`, taken only when it leads to
  * the directory we came from. Nothing is named by more than one name below a held directory.
  */
-export async function removeTree(parent: Place, name: ByteString, asked: AskedPath): Promise<void> {
+export async function removeTree(parent: InodeHandle, name: ByteString, asked: AskedPath): Promise<void> {
   const remover = createRemover(parent, asked)
   try {
     await remover.run(name)
@@ -42,9 +42,9 @@ export async function removeTree(parent: Place, name: ByteString, asked: AskedPa
   }
 }
 
-function createRemover(parent: Place, asked: AskedPath) {
+function createRemover(parent: InodeHandle, asked: AskedPath) {
   const levels: Level[] = []
-  let here: Place = parent
+  let here: InodeHandle = parent
   let entryCount = 0
   let contestedCount = 0
 
@@ -61,7 +61,7 @@ function createRemover(parent: Place, asked: AskedPath) {
     }
   }
 
-  async function goTo(next: Place): Promise<void> {
+  async function goTo(next: InodeHandle): Promise<void> {
     const left = here
     here = next
     if (left !== parent) await left.handle.close()
@@ -71,7 +71,7 @@ function createRemover(parent: Place, asked: AskedPath) {
   async function descend(name: ByteString): Promise<boolean> {
     const handle = await unless(['ENOENT', 'ENOTDIR'], open(entryPath(here, name), DIRECTORY_ONLY))
     if (handle === undefined) return false
-    const next = await placeOf(handle)
+    const next = await inodeHandleOf(handle)
     await goTo(next)
     if (levels.length > 0 && next.info.dev !== levels[0]!.identity.dev) {
       throw fileError('ERR_FILE_REFUSED', asked, 'holds a mount point, which is not emptied; remove what is beside it')
@@ -84,7 +84,7 @@ function createRemover(parent: Place, asked: AskedPath) {
     const left = levels.pop()!
     const expected = levels.at(-1)?.identity
     await goTo(expected === undefined ? parent : await openAbove(here))
-    if (expected !== undefined && !isSamePlace(here.info, expected)) throw changedMeanwhile(asked)
+    if (expected !== undefined && !isSameInode(here.info, expected)) throw changedMeanwhile(asked)
     return left
   }
 

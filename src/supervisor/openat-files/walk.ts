@@ -2,7 +2,7 @@ import type { BigIntStats } from 'node:fs'
 import { type AskedPath, type ByteString, splitPath } from './asked-path.ts'
 import type { Boundary } from './boundary.ts'
 import { changedMeanwhile, fileError } from './file-errors.ts'
-import { isSamePlace, openAbove, openEntry, openSame, type Place, readLink } from './places.ts'
+import { type InodeHandle, isSameInode, openAbove, openEntry, openSame, readLink } from './inode-handles.ts'
 
 /** As many links as the system itself follows in one path. */
 const LINKS_MAX = 40
@@ -13,7 +13,7 @@ export type WalkOptions = Readonly<{
   /** What becomes of a link at the very end. */
   finalLink: 'follow' | 'keep'
   /** Makes a missing directory on the way; without it a missing one ends the walk. */
-  make?: ((directory: Place, name: ByteString, asked: AskedPath) => Promise<void>) | undefined
+  make?: ((directory: InodeHandle, name: ByteString, asked: AskedPath) => Promise<void>) | undefined
   /** Where the walk may lead; without it, anywhere below the root. */
   boundary?: Boundary | undefined
 }>
@@ -22,11 +22,11 @@ export type WalkOptions = Readonly<{
 export type Walked = AsyncDisposable &
   Readonly<{
     /** The directory that holds the entry. */
-    directory: Place
+    directory: InodeHandle
     /** Undefined when the path ends in the root or in `..`: then the directory itself is what was asked for. */
     name: ByteString | undefined
     /** Undefined when there is no such entry. */
-    entry: Place | undefined
+    entry: InodeHandle | undefined
     wantsDirectory: boolean
   }>
 
@@ -35,7 +35,7 @@ export type Walked = AsyncDisposable &
  * read and taken apart here, so an absolute one begins at the root again and `..` never leads above it. No name is
  * looked up through another, so there is no moment in which a process of the workspace could put a link in the way.
  */
-export async function walk(root: Place, asked: AskedPath, options: WalkOptions): Promise<Walked> {
+export async function walk(root: InodeHandle, asked: AskedPath, options: WalkOptions): Promise<Walked> {
   const walker = createWalker(root, await openSame(root), asked, options)
   try {
     return await walker.run()
@@ -45,7 +45,12 @@ export async function walk(root: Place, asked: AskedPath, options: WalkOptions):
   }
 }
 
-function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, make, boundary }: WalkOptions) {
+function createWalker(
+  root: InodeHandle,
+  start: InodeHandle,
+  asked: AskedPath,
+  { finalLink, make, boundary }: WalkOptions,
+) {
   let here = start
   /** The directories above `here`, up to the root. Only what they are is kept, so that depth costs no open files. */
   let above: Pick<BigIntStats, 'dev' | 'ino'>[] = []
@@ -56,7 +61,7 @@ function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, 
   let { wantsDirectory } = asked
   let linkCount = 0
 
-  async function goTo(next: Place): Promise<void> {
+  async function goTo(next: InodeHandle): Promise<void> {
     const left = here
     here = next
     await left.handle.close()
@@ -71,7 +76,7 @@ function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, 
     if (expected === undefined) return
     trail.pop()
     await goTo(await openAbove(here))
-    if (!isSamePlace(here.info, expected)) throw changedMeanwhile(asked)
+    if (!isSameInode(here.info, expected)) throw changedMeanwhile(asked)
   }
 
   async function followLink(name: ByteString): Promise<void> {
@@ -93,7 +98,7 @@ function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, 
     await goTo(await openSame(root))
   }
 
-  async function makeMissing(name: ByteString): Promise<Place> {
+  async function makeMissing(name: ByteString): Promise<InodeHandle> {
     if (make === undefined) throw fileError('ERR_FILE_NOT_FOUND', asked, 'lies in a directory that does not exist')
     await make(here, name, asked)
     const made = await openEntry(here, name, asked)
@@ -101,7 +106,7 @@ function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, 
     return made
   }
 
-  const endedAt = (name: ByteString | undefined, entry: Place | undefined): Walked => ({
+  const endedAt = (name: ByteString | undefined, entry: InodeHandle | undefined): Walked => ({
     directory: here,
     name,
     entry,
@@ -113,7 +118,7 @@ function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, 
   })
 
   /** Closes `found` unless it becomes the place we are at or the end of the walk. */
-  async function visit(name: ByteString, found: Place): Promise<Walked | undefined> {
+  async function visit(name: ByteString, found: InodeHandle): Promise<Walked | undefined> {
     const isFinal = names.length === 0
     const isLink = found.info.isSymbolicLink()
     if (isLink && !(isFinal && finalLink === 'keep')) {
@@ -153,8 +158,8 @@ function createWalker(root: Place, start: Place, asked: AskedPath, { finalLink, 
   /** A link at the end that is going to be followed is no end yet, but a place inside all the same. */
   function requireInBoundary(name: ByteString): void {
     if (boundary === undefined) return
-    const place = [...trail, name]
-    if (!(names.length === 0 ? boundary.holds(place) : boundary.passes(place))) throw boundary.refusal(asked.field)
+    const path = [...trail, name]
+    if (!(names.length === 0 ? boundary.holds(path) : boundary.passes(path))) throw boundary.refusal(asked.field)
   }
 
   return { run, close: () => here.handle.close() }

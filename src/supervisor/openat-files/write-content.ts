@@ -5,7 +5,7 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Random } from '../../kernel/random.ts'
 import type { AskedPath, ByteString } from './asked-path.ts'
 import { fileError, unless } from './file-errors.ts'
-import { entryPath, type Place } from './places.ts'
+import { entryPath, type InodeHandle } from './inode-handles.ts'
 
 export type Owner = Readonly<{ uid: number; gid: number }>
 
@@ -16,10 +16,10 @@ const KEPT_MODE_BITS = 0o777
 export type ContentPlan = Readonly<{
   random: Random
   owner: Owner | undefined
-  directory: Place
+  directory: InodeHandle
   name: ByteString
   /** The file that the content replaces. */
-  replaced: Place | undefined
+  replaced: InodeHandle | undefined
   mode: number | undefined
   asked: AskedPath
 }>
@@ -51,7 +51,7 @@ export async function writeContent(plan: ContentPlan, content: Readable | Uint8A
   }
 }
 
-const retainedMode = (replaced: Place | undefined): number =>
+const retainedMode = (replaced: InodeHandle | undefined): number =>
   replaced === undefined ? NEW_FILE_MODE : Number(replaced.info.mode) & KEPT_MODE_BITS
 
 /** The new content belongs to whom the old belonged. Ids that have no name here cannot be given, which is no failure. */

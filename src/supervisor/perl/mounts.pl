@@ -29,7 +29,7 @@ sub detached_copy {
     return $tree;
 }
 
-# A copy of a folder below another. Whoever may write in there may put a link in its place at any time: none is followed.
+# A copy of a folder below another. A process that may write in there may put a link in its place at any time: none is followed.
 sub detached_beneath {
     my ($folder, $beneath, $attributes) = @_;
     my $root = POSIX::open($folder, O_PATH | O_DIRECTORY) // fail("folder $folder");

@@ -131,7 +131,7 @@ export const argumentRules: readonly ArgumentRule[] = [
     rule: 'refuse-values',
     values: [TIOCSTI, TIOCLINUX, TIOCSETD],
     errno: 'EPERM',
-    reason: 'They type into the terminal of somebody else, or load line disciplines into the kernel.',
+    reason: 'They type into the terminal of another process, or load line disciplines into the kernel.',
   },
   {
     call: 'socket',

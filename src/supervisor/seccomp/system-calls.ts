@@ -6,7 +6,7 @@ export const auditArch: Readonly<Record<SeccompArch, number>> = { x64: 0xc000003
 
 /**
  * The newest system call that was looked at when the lists were written (file_setattr). What a later kernel adds answers
- * as on an older kernel, until somebody has decided on it. New calls have one number on all architectures. The numbers
+ * as on an older kernel, until it was decided on. New calls have one number on all architectures. The numbers
  * of the x32 interface begin far above, so this bound keeps it out as well.
  */
 export const NEWEST_JUDGED_CALL = 469

@@ -7,7 +7,7 @@ export default defineTool({
   toolset: 'workspaces',
   title: 'Resize a workspace',
   description:
-    'Give a workspace more or fewer processors or other memory, for example after exec said that a limit stopped something. What is left out stays as it is. It takes effect at once, without a restart; only less memory needs a stopped workspace.',
+    'Give a workspace more or fewer processors, other memory or a disk of another size, for example after exec said that a limit stopped something. What is left out stays as it is. It takes effect at once, without a restart; only less memory needs a stopped workspace, and less disk must hold what is on it.',
   permission: 'workspace:update',
   tier: 'user',
   effect: 'external',
@@ -19,6 +19,12 @@ export default defineTool({
     workspace_id: workspaceParams.workspaceId,
     vcpus: z.int().min(1).max(1024).optional().describe('Processors.'),
     memory_mb: z.int().min(16).max(16_777_216).optional().describe('Memory in MiB.'),
+    disk_gb: z
+      .int()
+      .min(1)
+      .max(1_048_576)
+      .optional()
+      .describe('Disk in GiB; only where the machine enforces the size of disks, as workspace_info says.'),
   }),
   output: z.strictObject({
     workspace_id: z.string(),

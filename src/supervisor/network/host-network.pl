@@ -1,8 +1,8 @@
-# The supervisor's door to the host's network: it runs there, with none of the host's rights, and makes the sockets that the
+# The host-network helper of the supervisor. It runs in the host's network, with none of the host's rights, and makes the sockets that the
 # supervisor cannot make in its own. The argument is the path to listen on. descriptors.pl comes before this text.
 #
 # One request for each connection, a line; the answer is a line too, "ok" with a socket, or "failed CODE":
-#   hello                    the door is there
+#   hello                    the helper is there
 #   listen PORT              a socket that is bound to the port, on the loopback address
 #   connect ADDRESS PORT     a connection, to whatever is not this machine
 #   names SERVER HEX         the answer to a DNS query, "answer HEX". SERVER "-": those of the host
@@ -20,11 +20,11 @@ $SIG{PIPE} = 'IGNORE';
 my $path = shift;
 my $children = 0;
 unlink $path;
-socket(my $door, PF_UNIX, SOCK_STREAM, 0) or die "socket: $!\n";
+socket(my $listener, PF_UNIX, SOCK_STREAM, 0) or die "socket: $!\n";
 my $mask = umask 0177;
-bind($door, pack_sockaddr_un($path)) or die "bind $path: $!\n";
+bind($listener, pack_sockaddr_un($path)) or die "bind $path: $!\n";
 umask $mask;
-listen($door, 511) or die "listen: $!\n";
+listen($listener, 511) or die "listen: $!\n";
 
 sub code { my @names = grep { $!{$_} } qw(EADDRINUSE EADDRNOTAVAIL EACCES ECONNREFUSED EHOSTUNREACH ENETUNREACH ETIMEDOUT); $names[0] // 'EIO' }
 
@@ -43,7 +43,7 @@ sub own_addresses {
     return \%own;
 }
 
-# Whoever asks has judged the address by its kind; that it is not this machine only this side can know.
+# The supervisor has judged the address by its kind; that it is not this machine only this side can know.
 sub is_this_machine {
     my ($packed) = @_;
     if (length $packed == 4) { return 1 if ord($packed) == 127 || ord($packed) == 0 }
@@ -144,9 +144,9 @@ sub serve {
 
 while (1) {
     while ($children > 0 && waitpid(-1, $children < CHILDREN_MAX ? WNOHANG : 0) > 0) { $children-- }
-    accept(my $client, $door) or next;
+    accept(my $client, $listener) or next;
     my $pid = fork();
     if (!defined $pid) { close $client; next }
-    if ($pid == 0) { close $door; serve($client); POSIX::_exit(0) }
+    if ($pid == 0) { close $listener; serve($client); POSIX::_exit(0) }
     $children++;
 }

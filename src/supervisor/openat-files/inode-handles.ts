@@ -9,14 +9,14 @@ export const NAME_ONLY = O_PATH | constants.O_NOFOLLOW
 export const DIRECTORY_ONLY = NAME_ONLY | constants.O_DIRECTORY
 
 /** Something in the tree, held open. Whatever happens to its name, the handle stays with the thing itself. */
-export type Place = Readonly<{ handle: FileHandle; info: BigIntStats }>
+export type InodeHandle = Readonly<{ handle: FileHandle; info: BigIntStats }>
 
 /**
  * The system resolves this from the handle on: one name below a directory that is held, which is what openat does.
  * Nothing above the directory is looked up again, so nobody can put a link in the way. The call that takes it must not
  * follow a link in the last name, and must have ended before the handle is closed: the number in it could be another's.
  */
-export const entryPath = (directory: Place, name: ByteString): Buffer =>
+export const entryPath = (directory: InodeHandle, name: ByteString): Buffer =>
   Buffer.from(`/proc/self/fd/${directory.handle.fd}/${name}`, 'latin1')
 
 /** Like Promise.all, but leaves nothing under way when one fails, so that handles may be closed then. */
@@ -26,13 +26,13 @@ export async function allEnded<Result>(work: readonly Promise<Result>[]): Promis
 }
 
 /** Leads to exactly what the handle names. */
-export const selfPath = (place: Place): string => `/proc/self/fd/${place.handle.fd}`
+export const selfPath = (inode: InodeHandle): string => `/proc/self/fd/${inode.handle.fd}`
 
-export const isSamePlace = (one: Pick<BigIntStats, 'dev' | 'ino'>, other: Pick<BigIntStats, 'dev' | 'ino'>): boolean =>
+export const isSameInode = (one: Pick<BigIntStats, 'dev' | 'ino'>, other: Pick<BigIntStats, 'dev' | 'ino'>): boolean =>
   one.dev === other.dev && one.ino === other.ino
 
 /** Takes over the handle: it is closed when this fails. */
-export async function placeOf(handle: FileHandle): Promise<Place> {
+export async function inodeHandleOf(handle: FileHandle): Promise<InodeHandle> {
   try {
     return { handle, info: await handle.stat({ bigint: true }) }
   } catch (error) {
@@ -41,21 +41,25 @@ export async function placeOf(handle: FileHandle): Promise<Place> {
   }
 }
 
-export const openSame = async (place: Place): Promise<Place> =>
-  placeOf(await open(selfPath(place), O_PATH | constants.O_DIRECTORY))
+export const openSame = async (inode: InodeHandle): Promise<InodeHandle> =>
+  inodeHandleOf(await open(selfPath(inode), O_PATH | constants.O_DIRECTORY))
 
 /** The directory above. Where it is now may be elsewhere than where we came from: the caller compares. */
-export const openAbove = async (directory: Place): Promise<Place> =>
-  placeOf(await open(entryPath(directory, '..'), DIRECTORY_ONLY))
+export const openAbove = async (directory: InodeHandle): Promise<InodeHandle> =>
+  inodeHandleOf(await open(entryPath(directory, '..'), DIRECTORY_ONLY))
 
 /** Undefined when there is no such entry. A link is opened as a link. */
-export async function openEntry(directory: Place, name: ByteString, asked: AskedPath): Promise<Place | undefined> {
+export async function openEntry(
+  directory: InodeHandle,
+  name: ByteString,
+  asked: AskedPath,
+): Promise<InodeHandle | undefined> {
   const handle = await unless(['ENOENT'], open(entryPath(directory, name), NAME_ONLY))
   if (handle === undefined) return undefined
-  const place = await placeOf(handle)
+  const inode = await inodeHandleOf(handle)
   try {
-    if (place.info.dev !== directory.info.dev && !place.info.isSymbolicLink()) await refuseKernelFiles(place, asked)
-    return place
+    if (inode.info.dev !== directory.info.dev && !inode.info.isSymbolicLink()) await refuseKernelFiles(inode, asked)
+    return inode
   } catch (error) {
     await handle.close()
     throw error
@@ -63,14 +67,14 @@ export async function openEntry(directory: Place, name: ByteString, asked: Asked
 }
 
 /** Undefined when it is no link any more. */
-export async function readLink(directory: Place, name: ByteString): Promise<ByteString | undefined> {
+export async function readLink(directory: InodeHandle, name: ByteString): Promise<ByteString | undefined> {
   const target = await unless(['EINVAL', 'ENOENT'], readlink(entryPath(directory, name), { encoding: 'buffer' }))
   return target?.toString('latin1')
 }
 
 /**
- * File systems in which names are doors into the kernel. Links in procfs lead to what processes hold, wherever it is, and
- * files in the others act with the rights of whoever opens them, which here are not those of the workspace.
+ * File systems whose names lead into the kernel. Links in procfs lead to what processes hold, wherever it is, and
+ * files in the others act with the rights of the process that opens them, which here are not those of the workspace.
  */
 const kernelFilesystems: ReadonlySet<number> = new Set([
   0x9fa0, // proc
@@ -87,8 +91,8 @@ const kernelFilesystems: ReadonlySet<number> = new Set([
   0x1cd1, // devpts
 ])
 
-export async function refuseKernelFiles(place: Place, asked: AskedPath): Promise<void> {
-  const { type } = await statfs(selfPath(place))
+export async function refuseKernelFiles(inode: InodeHandle, asked: AskedPath): Promise<void> {
+  const { type } = await statfs(selfPath(inode))
   if (kernelFilesystems.has(type >>> 0)) {
     throw fileError(
       'ERR_FILE_REFUSED',
@@ -101,7 +105,7 @@ export async function refuseKernelFiles(place: Place, asked: AskedPath): Promise
 export type RawEntry = Readonly<{ name: ByteString; isDirectory: boolean }>
 
 /** The names in a directory as the system gives them, in no order. Ends its reading when the consumer stops early. */
-export async function* entriesOf(directory: Place): AsyncGenerator<RawEntry> {
+export async function* entriesOf(directory: InodeHandle): AsyncGenerator<RawEntry> {
   // The declared types know only text encodings; names come as buffers.
   const options = { encoding: 'buffer' as BufferEncoding, bufferSize: 256 }
   const reader = await unless(['ENOENT'], opendir(selfPath(directory), options))

@@ -15,7 +15,7 @@ import { closedNetwork, type NetworkSpec } from '../../domains/workspaces/backen
 import type { NetworkCapabilities } from './network-hub.ts'
 
 /** This must be run by root: nobody else can give the machine addresses that stand for the internet. No program but Perl. */
-describe.each(privileges)('the door to the host’s network as %s', (privilege) => {
+describe.each(privileges)('the host-network helper as %s', (privilege) => {
   const isAsRoot = privilege === 'root'
   const somewhere = isAsRoot ? '203.0.113.27' : '203.0.113.28'
   const ownAddress = isAsRoot ? '203.0.113.37' : '203.0.113.38'
@@ -34,7 +34,7 @@ describe.each(privileges)('the door to the host’s network as %s', (privilege) 
     closers.push(addElsewhere(somewhere), addHostAddress(ownAddress))
     port = await listenOnHost(servers, '0.0.0.0', 'host')
     bench = await openNetworkBench(privilege, { uplinkStartMs: 100 })
-    await bench.startDoor()
+    await bench.startHostNetwork()
     one = await start()
   })
   afterAll(async () => {

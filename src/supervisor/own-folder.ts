@@ -1,10 +1,10 @@
 import { type Stats, statSync } from 'node:fs'
 
 /**
- * Whether the folder that we work on is still somebody's: not after it was removed, nor when another lies in its place. One
+ * Whether the folder that we work on is still the one in use: not after it was removed, nor when another lies in its place. One
  * that was moved goes on, since it is reached where it is now. `path` is its name on the host; where that is hidden from us, launch.sh looks.
  */
-export function createOwnPlace(root: string, path: string): Readonly<{ isLost(): boolean }> {
+export function createOwnFolder(root: string, path: string): Readonly<{ isLost(): boolean }> {
   return {
     isLost() {
       const own = statSync(root)
