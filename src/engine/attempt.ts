@@ -30,7 +30,7 @@ export type AttemptDeps = JournalDeps &
     database: Pick<Database, 'write' | 'read'>
     clock: Clock
     bootId: string
-    isRevoked: EngineDeps['isRevoked']
+    owners: EngineDeps['owners']
     /** Writes a new run below `parent`; it begins after the commit. */
     insertChild(tx: WriteTx, parent: Run, id: string, start: NewRun): Promise<void>
     newId(): string
@@ -60,7 +60,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
   let readTo = 0
   let notesTold = 0
   let pending: NewRow[] = []
-  let placement: RunChange = {}
+  let position: RunChange = {}
   let busy = 0
   let childWaits = 0
   let isDropped = false
@@ -90,7 +90,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     for (let delayMs: number = limits.runRetryMsMin; ; delayMs = Math.min(delayMs * 2, limits.runRetryMsMax)) {
       try {
         run = await deps.database.write(from.tenant, (tx) => tryCommit(tx, all, change, alsoWrite))
-        placement = {}
+        position = {}
         break
       } catch (error) {
         if (!(error instanceof AppError) || errorCodes[error.code].kind !== 'unavailable') {
@@ -121,7 +121,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     await alsoWrite?.(tx, current)
     return await appendToRun(deps, tx, current, deps.clock.nowMs(), rows, {
       status: 'running',
-      ...placement,
+      ...position,
       ...change,
     })
   }
@@ -156,7 +156,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     }
   }
 
-  /** Looks again a moment later: whoever got an answer just now may be about to take the next step. */
+  /** Looks again a moment later: the client that got an answer just now may be about to take the next step. */
   function considerParking(): void {
     if (waits.size === 0) return
     setImmediate(() => {
@@ -166,7 +166,7 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
     })
   }
 
-  /** Whoever started the run is gone: it stops here, and fails. */
+  /** The owner of the run was revoked: it stops here, and fails. */
   function abandon(): void {
     isLeft = true
     stop.abort()
@@ -267,9 +267,9 @@ export function createAttempt(deps: AttemptDeps, from: Run, onIdle: (isIdle: boo
         requireGoingOn()
         await occupied(() => commit([], {}))
       },
-      place({ iteration, state }) {
-        placement = {
-          ...placement,
+      setPosition({ iteration, state }) {
+        position = {
+          ...position,
           ...(iteration !== undefined && { iteration }),
           ...(state !== undefined && { state }),
         }

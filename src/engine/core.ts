@@ -2,7 +2,8 @@ import type { LogStore } from '../audit/ports.ts'
 import { AppError } from '../contract/app-error.ts'
 import type { Database } from '../contract/database.ts'
 import { limits } from '../contract/limits.ts'
-import { identityOf, type Principal, type TenantId } from '../contract/principal.ts'
+import type { OwnerDirectory } from '../contract/owner-directory.ts'
+import { identityOf, type Principal } from '../contract/principal.ts'
 import type { ReadTx, WriteTx } from '../contract/tx.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
@@ -20,8 +21,8 @@ export type EngineDeps = Readonly<{
   /** Names this server process, in the rows of the runs that it has. */
   bootId: string
   isAlive(bootId: string): boolean | Promise<boolean>
-  /** Whether whoever has that identity lost what they may do here. What they have started ends then. */
-  isRevoked(tx: ReadTx | WriteTx, tenant: TenantId, owner: string): Promise<boolean>
+  /** What an owner has started ends when the owner is revoked. */
+  owners: Pick<OwnerDirectory, 'isRevoked'>
   /** A server that may only read runs nothing. */
   isReadOnly: boolean
   /** Runs that are at work at once, those below them not counted. */
@@ -41,7 +42,7 @@ export function newRunOf(
 ): Run {
   const id = start.id ?? deps.newId()
   const depth = parent === undefined ? 0 : parent.depth + 1
-  if (depth > limits.runDepthMax) {
+  if (depth - (start.freeLevels ?? 0) > limits.runDepthMax) {
     throw new AppError(
       'ERR_DEPTH_EXCEEDED',
       `A run may have ${limits.runDepthMax} levels of runs below it; '${start.subjectName.slice(0, 64).toWellFormed()}' would be one more. Use fewer levels of judges and sub-workflows.`,
@@ -79,21 +80,21 @@ export function newRunOf(
   }
 }
 
-/** Whoever a run acts for, and whoever it belongs to: as long as both are there, it may go on. */
+/** The identity that a run acts for, and its owner: as long as both are valid, it may go on. */
 export async function isAbandoned(
-  { isRevoked }: Pick<EngineDeps, 'isRevoked'>,
+  { owners }: Pick<EngineDeps, 'owners'>,
   tx: ReadTx | WriteTx,
   { tenant, owner, principal }: Run,
 ): Promise<boolean> {
-  if (await isRevoked(tx, tenant, owner)) return true
+  if (await owners.isRevoked(tx, tenant, owner)) return true
   const identity = identityOf(principal)
-  return identity !== owner && (await isRevoked(tx, tenant, identity))
+  return identity !== owner && (await owners.isRevoked(tx, tenant, identity))
 }
 
 export const ownerRevokedError = (): AppError =>
   new AppError(
     'ERR_STARTER_GONE',
-    'The key that started this run was revoked or has expired, and what it may do ended with it. Start it again with a key that is live.',
+    'The key that started this run was revoked or has expired, so the run was ended. Start it again with a valid key.',
   )
 
 export const outcomeOf = ({ id, status, output, error }: Run): RunOutcome => ({

@@ -26,13 +26,13 @@ type Registered = Readonly<{ program: Program; finalizer: Finalizer | undefined 
  * Runs programs so that neither a crash nor a restart is noticed in what they do.
  *
  * 1. A run changes only together with its journal and the log, in one transaction.
- * 2. A recorded step is never done again. One that was under way when the process died is done again by whoever takes the
+ * 2. A recorded step is never done again. One that was under way when the process died is done again by the process that takes the
  *    run up; a step that must not be done twice asks for a record of its beginning, and is told.
  * 3. A run is at work in one process: the one that its row names, for as long as that lives.
  * 4. So many runs are at work at once; others are pending. What runs below a run shares its place.
  * 5. A run that waits for a signal or a time is nowhere but in the store.
  * 6. A run during which the process dies again and again, without anything coming of it, fails.
- * 7. Before each step it is asked whether whoever started the run is still there; if not, it fails.
+ * 7. Before each step it is asked whether the owner of the run is still valid; if not, it fails.
  */
 export function createEngine(deps: EngineDeps): Engine {
   const { database, store, clock, logger } = deps
@@ -128,7 +128,7 @@ export function createEngine(deps: EngineDeps): Engine {
       await finish(run, attempt, end, mayTidyUp(resumes))
     } catch (error) {
       if (!(error instanceof RunStopped)) throw error
-      if (attempt.isShutDown()) await giveBack(run)
+      if (attempt.isShutDown()) await release(run)
     } finally {
       attempts.delete(id)
     }
@@ -144,7 +144,7 @@ export function createEngine(deps: EngineDeps): Engine {
     })
 
   /** An orderly end is none of the run's doing. */
-  async function giveBack({ tenant, id }: Run): Promise<void> {
+  async function release({ tenant, id }: Run): Promise<void> {
     try {
       await database.write(tenant, async (tx) => {
         const run = await store.findRun(tx, tenant, id)

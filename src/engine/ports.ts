@@ -1,10 +1,10 @@
-import type { Call, Door } from '../contract/call.ts'
+import type { Call, Transport } from '../contract/call.ts'
 import type { ErrorCode } from '../contract/error-codes.ts'
 import type { Principal, TenantId } from '../contract/principal.ts'
 import type { RunStatus } from '../contract/run-status.ts'
 import type { ReadTx, WriteTx } from '../contract/tx.ts'
 import type { Json } from '../kernel/canonical-json.ts'
-import type { FeedPlace, SubjectEvent } from './subject-feed.ts'
+import type { FeedCursor, SubjectEvent } from './subject-feed.ts'
 
 export type RunKind = 'execution' | 'workflow' | 'intent'
 export type { RunStatus } from '../contract/run-status.ts'
@@ -24,9 +24,9 @@ export type Run = Readonly<{
   subjectId: string
   subjectName: string
   subjectVersion: string
-  /** Whoever sees it beside the admins of the tenant; see `identityOf`. */
+  /** The identity that sees it beside the admins of the tenant; see `identityOf`. */
   owner: string
-  /** Whoever started it. */
+  /** The caller that started it. */
   principal: Principal
   parentId: string | null
   rootId: string
@@ -73,9 +73,11 @@ export type NewRun = Readonly<{
   subjectName: string
   subjectVersion: string
   input: Json
-  /** Who it acts for, where that is not whoever starts it. */
+  /** Who it acts for, where that is not the caller that starts it. */
   principal?: Principal
   owner?: string
+  /** Levels above it that do not count against the bound of runs below runs. */
+  freeLevels?: number
   payload?: Json
   /** Rows that it begins with, as if it had done their steps itself. */
   journal?: readonly Pick<RunEvent, 'type' | 'key' | 'payload' | 'iteration'>[]
@@ -109,8 +111,8 @@ export type StepOptions = Readonly<{
   began?: NewEvent
 }>
 
-/** Who gave a signal, whoever the signal itself names. Journals of earlier programs do not have it. */
-export type SignalActor = Readonly<{ name: string; identity: string; door?: Door }>
+/** Who gave a signal, whatever name the signal itself carries. Journals of earlier programs do not have it. */
+export type SignalActor = Readonly<{ name: string; identity: string; door?: Transport }>
 export type Signal = Readonly<{ kind: 'signal'; payload: Json; actor?: SignalActor }>
 
 export type Steps = Readonly<{
@@ -136,11 +138,11 @@ export type Steps = Readonly<{
   result(key: string): Json | undefined
   /** Told once, and committed with the next step. Not for branches that run beside each other. */
   note(...events: readonly NewEvent[]): void
-  /** Commits what was noted, where the next step may take long and somebody may be looking. */
+  /** Commits what was noted, where the next step may take long and its state should be visible. */
   tell(): Promise<void>
-  /** Where the run is, for whoever asks; committed with the next step. */
-  place(at: Readonly<{ iteration?: number; state?: string | null }>): void
-  /** Until somebody signals, or until the time. Meanwhile the run takes no memory and no turn. One at a time. */
+  /** Where the run is, for the caller; committed with the next step. */
+  setPosition(at: Readonly<{ iteration?: number; state?: string | null }>): void
+  /** Until a signal, or until the time. Meanwhile the run takes no memory and no turn. One at a time. */
   wait(
     key: string,
     options: Readonly<{ untilMs?: number; details: Json }>,
@@ -151,7 +153,7 @@ export type Steps = Readonly<{
 
 export type StartingCall = Pick<Call, 'write' | 'principal' | 'nowMs'>
 export type ChangingCall = Pick<Call, 'write' | 'principal' | 'nowMs' | 'record'>
-export type SignallingCall = ChangingCall & Partial<Pick<Call, 'door'>>
+export type SignallingCall = ChangingCall & Partial<Pick<Call, 'transport'>>
 export type RunFilter = Readonly<{
   kind: RunKind
   subjectId?: string | undefined
@@ -180,7 +182,7 @@ export type Engine = Readonly<{
     page: Readonly<{ limit: number; offset: number }>,
   ): Promise<Readonly<{ events: readonly RunEvent[]; total: number }>>
   /**
-   * The run at its end, or as it is at `untilMs`, or when `signal` is aborted; undefined when there is none. Whoever waits
+   * The run at its end, or as it is at `untilMs`, or when `signal` is aborted; undefined when there is none. A caller that waits
    * hears of every change, and after `everyMs` without one that nothing has changed.
    */
   waitForEnd(
@@ -206,7 +208,7 @@ export type Engine = Readonly<{
       subjectId: string
       /** Only that owner's runs. */
       owner?: string | undefined
-      from?: FeedPlace | undefined
+      from?: FeedCursor | undefined
       follow: boolean
       signal: AbortSignal
     }>,
@@ -231,11 +233,11 @@ export type RunStore = Readonly<{
   listRuns(tx: ReadTx, tenant: TenantId, filter: RunFilter): Promise<Run[]>
   countRuns(tx: ReadTx, tenant: TenantId, filter: Omit<RunFilter, 'limit' | 'offset'>): Promise<number>
   /** How far the newest executions of a subject are, the newest first. */
-  runPlaces(
+  runPositions(
     tx: ReadTx,
     tenant: TenantId,
     wanted: Readonly<{ subjectId: string; owner?: string | undefined; limit: number }>,
-  ): Promise<RunPlace[]>
+  ): Promise<RunPosition[]>
   /** All runs with that root, the first first. */
   runsUnder(tx: ReadTx | WriteTx, tenant: TenantId, rootId: string): Promise<Run[]>
   /** What has not ended on a node, over all tenants, the oldest first. */
@@ -249,7 +251,7 @@ export type RunStore = Readonly<{
   ): Promise<StoredEvent[]>
 }>
 
-export type RunPlace = Readonly<{ id: string; changedAtMs: number; lastSequence: number }>
+export type RunPosition = Readonly<{ id: string; changedAtMs: number; lastSequence: number }>
 
 /** An event with its payload as the text that the log has the digest of. */
 export type StoredEvent = Readonly<Omit<RunEvent, 'payload'> & { payloadText: string }>

@@ -142,7 +142,7 @@ function createRecord(run: Run, events: readonly RunEvent[]) {
     },
     note: (...told) => told.forEach(tell),
     tell: async () => {},
-    place() {},
+    setPosition() {},
     wait: async (key) => answer(key),
     child: async (key) => answer(key),
   }

@@ -32,11 +32,15 @@ export function createRequests(deps: EngineDeps, scheduleReconcile: (tenant: Ten
   }
 
   async function signal(call: SignallingCall, id: string, payload: Json): Promise<boolean> {
-    const { principal, door } = call
+    const { principal, transport } = call
     const { tenant } = principal
     const run = await store.findRun(call.write, tenant, id)
     if (run === undefined || isEnded(run) || run.waitingFor === null) return false
-    const actor: SignalActor = { name: principal.actor, identity: identityOf(principal), ...(door && { door }) }
+    const actor: SignalActor = {
+      name: principal.actor,
+      identity: identityOf(principal),
+      ...(transport && { door: transport }),
+    }
     const row = { type: 'signal_received', key: run.waitingFor, payload: { kind: 'signal', payload, actor } }
     await appendToRun(deps, call.write, run, call.nowMs, [row], { waitingFor: null, wakeAtMs: null })
     call.record({ kind: 'run_signalled', body: { run_id: id } })

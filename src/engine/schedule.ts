@@ -42,12 +42,12 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
   }
 
   /** One place is always left to others, unless there is only one, or it is the local person who takes them all. */
-  const placesOf = ({ owner }: Run): number =>
+  const slotsOf = ({ owner }: Run): number =>
     owner === LOCAL_OWNER || concurrentMax === 1 ? concurrentMax : concurrentMax - 1
 
   /**
    * The run that is to begin next. What belongs to a tree at work never waits; of the others that one whose owner has the
-   * fewest trees at work, so that nobody waits for all that somebody else has begun.
+   * fewest trees at work, so that no owner waits for all that another has started.
    */
   function next(): Run | undefined {
     let chosen: Run | undefined
@@ -56,7 +56,7 @@ export function createSchedule({ clock, concurrentMax, begin, due }: ScheduleDep
       if (run.depth > 0 || trees.has(run.rootId)) return run
       if (trees.size >= concurrentMax) continue
       const atWork = held.get(ownerOf(run)) ?? 0
-      if (atWork >= Math.min(fewest, placesOf(run))) continue
+      if (atWork >= Math.min(fewest, slotsOf(run))) continue
       chosen = run
       fewest = atWork
     }

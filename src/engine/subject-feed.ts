@@ -1,15 +1,15 @@
 import type { TenantId } from '../contract/principal.ts'
 import type { EngineDeps } from './core.ts'
 import { toEvent } from './journal.ts'
-import type { RunEvent, RunPlace } from './ports.ts'
+import type { RunEvent, RunPosition } from './ports.ts'
 
 /**
  * What the runs of one subject do, in the order of time. Runs are at work beside each other, so no single number says how
  * far a reader is: a place is the time of the newest event that it has seen, and for the runs that did something shortly
  * before that, how far it has seen each. What is older than that while it has all of.
  */
-export type FeedPlace = Readonly<{ atMs: number; seen: ReadonlyMap<string, number> }>
-export type SubjectEvent = Readonly<{ runId: string; event: RunEvent; place: string }>
+export type FeedCursor = Readonly<{ atMs: number; seen: ReadonlyMap<string, number> }>
+export type SubjectEvent = Readonly<{ runId: string; event: RunEvent; cursor: string }>
 
 /** Commits may come later than the times in them by less than this. */
 const WINDOW_MS = 10_000
@@ -21,7 +21,7 @@ const RUNS_TOLD = 50
 const RUNS_MAX = 200
 
 /** Undefined for what is no place. */
-export function parsePlace(text: string): FeedPlace | undefined {
+export function parseCursor(text: string): FeedCursor | undefined {
   const match = /^(\d{1,15})((?:~[\w-]{1,64}\.\d{1,15}){0,48})$/.exec(text)
   if (match === null) return undefined
   const parts = match[2]!.split('~').slice(1)
@@ -32,14 +32,14 @@ export function parsePlace(text: string): FeedPlace | undefined {
   return { atMs: Number(match[1]), seen: new Map(seen) }
 }
 
-type Reading = Readonly<{ run: RunPlace; events: AsyncGenerator<RunEvent> }>
+type Reading = Readonly<{ run: RunPosition; events: AsyncGenerator<RunEvent> }>
 type Seen = { sequence: number; atMs: number }
 
 /** One reader: asked again whenever something may have changed, it tells what it has not told. */
 export function createSubjectReader(
   { store, database }: Pick<EngineDeps, 'store' | 'database'>,
   tenant: TenantId,
-  wanted: Readonly<{ subjectId: string; owner?: string | undefined; from?: FeedPlace | undefined }>,
+  wanted: Readonly<{ subjectId: string; owner?: string | undefined; from?: FeedCursor | undefined }>,
 ) {
   let newestMs = wanted.from?.atMs ?? 0
   let isFirst = wanted.from === undefined
@@ -48,7 +48,7 @@ export function createSubjectReader(
   /** What is not among the seen is known up to here. */
   const knownMs = newestMs - WINDOW_MS
 
-  async function* unseen(run: RunPlace): AsyncGenerator<RunEvent> {
+  async function* unseen(run: RunPosition): AsyncGenerator<RunEvent> {
     const from = seen.get(run.id)
     for (let after = from?.sequence ?? 0; after < run.lastSequence; ) {
       const rows = await store.listEvents(database.read, tenant, run.id, { after, limit: PAGE })
@@ -58,7 +58,7 @@ export function createSubjectReader(
     }
   }
 
-  function placeAfter(runId: string, event: RunEvent): string {
+  function cursorAfter(runId: string, event: RunEvent): string {
     newestMs = Math.max(newestMs, event.atMs)
     seen.delete(runId)
     seen.set(runId, { sequence: event.sequence, atMs: event.atMs })
@@ -67,7 +67,7 @@ export function createSubjectReader(
   }
 
   async function* read(): AsyncGenerator<SubjectEvent> {
-    const runs = await store.runPlaces(database.read, tenant, { ...wanted, limit: RUNS_MAX })
+    const runs = await store.runPositions(database.read, tenant, { ...wanted, limit: RUNS_MAX })
     const asked = isFirst ? runs.slice(0, RUNS_TOLD) : runs
     isFirst = false
     const behind = asked.filter(({ id, lastSequence, changedAtMs }) => {
@@ -75,7 +75,7 @@ export function createSubjectReader(
       return told === undefined ? changedAtMs > knownMs : told.sequence < lastSequence
     })
     for await (const [run, event] of inOrder(behind.map((run) => ({ run, events: unseen(run) })))) {
-      yield { runId: run.id, event, place: placeAfter(run.id, event) }
+      yield { runId: run.id, event, cursor: cursorAfter(run.id, event) }
     }
     // What is too old to be told counts as told, so that it is not read again.
     for (const run of runs) {
@@ -89,7 +89,7 @@ export function createSubjectReader(
 }
 
 /** Several journals as one, by time. */
-async function* inOrder(readings: readonly Reading[]): AsyncGenerator<[RunPlace, RunEvent]> {
+async function* inOrder(readings: readonly Reading[]): AsyncGenerator<[RunPosition, RunEvent]> {
   const heads: { reading: Reading; event: RunEvent }[] = []
   try {
     for (const reading of readings) await advance(reading)

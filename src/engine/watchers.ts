@@ -8,7 +8,7 @@ import { createSubjectReader } from './subject-feed.ts'
 
 type Watcher = () => void
 
-/** Whoever waits for something to become of a run. What this process does they hear at once; what others do, soon. */
+/** Listeners for changes of runs. They are told at once of what this process does; what others do, soon. */
 export function createWatchers(deps: EngineDeps) {
   const { database, store, clock } = deps
   const watching = new Map<string, Set<Watcher>>()

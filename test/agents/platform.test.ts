@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { compileJsonSchema } from '../../src/domains/agents/json-schema.ts'
 import { checkAgentManifest } from '../../src/domains/agents/manifest.ts'
+import { compileJsonSchema } from '../../src/domains/manifests/json-schema.ts'
 import { createRuntimeRegistry } from '../../src/domains/platform/runtimes.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
 import type { Program } from '../../src/engine/ports.ts'
 import type { Json } from '../../src/kernel/canonical-json.ts'
-import { type DialectName, dialects, newPlace } from '../support/databases.ts'
+import { type DialectName, dialects, newTestDatabase } from '../support/databases.ts'
 import { openEngine } from '../support/engine.ts'
 import { isLongRun } from '../support/long-run.ts'
 
@@ -60,7 +60,7 @@ function programOf(
         did.set(key, (did.get(key) ?? 0) + 1)
         return { result: value, events: [{ type: 'worked', payload: { key } }] }
       }
-      steps.place({ iteration: index })
+      steps.setPosition({ iteration: index })
       if (kind === 'note') steps.note({ type: 'noted', payload: { index } })
       else if (kind === 'child') {
         const below = {
@@ -81,12 +81,12 @@ function programOf(
 
 /** Lives one life after the other; the last one dies of nothing. */
 async function live(dialect: DialectName, actions: readonly Action[], deaths: readonly Death[]) {
-  const place = await newPlace(dialect)
+  const testDatabase = await newTestDatabase(dialect)
   const did = new Map<string, number>()
   let id: string | undefined
   try {
     for (const [life, end] of [...deaths, undefined].entries()) {
-      const database = await place.open()
+      const database = await testDatabase.open()
       const dead = Promise.withResolvers<void>()
       let isAlive = true
       const onDeath = () => {
@@ -122,7 +122,7 @@ async function live(dialect: DialectName, actions: readonly Action[], deaths: re
       await database.close()
     }
   } finally {
-    place.remove()
+    testDatabase.remove()
   }
   throw new Error('the last life did not end')
 }

@@ -7,7 +7,7 @@ import type { Program, RunStore, Steps } from '../../src/engine/ports.ts'
 import { replay } from '../../src/engine/replay.ts'
 import type { Json } from '../../src/kernel/canonical-json.ts'
 import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
-import { dialects, newPlace, openEmpty } from '../support/databases.ts'
+import { dialects, newTestDatabase, openEmpty } from '../support/databases.ts'
 import { type EngineRequest, openEngine, type TestEngine } from '../support/engine.ts'
 
 const done = (output: Json) => ({ status: 'completed', output }) as const
@@ -26,7 +26,7 @@ describe.each(dialects)('over %s', (dialect) => {
   test('a run does its steps in order and ends with its output', async () => {
     const { engine } = await open()
     engine.register('execution', async (run, steps) => {
-      steps.place({ iteration: 1 })
+      steps.setPosition({ iteration: 1 })
       steps.note({ type: 'iteration_started', payload: { number: 1 } })
       const one = await steps.once('one', async () => ({ result: 1, events: [{ type: 'beside' }] }))
       const two = await steps.once('two', async () => ({ result: one + 1 }), { type: 'second' })
@@ -242,10 +242,10 @@ describe.each(dialects)('over %s', (dialect) => {
   test('nobody waits for all that somebody else has begun', async () => {
     const { engine } = await open({ concurrentMax: 3 })
     const gates = new Map<string, () => void>()
-    const begun: string[] = []
+    const started: string[] = []
     engine.register('execution', async (run, steps) => {
       await steps.once('work', async () => {
-        begun.push(run.owner)
+        started.push(run.owner)
         await new Promise<void>((resolve) => gates.set(run.id, resolve))
         return { result: null }
       })
@@ -253,19 +253,19 @@ describe.each(dialects)('over %s', (dialect) => {
     })
     const start = (owner: string) => engine.run({ owner })
     const anns = [await start('key:ann'), await start('key:ann'), await start('key:ann'), await start('key:ann')]
-    await expect.poll(() => begun).toEqual(['key:ann', 'key:ann'])
+    await expect.poll(() => started).toEqual(['key:ann', 'key:ann'])
     const bob = await start('key:bob')
-    await expect.poll(() => begun).toEqual(['key:ann', 'key:ann', 'key:bob'])
+    await expect.poll(() => started).toEqual(['key:ann', 'key:ann', 'key:bob'])
     const carl = await start('key:carl')
     gates.get(anns[0]!.id)!()
     // Ann asked before Carl, and has a place already.
-    await expect.poll(() => begun.at(-1)).toBe('key:carl')
+    await expect.poll(() => started.at(-1)).toBe('key:carl')
     for (const { id } of [anns[1]!, bob, carl, anns[2]!, anns[3]!]) {
       await expect.poll(() => gates.has(id)).toBe(true)
       gates.get(id)!()
     }
     for (const { id } of anns) expect((await engine.end(id)).status).toBe('completed')
-    expect(begun).toHaveLength(6)
+    expect(started).toHaveLength(6)
   })
 
   test('the local person may take every place', async () => {
@@ -327,19 +327,19 @@ describe.each(dialects)('over %s', (dialect) => {
     engine.register('execution', async () => done(null))
     const { id } = await engine.run()
     await engine.end(id)
-    const stranger = tenantId('stranger')
-    expect(await engine.find(database.read, stranger, id)).toBeUndefined()
-    expect(await engine.list(database.read, stranger, { kind: 'execution', limit: 10 })).toEqual([])
+    const untrusted = tenantId('stranger')
+    expect(await engine.find(database.read, untrusted, id)).toBeUndefined()
+    expect(await engine.list(database.read, untrusted, { kind: 'execution', limit: 10 })).toEqual([])
     expect(await engine.count(database.read, LOCAL_TENANT, { kind: 'execution', subjectId: 'agent-1' })).toBe(1)
     expect(await engine.list(database.read, LOCAL_TENANT, { kind: 'execution', owner: 'else', limit: 10 })).toEqual([])
   })
 
   test('the end of the server leaves the run to the next one, which is told what was under way', async () => {
-    const place = await newPlace(dialect)
-    onTestFinished(() => place.remove())
+    const testDatabase = await newTestDatabase(dialect)
+    onTestFinished(() => testDatabase.remove())
     const began = Promise.withResolvers<void>()
     const attempts: boolean[] = []
-    const first = await place.open()
+    const first = await testDatabase.open()
     const engine = openEngine(first)
     engine.register('execution', async (_, steps) => {
       await steps.once('recorded', async () => ({ result: attempts.push(false) }))
@@ -351,7 +351,7 @@ describe.each(dialects)('over %s', (dialect) => {
     await engine.close()
     await first.close()
 
-    const second = await place.open()
+    const second = await testDatabase.open()
     const next = openEngine(second, { bootId: 'boot-2' })
     onTestFinished(async () => {
       await next.close()

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createToolInvoker } from '../../src/app/wiring/open-tool-invoker.ts'
-import { LOCAL_TENANT, localOwner, type Principal } from '../../src/contract/principal.ts'
+import { identityOf, LOCAL_TENANT, localOwner, type Principal } from '../../src/contract/principal.ts'
 import { openTestApp } from '../support/app.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
 import { openEngine } from '../support/engine.ts'
@@ -88,9 +88,11 @@ test('a tool is not called for somebody who is gone, but what they have can be t
   await using app = await openTestApp()
   // The key is in no store: a call that takes long enough for that to be noticed is cancelled.
   await app.app.catalog.find('workspace_destroy')!.load()
-  const invoker = createToolInvoker(app.app.catalog, app.config.mode, async (_tenant, owner) => owner === 'key:ann')
+  const invoker = createToolInvoker(app.app.views, app.config.mode, async (principal) =>
+    identityOf(principal) === 'key:ann' ? undefined : principal,
+  )
   invoker.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
-  const options = { signal: new AbortController().signal, door: 'engine' } as const
+  const options = { signal: new AbortController().signal, transport: 'engine' } as const
   const agent: Principal = { ...localOwner, kind: 'agent', actor: 'agent:x', onBehalfOf: 'key:ann' }
   for (const principal of [ann, agent]) {
     expect(await invoker.call(principal, 'task_list', {}, options)).toMatchObject({ code: 'ERR_STARTER_GONE' })
@@ -100,7 +102,7 @@ test('a tool is not called for somebody who is gone, but what they have can be t
       principal,
       'workspace_destroy',
       { workspace_id: 'none' },
-      { ...options, door: 'agent' },
+      { ...options, transport: 'agent' },
     )
     expect(byAgent).toMatchObject({ code: 'ERR_STARTER_GONE' })
   }

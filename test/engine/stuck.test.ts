@@ -22,32 +22,32 @@ describe.each(dialects)('a run during which the server dies again and again, ove
   /** A program whose step ends the process; `tries` resolves at each try. */
   function deadly() {
     let tries = 0
-    const begun: (() => void)[] = []
+    const started: (() => void)[] = []
     const program: Program = async (_, steps) => {
       await steps.once('good', async () => ({ result: 1 }))
       await steps.once(
         'deadly',
         async () => {
-          begun[tries++]?.()
+          started[tries++]?.()
           return await never
         },
         { intent: true },
       )
       return { status: 'completed', output: null }
     }
-    return { program, tries: () => tries, next: () => new Promise<void>((resolve) => begun.push(resolve)) }
+    return { program, tries: () => tries, next: () => new Promise<void>((resolve) => started.push(resolve)) }
   }
 
   test('fails in the end, says where, and is tidied up', async () => {
     const live = await lives()
     const { program, tries, next } = deadly()
-    let begun = next()
+    let started = next()
     const { id } = await (await live(program)).run()
-    await begun
+    await started
     for (let death = 1; death <= 3; death++) {
-      begun = next()
+      started = next()
       await live(program)
-      await begun
+      await started
     }
     const tidied: string[] = []
     const last = await live(program, async (_run, _steps, status) => void tidied.push(status))
@@ -64,12 +64,12 @@ describe.each(dialects)('a run during which the server dies again and again, ove
   test('goes on as long as something comes of it', async () => {
     const live = await lives()
     let death = 0
-    const begun: (() => void)[] = []
+    const started: (() => void)[] = []
     const program: Program = async (_, steps) => {
       for (let step = 0; step < 8; step++) {
         await steps.once(`step-${step}`, async () => {
           if (step === death && death < 6) {
-            begun[death]?.()
+            started[death]?.()
             return await never
           }
           return { result: step }
@@ -77,7 +77,7 @@ describe.each(dialects)('a run during which the server dies again and again, ove
       }
       return { status: 'completed', output: null }
     }
-    const wait = () => new Promise<void>((resolve) => begun.push(resolve))
+    const wait = () => new Promise<void>((resolve) => started.push(resolve))
     let reached = wait()
     const { id } = await (await live(program)).run()
     for (death = 0; death < 6; ) {
@@ -98,16 +98,16 @@ describe.each(dialects)('a run during which the server dies again and again, ove
       )
       return await Promise.race([program(run, steps), stopped])
     }
-    let begun = next()
+    let started = next()
     let engine = await live(stoppable)
     const { id } = await engine.run()
     for (let end = 0; end < 6; end++) {
-      await begun
+      await started
       await engine.close()
-      begun = next()
+      started = next()
       engine = await live(stoppable)
     }
-    await begun
+    await started
     expect((await engine.journal(id)).map(({ type }) => type)).not.toContain('run_resumed')
   })
 })

@@ -1,13 +1,13 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { LOCAL_TENANT } from '../../src/contract/principal.ts'
-import { type FeedPlace, parsePlace, type SubjectEvent } from '../../src/engine/subject-feed.ts'
+import { type FeedCursor, parseCursor, type SubjectEvent } from '../../src/engine/subject-feed.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
 import { openEngine, type TestEngine } from '../support/engine.ts'
 
 const never = new AbortController().signal
 const keyOf = ({ runId, event }: SubjectEvent): string => `${runId}/${event.sequence}`
 
-async function told(engine: TestEngine, from?: FeedPlace, owner?: string): Promise<SubjectEvent[]> {
+async function told(engine: TestEngine, from?: FeedCursor, owner?: string): Promise<SubjectEvent[]> {
   const options = { subjectId: 'agent-1', owner, from, follow: false, signal: never }
   const events: SubjectEvent[] = []
   for await (const event of engine.subscribeSubject(LOCAL_TENANT, options)) events.push(event)
@@ -42,7 +42,7 @@ describe.each(dialects)('over %s', (dialect) => {
     const times = all.map(({ event }) => event.atMs)
     expect(times).toEqual(times.toSorted((one, other) => one - other))
     for (const index of [0, 1, 2, 17, 60, 100, all.length - 2, all.length - 1]) {
-      const rest = await told(engine, parsePlace(all[index]!.place)!)
+      const rest = await told(engine, parseCursor(all[index]!.cursor)!)
       expect(rest.map(keyOf).toSorted(), `after ${index}`).toEqual(
         all
           .slice(index + 1)
@@ -73,7 +73,7 @@ describe.each(dialects)('over %s', (dialect) => {
 
 test('what is no place is none', () => {
   for (const text of ['', 'x', '12~', '12~a', '12~a.b', `12${'~a.1'.repeat(49)}`]) {
-    expect(parsePlace(text), text).toBeUndefined()
+    expect(parseCursor(text), text).toBeUndefined()
   }
-  expect(parsePlace('12~a-b.3')).toEqual({ atMs: 12, seen: new Map([['a-b', 3]]) })
+  expect(parseCursor('12~a-b.3')).toEqual({ atMs: 12, seen: new Map([['a-b', 3]]) })
 })

@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createToolInvoker } from '../../src/app/wiring/open-tool-invoker.ts'
+import { rightsOf } from '../../src/contract/permissions.ts'
 import { LOCAL_TENANT, localOwner, type Principal, tenantId } from '../../src/contract/principal.ts'
 import { checkAgentManifest } from '../../src/domains/agents/manifest.ts'
-import { meaningOf } from '../../src/domains/executions/environment.ts'
+import { meaningOf } from '../../src/domains/runs/manifest-values.ts'
 import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
 import { callerOf, openTestApp } from '../support/app.ts'
 import { agentYaml } from '../support/executions.ts'
@@ -18,10 +19,10 @@ describe('what agents and workflows call', () => {
     'is never %s, whoever set them going',
     async (name) => {
       await using app = await openTestApp()
-      const invoker = createToolInvoker(app.app.catalog, app.config.mode, async () => false)
+      const invoker = createToolInvoker(app.app.views, app.config.mode, async (principal) => principal)
       invoker.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
-      for (const door of ['agent', 'engine'] as const) {
-        const answer = await invoker.call(localOwner, name, { name: 'x' }, { signal, door })
+      for (const transport of ['agent', 'engine'] as const) {
+        const answer = await invoker.call(localOwner, name, { name: 'x' }, { signal, transport })
         expect(answer).toMatchObject({ isError: true, code: 'ERR_PERMISSION_DENIED' })
       }
       expect(invoker.describe(localOwner).map((tool) => tool.name)).not.toContain(name)
@@ -30,20 +31,34 @@ describe('what agents and workflows call', () => {
 
   it('is bound by the contexts of the caller, what the platform does for a run is not', async () => {
     await using app = await openTestApp()
-    const invoker = createToolInvoker(app.app.catalog, app.config.mode, async () => false)
+    const invoker = createToolInvoker(app.app.views, app.config.mode, async (principal) => principal)
     invoker.connect((caller, tool, args, options) => app.app.host.call(caller, tool, args, options))
     const principal = { ...localOwner, securityContexts: [narrow] }
-    expect(await invoker.call(principal, 'task_list', {}, { signal, door: 'agent' })).toMatchObject({ isError: true })
-    expect(await invoker.call(principal, 'task_list', {}, { signal, door: 'engine' })).toMatchObject({ isError: false })
+    expect(await invoker.call(principal, 'task_list', {}, { signal, transport: 'agent' })).toMatchObject({
+      isError: true,
+    })
+    expect(await invoker.call(principal, 'task_list', {}, { signal, transport: 'engine' })).toMatchObject({
+      isError: false,
+    })
   })
 })
 
 describe('a secret of the configuration', () => {
   const values = { secret: () => 'hush', config: () => 'plain' }
   const asked = { from: 'secret', value: 'NAME' } as const
-  const mean = (principal: Principal, place: 'workspace' | 'request', value: Parameters<typeof meaningOf>[4] = asked) =>
-    meaningOf({ values }, { tenant: principal.tenant, principal }, place, 'spec.env.A', value)
-  const member: Principal = { ...localOwner, kind: 'key', keyId: 'k', actor: 'ann', role: 'member', tier: 'user' }
+  const mean = (
+    principal: Principal,
+    target: 'workspace' | 'request',
+    value: Parameters<typeof meaningOf>[4] = asked,
+  ) => meaningOf({ values }, { tenant: principal.tenant, principal }, target, 'spec.env.A', value)
+  const member: Principal = {
+    ...localOwner,
+    kind: 'key',
+    keyId: 'k',
+    actor: 'ann',
+    ...rightsOf('member'),
+    tier: 'user',
+  }
 
   it('is for the tenant of the installation', () => {
     expect(mean(localOwner, 'workspace')).toBe('hush')
@@ -51,7 +66,7 @@ describe('a secret of the configuration', () => {
 
   it('is not there for others', () => {
     const other = { ...localOwner, tenant: tenantId('other') }
-    for (const place of ['workspace', 'request'] as const) expect(() => mean(other, place)).toThrow(/is not set/)
+    for (const target of ['workspace', 'request'] as const) expect(() => mean(other, target)).toThrow(/is not set/)
   })
 
   it('enters a workspace only for those who could name it in a manifest of their own', () => {

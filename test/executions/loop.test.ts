@@ -52,6 +52,29 @@ describe('an agent without tools', () => {
     expect((run.output as { usage: object }).usage).toMatchObject({ model_calls: 1 })
   })
 
+  test('is told its system prompt as such, and without an instruction gets the message alone', async () => {
+    const { loop, model } = await open({
+      agents: {
+        a: agentYaml('a', '  task: { system_prompt: "Be an owl." }\n'),
+        b: agentYaml('b', '  task: { instruction: "Answer.", system_prompt: "Be a bee." }\n'),
+      },
+      script: [{ text: 'hoo' }],
+    })
+    await loop.finish('a', { intent: 'Who are you?' })
+    await loop.finish('b', { intent: 'Who are you?' })
+    const told = model!.requests.map(({ messages }) => messages.map(({ role, content }) => [role, content]))
+    expect(told).toEqual([
+      [
+        ['system', 'Be an owl.'],
+        ['user', 'Who are you?'],
+      ],
+      [
+        ['system', 'Be a bee.'],
+        ['user', 'Answer.\n\nUser: Who are you?\n\nAgent:'],
+      ],
+    ])
+  })
+
   test('is said to have begun before the model has answered', async () => {
     const seen: string[] = []
     const started = Promise.withResolvers<string>()

@@ -11,12 +11,12 @@ import { workflowYaml } from '../support/workflows.ts'
 let app: TestApp
 let ann: ToolCaller
 let ben: ToolCaller
-let stranger: ToolCaller
+let untrusted: ToolCaller
 beforeAll(async () => {
   app = await openTestApp({ config: { 'rate_limits.enabled': false } })
   ann = await app.keyCaller({ role: 'member' })
   ben = await app.keyCaller({ role: 'member' })
-  stranger = await app.keyCaller({ role: 'admin', tenant: 'elsewhere' })
+  untrusted = await app.keyCaller({ role: 'admin', tenant: 'elsewhere' })
   await app.ask('aegis.agent.create', { manifest_yaml: agentYaml('plain', '  task: { instruction: "Answer." }\n') })
 })
 afterAll(() => app[Symbol.asyncDispose]())
@@ -41,7 +41,7 @@ describe('an execution', () => {
     let last = await execute()
     const asAgent = () =>
       callerOf({ ...localOwner, kind: 'agent', actor: 'agent:plain', executionId: last, onBehalfOf: 'owner' })
-    for (let turn = 1; turn <= limits.workflowGenerationsMax; turn++) {
+    for (let turn = 1; turn <= limits.spawnDepthMax; turn++) {
       const [tool, args] =
         turn % 2 === 0 ? (['aegis.workflow.run', { name: 'next' }] as const) : (['aegis.task.execute', plain] as const)
       last = (await app.ask<{ execution_id: string }>(tool, args, asAgent())).execution_id
@@ -58,9 +58,9 @@ describe('an execution', () => {
     const spec =
       '  task: { instruction: "Answer.", input_data: { n: 1 } }\n  input_schema: { type: object, required: [n] }\n'
     await app.ask('aegis.agent.create', { manifest_yaml: agentYaml('prepared', spec) })
-    const begun = await app.ask('aegis.task.execute', { agent_id: 'prepared' })
-    expect(begun).toMatchObject({ status: 'started' })
-    await wait(begun['execution_id'] as string)
+    const started = await app.ask('aegis.task.execute', { agent_id: 'prepared' })
+    expect(started).toMatchObject({ status: 'started' })
+    await wait(started['execution_id'] as string)
     const own = await app.refusal('aegis.task.execute', { agent_id: 'prepared', input: {} })
     expect(own).toMatchObject({ code: 'ERR_INVALID_INPUT' })
   })
@@ -71,7 +71,7 @@ describe('an execution', () => {
     expect(await app.ask('aegis.task.status', { execution_id: id })).toMatchObject({ execution_id: id })
     const args = { execution_id: id }
     const unseen = await app.refusal('aegis.task.status', { execution_id: '00000000-0000-4000-8000-000000000000' }, ben)
-    for (const caller of [ben, stranger]) {
+    for (const caller of [ben, untrusted]) {
       for (const tool of [
         'aegis.task.status',
         'aegis.task.logs',
@@ -156,7 +156,7 @@ describe('an execution', () => {
     const moved = await pageAt(sum)
     expect(moved.total).toBe(sum + 3)
     expect(moved.events.at(-1)).toMatchObject({ event_type: 'agent_scope_changed', payload: { scope: 'global' } })
-    const abroad = await pageAt(0, stranger)
+    const abroad = await pageAt(0, untrusted)
     expect(abroad.events.map(({ event_type }) => event_type)).toEqual([
       'agent_deployed',
       'agent_updated',

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { rightsOf } from '../../src/contract/permissions.ts'
 import { localOwner, type Principal } from '../../src/contract/principal.ts'
 import { openTestApp, type TestApp } from '../support/app.ts'
 import { agentYaml } from '../support/executions.ts'
@@ -221,7 +222,14 @@ describe('an agent with tools', { timeout: 60_000 }, () => {
       agents: { worker: worker('  env: { GITHUB_TOKEN: "secret:token" }\n') },
       script: [{ text: 'done' }],
     })
-    const ann: Principal = { ...localOwner, kind: 'key', keyId: 'key_ann', actor: 'ann', role: 'member', tier: 'user' }
+    const ann: Principal = {
+      ...localOwner,
+      kind: 'key',
+      keyId: 'key_ann',
+      actor: 'ann',
+      ...rightsOf('member'),
+      tier: 'user',
+    }
     const made = await app.ask<{ workspace_id: string }>('workspace_create', { name: 'trap' })
     const command = 'mkdir -p /root/.local/bin; cd /root/.local/bin; printf "env > /workspace/seen" > cat; chmod +x cat'
     await app.ask('exec', { workspace_id: 'trap', command })

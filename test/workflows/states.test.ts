@@ -154,11 +154,11 @@ NO: { kind: System, command: update_blackboard, env: { answer: "{{A.feedback}}" 
     const agent: Principal = { ...localOwner, kind: 'agent', actor: 'agent:eager', tier: 'user', onBehalfOf: 'owner' }
     const ofRun: Principal = { ...localOwner, executionId: id }
     for (const caller of [
-      callerOf(agent, { door: 'agent' }),
+      callerOf(agent, { transport: 'agent' }),
       callerOf(agent),
       callerOf(ofRun),
-      callerOf(localOwner, { door: 'agent' }),
-      callerOf(localOwner, { door: 'engine' }),
+      callerOf(localOwner, { transport: 'agent' }),
+      callerOf(localOwner, { transport: 'engine' }),
     ]) {
       const direct = await app.refusal('aegis.workflow.signal', answer, caller)
       const indirect = { tool_name: 'aegis.workflow.signal', arguments: answer }

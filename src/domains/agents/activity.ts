@@ -1,7 +1,7 @@
 import type { ReadTx } from '../../contract/tx.ts'
 import type { ActivityPage, ActivitySpan, ActivityStore, ActivityWanted, RunSpan } from './ports.ts'
 
-/** The first look is for a page at an end of the activity; whoever wants the middle of a long one reads on in large steps. */
+/** The first look is for a page at an end of the activity; a caller that wants the middle of a long one reads on in large steps. */
 const RUNS_FIRST = 200
 const RUNS_NEXT = 2_000
 

@@ -1,9 +1,8 @@
 import { z } from 'zod'
+import { webhookMethod, webhookUrl } from '../manifests/output-handler.ts'
 import {
   anything,
-  cpu,
   duration,
-  flag,
   group,
   jsonSchema,
   listOf,
@@ -11,11 +10,10 @@ import {
   rule,
   seconds,
   share,
-  size,
   text,
   textMap,
   whole,
-} from './schema-keywords.ts'
+} from '../manifests/schema-keywords.ts'
 
 const consensus = oneOf(['weighted_average', 'majority', 'unanimous', 'best_of_n'], 'How several judges agree.')
 const judged = {
@@ -85,8 +83,8 @@ export const validatorSchema = z.discriminatedUnion(
 )
 
 const httpTarget = {
-  url: text(2_048, 'Address.').regex(/^https?:\/\//i, rule('must begin with https:// or http://')),
-  method: oneOf(['POST', 'PUT', 'PATCH'], 'HTTP method.').default('POST'),
+  url: webhookUrl,
+  method: webhookMethod.default('POST'),
   headers: textMap(4_096, 'Headers; a value may be secret:NAME, or have {{secret:NAME}} in it.').default({}),
   timeout_seconds: seconds('Time for one request.').optional(),
 }
@@ -101,7 +99,7 @@ const destination = group(
     sms: anything('Not available.').optional(),
     transform: anything('Not available.').optional(),
   },
-  'Somebody who is told the result.',
+  'Receiver of the result.',
 )
 
 export const executionSchema = group(
@@ -126,67 +124,6 @@ export const executionSchema = group(
     memory: z.boolean(rule('must be true or false')).optional().describe('Has no effect.'),
   },
   'How it is run.',
-)
-
-const handler = {
-  timeout_seconds: seconds('Time that it has.').optional(),
-  required: flag(false, 'Whether the execution fails with it.'),
-}
-export const outputHandlerSchema = z.discriminatedUnion(
-  'type',
-  [
-    group(
-      {
-        type: z.literal('agent'),
-        agent_id: text(128, 'Name or id.'),
-        input_template: text(131_072, 'Template with {{output}} and {{intent}}.').optional(),
-        ...handler,
-      },
-      'Another agent.',
-    ),
-    group(
-      {
-        type: z.literal('webhook'),
-        ...httpTarget,
-        body_template: text(131_072, 'Template of the body.').optional(),
-        retry: whole(0, 10, 'Further tries.').default(0),
-        ...handler,
-      },
-      'A request.',
-    ),
-    group(
-      {
-        type: z.literal('container'),
-        image: text(512, 'Image.'),
-        command: listOf(text(4_096, 'Word; a template with {{output}} and {{intent}}.'), 256, 'The command.').min(
-          1,
-          rule('must name a command'),
-        ),
-        env: textMap(32_768, 'Environment.').default({}),
-        resources: group(
-          {
-            cpu: cpu('Millicores.').optional(),
-            memory: size('Memory.').optional(),
-            disk: size('Disk.').optional(),
-            timeout: duration('Time that it has.').optional(),
-          },
-          "Limits, where they differ from the agent's own.",
-        ).prefault({}),
-        ...handler,
-      },
-      'A command in a workspace.',
-    ),
-    group(
-      {
-        type: z.literal('mcp_tool'),
-        tool_name: text(128, 'Tool.'),
-        arguments: anything('Arguments; texts are templates.').default({}),
-        ...handler,
-      },
-      'A tool.',
-    ),
-  ],
-  rule('must have a type: one of agent, webhook, container, mcp_tool'),
 )
 
 export type WrittenValidator = z.infer<typeof validatorSchema>

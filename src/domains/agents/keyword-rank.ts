@@ -1,5 +1,5 @@
+import { queryTerms } from '../../kernel/query-terms.ts'
 import { stem } from '../../kernel/stem.ts'
-import { stopWords } from '../../kernel/stop-words.ts'
 import { documentWords, foldWord } from '../../kernel/tokenize.ts'
 
 /** What is searched: a name that counts most, then what is said about it. */
@@ -13,6 +13,7 @@ export type SearchDocument = Readonly<{
 
 const fieldWeights = { name: 1, description: 0.9, hint: 0.8, labels: 0.8, beginning: 0.5 } as const
 const BEGINNING_CHARS = 4
+const TERMS_MAX = 64
 
 /**
  * How much of the query each document answers, from 0 to 1: the share of its words that occur, rare words counting more.
@@ -20,7 +21,7 @@ const BEGINNING_CHARS = 4
  */
 export function keywordScores(query: string, documents: readonly SearchDocument[]): number[] {
   const indexed = documents.map(termsOf)
-  const wanted = queryTerms(query)
+  const wanted = queryTerms(query).slice(0, TERMS_MAX)
   if (wanted.length === 0) return documents.map(() => 0)
   const rarity = wanted.map((term) => {
     const having = indexed.filter(({ weights }) => weights.has(term)).length
@@ -33,13 +34,6 @@ export function keywordScores(query: string, documents: readonly SearchDocument[
     const found = wanted.reduce((sum, term, index) => sum + rarity[index]! * matchOf(term, weights), 0)
     return Math.min(1, found / whole)
   })
-}
-
-/** The words of a query: those that say something, or all if none does. */
-function queryTerms(query: string): string[] {
-  const words = documentWords(query).map(foldWord)
-  const telling = words.filter((word) => !stopWords.has(word))
-  return [...new Set((telling.length > 0 ? telling : words).map(stem))].slice(0, 64)
 }
 
 export const plainName = (text: string): string => documentWords(text).map(foldWord).join(' ')

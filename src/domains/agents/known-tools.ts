@@ -1,19 +1,31 @@
 import { AppError } from '../../contract/app-error.ts'
-import { nearestName } from '../../kernel/nearest-name.ts'
+import { beginningOf } from '../../contract/tool-pattern.ts'
 import type { AgentManifest } from './manifest.ts'
 
 type ToolProblem = Readonly<{ field: string; message: string; unknown: readonly string[] }>
 
-const isIn = (name: string, names: readonly string[]): boolean =>
-  names.some((one) => one === name || (one.endsWith('.*') && name.startsWith(one.slice(0, -1))))
+export type KnownTools = Readonly<{
+  has(name: string): boolean
+  hasBeginning(beginning: string): boolean
+  nearest(name: string): string | undefined
+}>
 
-/** What is wrong with the tools that a manifest names: each must be a tool, or the beginning of some with `.*`. */
+const isIn = (name: string, patterns: readonly string[]): boolean =>
+  patterns.some((pattern) => {
+    const beginning = beginningOf(pattern)
+    return pattern === name || (beginning !== undefined && name.startsWith(beginning))
+  })
+
+/** What is wrong with the tools that a manifest names: each must be a tool, or the beginning of some with `.*` or `__*`. */
 export function toolProblemOf(
   { tools, outputHandler }: Pick<AgentManifest, 'tools' | 'outputHandler'>,
-  known: ReadonlySet<string>,
+  known: KnownTools,
 ): ToolProblem | undefined {
-  const all = [...known]
-  const unknown = tools.filter((name) => !known.has(name) && !all.some((tool) => isIn(tool, [name])))
+  const isMeant = (name: string): boolean => {
+    const beginning = beginningOf(name)
+    return known.has(name) || (beginning !== undefined && known.hasBeginning(beginning))
+  }
+  const unknown = tools.filter((name) => !isMeant(name))
   if (unknown.length > 0) return noSuchTool('spec.tools', unknown, known)
   if (outputHandler?.type !== 'mcp_tool') return undefined
   const field = 'spec.output_handler.tool_name'
@@ -23,22 +35,19 @@ export function toolProblemOf(
   return { field, message: `${field}: an agent uses no tools but those of spec.tools; add it there.`, unknown: [] }
 }
 
-export function requireKnownTools(
-  manifest: Pick<AgentManifest, 'tools' | 'outputHandler'>,
-  known: ReadonlySet<string>,
-): void {
+export function requireKnownTools(manifest: Pick<AgentManifest, 'tools' | 'outputHandler'>, known: KnownTools): void {
   const problem = toolProblemOf(manifest, known)
   if (problem === undefined) return
   const { field, message, unknown } = problem
   throw new AppError('ERR_MANIFEST_INVALID', message, { field, unknown_tools: unknown.slice(0, 20) })
 }
 
-function noSuchTool(field: string, unknown: readonly string[], known: ReadonlySet<string>): ToolProblem {
+function noSuchTool(field: string, unknown: readonly string[], known: KnownTools): ToolProblem {
   const first = unknown[0]!
-  const near = nearestName(first, known)
+  const near = known.nearest(first)
   const isElsewhere = /^(?:mcp|custom):/.test(first)
   const hint = isElsewhere
-    ? 'Tools of other MCP servers are not available here; see aegis.tools.list.'
+    ? 'Tools of other MCP servers are named server__tool; see aegis.tools.list.'
     : near === undefined
       ? 'See aegis.tools.list.'
       : `Did you mean ${near}?`

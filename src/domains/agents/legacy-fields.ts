@@ -1,11 +1,11 @@
+import { isFields, type YamlFields } from '../manifests/read-yaml.ts'
 import type { Warn } from './legacy-spellings.ts'
-import { isFields, type YamlFields } from './read-yaml.ts'
 
 /**
  * Fields that stood elsewhere, or had other words for what they say, in manifests of earlier days. Each is moved or rewritten
  * with a remark; where the place of today is taken, it is left for the reader to warn of.
  */
-export function movePlaces(spec: YamlFields, warn: Warn): void {
+export function moveFields(spec: YamlFields, warn: Warn): void {
   move(spec, ['delivery'], ['execution', 'delivery'], warn)
   move(spec, ['validation'], ['execution', 'validation'], warn)
   move(spec, ['environment'], ['env'], warn)
@@ -17,10 +17,10 @@ function move(spec: YamlFields, from: readonly string[], to: readonly string[], 
   const owner = ownerOf(spec, from, false)
   const old = from.at(-1)!
   if (owner?.[old] === undefined) return
-  const place = ownerOf(spec, to, true)
+  const target = ownerOf(spec, to, true)
   const name = to.at(-1)!
-  if (place === undefined || place[name] !== undefined) return
-  place[name] = owner[old]
+  if (target === undefined || target[name] !== undefined) return
+  target[name] = owner[old]
   delete owner[old]
   warn(`spec.${from.join('.')}`, `write it as spec.${to.join('.')}`)
 }

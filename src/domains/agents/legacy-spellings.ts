@@ -1,3 +1,5 @@
+import { isFields as isPlainFields, type YamlFields } from '../manifests/read-yaml.ts'
+import { wholeVersion } from '../manifests/versions.ts'
 import {
   absolute,
   accessModes,
@@ -8,11 +10,9 @@ import {
   moderniseSchedule,
   moderniseSize,
   moderniseTemplate,
-  movePlaces,
+  moveFields,
 } from './legacy-fields.ts'
-import { isFields as isPlainFields, type YamlFields } from './read-yaml.ts'
 import { moderniseTools } from './tool-objects.ts'
-import { wholeVersion } from './versions.ts'
 
 type Name =
   | 'kind'
@@ -87,7 +87,7 @@ export function modernise(manifest: Written, warn: Warn, refuse: Refuse): void {
   if (isFields(manifest.metadata)) moderniseVersion(manifest.metadata, warn)
   const { spec } = manifest
   if (!isFields(spec)) return
-  movePlaces(spec, warn)
+  moveFields(spec, warn)
   moderniseEnv(spec, warn)
   moderniseTools(spec, warn, refuse)
   if (isFields(spec.security)) {
@@ -242,14 +242,14 @@ function moderniseExecution(execution: Written, isWritten: boolean, warn: Warn):
 function moderniseJudges(validators: readonly unknown[], at: string, warn: Warn): void {
   for (const [index, validator] of validators.entries()) {
     if (!isFields(validator)) continue
-    const place = `${at}[${index}]`
+    const path = `${at}[${index}]`
     if (validator['type'] === 'semantic') {
-      for (const old of ['agent', 'agent_id', 'judge']) renameField(validator, old, 'judge_agent', place, warn)
+      for (const old of ['agent', 'agent_id', 'judge']) renameField(validator, old, 'judge_agent', path, warn)
     }
     const { judges } = validator as { judges?: unknown }
     if (!Array.isArray(judges)) continue
     for (const [position, judge] of judges.entries()) {
-      if (isFields(judge)) renameField(judge, 'agent_id', 'agent', `${place}.judges[${position}]`, warn)
+      if (isFields(judge)) renameField(judge, 'agent_id', 'agent', `${path}.judges[${position}]`, warn)
     }
   }
 }

@@ -1,11 +1,11 @@
 import { readDomain } from '../../contract/domain-name.ts'
 import { limits } from '../../contract/limits.ts'
+import { cronProblem } from '../manifests/check-cron.ts'
+import { compileJsonSchema, compilePattern } from '../manifests/json-schema.ts'
+import { newSchemaBudget, type SchemaBudget } from '../manifests/schema-work.ts'
 import { parseTemplate } from '../templating/templates.ts'
-import { cronProblem } from './check-cron.ts'
 import type { WrittenValidator } from './execution-schema.ts'
-import { compileJsonSchema, compilePattern } from './json-schema.ts'
 import type { WrittenManifest } from './manifest-schema.ts'
-import { newSchemaBudget, type SchemaBudget } from './schema-work.ts'
 
 /** A known field whose value cannot be honoured: `field` and what to write instead. */
 export type Refusal = (field: string, problem: string) => void
@@ -13,6 +13,9 @@ export type Refusal = (field: string, problem: string) => void
 /** What the shape alone does not say: fields that exclude each other, texts in other languages, and what we cannot do. */
 export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void {
   checkRuntime(spec, refuse)
+  if (spec.task.instruction === undefined && spec.task.system_prompt === undefined) {
+    refuse('spec.task.instruction', 'is required where there is no system_prompt')
+  }
   checkTemplate('spec.task.prompt_template', spec.task.prompt_template, refuse)
   const budget = newSchemaBudget()
   checkSchema('spec.input_schema', spec.input_schema, budget, refuse)
@@ -34,14 +37,6 @@ export function checkManifest({ spec }: WrittenManifest, refuse: Refusal): void 
       refuse(`spec.env.${name}`, 'must have a name of letters, digits and underscores')
     }
   }
-  const { output_handler: handler } = spec
-  if (handler?.type === 'agent') checkTemplate('spec.output_handler.input_template', handler.input_template, refuse)
-  if (handler?.type === 'container') {
-    for (const [index, word] of handler.command.entries()) {
-      checkTemplate(`spec.output_handler.command[${index}]`, word, refuse)
-    }
-  }
-  if (handler?.type === 'webhook') checkTemplate('spec.output_handler.body_template', handler.body_template, refuse)
 }
 
 function checkContext(context: WrittenManifest['spec']['context'], refuse: Refusal): void {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { executionSchema, outputHandlerSchema } from './execution-schema.ts'
+import { outputHandlerSchema } from '../manifests/output-handler.ts'
 import {
   anything,
   cpu,
@@ -14,7 +14,9 @@ import {
   text,
   textMap,
   whole,
-} from './schema-keywords.ts'
+} from '../manifests/schema-keywords.ts'
+import { durationMs, millicores, sizeBytes } from '../manifests/units.ts'
+import { executionSchema } from './execution-schema.ts'
 
 /**
  * The agent manifest as it is written: the one source of what is accepted and of the published JSON Schema. Objects are
@@ -67,7 +69,14 @@ const runtime = group(
 
 const task = group(
   {
-    instruction: text(131_072, 'What the agent must do.').regex(/\S/, rule('must not be blank')),
+    instruction: text(131_072, 'What the agent must do; may be left out where there is a system_prompt.')
+      .regex(/\S/, rule('must not be blank'))
+      .optional(),
+    system_prompt: z
+      .string(rule('must be a string'))
+      .max(131_072)
+      .optional()
+      .describe('Who the agent is and how it behaves; sent to the model as its system message.'),
     prompt_template: z
       .string(rule('must be a string'))
       .max(131_072)
@@ -245,6 +254,12 @@ const advanced = group(
   'Rarely needed.',
 )
 
+const outputHandler = outputHandlerSchema({
+  cpu: (description) => cpu(description).transform(millicores),
+  size: (description) => size(description).transform(sizeBytes),
+  time: (description) => duration(description).transform(durationMs),
+})
+
 const spec = group(
   {
     runtime,
@@ -260,7 +275,7 @@ const spec = group(
     context: listOf(context, 64, 'What the model is told beforehand.').default([]),
     schedule: schedule.optional(),
     advanced: advanced.prefault({}),
-    output_handler: outputHandlerSchema.optional(),
+    output_handler: outputHandler.optional(),
     type: oneOf(['user', 'system'], 'Has no effect; use security_context.').optional(),
     contexts: listOf(anything('A service.'), 64, 'Has no effect.').optional(),
   },

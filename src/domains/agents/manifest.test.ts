@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { AppError } from '../../contract/app-error.ts'
-import { compileJsonSchema } from './json-schema.ts'
+import { compileJsonSchema } from '../manifests/json-schema.ts'
 import { checkAgentManifest, parseAgentManifest } from './manifest.ts'
 import { agentManifestJsonSchema } from './manifest-schema.ts'
 
@@ -203,7 +203,7 @@ const refused: readonly [string, string, RegExp][] = [
   ],
   ['a host path', withSpec('volumes: [{name: v, mount_path: /workspace, type: hostPath}]'), /type cannot be hostPath/],
   [
-    'the volume of somebody else',
+    'the volume of another caller',
     withSpec('volumes: [{name: v, mount_path: /workspace, source: {volume_id: x}}]'),
     /source cannot be honoured/,
   ],
@@ -369,5 +369,21 @@ describe('names in the texts of an agent', () => {
     expect(warned('{{instruction}} {{intent}} {{input}} {{iteration_number}} {{previous_error}} {{context}}')).toBe('')
     const handler = 'output_handler: {type: agent, agent_id: a, input_template: "{{output}} {{outptu}}"}'
     expect(warned('{{input}}', handler)).toContain('spec.output_handler.input_template: {{outptu}} is empty')
+  })
+})
+
+describe('the JSON Schemas of one manifest', () => {
+  it('share one bound', () => {
+    const schema = (count: number) =>
+      JSON.stringify({
+        properties: Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, { minLength: 1 }])),
+      })
+    const validators = (count: number) =>
+      `execution: {validation: [${Array(8)
+        .fill(`{type: json_schema, schema: ${schema(count)}}`)
+        .join()}]}`
+    expect(errorsOf(withSpec(validators(100)))).toEqual([])
+    const errors = errorsOf(withSpec(`input_schema: ${schema(500)}`, validators(150)))
+    expect(errors[0]).toMatch(/^spec\.execution\.validation\[6\]\.schema cannot be used .* at most 3000 values in all/)
   })
 })

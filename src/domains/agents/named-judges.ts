@@ -12,13 +12,13 @@ function judgesIn({ name, execution }: Judged): readonly Readonly<{ field: strin
         const at = `spec.execution.${list}[${index}]`
         if (validator.type === 'semantic') return [{ field: `${at}.judge_agent`, agent: validator.judgeAgent }]
         if (validator.type !== 'multi_judge') return []
-        return validator.judges.map(({ agent }, place) => ({ field: `${at}.judges[${place}]`, agent }))
+        return validator.judges.map(({ agent }, position) => ({ field: `${at}.judges[${position}]`, agent }))
       }),
     )
     .filter(({ agent }) => agent !== name)
 }
 
-/** Refuses a manifest whose judges are not there, before any model is asked. `resolve` is how whoever asks finds agents. */
+/** Refuses a manifest whose judges are not there, before any model is asked. `resolve` is how the caller finds agents. */
 export async function requireJudges(manifest: Judged, resolve: (agent: string) => Promise<unknown>): Promise<void> {
   for (const { field, agent } of judgesIn(manifest)) {
     try {

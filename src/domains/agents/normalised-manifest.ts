@@ -1,9 +1,11 @@
 import type { Timing } from '../../contract/timing.ts'
 import { WORKSPACE_FOLDER } from '../../contract/workspace-path.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { type EnvValue, envOf } from '../manifests/env-values.ts'
+import type { OutputHandler } from '../manifests/output-handler.ts'
+import { durationMs, millicores, sizeBytes } from '../manifests/units.ts'
 import type { WrittenValidator } from './execution-schema.ts'
 import type { WrittenManifest } from './manifest-schema.ts'
-import { durationMs, millicores, sizeBytes } from './units.ts'
 
 /** A manifest as the program reads it: every default filled in, times in milliseconds, sizes in bytes. */
 export type AgentManifest = Readonly<{
@@ -13,7 +15,8 @@ export type AgentManifest = Readonly<{
   labels: Readonly<Record<string, string>>
   annotations: Readonly<Record<string, string>>
   runtime: AgentRuntime
-  task: Readonly<{ instruction: string; promptTemplate: string | null; inputData: Json }>
+  /** Without an instruction the caller's message is the whole prompt. */
+  task: Readonly<{ instruction: string; systemPrompt: string | null; promptTemplate: string | null; inputData: Json }>
   execution: AgentExecution
   /** Names of tools; the agent has no others. */
   tools: readonly string[]
@@ -38,7 +41,7 @@ export type AgentManifest = Readonly<{
   startupScript: string | null
   /** Gets the final answer on standard input in place of cat. */
   bootstrapPath: string | null
-  outputHandler: AgentOutputHandler | null
+  outputHandler: OutputHandler | null
 }>
 
 /** Either a pair of the standard registry or an image. */
@@ -96,7 +99,6 @@ export type HttpTarget = Readonly<{
   timeoutMs: number
 }>
 export type Delivery = HttpTarget & Readonly<{ name: string; condition: 'on_success' | 'on_failure' | 'always' }>
-export type EnvValue = Readonly<{ from: 'literal' | 'secret' | 'config'; value: string }>
 
 export type AgentVolume = Readonly<{
   name: string
@@ -111,21 +113,6 @@ export type AgentContext =
   | Readonly<{ type: 'text'; content: string; description: string | null }>
   | Readonly<{ type: 'file' | 'directory'; path: string; description: string | null }>
   | Readonly<{ type: 'url'; url: string; description: string | null }>
-
-export type AgentOutputHandler = Readonly<{ required: boolean; timeoutMs: number | null }> &
-  (
-    | Readonly<{ type: 'agent'; agentId: string; inputTemplate: string | null }>
-    | (Readonly<{ type: 'webhook'; bodyTemplate: string | null; retries: number }> & Omit<HttpTarget, 'timeoutMs'>)
-    | Readonly<{
-        type: 'container'
-        image: string
-        command: readonly string[]
-        env: Readonly<Record<string, EnvValue>>
-        /** Where they differ from the agent's own. */
-        resources: Readonly<Partial<Record<'cpuMillicores' | 'memoryBytes' | 'diskBytes', number>>>
-      }>
-    | Readonly<{ type: 'mcp_tool'; toolName: string; arguments: Readonly<Record<string, Json>> }>
-  )
 
 const WEBHOOK_TIMEOUT_MS = 30_000
 
@@ -144,7 +131,8 @@ export function normalised({ metadata, spec }: WrittenManifest): AgentManifest {
       temperature: runtime.temperature ?? null,
     },
     task: {
-      instruction: task.instruction,
+      instruction: task.instruction ?? '',
+      systemPrompt: task.system_prompt?.trim() ? task.system_prompt : null,
       promptTemplate: task.prompt_template?.trim() ? task.prompt_template : null,
       inputData: jsonOf(task.input_data),
     },
@@ -167,7 +155,7 @@ export function normalised({ metadata, spec }: WrittenManifest): AgentManifest {
     schedule: scheduleOf(spec.schedule),
     startupScript: spec.advanced.startup_script ?? null,
     bootstrapPath: spec.advanced.bootstrap_path ?? null,
-    outputHandler: handlerOf(spec.output_handler),
+    outputHandler: spec.output_handler ?? null,
   }
 }
 
@@ -179,17 +167,6 @@ function filesystemOf(written: WrittenManifest['spec']['security']['filesystem']
 }
 
 const jsonOf = (value: unknown): Json => (value === undefined ? null : (value as Json))
-
-/** Values as they are written: references to what the operator has set, and texts. */
-export const envOf = (env: Readonly<Record<string, string>>): Record<string, EnvValue> =>
-  Object.fromEntries(Object.entries(env).map(([name, value]) => [name, envValue(value)]))
-
-function envValue(value: string): EnvValue {
-  for (const from of ['secret', 'config'] as const) {
-    if (value.startsWith(`${from}:`)) return { from, value: value.slice(from.length + 1) }
-  }
-  return { from: 'literal', value }
-}
 
 /**
  * One iteration if the manifest says one-shot and no number; five if it says anything about the execution; three if it
@@ -282,49 +259,4 @@ function scheduleOf(schedule: WrittenManifest['spec']['schedule']): Timing | nul
   return schedule.type === 'cron'
     ? { type: 'cron', cron: schedule.cron, timezone: schedule.timezone, ...firing }
     : { type: 'interval', everyMs: schedule.seconds * 1_000, ...firing }
-}
-
-function handlerOf(handler: WrittenManifest['spec']['output_handler']): AgentOutputHandler | null {
-  if (handler === undefined) return null
-  const common = {
-    required: handler.required,
-    timeoutMs: handler.timeout_seconds === undefined ? null : handler.timeout_seconds * 1_000,
-  }
-  switch (handler.type) {
-    case 'agent':
-      return { type: 'agent', agentId: handler.agent_id, inputTemplate: handler.input_template ?? null, ...common }
-    case 'webhook': {
-      const { timeoutMs: _own, ...target } = targetOf(handler)
-      return {
-        type: 'webhook',
-        ...target,
-        bodyTemplate: handler.body_template ?? null,
-        retries: handler.retry,
-        ...common,
-      }
-    }
-    case 'container': {
-      const { cpu, memory, disk, timeout } = handler.resources
-      return {
-        type: 'container',
-        image: handler.image,
-        command: handler.command,
-        env: envOf(handler.env),
-        resources: {
-          ...(cpu !== undefined && { cpuMillicores: millicores(cpu) }),
-          ...(memory !== undefined && { memoryBytes: sizeBytes(memory) }),
-          ...(disk !== undefined && { diskBytes: sizeBytes(disk) }),
-        },
-        ...common,
-        timeoutMs: common.timeoutMs ?? (timeout === undefined ? null : durationMs(timeout)),
-      }
-    }
-    case 'mcp_tool':
-      return {
-        type: 'mcp_tool',
-        toolName: handler.tool_name,
-        arguments: handler.arguments as Record<string, Json>,
-        ...common,
-      }
-  }
 }

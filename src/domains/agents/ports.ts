@@ -1,5 +1,6 @@
 import type { Call } from '../../contract/call.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
+import type { Viewer } from '../../contract/sharing.ts'
 import type { ScheduleView, Timing } from '../../contract/timing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
@@ -41,16 +42,17 @@ export type AgentStore = Readonly<{
   /** With its versions and events. Answers whether it was there. */
   deleteAgent(tx: WriteTx, tenant: TenantId, id: string): Promise<boolean>
   findAgent(tx: ReadTx, tenant: TenantId, id: string): Promise<Agent | undefined>
-  findAgentByName(tx: ReadTx, tenant: TenantId, name: string): Promise<Agent | undefined>
-  /** By name. */
-  listAgents(tx: ReadTx, tenant: TenantId): Promise<Agent[]>
+  /** Names are unique among those that see them, so that there may be several. */
+  findAgentsByName(tx: ReadTx, tenant: TenantId, name: string): Promise<Agent[]>
+  /** What the viewer sees, by name. */
+  listAgents(tx: ReadTx, tenant: TenantId, viewer: Viewer): Promise<Agent[]>
   countAgents(tx: ReadTx, tenant: TenantId): Promise<number>
   /** In place of what the version had before. */
   putVersion(tx: WriteTx, tenant: TenantId, version: AgentVersion): Promise<void>
   findVersion(tx: ReadTx, tenant: TenantId, agentId: string, version: string): Promise<AgentVersion | undefined>
   versionsOf(tx: ReadTx, tenant: TenantId, agentId: string): Promise<string[]>
   insertEvent(tx: WriteTx, tenant: TenantId, event: AgentEvent): Promise<void>
-  /** For an agent that goes to or comes from what is global; whoever does it holds `lockShared`. */
+  /** For an agent that goes to or comes from what is global; the caller holds `lockShared`. */
   moveEvents(tx: WriteTx, from: TenantId, to: TenantId, agentId: string): Promise<void>
 }>
 
@@ -66,7 +68,7 @@ export type AgentEvent = Readonly<{
 }>
 
 /** An agent, and the tenant that it is kept in. */
-export type AgentPlace = Readonly<{ id: string; tenant: TenantId }>
+export type AgentAddress = Readonly<{ id: string; tenant: TenantId }>
 
 /**
  * What became of an agent and what its executions did, as far as the viewer may see them: the oldest first, where an execution
@@ -76,7 +78,7 @@ export type ActivityLog = Readonly<{
   activityOf(
     read: ReadTx,
     viewer: Principal,
-    agent: AgentPlace,
+    agent: AgentAddress,
     page: ActivityPage,
   ): Promise<Readonly<{ events: readonly ActivityEvent[]; total: number }>>
   /** How many executions of the agent the viewer may see. */
@@ -84,7 +86,7 @@ export type ActivityLog = Readonly<{
 }>
 
 /** The executions of `tenant`, or of one owner in it. */
-export type ActivityWanted = Readonly<{ tenant: TenantId; agent: AgentPlace; owner: string | undefined }>
+export type ActivityWanted = Readonly<{ tenant: TenantId; agent: AgentAddress; owner: string | undefined }>
 /** An execution, as far as it has a place in the activity. */
 export type RunSpan = Readonly<{ runId: string; atMs: number; events: number }>
 export type ActivitySpan = RunSpan | Readonly<{ event: AgentEvent; events: 1 }>
@@ -99,7 +101,7 @@ export type ActivityStore = Readonly<{
     page: Readonly<{ after: Pick<RunSpan, 'atMs' | 'runId'>; isBackward: boolean; limit: number }>,
   ): Promise<RunSpan[]>
   /** The oldest first. */
-  eventsOf(tx: ReadTx, agent: AgentPlace): Promise<AgentEvent[]>
+  eventsOf(tx: ReadTx, agent: AgentAddress): Promise<AgentEvent[]>
 }>
 
 /** A manifest that comes with the program; it is there in every tenant without being stored. */
@@ -113,7 +115,31 @@ export type ScheduleSetter = Readonly<{
   find(tx: ReadTx | WriteTx, agent: Pick<Agent, 'tenant' | 'id'>): Promise<ScheduleView | null>
 }>
 
-/** Which agents somebody wants to see. */
+/** A tool of an agent. One of this server has its name as its id and comes from no catalogue. */
+export type AssignedTool = Readonly<{ id: string; name: string; description: string | null; catalogId: string | null }>
+
+export type ToolAssignment = Readonly<{
+  toolId: string
+  resolveAtCallTime?: boolean | undefined
+  credentialResolutionMode?: 'static' | 'dynamic' | 'enterprise_managed' | undefined
+  mcpServerId?: string | null | undefined
+}>
+
+/** The tools that an agent can be given: those of this server by name, and those of other servers, with credentials. */
+export type ToolAssigner = Readonly<{
+  isOwn(toolId: string): boolean
+  /** Of this server; the description of one that the caller may not use is not told. */
+  describe(principal: Principal, names: readonly string[]): AssignedTool[]
+  /** Of other servers: adds them, or changes their credentials. Refuses all if one cannot be assigned. */
+  assign(
+    call: Call,
+    profile: Readonly<{ tenant: TenantId; id: string }>,
+    assignments: readonly ToolAssignment[],
+  ): Promise<void>
+  assignedTo(call: Call, agent: Readonly<{ tenant: TenantId; id: string }>): Promise<AssignedTool[]>
+}>
+
+/** Which agents a caller wants to see. */
 export type AgentListInput = Readonly<{
   labels?: Readonly<Record<string, string>> | undefined
   status?: AgentStatus | undefined

@@ -1,8 +1,8 @@
 import { nearestName } from '../../kernel/nearest-name.ts'
+import { isFields } from '../manifests/read-yaml.ts'
 import { namesIn } from '../templating/template-names.ts'
 import { parseTemplate } from '../templating/templates.ts'
 import type { WrittenManifest } from './manifest-schema.ts'
-import { isFields } from './read-yaml.ts'
 
 const ofPrompt = ['instruction', 'intent', 'input', 'iteration_number', 'previous_error', 'context']
 const ofHandler = ['output', 'intent']
@@ -23,7 +23,7 @@ export function unknownNames({ spec }: WrittenManifest): readonly string[] {
   })
   const { output_handler: handler } = spec
   const field = handler?.type === 'webhook' ? 'body_template' : 'input_template'
-  const text = handler?.type === 'webhook' ? handler.body_template : handler?.type === 'agent' && handler.input_template
+  const text = handler?.type === 'webhook' ? handler.bodyTemplate : handler?.type === 'agent' && handler.inputTemplate
   const handled = namesOf(text || undefined).flatMap(([first]) =>
     ofHandler.includes(first) ? [] : `{{${first}}} is empty; there are ${ofHandler.join(' and ')}`,
   )

@@ -4,14 +4,16 @@ import { limits } from '../../contract/limits.ts'
 import { isPlatformOperator, type Principal, SYSTEM_TENANT, type TenantId } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
-import { sha256Hex } from '../../kernel/hash.ts'
+import { newestFirst } from '../manifests/versions.ts'
+import type { ProfileStore } from '../profiles/ports.ts'
+import type { AgentViewer } from './agent-access.ts'
 import type { AgentManifest } from './manifest.ts'
 import type { ActivityLog, Agent, AgentScope, AgentStore, AgentVersion, ScheduleSetter } from './ports.ts'
 import type { Templates } from './templates.ts'
-import { newestFirst } from './versions.ts'
 
 export type RecordDeps = Readonly<{
   store: AgentStore
+  profiles: ProfileStore
   activity: ActivityLog
   templates: Templates
   schedules: ScheduleSetter
@@ -19,12 +21,11 @@ export type RecordDeps = Readonly<{
   runtimeProblem(runtime: AgentManifest['runtime']): Promise<string | undefined>
   /** Why no workspace here may be so large; undefined when one may. */
   sizeProblem(resources: AgentManifest['resources']): string | undefined
-  findStored(tx: ReadTx, tenant: TenantId, idOrName: string): Promise<Agent | undefined>
+  /** Looks which tools there are for the principal. */
+  refreshTools(principal: Principal): Promise<void>
+  findStored(tx: ReadTx, viewer: AgentViewer, idOrName: string): Promise<Agent | undefined>
   versionOf(tx: ReadTx, agent: Agent, wanted: string | undefined): Promise<AgentVersion>
 }>
-
-const REMEMBERED_MAX = 2_000
-const REMEMBERED_CHARS_MAX = 8_192
 
 type InfoInput = Readonly<{ agent_id: string; version?: string | undefined }>
 
@@ -64,11 +65,11 @@ export const forPlatformOperators = (field: 'scope' | 'agent_id'): AppError =>
 
 /** What is known of an agent beside its manifest, and who sees it. */
 export function createAgentRecords(deps: RecordDeps) {
-  const { store, activity, templates, schedules, findStored, versionOf } = deps
-  const schemas = new Map<string, AgentManifest['inputSchema']>()
+  const { store, profiles, activity, templates, schedules, findStored, versionOf } = deps
 
   /** Looks at the machine, so it is no part of a transaction. What is wrong with the manifest itself is told elsewhere. */
   async function tellOfRuntime(call: Call, input: Readonly<{ manifest_yaml: string }>): Promise<void> {
+    await deps.refreshTools(call.principal)
     const { checkAgentManifest } = await import('./manifest.ts')
     const checked = checkAgentManifest(input.manifest_yaml)
     if (!checked.ok) return
@@ -100,23 +101,16 @@ export function createAgentRecords(deps: RecordDeps) {
 
   /** What a list shows of an agent only to those who ask for it: its manifest and its runs are looked at. */
   async function details(call: Call, id: string) {
-    const agent = await findStored(call.read, call.principal.tenant, id)
+    const agent = await findStored(call.read, call.principal, id)
     if (agent === undefined) return await detailsOfTemplate(call, id, (await templates.find(id))!.manifest)
     const { manifestYaml } = await versionOf(call.read, agent, undefined)
     return await detailsOf(call, agent, { inputSchema: await inputSchemaOf(manifestYaml) })
   }
 
-  /** To read a manifest takes milliseconds: a long list gives way before each, and reads the same text once. */
+  /** To read a manifest that is not in memory takes milliseconds: a long list gives way before each. */
   async function inputSchemaOf(yaml: string): Promise<AgentManifest['inputSchema']> {
-    const key = sha256Hex(yaml)
-    const known = schemas.get(key)
-    if (known !== undefined) return known
     await new Promise((resolve) => setImmediate(resolve))
-    const { inputSchema } = await readManifest(yaml)
-    if (yaml.length > REMEMBERED_CHARS_MAX) return inputSchema
-    if (schemas.size >= REMEMBERED_MAX) schemas.clear()
-    schemas.set(key, inputSchema)
-    return inputSchema
+    return (await readManifest(yaml)).inputSchema
   }
 
   async function infoOfTemplate(call: Call, idOrName: string) {
@@ -154,7 +148,7 @@ export function createAgentRecords(deps: RecordDeps) {
   }
 
   async function info(call: Call, { agent_id, version }: InfoInput) {
-    const agent = await findStored(call.read, call.principal.tenant, agent_id)
+    const agent = await findStored(call.read, call.principal, agent_id)
     if (agent === undefined) return await infoOfTemplate(call, agent_id)
     const stored = await versionOf(call.read, agent, version)
     const manifest = await readManifest(stored.manifestYaml)
@@ -177,7 +171,7 @@ export function createAgentRecords(deps: RecordDeps) {
   async function setScope(call: Call, input: Readonly<{ agent_id: string; scope: AgentScope }>) {
     requireGlobal(call.principal)
     await store.lockShared(call.write)
-    const before = await findStored(call.write, call.principal.tenant, input.agent_id)
+    const before = await findStored(call.write, call.principal, input.agent_id)
     if (before === undefined) {
       if ((await templates.find(input.agent_id)) === undefined) throw agentNotFound(input.agent_id)
       throw new AppError(
@@ -189,7 +183,7 @@ export function createAgentRecords(deps: RecordDeps) {
     const tenant = input.scope === 'global' ? SYSTEM_TENANT : call.principal.tenant
     const answer = { agent_id: before.id, name: before.name, scope: input.scope, previous_scope: scopeOf(before) }
     if (tenant === before.tenant) return answer
-    if ((await store.findAgentByName(call.write, tenant, before.name)) !== undefined) {
+    if (await hasName(call, tenant, before)) {
       throw new AppError(
         'ERR_ALREADY_EXISTS',
         `scope: there is another agent of this name that is ${input.scope === 'global' ? 'global' : "your tenant's"}; delete that one, or deploy this one under another name`,
@@ -206,6 +200,12 @@ export function createAgentRecords(deps: RecordDeps) {
     return answer
   }
 
+  /** Whether those who would see the agent there already see another of its name. */
+  async function hasName(call: Call, tenant: TenantId, { id, name }: Agent): Promise<boolean> {
+    const others = await profiles.findNamed(call.write, tenant, 'agent', name)
+    return others.some((other) => other.id !== id && other.sharing.scope === 'org')
+  }
+
   async function move(call: Call, before: Agent, tenant: TenantId): Promise<void> {
     const { tenant: from, id } = before
     const names = await store.versionsOf(call.write, from, id)
@@ -213,11 +213,21 @@ export function createAgentRecords(deps: RecordDeps) {
     const after: Agent = { ...before, tenant, updatedAtMs: call.nowMs }
     await schedules.remove(call, before)
     await store.moveEvents(call.write, from, tenant, id)
+    await moveProfile(call, before, tenant)
     await store.deleteAgent(call.write, before.tenant, before.id)
     await store.insertAgent(call.write, tenant, after)
     for (const version of versions) if (version !== undefined) await store.putVersion(call.write, tenant, version)
     const latest = versions.find((version) => version?.version === before.latestVersion)
     if (latest !== undefined) await schedules.set(call, after, (await readManifest(latest.manifestYaml)).schedule)
+  }
+
+  /** All in the tenant see what is or was global. Its sub-agents were of the tenant that it leaves. */
+  async function moveProfile(call: Call, { tenant: from, id }: Agent, to: TenantId): Promise<void> {
+    const profile = await profiles.findProfile(call.write, from, id)
+    if (profile === undefined) return
+    await profiles.deleteProfile(call.write, from, id)
+    const sharing = { ...profile.sharing, scope: 'org' as const, teams: [] }
+    await profiles.insertProfile(call.write, to, { ...profile, tenant: to, sharing, updatedAtMs: call.nowMs })
   }
 
   return { info, details, setScope, tellOfRuntime }

@@ -2,47 +2,33 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { agentEventName } from '../../contract/event-names.ts'
 import { limits } from '../../contract/limits.ts'
-import { nameTaken } from '../../contract/name-taken.ts'
-import {
-  isPlatformOperator,
-  type Principal,
-  SYSTEM_TENANT,
-  type TenantId,
-  tierAllows,
-} from '../../contract/principal.ts'
+import { isPlatformOperator, type Principal, SYSTEM_TENANT } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { Random } from '../../kernel/random.ts'
-import { uuidOf } from '../../kernel/uuid.ts'
-import { requireKnownTools } from './known-tools.ts'
-import { tellDeployed } from './lifecycle.ts'
+import { findVersion, newestFirst } from '../manifests/versions.ts'
+import type { ProfileStore } from '../profiles/ports.ts'
+import type { ProfileService } from '../profiles/service.ts'
+import { type AgentViewer, createAgentAccess, requireModifiable } from './agent-access.ts'
+import { createAgentProfiles } from './agent-profiles.ts'
+import { createDeployment } from './deployment.ts'
+import type { KnownTools } from './known-tools.ts'
 import type { AgentManifest } from './manifest.ts'
-import { requireJudges } from './named-judges.ts'
-import { requireNoSecrets, valuesInAgent } from './named-secrets.ts'
 import type {
   ActivityLog,
   Agent,
+  AgentAddress,
   AgentDeployInput,
   AgentListInput,
-  AgentPlace,
   AgentScope,
   AgentStatus,
   AgentStore,
   ScheduleSetter,
+  ToolAssigner,
 } from './ports.ts'
-import {
-  agentNotFound,
-  createAgentRecords,
-  forPlatformOperators,
-  type RecordDeps,
-  requireGlobal,
-  requireName,
-  scopeOf,
-  tooManyAgents,
-} from './records.ts'
+import { agentNotFound, createAgentRecords, forPlatformOperators, type RecordDeps, scopeOf } from './records.ts'
 import { type AgentSearch, matchesLabels } from './search.ts'
 import type { Templates } from './templates.ts'
-import { findVersion, latestOf, newestFirst, nextVersion } from './versions.ts'
 
 /** An agent as an execution needs it. */
 export type ResolvedAgent = Readonly<{
@@ -55,12 +41,16 @@ export type ResolvedAgent = Readonly<{
 
 export type RegistryDeps = Readonly<{
   store: AgentStore
+  profiles: ProfileStore
+  sharing: ProfileService
+  tools: ToolAssigner
   activity: ActivityLog
   templates: Templates
   search: AgentSearch
   random: Random
-  /** The names that a manifest may have in `spec.tools`. */
-  toolNames(): ReadonlySet<string>
+  /** The tools that a manifest of the principal may have in `spec.tools`, as they were when last looked at. */
+  toolsFor(principal: Principal): KnownTools
+  refreshTools: RecordDeps['refreshTools']
   hasSecurityContext(name: string): boolean
   schedules: ScheduleSetter
   runtimeProblem: RecordDeps['runtimeProblem']
@@ -72,15 +62,9 @@ export type AgentRegistry = ReturnType<typeof createAgentRegistry>
 export function createAgentRegistry(deps: RegistryDeps) {
   const { store, templates } = deps
 
-  /** By id or name: in the caller's tenant, then among what is global. */
-  async function findStored(read: ReadTx, tenant: TenantId, idOrName: string): Promise<Agent | undefined> {
-    for (const place of [tenant, SYSTEM_TENANT]) {
-      const found =
-        (await store.findAgent(read, place, idOrName)) ?? (await store.findAgentByName(read, place, idOrName))
-      if (found !== undefined) return found
-    }
-    return undefined
-  }
+  const access = createAgentAccess(deps)
+  const findStored = async (read: ReadTx, viewer: AgentViewer, idOrName: string): Promise<Agent | undefined> =>
+    (await access.find(read, viewer, idOrName))?.agent
 
   async function versionOf(read: ReadTx, agent: Agent, wanted: string | undefined) {
     const versions = await store.versionsOf(read, agent.tenant, agent.id)
@@ -90,14 +74,14 @@ export function createAgentRegistry(deps: RegistryDeps) {
     return found
   }
 
-  /** A paused or archived agent is found too: whoever runs it decides what its status means. */
+  /** A paused or archived agent is found too: a caller that runs it decides what its status means. */
   async function resolve(
     read: ReadTx,
-    principal: Pick<Principal, 'tenant'>,
+    viewer: AgentViewer,
     idOrName: string,
     version?: string,
   ): Promise<ResolvedAgent & Readonly<{ status: AgentStatus }>> {
-    const agent = await findStored(read, principal.tenant, idOrName)
+    const agent = await findStored(read, viewer, idOrName)
     if (agent !== undefined) {
       const stored = await versionOf(read, agent, version)
       const { parseAgentManifest } = await import('./manifest.ts')
@@ -119,124 +103,9 @@ export function createAgentRegistry(deps: RegistryDeps) {
     return { id, name: manifest.name, version: manifest.version, scope: 'global', status: 'active', manifest }
   }
 
-  function requireUsable(principal: Principal, manifest: AgentManifest): void {
-    requireKnownTools(manifest, deps.toolNames())
-    const { securityContext } = manifest
-    if (securityContext === null) return
-    if (securityContext.startsWith('aegis-system-') && !tierAllows(principal.tier, 'operator')) {
-      throw new AppError('ERR_PERMISSION_DENIED', 'spec.security_context: contexts aegis-system-* are for operators', {
-        field: 'spec.security_context',
-      })
-    }
-    if (!deps.hasSecurityContext(securityContext)) {
-      throw new AppError('ERR_MANIFEST_INVALID', 'spec.security_context names no context that is configured here', {
-        field: 'spec.security_context',
-      })
-    }
-  }
-
-  async function deploy(call: Call, input: AgentDeployInput, mode: 'create' | 'update') {
-    const { principal } = call
-    const { parseAgentManifest, refusalOf } = await import('./manifest.ts')
-    const { manifest, warnings } = parseAgentManifest(input.manifest_yaml)
-    const { scheduleProblemOf } = await import('./scheduled-input.ts')
-    const problem = scheduleProblemOf(manifest)
-    if (problem !== undefined) throw refusalOf([problem])
-    const meant = input.agent_id === undefined ? undefined : await findMeant(call, input.agent_id, manifest)
-    const scope = input.scope ?? (meant === undefined ? 'tenant' : scopeOf(meant))
-    if (scope === 'global') requireGlobal(principal)
-    requireUsable(principal, manifest)
-    await requireJudges(manifest, (judge) => resolve(call.read, principal, judge))
-    for (const warning of warnings) call.warn(warning)
-    const tenant = scope === 'global' ? SYSTEM_TENANT : principal.tenant
-    if (scope === 'global') await store.lockShared(call.write)
-    if (principal.newNamesOnly) {
-      requireNoSecrets(valuesInAgent(manifest))
-      await requireNewName(call, manifest.name)
-    }
-    const before = await store.findAgentByName(call.write, tenant, manifest.name)
-    if (before === undefined && mode === 'update') throw agentNotFound(manifest.name)
-    if (meant !== undefined && before?.id !== meant.id) throw agentNotFound(manifest.name)
-    const versions = before === undefined ? [] : await store.versionsOf(call.write, tenant, before.id)
-    if (before !== undefined && versions.includes(manifest.version) && !input.force) {
-      return conflictOf(before, manifest, versions)
-    }
-    if (before === undefined) await requireSpace(call, tenant)
-    if (!versions.includes(manifest.version) && versions.length >= limits.agentVersionsMax) throw tooManyVersions()
-    const agent = await write(call, { tenant, before, manifest, versions, yaml: input.manifest_yaml })
-    const isNew = before === undefined
-    await tellDeployed(call, store, { agent, scope, manifest, yaml: input.manifest_yaml, isNew })
-    const schedule = await deps.schedules.find(call.write, agent)
-    const answer = { agent_id: agent.id, deployed: true, name: agent.name, version: manifest.version }
-    return { ...answer, ...(schedule !== null && { schedule }) }
-  }
-
-  async function findMeant(call: Call, idOrName: string, manifest: AgentManifest): Promise<Agent> {
-    const meant = await findStored(call.write, call.principal.tenant, idOrName)
-    if (meant === undefined) throw agentNotFound(idOrName)
-    requireName(meant, manifest)
-    return meant
-  }
-
-  /** Neither a further version of what is there, nor something that others would find in its place. */
-  async function requireNewName(call: Call, name: string): Promise<void> {
-    const found = (await findStored(call.write, call.principal.tenant, name)) ?? (await templates.find(name))
-    if (found !== undefined) throw nameTaken('agent')
-  }
-
-  async function requireSpace(call: Call, tenant: TenantId): Promise<void> {
-    if ((await store.countAgents(call.write, tenant)) >= limits.agentsMax) throw tooManyAgents()
-  }
-
-  type Deployment = Readonly<{
-    tenant: TenantId
-    before: Agent | undefined
-    manifest: AgentManifest
-    versions: readonly string[]
-    yaml: string
-  }>
-
-  async function write(call: Call, { tenant, before, manifest, versions, yaml }: Deployment): Promise<Agent> {
-    const latestVersion = latestOf([...versions, manifest.version]) ?? manifest.version
-    const displayed =
-      before === undefined || latestVersion === manifest.version
-        ? { description: manifest.description, labels: manifest.labels }
-        : { description: before.description, labels: before.labels }
-    const agent: Agent = {
-      tenant,
-      id: before?.id ?? uuidOf(deps.random.bytes(16)),
-      name: manifest.name,
-      status: before?.status ?? 'active',
-      latestVersion,
-      ...displayed,
-      createdAtMs: before?.createdAtMs ?? call.nowMs,
-      createdBy: before?.createdBy ?? call.principal.actor,
-      updatedAtMs: call.nowMs,
-    }
-    await (before === undefined ? store.insertAgent : store.saveAgent)(call.write, tenant, agent)
-    await store.putVersion(call.write, tenant, {
-      agentId: agent.id,
-      version: manifest.version,
-      manifestYaml: yaml,
-      createdAtMs: call.nowMs,
-      createdBy: call.principal.actor,
-    })
-    if (latestVersion === manifest.version) await deps.schedules.set(call, agent, manifest.schedule)
-    return agent
-  }
-
-  async function visible(call: Call): Promise<Agent[]> {
-    const { tenant } = call.principal
-    const own = await store.listAgents(call.read, tenant)
-    if (tenant === SYSTEM_TENANT) return own
-    const names = new Set(own.map(({ name }) => name))
-    const shared = (await store.listAgents(call.read, SYSTEM_TENANT)).filter(({ name }) => !names.has(name))
-    return [...own, ...shared]
-  }
-
   /** Rows of lists and of search; a template is left out where something deployed has its name. */
   async function rows(call: Call, withTemplates: boolean): Promise<AgentRow[]> {
-    const stored = (await visible(call)).map(rowOf)
+    const stored = (await access.list(call.read, call.principal)).map(rowOf)
     if (!withTemplates) return stored
     const names = new Set(stored.map(({ name }) => name))
     const shipped = (await templates.list()).filter(({ manifest }) => !names.has(manifest.name))
@@ -244,12 +113,15 @@ export function createAgentRegistry(deps: RegistryDeps) {
   }
 
   const records = createAgentRecords({ ...deps, findStored, versionOf })
+  const deployment = createDeployment({ ...deps, access, resolve })
+  const agentProfiles = createAgentProfiles({ ...deps, access, deployment, versionOf })
 
   return {
     resolve,
     ...records,
+    ...agentProfiles,
     /** What an operator deployed for everybody, else what comes with the program; nothing of a tenant. */
-    resolvePlatform: (read: ReadTx, name: string) => resolve(read, { tenant: SYSTEM_TENANT }, name),
+    resolvePlatform: (read: ReadTx, name: string) => resolve(read, 'platform', name),
     /** One that comes with the program, whatever has been deployed under its name. */
     async template(name: string): Promise<ResolvedAgent> {
       const found = await templates.find(name)
@@ -257,8 +129,8 @@ export function createAgentRegistry(deps: RegistryDeps) {
       const { id, manifest } = found
       return { id, name: manifest.name, version: manifest.version, scope: 'global', manifest }
     },
-    create: (call: Call, input: AgentDeployInput) => deploy(call, input, 'create'),
-    update: (call: Call, input: AgentDeployInput) => deploy(call, input, 'update'),
+    create: (call: Call, input: AgentDeployInput) => deployment.deploy(call, input, 'create'),
+    update: (call: Call, input: AgentDeployInput) => deployment.deploy(call, input, 'update'),
 
     async list(call: Call, input: AgentListInput) {
       const found = (await rows(call, input.include_platform_templates)).filter(
@@ -272,7 +144,7 @@ export function createAgentRegistry(deps: RegistryDeps) {
     },
 
     async export(call: Call, input: Readonly<{ name: string; version?: string | undefined }>) {
-      const agent = await findStored(call.read, call.principal.tenant, input.name)
+      const agent = await findStored(call.read, call.principal, input.name)
       if (agent !== undefined) {
         const { manifestYaml, version } = await versionOf(call.read, agent, input.version)
         return { manifest_yaml: manifestYaml, id: agent.id, name: agent.name, version }
@@ -285,12 +157,15 @@ export function createAgentRegistry(deps: RegistryDeps) {
     async remove(call: Call, input: Readonly<{ agent_id: string }>) {
       const { tenant } = call.principal
       await store.lockShared(call.write)
-      const agent = await findStored(call.write, tenant, input.agent_id)
-      if (agent === undefined) {
+      const found = await access.find(call.write, call.principal, input.agent_id)
+      if (found === undefined) {
         if ((await templates.find(input.agent_id)) !== undefined) throw templateStays()
         throw agentNotFound(input.agent_id)
       }
+      const { agent } = found
       if (agent.tenant !== tenant && !isPlatformOperator(call.principal)) throw forPlatformOperators('agent_id')
+      requireModifiable(call.principal, found)
+      await deps.profiles.deleteProfile(call.write, agent.tenant, agent.id)
       await store.deleteAgent(call.write, agent.tenant, agent.id)
       await deps.schedules.remove(call, agent)
       call.record({
@@ -326,8 +201,8 @@ export function createAgentRegistry(deps: RegistryDeps) {
     },
   }
 
-  async function identify(read: ReadTx, principal: Principal, idOrName: string): Promise<AgentPlace> {
-    const agent = await findStored(read, principal.tenant, idOrName)
+  async function identify(read: ReadTx, principal: Principal, idOrName: string): Promise<AgentAddress> {
+    const agent = await findStored(read, principal, idOrName)
     if (agent !== undefined) return agent
     const template = await templates.find(idOrName)
     if (template === undefined) throw agentNotFound(idOrName)
@@ -365,18 +240,6 @@ const templateRow = (id: string, manifest: AgentManifest): AgentRow => ({
   scope: 'global',
 })
 
-function conflictOf(before: Agent, manifest: AgentManifest, versions: readonly string[]) {
-  const next = nextVersion(latestOf(versions) ?? manifest.version)
-  return {
-    status: 'conflict' as const,
-    agent_id: before.id,
-    deployed: false,
-    name: before.name,
-    version: manifest.version,
-    hint: `This version is deployed already. Raise metadata.version, for example to ${next}, or call again with force: true to replace it.`,
-  }
-}
-
 const templateStays = (): AppError =>
   new AppError('ERR_PERMISSION_DENIED', 'agent_id is a template that comes with the program and cannot be deleted.', {
     field: 'agent_id',
@@ -389,9 +252,3 @@ function versionNotFound(name: string, versions: readonly string[]): AppError {
     versions: newestFirst(versions).slice(0, 10),
   })
 }
-
-const tooManyVersions = (): AppError =>
-  new AppError(
-    'ERR_QUOTA_EXCEEDED',
-    `An agent has at most ${limits.agentVersionsMax} versions. Replace one with force: true.`,
-  )

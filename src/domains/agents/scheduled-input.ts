@@ -1,4 +1,4 @@
-import { compileJsonSchema } from './json-schema.ts'
+import { compileJsonSchema } from '../manifests/json-schema.ts'
 import type { AgentManifest } from './manifest.ts'
 
 /** Why the executions of a schedule could never start; undefined when they can. A text is what the agent is asked. */

@@ -4,7 +4,7 @@ const CONTEXT = 'a context in security_contexts of the configuration, which spec
 const COMMANDS = 'spec.builtin_dispatchers[].capabilities[], beside name: cmd.run'
 
 /** Fields that close something, and where they do so. */
-const places: Readonly<Record<string, string>> = {
+const paths: Readonly<Record<string, string>> = {
   access_mode: 'spec.volumes[]',
   allowed_domains: 'spec.security.network, as allowlist',
   allowed_paths: 'spec.security.filesystem, as read and write',
@@ -43,12 +43,12 @@ const TYPO_MAX = 2
  * Where a field belongs that would close something and stands where it has no effect, or is misspelt. To go on without it
  * would leave open what its author wanted closed.
  */
-export function securityPlaceOf(key: string): Readonly<{ field: string; place: string }> | undefined {
+export function securityPathOf(key: string): Readonly<{ field: string; path: string }> | undefined {
   const input = squashName(key)
-  for (const [field, place] of Object.entries(places)) {
+  for (const [field, path] of Object.entries(paths)) {
     const wanted = squashName(field)
     const isTypo = wanted.length >= TYPO_LENGTH_MIN && editDistance(input, wanted, TYPO_MAX) <= TYPO_MAX
-    if (input === wanted || isTypo) return { field, place }
+    if (input === wanted || isTypo) return { field, path }
   }
   return undefined
 }

@@ -1,5 +1,5 @@
+import { isFields, type YamlFields } from '../manifests/read-yaml.ts'
 import { absolute, accessModes } from './legacy-fields.ts'
-import { isFields, type YamlFields } from './read-yaml.ts'
 
 type Warn = (field: string, advice: string) => void
 type Refuse = (field: string, problem: string) => void
@@ -21,7 +21,7 @@ const pathLists = words('allowed_paths path_allowlist allowed_directories paths'
 const allowedHosts = words('allowed_domains domain_allowlist domains allowed_hosts allowlist')
 const deniedHosts = words('denied_domains blocked_domains domain_denylist denylist')
 /** What cannot be said for one tool of one agent, and where it can be said. */
-const elsewhere: readonly (readonly [pattern: RegExp, place: string])[] = [
+const elsewhere: readonly (readonly [pattern: RegExp, path: string])[] = [
   [/output|response|size|bytes/, 'commands.max_output_bytes or web.max_response_bytes in the configuration'],
   [
     /timeout|ceiling|duration/,
@@ -87,9 +87,9 @@ function toolOf(spec: YamlFields, tool: YamlFields, at: string, warn: Warn, refu
     ...Object.entries(config).map(([key, value]) => [key, value, `config.${key}`] as const),
   ]
   let names: readonly string[] = [name]
-  for (const [written, value, place] of settings) {
+  for (const [written, value, path] of settings) {
     if (value === undefined || value === null) continue
-    const [key, field] = [snakeCase(written), `${at}.${place}`]
+    const [key, field] = [snakeCase(written), `${at}.${path}`]
     if (key === 'subcommand_allowlist') addDispatcher(spec, name, value)
     else if (accessKeys.has(key)) {
       const open = accessOf(name, value, field, refuse)
@@ -111,8 +111,8 @@ function addDispatcher(spec: YamlFields, name: string, commands: unknown): void 
 }
 
 function refuseSetting(key: string, field: string, refuse: Refuse): void {
-  const place = elsewhere.find(([pattern]) => pattern.test(key))?.[1]
-  const next = place === undefined ? 'leave it out' : `say it in ${place}`
+  const path = elsewhere.find(([pattern]) => pattern.test(key))?.[1]
+  const next = path === undefined ? 'leave it out' : `say it in ${path}`
   refuse(
     field,
     `cannot be honoured for one tool, and to go on without it would leave open what it is to close; ${next}`,
@@ -144,8 +144,8 @@ const sameList = (left: unknown, right: readonly string[]): boolean =>
   isTexts(left) && JSON.stringify([...left].sort()) === JSON.stringify([...right].sort())
 
 /** Two lists for the same thing would have to hold both; only one place can say it. */
-const refuseTwice = (place: string, field: string, refuse: Refuse): void =>
-  refuse(field, `is not what ${place} says; write it there alone`)
+const refuseTwice = (path: string, field: string, refuse: Refuse): void =>
+  refuse(field, `is not what ${path} says; write it there alone`)
 
 function restrictFiles(spec: YamlFields, name: string, value: unknown, field: string, refuse: Refuse): void {
   if (!isTexts(value)) {

@@ -2,6 +2,7 @@ import { AppError } from '../../contract/app-error.ts'
 import { type Principal, tierAllows } from '../../contract/principal.ts'
 import type { Capability, SecurityContext } from '../../contract/security-context.ts'
 import type { DescribedTool, ToolInvoker } from '../../contract/tool-invoker.ts'
+import { beginningOf } from '../../contract/tool-pattern.ts'
 import type { Run } from '../../engine/ports.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
@@ -11,7 +12,7 @@ const WORKSPACE = '/workspace'
 const MANIFEST = 'manifest:'
 
 /**
- * Who acts when an agent calls a tool: never more than whoever started the execution, and only what the manifest lists,
+ * Who acts when an agent calls a tool: never more than the caller that started the execution, and only what the manifest lists,
  * where it says so. A context that an operator registered the agent with raises it to the tier of that context, but not above
  * the tier of the starter. A judge may only read.
  */
@@ -22,7 +23,7 @@ export function agentPrincipal(
   workspaceId: string | null,
 ): Principal {
   const { manifest } = input
-  const { tenant, role, tier, teams, scopes, user } = run.principal
+  const { tenant, role, permissions, tier, teams, scopes, user } = run.principal
   const named = namedContext(deps, manifest)
   const ownTier = manifest.securityContext === SYSTEM_CONTEXT && tierAllows(tier, 'system') ? 'system' : 'user'
   const ownerTier = run.principal.ownerTier ?? tier
@@ -31,6 +32,7 @@ export function agentPrincipal(
     kind: 'agent',
     actor: `agent:${manifest.name}`,
     role,
+    permissions,
     tier: ownTier,
     ...(ownerTier !== ownTier && { ownerTier }),
     teams,
@@ -49,7 +51,7 @@ export function agentPrincipal(
 }
 
 /**
- * The contexts that bound whoever started the execution bind the agent as well, or starting one would be a way around
+ * The contexts that bound the caller that started the execution bind the agent as well, or starting one would be a way around
  * them. Not what another agent's manifest lists: to execute an agent is to use what that one is for.
  */
 export const inherited = ({ securityContexts = [] }: Principal): readonly SecurityContext[] =>
@@ -66,14 +68,14 @@ function namedContext({ contexts }: Pick<ExecutionDeps, 'contexts'>, { securityC
   )
 }
 
-/** The tools that a list of names and patterns such as `fs.*` means, of those that the principal may use. */
+/** The tools that a list of names and patterns such as `fs.*` or `server__*` means, of those that the principal may use. */
 export function offeredTools(
   invoker: ToolInvoker,
   principal: Principal,
   wanted: readonly string[],
 ): readonly DescribedTool[] {
   if (wanted.length === 0) return []
-  const prefixes = wanted.filter((name) => name.endsWith('.*')).map((name) => name.slice(0, -1))
+  const prefixes = wanted.map(beginningOf).filter((beginning) => beginning !== undefined)
   const names = new Set(wanted)
   return invoker
     .describe(principal)
@@ -95,7 +97,7 @@ export function whyNotOffered({ manifest, role }: Pick<ExecutionInput, 'manifest
   if (asked.startsWith('fs_') && manifest.filesystem?.write.length === 0) {
     return 'spec.security.filesystem lets nothing be written'
   }
-  return role === 'judge' ? 'a judge may only read' : 'whoever started the execution may not use it'
+  return role === 'judge' ? 'a judge may only read' : 'the caller that started the execution may not use it'
 }
 
 /** What the manifest itself allows, as a context: default deny. */

@@ -2,9 +2,10 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
+import { failureOf } from '../runs/tool-client.ts'
 import { type Deadline, within } from './deadline.ts'
 import type { ExecutionDeps } from './ports.ts'
-import { failureOf, type WorkspaceClient } from './workspace.ts'
+import type { AgentWorkspaces } from './workspace.ts'
 
 const FIELD = 'spec.advanced.bootstrap_path'
 const BEFORE = 'bootstrap'
@@ -22,12 +23,12 @@ export function createBootstrapGuard(
   run: Run,
   path: string,
   steps: Steps,
-  workspaces: WorkspaceClient,
+  workspaces: AgentWorkspaces,
 ) {
   /** Null when there is no such file. */
   async function inspect(signal: AbortSignal): Promise<Seen> {
     const args = { execution_id: run.id, path }
-    const answer = await deps.invoker.call(run.principal, 'execution_file_read', args, { signal, door: 'engine' })
+    const answer = await deps.invoker.call(run.principal, 'execution_file_read', args, { signal, transport: 'engine' })
     if (answer.isError && answer.code === 'ERR_FILE_NOT_FOUND') return { digest: null }
     if (answer.isError) throw failureOf(answer)
     const { content, encoding } = answer.value as { content: string; encoding: string }

@@ -41,7 +41,7 @@ export async function within<T>(
   const first = deadlines.reduce((a, b) => (b.untilMs < a.untilMs ? b : a))
   const leftMs = Math.max(0, Math.min(first.untilMs - clock.nowMs(), TIMER_MS_MAX))
   const late = new AbortController()
-  // A timer may come a moment early, and then the time would not be over for whoever looks at the clock.
+  // A timer may come a moment early, and then the time would not be over by the clock.
   const timer = setTimeout(() => late.abort(timedOut(first)), Math.min(leftMs + 1, TIMER_MS_MAX))
   try {
     return await work(AbortSignal.any([steps.signal, late.signal]), leftMs)

@@ -1,88 +1,15 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { LOCAL_TENANT, mayNameSecrets } from '../../contract/principal.ts'
 import type { Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import type { AgentManifest } from '../agents/manifest.ts'
+import { environmentOf } from '../runs/manifest-values.ts'
+import { failureOf } from '../runs/tool-client.ts'
+import type { WorkspaceClient } from '../runs/workspace-client.ts'
 import { agentPrincipal } from './agent-principal.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 import { type LoadedContext, newestWithin, type PastAttempt, shortened } from './prompt.ts'
-import { failureOf, type WorkspaceClient } from './workspace.ts'
 
-type EnvValue = AgentManifest['env'][string]
 const HISTORY_CHARS_MAX = 2_048
-
-/**
- * Where a value goes. What enters a workspace can be read by whoever the run is for, since the workspace is theirs; what is
- * sent with a request cannot.
- */
-export type ValuePlace = 'workspace' | 'request'
-type ForWhom = Pick<Run, 'tenant' | 'principal'>
-
-/**
- * What a value of a manifest stands for. A secret that nobody set is refused by name: empty would be worse. What the operator
- * has set is for the installation's own tenant; to the others it is not there. Into a workspace a secret goes only for those
- * who could name it in a manifest of their own: executing an agent gives nobody more than they have.
- */
-export function meaningOf(
-  { values }: Pick<ExecutionDeps, 'values'>,
-  { tenant, principal }: ForWhom,
-  place: ValuePlace,
-  field: string,
-  { from, value }: EnvValue,
-): string {
-  if (from === 'literal') return value
-  if (from === 'secret' && place === 'workspace' && !mayNameSecrets(principal)) throw secretRedacted(field)
-  const isTheirs = tenant === LOCAL_TENANT
-  const found = !isTheirs ? undefined : from === 'secret' ? values.secret(value) : values.config(value)
-  if (found !== undefined) return found
-  throw new AppError(
-    'ERR_INVALID_INPUT',
-    `${field}: ${from}:${value.slice(0, 64).toWellFormed()} is not set; add it to executions.${from === 'secret' ? 'secrets' : 'values'} in the configuration`,
-    { field },
-  )
-}
-
-const secretRedacted = (field: string): AppError =>
-  new AppError(
-    'ERR_PERMISSION_DENIED',
-    `${field}: it names a secret, which would come into a workspace of whoever starts this; that takes the tier 'system'. Ask the operator for a key with that tier, or for a manifest that sends the secret in a header instead.`,
-    { field, tier: 'system' },
-  )
-
-/** Variables of a process in a workspace. */
-export const environmentOf = (
-  deps: Pick<ExecutionDeps, 'values'>,
-  run: ForWhom,
-  field: string,
-  supplied: Readonly<Record<string, EnvValue>>,
-): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(supplied).map(([name, value]) => [
-      name,
-      meaningOf(deps, run, 'workspace', `${field}.${name}`, value),
-    ]),
-  )
-
-const reference = /\{\{\s*(secret|config):([^{}\s]+)\s*\}\}/g
-
-/** Headers as a manifest has them: a reference may be a part of a value, as in `Bearer {{secret:NAME}}`. */
-export const headersOf = (
-  deps: Pick<ExecutionDeps, 'values'>,
-  run: ForWhom,
-  field: string,
-  supplied: Readonly<Record<string, EnvValue>>,
-): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(supplied).map(([name, header]) => {
-      const at = `${field}.${name}`
-      if (header.from !== 'literal') return [name, meaningOf(deps, run, 'request', at, header)]
-      const filled = header.value.replaceAll(reference, (_, from: 'secret' | 'config', value: string) =>
-        meaningOf(deps, run, 'request', at, { from, value }),
-      )
-      return [name, filled]
-    }),
-  )
 
 const shortenedTexts = (_: string, value: unknown): unknown =>
   typeof value === 'string' ? shortened(value, HISTORY_CHARS_MAX) : value
@@ -151,7 +78,7 @@ async function fetchPage(
 ) {
   const reader = { ...input, manifest: { ...input.manifest, tools: ['web.fetch'] } }
   const principal = agentPrincipal(deps, run, reader, null)
-  const answer = await deps.invoker.call(principal, 'web.fetch', { url }, { signal, door: 'agent' })
+  const answer = await deps.invoker.call(principal, 'web.fetch', { url }, { signal, transport: 'agent' })
   if (answer.isError) throw failureOf(answer)
   const { content } = answer.value as { content?: Json }
   return shortened(typeof content === 'string' ? content : answer.text, CHARS)

@@ -5,7 +5,7 @@ import type { ReadTx } from '../../contract/tx.ts'
 import type { Engine, Run, RunEvent } from '../../engine/ports.ts'
 import type { Replay } from '../../engine/replay.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { nextGeneration } from './generations.ts'
+import { nextSpawnDepth } from '../runs/spawn-depth.ts'
 import { hasModel, type Models } from './model.ts'
 import type { AgentDirectory, ExecutionInput, SnapshotService } from './ports.ts'
 import { shortened } from './prompt.ts'
@@ -86,7 +86,7 @@ export function createForks({ engine, agents, snapshots, models, visible, ownerO
       const journal = iteration === 0 ? [] : journalUpTo(run, asked, events, request)
       const snapshot = iteration === 0 || !needsWorkspace(asked) ? null : snapshotAt(run, events, iteration)
       if (snapshot !== null) await requireRetained(tx, run, snapshot, iteration)
-      const generation = await nextGeneration(engine, tx, call.principal)
+      const generation = await nextSpawnDepth(engine, tx, call.principal)
       const wanted = changed(asked, request, snapshot)
       const input = { ...wanted, input: await fittingInput(wanted.manifest, wanted.input), generation }
       const owner = await ownerOf(tx, call.principal)

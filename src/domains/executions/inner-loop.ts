@@ -82,7 +82,8 @@ function askModel(
         const answer = await within(clock, steps, deadlines, (signal) =>
           models.generate({
             alias,
-            system: null,
+            // Runs of an earlier version have a manifest without one.
+            system: manifest.task.systemPrompt ?? null,
             messages,
             tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
             temperature: manifest.runtime.temperature,

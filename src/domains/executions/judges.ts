@@ -2,10 +2,11 @@ import { AppError } from '../../contract/app-error.ts'
 import type { NewRun, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { SemanticValidator } from '../agents/normalised-manifest.ts'
-import { consensusOf, type Grade, type Verdict, type WeighedVerdict } from './consensus.ts'
+import { consensusOf, type Grade, type Verdict, type WeighedVerdict } from '../runs/consensus.ts'
+import { parseJsonOutput, readVerdict } from '../runs/verdicts.ts'
 import { type Deadline, requireTime } from './deadline.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, Fault, ResolvedAgent } from './ports.ts'
-import { parseJsonOutput, readVerdict, type Validator } from './validators.ts'
+import type { Validator } from './validators.ts'
 
 export type Judged = Verdict | Readonly<{ fault: Fault }>
 export type JudgeRequest = Readonly<{
@@ -45,6 +46,7 @@ export function createJudges(deps: Pick<ExecutionDeps, 'agents' | 'read'>, run: 
     try {
       const agent = await agentNamed(request)
       const start = childOf(agent, {
+        ...delegationOf(run),
         role: 'judge',
         input: displayedTo(agent, request.input),
         workspaceId: request.workspaceId,
@@ -98,10 +100,17 @@ const judgeFault = (judge: string, reason: string): Fault => ({
   message: `The judge '${judge}' gave no verdict: ${reason}.`,
 })
 
+/** What is below a delegated task belongs to the same chain. */
+export function delegationOf({ input }: Run): Pick<ExecutionInput, 'delegation'> {
+  const { delegation } = input as unknown as ExecutionInput
+  return delegation === undefined ? {} : { delegation }
+}
+
 /** A new execution of an agent, below another. */
 export function childOf(
   agent: ResolvedAgent,
-  more: Pick<ExecutionInput, 'role' | 'input' | 'workspaceId' | 'untilMs'> & Partial<Pick<ExecutionInput, 'intent'>>,
+  more: Pick<ExecutionInput, 'role' | 'input' | 'workspaceId' | 'untilMs'> &
+    Partial<Pick<ExecutionInput, 'intent' | 'delegation'>>,
 ): NewRun {
   const { id, name, version, manifest } = agent
   const input: ExecutionInput = {
@@ -118,10 +127,11 @@ export function childOf(
     subjectName: name,
     subjectVersion: version,
     input: input as unknown as Json,
+    ...(more.delegation !== undefined && { freeLevels: more.delegation.length }),
   }
 }
 
-/** The agent as it is where somebody else wants each of its tool calls judged too. */
+/** The agent where each of its tool calls is judged too. */
 export function withToolCallJudge(agent: ResolvedAgent, judgeAgent: string): ResolvedAgent {
   const { manifest } = agent
   const rule: SemanticValidator = { ...toolCallRule, judgeAgent }

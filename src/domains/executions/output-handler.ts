@@ -4,15 +4,17 @@ import type { Principal } from '../../contract/principal.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
+import { HANDLER_TIMEOUT_MS, type HandlerTime } from '../runs/handler-effects.ts'
+import { headerOf, headersOf, meaningOf } from '../runs/manifest-values.ts'
+import { type HandledRun, handleInStep, type StepHandler } from '../runs/output-handlers.ts'
+import { failureOf } from '../runs/tool-client.ts'
 import { createMeter } from '../templating/work-meter.ts'
 import { type Deadline, within } from './deadline.ts'
-import { environmentOf, headersOf } from './environment.ts'
-import { HANDLER_TIMEOUT_MS, type HandlerTime, runInThrowaway, sendToWebhook } from './handler-effects.ts'
-import { childOf, displayedOutput } from './judges.ts'
+import { childOf, delegationOf, displayedOutput } from './judges.ts'
 import type { ExecutionDeps, ExecutionInput, ExecutionOutput, ResolvedAgent } from './ports.ts'
 import { renderTemplate, textOf } from './template.ts'
 import { mayRepeat } from './tool-calls.ts'
-import { failureOf, type WorkspaceClient } from './workspace.ts'
+import type { AgentWorkspaces } from './workspace.ts'
 
 type Handler = NonNullable<AgentManifest['outputHandler']>
 export type Handled = Readonly<{ output: string }> | Readonly<{ error: string; code: AppError['code'] }>
@@ -23,7 +25,7 @@ export type HandlerContext = Readonly<{
   input: ExecutionInput
   steps: Steps
   principal: Principal
-  workspaces: WorkspaceClient
+  workspaces: AgentWorkspaces
   deadline: Deadline
 }>
 
@@ -52,7 +54,7 @@ async function byAgent({ deps, run, input, steps, deadline }: HandlerContext, ha
   const text =
     handler.inputTemplate === null ? output : wordsOf(input, output).render('input_template', handler.inputTemplate)
   const untilMs = Math.min(steps.nowMs() + (handler.timeoutMs ?? HANDLER_TIMEOUT_MS), deadline.untilMs)
-  const start = childOf(agent, { role: 'worker', input: text, workspaceId: null, untilMs })
+  const start = childOf(agent, { ...delegationOf(run), role: 'worker', input: text, workspaceId: null, untilMs })
   const outcome = await steps.child('output/run', start)
   if (outcome.status === 'completed') return (outcome.output as unknown as ExecutionOutput).text
   throw new AppError('ERR_OUTPUT_HANDLER_FAILED', outcome.error?.message ?? `the agent ${outcome.status}`, {
@@ -60,11 +62,7 @@ async function byAgent({ deps, run, input, steps, deadline }: HandlerContext, ha
   })
 }
 
-async function inOneStep(
-  context: HandlerContext,
-  handler: Exclude<Handler, Of<'agent'>>,
-  output: string,
-): Promise<string> {
+async function inOneStep(context: HandlerContext, handler: StepHandler, output: string): Promise<string> {
   const { deps, steps, deadline } = context
   const own: Deadline = {
     untilMs: steps.nowMs() + (handler.timeoutMs ?? HANDLER_TIMEOUT_MS),
@@ -75,9 +73,10 @@ async function inOneStep(
     'output/step',
     async ({ interrupted }) => ({
       result: {
-        text: await within(deps.clock, steps, [deadline, own], (signal, leftMs) =>
-          runs[handler.type](context, handler as never, output, { signal, leftMs }, interrupted),
-        ),
+        text: await within(deps.clock, steps, [deadline, own], async (signal, leftMs) => {
+          const handled = await handleInStep(handledRun(context, output, { signal, leftMs }, interrupted), handler)
+          return handled.text
+        }),
       },
     }),
     { intent: true },
@@ -85,46 +84,41 @@ async function inOneStep(
   return text
 }
 
-type RunHandler<Type extends Handler['type']> = (
-  context: HandlerContext,
-  handler: Of<Type>,
+function handledRun(
+  { deps, run, input, principal, workspaces }: HandlerContext,
   output: string,
   time: HandlerTime,
   interrupted: boolean,
-) => Promise<string>
-
-const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandler<Type> } = {
-  async webhook({ deps, run, input }, handler, output, time) {
-    const { url, method, bodyTemplate, retries } = handler
-    const headers = headersOf(deps, run, 'spec.output_handler.headers', handler.headers)
-    const body =
-      bodyTemplate === null
-        ? JSON.stringify({ output: displayedOutput(output), agent: input.agent.name })
-        : wordsOf(input, output).render('body_template', bodyTemplate)
-    return await sendToWebhook(deps.http, { url, method, headers, body, retries }, time)
-  },
-  async container({ deps, run, input, workspaces }, handler, output, time, interrupted) {
-    const image = await workspaces.imageOf({ language: null, version: null, image: handler.image })
-    const { network, resources } = input.manifest
-    const needs = { network, resources: { ...resources, ...handler.resources } }
-    const env = { ...environmentOf(deps, run, 'spec.output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id }
-    const words = wordsOf(input, output)
-    const command = handler.command.map((word) => (word.includes('{{') ? words.render('command', word) : word))
-    const job = { name: `output-${run.id}`, needs, image, command, env, stdin: output }
-    return await runInThrowaway(workspaces, job, time, interrupted)
-  },
-  async mcp_tool({ deps, principal, input }, handler, output, { signal }, interrupted) {
-    const [tool] = deps.invoker.describe(principal, [handler.toolName])
-    if (interrupted && !mayRepeat(input, tool)) {
-      const problem =
-        'the call was interrupted by a restart, and nobody knows whether it took effect; look before you run the agent again, or set spec.execution.interrupted_calls to retry'
-      throw new AppError('ERR_OUTPUT_HANDLER_FAILED', problem, { tool: handler.toolName })
-    }
-    const args = renderedArguments(handler.arguments, wordsOf(input, output))
-    const answer = await deps.invoker.call(principal, handler.toolName, args, { signal, door: 'agent' })
-    if (answer.isError) throw failureOf(answer)
-    return answer.text
-  },
+): HandledRun {
+  const words = wordsOf(input, output)
+  const render = (field: string, text: string): string => (text.includes('{{') ? words.render(field, text) : text)
+  const { network, resources } = input.manifest
+  return {
+    id: run.id,
+    http: deps.http,
+    time,
+    interrupted,
+    output,
+    body: { output: displayedOutput(output), agent: input.agent.name },
+    render,
+    wordsOf: (command) => command.map((word) => render('command', word)),
+    valueOf(target, field, value) {
+      const at = `spec.output_handler.${field}`
+      return target === 'request' ? headerOf(deps, run, at, value) : meaningOf(deps, run, target, at, value)
+    },
+    workspace: {
+      client: workspaces,
+      name: `output-${run.id}`,
+      imageOf: (image) => workspaces.imageOf({ language: null, version: null, image }),
+      needsOf: (own) => ({ network, resources: { ...resources, ...own } }),
+    },
+    tools: {
+      call: (name, args) => deps.invoker.call(principal, name, args, { signal: time.signal, transport: 'agent' }),
+      failureOf: (_, answer) => failureOf(answer),
+      mayRepeat: (name) => mayRepeat(input, deps.invoker.describe(principal, [name])[0]),
+      interruptedAdvice: 'look before you run the agent again, or set spec.execution.interrupted_calls to retry',
+    },
+  }
 }
 
 type Words = Readonly<{ render(field: string, template: string): string }>
@@ -135,15 +129,6 @@ function wordsOf({ intent }: ExecutionInput, output: string): Words {
   const options = { texts: textOf(value, output), meter: createMeter() }
   const values = { output: value, intent: intent ?? '' }
   return { render: (field, template) => renderTemplate(`spec.output_handler.${field}`, template, values, options) }
-}
-
-function renderedArguments(value: Json, words: Words): Json {
-  if (typeof value === 'string') return value.includes('{{') ? words.render('arguments', value) : value
-  if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map((member: Json) => renderedArguments(member, words))
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, renderedArguments(member ?? null, words)]),
-  )
 }
 
 /** Tells the destinations that want to know how it ended. That one does not answer changes nothing about the execution. */

@@ -3,7 +3,7 @@ import { isEndedStatus } from '../../contract/run-status.ts'
 import type { InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run } from '../../engine/ports.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
-import type { WorkspaceClient } from './workspace.ts'
+import type { WorkspaceClient } from '../runs/workspace-client.ts'
 
 const FOLDER = '/var/lib/castellan'
 const HOLDER = `${FOLDER}/held-by`

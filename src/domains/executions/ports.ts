@@ -8,8 +8,10 @@ import type { Engine } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
+import type { HttpSender, SecretResolver } from '../runs/ports.ts'
 import type { Models } from './model.ts'
 
+export type SubAgent = Readonly<{ id: string; slug: string; name: string; description: string | null }>
 export type ResolvedAgent = Readonly<{ id: string; name: string; version: string; manifest: AgentManifest }>
 
 /** The registry of agents, as far as executions need it. */
@@ -18,6 +20,8 @@ export type AgentDirectory = Readonly<{
   resolve(tx: ReadTx, principal: Principal, idOrName: string, version?: string): Promise<ResolvedAgent>
   /** Only among those of the platform: for names that the configuration or the program chose. */
   resolvePlatform(tx: ReadTx, name: string): Promise<ResolvedAgent>
+  /** Those to which an agent hands tasks on, as far as the principal sees them. */
+  subAgentsOf(tx: ReadTx, principal: Principal, agentId: string): Promise<readonly SubAgent[]>
 }>
 
 /** The workspaces of callers, as far as executions need them. Not theirs and not there are the same answer. */
@@ -29,24 +33,6 @@ export type WorkspaceAccess = Readonly<{
     call: Call,
     request: Readonly<{ workspace_id: string; path: string; bytesMax: number }>,
   ): Promise<Readonly<{ bytes: Buffer; text: string | undefined }>>
-}>
-
-/** Requests to addresses that a manifest names; where they may lead is the adapter's to check. */
-export type HttpSender = Readonly<{
-  send(request: {
-    url: string
-    method: string
-    headers: Readonly<Record<string, string>>
-    body: string
-    timeoutMs: number
-    signal: AbortSignal
-  }): Promise<Readonly<{ status: number; body: string }>>
-}>
-
-/** What a manifest's `secret:` and `config:` values stand for; undefined when nobody said. */
-export type SecretResolver = Readonly<{
-  secret(name: string): string | undefined
-  config(name: string): string | undefined
 }>
 
 export type JudgingSettings = Readonly<{ skip: readonly string[]; always: readonly string[] }>
@@ -87,12 +73,14 @@ export type ExecutionInput = Readonly<{
   /** A judge looks into the workspace of whom it judges, and changes nothing there; a worker works in the one it is given. */
   role: 'worker' | 'judge'
   workspaceId: string | null
-  /** The workspace is one that whoever started it has named: it is made ready as one of the agent's own would be. */
+  /** The workspace is one that the caller that started it has named: it is made ready as one of the agent's own would be. */
   preparesWorkspace?: true
   /** Keeps the workspace although nothing in the manifest asks for it. */
   keepWorkspace: boolean
   /** An end that comes earlier than the manifest's own. */
   untilMs: number | null
+  /** The agents above that handed the task on, the first one first. */
+  delegation?: readonly string[]
   /** Runs that began one another before it, if it was a run that began it. */
   generation?: number
   /** The workspace is made from there, as it was at the end of an iteration of another execution. */

@@ -3,9 +3,11 @@ import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Finalizer, Program, ProgramEnd, Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import type { MadeWorkspace } from '../runs/workspace-client.ts'
 import { agentPrincipal, offeredTools } from './agent-principal.ts'
 import { createBootstrapGuard } from './bootstrap.ts'
 import { type Deadline, requireTime, timedOut, wholeTime, within } from './deadline.ts'
+import { openDelegations } from './delegation.ts'
 import { iterationEnv, loadContext } from './environment.ts'
 import { runInnerLoop, type Usage } from './inner-loop.ts'
 import { createJudges } from './judges.ts'
@@ -18,7 +20,7 @@ import { createToolCaller } from './tool-calls.ts'
 import { createValidation } from './validation.ts'
 import { type IterationOutput, withoutBootstrapLines } from './validators.ts'
 import { ephemeralPaths, firstDeadline, hasTimeToLive, volumeExcess } from './volumes.ts'
-import { createWorkspaceClient, type MadeWorkspace, needsWorkspace, recordedWorkspace } from './workspace.ts'
+import { createAgentWorkspaces, needsWorkspace, recordedWorkspace } from './workspace.ts'
 
 const refinedKey = (iteration: number): string => `iteration-${iteration}/refined`
 
@@ -41,7 +43,7 @@ export function createExecutionProgram(deps: ExecutionDeps): Readonly<{ program:
     async finalizer(run, steps) {
       const made = recordedWorkspace(steps)
       const { manifest, workspaceId } = run.input as unknown as ExecutionInput
-      const workspaces = createWorkspaceClient(deps, run)
+      const workspaces = createAgentWorkspaces(deps, run)
       const stays = made === undefined ? workspaceId : made.kept ? made.workspace_id : null
       if (stays !== null && manifest.bootstrapPath !== null) {
         await createBootstrapGuard(deps, run, manifest.bootstrapPath, steps, workspaces).putAside(stays)
@@ -101,7 +103,7 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
   const deadline = firstDeadline(wholeTime(run, input), run, input)
   const usage: Usage = { inputTokens: 0, outputTokens: 0, costUsd: null, modelCalls: 0 }
   const history: PastAttempt[] = []
-  const workspaces = createWorkspaceClient(deps, run)
+  const workspaces = createAgentWorkspaces(deps, run)
   const judges = createJudges(deps, run, steps)
   const publishing = input.publishes && createPublishing(deps, run, input.publishes, steps, { judges, deadline })
   const bootstrap =
@@ -168,14 +170,22 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     await openWorkspace()
     if (workspaceId !== null) await bootstrap?.remember([deadline])
     const context = await readContext()
+    await deps.invoker.refresh(run.principal)
     const principal = agentPrincipal(deps, run, input, workspaceId)
-    const tools = offeredTools(deps.invoker, principal, manifest.tools)
+    const delegations = await openDelegations(deps, run, input, steps)
+    const tools = [...offeredTools(deps.invoker, principal, manifest.tools), ...delegations.tools]
     const environment = (iteration: number) => iterationEnv(deps, run, input, iteration, history)
-    const caller = createToolCaller(deps, run, input, steps, judges, { principal, tools, workspaceId, environment })
+    const caller = createToolCaller(deps, run, input, steps, judges, {
+      principal,
+      tools,
+      workspaceId,
+      delegations,
+      environment,
+    })
     for (let iteration = 1; iteration <= execution.maxIterations; iteration++) {
       requireTime(steps, deadline)
       iterations = iteration
-      steps.place({ iteration })
+      steps.setPosition({ iteration })
       steps.note({ type: 'iteration_started', payload: { iteration } })
       const own: Deadline = {
         untilMs: steps.nowMs() + execution.iterationTimeoutMs,
@@ -295,11 +305,11 @@ function createLoop(deps: ExecutionDeps, run: Run, input: ExecutionInput, steps:
     })
     await keepWorkspace(iteration)
     if (iteration === execution.maxIterations) return
-    steps.place({ state: 'refining' })
+    steps.setPosition({ state: 'refining' })
     await steps.once(refinedKey(iteration), async () => ({ result: { iteration, feedback: why } }), {
       type: 'refinement_applied',
     })
-    steps.place({ state: null })
+    steps.setPosition({ state: null })
   }
 
   /** A copy has the records of the iterations that it was made with, whatever is kept of its own. */

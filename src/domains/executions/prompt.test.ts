@@ -15,7 +15,7 @@ import { fittingInput } from './schema.ts'
 import { renderTemplate } from './template.ts'
 
 const parts = (more: Partial<PromptParts> & { template?: string } = {}): PromptParts => ({
-  task: { instruction: 'Do it well.', promptTemplate: more.template ?? null, inputData: null },
+  task: { instruction: 'Do it well.', systemPrompt: null, promptTemplate: more.template ?? null, inputData: null },
   intent: null,
   input: null,
   contextOverrides: {},

@@ -68,6 +68,7 @@ function templatePrompt(parts: PromptParts, template: string): string {
 function plainPrompt({ task, intent, input, context }: PromptParts): string {
   const chosen = chosenInput(input)
   const asked = chosen === null ? intent : inputText(chosen)
+  if (task.instruction === '') return messageOf({ context, asked, rest: chosen === null ? '' : otherFields(chosen) })
   const sections = [
     task.instruction.trim(),
     contextSection(context),
@@ -78,6 +79,12 @@ function plainPrompt({ task, intent, input, context }: PromptParts): string {
   ]
   return sections.filter((section) => section !== '').join('\n\n')
 }
+
+/** For an agent that has no task of its own: what the caller says. */
+const messageOf = (
+  parts: Readonly<{ context: readonly LoadedContext[]; asked: string | null; rest: string }>,
+): string =>
+  [contextSection(parts.context), parts.asked ?? '', parts.rest].filter((section) => section !== '').join('\n\n')
 
 /** Where the input is that is meant: a workflow and older callers put it one level down. */
 export function wrapperOf(input: Json): 'workflow_input' | 'input' | undefined {

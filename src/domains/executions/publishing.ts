@@ -4,11 +4,11 @@ import { type Principal, tierAllows } from '../../contract/principal.ts'
 import type { InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { isPassed, parseJsonOutput } from '../runs/verdicts.ts'
 import type { Deadline } from './deadline.ts'
 import type { Judges } from './judges.ts'
 import { hasModel } from './model.ts'
 import type { ExecutionDeps, Fault, ManifestKind } from './ports.ts'
-import { isPassed, parseJsonOutput } from './validators.ts'
 
 /** `reason` goes back to the author, who tries again; a fault is nothing that another text would change. */
 export type Published = Readonly<{ text: string }> | Readonly<{ reason: string }> | Readonly<{ fault: Fault }>
@@ -34,7 +34,7 @@ type Draft = Readonly<{ manifest_yaml: string; summary: string | null }>
 type Deployed = Readonly<{ done: Readonly<Record<string, Json>> }> | Readonly<{ reason: string }> | { fault: Fault }
 
 /**
- * What an author of manifests answers becomes an agent or a workflow in the tenant of whoever asked for it: checked by the
+ * What an author of manifests answers becomes an agent or a workflow in the tenant of the caller that asked for it: checked by the
  * rules, then by the judge of its kind where a model for judges is configured, then deployed.
  */
 export function createPublishing(
@@ -46,7 +46,7 @@ export function createPublishing(
 ) {
   const principal = publisherOf(run.principal, kind)
   const ask = (tool: string, args: Json): Promise<InvocationResult> =>
-    deps.invoker.call(principal, tool, args, { signal: steps.signal, door: 'engine' })
+    deps.invoker.call(principal, tool, args, { signal: steps.signal, transport: 'engine' })
 
   const check = (key: string, { manifest_yaml }: Draft): Promise<readonly string[]> =>
     steps.once<string[]>(
@@ -105,7 +105,7 @@ export function createPublishing(
 
   /** What an earlier try deployed before the server ended, told by its very text. */
   async function ownDeployment(manifestYaml: string): Promise<Readonly<Record<string, Json>> | undefined> {
-    const { readYaml } = await import('../agents/read-yaml.ts')
+    const { readYaml } = await import('../manifests/read-yaml.ts')
     const { fields } = readYaml(manifestYaml, (path) => path.join('.') === 'metadata.version')
     const metadata = fields['metadata'] as { name: string; version?: string }
     const answer = await ask(kinds[kind].export, {
@@ -137,9 +137,9 @@ export function createPublishing(
 const ERRORS_MAX = 20
 
 /**
- * The platform deploys for whoever asked. The right to have something written is the right to have it deployed under a new
+ * The platform deploys for the caller that asked. The right to have something written is the right to have it deployed under a new
  * name, and more than that nobody gains: what is there is changed only for those who could change it themselves, and contexts
- * that are for operators are refused, whoever called.
+ * that are for operators are refused, whatever the caller may do.
  */
 function publisherOf(
   { securityContexts: _, workspaceId: __, executionId: ___, ...asked }: Principal,

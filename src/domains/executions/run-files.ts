@@ -4,8 +4,8 @@ import { limits } from '../../contract/limits.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { requireWorkspacePath } from '../../contract/workspace-path.ts'
 import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
+import type { MadeWorkspace } from '../runs/workspace-client.ts'
 import type { ExecutionInput, ExecutionOutput, WorkspaceAccess } from './ports.ts'
-import type { MadeWorkspace } from './workspace.ts'
 
 export type RunFileDeps = Readonly<{
   engine: Engine

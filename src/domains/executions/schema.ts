@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
-import { withDefaults } from '../agents/schema-defaults.ts'
+import { withDefaults } from '../manifests/schema-defaults.ts'
 import { wrapperOf } from './prompt.ts'
 
 type Fields = { readonly [key: string]: Json | undefined }
@@ -15,7 +15,7 @@ export async function fittingInput(manifest: AgentManifest, input: Json): Promis
   if (inputSchema === null) return input
   const schema = isFields(inputSchema) ? inputSchema : {}
   // Loaded late: most starts of the program check no schema.
-  const { compileJsonSchema } = await import('../agents/json-schema.ts')
+  const { compileJsonSchema } = await import('../manifests/json-schema.ts')
   const compiled = compileJsonSchema(inputSchema)
   const whole = filled(schema, input)
   const errors = compiled.ok ? compiled.check(whole ?? {}) : [compiled.reason]

@@ -1,14 +1,15 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import { identityOf, type Principal, seesAll } from '../../contract/principal.ts'
+import { administers } from '../../contract/permissions.ts'
+import { identityOf, type Principal } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { type Clock, isoTime } from '../../kernel/clock.ts'
 import { requireJudges } from '../agents/named-judges.ts'
+import { nextSpawnDepth } from '../runs/spawn-depth.ts'
 import { createForks, type ForkDeps } from './forks.ts'
-import { nextGeneration } from './generations.ts'
 import type {
   AgentDirectory,
   ExecutionInput,
@@ -42,7 +43,7 @@ export type ExecutionServiceDeps = Readonly<{
 export type ExecutionService = ReturnType<typeof createExecutionService>
 type ById = Readonly<{ execution_id: string }>
 
-/** An agent's executions belong to whoever its own execution belongs to. */
+/** An agent's executions belong to the owner of its own execution. */
 export async function runOwnerOf(engine: Pick<Engine, 'find'>, tx: ReadTx, principal: Principal): Promise<string> {
   if (principal.executionId === undefined) return identityOf(principal)
   const run = await engine.find(tx, principal.tenant, principal.executionId)
@@ -54,7 +55,7 @@ export const ownerSeenBy = async (
   engine: Pick<Engine, 'find'>,
   tx: ReadTx,
   viewer: Principal,
-): Promise<string | undefined> => (seesAll(viewer) ? undefined : await runOwnerOf(engine, tx, viewer))
+): Promise<string | undefined> => (administers(viewer, 'execution') ? undefined : await runOwnerOf(engine, tx, viewer))
 
 /** Executions of agents as callers see them. What is not theirs is not there. */
 export function createExecutionService(deps: ExecutionServiceDeps) {
@@ -63,12 +64,14 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
 
   async function visible(call: Pick<Call, 'principal'>, tx: ReadTx, id: string): Promise<Run> {
     const run = await engine.find(tx, call.principal.tenant, id)
-    const isTheirs = run !== undefined && (seesAll(call.principal) || run.owner === (await ownerOf(tx, call.principal)))
+    const isTheirs =
+      run !== undefined &&
+      (administers(call.principal, 'execution') || run.owner === (await ownerOf(tx, call.principal)))
     if (!isTheirs || run.kind !== 'execution') throw executionNotFound(id)
     return run
   }
 
-  /** Whoever was given one workspace to work in cannot send others into another one. */
+  /** A caller that was given one workspace to work in cannot send others into another one. */
   async function usable(call: StartingCall, tx: ReadTx, reference: string): Promise<Readonly<{ id: string }>> {
     const found = await workspaces.requireUsable(call, tx, reference)
     const { workspaceId } = call.principal
@@ -80,7 +83,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     )
   }
 
-  /** `told` is for whoever starts an execution for somebody else: whose it is, and why it is there. */
+  /** `told` is for starting an execution on behalf of another identity: whose it is, and why it is there. */
   async function begin(
     call: StartingCall & Partial<Pick<Call, 'record'>>,
     agent: ResolvedAgent,
@@ -93,7 +96,7 @@ export function createExecutionService(deps: ExecutionServiceDeps) {
     const { id, name, version, manifest } = agent
     const tx = call.write as unknown as ReadTx
     const supplied = request.workspace === undefined ? undefined : await usable(call, tx, request.workspace)
-    const generation = await nextGeneration(engine, tx, call.principal)
+    const generation = await nextSpawnDepth(engine, tx, call.principal)
     const asked: ExecutionInput = {
       agent: { id, name, version },
       manifest,

@@ -4,15 +4,16 @@ import type { Principal } from '../../contract/principal.ts'
 import type { DescribedTool, InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import { isPassed } from '../runs/verdicts.ts'
 import { whyNotOffered } from './agent-principal.ts'
 import { auditHistory, summarised, type TrailStep } from './audit-trail.ts'
 import { type Deadline, within } from './deadline.ts'
+import type { Delegations } from './delegation.ts'
 import type { Judges } from './judges.ts'
 import type { ModelToolCall } from './model.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 import { shortened } from './prompt.ts'
 import { skipOf } from './skip-judge.ts'
-import { isPassed } from './validators.ts'
 
 /** What the model is told of one call. `isFatal`: it cannot go on, and the iteration ends. */
 export type CallResult = Readonly<{ text: string; isError: boolean; isFatal: boolean; step: TrailStep }>
@@ -64,6 +65,7 @@ export function createToolCaller(
     principal: Principal
     tools: readonly DescribedTool[]
     workspaceId: string | null
+    delegations: Delegations
     environment(iteration: number): Readonly<Record<string, string>>
   }>,
 ) {
@@ -74,10 +76,15 @@ export function createToolCaller(
     const { call, key } = context
     const refusedKey = `${key}/refused`
     const tool = offered.get(call.name)
+    if (agent.delegations.isUnderWay(key)) return await delegate(context)
     if (steps.recorded(key) !== undefined) return await dispatch(context, tool, null)
     const early = (steps.recorded(refusedKey) as Refused | undefined) ?? (await checked(context))
     const decision = early === undefined ? await judged(context, tool!) : { refusal: early }
-    if ('verdict' in decision) return await dispatch(context, tool, decision.verdict)
+    if ('verdict' in decision) {
+      return agent.delegations.has(call.name)
+        ? await delegate(context)
+        : await dispatch(context, tool, decision.verdict)
+    }
     const { refusal } = decision
     const type = refusal.kind === 'policy' ? 'tool_policy_violation' : FAILED
     await steps.once(refusedKey, async () => ({ result: { ...refusal, tool: call.name } }), { type })
@@ -89,6 +96,10 @@ export function createToolCaller(
     if (!offered.has(call.name)) {
       const names = [...offered.keys()].join(', ') || 'none'
       return { kind: 'policy', reason: `${whyNotOffered(input, call.name)}; available are ${names}` }
+    }
+    if (agent.delegations.has(call.name)) {
+      const reason = agent.delegations.problem(call.arguments)
+      return reason === undefined ? undefined : { kind: 'recoverable', reason }
     }
     const refusal = await deps.invoker.check(agent.principal, call.name, call.arguments)
     if (refusal === undefined) return undefined
@@ -146,7 +157,7 @@ export function createToolCaller(
         const supplied = await within(deps.clock, steps, deadlines, async (signal) => {
           const answer = await deps.invoker.call(agent.principal, call.name, call.arguments, {
             signal,
-            door: 'agent',
+            transport: 'agent',
             environment,
           })
           if (answer.code === 'ERR_CANCELLED') signal.throwIfAborted()
@@ -163,6 +174,14 @@ export function createToolCaller(
         },
       },
     )
+    return told(call, answer)
+  }
+
+  async function delegate({ key, call, deadlines }: ToolCallContext): Promise<CallResult> {
+    return told(call, toRecorded(call, await agent.delegations.call(key, call.name, call.arguments, deadlines)))
+  }
+
+  function told(call: ModelToolCall, answer: RecordedAnswer): CallResult {
     const code = answer.code as ErrorCode | null
     const text = shortened(answer.text, limits.toolAnswerCharsMax)
     if (!answer.is_error) {

@@ -1,13 +1,14 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
+import type { Grade } from '../runs/consensus.ts'
+import { isPassed } from '../runs/verdicts.ts'
 import { auditHistory, type TrailStep } from './audit-trail.ts'
-import type { Grade } from './consensus.ts'
 import type { Deadline } from './deadline.ts'
 import { displayedOutput, type Judges } from './judges.ts'
 import type { ExecutionInput, Fault } from './ports.ts'
-import { gradeByRule, type IterationOutput, isMachineValidator, isPassed, type Validator } from './validators.ts'
-import type { WorkspaceClient } from './workspace.ts'
+import { gradeByRule, type IterationOutput, isMachineValidator, type Validator } from './validators.ts'
+import type { AgentWorkspaces } from './workspace.ts'
 
 export type Checked =
   | Readonly<{ passed: true; score: number }>
@@ -27,7 +28,7 @@ export function createValidation(
   run: Run,
   { manifest }: ExecutionInput,
   steps: Steps,
-  parts: Readonly<{ judges: Judges; workspaces: WorkspaceClient; deadline: Deadline }>,
+  parts: Readonly<{ judges: Judges; workspaces: AgentWorkspaces; deadline: Deadline }>,
 ) {
   const deadlines = [parts.deadline]
 

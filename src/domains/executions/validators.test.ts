@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { gradeByRule, isPassed, readVerdict, withoutBootstrapLines, withoutBoundary } from './validators.ts'
+import { isPassed, readVerdict, withoutBoundary } from '../runs/verdicts.ts'
+import { gradeByRule, withoutBootstrapLines } from './validators.ts'
 
 const output = (stdout: string, more: { exitCode?: number; stderr?: string } = {}) => ({
   exitCode: more.exitCode ?? 0,

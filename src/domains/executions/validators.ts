@@ -1,9 +1,10 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { compileJsonSchema, compilePattern } from '../agents/json-schema.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
-import type { Grade, Signal, Verdict } from './consensus.ts'
+import { compileJsonSchema, compilePattern } from '../manifests/json-schema.ts'
+import type { Grade, Signal } from '../runs/consensus.ts'
+import { parseJsonOutput } from '../runs/verdicts.ts'
 
 export type Validator = AgentManifest['execution']['validation'][number]
 export type MachineValidator = Extract<Validator, { type: 'exit_code' | 'json_schema' | 'regex' }>
@@ -13,14 +14,6 @@ export type IterationOutput = Readonly<{ exitCode: number; stdout: string; stder
 
 export const isMachineValidator = (validator: Validator): validator is MachineValidator =>
   validator.type === 'exit_code' || validator.type === 'json_schema' || validator.type === 'regex'
-
-/** Whether a grade is good enough. A tie is. */
-export function isPassed(
-  { score, confidence }: Pick<Verdict, 'score' | 'confidence'>,
-  rule: Readonly<{ minScore: number; minConfidence?: number }>,
-): boolean {
-  return score >= rule.minScore && confidence >= (rule.minConfidence ?? 0)
-}
 
 /** The grade of a rule that needs no judge: 1 or 0, and sure of it. `file` is the content that `target` names, if a file. */
 export function gradeByRule(validator: MachineValidator, output: IterationOutput, file?: string): Grade {
@@ -78,41 +71,6 @@ const binary = (isRight: boolean, reasoning: string, category: string): Grade =>
 const badValidator = (field: string, reason: string): AppError =>
   new AppError('ERR_VALIDATOR_FAILED', `spec.execution.validation: ${field} cannot be used: ${reason}`, { field })
 
-/** The content of the first fence if there is one, else all of it. */
-export function withoutBoundary(text: string): string {
-  const open = /^[ \t]*```[^\n`]*\n/m.exec(text)
-  if (open === null) return text.trim()
-  const rest = text.slice(open.index + open[0].length)
-  const close = /^[ \t]*```[ \t]*$/m.exec(rest)
-  return (close === null ? rest : rest.slice(0, close.index)).trim()
-}
-
-export function parseJsonOutput(text: string): Readonly<{ value: Json }> | undefined {
-  try {
-    return { value: JSON.parse(withoutBoundary(text)) as Json }
-  } catch {
-    return undefined
-  }
-}
-
 /** What the bootstrap says of itself is not the agent's. */
 export const withoutBootstrapLines = (text: string): string =>
   text.includes('[BOOTSTRAP') ? text.replaceAll(/^\[BOOTSTRAP.*(?:\n|$)/gm, '') : text
-
-/** The verdict in a judge's answer; undefined when it has none. It must say score and confidence, both from 0 to 1. */
-export function readVerdict(text: string): Verdict | undefined {
-  const value = parseJsonOutput(text)?.value
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
-  const { score, confidence, reasoning = '', signals = [] } = value as Record<string, unknown>
-  if (!isUnit(score) || !isUnit(confidence) || typeof reasoning !== 'string') return undefined
-  return { score, confidence, reasoning, signals: Array.isArray(signals) ? signals.flatMap(toSignal) : [] }
-}
-
-const isUnit = (value: unknown): value is number => typeof value === 'number' && value >= 0 && value <= 1
-
-function toSignal(value: unknown): Signal[] {
-  if (typeof value !== 'object' || value === null) return []
-  const { category, score, message } = value as Record<string, unknown>
-  if (typeof category !== 'string' || !isUnit(score)) return []
-  return [{ category, score, message: typeof message === 'string' ? message : '' }]
-}

@@ -2,10 +2,10 @@ import type { AppError } from '../../contract/app-error.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { AgentManifest } from '../agents/manifest.ts'
+import { type BoundedVolume, excessOf, measuringScript, readSizes, type VolumeSize } from '../runs/volume-sizes.ts'
 import { type Deadline, within } from './deadline.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
-import { type BoundedVolume, excessOf, measuringScript, readSizes, type VolumeSize } from './volume-sizes.ts'
-import { needsWorkspace, type WorkspaceClient } from './workspace.ts'
+import { type AgentWorkspaces, needsWorkspace } from './workspace.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -48,7 +48,7 @@ type CallContext = Readonly<{
   deps: ExecutionDeps
   input: ExecutionInput
   steps: Steps
-  workspaces: WorkspaceClient
+  workspaces: AgentWorkspaces
   workspaceId: string | null
   deadline: Deadline
 }>

@@ -2,35 +2,32 @@ import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
 import { counted } from '../../kernel/counted.ts'
 import { sha256Hex } from '../../kernel/hash.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
-import type { AgentManifest } from '../agents/manifest.ts'
+import { createToolClient, failureOf } from '../runs/tool-client.ts'
+import {
+  createWorkspaceClient,
+  type MadeWorkspace,
+  reachesAll,
+  type Sizes,
+  sizesOf,
+  type WorkspaceNeeds,
+} from '../runs/workspace-client.ts'
 import { lockRetained } from './persistent-workspace.ts'
 import type { ExecutionDeps, ExecutionInput } from './ports.ts'
 
-const MIB = 1024 ** 2
-const GIB = 1024 ** 3
 const STARTUP_SECS = 600
 
-/** `snapshots` says whether it is kept as it is at the end of each iteration; decided once, for the whole run. */
-export type MadeWorkspace = Readonly<{ workspace_id: string; kept: boolean; snapshots?: boolean }>
 /** `name` is null when none could be taken. */
 export type TakenSnapshot = Readonly<{ workspace_id: string; name: string | null; reason?: string }>
-
-/** What is left out is as workspaces have it. */
-export type WorkspaceNeeds = Readonly<{
-  resources: Readonly<Partial<Pick<AgentManifest['resources'], 'cpuMillicores' | 'memoryBytes' | 'diskBytes'>>>
-  network: AgentManifest['network']
-}>
 
 /** Tools that work on the files and processes of the agent. */
 const isLocal = (tool: string): boolean => tool.startsWith('fs.') || tool.startsWith('cmd.')
 
 /**
  * Whether the agent needs a workspace of its own. Without one, what the model answers is the output. One that works in the
- * workspace of somebody else finds it ready.
+ * workspace of another caller finds it ready.
  */
 export const needsWorkspace = ({ role, workspaceId, publishes, manifest }: ExecutionInput): boolean =>
   role === 'worker' &&
@@ -42,35 +39,10 @@ export const needsWorkspace = ({ role, workspaceId, publishes, manifest }: Execu
     manifest.volumes.length > 0 ||
     manifest.context.some(({ type }) => type === 'file' || type === 'directory'))
 
-/** Done as whoever started the execution, through the tools that everybody has. */
-export function createWorkspaceClient({ invoker, imageOf }: Pick<ExecutionDeps, 'invoker' | 'imageOf'>, run: Run) {
-  const call = (tool: string, args: Json, signal: AbortSignal): Promise<InvocationResult> =>
-    invoker.call(run.principal, tool, args, { signal, door: 'engine' })
-
-  async function ask<T>(tool: string, args: Json, signal: AbortSignal): Promise<T> {
-    const answer = await call(tool, args, signal)
-    if (answer.isError) throw failureOf(answer)
-    return answer.value as T
-  }
-
-  /** A workspace of that name, made if it is not there: a crash may have come between the making and the record. */
-  async function make(
-    { resources, network }: WorkspaceNeeds,
-    name: string,
-    image: string | undefined,
-    signal: AbortSignal,
-  ) {
-    const args: Json = {
-      name,
-      ...(image !== undefined && { base_image: image }),
-      ...sizesOf(resources),
-      ...(network !== null && { allow_internet: network.mode === 'deny' || reachesAll(network) }),
-    }
-    const answer = await call('workspace_create', args, signal)
-    if (!answer.isError) return (answer.value as { workspace_id: string }).workspace_id
-    if (answer.code !== 'ERR_ALREADY_EXISTS') throw failureOf(answer)
-    return (await ask<{ workspace_id: string }>('workspace_info', { workspace_id: name }, signal)).workspace_id
-  }
+/** Done as the caller that started the execution, through the tools that everybody has. */
+export function createAgentWorkspaces({ invoker, imageOf }: Pick<ExecutionDeps, 'invoker' | 'imageOf'>, run: Run) {
+  const client = createWorkspaceClient(createToolClient(invoker, run.principal))
+  const { call, ask, make } = client
 
   /** `allowsInternet` holds where the manifest says nothing of the network. */
   async function create(input: ExecutionInput, allowsInternet: boolean, signal: AbortSignal): Promise<MadeWorkspace> {
@@ -138,9 +110,7 @@ export function createWorkspaceClient({ invoker, imageOf }: Pick<ExecutionDeps, 
   }
 
   return {
-    ask,
-    call,
-    make,
+    ...client,
     imageOf,
     create,
     fork,
@@ -205,40 +175,17 @@ export function createWorkspaceClient({ invoker, imageOf }: Pick<ExecutionDeps, 
       )
       return { exit_code, stdout, stderr, timed_out }
     },
-    readFile: async (id: string, path: string, signal: AbortSignal): Promise<string> =>
-      (await ask<{ content: string }>('file_read', { workspace_id: id, path }, signal)).content,
-    /** One that is gone already is as good as one that is destroyed. Its snapshots stay for forks, if it has any. */
-    async destroy(id: string, signal: AbortSignal): Promise<void> {
-      const answer = await call('workspace_destroy', { workspace_id: id, keep_snapshots: true }, signal)
-      if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw failureOf(answer)
-    },
   }
 }
-export type WorkspaceClient = ReturnType<typeof createWorkspaceClient>
+export type AgentWorkspaces = ReturnType<typeof createAgentWorkspaces>
 
 type ExecAnswer = Readonly<{ exit_code: number; stdout: string; stderr: string; timed_out: boolean }>
 
-type Sizes = Readonly<{ vcpus: number; memory_mb: number; disk_gb: number }>
 type KeptWorkspace = Readonly<{ name: string; base_image: string; resources: Sizes }>
-
-/** Workspaces have whole processors, megabytes and gigabytes. */
-const sizesOf = ({ cpuMillicores: cpu, memoryBytes: memory, diskBytes: disk }: WorkspaceNeeds['resources']) => ({
-  ...(cpu !== undefined && { vcpus: Math.max(1, Math.ceil(cpu / 1000)) }),
-  ...(memory !== undefined && { memory_mb: Math.max(16, Math.ceil(memory / MIB)) }),
-  ...(disk !== undefined && { disk_gb: Math.max(1, Math.ceil(disk / GIB)) }),
-})
-
-const reachesAll = ({ mode, allowlist }: NonNullable<AgentManifest['network']>): boolean =>
-  mode === 'allow' && allowlist.includes('*')
 
 /** The same for every execution of the agent by the same owner: what is persistent is found again. */
 const volumeName = (run: Run, { agent }: ExecutionInput, volume: string): string =>
   `volume-${sha256Hex(JSON.stringify([run.owner, agent.id, volume])).slice(0, 32)}`
-
-export const failureOf = ({ code, value }: InvocationResult): AppError => {
-  const { error } = value as { error?: { message?: string; details?: Record<string, unknown> } }
-  return new AppError(code ?? 'ERR_INTERNAL', error?.message ?? 'The tool failed.', error?.details ?? {})
-}
 
 /** The workspace of a run, as its record has it; undefined if none was made. */
 export const recordedWorkspace = (steps: Steps): MadeWorkspace | undefined =>

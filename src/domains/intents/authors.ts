@@ -9,7 +9,7 @@ const authors: Readonly<Record<ManifestKind, string>> = {
   agent: 'agent-creator-agent',
   workflow: 'workflow-creator-agent',
 }
-/** An author has this context, whoever calls: what a wish says must not reach what its caller may. */
+/** An author has this context, whatever the caller may do: what the request says must not reach what its caller may. */
 const AUTHOR_CONTEXT = 'default'
 
 type Deps = Readonly<{ agents: TemplateSource; models: Pick<Models, 'requireAlias'> }>

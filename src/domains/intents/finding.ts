@@ -89,9 +89,9 @@ export function createFinding({ deps, run, input, steps, board }: CallContext) {
           status: 'active',
           include_platform_templates: false,
         },
-        { signal: steps.signal, door: 'engine' },
+        { signal: steps.signal, transport: 'engine' },
       )
-      // Whoever may not search has found nothing.
+      // A caller that may not search has found nothing.
       if (answer.isError) return { result: null }
       return { result: await bestOf((answer.value as unknown as { results: Found[] }).results) }
     })

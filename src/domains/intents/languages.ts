@@ -1,5 +1,5 @@
 import type { IntentLanguage } from '../../contract/intent-languages.ts'
-import { parseJsonOutput } from '../executions/validators.ts'
+import { parseJsonOutput } from '../runs/verdicts.ts'
 
 type Language = Readonly<{
   title: string

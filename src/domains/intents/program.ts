@@ -9,7 +9,7 @@ import { createTurns, type Move } from './turns.ts'
 import { createWorkbench } from './workbench.ts'
 
 /**
- * From a wish to a result: an agent is found or made, it writes a program, the program is checked and run, and its output is
+ * From a request to a result: an agent is found or made, it writes a program, the program is checked and run, and its output is
  * put into words. What goes wrong with the program goes back to the agent, a few times.
  */
 export function createIntentProgram(deps: IntentDeps): Readonly<{ program: Program; finalizer: Finalizer }> {
@@ -65,7 +65,7 @@ async function runPipeline(deps: IntentDeps, run: Run, input: IntentInput, steps
     // What failed is the state that sent it back.
     if ('refused' in entered) return failed(board, before, `${entered.refused}. The latest: ${board.feedback ?? ''}`)
     board.transitions = turns.transitions()
-    steps.place({ state })
+    steps.setPosition({ state })
     steps.note({ type: 'workflow_state_entered', payload: { state, visit: entered.visit } })
     const move = await decided(steps, handlers[state](entered.visit))
     if ('stop' in move) return failed(board, state, move.stop)

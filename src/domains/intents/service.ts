@@ -2,14 +2,15 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import type { IntentLanguage } from '../../contract/intent-languages.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
-import { type Principal, seesAll } from '../../contract/principal.ts'
+import { administers } from '../../contract/permissions.ts'
+import type { Principal } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { type Engine, isEnded, type Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import { inherited } from '../executions/agent-principal.ts'
-import { nextGeneration } from '../executions/generations.ts'
 import type { Models } from '../executions/model.ts'
 import type { ExecutionService } from '../executions/service.ts'
+import { nextSpawnDepth } from '../runs/spawn-depth.ts'
 import { authorOf, shippedAgent, type TemplateSource } from './authors.ts'
 import { languageRules } from './languages.ts'
 import { type IntentInput, type IntentOutput, intentPipeline } from './ports.ts'
@@ -35,7 +36,7 @@ const TIMEOUT_SECS = 600
 /** They reach the program in one variable of its environment. */
 const INPUTS_BYTES_MAX = 64 * 1024
 
-/** From a wish to a result, for whoever started it and for the admins of the tenant. */
+/** From a request to a result, for the caller that started it and for the admins of the tenant. */
 export function createIntentService({ engine, executions, agents, models }: IntentServiceDeps) {
   async function start(call: Call, request: IntentRequest) {
     const { principal, nowMs } = call
@@ -50,7 +51,7 @@ export function createIntentService({ engine, executions, agents, models }: Inte
       language: request.language,
       timeoutSecs: request.timeout_seconds ?? TIMEOUT_SECS,
       volumeId: request.volume_id ?? null,
-      generation: await nextGeneration(engine, call.read, principal),
+      generation: await nextSpawnDepth(engine, call.read, principal),
     }
     const { id, name, version } = intentPipeline
     const run = await engine.start(call, {
@@ -70,7 +71,7 @@ export function createIntentService({ engine, executions, agents, models }: Inte
 
   async function find({ read, principal }: Call, id: string): Promise<Run> {
     const run = await engine.find(read, principal.tenant, id.toLowerCase())
-    const isTheirs = seesAll(principal) || run?.owner === (await executions.ownerOf(read, principal))
+    const isTheirs = administers(principal, 'execution') || run?.owner === (await executions.ownerOf(read, principal))
     if (run !== undefined && isTheirs && run.kind === 'intent') return run
     throw new AppError(
       'ERR_EXECUTION_NOT_FOUND',

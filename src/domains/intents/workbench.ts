@@ -1,8 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { InvocationResult } from '../../contract/tool-invoker.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { createWorkspaceClient, failureOf, type MadeWorkspace } from '../executions/workspace.ts'
+import { createToolClient, failureOf } from '../runs/tool-client.ts'
+import { createWorkspaceClient, type MadeWorkspace } from '../runs/workspace-client.ts'
 import { languageRules } from './languages.ts'
 import type { IntentDeps, IntentInput } from './ports.ts'
 
@@ -23,20 +23,13 @@ export function createWorkbench(
   input: IntentInput,
   steps: Steps,
 ) {
-  const workspaces = createWorkspaceClient(deps, run)
+  const workspaces = createWorkspaceClient(createToolClient(deps.invoker, run.principal))
+  const { call } = workspaces
+  const ask = <T>(tool: string, args: Json): Promise<T> => workspaces.ask<T>(tool, args, steps.signal)
   const { extension } = languageRules[input.language]
-  // In somebody's own workspace nothing of theirs is overwritten.
+  // In a workspace that the caller named, nothing of the caller's is overwritten.
   const folder = input.volumeId === null ? FOLDER : `${FOLDER}/.intent-${run.id}`
   const path = `${folder}/solution.${extension}`
-
-  const call = (tool: string, args: Json, signal: AbortSignal): Promise<InvocationResult> =>
-    deps.invoker.call(run.principal, tool, args, { signal, door: 'engine' })
-
-  async function ask<T>(tool: string, args: Json, signal = steps.signal): Promise<T> {
-    const answer = await call(tool, args, signal)
-    if (answer.isError) throw failureOf(answer)
-    return answer.value as T
-  }
 
   const exec = (id: string, command: string, more: Readonly<{ timeout_secs: number; env?: Record<string, string> }>) =>
     ask<Ran>('exec', { workspace_id: id, command, workdir: FOLDER, max_output_bytes: OUTPUT_BYTES_MAX, ...more })

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/app-error.ts'
 import { agreesWith, type StateResult } from './conditions.ts'
 import { applyResult, type Position } from './interpreter.ts'
-import type { HumanState, WorkflowManifest } from './manifest-types.ts'
+import type { HumanState, WorkflowManifest } from './manifest-schema.ts'
 
 /** The answers that lead on from a Human state; null when they cannot be listed, because any text may. */
 export function acceptedAnswers({ transitions }: Pick<HumanState, 'transitions'>): readonly string[] | null {

@@ -1,10 +1,11 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import { identityOf, seesAll } from '../../contract/principal.ts'
+import { administers } from '../../contract/permissions.ts'
+import { identityOf } from '../../contract/principal.ts'
 import type { Engine, Run, RunFilter } from '../../engine/ports.ts'
+import { quoted } from '../manifests/findings.ts'
 import { questionOf } from './questions.ts'
-import { quoted } from './read-fields.ts'
 
 type Reading = Pick<Call, 'principal' | 'read'>
 /** What people are asked by runs that wait for them. An approval has the id of its run: a run asks one thing at a time. */
@@ -19,7 +20,7 @@ export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
   const filterFor = ({ principal }: Reading): Omit<RunFilter, 'limit'> => ({
     kind: 'workflow',
     status: 'running',
-    ...(seesAll(principal) ? {} : { owner: identityOf(principal) }),
+    ...(administers(principal, 'execution') ? {} : { owner: identityOf(principal) }),
   })
 
   return {
@@ -28,7 +29,7 @@ export function createApprovals({ engine }: Readonly<{ engine: Engine }>) {
       const { principal, read } = call
       if (input.execution_id !== undefined) {
         const run = await engine.find(read, principal.tenant, input.execution_id.toLowerCase())
-        const isVisible = seesAll(principal) || run?.owner === identityOf(principal)
+        const isVisible = administers(principal, 'execution') || run?.owner === identityOf(principal)
         if (run === undefined || !isVisible || run.kind !== 'workflow' || run.waitingFor === null) {
           throw notWaiting(input.execution_id)
         }

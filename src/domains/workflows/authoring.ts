@@ -5,15 +5,15 @@ import type { WriteTx } from '../../contract/tx.ts'
 import { type ChangingCall, type Engine, isEnded, type NewRun, type Run } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
-import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
-import type { SecretResolver } from '../executions/ports.ts'
-import { readVerdict } from '../executions/validators.ts'
+import { quoted } from '../manifests/findings.ts'
+import { consensusOf, type WeighedVerdict } from '../runs/consensus.ts'
+import type { SecretResolver } from '../runs/ports.ts'
+import { readVerdict } from '../runs/verdicts.ts'
 import { displayed, memberOf } from '../templating/template-values.ts'
 import { findImage, type ImageShelf, noImage, requireCredentials } from './container-images.ts'
 import { checkWorkflowManifest, parseWorkflowManifest, type WorkflowManifest } from './manifest.ts'
-import type { ContainerStep } from './manifest-types.ts'
+import type { ContainerStep } from './manifest-schema.ts'
 import type { WorkflowVersion } from './ports.ts'
-import { quoted } from './read-fields.ts'
 import type { WorkflowRegistry } from './registry.ts'
 import type { AgentRequest } from './run-ports.ts'
 import { fieldOf } from './state-texts.ts'
@@ -46,7 +46,7 @@ const SCORE_MIN = 0.8
 const CONFIDENCE_MIN = 0.7
 const JUDGE_MS = 90_000
 
-/** From a text to a registered workflow: checked by rules always, by judges where somebody asks for them. */
+/** From a text to a registered workflow: checked by rules always, by judges where a caller asks for them. */
 export function createAuthoring({ registry, engine, clock, agents, images, values, judgesAlways }: AuthoringDeps) {
   function validate({ manifest_yaml: text }: Readonly<{ manifest_yaml: string }>) {
     const { errors, warnings } = checkWorkflowManifest(text)
@@ -111,7 +111,7 @@ export function createAuthoring({ registry, engine, clock, agents, images, value
     return manifest
   }
 
-  /** Nobody's work is judged by whoever is not there; this is asked before any model is. */
+  /** Refuses a judge that does not exist before any model is asked. */
   async function requireJudges(call: Call, judges: readonly NamedJudge[]): Promise<void> {
     const errors: string[] = []
     for (const { field, agent } of judges) {
@@ -259,7 +259,8 @@ function imagesIn({ states }: WorkflowManifest): readonly Readonly<{ field: stri
 /** Agents that the text names; those that a template chooses are not known yet. */
 function agentsIn({ states }: WorkflowManifest): readonly string[] {
   const found = [...states.values()].flatMap((state) => {
-    const handler = 'outputHandler' in state && state.outputHandler?.type === 'agent' ? [state.outputHandler.agent] : []
+    const handler =
+      'outputHandler' in state && state.outputHandler?.type === 'agent' ? [state.outputHandler.agentId] : []
     if (state.kind === 'Agent') return [state.agent, ...handler]
     if (state.kind === 'ParallelAgents') return [...state.agents.map(({ agent }) => agent), ...handler]
     return handler

@@ -1,4 +1,4 @@
-import { compilePattern } from '../agents/json-schema.ts'
+import { compilePattern } from '../manifests/json-schema.ts'
 import { chargeValue, type Meter, shallowUnits } from '../templating/work-meter.ts'
 
 /** What one operator of CEL costs, paid before it is done. */

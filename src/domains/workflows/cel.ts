@@ -126,36 +126,40 @@ export function namesInCel(node: CelNode): readonly UsedName[] {
   return found
 }
 
-type Place = Readonly<{ own: ReadonlySet<string>; use: NameUse }>
+type NameContext = Readonly<{ own: ReadonlySet<string>; use: NameUse }>
 
-function collectNames(node: unknown, place: Place, found: UsedName[]): void {
+function collectNames(node: unknown, context: NameContext, found: UsedName[]): void {
   if (Array.isArray(node)) {
-    for (const item of node) collectNames(item, place, found)
+    for (const item of node) collectNames(item, context, found)
     return
   }
   if (typeof node !== 'object' || node === null || !('op' in node)) return
   const { op, args } = node as CelNode
   const parts = pathOf(node as CelNode)
   if (parts !== undefined) {
-    const isOwn = place.own.has(parts[0]!) || (parts.length === 1 && openCel().constants.has(parts[0]!))
-    if (!isOwn) found.push({ name: parts.join('.'), parts, use: place.use })
+    const isOwn = context.own.has(parts[0]!) || (parts.length === 1 && openCel().constants.has(parts[0]!))
+    if (!isOwn) found.push({ name: parts.join('.'), parts, use: context.use })
     return
   }
-  if (op === 'call' && (args as [string])[0] === 'has') collectNames(args, { ...place, use: 'test' }, found)
-  else if (op === 'rcall') collectCall(args as [string, CelNode, CelNode[]], place, found)
-  else if (op !== 'value') collectNames(args, place, found)
+  if (op === 'call' && (args as [string])[0] === 'has') collectNames(args, { ...context, use: 'test' }, found)
+  else if (op === 'rcall') collectCall(args as [string, CelNode, CelNode[]], context, found)
+  else if (op !== 'value') collectNames(args, context, found)
 }
 
-function collectCall([name, receiver, params]: [string, CelNode, CelNode[]], place: Place, found: UsedName[]): void {
+function collectCall(
+  [name, receiver, params]: [string, CelNode, CelNode[]],
+  context: NameContext,
+  found: UsedName[],
+): void {
   const isBind = name === 'bind' && receiver.op === 'id' && receiver.args === 'cel'
-  if (!isBind) collectNames(receiver, place, found)
+  if (!isBind) collectNames(receiver, context, found)
   if (!isBind && !loops.has(name)) {
-    collectNames(params, place, found)
+    collectNames(params, context, found)
     return
   }
-  const own = new Set([...place.own, String(params[0]?.args)])
-  if (isBind) collectNames(params[1], place, found)
-  collectNames(params.slice(isBind ? 2 : 1), { ...place, own }, found)
+  const own = new Set([...context.own, String(params[0]?.args)])
+  if (isBind) collectNames(params[1], context, found)
+  collectNames(params.slice(isBind ? 2 : 1), { ...context, own }, found)
 }
 
 function memberOf(value: unknown, name: string): unknown {

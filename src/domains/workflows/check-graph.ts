@@ -1,35 +1,30 @@
 import { nearestName } from '../../kernel/nearest-name.ts'
+import { type Findings, quoted } from '../manifests/findings.ts'
 import { acceptedAnswers } from './answers.ts'
 import { isEndOfSuccess } from './conditions.ts'
-import type { Condition, State } from './manifest-types.ts'
-import { type Findings, quoted } from './read-fields.ts'
+import type { Condition, State } from './manifest-schema.ts'
 
-/** Targets that do not exist are errors; states that nothing reaches and circles without a way out are warned about. */
-export function checkGraph(
-  findings: Findings,
-  initialState: string | undefined,
-  states: ReadonlyMap<string, State>,
-): void {
-  const exists = (name: string): boolean => states.has(name)
-  if (initialState !== undefined && !exists(initialState)) {
-    const near = nearestName(initialState, states.keys())
-    findings.error(
-      'spec.initial_state',
-      `there is no state ${quoted(initialState)}${near ? `; did you mean ${near}?` : ''}`,
-    )
+type Graph = ReadonlyMap<string, Readonly<{ transitions: readonly Readonly<{ target: unknown }>[] }>>
+
+/** States that do not exist are errors. */
+export function checkTargets(findings: Findings, initialState: string | undefined, states: Graph): void {
+  const check = (field: string, name: unknown): void => {
+    if (typeof name !== 'string' || states.has(name)) return
+    const near = nearestName(name, states.keys())
+    findings.error(field, `there is no state ${quoted(name)}${near ? `; did you mean ${near}?` : ''}`)
   }
+  check('spec.initial_state', initialState)
   for (const [name, { transitions }] of states) {
     for (const [index, { target }] of transitions.entries()) {
-      if (exists(target)) continue
-      const near = nearestName(target, states.keys())
-      findings.error(
-        `spec.states.${name}.transitions[${index}].target`,
-        `there is no state ${quoted(target)}${near ? `; did you mean ${near}?` : ''}`,
-      )
+      check(`spec.states.${name.slice(0, 64)}.transitions[${index}].target`, target)
     }
-    warnOfGaps(findings, name, states.get(name)!)
   }
-  if (initialState === undefined || !exists(initialState)) return
+}
+
+/** States that nothing reaches, circles without a way out and outcomes that nothing takes are warned about. */
+export function checkGraph(findings: Findings, initialState: string, states: ReadonlyMap<string, State>): void {
+  for (const [name, state] of states) warnOfGaps(findings, name, state)
+  if (!states.has(initialState)) return
   const reached = reachableFrom(initialState, states)
   for (const name of states.keys()) {
     if (!reached.has(name)) findings.warn(`spec.states.${name}`, 'is never reached from the initial state')

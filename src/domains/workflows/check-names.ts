@@ -1,12 +1,12 @@
+import type { Findings } from '../manifests/findings.ts'
 import { namesIn, type UsedName } from '../templating/template-names.ts'
 import { parseTemplate } from '../templating/templates.ts'
 import { acceptedAnswers } from './answers.ts'
 import { holdsPlainly } from './conditions.ts'
 import { parseExpression } from './expressions.ts'
 import { knownNames, unknownName } from './known-names.ts'
+import type { State, WorkflowManifest } from './manifest-schema.ts'
 import { type ManifestText, textsOf } from './manifest-texts.ts'
-import type { State, WorkflowManifest } from './manifest-types.ts'
-import type { Findings } from './read-fields.ts'
 import type { Members } from './state-shapes.ts'
 
 /**
@@ -15,20 +15,20 @@ import type { Members } from './state-shapes.ts'
  */
 export function checkNames(findings: Findings, manifest: WorkflowManifest): void {
   const earlier = earlierStates(manifest.states)
-  const places = new Map<string, Members>()
+  const namesBySite = new Map<string, Members>()
   const said = new Set<string>()
-  for (const place of textsOf(manifest)) {
-    const key = `${place.state}/${place.moment}`
-    const known = places.get(key) ?? knownNames(manifest, place.state, place.moment)
-    places.set(key, known)
-    for (const used of namesOf(place)) {
+  for (const site of textsOf(manifest)) {
+    const key = `${site.state}/${site.moment}`
+    const known = namesBySite.get(key) ?? knownNames(manifest, site.state, site.moment)
+    namesBySite.set(key, known)
+    for (const used of namesOf(site)) {
       const found = unknownName(known, used)
-      const message = found === undefined ? tooEarly(manifest, earlier, place, used) : found.problem
-      if (message === undefined || said.has(`${place.field}: ${message}`)) continue
-      said.add(`${place.field}: ${message}`)
-      const text = place.isExpression ? message : `{{${used.name}}}: ${message}`
-      if (found?.mayCome === true) findings.warn(place.field, text)
-      else findings.error(place.field, text)
+      const message = found === undefined ? tooEarly(manifest, earlier, site, used) : found.problem
+      if (message === undefined || said.has(`${site.field}: ${message}`)) continue
+      said.add(`${site.field}: ${message}`)
+      const text = site.isExpression ? message : `{{${used.name}}}: ${message}`
+      if (found?.mayCome === true) findings.warn(site.field, text)
+      else findings.error(site.field, text)
     }
   }
 }

@@ -1,24 +1,33 @@
+import type { Findings } from '../manifests/findings.ts'
 import { type ShellRisk, shellRisksOf } from '../templating/shell-lines.ts'
-import { parseTemplate } from '../templating/templates.ts'
-import { parseExpression } from './expressions.ts'
-import type { Fields } from './read-fields.ts'
+import type { State } from './manifest-schema.ts'
+import { UPDATE_BLACKBOARD } from './state-schemas.ts'
 
-/** A text that would fail at run time is refused when it is registered. */
-export function checkTemplate(fields: Fields, key: string, text: string | null | undefined): void {
-  if (text === null || text === undefined || !text.includes('{{')) return
-  const problem = parseTemplate(text).problem
-  if (problem !== null) fields.error(key, `is not a template: ${problem}`)
-}
-
-export function checkTemplates(fields: Fields, key: string, texts: Readonly<Record<string, string>>): void {
-  for (const [name, text] of Object.entries(texts)) checkTemplate(fields, `${key}.${name.slice(0, 64)}`, text)
-}
-
-/** A value can come from an agent or from whoever started the run; in a shell line it must not be more than a word. */
-export function warnOfShellLine(fields: Fields, key: string, text: string): void {
-  for (const { kind, expression } of shellRisksOf(text).slice(0, SHELL_WARNINGS_MAX)) {
-    fields.warn(key, shellAdvice[kind](expression))
+/** A value can come from an agent or from the caller that started the run; in a shell line it must not be more than a word. */
+export function warnOfShellLines(findings: Findings, states: ReadonlyMap<string, State>): void {
+  for (const [name, state] of states) {
+    for (const { field, line } of shellLinesOf(state)) {
+      for (const { kind, expression } of shellRisksOf(line).slice(0, SHELL_WARNINGS_MAX)) {
+        findings.warn(`spec.states.${name}.${field}`, shellAdvice[kind](expression))
+      }
+    }
   }
+}
+
+type ShellLine = Readonly<{ field: string; line: string }>
+
+function shellLinesOf(state: State): readonly ShellLine[] {
+  const handler = 'outputHandler' in state && state.outputHandler?.type === 'container' ? state.outputHandler : null
+  const handled = handler === null ? [] : scriptsIn('output_handler.command', handler.command, false)
+  if (state.kind === 'System') {
+    return state.command.trim() === UPDATE_BLACKBOARD ? [] : [{ field: 'command', line: state.command }]
+  }
+  if (state.kind === 'ParallelContainerRun') {
+    return state.steps.flatMap(({ command, shell }, index) => scriptsIn(`steps[${index}].command`, command, shell))
+  }
+  return state.kind === 'ContainerRun'
+    ? [...scriptsIn('command', state.step.command, state.step.shell), ...handled]
+    : handled
 }
 
 const shellAdvice: Readonly<Record<ShellRisk['kind'], (expression: string) => string>> = {
@@ -27,20 +36,15 @@ const shellAdvice: Readonly<Record<ShellRisk['kind'], (expression: string) => st
   quoted: (expression) =>
     `{{shell ${expression}}} stands inside quotes, which undo its own, so its value can add commands; take the quotes around it away`,
   whole: (expression) =>
-    `{{${expression}}} is the whole command line, so whoever gives its value says what runs in the workspace; write the command here, with values in env, unless that is what you want`,
+    `{{${expression}}} is the whole command line, so the value decides what runs in the workspace; write the command here, with values in env, unless that is what you want`,
 }
 
 const SHELL_WARNINGS_MAX = 5
 const shells = /^(?:.*\/)?(?:sh|bash|dash|ash|ksh|zsh)$/
 
 /** Of the words of a command those that a shell reads as a script. */
-export function warnOfShellWords(fields: Fields, key: string, words: readonly string[], isLine: boolean): void {
+function scriptsIn(field: string, words: readonly string[], isLine: boolean): readonly ShellLine[] {
   const option = shells.test(words[0] ?? '') ? words.findIndex((word) => /^-[a-z]*c[a-z]*$/.test(word)) : -1
   const scripts = isLine ? [words.join(' ')] : option < 0 ? [] : words.slice(option + 1, option + 2)
-  for (const script of scripts) warnOfShellLine(fields, key, script)
-}
-
-export function checkExpression(fields: Fields, key: string, text: string): void {
-  const problem = parseExpression(text).problem
-  if (problem !== null) fields.error(key, `is not an expression: ${problem}`)
+  return scripts.map((line) => ({ field, line }))
 }

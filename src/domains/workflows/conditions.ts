@@ -1,9 +1,9 @@
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { memberOf, type Value } from '../templating/template-values.ts'
 import type { Context } from '../templating/templates.ts'
 import type { Meter } from '../templating/work-meter.ts'
 import { type Judged, parseExpression } from './expressions.ts'
-import type { Condition, JsonObject, State } from './manifest-types.ts'
+import type { Condition, State } from './manifest-schema.ts'
 
 /** What a state left behind; it stands on the blackboard under the state's name. */
 export type StateResult = JsonObject

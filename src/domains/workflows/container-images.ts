@@ -1,9 +1,9 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Run } from '../../engine/ports.ts'
-import { meaningOf } from '../executions/environment.ts'
-import type { SecretResolver } from '../executions/ports.ts'
-import type { ContainerStep } from './manifest-types.ts'
-import { quoted } from './read-fields.ts'
+import { quoted } from '../manifests/findings.ts'
+import { meaningOf } from '../runs/manifest-values.ts'
+import type { SecretResolver } from '../runs/ports.ts'
+import type { ContainerStep } from './manifest-schema.ts'
 import { fieldOf } from './state-texts.ts'
 
 /** The images of this installation, and which of them stand in for images that are not here. */

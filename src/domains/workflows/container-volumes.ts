@@ -1,9 +1,9 @@
 import { shellWord } from '../../kernel/shell-word.ts'
-import type { SharedVolume, Storage, VolumeMount } from './manifest-types.ts'
+import type { SharedVolume, Storage, VolumeMount } from './manifest-schema.ts'
 import type { Visit } from './run-ports.ts'
 
 /** Where a volume lies in the workspace of the run. */
-export const volumePlace = (name: string): string => (name === 'workspace' ? '/workspace' : `/volumes/${name}`)
+export const volumePath = (name: string): string => (name === 'workspace' ? '/workspace' : `/volumes/${name}`)
 
 const ID_KEY = '_volume_id'
 
@@ -12,7 +12,10 @@ export const workspaceNames = ({ workspace: { blackboardKey } }: Storage): reado
   blackboardKey.endsWith(ID_KEY) ? ['workspace', blackboardKey.slice(0, -ID_KEY.length)] : ['workspace']
 
 /** The volumes of a step, each in the workspace of the run (`from` is null) or in one that the blackboard names as `<name>_volume_id`. */
-export function placedVolumes({ manifest, context }: Visit, volumes: readonly VolumeMount[]): readonly PlacedVolume[] {
+export function mountedVolumes(
+  { manifest, context }: Visit,
+  volumes: readonly VolumeMount[],
+): readonly MountedVolume[] {
   const own = workspaceNames(manifest.storage)
   return volumes.map((volume) => {
     if (own.includes(volume.name)) return { ...volume, name: 'workspace', from: null, retained: null }
@@ -24,15 +27,15 @@ export function placedVolumes({ manifest, context }: Visit, volumes: readonly Vo
 }
 
 /** `kept` is the volume that outlives the run, if it is one. */
-export type PlacedVolume = VolumeMount & Readonly<{ from: string | null; retained: SharedVolume | null }>
+export type MountedVolume = VolumeMount & Readonly<{ from: string | null; retained: SharedVolume | null }>
 
 /** Makes volumes appear where a step wants them. What already lies there is not covered up. */
 export function mountScript(volumes: readonly VolumeMount[]): string {
   const lines = volumes.map(({ name, mountPath }) => {
-    const [place, path] = [shellWord(volumePlace(name)), shellWord(mountPath)]
-    if (volumePlace(name) === mountPath) return `mkdir -p ${place}`
+    const [target, path] = [shellWord(volumePath(name)), shellWord(mountPath)]
+    if (volumePath(name) === mountPath) return `mkdir -p ${target}`
     const parent = shellWord(mountPath.slice(0, mountPath.lastIndexOf('/')) || '/')
-    return `mkdir -p ${place} ${parent} && { [ "$(readlink ${path})" = ${place} ] || { { [ ! -e ${path} ] || rmdir ${path} 2>/dev/null; } && ln -s ${place} ${path}; } || { echo "mount_path "${path}" holds something else" >&2; exit 125; }; }`
+    return `mkdir -p ${target} ${parent} && { [ "$(readlink ${path})" = ${target} ] || { { [ ! -e ${path} ] || rmdir ${path} 2>/dev/null; } && ln -s ${target} ${path}; } || { echo "mount_path "${path}" holds something else" >&2; exit 125; }; }`
   })
   return lines.join('\n')
 }

@@ -2,17 +2,17 @@ import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
-import { identityOf, seesAll } from '../../contract/principal.ts'
+import { administers } from '../../contract/permissions.ts'
+import { identityOf } from '../../contract/principal.ts'
 import { type Engine, isEnded, type Run, type RunEvent, type StartingCall } from '../../engine/ports.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import type { Clock } from '../../kernel/clock.ts'
-import { nextGeneration } from '../executions/generations.ts'
+import { quoted } from '../manifests/findings.ts'
+import { nextSpawnDepth } from '../runs/spawn-depth.ts'
 import { understoodAnswer } from './answers.ts'
-import type { JsonObject } from './manifest-types.ts'
 import { newWorkflowRun, type RunRequest } from './new-run.ts'
 import { inputOf, isDisplayed, otherBlackboard, outputOf } from './other-runs.ts'
 import { questionText, waitingFor } from './questions.ts'
-import { quoted } from './read-fields.ts'
 import type { WorkflowRegistry } from './registry.ts'
 import { parsedJson } from './render-output.ts'
 import { readSignal } from './run-human.ts'
@@ -28,13 +28,13 @@ type Reference = Readonly<{ execution_id: string; tenant_id?: string | undefined
 
 const EXIT_KEY = /^\d+\/exit$/
 
-/** Runs of workflows, for whoever started them and for the admins of the tenant. */
+/** Runs of workflows, for the caller that started them and for the admins of the tenant. */
 export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
   async function find(call: Call, { execution_id: id, tenant_id: tenant }: Reference): Promise<Run> {
     const { principal } = call
     requireOwnTenant(principal, tenant)
     const run = await engine.find(call.read, principal.tenant, id.toLowerCase())
-    const isVisible = seesAll(principal) || run?.owner === (await ownerFor(call))
+    const isVisible = administers(principal, 'execution') || run?.owner === (await ownerFor(call))
     if (run !== undefined && isVisible && isDisplayed(run)) return run
     throw new AppError(
       'ERR_EXECUTION_NOT_FOUND',
@@ -43,7 +43,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     )
   }
 
-  /** What an agent starts belongs to whoever its own execution belongs to. */
+  /** What an agent starts belongs to the owner of its own execution. */
   async function ownerFor({ read, principal }: Pick<Call, 'read' | 'principal'>): Promise<string> {
     if (principal.executionId === undefined) return identityOf(principal)
     return (await engine.find(read, principal.tenant, principal.executionId))?.owner ?? identityOf(principal)
@@ -84,13 +84,13 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
       intent: input.intent ?? null,
       input: (input.input ?? {}) as JsonObject,
       overrides: (input.blackboard ?? {}) as JsonObject,
-      generation: await nextGeneration(engine, call.read, call.principal),
+      generation: await nextSpawnDepth(engine, call.read, call.principal),
     })
     const started = await engine.start(call, { ...start, owner: await ownerFor(call) })
     return { execution_id: started.id, status: 'started' as const }
   }
 
-  /** The latest version, started for somebody else: whose it is, and why it is there. */
+  /** The latest version, started on behalf of another identity: whose it is, and why it is there. */
   async function begin(
     call: StartingCall,
     reference: string,
@@ -170,7 +170,7 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
     if (input.workflow_id !== undefined && subject === undefined) return { executions: [], total: 0, ...page }
     const filter = {
       kind: 'workflow' as const,
-      ...(!seesAll(principal) && { owner: await ownerFor(call) }),
+      ...(!administers(principal, 'execution') && { owner: await ownerFor(call) }),
       ...(subject !== undefined && { subjectId: subject }),
     }
     const executions = []
@@ -245,8 +245,8 @@ export function createExecutions({ engine, registry, clock }: ExecutionDeps) {
 }
 
 /** What a Human state is there for is lost if what it holds up can let itself pass. */
-function requirePerson({ principal, door }: Pick<Call, 'principal' | 'door'>): void {
-  const isOfRun = principal.executionId !== undefined || door === 'agent' || door === 'engine'
+function requirePerson({ principal, transport }: Pick<Call, 'principal' | 'transport'>): void {
+  const isOfRun = principal.executionId !== undefined || transport === 'agent' || transport === 'engine'
   if (principal.kind !== 'agent' && !isOfRun) return
   throw new AppError(
     'ERR_PERMISSION_DENIED',

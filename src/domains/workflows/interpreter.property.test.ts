@@ -13,7 +13,7 @@ import {
   startOf,
 } from './interpreter.ts'
 import { parseWorkflowManifest } from './manifest.ts'
-import type { Condition, WorkflowManifest } from './manifest-types.ts'
+import type { Condition, WorkflowManifest } from './manifest-schema.ts'
 
 const start: Start = { tenant: 't', intent: 'wish', input: { a: 1 }, attachments: [], overrides: {} }
 

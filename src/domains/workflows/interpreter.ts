@@ -1,18 +1,18 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { type Context, renderTemplate } from '../templating/templates.ts'
 import { createMeter } from '../templating/work-meter.ts'
 import { hasFailed, isEndOfSuccess, judgeCondition, type StateResult, scoreOf } from './conditions.ts'
 import { knownNames, refuseMissing } from './known-names.ts'
-import type { JsonObject, State, Storage, WorkflowManifest } from './manifest-types.ts'
+import type { State, Storage, WorkflowManifest } from './manifest-schema.ts'
 import { renderOutput } from './render-output.ts'
 import { resultView } from './state-shapes.ts'
 import { fieldOf } from './state-texts.ts'
 
 /**
  * What happens next in a run, and nothing else: no clock, no store, no effects. The same manifest, the same start and the
- * same results lead to the same end, whoever asks and however often.
+ * same results lead to the same end, however often they are asked for.
  */
 export type Start = Readonly<{
   tenant: string

@@ -1,41 +1,33 @@
-import { AppError } from '../../contract/app-error.ts'
-import { type ErrorCode, errorCodes } from '../../contract/error-codes.ts'
+import type { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal } from '../../contract/principal.ts'
-import type { InternalDoor, InvocationResult } from '../../contract/tool-invoker.ts'
-import { pause } from '../../kernel/pause.ts'
-import type { JsonObject } from './manifest-types.ts'
+import type { InternalTransport, InvocationResult } from '../../contract/tool-invoker.ts'
+import type { JsonObject } from '../../kernel/canonical-json.ts'
+import { createToolClient, failureOf, type ToolClient } from '../runs/tool-client.ts'
 import type { Visit } from './run-ports.ts'
 
 type Calling = Pick<Visit, 'run' | 'deps' | 'steps'>
 
-/** A tool in the name of whoever started the run. What is only unavailable for the moment is tried again for a while. */
-export async function callTool(
-  { run, deps, steps }: Calling,
+/** Tools in the name of the caller that started the run. What is only unavailable for the moment is tried again for a while. */
+function toolsOf({ run, deps }: Pick<Visit, 'run' | 'deps'>, transport: InternalTransport = 'engine'): ToolClient {
+  // What a manifest names is called with the rights of a user, whatever the run's own rights are: its author is another identity.
+  const principal: Principal = transport === 'agent' ? { ...run.principal, tier: 'user' } : run.principal
+  return createToolClient(deps.invoker, principal, {
+    attemptsMax: limits.workflowCallAttemptsMax,
+    transport,
+    namesTool: true,
+  })
+}
+
+export const callTool = (
+  calling: Calling,
   name: string,
   args: JsonObject,
-  door: InternalDoor = 'engine',
-): Promise<InvocationResult> {
-  // What a manifest names is called with the rights of a user, whoever runs it: its author is somebody else.
-  const principal: Principal = door === 'agent' ? { ...run.principal, tier: 'user' } : run.principal
-  for (let attempt = 1; ; attempt++) {
-    const answer = await deps.invoker.call(principal, name, args, { signal: steps.signal, door })
-    const isBusy =
-      answer.code !== undefined && ['ERR_BUSY', 'ERR_RATE_LIMITED', 'ERR_STORE_UNAVAILABLE'].includes(answer.code)
-    if (!isBusy || attempt >= limits.workflowCallAttemptsMax) return answer
-    await pause(Math.min(5_000, 100 * 2 ** attempt), steps.signal)
-  }
-}
+  transport?: InternalTransport,
+): Promise<InvocationResult> => toolsOf(calling, transport).call(name, args, calling.steps.signal)
 
 /** The answer of a call that must succeed. */
-export async function askTool(calling: Calling, name: string, args: JsonObject): Promise<JsonObject> {
-  const answer = await callTool(calling, name, args)
-  if (!answer.isError) return answer.value as JsonObject
-  throw toError(name, answer)
-}
+export const askTool = (calling: Calling, name: string, args: JsonObject): Promise<JsonObject> =>
+  toolsOf(calling).ask<JsonObject>(name, args, calling.steps.signal)
 
-export const toError = (name: string, { code, text }: InvocationResult): AppError =>
-  new AppError(knownCode(code), `${name}: ${text}`, { tool: name })
-
-const knownCode = (code: string | undefined): ErrorCode =>
-  code !== undefined && Object.hasOwn(errorCodes, code) ? (code as ErrorCode) : 'ERR_COMMAND_FAILED'
+export const toError = (name: string, answer: InvocationResult): AppError => failureOf(answer, name)

@@ -1,10 +1,10 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { nearestName } from '../../kernel/nearest-name.ts'
 import type { UsedName } from '../templating/template-names.ts'
 import { memberOf, type Value } from '../templating/template-values.ts'
 import type { Context, OnMissing } from '../templating/templates.ts'
-import type { JsonObject, State, WorkflowManifest } from './manifest-types.ts'
+import type { State, WorkflowManifest } from './manifest-schema.ts'
 import { type Member, type Members, members, type Shape, shapeOfState } from './state-shapes.ts'
 
 /** Which text it is: of a state before it acts, of its output handler or judges, of what follows it, or of the end of the run. */

@@ -1,6 +1,8 @@
 import type { Json } from '../../kernel/canonical-json.ts'
+import type { EnvValues } from '../manifests/env-values.ts'
+import type { OutputHandler } from '../manifests/output-handler.ts'
 import type { Moment } from './known-names.ts'
-import type { ContainerStep, GivenValues, JudgeRef, OutputHandler, State, WorkflowManifest } from './manifest-types.ts'
+import type { ContainerStep, JudgeRef, State, WorkflowManifest } from './manifest-schema.ts'
 import { fieldOf } from './state-texts.ts'
 
 /** A text of a manifest that is rendered, or evaluated, while a run goes on. */
@@ -107,7 +109,7 @@ function ofHandler(handler: OutputHandler | null): readonly Own[] {
   }
 }
 
-const supplied = (key: string, values: GivenValues): readonly Own[] =>
+const supplied = (key: string, values: EnvValues): readonly Own[] =>
   mapped(
     `output_handler.${key}`,
     Object.fromEntries(

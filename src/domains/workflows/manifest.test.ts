@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { releaseNotes } from '../../../test/support/release-notes-workflow.ts'
 import { checkWorkflowManifest, parseWorkflowManifest } from './manifest.ts'
-import { workflowManifestSchema } from './manifest-schema.ts'
+import { workflowManifestJsonSchema } from './manifest-schema.ts'
 
 const wrap = (states: string, more = ''): string => `
 apiVersion: 100monkeys.ai/v1
@@ -68,7 +68,7 @@ describe('a workflow manifest', () => {
   })
 
   it('conforms to the published schema, and the schema notices what does not', () => {
-    const conforms = new Ajv2020({ strict: false }).compile(workflowManifestSchema)
+    const conforms = new Ajv2020({ strict: false }).compile(workflowManifestJsonSchema())
     expect(conforms(parse(releaseNotes))).toBe(true)
     expect(conforms(parse(releaseNotes.replace('kind: Human', 'kind: Person')))).toBe(false)
     expect(conforms({ kind: 'Workflow' })).toBe(false)
@@ -82,7 +82,7 @@ describe('a workflow manifest', () => {
   ])('has the output handler %s by its schema and by its parser', (handler) => {
     const text = one(`{kind: Agent, agent: a, input: x, output_handler: ${handler}, transitions: []}`)
     expect(warningsOf(text)).toEqual([])
-    const conforms = new Ajv2020({ strict: false }).compile(workflowManifestSchema)
+    const conforms = new Ajv2020({ strict: false }).compile(workflowManifestJsonSchema())
     expect(conforms(parse(text)), JSON.stringify(conforms.errors)).toBe(true)
     expect(conforms(parse(text.replace(/type: (agent|mcp_tool|webhook|container)/, 'type: mail')))).toBe(false)
   })
@@ -241,7 +241,7 @@ const impossible: readonly [string, string][] = [
   ],
   [
     '{kind: Agent, agent: a, input: x, output_handler: {type: container, image: a/b}, transitions: []}',
-    'output_handler.command: must be a list',
+    'output_handler.command: is required; it must be a list of at least one word',
   ],
   [
     '{kind: Agent, agent: a, input: x, output_handler: {type: container, image: a/b, command: [x], resources: {disk: much}}, transitions: []}',
@@ -249,7 +249,7 @@ const impossible: readonly [string, string][] = [
   ],
   [
     '{kind: Agent, agent: a, input: x, output_handler: {type: mail}, transitions: []}',
-    "output_handler.type: 'mail' is not one of agent, webhook, container, mcp_tool",
+    'output_handler.type: must be one of agent, webhook, container, mcp_tool',
   ],
   [
     '{kind: ParallelAgents, agents: [{agent: a, input: x}], consensus: {strategy: majority, min_judges_required: 2}, transitions: []}',
@@ -265,7 +265,10 @@ const impossible: readonly [string, string][] = [
     '{kind: ContainerRun, image: x/y, command: [ls], resources: {timeout: 25h}, transitions: []}',
     'resources.timeout: must be at most 24h',
   ],
-  ['{kind: System, command: ls, max_state_visits: 21, transitions: []}', 'max_state_visits: must be from 1 to 20'],
+  [
+    '{kind: System, command: ls, max_state_visits: 21, transitions: []}',
+    'max_state_visits: must be a whole number from 1 to 20',
+  ],
   [
     '{kind: System, command: ls, transitions: [{condition: score_abov, threshold: 0.5, target: A}]}',
     'did you mean score_above?',

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import type { JsonObject } from '../../kernel/canonical-json.ts'
 import { type Move, type Position, replay, type Start } from './interpreter.ts'
 import { checkWorkflowManifest, readStoredManifest } from './manifest.ts'
-import type { JsonObject } from './manifest-types.ts'
 
 const manifest = (states: string, { head = '', spec = '' } = {}): string => `
 apiVersion: 100monkeys.ai/v1

@@ -1,9 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { NewRun } from '../../engine/ports.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
-import { withDefaults } from '../agents/schema-defaults.ts'
-import { violationsOf } from './json-schema.ts'
-import type { JsonObject } from './manifest-types.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
+import { withDefaults } from '../manifests/schema-defaults.ts'
+import { violationsOf } from '../manifests/schema-violations.ts'
 import type { ResolvedWorkflow } from './registry.ts'
 import type { WorkflowInput } from './run-ports.ts'
 

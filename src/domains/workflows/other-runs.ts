@@ -1,7 +1,6 @@
 import type { Run } from '../../engine/ports.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { memberOf } from '../templating/template-values.ts'
-import type { JsonObject } from './manifest-types.ts'
 import { parsedJson } from './render-output.ts'
 import { openRun } from './run-record.ts'
 

@@ -1,15 +1,18 @@
 import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
 import type { NewEvent } from '../../engine/ports.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { TIMER_MS_MAX } from '../../kernel/clock.ts'
-import { meaningOf, type ValuePlace } from '../executions/environment.ts'
-import { HANDLER_TIMEOUT_MS, runInThrowaway, sendToWebhook } from '../executions/handler-effects.ts'
-import { createWorkspaceClient } from '../executions/workspace.ts'
+import type { OutputHandler } from '../manifests/output-handler.ts'
+import { HANDLER_TIMEOUT_MS } from '../runs/handler-effects.ts'
+import { meaningOf } from '../runs/manifest-values.ts'
+import { type HandledRun, handleInStep, type StepHandler } from '../runs/output-handlers.ts'
+import { createToolClient } from '../runs/tool-client.ts'
+import { createWorkspaceClient } from '../runs/workspace-client.ts'
 import { displayed, memberOf } from '../templating/template-values.ts'
 import type { Context } from '../templating/templates.ts'
 import { requireImage } from './container-images.ts'
 import { callTool, toError } from './invoker-calls.ts'
-import type { GivenValues, JsonObject, OutputHandler } from './manifest-types.ts'
 import { endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Visit } from './run-ports.ts'
 import type { TimeLeft } from './run-time.ts'
@@ -34,9 +37,9 @@ export async function handleOutput(
 }
 
 type Handled = Readonly<{ output: Json }> | Readonly<{ error: string }>
-type Of<Type extends OutputHandler['type']> = Extract<OutputHandler, { type: Type }>
+type AgentHandler = Extract<OutputHandler, { type: 'agent' }>
 
-async function byAgent(visit: Visit, handler: Of<'agent'>, context: Context, timeLeft: TimeLeft): Promise<Handled> {
+async function byAgent(visit: Visit, handler: AgentHandler, context: Context, timeLeft: TimeLeft): Promise<Handled> {
   const texts = createStateTexts(visit, 'handler')
   const input =
     handler.inputTemplate === null
@@ -45,7 +48,7 @@ async function byAgent(visit: Visit, handler: Of<'agent'>, context: Context, tim
   const { intent } = context
   const end = await endOf(
     runAgentBelow(visit, 'output-handler', {
-      agent: handler.agent,
+      agent: handler.agentId,
       input,
       intent: typeof intent === 'string' ? intent : null,
       workspaceId: null,
@@ -57,12 +60,7 @@ async function byAgent(visit: Visit, handler: Of<'agent'>, context: Context, tim
   return { output: readOutput(memberOf(end.output, 'text') ?? end.output) }
 }
 
-async function inOneStep(
-  visit: Visit,
-  handler: Exclude<OutputHandler, Of<'agent'>>,
-  context: Context,
-  timeLeft: TimeLeft,
-): Promise<Handled> {
+async function inOneStep(visit: Visit, handler: StepHandler, context: Context, timeLeft: TimeLeft): Promise<Handled> {
   try {
     const output = await visit.steps.once<Json>(
       visit.key('output-handler'),
@@ -72,10 +70,10 @@ async function inOneStep(
           : []
         const handling = { context, texts: createStateTexts(visit, 'handler'), interrupted, events }
         const leftMs = timeLeft(handler.timeoutMs)
-        const result = await inTime(visit, leftMs ?? defaultMs[handler.type], (place) =>
-          runs[handler.type]({ ...handling, ...place }, handler as never),
+        const result = await inTime(visit, leftMs ?? defaultMs[handler.type], (deadline) =>
+          handleInStep(handledRun(deadline, handling), handler),
         )
-        return { result, events }
+        return { result: result.value ?? readOutput(result.text), events }
       },
       { type: 'output_handler_completed', intent: true },
     )
@@ -89,93 +87,56 @@ async function inOneStep(
 /** A tool has limits of its own. */
 const defaultMs = { mcp_tool: null, webhook: HANDLER_TIMEOUT_MS, container: HANDLER_TIMEOUT_MS }
 
-type Place = Readonly<{ visit: Visit; leftMs: number }>
-type Handling = Place & Readonly<{ context: Context; texts: StateTexts; interrupted: boolean; events: NewEvent[] }>
-type RunHandler<Type extends OutputHandler['type']> = (handling: Handling, handler: Of<Type>) => Promise<Json>
+type Deadline = Readonly<{ visit: Visit; leftMs: number }>
+type Handling = Readonly<{ context: Context; texts: StateTexts; interrupted: boolean; events: NewEvent[] }>
 
-const runs: { readonly [Type in 'webhook' | 'container' | 'mcp_tool']: RunHandler<Type> } = {
-  async webhook(handling, { url, method, headers: supplied, bodyTemplate, retries }) {
-    const { visit, context, texts, leftMs } = handling
-    const { run, manifest, position, deps, steps } = visit
-    const headers = valuesOf(handling, 'request', 'output_handler.headers', supplied)
-    const told = { execution_id: run.id, workflow: manifest.name, state: position.state, output: context['output'] }
-    const body =
-      bodyTemplate === null ? JSON.stringify(told) : texts('output_handler.body_template', bodyTemplate, context)
-    const time = { signal: steps.signal, leftMs }
-    return readOutput(await sendToWebhook(deps.http, { url, method, headers, body, retries }, time))
-  },
-  async container(handling, handler) {
-    const { visit, context, texts, leftMs, interrupted, events } = handling
-    const { run, position, deps, steps } = visit
-    const { image, isStandIn } = await requireImage(handler.image, deps.images)
-    if (isStandIn) {
-      const payload = {
-        step: 'output_handler',
-        image: handler.image,
-        used: image,
-        reason: 'there is no such image here',
-      }
-      events.push({ type: 'container_image_substituted', payload })
-    }
-    const words = handler.command.map((word) => texts('output_handler.command', word, context))
-    const job = {
+function handledRun({ visit, leftMs }: Deadline, { context, texts, interrupted, events }: Handling): HandledRun {
+  const { run, manifest, position, deps, steps } = visit
+  const output = context['output'] ?? null
+  const render = (field: string, text: string): string => texts(`output_handler.${field}`, text, context)
+  return {
+    id: run.id,
+    http: deps.http,
+    time: { signal: steps.signal, leftMs },
+    interrupted,
+    output: displayed(output),
+    body: { execution_id: run.id, workflow: manifest.name, state: position.state, output: output as Json },
+    render,
+    wordsOf: (command) => command.map((word) => render('command', word)).filter((word) => word !== ''),
+    valueOf(target, field, value) {
+      if (value.from === 'literal') return render(field, value.value)
+      return meaningOf(deps, run, target, fieldOf(position.state, `output_handler.${field}`), value)
+    },
+    workspace: {
+      // Those of the caller that started the run.
+      client: createWorkspaceClient(
+        createToolClient(deps.invoker, run.principal, { attemptsMax: limits.workflowCallAttemptsMax }),
+      ),
       name: `wf-${run.id}-${position.entered}-output`,
-      needs: { resources: handler.resources, network: null },
-      image,
-      command: words.filter((word) => word !== ''),
-      env: { ...valuesOf(handling, 'workspace', 'output_handler.env', handler.env), AEGIS_EXECUTION_ID: run.id },
-      stdin: displayed(context['output']),
-    }
-    const time = { signal: steps.signal, leftMs }
-    return readOutput(await runInThrowaway(workspacesOf(visit, image), job, time, interrupted))
-  },
-  async mcp_tool({ visit, context, texts, interrupted }, handler) {
-    const [tool] = visit.deps.invoker.describe(visit.run.principal, [handler.tool])
-    if (interrupted && tool?.isReadOnly !== true && tool?.isIdempotent !== true) throw interruptedCall(handler.tool)
-    const args = rendered(handler.arguments, context, texts) as JsonObject
-    const answer = await callTool(visit, handler.tool, args, 'agent')
-    if (answer.isError) throw toError(handler.tool, answer)
-    return answer.value
-  },
+      async imageOf(wanted) {
+        const { image, isStandIn } = await requireImage(wanted, deps.images)
+        if (isStandIn) {
+          const payload = { step: 'output_handler', image: wanted, used: image, reason: 'there is no such image here' }
+          events.push({ type: 'container_image_substituted', payload })
+        }
+        return image
+      },
+      needsOf: (resources) => ({ resources, network: null }),
+    },
+    tools: {
+      call: (name, args) => callTool(visit, name, args as JsonObject, 'agent'),
+      failureOf: toError,
+      mayRepeat(name) {
+        const [tool] = deps.invoker.describe(run.principal, [name])
+        return tool?.isReadOnly === true || tool?.isIdempotent === true
+      },
+      interruptedAdvice: 'look before you run the workflow again',
+    },
+  }
 }
 
-const interruptedCall = (tool: string): AppError =>
-  new AppError(
-    'ERR_OUTPUT_HANDLER_FAILED',
-    `the call of ${tool} was interrupted by a restart, and nobody knows whether it took effect; look before you run the workflow again`,
-    { tool },
-  )
-
-/** The workspaces of whoever started the run; a busy moment is waited for. */
-const workspacesOf = ({ run, deps, steps }: Visit, image: string) =>
-  createWorkspaceClient(
-    {
-      invoker: {
-        ...deps.invoker,
-        call: (_principal, name, args, { signal }) =>
-          callTool({ run, deps, steps: { ...steps, signal } }, name, args as JsonObject),
-      },
-      imageOf: async () => image,
-    },
-    run,
-  )
-
-const valuesOf = (
-  { visit, texts, context }: Handling,
-  place: ValuePlace,
-  field: string,
-  supplied: GivenValues,
-): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(supplied).map(([name, value]) => {
-      const at = `${field}.${name.slice(0, 64)}`
-      if (value.from === 'literal') return [name, texts(at, value.value, context)]
-      return [name, meaningOf(visit.deps, visit.run, place, fieldOf(visit.position.state, at), value)]
-    }),
-  )
-
 /** Ends the work when its time is over. That is a failure of the handler; only a stop of the run is passed on as one. */
-async function inTime<T>(visit: Visit, timeoutMs: number | null, work: (place: Place) => Promise<T>): Promise<T> {
+async function inTime<T>(visit: Visit, timeoutMs: number | null, work: (deadline: Deadline) => Promise<T>): Promise<T> {
   const { steps } = visit
   const leftMs = Math.min(timeoutMs ?? TIMER_MS_MAX, TIMER_MS_MAX)
   if (timeoutMs === null) return await work({ visit, leftMs })
@@ -185,13 +146,4 @@ async function inTime<T>(visit: Visit, timeoutMs: number | null, work: (place: P
     if (!late.aborted || steps.signal.aborted) throw error
     throw new AppError('ERR_EXECUTION_TIMEOUT', `it took longer than ${Math.ceil(timeoutMs / 1000)} s`)
   })
-}
-
-function rendered(value: Json, context: Context, texts: StateTexts): Json {
-  if (typeof value === 'string') return texts('output_handler.arguments', value, context)
-  if (Array.isArray(value)) return value.map((item) => rendered(item as Json, context, texts))
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value as JsonObject).map(([key, member]) => [key, rendered(member ?? null, context, texts)]),
-  )
 }

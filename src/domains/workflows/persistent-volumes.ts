@@ -1,13 +1,14 @@
 import { AppError } from '../../contract/app-error.ts'
+import type { JsonObject } from '../../kernel/canonical-json.ts'
 import { pause } from '../../kernel/pause.ts'
+import { quoted } from '../manifests/findings.ts'
 import { askTool, callTool, toError } from './invoker-calls.ts'
-import type { JsonObject, SharedVolume } from './manifest-types.ts'
-import { quoted } from './read-fields.ts'
+import type { SharedVolume } from './manifest-schema.ts'
 import type { Visit } from './run-ports.ts'
 import { asideName, type CopyEnd, conflicting, copyFailed, copyVolume } from './volume-copies.ts'
 
 /**
- * A shared volume that outlives runs: a workspace of whoever runs the workflow, with one folder for each state of its files. A
+ * A shared volume that outlives runs: a workspace of the run's owner, with one folder for each state of its files. A
  * folder is never changed once it is there. A step is given the latest and leaves the next; what it began with stays until then.
  *
  * 1. Where others left a next one meanwhile, only what the step changed or removed is put onto the latest.
@@ -79,8 +80,8 @@ export async function copyToPersistent(
       const isConflict = made['exit_code'] === CONFLICT_EXIT
       if (made['exit_code'] === 0 || isConflict) {
         await requireSpace(visit, retained, next)
-        const [place, old] = [folderOf(generation + 1), folderOf(generation - 1)]
-        const put = await sh(visit, workspace, `[ ! -e ${place} ] && mv -T ${next} ${place} && rm -rf ${old}`)
+        const [target, old] = [folderOf(generation + 1), folderOf(generation - 1)]
+        const put = await sh(visit, workspace, `[ ! -e ${target} ] && mv -T ${next} ${target} && rm -rf ${old}`)
         if (put['exit_code'] === 0 && isConflict) throw conflicting(volume.name, step, aside, String(made['stdout']))
         if (put['exit_code'] === 0) return
       }

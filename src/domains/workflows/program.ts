@@ -12,7 +12,7 @@ import type {
   State,
   SubworkflowState,
   SystemState,
-} from './manifest-types.ts'
+} from './manifest-schema.ts'
 import { runAgent, runAgents } from './run-agents.ts'
 import { runContainer, runContainers } from './run-container.ts'
 import { runHuman } from './run-human.ts'
@@ -23,6 +23,7 @@ import { requireSpace } from './run-storage.ts'
 import { runSubworkflow } from './run-subworkflow.ts'
 import { runSystem } from './run-system.ts'
 import { endWorkspace } from './run-workspace.ts'
+import { endCopies } from './workspace-copies.ts'
 
 /** A workflow as a program of the engine: the interpreter decides, the states do, the journal has what became of them. */
 export function createWorkflowProgram(deps: RunDeps): Readonly<{ program: Program; finalizer: Finalizer }> {
@@ -31,7 +32,7 @@ export function createWorkflowProgram(deps: RunDeps): Readonly<{ program: Progra
       const { manifest, position: start } = openRun(run)
       let position = start
       for (;;) {
-        steps.place({ state: position.state, iteration: position.entered })
+        steps.setPosition({ state: position.state, iteration: position.entered })
         const exit = await visitState({ deps, run, steps, manifest }, position)
         const move = applyResult(manifest, position, exit)
         if (move.kind === 'end') return endOfRun(move)
@@ -39,11 +40,16 @@ export function createWorkflowProgram(deps: RunDeps): Readonly<{ program: Progra
       }
     },
     async finalizer(run, steps) {
+      const { manifest } = openRun(run)
       await endNetwork(run, steps, deps)
-      await endWorkspace(run, steps, deps, openRun(run).manifest)
+      await endCopies(run, steps, deps, hasCopies(manifest))
+      await endWorkspace(run, steps, deps, manifest)
     },
   }
 }
+
+const hasCopies = ({ states }: WorkflowManifest): boolean =>
+  [...states.values()].some(({ kind }) => kind.startsWith('Parallel') || kind === 'ContainerRun')
 
 type CallContext = Readonly<{ deps: RunDeps; run: Run; steps: Steps; manifest: WorkflowManifest }>
 

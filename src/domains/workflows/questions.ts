@@ -52,7 +52,7 @@ export async function waitingFor(engine: Reading, read: ReadTx, run: Run) {
   }
 }
 
-/** The question for somebody who looks on, with the way to answer it. */
+/** The question for an onlooker, with the way to answer it. */
 export function questionText({
   execution_id: id,
   state,

@@ -1,16 +1,17 @@
 import { AppError } from '../../contract/app-error.ts'
 import { nameTaken } from '../../contract/name-taken.ts'
-import { identityOf, isPlatformOperator, type Principal, seesAll } from '../../contract/principal.ts'
+import { administers } from '../../contract/permissions.ts'
+import { identityOf, isPlatformOperator, type Principal } from '../../contract/principal.ts'
 import type { ScheduleView, Timing } from '../../contract/timing.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { ChangingCall } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
-import { requireNoSecrets, valuesInHandler } from '../agents/named-secrets.ts'
-import { findVersion, latestOf, newestFirst, nextVersion } from '../agents/versions.ts'
+import { quoted } from '../manifests/findings.ts'
+import { requireNoSecrets, valuesInHandler } from '../manifests/named-secrets.ts'
+import { findVersion, latestOf, newestFirst, nextVersion } from '../manifests/versions.ts'
 import { readStoredManifest, type WorkflowManifest } from './manifest.ts'
 import { platformWorkflows } from './platform-workflows.ts'
 import type { WorkflowScope, WorkflowStore, WorkflowVersion } from './ports.ts'
-import { quoted } from './read-fields.ts'
 
 /** A workflow as one caller finds it: one version chosen, with what its text says. */
 export type ResolvedWorkflow = Readonly<{ version: WorkflowVersion; manifest: WorkflowManifest }>
@@ -44,7 +45,8 @@ type ScheduledWorkflow = Pick<WorkflowVersion, 'tenant' | 'id'>
 export function createRegistry({ store, newId, schedules }: RegistryDeps) {
   const isVisible = (principal: Principal, { scope, owner, tenant }: WorkflowVersion): boolean =>
     scope === 'global' ||
-    (tenant === principal.tenant && (scope === 'tenant' || owner === identityOf(principal) || seesAll(principal)))
+    (tenant === principal.tenant &&
+      (scope === 'tenant' || owner === identityOf(principal) || administers(principal, 'workflow')))
 
   /** Every version that the reference means: of a name, those in the narrowest scope, one's own before others'. */
   async function versionsFor(tx: Tx, principal: Principal, reference: string): Promise<readonly WorkflowVersion[]> {

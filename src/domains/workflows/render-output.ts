@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/app-error.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
+import { violationsOf } from '../manifests/schema-violations.ts'
 import { memberOf } from '../templating/template-values.ts'
 import {
   type Context,
@@ -10,9 +11,8 @@ import {
 } from '../templating/templates.ts'
 import { createMeter, type Meter } from '../templating/work-meter.ts'
 import type { StateResult } from './conditions.ts'
-import { violationsOf } from './json-schema.ts'
 import { knownNames, refuseMissing } from './known-names.ts'
-import type { JsonObject, WorkflowManifest } from './manifest-types.ts'
+import type { WorkflowManifest } from './manifest-schema.ts'
 
 /** The output of a run: the rendered template, with the types of the schema where a text can become one; else what the last state left. */
 export function renderOutput(

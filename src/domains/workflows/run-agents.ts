@@ -1,23 +1,28 @@
-import type { Json } from '../../kernel/canonical-json.ts'
-import { consensusOf, type WeighedVerdict } from '../executions/consensus.ts'
+import { AppError } from '../../contract/app-error.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
+import { consensusOf, type WeighedVerdict } from '../runs/consensus.ts'
 import { displayed, memberOf } from '../templating/template-values.ts'
+import { callTool } from './invoker-calls.ts'
 import { askJudges, type Judgement } from './judging.ts'
-import type { AgentState, JsonObject, ParallelAgent, ParallelAgentsState } from './manifest-types.ts'
+import type { AgentState, ParallelAgent, ParallelAgentsState } from './manifest-schema.ts'
 import { handleOutput } from './output-handlers.ts'
 import { type ChildEnd, endOf, readOutput, reasonOf, runAgentBelow } from './run-children.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { openTime, type TimeLeft } from './run-time.ts'
-import { failedBy, workspaceOf, workspaceWrites } from './run-workspace.ts'
+import { failedBy, type RunWorkspace, workspaceOf, workspaceWrites } from './run-workspace.ts'
 import { createStateTexts, type StateTexts } from './state-texts.ts'
+import { copyName, makeCopy, mergeCopy } from './workspace-copies.ts'
 
 /** From this score on the judges of a state are satisfied. */
 const SATISFIED = 0.8
 
 /** The workspace in which agents of the run meet, if the workflow speaks of one; else each works in its own. */
-async function sharedWorkspace(visit: Visit): Promise<Readonly<{ id: string | null; writes: JsonObject }>> {
-  if (!needsSharedWorkspace(visit)) return { id: null, writes: {} }
-  const workspace = await workspaceOf(visit)
-  return { id: workspace.id, writes: workspaceWrites(visit, workspace) }
+async function sharedWorkspace(
+  visit: Visit,
+): Promise<Readonly<{ shared: RunWorkspace | null; id: string | null; writes: JsonObject }>> {
+  if (!needsSharedWorkspace(visit)) return { shared: null, id: null, writes: {} }
+  const shared = await workspaceOf(visit)
+  return { shared, id: shared.id, writes: workspaceWrites(visit, shared) }
 }
 
 const needsSharedWorkspace = ({ manifest }: Visit): boolean =>
@@ -115,18 +120,66 @@ type Voice = Readonly<{ agent: string; end: ChildEnd; output: Json; verdict: Wei
 /** Several agents at once, and what they have in common. */
 export async function runAgents(visit: Visit<ParallelAgentsState>): Promise<Outcome> {
   try {
-    const { id: workspaceId, writes } = await sharedWorkspace(visit)
+    const { shared, writes } = await sharedWorkspace(visit)
     const timeLeft = await openTime(visit)
     const texts = createStateTexts(visit)
-    const voices = await Promise.all(
-      visit.state.agents.map((agent, index) => askOne(visit, texts, agent, index, { workspaceId, timeLeft })),
+    const { agents } = visit.state
+    const isCopied = shared !== null && agents.length > 1
+    const asked = await Promise.all(
+      agents.map(async (agent, index) => {
+        const workspaceId = isCopied ? await copyFor(visit, shared, index) : (shared?.id ?? null)
+        return await askOne(visit, texts, agent, index, { workspaceId, timeLeft })
+      }),
     )
+    const voices = isCopied ? await mergedVoices(visit, shared, asked) : asked
     const result = consensusResult(visit.state, voices)
     if (result['status'] === 'failed') return { result, writes }
     return { result: await handleOutput(visit, visit.state.outputHandler, result, timeLeft), writes }
   } catch (error) {
     return { result: { output: null, ...failedBy(error) } }
   }
+}
+
+const copyKey = (index: number): string => `agent-${index + 1}`
+
+const copyFor = (visit: Visit, shared: RunWorkspace, index: number): Promise<string> =>
+  visit.steps.once<string>(
+    visit.key(`${copyKey(index)}/copy`),
+    async () => ({ result: await makeCopy(visit, shared, copyName(visit, copyKey(index))) }),
+    { intent: true },
+  )
+
+/** Merged one after the other, in the order of the state: of two agents that wrote the same file, the later has failed. */
+async function mergedVoices(visit: Visit, shared: RunWorkspace, voices: readonly Voice[]): Promise<readonly Voice[]> {
+  const merged: Voice[] = []
+  for (const [index, voice] of voices.entries()) {
+    const problem = await mergeOf(visit, shared, index, voice.agent)
+    merged.push(problem === null ? voice : { ...voice, end: unmerged(voice.end, problem), verdict: undefined })
+  }
+  return merged
+}
+
+type Problem = NonNullable<ChildEnd['error']>
+
+const unmerged = (end: ChildEnd, error: Problem): ChildEnd => ({ ...end, status: 'failed', error })
+
+const mergeOf = (visit: Visit, shared: RunWorkspace, index: number, agent: string): Promise<Problem | null> =>
+  visit.steps.once<(Problem & Json) | null>(
+    visit.key(`${copyKey(index)}/merged`),
+    async ({ interrupted }) => {
+      const name = copyName(visit, copyKey(index))
+      const copy = { name, step: agent, again: interrupted }
+      const problem = await mergeCopy(visit, shared, copy).then(() => null, asProblem)
+      await callTool(visit, 'workspace_destroy', { workspace_id: name })
+      return { result: problem }
+    },
+    { intent: true },
+  )
+
+function asProblem(error: unknown): Problem & Json {
+  if (!(error instanceof AppError) || error.code === 'ERR_CANCELLED') throw error
+  const { code, message, details } = error
+  return { code, message, details: JSON.parse(JSON.stringify(details)) as JsonObject }
 }
 
 async function askOne(

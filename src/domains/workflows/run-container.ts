@@ -1,13 +1,13 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { NewEvent } from '../../engine/ports.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
-import { requireCredentials, requireImage } from './container-images.ts'
-import { mountScript, type PlacedVolume, placedVolumes, volumePlace } from './container-volumes.ts'
-import { callTool, toError } from './invoker-calls.ts'
-import type { ContainerRunState, ContainerStep, JsonObject, ParallelContainerRunState } from './manifest-types.ts'
+import { findImage, requireCredentials, requireImage } from './container-images.ts'
+import { type MountedVolume, mountedVolumes, mountScript, volumePath } from './container-volumes.ts'
+import { askTool, callTool, toError } from './invoker-calls.ts'
+import type { ContainerRunState, ContainerStep, ParallelContainerRunState } from './manifest-schema.ts'
 import { handleOutput } from './output-handlers.ts'
 import {
   closePersistentVolume,
@@ -16,19 +16,21 @@ import {
   openPersistentVolume,
   type PersistentVolume,
 } from './persistent-volumes.ts'
-import { changeNetwork, type NetworkChange, planNetwork, undoNetwork } from './run-network.ts'
+import { changeNetwork, type NetworkChange, networkPolicies, planNetwork, undoNetwork } from './run-network.ts'
 import type { Outcome, Visit } from './run-ports.ts'
 import { execNow } from './run-system.ts'
 import { openTime, type TimeLeft } from './run-time.ts'
 import { destroy, failedBy, type RunWorkspace, workspaceOf, workspaceWrites } from './run-workspace.ts'
 import { createStateTexts, renderEach, type StateTexts } from './state-texts.ts'
 import { type CopyEnd, copyIn, mergeBack } from './volume-copies.ts'
+import { copyName, makeCopy, mergeCopy } from './workspace-copies.ts'
 
 /**
  * A step of a container on the back end of the workspaces. It runs in the workspace of the run where it may leave what it
  * writes there. A step with another image, a read-only root, or volumes that are read-only or of another workspace gets a
  * workspace of its own: its volumes are copied in, what it changed in those that it may write is merged back, and the rest is
- * thrown away. So does a step that may write what one beside it may write: neither overwrites what the other wrote.
+ * thrown away. A step beside which another one may write gets a copy of the workspace of the run, which is merged back: neither
+ * overwrites what the other wrote.
  */
 export async function runContainer(visit: Visit<ContainerRunState>): Promise<Outcome> {
   const { state } = visit
@@ -86,13 +88,13 @@ export async function runContainers(visit: Visit<ParallelContainerRunState>): Pr
     const workspace = await workspaceOf(visit)
     const texts = createStateTexts(visit)
     const timeLeft = await openTime(visit)
-    const contended = contendedVolumes(visit)
+    const copied = await stepsToCopy(visit, workspace, texts)
     const outputs = await Promise.all(
       state.steps.map(async (step, index): Promise<readonly [string, JsonObject]> => {
         try {
           const command = commandOf(visit, texts, step)
-          const isContending = writtenBy(visit, step).some((name) => contended.has(name))
-          const first = { delayMs: 0, attempt: 1, command, timeLeft, network: null, isContending }
+          const isCopied = copied.has(step)
+          const first = { delayMs: 0, attempt: 1, command, timeLeft, network: null, isCopied }
           const { out_of_time: _, ...output } = await runStep(visit, workspace, step, `step-${index + 1}`, first)
           return [step.name, output]
         } catch (error) {
@@ -133,14 +135,32 @@ export async function runContainers(visit: Visit<ParallelContainerRunState>): Pr
   }
 }
 
-/** Names of volumes that more than one of the steps may write. */
-function contendedVolumes(visit: Visit<ParallelContainerRunState>): ReadonlySet<string> {
-  const written = visit.state.steps.flatMap((step) => [...new Set(writtenBy(visit, step))])
-  return new Set(written.filter((name, index) => written.indexOf(name) !== index))
+/** Those that would work in the workspace of the run while another one may write there as well. */
+async function stepsToCopy(
+  visit: Visit<ParallelContainerRunState>,
+  workspace: RunWorkspace,
+  texts: StateTexts,
+): Promise<ReadonlySet<ContainerStep>> {
+  const { steps } = visit.state
+  const writers = await Promise.all(
+    steps.map(async (step) => {
+      // One whose image cannot be told fails by itself.
+      const found = await findImage(imageOf(visit, texts, step), visit.deps.images).catch(() => undefined)
+      const volumes = mountedVolumes(visit, step.volumes)
+      const isInside = found?.image === workspace.image && !isApart(step, volumes)
+      return { step, isInside, writes: isInside || volumes.some(isWrittenInside) }
+    }),
+  )
+  const isAlone = writers.filter(({ writes }) => writes).length < 2
+  return new Set(isAlone ? [] : writers.flatMap(({ step, isInside }) => (isInside ? step : [])))
 }
 
-const writtenBy = (visit: Visit, { volumes }: ContainerStep): readonly string[] =>
-  placedVolumes(visit, volumes).flatMap(({ name, readOnly }) => (readOnly ? [] : name))
+const isWrittenInside = ({ readOnly, from, retained }: MountedVolume): boolean =>
+  !readOnly && from === null && retained === null
+
+/** Whether a step needs a workspace that is not that of the run, whatever its image. */
+const isApart = ({ readOnlyRoot }: ContainerStep, volumes: readonly MountedVolume[]): boolean =>
+  readOnlyRoot || volumes.some(({ readOnly, from, retained }) => readOnly || from !== null || retained !== null)
 
 function isOverallSuccess(
   completion: ParallelContainerRunState['completion'],
@@ -157,7 +177,7 @@ type Attempt = Readonly<{
   command: StepCommand
   timeLeft: TimeLeft
   network: NetworkChange | null
-  isContending?: boolean
+  isCopied?: boolean
 }>
 
 async function runStep(
@@ -165,7 +185,7 @@ async function runStep(
   workspace: RunWorkspace,
   step: ContainerStep,
   key: string,
-  { delayMs, attempt, command: rendered, timeLeft, network, isContending = false }: Attempt,
+  { delayMs, attempt, command: rendered, timeLeft, network, isCopied = false }: Attempt,
 ): Promise<JsonObject> {
   return await visit.steps.once<JsonObject & Json>(
     visit.key(key),
@@ -174,17 +194,16 @@ async function runStep(
       const command = { ...rendered, timeoutMs: timeLeft(rendered.timeoutMs) ?? rendered.timeoutMs }
       requireCredentials(visit.deps, visit.run, visit.position.state, step)
       const chosen = await requireImage(rendered.image, visit.deps.images, step.isImageReplaceable)
-      const volumes = placedVolumes(visit, step.volumes)
+      const volumes = mountedVolumes(visit, step.volumes)
       const placed = { ...step, volumes }
-      const isApart =
-        isContending ||
-        step.readOnlyRoot ||
-        volumes.some(({ readOnly, from, retained }) => readOnly || from !== null || retained !== null) ||
-        chosen.image !== workspace.image
-      if (!isApart) await changeNetwork(visit, network)
-      const result = isApart
-        ? await runApart(visit, workspace, placed, { ...command, image: chosen.image, key })
-        : await run(visit, workspace.id, placed, command)
+      const own = { ...command, image: chosen.image, key }
+      const isElsewhere = isApart(step, volumes) || chosen.image !== workspace.image
+      if (!isElsewhere && !isCopied) await changeNetwork(visit, network)
+      const result = isElsewhere
+        ? await runApart(visit, workspace, placed, own)
+        : isCopied
+          ? await runInCopy(visit, workspace, placed, own)
+          : await run(visit, workspace.id, placed, command)
       const events: NewEvent[] = [
         ...(chosen.isStandIn ? [substituted(step, rendered.image, chosen.image)] : []),
         ...(interrupted
@@ -224,13 +243,16 @@ function commandOf({ context, state }: Visit, texts: StateTexts, step: Container
     env['INTENT_INPUTS'] = typeof inputs === 'string' ? inputs : JSON.stringify(inputs)
   }
   return {
-    image: texts('image', step.image, context).trim(),
+    image: imageOf({ context }, texts, step),
     line: step.shell ? words.join(' ') : `exec ${words.map(shellWord).join(' ')}`,
     env,
     workdir: texts('workdir', step.workdir ?? '/workspace', context),
     timeoutMs: step.resources.timeoutMs ?? state.timeoutMs ?? limits.workflowCommandTimeoutMs,
   }
 }
+
+const imageOf = ({ context }: Pick<Visit, 'context'>, texts: StateTexts, { image }: ContainerStep): string =>
+  texts('image', image, context).trim()
 
 const withMounts = (step: ContainerStep, { line, workdir }: StepCommand): string =>
   [mountScript(step.volumes), `cd ${shellWord(workdir)} || exit 125`, line].filter((part) => part !== '').join('\n')
@@ -244,13 +266,32 @@ const run = (visit: Visit, workspace: string, step: ContainerStep, command: Step
     timeoutMs: command.timeoutMs,
   })
 
+async function runInCopy(
+  visit: Visit,
+  shared: RunWorkspace,
+  step: ContainerStep,
+  command: StepCommand & Readonly<{ key: string }>,
+): Promise<JsonObject> {
+  const name = copyName(visit, command.key)
+  await makeCopy(visit, shared, name)
+  try {
+    if (step.network !== 'default')
+      await askTool(visit, 'network_policy', { workspace_id: name, ...networkPolicies[step.network] })
+    const result = await run(visit, name, step, command)
+    await mergeCopy(visit, shared, { name, step: step.name })
+    return result
+  } finally {
+    await callTool(visit, 'workspace_destroy', { workspace_id: name })
+  }
+}
+
 async function runApart(
   visit: Visit,
   shared: RunWorkspace,
-  step: Omit<ContainerStep, 'volumes'> & Readonly<{ volumes: readonly PlacedVolume[] }>,
+  step: Omit<ContainerStep, 'volumes'> & Readonly<{ volumes: readonly MountedVolume[] }>,
   command: StepCommand & Readonly<{ key: string }>,
 ): Promise<JsonObject> {
-  const name = `wf-${visit.run.id}-${visit.position.entered}-${command.key}`
+  const name = copyName(visit, command.key)
   const { cpuMillis, memoryMb } = step.resources
   // One that a crash left behind holds half a step.
   await destroy(visit, name)
@@ -265,7 +306,7 @@ async function runApart(
   const opened = new Map<string, PersistentVolume>()
   try {
     const copied = step.volumes.map((volume) => {
-      const own = { workspace: name, path: volumePlace(volume.name) }
+      const own = { workspace: name, path: volumePath(volume.name) }
       const mark = `/tmp/.${name}-${volume.name}`
       return { ...volume, own, copy: { volume: volume.name, retained: sharedEnd(shared, volume), own, mark } }
     })
@@ -299,7 +340,5 @@ async function runApart(
 }
 
 /** Where a volume of the run lies, or the workspace that the blackboard names for it. */
-const sharedEnd = (shared: RunWorkspace, { name, from }: PlacedVolume): CopyEnd =>
-  from === null
-    ? { workspace: shared.id, path: volumePlace(name) }
-    : { workspace: from, path: volumePlace('workspace') }
+const sharedEnd = (shared: RunWorkspace, { name, from }: MountedVolume): CopyEnd =>
+  from === null ? { workspace: shared.id, path: volumePath(name) } : { workspace: from, path: volumePath('workspace') }

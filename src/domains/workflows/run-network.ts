@@ -1,19 +1,19 @@
 import type { Run, Steps } from '../../engine/ports.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { askTool, callTool, toError } from './invoker-calls.ts'
-import type { ContainerStep, JsonObject } from './manifest-types.ts'
+import type { ContainerStep } from './manifest-schema.ts'
 import type { RunDeps, Visit } from './run-ports.ts'
 import type { RunWorkspace } from './run-workspace.ts'
 
 /**
  * What a step wants of the network of a workspace that others use as well, and what it was. That is written down before the
- * change, so that whoever goes on after a death, or ends the run, puts it back.
+ * change, so that recovery, or the end of the run, puts it back.
  */
 export type NetworkChange = Readonly<{ workspace_id: string; wanted: JsonObject; before: JsonObject }>
-type Place = Pick<Visit, 'run' | 'deps' | 'steps'>
+type RunContext = Pick<Visit, 'run' | 'deps' | 'steps'>
 
 /** The fields of a policy that a mode settles; the others stay. */
-const policies: Readonly<Record<'none' | 'bridge', JsonObject>> = {
+export const networkPolicies: Readonly<Record<'none' | 'bridge', JsonObject>> = {
   none: { allow_internet: false, allow_inter_vm: false, allowed_domains: [] },
   bridge: { allow_internet: true },
 }
@@ -51,7 +51,7 @@ export async function planNetwork(
   const turn = openTurn(steps) ?? turnsOf(steps)
   return await steps.once<NetworkChange & Json>(keyOf(turn), async () => {
     const info = await askTool(visit, 'workspace_info', { workspace_id: id })
-    const wanted = policies[network]
+    const wanted = networkPolicies[network]
     const policy = info['network'] as JsonObject
     const before = Object.fromEntries(Object.keys(wanted).map((field) => [field, policy[field] ?? null]))
     return { result: { workspace_id: id, wanted, before } }
@@ -76,10 +76,10 @@ export async function endNetwork(run: Run, steps: Steps, deps: RunDeps): Promise
   if (turn !== undefined) await putBack({ run, steps, deps }, turn, `${keyOf(turn)}/ended`)
 }
 
-async function putBack(place: Place, turn: number, key: string): Promise<void> {
-  const { workspace_id, before } = changeOf(place.steps, turn)!
-  await place.steps.once(key, async () => {
-    const answer = await callTool(place, 'network_policy', { workspace_id, ...before })
+async function putBack(context: RunContext, turn: number, key: string): Promise<void> {
+  const { workspace_id, before } = changeOf(context.steps, turn)!
+  await context.steps.once(key, async () => {
+    const answer = await callTool(context, 'network_policy', { workspace_id, ...before })
     if (answer.isError && answer.code !== 'ERR_WORKSPACE_NOT_FOUND') throw toError('network_policy', answer)
     return { result: { workspace_id, ...before } }
   })

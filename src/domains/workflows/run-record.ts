@@ -1,7 +1,7 @@
 import type { Run } from '../../engine/ports.ts'
+import type { JsonObject } from '../../kernel/canonical-json.ts'
 import { type Position, startOf } from './interpreter.ts'
 import { readStoredManifest, type WorkflowManifest } from './manifest.ts'
-import type { JsonObject } from './manifest-types.ts'
 import type { WorkflowInput } from './run-ports.ts'
 
 /** What is recorded when a state is left: all that the interpreter needs to go on. */

@@ -1,14 +1,8 @@
-import type { Json } from '../../kernel/canonical-json.ts'
-import {
-  type BoundedVolume,
-  excessOf,
-  measuringScript,
-  readSizes,
-  type VolumeSize,
-} from '../executions/volume-sizes.ts'
-import { volumePlace } from './container-volumes.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
+import { type BoundedVolume, excessOf, measuringScript, readSizes, type VolumeSize } from '../runs/volume-sizes.ts'
+import { volumePath } from './container-volumes.ts'
 import { callTool, toError } from './invoker-calls.ts'
-import type { JsonObject, Storage } from './manifest-types.ts'
+import type { Storage } from './manifest-schema.ts'
 import type { Visit } from './run-ports.ts'
 import { recordedWorkspace } from './run-workspace.ts'
 
@@ -21,7 +15,7 @@ export function boundedVolumes({ workspace, sharedVolumes }: Storage): readonly 
       : [
           {
             name: 'workspace',
-            path: volumePlace('workspace'),
+            path: volumePath('workspace'),
             bytesMax: workspace.sizeLimitMb * MIB,
             field: 'spec.storage.workspace.size_limit_mb',
           },
@@ -32,7 +26,7 @@ export function boundedVolumes({ workspace, sharedVolumes }: Storage): readonly 
       ? []
       : {
           name,
-          path: volumePlace(name),
+          path: volumePath(name),
           bytesMax: sizeLimitBytes,
           field: `spec.storage.shared_volumes[${index}].size_limit_bytes`,
         },

@@ -1,8 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
 import type { NewRun } from '../../engine/ports.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
-import type { JsonObject, SubworkflowState } from './manifest-types.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
+import type { SubworkflowState } from './manifest-schema.ts'
 import { newWorkflowRun } from './new-run.ts'
 import { parsedJson } from './render-output.ts'
 import { endOf, reasonOf, runBelow } from './run-children.ts'
@@ -37,11 +37,11 @@ async function runBlocking(visit: Visit<SubworkflowState>): Promise<Outcome> {
 async function runApart(visit: Visit<SubworkflowState>): Promise<Outcome> {
   const { steps, key, deps, run } = visit
   const { generation } = run.input as unknown as WorkflowInput
-  if (generation >= limits.workflowGenerationsMax) {
+  if (generation >= limits.spawnDepthMax) {
     throw new AppError(
       'ERR_DEPTH_EXCEEDED',
-      `Workflows may start each other ${limits.workflowGenerationsMax} times without waiting; this would be one more.`,
-      { generations_max: limits.workflowGenerationsMax },
+      `Workflows may start each other ${limits.spawnDepthMax} times without waiting; this would be one more.`,
+      { generations_max: limits.spawnDepthMax },
     )
   }
   const { id } = await steps.once<{ id: string } & Json>(key('id'), async () => ({ result: { id: deps.newId() } }))

@@ -1,8 +1,8 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Run, Steps } from '../../engine/ports.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { askTool, callTool, toError } from './invoker-calls.ts'
-import type { ContainerStep, JsonObject, WorkflowManifest } from './manifest-types.ts'
+import type { ContainerStep, WorkflowManifest } from './manifest-schema.ts'
 import type { RunDeps, Visit } from './run-ports.ts'
 
 /** The workspace of a run, as its journal has it. */
@@ -51,7 +51,7 @@ export function workspaceExpiry({ steps, manifest }: Pick<Visit, 'steps' | 'mani
     : expiryOf(manifest, current)
 }
 
-/** For a run that waits longer than its workspace lives: the files go now, and whoever needs a workspace gets a new one. */
+/** For a run that waits longer than its workspace lives: the files go now, and the next use of a workspace makes a new one. */
 export async function expireWorkspace(visit: Visit): Promise<void> {
   const { run, steps, deps } = visit
   const current = recordedWorkspace(steps)
@@ -106,13 +106,13 @@ async function makeWorkspace(visit: Visit, turn: number, interrupted: boolean): 
   throw toError('workspace_create', answer)
 }
 
-/** As much as the most demanding of its states asks for; steps that run beside each other add up. */
+/** As much as the most demanding of its steps asks for; those that run side by side have copies of it. */
 function sizeFor({ states, storage }: WorkflowManifest): JsonObject {
-  const groups = [...states.values()].map((state): readonly ContainerStep[] =>
+  const all = [...states.values()].flatMap((state): readonly ContainerStep[] =>
     state.kind === 'ContainerRun' ? [state.step] : state.kind === 'ParallelContainerRun' ? state.steps : [],
   )
   const most = (pick: (step: ContainerStep) => number | null): number =>
-    Math.max(0, ...groups.map((steps) => steps.reduce((sum, step) => sum + (pick(step) ?? 0), 0)))
+    Math.max(0, ...all.map((one) => pick(one) ?? 0))
   const [cpu, memory] = [most(({ resources }) => resources.cpuMillis), most(({ resources }) => resources.memoryMb)]
   const { sizeLimitMb } = storage.workspace
   return {
@@ -127,8 +127,8 @@ export async function endWorkspace(run: Run, steps: Steps, deps: RunDeps, manife
   const { storageClass, volumeId } = manifest.storage.workspace
   if (volumeId !== null || storageClass === 'persistent') return
   const turn = latestTurn(steps)
-  const isBegun = steps.recorded(keyOf(turn)) !== undefined || steps.recorded(`${keyOf(turn)}~began`) !== undefined
-  if (!isBegun) return
+  const hasStarted = steps.recorded(keyOf(turn)) !== undefined || steps.recorded(`${keyOf(turn)}~began`) !== undefined
+  if (!hasStarted) return
   // A new one that could not be had has not replaced the one before it.
   const left = turn > 0 && steps.result(keyOf(turn)) === undefined ? [turn - 1, turn] : [turn]
   await steps.once('workspace-gone', async () => {
@@ -137,11 +137,11 @@ export async function endWorkspace(run: Run, steps: Steps, deps: RunDeps, manife
   })
 }
 
-type Place = Pick<Visit, 'run' | 'steps' | 'deps'>
+type RunContext = Pick<Visit, 'run' | 'steps' | 'deps'>
 
 /** A workspace that is gone already is as good as destroyed. */
-export async function destroy(place: Place, workspace: string): Promise<void> {
-  const answer = await callTool(place, 'workspace_destroy', { workspace_id: workspace })
+export async function destroy(context: RunContext, workspace: string): Promise<void> {
+  const answer = await callTool(context, 'workspace_destroy', { workspace_id: workspace })
   if (!answer.isError || answer.code === 'ERR_WORKSPACE_NOT_FOUND') return
   throw toError('workspace_destroy', answer)
 }

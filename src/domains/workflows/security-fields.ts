@@ -1,11 +1,12 @@
 import { squashName } from '../../kernel/nearest-name.ts'
+import type { SecurityPathOf } from '../manifests/fit-shape.ts'
 
 const CONTAINER = 'a ContainerRun state'
 const STEP = `${CONTAINER} or a step of ParallelContainerRun`
 const AGENT = 'the manifest of the agent'
 
 /** Fields that close something, and where they do so. */
-const places: Readonly<Record<string, string>> = {
+const paths: Readonly<Record<string, string>> = {
   filesystem: AGENT,
   judges: 'an Agent or a ParallelAgents state',
   network: `${CONTAINER}, as network_mode`,
@@ -22,7 +23,7 @@ const places: Readonly<Record<string, string>> = {
 }
 
 /** Where a field belongs that would close something and stands where it has no effect. */
-export function securityPlaceOf(key: string): string | undefined {
-  const field = Object.keys(places).find((name) => squashName(name) === squashName(key))
-  return field === undefined ? undefined : `${field} goes into ${places[field]}`
+export const securityPathOf: SecurityPathOf = (key) => {
+  const field = Object.keys(paths).find((name) => squashName(name) === squashName(key))
+  return field === undefined ? undefined : { field, path: paths[field]! }
 }

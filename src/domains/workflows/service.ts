@@ -1,10 +1,11 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call } from '../../contract/call.ts'
 import { requireOwnTenant } from '../../contract/own-tenant.ts'
-import { identityOf, type Principal, seesAll } from '../../contract/principal.ts'
+import { administers } from '../../contract/permissions.ts'
+import { identityOf, type Principal } from '../../contract/principal.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import type { AgentSearch, SearchInput } from '../agents/search.ts'
-import { latestOf, newestFirst } from '../agents/versions.ts'
+import { latestOf, newestFirst } from '../manifests/versions.ts'
 import { createApprovals } from './approvals.ts'
 import { type AuthoringDeps, createAuthoring } from './authoring.ts'
 import { createExecutions, type ExecutionDeps } from './executions.ts'
@@ -117,10 +118,10 @@ function ownerFor(principal: Principal, supplied: string | undefined): string {
   const own = identityOf(principal)
   if (supplied === undefined) return own
   const owner = supplied === own || supplied.includes(':') ? supplied : `user:${supplied}`
-  if (owner === own || supplied === own || seesAll(principal)) return owner
+  if (owner === own || supplied === own || administers(principal, 'workflow')) return owner
   throw new AppError(
     'ERR_PERMISSION_DENIED',
-    'user_id: only admins may name somebody else; leave it out for yourself.',
+    'user_id: only admins may name another identity; leave it out to mean your own.',
     {
       field: 'user_id',
     },

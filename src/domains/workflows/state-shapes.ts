@@ -1,6 +1,6 @@
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { memberOf } from '../templating/template-values.ts'
-import type { JsonObject, State, StateKind } from './manifest-types.ts'
+import type { State, StateKind } from './manifest-schema.ts'
 
 /**
  * What a name can have below it: `any` is known only when the run is there, `one` is a text or a number. Members that a shape
@@ -9,12 +9,12 @@ import type { JsonObject, State, StateKind } from './manifest-types.ts'
 export type Shape = 'any' | 'one' | Members
 export type Members = Readonly<{
   names: ReadonlyMap<string, Member>
-  /** Whoever starts a run may bring more. */
+  /** The caller that starts a run may bring more. */
   isOpen?: boolean
 }>
 export type Member = Readonly<{
   shape: Shape
-  /** From a state that has to run first, from what such a state writes, or only where somebody gives marks. */
+  /** From a state that has to run first, from what such a state writes, or only where a judge gives a score. */
   comes?: 'state' | 'written' | 'graded'
 }>
 

@@ -1,10 +1,10 @@
 import { workflowEventName } from '../../contract/event-names.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Run, RunEvent } from '../../engine/ports.ts'
-import type { Json } from '../../kernel/canonical-json.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { applyResult, type Position } from './interpreter.ts'
-import type { JsonObject, WorkflowManifest } from './manifest-types.ts'
+import type { WorkflowManifest } from './manifest-schema.ts'
 import type { WorkflowVersion } from './ports.ts'
 import { type Exit, openRun } from './run-record.ts'
 

@@ -1,9 +1,9 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
+import type { JsonObject } from '../../kernel/canonical-json.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
+import { quoted } from '../manifests/findings.ts'
 import { askTool } from './invoker-calls.ts'
-import type { JsonObject } from './manifest-types.ts'
-import { quoted } from './read-fields.ts'
 import type { Visit } from './run-ports.ts'
 
 /**
@@ -52,13 +52,13 @@ async function movePack(visit: Visit, volume: string, pack: string, from: string
 
 /** Copies a whole volume, files and links as they are; what was removed on one side does not live on at the other. */
 export async function copyVolume(visit: Visit, volume: string, source: CopyEnd, target: CopyEnd): Promise<void> {
-  const [origin, place] = [shellWord(source.path), shellWord(target.path)]
+  const [origin, folder] = [shellWord(source.path), shellWord(target.path)]
   // Steps that run beside each other copy at the same time.
   const pack = `/tmp/.volume-${visit.deps.newId()}`
   await mustRun(visit, volume, source.workspace, `mkdir -p ${origin} && tar -C ${origin} -czf ${pack} .`)
   await movePack(visit, volume, pack, source.workspace, target.workspace)
-  const unpack = `mkdir -p ${place} && tar -C ${place} -xzf ${pack} && rm -f ${pack}`
-  await mustRun(visit, volume, target.workspace, `rm -rf ${place}/* ${place}/.[!.]*; ${unpack}`)
+  const unpack = `mkdir -p ${folder} && tar -C ${folder} -xzf ${pack} && rm -f ${pack}`
+  await mustRun(visit, volume, target.workspace, `rm -rf ${folder}/* ${folder}/.[!.]*; ${unpack}`)
 }
 
 /** Files and links that are there, one a line, in an order that `comm` takes. */
@@ -66,7 +66,7 @@ const names = (more = ''): string => `find . ! -type d ${more} | LC_ALL=C sort`
 
 /** Copies the volume to the workspace of the step, and marks on both sides what was there at that time. */
 export async function copyIn(visit: Visit, { volume, retained, own, mark }: VolumeCopy): Promise<void> {
-  const [origin, place] = [shellWord(retained.path), shellWord(own.path)]
+  const [origin, folder] = [shellWord(retained.path), shellWord(own.path)]
   await mustRun(
     visit,
     volume,
@@ -74,8 +74,24 @@ export async function copyIn(visit: Visit, { volume, retained, own, mark }: Volu
     `mkdir -p ${origin} && : > ${mark} && tar -C ${origin} -czf ${mark}.pack .`,
   )
   await movePack(visit, volume, `${mark}.pack`, retained.workspace, own.workspace)
-  const unpack = `mkdir -p ${place} && cd ${place} && tar -xzf ${mark}.pack && rm -f ${mark}.pack`
+  const unpack = `mkdir -p ${folder} && cd ${folder} && tar -xzf ${mark}.pack && rm -f ${mark}.pack`
   await mustRun(visit, volume, own.workspace, `${unpack} && ${names()} > ${mark}.names && : > ${mark}`)
+}
+
+/** Marks what a volume has at this time; for both sides of a volume whose copy was not made by `copyIn`. */
+export async function startVolume(visit: Visit, { workspace, path }: CopyEnd, mark: string): Promise<void> {
+  const folder = shellWord(path)
+  await mustRun(
+    visit,
+    path,
+    workspace,
+    `mkdir -p ${folder} && cd ${folder} && ${names()} > ${mark}.names && : > ${mark}`,
+  )
+}
+
+/** Whether the volume is marked, and so was not merged since. */
+export async function isStarted(visit: Visit, { workspace }: CopyEnd, mark: string): Promise<boolean> {
+  return (await runIn(visit, workspace, `[ -e ${mark} ]`))['exit_code'] === 0
 }
 
 /** Merges what the step made of its copy into the volume. */
@@ -84,10 +100,10 @@ export async function mergeBack(
   step: string,
   { volume, retained, own, mark }: VolumeCopy,
 ): Promise<void> {
-  const place = shellWord(own.path)
+  const folder = shellWord(own.path)
   const lists = `${mark}.lists`
   const script = [
-    `mkdir -p ${lists} && cd ${place}`,
+    `mkdir -p ${lists} && cd ${folder}`,
     `{ ${names(`-cnewer ${mark}`)}; find . -type d -empty -cnewer ${mark} ! -name .; } > ${lists}/changed`,
     `${names()} > ${lists}/now`,
     `LC_ALL=C comm -23 ${mark}.names ${lists}/now > ${lists}/removed`,

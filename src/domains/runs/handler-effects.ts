@@ -3,7 +3,7 @@ import { limits } from '../../contract/limits.ts'
 import { pause } from '../../kernel/pause.ts'
 import { shellWord } from '../../kernel/shell-word.ts'
 import type { HttpSender } from './ports.ts'
-import type { WorkspaceClient, WorkspaceNeeds } from './workspace.ts'
+import type { WorkspaceClient, WorkspaceNeeds } from './workspace-client.ts'
 
 /** What output handlers do outside, for agents and for states of workflows. Each is done in one step of a journal. */
 export type HandlerTime = Readonly<{ signal: AbortSignal; leftMs: number }>

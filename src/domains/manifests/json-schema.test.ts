@@ -1,16 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { compileJsonSchema } from './json-schema.ts'
-import { checkAgentManifest } from './manifest.ts'
 
-const head = 'apiVersion: 100monkeys.ai/v1\nkind: Agent\nmetadata: {name: a, version: "1.0.0"}\n'
-const fields = ['runtime: {language: python, version: "3.11"}', 'task: {instruction: Do it.}']
-const withSpec = (...more: string[]) => `${head}spec:\n${[...fields, ...more].map((f) => `  ${f}\n`).join('')}`
-const errorsOf = (yaml: string) => {
-  const checked = checkAgentManifest(yaml)
-  return checked.ok ? [] : checked.errors
-}
-
-describe('a JSON Schema of a stranger', () => {
+describe('a JSON Schema of an untrusted party', () => {
   const checkOf = (schema: unknown) => {
     const compiled = compileJsonSchema(schema)
     if (!compiled.ok) throw new Error(compiled.reason)
@@ -52,20 +43,6 @@ describe('a JSON Schema of a stranger', () => {
     const byName = Object.fromEntries(patterns.map((pattern) => [pattern, true]))
     expect(compileJsonSchema({ patternProperties: byName })).toMatchObject({ ok: false })
     expect(compileJsonSchema({ allOf: patterns.map((pattern) => ({ pattern })) })).toMatchObject({ ok: false })
-  })
-
-  it('shares its bound with the others of its manifest', () => {
-    const schema = (count: number) =>
-      JSON.stringify({
-        properties: Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, { minLength: 1 }])),
-      })
-    const validators = (count: number) =>
-      `execution: {validation: [${Array(8)
-        .fill(`{type: json_schema, schema: ${schema(count)}}`)
-        .join()}]}`
-    expect(errorsOf(withSpec(validators(100)))).toEqual([])
-    const errors = errorsOf(withSpec(`input_schema: ${schema(500)}`, validators(150)))
-    expect(errors[0]).toMatch(/^spec\.execution\.validation\[6\]\.schema cannot be used .* at most 3000 values in all/)
   })
 
   it('is cut off when its references multiply with the value', () => {

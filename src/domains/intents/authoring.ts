@@ -8,7 +8,7 @@ import type { ExecutionService } from '../executions/service.ts'
 import { authoring, authorOf, type TemplateSource } from './authors.ts'
 
 export type Likeness = Readonly<{ name: string; score: number }>
-export type GenerationDeps = Readonly<{
+export type AuthoringDeps = Readonly<{
   engine: Pick<Engine, 'start'>
   executions: Pick<ExecutionService, 'ownerOf'>
   agents: TemplateSource
@@ -16,13 +16,13 @@ export type GenerationDeps = Readonly<{
   /** What there is already that a wish could mean, the likeliest first. */
   alike(call: Call, kind: ManifestKind, prompt: string): Promise<readonly Likeness[]>
 }>
-export type GenerationService = ReturnType<typeof createGenerationService>
+export type AuthoringService = ReturnType<typeof createAuthoringService>
 
 /** Least likeness that is worth a remark. */
 const ALIKE_MIN = 0.7
 
 /** Agents and workflows written from a wish. The writing is an execution of the author, which is waited for like any other. */
-export function createGenerationService(deps: GenerationDeps) {
+export function createAuthoringService(deps: AuthoringDeps) {
   return {
     async generate(call: Call, kind: ManifestKind, { input: prompt }: Readonly<{ input: string }>) {
       const { principal, nowMs } = call

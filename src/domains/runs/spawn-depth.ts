@@ -5,10 +5,10 @@ import type { ReadTx } from '../../contract/tx.ts'
 import type { Engine } from '../../engine/ports.ts'
 
 /**
- * How many runs have begun one another before the one that this caller begins; nobody waits for it, so that no depth bounds
- * it. An agent that executes itself would go on for ever.
+ * How many runs have started one another before the one that this caller starts. No parent waits for such a run, so the depth
+ * of waiting does not bound it, and an agent that executes itself would go on for ever. Inputs store it as `generation`.
  */
-export async function nextGeneration(
+export async function nextSpawnDepth(
   engine: Pick<Engine, 'find'>,
   tx: ReadTx,
   { tenant, executionId }: Principal,
@@ -17,10 +17,10 @@ export async function nextGeneration(
   const run = await engine.find(tx, tenant, executionId)
   const root = run === undefined || run.rootId === run.id ? run : await engine.find(tx, tenant, run.rootId)
   const { generation = 0 } = (root?.input ?? {}) as { generation?: number }
-  if (generation < limits.workflowGenerationsMax) return generation + 1
+  if (generation < limits.spawnDepthMax) return generation + 1
   throw new AppError(
     'ERR_DEPTH_EXCEEDED',
-    `Runs may begin each other ${limits.workflowGenerationsMax} times without waiting; this would be one more. Let whoever began the first begin this one.`,
-    { generations_max: limits.workflowGenerationsMax },
+    `A chain of runs that start each other without waiting may have ${limits.spawnDepthMax} links, and this run would be one more. Start it from the caller that started the first run.`,
+    { generations_max: limits.spawnDepthMax },
   )
 }

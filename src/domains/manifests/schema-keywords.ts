@@ -1,20 +1,56 @@
 import { z } from 'zod'
-import { cpuPattern, durationPattern, sizePattern } from './units.ts'
+import { parseTemplate } from '../templating/templates.ts'
+import { cpuPattern, DURATION_CHARS_MAX, durationPattern, sizePattern } from './units.ts'
 
 /** The words in which manifests are described: each value with its bound and with the rule that a refusal states. */
 export const rule = (text: string) => ({ error: text })
 export const text = (max: number, description: string) =>
   z.string(rule('must be a string')).min(1, rule('must not be empty')).max(max).describe(description)
+/** A text that must say something. */
+export const filled = (max: number, description: string) =>
+  z
+    .string(rule('must be a string'))
+    .min(1, { ...rule('must not be blank'), abort: true })
+    .max(max)
+    .refine((value) => value.trim() !== '', rule('must not be blank'))
+    .describe(description)
+export const templateProblem = (value: string): string | undefined => {
+  const problem = value.includes('{{') ? parseTemplate(value).problem : null
+  return problem === null ? undefined : `is not a template: ${problem}`
+}
+/** A text that would fail when it is rendered is refused beforehand. */
+export const templateRule = (value: string, context: z.core.$RefinementCtx<string>): void => {
+  const problem = templateProblem(value)
+  if (problem !== undefined) context.addIssue(problem)
+}
+/** It may be blank. */
+export const template = (max: number, description: string) =>
+  z.string(rule('must be a string')).max(max).superRefine(templateRule).describe(description)
+export const filledTemplate = (max: number, description: string) =>
+  filled(max, description).superRefine(templateRule).describe(description)
+/** Texts by name, of texts, numbers and truth values. */
+export const values = (max: number, description: string) =>
+  z
+    .record(
+      z.string(),
+      z
+        .union([z.string(), z.number(), z.boolean()], rule('must be a string'))
+        .transform(String)
+        .refine((text) => text.length <= max, rule(`must not be longer than ${max} characters`)),
+      rule('must be a map of names to texts'),
+    )
+    .describe(description)
+export const number = (min: number, max: number, description: string) => {
+  const message = rule(`must be a number from ${min} to ${max}`)
+  return z.number(message).min(min, message).max(max, message).describe(description)
+}
 export const flag = (value: boolean, description: string) =>
   z.boolean(rule('must be true or false')).default(value).describe(description)
 export const whole = (min: number, max: number, description: string) => {
   const message = rule(`must be a whole number from ${min} to ${max}`)
   return z.int(message).min(min, message).max(max, message).describe(description)
 }
-export const share = (value: number, description: string) => {
-  const message = rule('must be a number from 0 to 1')
-  return z.number(message).min(0, message).max(1, message).default(value).describe(description)
-}
+export const share = (value: number, description: string) => number(0, 1, description).default(value)
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T, description: string) =>
   z.enum(values, rule(`must be one of ${values.join(', ')}`)).describe(description)
 export const group = <Shape extends z.core.$ZodLooseShape>(shape: Shape, description: string) =>
@@ -36,7 +72,13 @@ const isMoreThanNothing = (value: string | number): boolean => /[1-9]/.test(Stri
 export const duration = (description: string) => {
   const message = rule('must be a duration such as 90s, 10m or 1h')
   return z
-    .union([z.string().regex(durationPattern, message), z.number().positive().max(2_592_000)], message)
+    .union(
+      [
+        z.string().max(DURATION_CHARS_MAX, message).regex(durationPattern, message),
+        z.number().positive().max(2_592_000),
+      ],
+      message,
+    )
     .refine(isMoreThanNothing, rule('must be longer than nothing, such as 90s'))
     .describe(description)
 }
@@ -54,3 +96,10 @@ export const cpu = (description: string) => {
     .describe(description)
 }
 export const seconds = (description: string) => whole(1, 86_400, description)
+const oneWord = rule('must be a list of at least one word')
+/** Program and arguments, each a template. */
+export const commandWords = z
+  .array(z.string(rule('must be a string')).max(131_072).superRefine(templateRule), oneWord)
+  .min(1, oneWord)
+  .max(256, rule('must not hold more than 256 words'))
+  .describe('Program and arguments, each a template.')

@@ -11,7 +11,7 @@ export type SchemaCheck = (value: unknown) => readonly string[]
 export type CompiledSchema = Readonly<{ ok: true; check: SchemaCheck }> | Readonly<{ ok: false; reason: string }>
 
 /**
- * Compiles a JSON Schema that a stranger wrote. Its patterns run in linear time (RE2: no look-around, no
+ * Compiles a JSON Schema that an untrusted party wrote. Its patterns run in linear time (RE2: no look-around, no
  * back-references); references lead nowhere but into itself; nothing is fetched. The work of compiling is counted, with that
  * of the other schemas that share the budget. Small schemas can still ask for endless work with a value (references that
  * multiply), so checking is cut off after a while: what was cut off does not conform.
@@ -170,7 +170,7 @@ function reasonOf(error: unknown): string {
 }
 
 /**
- * A pattern of a stranger, for text of a stranger: linear in both, or not accepted. A test takes up to `size` steps for each
+ * An untrusted pattern for untrusted text: linear in both, or not accepted. A test takes up to `size` steps for each
  * character and holds up everything else meanwhile, so it is paid for before it is made.
  */
 export function compilePattern(pattern: string): { size: number; test(text: string): boolean } | { reason: string } {

@@ -1,6 +1,4 @@
-import type { Json } from '../../kernel/canonical-json.ts'
-
-type JsonObject = { readonly [key: string]: Json | undefined }
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
 
 const isMap = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -43,13 +43,13 @@ const patternWork = (pattern: string): number => limits.jsonSchemaPatternWork + 
 /** What is not a path into the schema counts as all of it, which no reference within it exceeds. */
 function targetOf(schema: object, reference: string): unknown {
   if (!/^#(?:\/|$)/.test(reference)) return schema
-  let place: unknown = schema
+  let subschema: unknown = schema
   for (const part of reference.split('/').slice(1)) {
     const name = decoded(part).replaceAll('~1', '/').replaceAll('~0', '~')
-    if (typeof place !== 'object' || place === null || !Object.hasOwn(place, name)) return schema
-    place = (place as Record<string, unknown>)[name]
+    if (typeof subschema !== 'object' || subschema === null || !Object.hasOwn(subschema, name)) return schema
+    subschema = (subschema as Record<string, unknown>)[name]
   }
-  return place
+  return subschema
 }
 
 function decoded(part: string): string {

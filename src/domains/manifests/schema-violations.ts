@@ -1,7 +1,6 @@
-import type { Json } from '../../kernel/canonical-json.ts'
-import { type CompiledSchema, compileJsonSchema } from '../agents/json-schema.ts'
-import type { SchemaBudget } from '../agents/schema-work.ts'
-import type { JsonObject } from './manifest-types.ts'
+import type { Json, JsonObject } from '../../kernel/canonical-json.ts'
+import { type CompiledSchema, compileJsonSchema } from './json-schema.ts'
+import type { SchemaBudget } from './schema-work.ts'
 
 const cache = new Map<string, CompiledSchema>()
 

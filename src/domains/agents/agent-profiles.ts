@@ -1,0 +1,236 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { identityOf, type Principal } from '../../contract/principal.ts'
+import { nextVersion } from '../manifests/versions.ts'
+import type { Profile, ProfileStore } from '../profiles/ports.ts'
+import { invalid, missingName } from '../profiles/rules.ts'
+import type { ProfileFields, ProfileService } from '../profiles/service.ts'
+import type { AgentAccess, FoundAgent } from './agent-access.ts'
+import type { Deployment } from './deployment.ts'
+import type { AgentStore, AgentVersion, AssignedTool, ToolAssigner, ToolAssignment } from './ports.ts'
+import { agentNotFound, forPlatformOperators } from './records.ts'
+import { changedManifest, firstManifest } from './written-manifest.ts'
+
+export type AgentFields = ProfileFields &
+  Readonly<{
+    knowledgeBaseIds?: readonly string[] | undefined
+    connectorIds?: readonly string[] | undefined
+    subAgentIds?: readonly string[] | undefined
+    toolAssignments?: readonly ToolAssignment[] | undefined
+  }>
+
+export type AgentProfileDeps = Readonly<{
+  store: AgentStore
+  profiles: ProfileStore
+  sharing: ProfileService
+  tools: ToolAssigner
+  access: AgentAccess
+  deployment: Deployment
+  versionOf(read: Call['read'], agent: FoundAgent['agent'], wanted: undefined): Promise<AgentVersion>
+}>
+
+/** Agents as people make them: a name, a prompt, tools and others to delegate to. Each is deployed like any other. */
+export function createAgentProfiles(deps: AgentProfileDeps) {
+  const { store, profiles, sharing, access, deployment } = deps
+
+  /** To read a manifest takes milliseconds, so a long list gives way before each. */
+  async function manifestTools(yaml: string): Promise<readonly string[]> {
+    await new Promise((resolve) => setImmediate(resolve))
+    const { parseAgentManifest } = await import('./manifest.ts')
+    return parseAgentManifest(yaml).manifest.tools
+  }
+
+  async function toolsOf(call: Call, { agent }: FoundAgent): Promise<AssignedTool[]> {
+    const { manifestYaml } = await deps.versionOf(call.read, agent, undefined)
+    const own = deps.tools.describe(call.principal, await manifestTools(manifestYaml))
+    return [...own, ...(await deps.tools.assignedTo(call, agent))]
+  }
+
+  async function viewOf(call: Call, found: FoundAgent) {
+    const { profile } = found
+    return {
+      id: profile.id,
+      name: profile.name,
+      slug: profile.slug,
+      description: profile.description,
+      icon: profile.icon,
+      scope: profile.sharing.scope,
+      toolExposureMode: profile.exposure,
+      agentType: profile.kind,
+      systemPrompt: profile.systemPrompt,
+      teams: await sharing.teamsOf(call.read, profile),
+      labels: [...profile.labels],
+      tools: await toolsOf(call, found),
+      knowledgeBaseIds: [],
+      connectorIds: [],
+      suggestedPrompts: [...profile.suggestedPrompts],
+      subAgentIds: await visibleSubAgents(call, profile),
+    }
+  }
+
+  async function visibleSubAgents(call: Call, { id }: Profile): Promise<string[]> {
+    return (await subAgentsOf(call.read, call.principal, id)).map((agent) => agent.id)
+  }
+
+  async function subAgentsOf(read: Call['read'], principal: Principal, agentId: string) {
+    const parent = await access.find(read, principal, agentId)
+    if (parent === undefined) return []
+    const ids = await profiles.subAgentsOf(read, parent.agent.tenant, parent.agent.id)
+    const found = await Promise.all(ids.map((id) => access.find(read, principal, id)))
+    return found.flatMap((one) =>
+      one === undefined
+        ? []
+        : { id: one.agent.id, slug: one.agent.name, name: one.profile.name, description: one.profile.description },
+    )
+  }
+
+  async function require(call: Call, idOrName: string): Promise<FoundAgent> {
+    const found = await access.find(call.read, call.principal, idOrName)
+    if (found === undefined) throw agentNotFound(idOrName)
+    return found
+  }
+
+  /** What becomes of the assignments: names for the manifest, and the rest for the store of those with credentials. */
+  function sorted(assignments: readonly ToolAssignment[] = []) {
+    const own = assignments.filter(({ toolId }) => deps.tools.isOwn(toolId))
+    const withCredentials = own.some(
+      ({ mcpServerId, credentialResolutionMode, resolveAtCallTime }) =>
+        (mcpServerId ?? undefined) !== undefined ||
+        credentialResolutionMode !== undefined ||
+        resolveAtCallTime === true,
+    )
+    if (withCredentials)
+      throw invalid('toolAssignments', 'a tool of this server takes no credentials; give its toolId alone')
+    return {
+      names: own.map(({ toolId }) => toolId),
+      others: assignments.filter(({ toolId }) => !deps.tools.isOwn(toolId)),
+    }
+  }
+
+  async function addSubAgents(call: Call, { tenant, id }: Profile, wanted: readonly string[] = []): Promise<void> {
+    const ids: string[] = []
+    for (const one of wanted) {
+      const found = await access.find(call.read, call.principal, one)
+      if (found === undefined) throw noSuch('subAgentIds', 'agent; use list_agents to find its id')
+      if (found.agent.id === id) throw invalid('subAgentIds', 'an agent does not delegate to itself')
+      ids.push(found.agent.id)
+    }
+    if (ids.length === 0) return
+    const before = await profiles.subAgentsOf(call.read, tenant, id)
+    if (new Set([...before, ...ids]).size > limits.subAgentsMax) {
+      throw invalid('subAgentIds', `an agent delegates to at most ${limits.subAgentsMax} others`)
+    }
+    await profiles.addSubAgents(call.write, tenant, id, ids, call.nowMs)
+    call.record({ kind: 'sub_agents_added', body: { agent_id: id, sub_agent_ids: ids, by: call.principal.actor } })
+  }
+
+  async function createAgent(call: Call, input: AgentFields & Readonly<{ name: string }>) {
+    requireNoKnowledge(input)
+    const { names, others } = sorted(input.toolAssignments)
+    const profile = await sharing.prepare(call, 'agent', input)
+    const yaml = firstManifest(profile.slug, profile, names)
+    const manifest = await deployment.checked(call, yaml)
+    await deployment.insert(call, profile, { tenant: profile.tenant, manifest, yaml, versions: [] })
+    await addSubAgents(call, profile, input.subAgentIds)
+    await deps.tools.assign(call, profile, others)
+    return await viewOf(call, await require(call, profile.id))
+  }
+
+  async function editAgent(call: Call, input: AgentFields & Readonly<{ id: string }>) {
+    requireNoKnowledge(input)
+    const found = await require(call, input.id)
+    const { agent } = found
+    if (agent.tenant !== call.principal.tenant) throw forPlatformOperators('agent_id')
+    const { names, others } = sorted(input.toolAssignments)
+    const profile = await sharing.change(call, found.profile, input)
+    await sharing.save(call, profile)
+    await deployChange(call, { agent, profile }, input, names)
+    await addSubAgents(call, profile, input.subAgentIds)
+    await deps.tools.assign(call, profile, others)
+    return await viewOf(call, await require(call, agent.id))
+  }
+
+  /** What an agent is told and may use has versions: a change is one more, until there are too many; then it replaces the last. */
+  async function deployChange(call: Call, found: FoundAgent, input: AgentFields, tools: readonly string[]) {
+    const { agent, profile } = found
+    const stored = await deps.versionOf(call.read, agent, undefined)
+    const listed = await manifestTools(stored.manifestYaml)
+    const addedTools = tools.filter((name) => !listed.includes(name))
+    const changes = {
+      ...(input.description !== undefined && { description: profile.description }),
+      ...(input.labels !== undefined && { labels: profile.labels }),
+      ...(input.systemPrompt !== undefined && { systemPrompt: profile.systemPrompt }),
+      addedTools,
+    }
+    if (Object.keys(changes).length === 1 && addedTools.length === 0) return
+    const versions = await store.versionsOf(call.read, agent.tenant, agent.id)
+    const next = nextVersion(agent.latestVersion)
+    const isFull = versions.length >= limits.agentVersionsMax || versions.includes(next)
+    const yaml = changedManifest(stored.manifestYaml, isFull ? agent.latestVersion : next, changes)
+    const manifest = await deployment.checked(call, yaml)
+    await deployment.addVersion(call, found, { tenant: agent.tenant, manifest, yaml, versions })
+  }
+
+  async function listAgents(call: Call, input: Readonly<{ name?: string | undefined; limit: number; offset: number }>) {
+    const { profiles: page, total } = await sharing.list(call.read, call.principal, 'agent', input)
+    const agents = []
+    for (const profile of page) {
+      const found = await access.find(call.read, call.principal, profile.id)
+      if (found === undefined) continue
+      agents.push({
+        id: profile.id,
+        name: profile.name,
+        scope: profile.sharing.scope,
+        description: profile.description,
+        teams: await sharing.teamsOf(call.read, profile),
+        labels: [...profile.labels],
+        tools: (await toolsOf(call, found)).map(({ name, description }) => ({ name, description })),
+        knowledgeSources: [],
+      })
+    }
+    return { total, agents }
+  }
+
+  /** The agent that calls; a caller that is no agent is told its own identity instead. */
+  async function whoami(call: Call) {
+    const { principal } = call
+    const { agent, tenant, kind, role, tier, teams } = principal
+    const profile = agent === undefined ? undefined : await profileOf(call, principal, agent)
+    return {
+      agentId: agent ?? identityOf(principal),
+      agentName: profile?.name ?? principal.actor,
+      kind,
+      identity: identityOf(principal),
+      organization: tenant as string,
+      role,
+      tier,
+      teams: [...teams],
+    }
+  }
+
+  const profileOf = async (call: Call, principal: Principal, id: string) =>
+    (await access.find(call.read, principal, id))?.profile
+
+  return {
+    createAgent,
+    editAgent,
+    subAgentsOf,
+    listAgents,
+    whoami,
+    async getAgent(call: Call, input: Readonly<{ id?: string | undefined; name?: string | undefined }>) {
+      const wanted = input.id ?? input.name
+      if (wanted === undefined) throw missingName()
+      return await viewOf(call, await require(call, wanted))
+    },
+  }
+}
+
+/** No knowledge base and no connector can be there yet, so whatever is named is not. */
+function requireNoKnowledge({ knowledgeBaseIds = [], connectorIds = [] }: AgentFields): void {
+  if (knowledgeBaseIds.length > 0) throw noSuch('knowledgeBaseIds', 'knowledge base; leave knowledgeBaseIds out')
+  if (connectorIds.length > 0) throw noSuch('connectorIds', 'knowledge connector; leave connectorIds out')
+}
+
+const noSuch = (field: string, what: string): AppError =>
+  new AppError('ERR_NOT_FOUND', `${field}: there is no such ${what}`, { field })

@@ -1,0 +1,55 @@
+import { yamlLibrary } from '../templating/yaml-library.ts'
+import { MANIFEST_API_VERSION } from './manifest-schema.ts'
+
+export type ManifestText = Readonly<{
+  description: string | null
+  labels: readonly Readonly<{ key: string; value: string }>[]
+  systemPrompt: string | null
+}>
+
+const labelsOf = (labels: ManifestText['labels']): Record<string, string> =>
+  Object.fromEntries(labels.map(({ key, value }) => [key, value]))
+
+/** The first manifest of an agent that was made without one. It works on what callers say, and has the tools that are listed. */
+export const firstManifest = (name: string, text: ManifestText, tools: readonly string[]): string =>
+  yamlLibrary().stringify(
+    {
+      apiVersion: MANIFEST_API_VERSION,
+      kind: 'Agent',
+      metadata: { name, version: '1.0.0', description: text.description ?? '', labels: labelsOf(text.labels) },
+      spec: {
+        runtime: { image: 'castellan/host' },
+        task: { system_prompt: text.systemPrompt ?? '' },
+        tools: [...tools],
+        execution: { mode: 'one-shot' },
+      },
+    },
+    { lineWidth: 0, defaultStringType: 'PLAIN', defaultKeyType: 'PLAIN' },
+  )
+
+/** The same manifest with other texts and further tools; what is not named stays as it was written, comments included. */
+export function changedManifest(
+  yaml: string,
+  version: string,
+  changes: Partial<ManifestText> & Readonly<{ addedTools: readonly string[] }>,
+): string {
+  const { parseDocument, isSeq } = yamlLibrary()
+  const document = parseDocument(yaml)
+  const quoted = document.createNode(version)
+  quoted.type = 'QUOTE_DOUBLE'
+  document.setIn(['metadata', 'version'], quoted)
+  if (changes.description !== undefined) document.setIn(['metadata', 'description'], changes.description ?? '')
+  if (changes.labels !== undefined) {
+    document.setIn(['metadata', 'labels'], document.createNode(labelsOf(changes.labels)))
+  }
+  if (changes.systemPrompt !== undefined) {
+    document.setIn(['spec', 'task', 'system_prompt'], changes.systemPrompt ?? '')
+  }
+  if (changes.addedTools.length > 0) {
+    const listed = document.getIn(['spec', 'tools'])
+    const before = isSeq(listed) ? (listed.toJS(document) as string[]) : []
+    const tools = [...new Set([...before, ...changes.addedTools])]
+    document.setIn(['spec', 'tools'], document.createNode(tools))
+  }
+  return document.toString({ lineWidth: 0 })
+}

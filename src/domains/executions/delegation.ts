@@ -1,0 +1,119 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import { isPermitted } from '../../contract/permissions.ts'
+import type { DescribedTool, InvocationResult } from '../../contract/tool-invoker.ts'
+import type { Run, Steps } from '../../engine/ports.ts'
+import type { Json } from '../../kernel/canonical-json.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
+import type { Deadline } from './deadline.ts'
+import { childOf } from './judges.ts'
+import type { ExecutionDeps, ExecutionInput, ExecutionOutput, Fault, ResolvedAgent, SubAgent } from './ports.ts'
+
+const PREFIX = 'agent__'
+const NAME_MAX = 64
+const DIGEST_CHARS = 8
+
+const inputSchema = {
+  type: 'object',
+  properties: {
+    message: { type: 'string', minLength: 1, maxLength: limits.delegatedMessageCharsMax, description: 'What to do.' },
+  },
+  required: ['message'],
+  additionalProperties: false,
+} as const
+
+/** The name of the tool that hands a task on to an agent: the same for as long as the agent is there. */
+export function delegationName({ id, slug }: Pick<SubAgent, 'id' | 'slug'>, taken: ReadonlySet<string>): string {
+  const plain = `${PREFIX}${slug}`
+  if (plain.length <= NAME_MAX && !taken.has(plain)) return plain
+  return `${plain.slice(0, NAME_MAX - DIGEST_CHARS - 1)}_${sha256Hex(id).slice(0, DIGEST_CHARS)}`
+}
+
+type Resolution = ResolvedAgent | Readonly<{ fault: Fault }>
+
+export type Delegations = Awaited<ReturnType<typeof openDelegations>>
+
+/**
+ * The agents to which an agent hands tasks on, as tools. Which there are is asked when the run begins to work, and again at each
+ * call: a sub-agent that the owner of the run no longer sees is not there. None is called that is above in the chain already.
+ * A delegated task is an execution below this one, for the same owner, and ends with it.
+ */
+export async function openDelegations(
+  deps: Pick<ExecutionDeps, 'agents' | 'read'>,
+  run: Run,
+  input: ExecutionInput,
+  steps: Steps,
+) {
+  const chain = [...(input.delegation ?? []), input.agent.id]
+  const byName = new Map<string, SubAgent>()
+  const mayDelegate =
+    input.role === 'worker' && chain.length <= limits.delegationDepthMax && isPermitted(run.principal, 'agent:execute')
+  for (const agent of mayDelegate ? await deps.agents.subAgentsOf(deps.read, run.principal, input.agent.id) : []) {
+    if (!chain.includes(agent.id)) byName.set(delegationName(agent, new Set(byName.keys())), agent)
+  }
+
+  const resolved = (key: string, id: string): Promise<Resolution> =>
+    steps.once<Resolution & Json>(`${key}/agent`, async () => ({ result: (await resolve(id)) as Resolution & Json }))
+
+  async function resolve(id: string): Promise<Resolution> {
+    try {
+      return await deps.agents.resolve(deps.read, run.principal, id)
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error
+      return { fault: { code: error.code, message: 'The agent is no longer there.' } }
+    }
+  }
+
+  return {
+    tools: [...byName].map(
+      ([name, { name: displayed, description }]): DescribedTool => ({
+        name,
+        description: `Hand a task on to the agent ${displayed} and get its answer.${description === null ? '' : ` ${description}`}`,
+        toolset: 'agents',
+        inputSchema,
+        skipJudge: false,
+        isReadOnly: false,
+        isIdempotent: false,
+      }),
+    ),
+    has: (name: string): boolean => byName.has(name),
+    /** Whether the call of this key was a delegation, in a run that goes on. */
+    isUnderWay: (key: string): boolean => steps.recorded(`${key}/agent`) !== undefined,
+
+    problem(args: Json): string | undefined {
+      const { message, ...rest } = (typeof args === 'object' && args !== null ? args : {}) as Record<string, Json>
+      if (typeof message !== 'string' || message.trim() === '') return 'message: say what the agent is to do'
+      if (message.length > limits.delegatedMessageCharsMax) {
+        return `message: must have at most ${limits.delegatedMessageCharsMax} characters`
+      }
+      return Object.keys(rest).length > 0 ? 'only message is taken; put everything there' : undefined
+    },
+
+    async call(key: string, name: string, args: Json, deadlines: readonly Deadline[]): Promise<InvocationResult> {
+      const agent = await resolved(key, byName.get(name)?.id ?? '')
+      if ('fault' in agent) return failure(agent.fault)
+      const start = childOf(agent, {
+        role: 'worker',
+        intent: (args as { message: string }).message,
+        input: null,
+        workspaceId: null,
+        untilMs: Math.min(...deadlines.map(({ untilMs }) => untilMs)),
+        delegation: chain,
+      })
+      try {
+        const outcome = await steps.child(key, start)
+        if (outcome.status === 'completed') {
+          const { text } = outcome.output as unknown as ExecutionOutput
+          return { isError: false, value: text, text }
+        }
+        const { code = 'ERR_INTERNAL', message = '' } = outcome.error ?? {}
+        return failure({ code: code as Fault['code'], message: `The agent ${outcome.status}: ${message}` })
+      } catch (error) {
+        if (!(error instanceof AppError) || steps.signal.aborted) throw error
+        return failure({ code: error.code, message: error.message })
+      }
+    },
+  }
+}
+
+const failure = ({ code, message }: Fault): InvocationResult => ({ isError: true, value: message, text: message, code })

@@ -1,0 +1,42 @@
+import { channel } from 'node:diagnostics_channel'
+import { limits } from '../../contract/limits.ts'
+
+/** Every parse of a manifest as it begins, for diagnostics inside the process. The program itself subscribes to nothing. */
+export type PublishedParse = Readonly<{ text: string }>
+export const manifestParses = channel('castellan:manifest-parse')
+
+/**
+ * Parses a text once for as long as it is among those that were used last. Versions never change their text, so the text is
+ * the key. What is kept is frozen, for all who ask share it; what `isKept` refuses is parsed again.
+ */
+export function createParseCache<Parsed extends object>(
+  parse: (text: string) => Parsed,
+  isKept: (parsed: Parsed) => boolean,
+): (text: string) => Parsed {
+  const entries = new Map<string, Parsed>()
+  let chars = 0
+
+  function drop(text: string): void {
+    if (entries.delete(text)) chars -= text.length
+  }
+
+  return (text) => {
+    const known = entries.get(text)
+    if (known === undefined && manifestParses.hasSubscribers) manifestParses.publish({ text } satisfies PublishedParse)
+    const parsed = known ?? parse(text)
+    if (!isKept(parsed)) return parsed
+    drop(text)
+    entries.set(text, known ?? frozen(parsed))
+    chars += text.length
+    while (entries.size > limits.parsedManifestsMax || chars > limits.parsedManifestCharsMax) {
+      drop(entries.keys().next().value!)
+    }
+    return parsed
+  }
+}
+
+function frozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  for (const member of value instanceof Map ? value.values() : Object.values(value)) frozen(member)
+  return Object.freeze(value)
+}
