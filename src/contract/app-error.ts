@@ -4,7 +4,7 @@ export type ErrorDetails = Readonly<Record<string, unknown>>
 
 /**
  * The one error that crosses layers. `message` is written for the caller; upstream or user-written text never goes into
- * it unmarked. Doors translate it once; domains know no protocol.
+ * it unmarked. Transports translate it once; domains know no protocol.
  */
 export class AppError extends Error {
   override name = 'AppError'

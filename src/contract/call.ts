@@ -16,7 +16,7 @@ export type EffectRecord = Readonly<{
 }>
 
 /** Where a call came in: from outside, from an agent or a manifest (`agent`), or from the platform itself (`engine`). */
-export type Door = 'stdio' | 'http' | 'cli' | 'rest' | 'seal' | 'agent' | 'engine'
+export type Transport = 'stdio' | 'http' | 'cli' | 'rest' | 'seal' | 'agent' | 'engine'
 
 export type Progress = Readonly<{ progress: number; total?: number; message?: string }>
 
@@ -27,10 +27,10 @@ export type Progress = Readonly<{ progress: number; total?: number; message?: st
 export type Call = Readonly<{
   id: string
   principal: Principal
-  door: Door
-  /** The platform itself calls, for a run or a caller: nobody at a door can say so. */
+  transport: Transport
+  /** The platform itself calls, for a run or a caller: no request can say so. */
   isOfPlatform?: boolean
-  /** Where the caller reached the HTTP server, such as `http://127.0.0.1:7433`; absent on other doors. */
+  /** Where the caller reached the HTTP server, such as `http://127.0.0.1:7433`; absent on other transports. */
   origin?: string
   /** One instant for the whole call, so that all it writes carries the same time. */
   nowMs: number

@@ -1,3 +1,6 @@
+import { mcpServerLimits } from './mcp-server-limits.ts'
+import { peopleLimits } from './people-limits.ts'
+
 /** Every bound the program keeps, in one place. A caller that passes one is refused with a clear error. */
 export const limits = {
   /** One JSON-RPC message or HTTP body. */
@@ -51,6 +54,10 @@ export const limits = {
   httpConnectionsReserved: 512,
   /** What is still read of a refused body, so that the client sees the refusal. */
   httpLingerMs: 1_000,
+  /** How often the files of a TLS certificate are looked at for a change. */
+  tlsLookMs: 1_000,
+
+  ...peopleLimits,
   shutdownGraceMs: 5_000,
   exportPageMax: 1_000,
   metadataBytesMax: 65_536,
@@ -75,6 +82,8 @@ export const limits = {
   /** `last_used_at` of a key is written at most this often. */
   apiKeyTouchMs: 60_000,
   apiKeyLifetimeMsMax: 3_660 * 24 * 3_600_000,
+  /** Roles that one tenant makes for itself. */
+  customRolesMax: 100,
   apiKeyListMax: 1_000,
   /** Calls that are answered later: over all callers, of one, kept for the owner, how long each is kept, and how often to look. */
   mcpTasksMax: 2_000,
@@ -105,6 +114,19 @@ export const limits = {
   /** Ended sessions and remembered calls are looked for this often. */
   sealSweepMs: 60_000,
   sealTaskSummaryCharsMax: 256,
+  /** One secret, what is said of it, how many are listed, and how many a rotation encrypts in one transaction. */
+  secretCharsMax: 64 * 1024,
+  secretPurposeCharsMax: 200,
+  secretListMax: 1_000,
+  secretRotationBatch: 100,
+  /** How long a link can be used, how long it is told apart from one that never was, and the values it takes. */
+  secretLinkMs: 60 * 60_000,
+  secretLinkRetentionMs: 24 * 60 * 60_000,
+  secretLinkFieldsMax: 64,
+  /** What a form of one of our pages may send, and connections to a port that serves nothing but such pages. */
+  formBytesMax: 1024 * 1024,
+  linkConnectionsMax: 64,
+  ...mcpServerLimits,
   /** Buckets of the rate limiter, over all callers and categories. */
   rateBucketsMax: 10_000,
   /** Commands in one exec_parallel, forks in one workspace_fork. */
@@ -254,6 +276,12 @@ export const limits = {
   /** Names of agents in one tenant, and versions of one agent. */
   agentsMax: 10_000,
   agentVersionsMax: 1_000,
+  /** Agents, or gateways, or proxies that one author has made; not counted for the local owner. */
+  profilesOfAuthorMax: 1_000,
+  profileNameCharsMax: 128,
+  profileLabelsMax: 64,
+  suggestedPromptsMax: 32,
+  subAgentsMax: 64,
   /** Events in one page of an activity log. */
   logPageMax: 200,
   /** Semantic search: texts in one request, documents that a search embeds at most, vectors that are kept, and the answer of a service. */
@@ -265,6 +293,8 @@ export const limits = {
   toolSearchModelMs: 5_000,
   /** How long the vectors of all tools may take, where the configured model is not the one they were shipped for. */
   toolVectorsMs: 120_000,
+  /** With more tools than this, those of other servers included, words alone decide. */
+  toolsWithVectorsMax: 2_000,
   searchQueryCharsMax: 2_000,
   /** What should be written or done, in plain words. */
   intentCharsMax: 20_000,
@@ -272,13 +302,16 @@ export const limits = {
   manifestCharsMax: 256 * 1024,
   manifestValuesMax: 10_000,
   manifestDepthMax: 32,
+  /** Parsed manifests in memory, of agents and of workflows each: how many, and the characters of their texts together. */
+  parsedManifestsMax: 1_000,
+  parsedManifestCharsMax: 4 * 1024 * 1024,
   /** A regular expression of a manifest or of a schema in it: its characters, and its compiled size. */
   manifestPatternCharsMax: 1_024,
   manifestPatternSizeMax: 1_500,
   /** Characters times compiled size: what a validator's pattern, or the patterns of one schema, may cost on one output. */
   patternWorkMax: 20_000_000,
   /**
-   * A JSON Schema that somebody brings: its text; its values with those behind references counted again, for all schemas of a
+   * A JSON Schema that a caller supplies: its text; its values with those behind references counted again, for all schemas of a
    * manifest; how many values a pattern counts for at least; and the time to compile it and to check one value.
    */
   jsonSchemaCharsMax: 128 * 1024,
@@ -286,6 +319,8 @@ export const limits = {
   jsonSchemaPatternWork: 20,
   jsonSchemaCompileMs: 1_000,
   jsonSchemaCheckMs: 250,
+  /** Schemas of tools of other servers that are kept compiled. */
+  upstreamSchemasCompiledMax: 500,
   /** How soon a step that the store did not take is handed in again. */
   runRetryMsMin: 50,
   runRetryMsMax: 2_000,
@@ -295,6 +330,9 @@ export const limits = {
   runResumesMax: 3,
   /** Runs below runs. */
   runDepthMax: 3,
+  /** Agents that hand a task on to one another, below the first; not counted among the runs below runs. */
+  delegationDepthMax: 3,
+  delegatedMessageCharsMax: 64 * 1024,
   /** The longest time that one call waits for the end of a run: clients give up after about a minute. */
   runWaitMsMax: 45_000,
   runListMax: 200,
@@ -334,7 +372,7 @@ export const limits = {
   /** Runs of one owner that wait for their turn. */
   pendingRunsMax: 5_000,
   /** Runs that start each other without waiting. */
-  workflowGenerationsMax: 10,
+  spawnDepthMax: 10,
   /** The work of texts that are rendered together (see work-meter), and the text that one template may make. */
   textWorkUnitsMax: 16_000_000,
   /** One expression in {{ }} or of a condition, how many a template has, and how deep blocks and calls stand in each other. */

@@ -3,5 +3,5 @@ export const lostUnderWay = (what: string): string =>
   `The process that owned the state ended while ${what} was under way; it may or may not have taken effect. Check, then call again.`
 
 /** Of a call that came after the end of its connection: nothing was done. */
-export const notBegun = (what: string): string =>
+export const notStarted = (what: string): string =>
   `The process that owned the state has ended, and ${what} was not begun. Call again.`

@@ -1,10 +1,14 @@
-import type { Permission } from './permissions.ts'
+import { type Permission, permissionsOfRole } from './permissions.ts'
 import type { SecurityContext } from './security-context.ts'
 
 export const tiers = ['user', 'system', 'operator'] as const
 export type Tier = (typeof tiers)[number]
 export const roles = ['admin', 'editor', 'member'] as const
-export type Role = (typeof roles)[number]
+/** The roles that every tenant has. */
+export type BuiltInRole = (typeof roles)[number]
+/** One of those, or the name of a role that the tenant made. */
+export type Role = string
+export const isBuiltInRole = (role: string): role is BuiltInRole => (roles as readonly string[]).includes(role)
 
 export type TenantId = string & { readonly __brand: 'TenantId' }
 export const tenantId = (value: string): TenantId => value as TenantId
@@ -13,15 +17,17 @@ export const LOCAL_TENANT = tenantId('local')
 export const SYSTEM_TENANT = tenantId('aegis-system')
 
 /**
- * Who is calling. Made once, at a door, and passed explicitly from there; nothing else says who acts.
+ * Who is calling. Made once, by the transport, and passed explicitly from there; nothing else says who acts.
  * `actor` is the name that records carry (`created_by`, `recorded_by`).
- * `scopes`, when present, narrows the role's permissions; it never widens them.
+ * `permissions` is what the role may do, narrowed by `scopes` where there are any; it is resolved where the principal is made, and
+ * nothing asks the role itself. `teams` are the teams of people to which the caller belongs.
  */
 export type Principal = Readonly<{
   tenant: TenantId
   kind: 'owner' | 'key' | 'user' | 'agent'
   actor: string
   role: Role
+  permissions: ReadonlySet<Permission>
   tier: Tier
   teams: readonly string[]
   scopes?: readonly Permission[]
@@ -34,22 +40,23 @@ export type Principal = Readonly<{
   executionId?: string
   /** The session in which a signed call came. */
   sealSessionId?: string
-  /** Whose an agent's things are: the identity of whoever started it. */
+  /** Whose an agent's things are: the identity of the caller that started it. */
   onBehalfOf?: string
-  /** The tier of whoever set an agent going, where it is above the agent's own. */
+  /** The tier of the caller that set an agent going, where it is above the agent's own. */
   ownerTier?: Tier
-  /** Deploys under new names alone: what the platform deploys for somebody who may have it made, but may not deploy. */
+  /** Deploys under new names alone: what the platform deploys for a caller that may have it made, but may not deploy. */
   newNamesOnly?: true
   /** What fs.* and cmd.run act on. */
   workspaceId?: string
 }>
 
-/** The local person on a loopback door or on stdio: admin role and operator tier of the tenant `local`. */
+/** The local person over a loopback connection or stdio: admin role and operator tier of the tenant `local`. */
 export const localOwner: Principal = Object.freeze({
   tenant: LOCAL_TENANT,
   kind: 'owner',
   actor: 'owner',
   role: 'admin',
+  permissions: permissionsOfRole('admin'),
   tier: 'operator',
   teams: [],
 })
@@ -57,7 +64,7 @@ export const localOwner: Principal = Object.freeze({
 /** A caller of a tier may use the tools of that tier and of the tiers below it. */
 export const tierAllows = (have: Tier, need: Tier): boolean => tiers.indexOf(have) >= tiers.indexOf(need)
 
-/** Whether whoever is behind a call may have manifests of their own name what the operator keeps secret. */
+/** Whether the caller's own manifests may name the operator's secrets. */
 export const mayNameSecrets = ({ tier, ownerTier }: Pick<Principal, 'tier' | 'ownerTier'>): boolean =>
   tierAllows(ownerTier ?? tier, 'system')
 
@@ -66,7 +73,7 @@ export const isPlatformOperator = ({ tenant, tier }: Pick<Principal, 'tenant' | 
   tenant === LOCAL_TENANT && tier === 'operator'
 
 /**
- * What is left for somebody of something that all share: others never take the shares of those who run the installation, nor
+ * What is left for a caller of something that all share: others never take the shares of those who run the installation, nor
  * those the share of the local owner.
  */
 export function shareFor(
@@ -87,16 +94,30 @@ export function identityOf(principal: Principal): string {
     case 'owner':
       return LOCAL_OWNER
     case 'key':
-      return `key:${principal.keyId ?? principal.actor}`
+      return keyIdentity(principal.keyId ?? principal.actor)
     case 'user':
-      return `user:${principal.user ?? principal.actor}`
+      return userIdentity(principal.user ?? principal.actor)
     case 'agent':
       return principal.onBehalfOf ?? `agent:${principal.agent ?? principal.actor}`
   }
 }
 
+const KEY = 'key:'
+/** The identity of the caller that holds the key. */
+export const keyIdentity = (keyId: string): string => `${KEY}${keyId}`
+/** The key behind an identity, if it is one of a key. */
+export const keyIdOf = (identity: string): string | undefined =>
+  identity.startsWith(KEY) ? identity.slice(KEY.length) : undefined
+
+const USER = 'user:'
+export const userIdentity = (userId: string): string => `${USER}${userId}`
+/** The user behind an identity, if it is one of a user. */
+export const userIdOf = (identity: string): string | undefined =>
+  identity.startsWith(USER) ? identity.slice(USER.length) : undefined
+
+/** Whether the identity can be taken away; the local person stays. */
+export const canBeRevoked = (identity: string): boolean =>
+  keyIdOf(identity) !== undefined || userIdOf(identity) !== undefined
+
 /** What bounds count a caller by: an agent counts as its owner, under whatever name it runs. */
 export const callerKey = (principal: Principal): string => `${principal.tenant}/${identityOf(principal)}`
-
-/** Whoever sees what everybody in the tenant has, and may act on it. */
-export const seesAll = ({ role }: Pick<Principal, 'role'>): boolean => role === 'admin'

@@ -1,6 +1,6 @@
 /**
  * What a caller may do beyond its permissions: `denyList` first, then the capabilities in order, the first that allows.
- * What no capability allows is refused. Patterns are `*`, `prefix.*` or a tool's exact name.
+ * What no capability allows is refused. Patterns are `*`, `prefix.*`, `server__*` or a tool's exact name.
  */
 export type SecurityContext = Readonly<{
   name: string

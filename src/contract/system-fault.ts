@@ -1,7 +1,7 @@
 import { AppError } from './app-error.ts'
 
 /**
- * What the machine refused, in words: a file that may not be written, a full disk, a damaged database. Whoever starts the
+ * What the machine refused, in words: a file that may not be written, a full disk, a damaged database. The caller that starts the
  * program can mend it, so the answer names the place and the next step.
  */
 type Words = Readonly<{ problem: string; next: string }>
@@ -62,7 +62,7 @@ export const isDamage = (error: unknown): boolean => {
 }
 
 /** The error as one for people; undefined for what is none of the machine's doing. `place` is what was being used. */
-export function systemFault(error: unknown, place?: string): AppError | undefined {
+export function systemFault(error: unknown, subject?: string): AppError | undefined {
   if (error instanceof AppError || !(error instanceof Error)) return undefined
   const { code, errcode, path, address, syscall } = error as Fault
   const words =
@@ -72,7 +72,7 @@ export function systemFault(error: unknown, place?: string): AppError | undefine
         ? ofSystem[code]
         : undefined
   if (words === undefined) return undefined
-  const where = place ?? [path, address].find((known): known is string => typeof known === 'string') ?? 'A file'
+  const where = subject ?? [path, address].find((known): known is string => typeof known === 'string') ?? 'A file'
   const reason = typeof errcode === 'number' ? error.message : String(code)
   return new AppError(
     'ERR_INIT_FAILED',
@@ -83,4 +83,4 @@ export function systemFault(error: unknown, place?: string): AppError | undefine
 }
 
 /** For a `catch`: what the machine refused in words, anything else as it is. */
-export const inWords = (error: unknown, place?: string): unknown => systemFault(error, place) ?? error
+export const inWords = (error: unknown, subject?: string): unknown => systemFault(error, subject) ?? error

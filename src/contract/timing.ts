@@ -11,7 +11,7 @@ type Firing = {
   jitterMs: number
 }
 
-/** A timing that is in force, for whoever asks. `next_run_at` is when it fires next, its part of the jitter included. */
+/** A timing that is in force, for the caller. `next_run_at` is when it fires next, its part of the jitter included. */
 export type ScheduleView = Readonly<{ next_run_at: string }> &
   (Readonly<{ type: 'cron'; cron: string; timezone: string }> | Readonly<{ type: 'interval'; seconds: number }>)
 

@@ -1,9 +1,9 @@
 import type { Json } from '../kernel/canonical-json.ts'
-import type { Door, Progress } from './call.ts'
+import type { Progress, Transport } from './call.ts'
 import type { ErrorCode } from './error-codes.ts'
 import type { Principal } from './principal.ts'
 
-export type InternalDoor = Extract<Door, 'agent' | 'engine'>
+export type InternalTransport = Extract<Transport, 'agent' | 'engine'>
 export type InvocationResult = Readonly<{ isError: boolean; value: Json; text: string; code?: ErrorCode }>
 export type DescribedTool = Readonly<{
   name: string
@@ -17,7 +17,7 @@ export type DescribedTool = Readonly<{
 
 /**
  * The tools, for domains whose own work is made of tool calls. Every call takes the way of all others: nothing is allowed
- * here that the principal could not do through any other door, and each is recorded.
+ * here that the principal could not do through any other transport, and each is recorded.
  */
 export type ToolInvoker = Readonly<{
   /** Never rejects for what the tool or a rule answers. */
@@ -27,7 +27,7 @@ export type ToolInvoker = Readonly<{
     args: unknown,
     options: Readonly<{
       signal: AbortSignal
-      door: InternalDoor
+      transport: InternalTransport
       progress?: (update: Progress) => void
       /** What commands of the caller find in their environment, besides that of the workspace. */
       environment?: () => Readonly<Record<string, string>>
@@ -39,6 +39,8 @@ export type ToolInvoker = Readonly<{
     name: string,
     args: unknown,
   ): Promise<Readonly<{ code: ErrorCode; message: string }> | undefined>
+  /** Finds out what there is for the principal now. Until then `describe` knows what it knew before. */
+  refresh(principal: Principal): Promise<void>
   /** What the principal may use, of `names` if given. */
   describe(principal: Principal, names?: readonly string[]): readonly DescribedTool[]
 }>

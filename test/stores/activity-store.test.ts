@@ -10,7 +10,7 @@ import { sqlActivityStore as store } from '../../src/stores/sql/activity-store.t
 import { sqlAgentStore } from '../../src/stores/sql/agent-store.ts'
 import { sqlRunStore } from '../../src/stores/sql/run-store.ts'
 import { compileAllStatements } from '../../src/stores/sql/statements.ts'
-import { dialects, newPlace, openEmpty } from '../support/databases.ts'
+import { dialects, newTestDatabase, openEmpty } from '../support/databases.ts'
 
 const ACME = tenantId('acme')
 const NOW = 1_767_225_600_000
@@ -158,9 +158,9 @@ describe.each(dialects)('the activity of agents in %s', (dialect) => {
 })
 
 it('is counted and paged by indexes alone in SQLite', async () => {
-  const place = await newPlace('SQLite')
-  await (await place.open()).close()
-  const file = new DatabaseSync(place.location)
+  const testDatabase = await newTestDatabase('SQLite')
+  await (await testDatabase.open()).close()
+  const file = new DatabaseSync(testDatabase.location)
   const statements = Object.entries(compileAllStatements('sqlite')).filter(([name]) =>
     name.startsWith('activity-store.'),
   )
@@ -175,5 +175,5 @@ it('is counted and paged by indexes alone in SQLite', async () => {
     }
   }
   file.close()
-  place.remove()
+  testDatabase.remove()
 })

@@ -1,13 +1,36 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/contract/database.ts'
 import { SYSTEM_TENANT, type TenantId, tenantId } from '../../src/contract/principal.ts'
+import type { Viewer } from '../../src/contract/sharing.ts'
 import type { Agent, AgentVersion } from '../../src/domains/agents/ports.ts'
+import type { Profile } from '../../src/domains/profiles/ports.ts'
 import { sqlAgentStore as store } from '../../src/stores/sql/agent-store.ts'
+import { sqlProfileStore as profiles } from '../../src/stores/sql/profile-store.ts'
 import { dialects, openEmpty } from '../support/databases.ts'
 
 const ACME = tenantId('acme')
 const OTHER = tenantId('other')
 const NOW = 1_767_225_600_000
+
+const viewer: Viewer = { identity: 'user:ann', teams: [], seesEveryTeam: false, seesEveryPersonal: false }
+const profileOf = ({ tenant, id, name, createdAtMs, updatedAtMs }: Agent): Profile => ({
+  tenant,
+  id,
+  kind: 'agent',
+  name,
+  slug: name,
+  description: null,
+  sharing: { scope: 'org', author: 'owner', teams: [] },
+  icon: null,
+  labels: [],
+  systemPrompt: null,
+  suggestedPrompts: [],
+  exposure: 'full',
+  contextUntrusted: false,
+  isDefault: false,
+  createdAtMs,
+  updatedAtMs,
+})
 
 const agentOf = (tenant: TenantId, id: string, more: Partial<Agent> = {}): Agent => ({
   tenant,
@@ -36,7 +59,11 @@ describe.each(dialects)('agents in %s', (dialect) => {
     database = await openEmpty(dialect)
   })
   afterEach(() => database.close())
-  const insert = (agent: Agent) => database.write(agent.tenant, (tx) => store.insertAgent(tx, agent.tenant, agent))
+  const insert = (agent: Agent) =>
+    database.write(agent.tenant, async (tx) => {
+      await store.insertAgent(tx, agent.tenant, agent)
+      await profiles.insertProfile(tx, agent.tenant, profileOf(agent))
+    })
   const put = (tenant: TenantId, version: AgentVersion) =>
     database.write(tenant, (tx) => store.putVersion(tx, tenant, version))
 
@@ -44,10 +71,10 @@ describe.each(dialects)('agents in %s', (dialect) => {
     const agent = agentOf(ACME, 'one')
     await insert(agent)
     expect(await store.findAgent(database.read, ACME, 'one')).toEqual(agent)
-    expect(await store.findAgentByName(database.read, ACME, 'name-of-one')).toEqual(agent)
+    expect(await store.findAgentsByName(database.read, ACME, 'name-of-one')).toEqual([agent])
     const changed = { ...agent, status: 'paused', latestVersion: '2.0.0', labels: {}, updatedAtMs: NOW + 9 } as const
     await database.write(ACME, (tx) => store.saveAgent(tx, ACME, changed))
-    expect(await store.listAgents(database.read, ACME)).toEqual([changed])
+    expect(await store.listAgents(database.read, ACME, viewer)).toEqual([changed])
   })
 
   it('keep versions side by side, and replace one in place', async () => {
@@ -82,6 +109,6 @@ describe.each(dialects)('agents in %s', (dialect) => {
     await expect(
       database.write(ACME, (tx) => store.insertAgent(tx, OTHER, agentOf(OTHER, 'foreign'))),
     ).rejects.toThrow()
-    expect(await store.listAgents(database.read, OTHER)).toEqual([])
+    expect(await store.listAgents(database.read, OTHER, viewer)).toEqual([])
   })
 })

@@ -3,18 +3,18 @@ import type { Database } from '../../src/contract/database.ts'
 import { LOCAL_TENANT, tenantId } from '../../src/contract/principal.ts'
 import { sqlClockFloor } from '../../src/stores/sql/clock-floor.ts'
 import { sqlAnchors } from '../../src/stores/sql/log-anchors.ts'
-import { dialects, newPlace, type Place } from '../support/databases.ts'
+import { dialects, newTestDatabase, type TestDatabase } from '../support/databases.ts'
 
 describe.each(dialects)('in %s', (dialect) => {
-  let place: Place
+  let testDatabase: TestDatabase
   let database: Database
   beforeEach(async () => {
-    place = await newPlace(dialect)
-    database = await place.open()
+    testDatabase = await newTestDatabase(dialect)
+    database = await testDatabase.open()
   })
   afterEach(async () => {
     await database.close()
-    place.remove()
+    testDatabase.remove()
   })
 
   it('the first checkpoint of a tenant is known for each node by itself', async () => {

@@ -5,6 +5,7 @@ import type { ApiKey } from '../../src/domains/identity/ports.ts'
 import { createIdentityService, type KeyWriting } from '../../src/domains/identity/service.ts'
 import { systemRandom } from '../../src/kernel/random.ts'
 import { sqlApiKeyStore as store } from '../../src/stores/sql/api-key-store.ts'
+import { sqlRoleStore } from '../../src/stores/sql/role-store.ts'
 
 const ACME = tenantId('acme')
 const OTHER = tenantId('other')
@@ -102,6 +103,7 @@ export function apiKeyStoreSuite(name: string, open: () => Promise<Database>): v
 
     it('carries a key from its creation to its end', async () => {
       const identity = createIdentityService({
+        roles: sqlRoleStore,
         store,
         random: systemRandom,
         read: database.read,

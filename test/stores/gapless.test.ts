@@ -10,7 +10,7 @@ import { silentLogger } from '../../src/kernel/logger.ts'
 import { openPostgresDatabase } from '../../src/stores/postgres/postgres-database.ts'
 import { sqlLogStore as log } from '../../src/stores/sql/log-store.ts'
 import { sqlTaskStore as tasks } from '../../src/stores/sql/task-store.ts'
-import { dialects, newPlace, openEmpty } from '../support/databases.ts'
+import { dialects, newTestDatabase, openEmpty } from '../support/databases.ts'
 import { createDatabase } from '../support/postgres.ts'
 import { runNode } from '../support/run-node.ts'
 import { ACME, addTaskIn, NOW, OTHER } from '../support/sample-tasks.ts'
@@ -111,8 +111,8 @@ describe.each(dialects)('numbers in %s', (dialect) => {
 
 describe('several writers of one PostgreSQL database', () => {
   it('share it between two pools without gaps', async () => {
-    const place = await newPlace('PostgreSQL')
-    const both = [await place.open(), await place.open()]
+    const testDatabase = await newTestDatabase('PostgreSQL')
+    const both = [await testDatabase.open(), await testDatabase.open()]
     const writes = Array.from({ length: 200 }, (_, index) =>
       both[index % 2]!.write(ACME, (tx) => transaction(tx, ACME, index % 5 === 4 ? 'throws at the end' : 'ok', 'x')),
     )

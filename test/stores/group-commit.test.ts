@@ -8,11 +8,11 @@ import { installFaultPlan } from '../../src/kernel/fault.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
 import { sqlLogStore as log } from '../../src/stores/sql/log-store.ts'
 import { sqlTaskStore as tasks } from '../../src/stores/sql/task-store.ts'
-import { dialects, newPlace, type Place } from '../support/databases.ts'
+import { dialects, newTestDatabase, type TestDatabase } from '../support/databases.ts'
 import { ACME, addTaskIn, NOW, OTHER } from '../support/sample-tasks.ts'
 
 describe.each(dialects)('group commit in %s', (dialect) => {
-  let place: Place
+  let testDatabase: TestDatabase
   let database: Database
   let errors: string[]
   const points: string[] = []
@@ -20,16 +20,16 @@ describe.each(dialects)('group commit in %s', (dialect) => {
   const commits = () => points.filter((point) => point === 'store.commit.before').length
 
   beforeEach(async () => {
-    place = await newPlace(dialect)
+    testDatabase = await newTestDatabase(dialect)
     errors = []
-    database = await place.open({ logger })
+    database = await testDatabase.open({ logger })
     points.length = 0
     installFaultPlan((point) => void points.push(point))
   })
   afterEach(async () => {
     installFaultPlan(undefined)
     await database.close()
-    place.remove()
+    testDatabase.remove()
   })
 
   const appendIn = (tx: WriteTx, tenant: TenantId, record: string) =>
@@ -139,7 +139,7 @@ describe.each(dialects)('group commit in %s', (dialect) => {
   })
 
   it('acknowledges only what another connection can already see', async () => {
-    const second = await place.open()
+    const second = await testDatabase.open()
     for (const record of range(5)) {
       await append(record)
       expect((await records(ACME, second)).at(-1)).toBe(record)
@@ -273,7 +273,7 @@ describe.each(dialects)('group commit in %s', (dialect) => {
     await closing
     await Promise.all(writes)
     await database.close()
-    const again = await place.open()
+    const again = await testDatabase.open()
     expect(await records(ACME, again)).toEqual([...range(300), 'soon'])
     await again.close()
   })

@@ -8,12 +8,14 @@ import { systemClock } from '../../src/kernel/clock.ts'
 import { installFaultPlan } from '../../src/kernel/fault.ts'
 import { silentLogger } from '../../src/kernel/logger.ts'
 import { openPostgresDatabase } from '../../src/stores/postgres/postgres-database.ts'
+import { sqlAgentStore as agents } from '../../src/stores/sql/agent-store.ts'
 import { sqlApiKeyStore as keys } from '../../src/stores/sql/api-key-store.ts'
 import { sqlLogStore as log } from '../../src/stores/sql/log-store.ts'
 import { migrations } from '../../src/stores/sql/migrations.ts'
+import { sqlProfileStore as profiles } from '../../src/stores/sql/profile-store.ts'
 import { sqlTaskStore as tasks } from '../../src/stores/sql/task-store.ts'
 import { sqlTrailStore as trail } from '../../src/stores/sql/trail-store.ts'
-import { type DialectName, dialects, newPlace, type Place } from '../support/databases.ts'
+import { type DialectName, dialects, newTestDatabase, type TestDatabase } from '../support/databases.ts'
 import { withClient } from '../support/postgres.ts'
 import { ACME, addTask, NOW } from '../support/sample-tasks.ts'
 
@@ -23,6 +25,7 @@ const leaf = leafHash(record)
 
 /** The last version whose tables the statements below are written for. */
 const LEGACY_TABLES = 6
+const BEFORE_PROFILES = migrations.findIndex(({ name }) => name === 'sharing and profiles')
 
 /**
  * What the first program of each version left behind, as SQL, because today's stores write today's tables; and the same as
@@ -99,24 +102,24 @@ const legacies: readonly Readonly<{
 ]
 
 describe.each(dialects)('migrations in %s', (dialect) => {
-  let place: Place
+  let testDatabase: TestDatabase
   const opened: Database[] = []
   const open = async (targetVersion = latest) => {
-    const database = await place.open({ targetVersion })
+    const database = await testDatabase.open({ targetVersion })
     opened.push(database)
     return database
   }
   afterEach(async () => {
     installFaultPlan(undefined)
     await Promise.all(opened.splice(0).map((database) => database.close()))
-    place.remove()
+    testDatabase.remove()
   })
 
   it.each(migrations.map((_, index) => index))('carry the data of version %i to the latest', async (version) => {
-    place = await newPlace(dialect)
+    testDatabase = await newTestDatabase(dialect)
     const known = legacies.filter((legacy) => legacy.since <= version)
     await (await open(Math.min(version, LEGACY_TABLES))).close()
-    for (const legacy of known) await runSql(dialect, place, legacy.sql)
+    for (const legacy of known) await runSql(dialect, testDatabase, legacy.sql)
     const old = await open(version)
     expect(old.schemaVersion).toBe(version)
     await old.close()
@@ -130,8 +133,39 @@ describe.each(dialects)('migrations in %s', (dialect) => {
     expect(await tasks.countTasks(migrated.read, ACME, { label: 'x' })).toBe(before + 1)
   })
 
+  it('give each agent a profile that all in its tenant see, by whoever made it', async () => {
+    testDatabase = await newTestDatabase(dialect)
+    await (await open(BEFORE_PROFILES)).close()
+    await runSql(dialect, testDatabase, () => [
+      `INSERT INTO api_keys VALUES ('acme', 'k1', 'p1', 'h', 'ann', 'editor', 'user', NULL, 1, 'owner', NULL, NULL, 2)`,
+      `INSERT INTO api_keys VALUES ('acme', 'k2', 'p2', 'h', 'ann', 'editor', 'user', NULL, 3, 'owner', NULL, NULL, NULL)`,
+      `INSERT INTO agents VALUES ('acme', 'a', 'coder', 'active', '1.0.0', 'Codes.', '{"x":"1","y/z":""}', 5, 'ann', 6)`,
+      `INSERT INTO agents VALUES ('other', 'b', 'coder', 'active', '1.0.0', '', '{}', 5, 'owner', 6)`,
+      `INSERT INTO agents VALUES ('other', 'c', 'writer', 'active', '1.0.0', '', '{}', 5, 'ann', 6)`,
+    ])
+    const { read } = await open()
+    const [coder] = await agents.findAgentsByName(read, ACME, 'coder')
+    expect(coder).toMatchObject({ id: 'a', name: 'coder', labels: { x: '1', 'y/z': '' }, createdAtMs: 5 })
+    expect(await profiles.findProfile(read, ACME, 'a')).toMatchObject({
+      kind: 'agent',
+      name: 'coder',
+      slug: 'coder',
+      description: 'Codes.',
+      sharing: { scope: 'org', author: 'key:k2', teams: [] },
+      labels: [
+        { key: 'x', value: '1' },
+        { key: 'y/z', value: '' },
+      ],
+      createdAtMs: 5,
+      updatedAtMs: 6,
+    })
+    const other = tenantId('other')
+    expect(await profiles.findProfile(read, other, 'b')).toMatchObject({ sharing: { author: 'owner' }, labels: [] })
+    expect(await profiles.findProfile(read, other, 'c')).toMatchObject({ sharing: { author: 'ann' } })
+  })
+
   it('do nothing to a database that is up to date', async () => {
-    place = await newPlace(dialect)
+    testDatabase = await newTestDatabase(dialect)
     await (await open()).close()
     installFaultPlan((point) => {
       if (point === 'store.migrate') throw new Error('migrated again')
@@ -142,13 +176,13 @@ describe.each(dialects)('migrations in %s', (dialect) => {
   it.each(migrations.map((_, index) => index + 1))(
     'leave the old version when number %i fails midway',
     async (failing) => {
-      place = await newPlace(dialect)
+      testDatabase = await newTestDatabase(dialect)
       let count = 0
       installFaultPlan((point) => {
         if (point === 'store.migrate' && ++count === failing) throw new Error('injected')
       })
       await expect(open()).rejects.toMatchObject({ code: 'ERR_INIT_FAILED' })
-      expect(await storedVersion(dialect, place)).toBe(failing - 1)
+      expect(await storedVersion(dialect, testDatabase)).toBe(failing - 1)
       installFaultPlan(undefined)
       const next = await open()
       expect(next.schemaVersion).toBe(latest)
@@ -157,24 +191,24 @@ describe.each(dialects)('migrations in %s', (dialect) => {
   )
 
   it('refuse a database of a newer program and leave it as it is', async () => {
-    place = await newPlace(dialect)
+    testDatabase = await newTestDatabase(dialect)
     const database = await open()
     const task = await addTask(database, ACME)
     await database.close()
-    await setStoredVersion(dialect, place, latest + 1)
-    const before = dialect === 'SQLite' ? readFileSync(place.location) : undefined
+    await setStoredVersion(dialect, testDatabase, latest + 1)
+    const before = dialect === 'SQLite' ? readFileSync(testDatabase.location) : undefined
     await expect(open()).rejects.toMatchObject({
       code: 'ERR_INIT_FAILED',
       details: { schema_version: latest + 1, known_version: latest },
     })
-    expect(await storedVersion(dialect, place)).toBe(latest + 1)
-    if (before !== undefined) expect(readFileSync(place.location).equals(before)).toBe(true)
-    await setStoredVersion(dialect, place, latest)
+    expect(await storedVersion(dialect, testDatabase)).toBe(latest + 1)
+    if (before !== undefined) expect(readFileSync(testDatabase.location).equals(before)).toBe(true)
+    await setStoredVersion(dialect, testDatabase, latest)
     expect(await tasks.findTask((await open()).read, ACME, 1)).toEqual(task)
   })
 
   it('are run once when several open the same database at once', async () => {
-    place = await newPlace(dialect)
+    testDatabase = await newTestDatabase(dialect)
     let count = 0
     installFaultPlan((point) => {
       if (point === 'store.migrate') count++
@@ -196,16 +230,16 @@ describe('what cannot be opened', () => {
   })
 
   it('is refused by name and left alone: a file that is no database', async () => {
-    const place = await newPlace('SQLite')
-    writeFileSync(place.location, 'not a database, but long enough to be looked at as one. '.repeat(100))
-    const before = readFileSync(place.location)
-    await expect(place.open()).rejects.toMatchObject({ code: 'ERR_INIT_FAILED', details: { field: 'data_dir' } })
-    expect(readFileSync(place.location).equals(before)).toBe(true)
-    place.remove()
+    const testDatabase = await newTestDatabase('SQLite')
+    writeFileSync(testDatabase.location, 'not a database, but long enough to be looked at as one. '.repeat(100))
+    const before = readFileSync(testDatabase.location)
+    await expect(testDatabase.open()).rejects.toMatchObject({ code: 'ERR_INIT_FAILED', details: { field: 'data_dir' } })
+    expect(readFileSync(testDatabase.location).equals(before)).toBe(true)
+    testDatabase.remove()
   })
 })
 
-async function storedVersion(dialect: DialectName, { location }: Place): Promise<number> {
+async function storedVersion(dialect: DialectName, { location }: TestDatabase): Promise<number> {
   if (dialect === 'PostgreSQL') {
     return await withClient(
       location,
@@ -218,7 +252,11 @@ async function storedVersion(dialect: DialectName, { location }: Place): Promise
   return row.user_version
 }
 
-async function runSql(dialect: DialectName, { location }: Place, sql: (typeof legacies)[number]['sql']): Promise<void> {
+async function runSql(
+  dialect: DialectName,
+  { location }: TestDatabase,
+  sql: (typeof legacies)[number]['sql'],
+): Promise<void> {
   const statements = sql((hex) => (dialect === 'SQLite' ? `x'${hex}'` : `'\\x${hex}'`))
     .filter((part) => typeof part === 'string' || part.only === dialect)
     .map((part) => (typeof part === 'string' ? part : part.sql))
@@ -233,7 +271,7 @@ async function runSql(dialect: DialectName, { location }: Place, sql: (typeof le
   database.close()
 }
 
-async function setStoredVersion(dialect: DialectName, { location }: Place, version: number): Promise<void> {
+async function setStoredVersion(dialect: DialectName, { location }: TestDatabase, version: number): Promise<void> {
   if (dialect === 'PostgreSQL') {
     await withClient(location, (client) => client.query('UPDATE schema_version SET version = $1', [version]))
     return

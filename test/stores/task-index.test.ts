@@ -5,21 +5,21 @@ import type { Database } from '../../src/contract/database.ts'
 import type { Task } from '../../src/domains/tasks/ports.ts'
 import { installFaultPlan } from '../../src/kernel/fault.ts'
 import { sqlTaskStore as store } from '../../src/stores/sql/task-store.ts'
-import { newPlace, type Place } from '../support/databases.ts'
+import { newTestDatabase, type TestDatabase } from '../support/databases.ts'
 import { ACME, addTaskIn, OTHER } from '../support/sample-tasks.ts'
 
 /** SQLite enters tasks into its indexes in bulk; what is found must not depend on how far that has come. */
 describe('the indexes of tasks in SQLite', () => {
-  let place: Place
+  let testDatabase: TestDatabase
   let database: Database
   beforeEach(async () => {
-    place = await newPlace('SQLite')
-    database = await place.open()
+    testDatabase = await newTestDatabase('SQLite')
+    database = await testDatabase.open()
   })
   afterEach(async () => {
     installFaultPlan(undefined)
     await database.close()
-    place.remove()
+    testDatabase.remove()
   })
 
   const words = ['whale', 'seal', 'otter'] as const
@@ -51,7 +51,7 @@ describe('the indexes of tasks in SQLite', () => {
 
   /** Past the program: where the mark is, and SQLite's own comparison of the index with the rows up to the mark. */
   function indexedTo(): number {
-    const file = new DatabaseSync(place.location)
+    const file = new DatabaseSync(testDatabase.location)
     file.exec("INSERT INTO tasks_search (tasks_search, rank) VALUES ('integrity-check', 1)")
     const row = file.prepare('SELECT indexed_to FROM task_index').get() as { indexed_to: number }
     file.close()
@@ -85,7 +85,7 @@ describe('the indexes of tasks in SQLite', () => {
 
   it('are the same to a second connection, a snapshot and a program that starts again', async () => {
     const all = [...(await add(280, 'whale')), ...(await add(9, 'seal'))]
-    const second = await place.open()
+    const second = await testDatabase.open()
     await expectFound(all, second)
     all.push(...(await add(2, 'otter')))
     await expectFound(all, second)
@@ -98,7 +98,7 @@ describe('the indexes of tasks in SQLite', () => {
     })
     expect(counts).toEqual([2, 2])
     await database.close()
-    database = await place.open()
+    database = await testDatabase.open()
     expect(await store.countTasks(database.read, ACME, { words: ['otter'] })).toBe(302)
   })
 
@@ -136,7 +136,7 @@ describe('the indexes of tasks in SQLite', () => {
     )
     await fc.assert(
       fc.asyncProperty(steps, async (plan) => {
-        const own = await newPlace('SQLite')
+        const own = await newTestDatabase('SQLite')
         const outer = database
         database = await own.open()
         try {

@@ -40,7 +40,7 @@ describe.each(dialects)('text that no store can keep, over %s', (dialect) => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  const caller = { principal: localOwner, door: 'stdio', exposure: 'full', safeNames: false } as const
+  const caller = { principal: localOwner, transport: 'stdio', exposure: 'full', safeNames: false } as const
   const call = async (name: string, args: unknown) => {
     const answer = await app.host.call(caller, name, args)
     return { isError: answer.isError, ...(JSON.parse(answer.json) as Record<string, unknown>) }
@@ -70,13 +70,13 @@ describe.each(dialects)('text that no store can keep, over %s', (dialect) => {
 
   it.each(Object.entries(texts))('%s is refused in every place, and each refusal is recorded', async (_name, text) => {
     await call('task_create', { title: 'first', project: 'p' })
-    for (const [place, make] of cases) {
+    for (const [location, make] of cases) {
       const before = await size()
       const answer = await call(...make(text))
-      expect(answer, place).toMatchObject({ isError: true })
+      expect(answer, location).toMatchObject({ isError: true })
       const { code } = answer['error' as keyof typeof answer] as unknown as { code: string }
-      expect(['ERR_INVALID_INPUT', 'ERR_UNKNOWN_TOOL'], place).toContain(code)
-      expect(await size(), place).toBe(before + 1)
+      expect(['ERR_INVALID_INPUT', 'ERR_UNKNOWN_TOOL'], location).toContain(code)
+      expect(await size(), location).toBe(before + 1)
     }
     expect(unexpected).toEqual([])
   })

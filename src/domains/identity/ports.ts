@@ -44,3 +44,22 @@ export type ApiKeyStore = Readonly<{
    */
   findKeyByPrefix(tx: ReadTx, prefix: string): Promise<ApiKey | undefined>
 }>
+
+/** A role that a tenant made. */
+export type CustomRole = Readonly<{
+  tenant: TenantId
+  name: string
+  description: string
+  permissions: readonly Permission[]
+  createdAtMs: number
+  createdBy: string
+}>
+
+export type RoleStore = Readonly<{
+  insertRole(tx: WriteTx, tenant: TenantId, role: CustomRole): Promise<void>
+  /** Answers whether it was there. */
+  deleteRole(tx: WriteTx, tenant: TenantId, name: string): Promise<boolean>
+  findRole(tx: ReadTx, tenant: TenantId, name: string): Promise<CustomRole | undefined>
+  /** By name. */
+  listRoles(tx: ReadTx, tenant: TenantId): Promise<CustomRole[]>
+}>

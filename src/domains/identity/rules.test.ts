@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { permissions } from '../../contract/permissions.ts'
-import { checkExpiry, expandScopes } from './rules.ts'
+import { permissions, permissionsOfRole } from '../../contract/permissions.ts'
+import { checkExpiry, scopesOf } from './rules.ts'
 
 describe('scopes that cannot be', () => {
-  const refusalOf = (scope: string) => () => expandScopes([scope], 'member')
+  const refusalOf = (scope: string) => () => scopesOf([scope], 'member', permissionsOfRole('member'))
 
   it('are named, with the permission that was meant or all there are', () => {
     expect(refusalOf('task:reed')).toThrow("'task:reed' is not a permission; did you mean task:read?")

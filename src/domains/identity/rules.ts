@@ -1,11 +1,10 @@
 import { AppError } from '../../contract/app-error.ts'
 import { limits } from '../../contract/limits.ts'
-import { isPermitted, type Permission, permissionLeastRole, permissions } from '../../contract/permissions.ts'
+import { isPermitted, isPreference, narrowed, type Permission, permissions } from '../../contract/permissions.ts'
 import {
   isPlatformOperator,
   LOCAL_TENANT,
   type Principal,
-  type Role,
   roles,
   SYSTEM_TENANT,
   type TenantId,
@@ -26,7 +25,7 @@ const DURATION = /^([1-9][0-9]{0,8})(s|m|h|d)?$/
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/
 
-export type KeyRights = Readonly<{ role: Role; tier: Tier; scopes: readonly Permission[] | null }>
+export type KeyRights = Readonly<{ role: string; tier: Tier; scopes: readonly Permission[] | null }>
 
 const invalid = (field: string, message: string, details: Record<string, unknown> = {}): AppError =>
   new AppError('ERR_INVALID_INPUT', `${field}: ${message}`, { field, ...details })
@@ -41,11 +40,16 @@ export function requirePermission(principal: Principal, permission: Permission):
   if (!isPermitted(principal, permission)) throw denied(`${permission} is needed for this`, { permission })
 }
 
-/** Whether the caller may do all that the key could. */
-export const hasRightsOf = (principal: Principal, { role, tier, scopes }: KeyRights): boolean =>
-  roles.indexOf(principal.role) <= roles.indexOf(role) &&
-  tierAllows(principal.tier, tier) &&
-  (principal.scopes === undefined || (scopes?.every((scope) => principal.scopes!.includes(scope)) ?? false))
+/** Whether the caller may do all that the key could, whose role grants what is given. */
+export const hasRightsOf = (
+  principal: Principal,
+  { tier, scopes }: Pick<KeyRights, 'tier' | 'scopes'>,
+  granted: ReadonlySet<Permission>,
+): boolean => tierAllows(principal.tier, tier) && excessOf(principal, narrowed(granted, scopes)).length === 0
+
+/** What the caller lacks of it. */
+export const excessOf = (principal: Principal, wanted: ReadonlySet<Permission>): readonly Permission[] =>
+  [...wanted].filter((permission) => !isPermitted(principal, permission) && !isPreference(permission)).sort()
 
 export function checkKeyName(name: string): string {
   if (!NAME.test(name)) {
@@ -62,7 +66,7 @@ export function keyTenant(principal: Principal, requested: string | undefined): 
     throw invalid('tenant', 'use 1 to 64 lower-case letters, digits, ".", "_" or "-", beginning with a letter or digit')
   }
   if (requested === SYSTEM_TENANT) throw denied('tenant: this one holds what all tenants share, and has no keys')
-  if (!isPlatformOperator(principal) || principal.role !== 'admin') {
+  if (!isPlatformOperator(principal)) {
     throw denied(`tenant: only an operator of the tenant '${LOCAL_TENANT}' may manage the keys of another tenant`)
   }
   return tenantId(requested)
@@ -75,54 +79,55 @@ export function keyTenant(principal: Principal, requested: string | undefined): 
 export function checkRights(
   principal: Principal,
   wanted: Readonly<{ role: string; tier: string; scopes?: readonly string[] | undefined }>,
+  granted: ReadonlySet<Permission>,
 ): KeyRights {
-  const role = roles.find((known) => known === wanted.role)
-  if (role === undefined) throw invalid('role', `use one of ${roles.join(', ')}`)
+  const { role } = wanted
+  if (granted.size === 0) throw invalid('role', `use one of ${roles.join(', ')}, or a role of your own from role_list`)
   const tier = tiers.find((known) => known === wanted.tier)
   if (tier === undefined) throw invalid('tier', `use one of ${tiers.join(', ')}`)
   if (!tierAllows(principal.tier, tier))
     throw denied(`tier: a key cannot have more than your own tier, ${principal.tier}`)
-  const scopes = wanted.scopes === undefined ? inheritedScopes(principal, role) : expandScopes(wanted.scopes, role)
-  const excess = permissions.filter(
-    (permission) => grants({ role, scopes }, permission) && !isPermitted(principal, permission),
-  )
-  if (roles.indexOf(role) < roles.indexOf(principal.role) || excess.length > 0) {
+  const scopes =
+    wanted.scopes === undefined ? inheritedScopes(principal, granted) : scopesOf(wanted.scopes, role, granted)
+  const excess = excessOf(principal, narrowed(granted, scopes))
+  if (excess.length > 0) {
     throw denied('role, scopes: a key cannot be permitted more than you are', { beyond_yours: excess })
   }
   return { role, tier, scopes }
 }
 
-const inheritedScopes = (principal: Principal, role: Role): readonly Permission[] | null =>
-  principal.scopes === undefined ? null : principal.scopes.filter((scope) => roleHas(role, scope))
-
-const roleHas = (role: Role, permission: Permission): boolean =>
-  roles.indexOf(role) <= roles.indexOf(permissionLeastRole(permission))
-
-const grants = ({ role, scopes }: Pick<KeyRights, 'role' | 'scopes'>, permission: Permission): boolean =>
-  roleHas(role, permission) && (scopes === null || scopes.includes(permission))
+const inheritedScopes = (principal: Principal, granted: ReadonlySet<Permission>): readonly Permission[] | null =>
+  principal.scopes === undefined ? null : principal.scopes.filter((scope) => granted.has(scope))
 
 /**
  * `task:*` stands for every permission on tasks that the role has now; what is stored is the list, so that a later
  * version of the program does not widen a key. A permission written out must be one that the role has.
  */
-export function expandScopes(written: readonly string[], role: Role): readonly Permission[] {
+export function scopesOf(
+  written: readonly string[],
+  role: string,
+  granted: ReadonlySet<Permission>,
+): readonly Permission[] {
   if (written.length === 0)
     throw invalid('scopes', 'list at least one, or leave scopes out for all that the role may do')
   const expanded = new Set<Permission>()
   for (const scope of written) {
-    const named = scope.endsWith(':*')
-      ? permissions.filter((permission) => permission.startsWith(scope.slice(0, -1)))
-      : permissions.filter((permission) => permission === scope)
-    if (named.length === 0) {
-      const near = nearestName(scope, permissions)
-      const next = near === undefined ? `use some of ${permissions.join(', ')}` : `did you mean ${near}?`
-      throw invalid('scopes', `${quoted(scope)} is not a permission; ${next}`, { scope })
-    }
-    const usable = named.filter((permission) => roleHas(role, permission))
+    const usable = permissionsNamed(scope, 'scopes').filter((permission) => granted.has(permission))
     if (usable.length === 0) throw invalid('scopes', `the role ${role} does not have ${quoted(scope)}`, { scope })
     for (const permission of usable) expanded.add(permission)
   }
   return [...expanded].sort()
+}
+
+/** What is written of a permission, or of all on one resource. */
+export function permissionsNamed(written: string, field: string): readonly Permission[] {
+  const named = written.endsWith(':*')
+    ? permissions.filter((permission) => permission.startsWith(written.slice(0, -1)))
+    : permissions.filter((permission) => permission === written)
+  if (named.length > 0) return named
+  const near = nearestName(written, permissions)
+  const next = near === undefined ? `use some of ${permissions.join(', ')}` : `did you mean ${near}?`
+  throw invalid(field, `${quoted(written)} is not a permission; ${next}`, { scope: written })
 }
 
 /** `expires_in` is a number of seconds, also as text, or a text such as `12h` or `90d`; `expires_at` an ISO 8601 instant with its zone. */

@@ -1,13 +1,14 @@
 import { AppError } from '../../contract/app-error.ts'
 import type { Call, EffectRecord } from '../../contract/call.ts'
 import { limits } from '../../contract/limits.ts'
-import { type Permission, permissions } from '../../contract/permissions.ts'
+import { type Permission, rightsFrom } from '../../contract/permissions.ts'
 import { type Principal, type Role, type TenantId, type Tier, tierAllows } from '../../contract/principal.ts'
 import type { ReadTx } from '../../contract/tx.ts'
 import { isoTime } from '../../kernel/clock.ts'
 import { type Random, randomId } from '../../kernel/random.ts'
 import { createKeyCache, type KnownKey } from './key-cache.ts'
-import type { ApiKey, ApiKeyStore } from './ports.ts'
+import type { ApiKey, ApiKeyStore, RoleStore } from './ports.ts'
+import { grantedBy } from './roles.ts'
 import {
   checkCreatorKey,
   checkExpiry,
@@ -75,6 +76,7 @@ export type IdentityService = Readonly<{
 
 export type IdentityDeps = Readonly<{
   store: ApiKeyStore
+  roles: Pick<RoleStore, 'findRole'>
   random: Random
   /** Committed state. */
   read: ReadTx
@@ -96,7 +98,7 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
       requirePermission(principal, 'apiKey:create')
       const tenant = keyTenant(principal, input.tenant)
       const name = checkKeyName(input.name)
-      const rights = checkRights(principal, input)
+      const rights = checkRights(principal, input, await grantedBy(deps.roles, read, tenant, input.role))
       const expiresAtMs = checkExpiry(input, nowMs)
       if (principal.keyId !== undefined) {
         checkCreatorKey(await store.findKey(read, principal.tenant, principal.keyId), expiresAtMs, nowMs)
@@ -159,7 +161,7 @@ export function createIdentityService(deps: IdentityDeps): IdentityService {
     async livePrincipal(tenant, keyId, nowMs) {
       const key = await store.findKey(deps.read, tenant, keyId)
       if (key === undefined || !isLive(deps, key, nowMs)) return undefined
-      return { principal: principalOf(key), expiresAtMs: key.expiresAtMs }
+      return { principal: await principalOf(deps, key), expiresAtMs: key.expiresAtMs }
     },
   }
 }
@@ -184,7 +186,7 @@ function createAuthenticator(deps: IdentityDeps) {
   ): Promise<KnownKey | undefined> => {
     const key = await store.findKeyByPrefix(read, prefix)
     if (key === undefined || !hashMatches(key.hash, hash) || !isLive(deps, key, nowMs)) return undefined
-    const known = { key, principal: principalOf(key) }
+    const known = { key, principal: await principalOf(deps, key) }
     cache.put(hashHex, known, nowMs)
     return known
   }
@@ -253,17 +255,16 @@ async function unusedPrefix(store: ApiKeyStore, tx: ReadTx, random: Random): Pro
 }
 
 /** Scopes of a permission that no longer exists are dropped, which can only narrow. */
-function principalOf(key: ApiKey): Principal {
-  const scopes = key.scopes?.filter((scope) => permissions.includes(scope))
+async function principalOf({ roles, read }: Pick<IdentityDeps, 'roles' | 'read'>, key: ApiKey): Promise<Principal> {
+  const granted = await grantedBy(roles, read, key.tenant, key.role)
   return Object.freeze({
     tenant: key.tenant,
     kind: 'key',
     actor: key.name,
-    role: key.role,
+    ...rightsFrom(key.role, granted, key.scopes),
     tier: key.tier,
     teams: [],
     keyId: key.id,
-    ...(scopes === undefined ? {} : { scopes }),
   })
 }
 

@@ -17,7 +17,7 @@ const CHUNK_BYTES = 1024 ** 2
 
 export type DiskReserve = DiskWatch &
   Readonly<{
-    /** Lays the reserve by, if there is room and it is not there. Whoever wants none of it to be on disk never calls this. */
+    /** Lays the reserve by, if there is room and it is not there. A caller that wants none of it to be on disk never calls this. */
     keep(): Promise<void>
   }>
 
@@ -101,6 +101,14 @@ export function createDiskReserve({
       await alone(lay)
     },
   }
+}
+
+/** For others than the process that keeps the reserve: a reserve that was given and is not back means that the disk is short. */
+export function diskShortage(directory: string, expectsReserve: boolean): Readonly<{ free: number }> | undefined {
+  const { bavail, bsize } = statfsSync(directory)
+  const free = bavail * bsize
+  const isGiven = expectsReserve && sizeOf(join(directory, 'reserve')) === 0
+  return free < (isGiven ? FREE_BYTES_AGAIN : FREE_BYTES_MIN) ? { free } : undefined
 }
 
 const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0

@@ -37,8 +37,8 @@ export type SkillFilesDeps = Readonly<{
 export function createSkillFiles({ clock, watchBelow, boundary }: SkillFilesDeps): SkillFiles {
   const digests = new Map<string, { stamp: string; sha256: string }>()
 
-  const describe = async (place: Place, file: string): Promise<SkillFileInfo | undefined> => {
-    const path = await resolveInside(place, file)
+  const describe = async (skill: SkillFolder, file: string): Promise<SkillFileInfo | undefined> => {
+    const path = await resolveInside(skill, file)
     if (path === undefined) return undefined
     const found = await stat(path, { bigint: true })
     if (!found.isFile()) return undefined
@@ -58,10 +58,10 @@ export function createSkillFiles({ clock, watchBelow, boundary }: SkillFilesDeps
     async list(location) {
       const infos: SkillFileInfo[] = []
       let totalBytes = 0
-      const place = await openPlace(location, await boundary())
-      if (place === undefined) throw notFound(location)
-      for (const file of await listNames(location, place, watchBelow)) {
-        const info = await describe(place, file).catch(unlessMissing)
+      const skill = await openFolder(location, await boundary())
+      if (skill === undefined) throw notFound(location)
+      for (const file of await listNames(location, skill, watchBelow)) {
+        const info = await describe(skill, file).catch(unlessMissing)
         if (info === undefined) continue
         totalBytes += info.sizeBytes
         if (totalBytes > limits.skillBytesMax) throw tooLarge('the skill', limits.skillBytesMax)
@@ -70,8 +70,8 @@ export function createSkillFiles({ clock, watchBelow, boundary }: SkillFilesDeps
       return infos
     },
     async read(location, file, bytesMax) {
-      const place = await openPlace(location, await boundary()).catch(unlessMissing)
-      const path = place === undefined ? undefined : await resolveInside(place, file).catch(unlessMissing)
+      const skill = await openFolder(location, await boundary()).catch(unlessMissing)
+      const path = skill === undefined ? undefined : await resolveInside(skill, file).catch(unlessMissing)
       const bytes = path === undefined ? undefined : await readBounded(path, file, bytesMax).catch(unlessMissing)
       if (bytes === undefined) throw notFound(location, file)
       return bytes
@@ -88,16 +88,16 @@ const notFound = (location: SkillLocation, file?: string): AppError =>
 const skillFolder = (location: SkillLocation): string => join(location.root, SKILLS_FOLDER, location.name)
 
 /** The real folder of a skill, and what may be touched in it. */
-type Place = Readonly<{ folder: string; boundary: SkillBoundary }>
+type SkillFolder = Readonly<{ folder: string; boundary: SkillBoundary }>
 
-async function openPlace(location: SkillLocation, boundary: SkillBoundary): Promise<Place | undefined> {
+async function openFolder(location: SkillLocation, boundary: SkillBoundary): Promise<SkillFolder | undefined> {
   const folder = await realpath(skillFolder(location))
   return boundary.refusalOfSkill(folder) === undefined ? { folder, boundary } : undefined
 }
 
 async function listNames(
   location: SkillLocation,
-  place: Place,
+  skill: SkillFolder,
   watchBelow: (owner: string, path: string) => Promise<void>,
 ): Promise<string[]> {
   const top = skillFolder(location)
@@ -105,7 +105,7 @@ async function listNames(
   const folders = ['']
   for (let folder = folders.shift(); folder !== undefined; folder = folders.shift()) {
     if (folder !== '') await watchBelow(top, join(top, folder))
-    const entries = await readdir(join(place.folder, folder), { withFileTypes: true })
+    const entries = await readdir(join(skill.folder, folder), { withFileTypes: true })
     for (const entry of entries) {
       if (entry.name.startsWith('.')) continue
       const name = folder === '' ? entry.name : `${folder}/${entry.name}`
@@ -124,7 +124,7 @@ async function listNames(
 }
 
 /** The real path of a file of the skill, or undefined for a name that leads anywhere else. */
-async function resolveInside({ folder, boundary }: Place, file: string): Promise<string | undefined> {
+async function resolveInside({ folder, boundary }: SkillFolder, file: string): Promise<string | undefined> {
   const segments = file.split('/')
   const hasForeignSegment = segments.some((segment) => segment === '' || segment === '.' || segment === '..')
   if (hasForeignSegment || file.includes('\0') || file.includes('\\')) return undefined

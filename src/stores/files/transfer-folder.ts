@@ -25,7 +25,7 @@ const CHECK_BYTES = 64 * 1024 ** 2
 export type FreeSpaceOf = (path: string) => Promise<number>
 
 /**
- * Every name of a path is opened from the folder that was opened before it, and never through a link: whoever swaps a
+ * Every name of a path is opened from the folder that was opened before it, and never through a link: a process that swaps a
  * folder for a link meanwhile is refused or is too late.
  */
 export function createTransferFolder(

@@ -39,7 +39,7 @@ type Pending = Readonly<{ tenant: string; owner: string; names: number }> & { by
 const NOTHING: Held = { bytes: 0, names: 0 }
 
 /**
- * Whose the files in the transfer folder are: a small file for each, which says where it is. What somebody removed by hand
+ * Whose the files in the transfer folder are: a small file for each, which says where it is. What was removed by hand
  * no longer counts. Only what came out of workspaces is in the book; what the operator puts there is nobody's.
  */
 export function createTransferUsage(deps: {

@@ -194,14 +194,14 @@ async function replace(
     } finally {
       await file.close()
     }
-    const placed = await inParent(root, path, { make: true }, async (folder, name) => {
+    const isReplaced = await inParent(root, path, { make: true }, async (folder, name) => {
       if (!isSame(before, await statOfFile(folder, name))) return false
       fault('file.replace')
       await rename(temporary, folder.at(name))
       await folder.sync()
       return true
     })
-    return placed ?? false
+    return isReplaced ?? false
   } finally {
     await rm(temporary, { force: true })
   }

@@ -123,7 +123,7 @@ type PostgresWriter = WriteConnection & Readonly<{ discard(): void }>
 function writeConnection(pool: Pool, client: PoolClient): PostgresWriter {
   let held = true
   let transaction = ''
-  const giveBack = (broken: boolean) => {
+  const release = (broken: boolean) => {
     if (held) client.release(broken)
     held = false
   }
@@ -143,20 +143,20 @@ function writeConnection(pool: Pool, client: PoolClient): PostgresWriter {
       try {
         answer = (await client.query('COMMIT')).command
       } catch (cause) {
-        giveBack(true)
+        release(true)
         if (await wasCommitted(pool, transaction, cause)) return
         throw cause
       }
-      giveBack(false)
+      release(false)
       // PostgreSQL answers COMMIT with ROLLBACK, and no error, when a statement before it failed.
       if (answer !== 'COMMIT') throw new Error('the server undid the transaction instead of committing it')
     },
     rollback: async () => {
       if (!held) return
       await client.query('ROLLBACK')
-      giveBack(false)
+      release(false)
     },
-    discard: () => giveBack(true),
+    discard: () => release(true),
     savepoint: command('SAVEPOINT job'),
     release: command('RELEASE SAVEPOINT job'),
     rollbackToSavepoint: command('ROLLBACK TO SAVEPOINT job'),

@@ -3,6 +3,7 @@ import { SYSTEM_TENANT, tenantId } from '../../contract/principal.ts'
 import type { WriteTx } from '../../contract/tx.ts'
 import type { Agent, AgentStatus, AgentStore, AgentVersion } from '../../domains/agents/ports.ts'
 import type { AgentEventTable, AgentTable, AgentVersionTable } from './schema.ts'
+import { isVisible, type ViewerArgs, viewerArgs } from './sharing.ts'
 import { rawStatement, type Session, statement } from './statements.ts'
 import { sessionOf, sharedWriterOf, writerOf } from './tx.ts'
 
@@ -65,11 +66,26 @@ const insertEvent = statement<EventRow>('agent-store.insertEvent')((db, arg, { s
 const findAgent = statement<RowId>('agent-store.findAgent')((db, arg) =>
   db.selectFrom('agents').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
 )
-const findAgentByName = statement<{ tenant: string; name: string }>('agent-store.findAgentByName')((db, arg) =>
-  db.selectFrom('agents').selectAll().where('tenant', '=', arg('tenant')).where('name', '=', arg('name')),
+const findAgentsByName = statement<{ tenant: string; name: string }>('agent-store.findAgentsByName')((db, arg) =>
+  db
+    .selectFrom('agents')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('name', '=', arg('name'))
+    .orderBy('created_at')
+    .orderBy('id'),
 )
-const listAgents = statement<{ tenant: string }>('agent-store.listAgents')((db, arg) =>
-  db.selectFrom('agents').selectAll().where('tenant', '=', arg('tenant')).orderBy('name'),
+const listAgents = statement<{ tenant: string } & ViewerArgs>('agent-store.listAgents')((db, arg, kit) =>
+  db
+    .selectFrom('agents')
+    .innerJoin('profiles', (join) =>
+      join.onRef('profiles.tenant', '=', 'agents.tenant').onRef('profiles.id', '=', 'agents.id'),
+    )
+    .selectAll('agents')
+    .where('agents.tenant', '=', arg('tenant'))
+    .where(isVisible(arg, kit, 'profiles', 'profile'))
+    .orderBy('agents.name')
+    .orderBy('agents.id'),
 )
 const countAgents = statement<{ tenant: string }>('agent-store.countAgents')((db, arg) =>
   db
@@ -144,11 +160,11 @@ export const sqlAgentStore: AgentStore = {
   async findAgent(tx, tenant, id) {
     return fromAgentRow(await sessionOf(tx).get(findAgent, { tenant, id }))
   },
-  async findAgentByName(tx, tenant, name) {
-    return fromAgentRow(await sessionOf(tx).get(findAgentByName, { tenant, name }))
+  async findAgentsByName(tx, tenant, name) {
+    return (await sessionOf(tx).all(findAgentsByName, { tenant, name })).map((row) => fromAgentRow(row)!)
   },
-  async listAgents(tx, tenant) {
-    return (await sessionOf(tx).all(listAgents, { tenant })).map((row) => fromAgentRow(row)!)
+  async listAgents(tx, tenant, viewer) {
+    return (await sessionOf(tx).all(listAgents, { tenant, ...viewerArgs(viewer) })).map((row) => fromAgentRow(row)!)
   },
   async countAgents(tx, tenant) {
     return (await sessionOf(tx).get(countAgents, { tenant }))?.count ?? 0

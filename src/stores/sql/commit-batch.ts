@@ -75,8 +75,8 @@ async function tryBatch(deps: BatchDeps, batch: readonly Job[], guarded: boolean
     const connecting = deps.connect()
     connection = connecting instanceof Promise ? await connecting : connecting
     fault('store.begin')
-    const begun = connection.begin()
-    if (begun !== undefined) await begun
+    const opened = connection.begin()
+    if (opened !== undefined) await opened
     const heads = await lockHeads(connection, batch)
     for (const job of batch) {
       const outcome = await runJob(connection, heads.get(job.tenant)!, job, guarded)

@@ -153,8 +153,8 @@ export function sqlFsckSource(
   ): AsyncGenerator<{ row: Row; isStray: boolean }> {
     const isSqlite = session.dialect === 'sqlite'
     const firstId = isSqlite ? firstRowId((await session.get(head, { tenant }))?.tenant_number ?? 0) : 0
-    const placeOf = isSqlite ? (row: Row) => row.row_id - firstId : keyOf
-    for await (const row of pages(source, tenant, placeOf)) yield { row, isStray: false }
+    const positionOf = isSqlite ? (row: Row) => row.row_id - firstId : keyOf
+    for await (const row of pages(source, tenant, positionOf)) yield { row, isStray: false }
     if (!isSqlite) return
     for (const row of await session.all(strays, { tenant })) yield { row, isStray: true }
   }

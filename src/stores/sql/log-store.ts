@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import type { LogEntry, LogStore } from '../../audit/ports.ts'
 import { appendLeaf, leafHash } from '../../audit/tree.ts'
 import { tenantId } from '../../contract/principal.ts'
-import { firstRowIdSql, numberByPlace, rowIdOf, rowsFrom } from './row-ids.ts'
+import { firstRowIdSql, numberByRowId, rowIdOf, rowsFrom } from './row-ids.ts'
 import type { Schema } from './schema.ts'
 import { type Kit, statement, statementFamily } from './statements.ts'
 import { listTrailInSqlite } from './trail-index.ts'
@@ -37,7 +37,7 @@ type PageArgs = { tenant: string; from_seq: number; limit: number }
 type Arg = <Name extends keyof PageArgs>(name: Name) => PageArgs[Name]
 
 const seqOf = ({ dialect, sql }: Kit, tenant: string) =>
-  (dialect === 'sqlite' ? numberByPlace(sql, tenant) : sql<number>`seq`).as('seq')
+  (dialect === 'sqlite' ? numberByRowId(sql, tenant) : sql<number>`seq`).as('seq')
 
 /** The entries of a tenant from a position on, in order. */
 function pageOf(db: Kysely<Schema>, arg: Arg, { dialect, sql }: Kit) {

@@ -1,4 +1,5 @@
 import { AppError } from '../../contract/app-error.ts'
+import { governanceMigrations } from './governance-migrations.ts'
 import type { Dialect } from './statements.ts'
 
 /**
@@ -327,6 +328,20 @@ export const migrations: readonly Migration[] = [
     name: 'mounts of workspaces',
     statements: ["ALTER TABLE workspaces ADD COLUMN mounts TEXT NOT NULL DEFAULT '[]'"],
   },
+  {
+    name: 'secrets',
+    statements: [
+      `CREATE TABLE secrets (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, owner TEXT NOT NULL, purpose TEXT NOT NULL, key_id TEXT NOT NULL,
+        sealed TEXT NOT NULL, created_at $integer NOT NULL, updated_at $integer NOT NULL, PRIMARY KEY (tenant, id))`,
+      `CREATE TABLE secret_links (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, token_hash TEXT NOT NULL UNIQUE, principal TEXT NOT NULL,
+        kind TEXT NOT NULL, subject TEXT NOT NULL, title TEXT NOT NULL, fields TEXT NOT NULL,
+        created_at $integer NOT NULL, expires_at $integer NOT NULL, used_at $integer, PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX secret_links_by_end ON secret_links (tenant, expires_at)',
+    ],
+  },
+  ...governanceMigrations,
 ]
 
 const types: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {

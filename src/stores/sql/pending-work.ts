@@ -15,12 +15,18 @@ const anySchedule = statement<None>('pending-work.anySchedule')((db) =>
   db.selectFrom('schedules').select('subject_id').limit(1),
 )
 
-/** Whether a store has something that whoever opens it must take up, of any tenant. */
+const anyToolVersion = statement<None>('pending-work.anyToolVersion')((db) =>
+  db.selectFrom('mcp_tool_versions').select('tenant').limit(1),
+)
+
+/** Whether a store has work that must be resumed after opening, of any tenant. */
 export const sqlPendingWork = {
   /** Workspaces and teams: what a crash left of them is looked after. */
   ofWorkspaces: (tx: ReadTx): Promise<boolean> => hasAny(tx, anyWorkspace, anyTeam),
   /** Runs go on, and schedules come due. */
   ofAgents: (tx: ReadTx): Promise<boolean> => hasAny(tx, anyOpenRun, anySchedule),
+  /** Callers find the tools of MCP servers from the beginning. */
+  ofMcpServers: (tx: ReadTx): Promise<boolean> => hasAny(tx, anyToolVersion),
 }
 
 async function hasAny(tx: ReadTx, ...statements: readonly Statement<None, unknown>[]): Promise<boolean> {

@@ -33,4 +33,4 @@ export const rowsFrom = (sql: Sql, tenant: string, number: number) =>
     and +tenant = ${tenant})`
 
 /** What a row is by its place, which is what counts; that its own number says the same is for the checker to find. */
-export const numberByPlace = (sql: Sql, tenant: string) => sql<number>`row_id - ${firstRowIdSql(sql, tenant)}`
+export const numberByRowId = (sql: Sql, tenant: string) => sql<number>`row_id - ${firstRowIdSql(sql, tenant)}`

@@ -1,5 +1,6 @@
 import type { Selectable } from 'kysely'
-import { type Principal, tenantId } from '../../contract/principal.ts'
+import { tenantId } from '../../contract/principal.ts'
+import { readPrincipal, writePrincipal } from '../../contract/stored-principal.ts'
 import type { Run, RunError, RunFilter, RunKind, RunStatus, RunStore, StoredEvent } from '../../engine/ports.ts'
 import type { Json } from '../../kernel/canonical-json.ts'
 import type { RunJournalTable, RunTable } from './schema.ts'
@@ -157,8 +158,8 @@ const countFamily = statementFamily<Args, { count: number }>(
     filtered(shape, db, arg, kit).select((expression) => expression.fn.countAll<number>().as('count')),
   usualShapes,
 )
-const placeFamily = statementFamily<Args, Pick<RunRow, 'id' | 'changed_at' | 'last_sequence'>>(
-  'run-store.placeFamily',
+const positionFamily = statementFamily<Args, Pick<RunRow, 'id' | 'changed_at' | 'last_sequence'>>(
+  'run-store.positionFamily',
   (shape) => (db, arg, kit) =>
     filtered(shape, db, arg, kit)
       .select(['id', 'changed_at', 'last_sequence'])
@@ -199,9 +200,9 @@ export const sqlRunStore: RunStore = {
   async countRuns(tx, tenant, filter) {
     return Number((await sessionOf(tx).get(countFamily(shapeOf(filter)), argsOf(tenant, filter)))?.count ?? 0)
   },
-  async runPlaces(tx, tenant, { limit, ...wanted }) {
+  async runPositions(tx, tenant, { limit, ...wanted }) {
     const filter = { kind: 'execution' as const, ...wanted }
-    const rows = await sessionOf(tx).all(placeFamily(shapeOf(filter)), { ...argsOf(tenant, filter), limit })
+    const rows = await sessionOf(tx).all(positionFamily(shapeOf(filter)), { ...argsOf(tenant, filter), limit })
     return rows.map((row) => ({ id: row.id, changedAtMs: row.changed_at, lastSequence: row.last_sequence }))
   },
   async runsUnder(tx, tenant, rootId) {
@@ -247,7 +248,7 @@ const toRow = (run: Run): RunRow => ({
   subject_name: run.subjectName,
   subject_version: run.subjectVersion,
   owner: run.owner,
-  principal: JSON.stringify(run.principal),
+  principal: writePrincipal(run.principal),
   parent_id: run.parentId,
   root_id: run.rootId,
   depth: run.depth,
@@ -282,7 +283,7 @@ const fromRow = (row: RunRow): Run => ({
   subjectName: row.subject_name,
   subjectVersion: row.subject_version,
   owner: row.owner,
-  principal: JSON.parse(row.principal) as Principal,
+  principal: readPrincipal(row.principal),
   parentId: row.parent_id,
   rootId: row.root_id,
   depth: row.depth,

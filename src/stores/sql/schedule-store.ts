@@ -1,5 +1,6 @@
 import type { Selectable } from 'kysely'
-import { type Principal, SYSTEM_TENANT, tenantId } from '../../contract/principal.ts'
+import { SYSTEM_TENANT, tenantId } from '../../contract/principal.ts'
+import { readPrincipal, writePrincipal } from '../../contract/stored-principal.ts'
 import type { WriteTx } from '../../contract/tx.ts'
 import type { Schedule, ScheduleStore } from '../../domains/schedules/ports.ts'
 import type { ScheduleTable } from './schema.ts'
@@ -101,7 +102,7 @@ const toRow = (schedule: Schedule): Row => ({
   kind: schedule.kind,
   subject_id: schedule.subjectId,
   timing: JSON.stringify(schedule.timing),
-  principal: JSON.stringify(schedule.principal),
+  principal: writePrincipal(schedule.principal),
   owner: schedule.owner,
   due_at: schedule.dueAtMs,
   next_at: schedule.nextAtMs,
@@ -115,7 +116,7 @@ const fromRow = (row: Row): Schedule => ({
   kind: row.kind as Schedule['kind'],
   subjectId: row.subject_id,
   timing: JSON.parse(row.timing) as Schedule['timing'],
-  principal: JSON.parse(row.principal) as Principal,
+  principal: readPrincipal(row.principal),
   owner: row.owner,
   dueAtMs: row.due_at,
   nextAtMs: row.next_at,

@@ -1,7 +1,8 @@
 import type { Generated } from 'kysely'
+import type { GovernanceSchema } from './governance-schema.ts'
 
 /** The tables, as Kysely sees them. Times are milliseconds; JSON is text; hashes in `nodes` and `peaks` are raw bytes. */
-export type Schema = {
+export type Schema = GovernanceSchema & {
   log_heads: LogHeadTable
   log_entries: LogEntryTable
   trail_entries: TrailEntryTable

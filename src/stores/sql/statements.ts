@@ -105,6 +105,33 @@ export function statementFamily<Args, Row>(
   return member
 }
 
+const texts: Record<Dialect, Map<string, Statement<readonly Value[], Record<string, Value>>>> = {
+  sqlite: new Map(),
+  postgres: new Map(),
+}
+/** A list of tables and columns begins with `with`. */
+const isReading = (sql: string): boolean =>
+  /^\s*(select|with)\b/i.test(sql) && !/\b(insert into|update|delete from)\b/i.test(sql)
+
+const TEXTS_MAX = 2_000
+
+/** SQL that a library has compiled, with values by position. A library has few shapes; one that makes ever more is refused. */
+export function textStatement(
+  dialect: Dialect,
+  sql: string,
+  valueCount: number,
+): Statement<readonly Value[], Record<string, Value>> {
+  const known = texts[dialect].get(sql)
+  if (known !== undefined) return known
+  if (texts[dialect].size >= TEXTS_MAX) throw new Error('a library has built too many different statements')
+  const index = statementCount++
+  const bind = Array.from({ length: valueCount }, (_, position) => String(position))
+  const prepared: Prepared = { sql, bind, index, name: `s${index}`, isRead: isReading(sql) }
+  const made = { prepared: () => prepared }
+  texts[dialect].set(sql, made)
+  return made
+}
+
 type CompiledText = Readonly<{ sql: string; bind: Prepared['bind'] }>
 const compiledBefore = generated as unknown as Readonly<Record<Dialect, Readonly<Record<string, CompiledText>>>>
 

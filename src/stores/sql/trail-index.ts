@@ -1,4 +1,4 @@
-import { endRowIdSql, firstRowIdSql, numberByPlace } from './row-ids.ts'
+import { endRowIdSql, firstRowIdSql, numberByRowId } from './row-ids.ts'
 import { rawStatement, type Session, statement } from './statements.ts'
 import type { TenantHead } from './tenant-head.ts'
 
@@ -36,7 +36,7 @@ type TrailArgs = { tenant: string; number: number; from_seq: number; to_seq: num
 export const listTrailInSqlite = statement<TrailArgs>('trail-index.listTrailInSqlite')((db, arg, { sql }) => {
   const firstId = firstRowIdSql(sql, arg('tenant'))
   return rawStatement<{ seq: number; record_hash: string | null; at: number }>(
-    sql`select ${numberByPlace(sql, arg('tenant'))} as seq, record_hash, at from log_entries
+    sql`select ${numberByRowId(sql, arg('tenant'))} as seq, record_hash, at from log_entries
       where row_id in (
         select ${firstId} + seq from trail_entries where tenant = ${arg('tenant')} and task_number = ${arg('number')}
         union all

@@ -66,12 +66,12 @@ const usualShapes = [
 
 type Arg = (name: string) => Value
 
-function conditions(shape: string, expression: ExpressionBuilder<Schema, 'thoughts'>, arg: Arg, byPlace?: Kit) {
+function conditions(shape: string, expression: ExpressionBuilder<Schema, 'thoughts'>, arg: Arg, byRowId?: Kit) {
   const [numbers, fromSeq, toSeq, type, afterNumber] = shape.split(':')
   const tenant = arg('tenant') as string
   const and = [expression('tenant', '=', tenant)]
-  if (byPlace !== undefined) {
-    and[0] = rowsFrom(byPlace.sql, tenant, (afterNumber ? arg('after_number') : 0) as number) as never
+  if (byRowId !== undefined) {
+    and[0] = rowsFrom(byRowId.sql, tenant, (afterNumber ? arg('after_number') : 0) as number) as never
   }
   if (numbers) and.push(expression('task_number', 'in', numberArgs(numbers, arg)))
   if (fromSeq) and.push(expression('log_seq', '>=', arg('from_seq') as number))

@@ -19,7 +19,7 @@ export function writerOf(tx: WriteTx, tenant: string): Session {
 }
 
 /**
- * The session of a write to what belongs to everybody, inside the transaction of whoever writes it. The head of the writer's
+ * The session of a write to what belongs to everybody, inside the transaction of the writer. The head of the writer's
  * tenant does not hold back writers of other tenants: the store that uses this must do so itself.
  */
 export const sharedWriterOf = (tx: WriteTx): Session => (tx as SqlWriteTx).session

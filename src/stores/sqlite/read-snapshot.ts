@@ -16,9 +16,9 @@ export async function readSqliteSnapshot<T>(path: string, work: (tx: ReadTx) => 
     connection.execute('BEGIN')
     return await work(readTx(connection))
   } catch (error) {
-    const place = `The database ${path}`
-    if (!isDamage(error)) throw inWords(error, place)
-    const { message } = systemFault(error, place)!
+    const subject = `The database ${path}`
+    if (!isDamage(error)) throw inWords(error, subject)
+    const { message } = systemFault(error, subject)!
     throw new AppError('ERR_LOG_INVALID', message, { field: 'data_dir' }, { cause: error })
   } finally {
     connection?.close()

@@ -84,11 +84,11 @@ function openWriter(path: string, target: number): { writer: SqliteConnection; s
 }
 
 function unusable(path: string, error: unknown): unknown {
-  const place = `The database ${path}`
-  const known = inWords(error, place)
+  const subject = `The database ${path}`
+  const known = inWords(error, subject)
   if (known instanceof AppError) return known
   const reason = error instanceof Error ? error.message : String(error)
-  const message = `${place} cannot be used: ${reason}. Check the data directory and its free space.`
+  const message = `${subject} cannot be used: ${reason}. Check the data directory and its free space.`
   return new AppError('ERR_INIT_FAILED', message, { field: 'data_dir' }, { cause: error })
 }
 

@@ -1,0 +1,113 @@
+import { oauthProvider } from '@better-auth/oauth-provider'
+import { type BetterAuthPlugin, betterAuth } from 'better-auth'
+import { limits } from '../contract/limits.ts'
+import type { Passwords } from '../domains/people/ports.ts'
+import { ACCESS_TOKEN_PREFIX, hashOfToken } from '../domains/people/rules.ts'
+import type { Logger } from '../kernel/logger.ts'
+import { type Random, randomId } from '../kernel/random.ts'
+
+export type AuthDeps = Readonly<{
+  /** Our store, as a library sees it: an instance of Kysely. */
+  db: object
+  secret: string
+  passwords: Passwords
+  random: Random
+  logger: Logger
+}>
+
+/** The header in which HTTP hands us the address of a client; one that a client sends is dropped before. */
+const CLIENT_ADDRESS_HEADER = 'x-castellan-client'
+export const AUTH_PATH = '/auth'
+/** A client acts as the person; there is nothing to choose but whether it may do so while the person is away. */
+const SCOPES = ['offline_access'] as const
+
+/**
+ * better-auth for one address of this server: passwords, sessions and their cookies, and the OAuth authorisation server. Its tables
+ * are in our store (`people-migrations.ts`). Access tokens are opaque and looked up, so that a revocation holds at once.
+ */
+export function createAuth({ db, secret, passwords, random, logger }: AuthDeps, origin: string) {
+  return betterAuth({
+    appName: 'Castellan',
+    baseURL: origin,
+    basePath: AUTH_PATH,
+    trustedOrigins: [origin],
+    secret,
+    database: { db: db as never, type: 'sqlite', transaction: false },
+    telemetry: { enabled: false },
+    logger: {
+      level: 'warn',
+      log: (level, message) => logger[level === 'error' ? 'warn' : 'debug'](`accounts: ${message}`),
+    },
+    emailAndPassword: {
+      enabled: true,
+      disableSignUp: true,
+      minPasswordLength: limits.passwordCharsMin,
+      maxPasswordLength: limits.passwordCharsMax,
+      password: { hash: passwords.hash, verify: ({ hash, password }) => passwords.verify(hash, password) },
+    },
+    user: {
+      modelName: 'users',
+      fields: { emailVerified: 'email_verified', createdAt: 'created_at', updatedAt: 'updated_at' },
+      additionalFields: {
+        tenant: { type: 'string', required: true, input: false },
+        role: { type: 'string', required: true, input: false },
+        tier: { type: 'string', required: true, input: false },
+        created_by: { type: 'string', required: true, input: false },
+      },
+    },
+    session: {
+      modelName: 'user_sessions',
+      fields: {
+        expiresAt: 'expires_at',
+        createdAt: 'created_at',
+        updatedAt: 'updated_at',
+        ipAddress: 'ip_address',
+        userAgent: 'user_agent',
+        userId: 'user_id',
+      },
+      expiresIn: seconds(limits.userSessionMs),
+      updateAge: seconds(limits.userSessionTouchMs),
+    },
+    account: { modelName: 'user_accounts' },
+    verification: { modelName: 'user_verifications' },
+    rateLimit: { enabled: false },
+    advanced: {
+      cookiePrefix: 'castellan',
+      useSecureCookies: origin.startsWith('https:'),
+      ipAddress: { ipAddressHeaders: [CLIENT_ADDRESS_HEADER] },
+      database: { generateId: ({ model }) => randomId(random, model.toLowerCase().slice(0, 16)) },
+    },
+    plugins: [authorisationServer()],
+  })
+}
+
+const seconds = (ms: number): number => ms / 1000
+
+/** OAuth 2.1 for clients of people. The library's types and ours differ in what an absent field is. */
+const authorisationServer = (): BetterAuthPlugin =>
+  oauthProvider({
+    loginPage: '/sign-in',
+    consentPage: '/consent',
+    scopes: [...SCOPES],
+    disableJwtPlugin: true,
+    storeTokens: { hash: async (token) => hashOfToken(token) },
+    prefix: { opaqueAccessToken: ACCESS_TOKEN_PREFIX, refreshToken: 'csr_', clientSecret: 'csc_' },
+    allowDynamicClientRegistration: true,
+    allowUnauthenticatedClientRegistration: true,
+    enforcePerClientResources: false,
+    accessTokenExpiresIn: seconds(limits.accessTokenMs),
+    refreshTokenExpiresIn: seconds(limits.refreshTokenMs),
+    codeExpiresIn: seconds(limits.authorizationCodeMs),
+    grantTypes: ['authorization_code', 'refresh_token'],
+    schema: {
+      oauthClient: { modelName: 'oauth_clients' },
+      oauthResource: { modelName: 'oauth_resources' },
+      oauthClientResource: { modelName: 'oauth_client_resources' },
+      oauthRefreshToken: { modelName: 'oauth_refresh_tokens' },
+      oauthAccessToken: { modelName: 'oauth_access_tokens' },
+      oauthConsent: { modelName: 'oauth_consents' },
+      oauthClientAssertion: { modelName: 'oauth_client_assertions' },
+    },
+  }) as unknown as BetterAuthPlugin
+
+export type Auth = ReturnType<typeof createAuth>

@@ -1,0 +1,30 @@
+/** What bounds the MCP servers behind this one. */
+export const mcpServerLimits = {
+  /** Catalogue items of a tenant, its deployments, tools of one server, former names of a tool, and what a server says of one. */
+  mcpCatalogItemsMax: 2_000,
+  mcpDeploymentsMax: 2_000,
+  mcpToolsPerServerMax: 1_000,
+  mcpToolAliasesMax: 8,
+  mcpToolDescriptionCharsMax: 16 * 1024,
+  /** One message of an MCP server, and of what it says of a failure. */
+  mcpMessageBytesMax: 16 * 1024 * 1024,
+  mcpErrorCharsMax: 2_000,
+  /** How long an MCP server has to answer a handshake, a question of the newer revision, and to end by itself. */
+  mcpConnectMs: 30_000,
+  mcpProbeMs: 5_000,
+  mcpServerEndGraceMs: 2_000,
+  mcpReadinessPollMs: 100,
+  mcpInstallMs: 10 * 60_000,
+  /** The first rest of a server that failed; it doubles each time. */
+  mcpBackOffMs: 1_000,
+  mcpBackOffMsMax: 60_000,
+  /** The log of a server: twice so many bytes at most, and so many of one line. */
+  mcpLogBytesMax: 256 * 1024,
+  mcpLogLineCharsMax: 4_000,
+  mcpLogLinesMax: 2_000,
+  /** How often another process's changes of the tools are looked for. */
+  mcpVersionPollMs: 2_000,
+  /** Installation requests of a tenant, notes of one, and what each may say. */
+  mcpInstallationRequestsMax: 5_000,
+  mcpRequestNotesMax: 100,
+} as const

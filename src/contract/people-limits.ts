@@ -1,0 +1,29 @@
+/** Bounds of what people do: sign in, invite, and let clients act for them. */
+export const peopleLimits = {
+  passwordCharsMin: 12,
+  passwordCharsMax: 256,
+  usersPerTenantMax: 10_000,
+  userTeamsPerTenantMax: 1_000,
+  /** How long a sign-in lasts without use, and how often its end is moved on. */
+  userSessionMs: 7 * 24 * 3_600_000,
+  userSessionTouchMs: 24 * 3_600_000,
+  userSessionsPerUserMax: 100,
+  invitationMs: 7 * 24 * 3_600_000,
+  invitationMsMax: 30 * 24 * 3_600_000,
+  /** Failures at one e-mail address that cost no wait, the first and the longest wait, and how far back they count. */
+  signInFreeFailures: 5,
+  signInWaitMs: 10_000,
+  signInWaitMsMax: 15 * 60_000,
+  signInWindowMs: 3_600_000,
+  /** Failures from one address in that time before it has to wait, whatever e-mail addresses it tries. */
+  signInFailuresPerAddressMax: 100,
+  signInAttemptsKept: 50_000,
+  personNameCharsMax: 128,
+  /** Requests of one address to the endpoints of the OAuth server, and addresses that are counted at once. */
+  oauthRequestsPerMinuteMax: 120,
+  oauthAddressesMax: 10_000,
+  oauthResourcesMax: 10_000,
+  accessTokenMs: 3_600_000,
+  refreshTokenMs: 30 * 24 * 3_600_000,
+  authorizationCodeMs: 60_000,
+} as const

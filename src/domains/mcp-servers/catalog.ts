@@ -1,0 +1,323 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
+import { canModify, canSee, requireShareable, type Scope, type Sharing } from '../../contract/sharing.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import { nameKey } from '../../kernel/name-key.ts'
+import type { Random } from '../../kernel/random.ts'
+import { uuidOf } from '../../kernel/uuid.ts'
+import type { SecretService } from '../secrets/service.ts'
+import { invalid, requireAddress, requireUsableConfig, serverTypeOf } from './config-rules.ts'
+import { renameTools } from './discovery.ts'
+import type { CatalogItem, McpServerStore, ServerType } from './ports.ts'
+import type { EnvironmentVariable, OauthConfig, ServerConfig } from './rules.ts'
+import type { UpstreamRuntime } from './runtime.ts'
+import { slugOf } from './tool-names.ts'
+
+/** Finds teams of people by id or name. */
+export type TeamDirectory = Readonly<{
+  find(
+    tx: ReadTx | WriteTx,
+    tenant: TenantId,
+    reference: string,
+  ): Promise<Readonly<{ id: string; name: string }> | undefined>
+}>
+
+export type CatalogDeps = Readonly<{
+  store: McpServerStore
+  secrets: Pick<SecretService, 'put' | 'remove' | 'requireMayRefer'>
+  runtime: Pick<UpstreamRuntime, 'checkAddress' | 'stop' | 'remove'>
+  teams: TeamDirectory
+  random: Random
+  /** Told within the transaction that changes what callers see. */
+  noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
+}>
+
+export type AboutInput = Readonly<{
+  name?: string | undefined
+  description?: string | null | undefined
+  icon?: string | null | undefined
+  docsUrl?: string | null | undefined
+  repository?: string | null | undefined
+  version?: string | null | undefined
+  instructions?: string | null | undefined
+  scope?: Scope | undefined
+  labels?: readonly Readonly<{ key: string; value: string }>[] | undefined
+  teams?: readonly string[] | undefined
+}>
+export type ConfigInput = ServerConfig & Readonly<{ serverType?: ServerType | undefined }>
+export type CreateInput = AboutInput &
+  ConfigInput &
+  Readonly<{ name: string; environmentId?: string | null | undefined }>
+
+export type Catalog = ReturnType<typeof createCatalog>
+
+export function createCatalog(deps: CatalogDeps) {
+  const { store } = deps
+
+  /** By id, or by name among those that the caller sees. In the same words whether it is another's or nobody's. */
+  async function find(tx: ReadTx | WriteTx, principal: Principal, reference: string): Promise<CatalogItem> {
+    const byId = await store.findItem(tx, principal.tenant, reference)
+    const found = byId !== undefined && canSee(principal, 'mcpRegistry', byId.sharing) ? byId : undefined
+    if (found !== undefined) return found
+    const key = nameKey(reference)
+    const named = (await visible(tx, principal)).filter(({ name }) => nameKey(name) === key)
+    if (named.length === 1) return named[0]!
+    if (named.length > 1) {
+      const ids = named.map(({ id }) => id)
+      throw new AppError('ERR_INVALID_INPUT', 'id: several MCP servers have this name; give the id of one.', { ids })
+    }
+    throw new AppError('ERR_NOT_FOUND', 'There is no such MCP server that you can see. get_mcp_servers lists them.', {
+      id: reference.slice(0, 128).toWellFormed(),
+    })
+  }
+
+  async function visible(tx: ReadTx | WriteTx, principal: Principal): Promise<CatalogItem[]> {
+    return (await store.listItems(tx, principal.tenant)).filter(({ sharing }) =>
+      canSee(principal, 'mcpRegistry', sharing),
+    )
+  }
+
+  async function findOwn(tx: ReadTx | WriteTx, principal: Principal, reference: string): Promise<CatalogItem> {
+    const item = await find(tx, principal, reference)
+    if (canModify(principal, 'mcpRegistry', item.sharing)) return item
+    throw new AppError('ERR_PERMISSION_DENIED', 'You see this MCP server, but you may not change it.', { id: item.id })
+  }
+
+  /** A name that another author has for a personal server is neither told nor taken. */
+  async function requireFreeName(tx: WriteTx, item: CatalogItem): Promise<void> {
+    const key = nameKey(item.name)
+    const { scope, author, teams } = item.sharing
+    const isSame = ({ id, name, sharing }: CatalogItem): boolean =>
+      id !== item.id &&
+      nameKey(name) === key &&
+      sharing.scope === scope &&
+      (scope === 'personal'
+        ? sharing.author === author
+        : scope === 'org' || sharing.teams.some((team) => teams.includes(team)))
+    const items = await store.listItems(tx, item.tenant)
+    if (items.some(isSame)) {
+      throw new AppError('ERR_ALREADY_EXISTS', 'name: an MCP server of this scope has the name; choose another.', {
+        field: 'name',
+      })
+    }
+    if (items.length >= limits.mcpCatalogItemsMax) {
+      throw new AppError('ERR_QUOTA_EXCEEDED', `There are ${items.length} MCP servers, and no more are kept.`)
+    }
+  }
+
+  async function sharingFor(tx: WriteTx, principal: Principal, input: AboutInput, before?: Sharing): Promise<Sharing> {
+    const teams = input.teams === undefined ? undefined : await teamIds(deps.teams, tx, principal, input.teams)
+    const scope = input.scope ?? before?.scope ?? (teams !== undefined && teams.length > 0 ? 'team' : 'personal')
+    const kept = scope === 'team' ? (teams ?? before?.teams ?? []) : (teams ?? [])
+    const sharing = { scope, author: before?.author ?? identityOf(principal), teams: kept }
+    if (before === undefined || input.scope !== undefined || input.teams !== undefined) {
+      requireShareable(principal, 'mcpRegistry', scope, kept)
+    }
+    return sharing
+  }
+
+  /** In a transaction of its own, after the address was judged. */
+  async function create(call: Pick<Call, 'principal' | 'nowMs' | 'write' | 'record'>, input: CreateInput) {
+    const { principal, nowMs, write } = call
+    const { tenant } = principal
+    const { name, environmentId = null, serverType: given, ...rest } = input
+    const { about, config } = parted(rest)
+    const serverType = serverTypeOf(given, config)
+    requireUsableConfig(serverType, config)
+    const id = uuidOf(deps.random.bytes(16))
+    const item: CatalogItem = {
+      tenant,
+      id,
+      name,
+      slug: slugOf(name, id),
+      sharing: await sharingFor(write, principal, input),
+      ...emptyAbout,
+      ...about,
+      environmentId,
+      serverType,
+      config: await withSecretsStored(deps, { write, principal, nowMs }, config),
+      createdAtMs: nowMs,
+      updatedAtMs: nowMs,
+    }
+    await requireFreeName(write, item)
+    await store.insertItem(write, tenant, item)
+    await deps.noteChange(write, tenant)
+    call.record({ kind: 'mcp_server_created', body: recordOf(item) })
+    return itemView(item)
+  }
+
+  async function editDescription(
+    call: Pick<Call, 'principal' | 'nowMs' | 'write' | 'record'>,
+    { id, ...input }: AboutInput & Readonly<{ id: string }>,
+  ) {
+    const { principal, nowMs, write } = call
+    const before = await findOwn(write, principal, id)
+    const { about } = parted(input)
+    const name = input.name ?? before.name
+    const item: CatalogItem = {
+      ...before,
+      ...about,
+      name,
+      slug: nameKey(name) === nameKey(before.name) ? before.slug : slugOf(name, before.id),
+      sharing: await sharingFor(write, principal, input, before.sharing),
+      updatedAtMs: nowMs,
+    }
+    await requireFreeName(write, item)
+    await store.saveItem(write, before.tenant, item)
+    if (item.slug !== before.slug) await renameTools(deps.store, write, item)
+    await deps.noteChange(write, before.tenant)
+    call.record({ kind: 'mcp_server_changed', body: recordOf(item) })
+    return itemView(item)
+  }
+
+  /** What runs with the configuration of before is ended: its next use begins with the new one. */
+  async function editConfig(
+    call: Pick<Call, 'principal' | 'nowMs' | 'transact' | 'record'>,
+    { id, serverType: given, ...input }: ConfigInput & Readonly<{ id: string }>,
+  ) {
+    const { principal, nowMs } = call
+    await checkAddress(input)
+    const { item, deployments } = await call.transact(async (tx) => {
+      const before = await findOwn(tx, principal, id)
+      const { tenant } = before
+      const given_ = Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined))
+      const merged: ServerConfig = { ...before.config, ...given_ }
+      const serverType = given ?? before.serverType
+      requireUsableConfig(serverType, merged)
+      const config = await withSecretsStored(deps, { write: tx, principal, nowMs }, merged, before.config)
+      const item = { ...before, serverType, config, updatedAtMs: nowMs }
+      await store.saveItem(tx, tenant, item)
+      await deps.noteChange(tx, tenant)
+      return { item, deployments: await store.listDeployments(tx, tenant, item.id) }
+    })
+    for (const deployment of deployments) await deps.runtime.stop(deployment.id)
+    call.record({ kind: 'mcp_server_changed', body: recordOf(item) })
+    return itemView(item)
+  }
+
+  async function remove(call: Pick<Call, 'principal' | 'transact' | 'record'>, input: Readonly<{ id: string }>) {
+    const { principal } = call
+    const { item, deployments } = await call.transact(async (tx) => {
+      const item = await findOwn(tx, principal, input.id)
+      const deployments = await store.listDeployments(tx, item.tenant, item.id)
+      for (const { values } of deployments)
+        for (const value of Object.values(values)) await deps.secrets.remove(tx, item.tenant, value)
+      for (const value of secretsIn(item.config)) await deps.secrets.remove(tx, item.tenant, value)
+      await store.deleteItem(tx, item.tenant, item.id)
+      await deps.noteChange(tx, item.tenant)
+      return { item, deployments }
+    })
+    for (const deployment of deployments) await deps.runtime.remove(item.tenant, deployment.id)
+    call.record({ kind: 'mcp_server_deleted', body: { id: item.id, name: item.name, deployments: deployments.length } })
+    return { id: item.id, name: item.name, deleted: true, deployments: deployments.length }
+  }
+
+  /** For tools that write within a transaction: names may be asked for on the way to an address. */
+  async function checkAddress(input: Pick<ConfigInput, 'serverUrl'>): Promise<void> {
+    if (typeof input.serverUrl !== 'string') return
+    requireAddress(input)
+    await deps.runtime.checkAddress(input.serverUrl)
+  }
+
+  return { find, visible, create, editDescription, editConfig, remove, checkAddress }
+}
+
+const emptyAbout = {
+  description: null,
+  icon: null,
+  docsUrl: null,
+  repository: null,
+  version: null,
+  instructions: null,
+  labels: [],
+} as const
+
+/** What people read, and how it is run; what was left out is in neither. */
+function parted(input: AboutInput & ServerConfig): Readonly<{ about: Partial<CatalogItem>; config: ServerConfig }> {
+  const { name: _, scope: __, teams: ___, ...rest } = input
+  const given = Object.entries(rest).filter(([, value]) => value !== undefined)
+  return {
+    about: Object.fromEntries(given.filter(([key]) => key in emptyAbout)) as Partial<CatalogItem>,
+    config: Object.fromEntries(given.filter(([key]) => !(key in emptyAbout))) as ServerConfig,
+  }
+}
+
+async function teamIds(
+  teams: TeamDirectory,
+  tx: WriteTx,
+  { tenant }: Principal,
+  references: readonly string[],
+): Promise<readonly string[]> {
+  const found: string[] = []
+  for (const reference of references) {
+    const team = await teams.find(tx, tenant, reference)
+    if (team === undefined) throw invalid('teams', 'names a team that there is not')
+    found.push(team.id)
+  }
+  return [...new Set(found)]
+}
+
+type StoringCall = Readonly<{ write: WriteTx; principal: Principal; nowMs: number }>
+
+/** A secret that was given as it is goes into the store, and its reference stays. What is already a reference is the caller's own. */
+async function withSecretsStored(
+  { secrets }: Pick<CatalogDeps, 'secrets'>,
+  { write, principal, nowMs }: StoringCall,
+  config: ServerConfig,
+  before: ServerConfig = {},
+): Promise<ServerConfig> {
+  const known = new Set(secretsIn(before))
+  const store = async (field: string, purpose: string, value: string): Promise<string> => {
+    if (known.has(value)) return value
+    await secrets.requireMayRefer(write, principal, field, value)
+    if (/^(secret|env|file):/.test(value)) return value
+    return await secrets.put(write, principal.tenant, { owner: identityOf(principal), purpose, value, nowMs })
+  }
+  const environment: EnvironmentVariable[] = []
+  for (const variable of config.environment ?? []) {
+    const { key, type, value } = variable
+    if (value === undefined) environment.push(variable)
+    else if (type === 'secret') environment.push({ ...variable, value: await store('environment', key, value) })
+    else {
+      await secrets.requireMayRefer(write, principal, 'environment', value)
+      environment.push(variable)
+    }
+  }
+  const oauthConfig: OauthConfig | undefined =
+    config.oauthConfig?.client_secret === undefined
+      ? config.oauthConfig
+      : {
+          ...config.oauthConfig,
+          client_secret: await store('oauthConfig', 'OAuth client secret', config.oauthConfig.client_secret),
+        }
+  return {
+    ...config,
+    ...(config.environment === undefined ? {} : { environment }),
+    ...(oauthConfig === undefined ? {} : { oauthConfig }),
+  }
+}
+
+const secretsIn = ({ environment, oauthConfig }: ServerConfig): readonly string[] =>
+  [...(environment ?? []).map(({ value }) => value), oauthConfig?.client_secret].filter(
+    (value) => value !== undefined && /^(secret|env|file):/.test(value),
+  ) as string[]
+
+const recordOf = ({ id, name, sharing, serverType }: CatalogItem) => ({
+  id,
+  name,
+  scope: sharing.scope,
+  author: sharing.author,
+  teams: [...sharing.teams],
+  server_type: serverType,
+})
+
+export const itemView = (item: CatalogItem) => ({
+  id: item.id,
+  name: item.name,
+  scope: item.sharing.scope,
+  teams: item.sharing.teams,
+  serverType: item.serverType,
+  toolPrefix: `${item.slug}__`,
+})

@@ -1,0 +1,120 @@
+import { parse } from 'yaml'
+import { AppError } from '../../contract/app-error.ts'
+import type { ServerType } from './ports.ts'
+import { type ServerConfig, valueFields } from './rules.ts'
+
+/** What a server is when nobody says: something with an address is reached, something with a command is run. */
+export function serverTypeOf(given: ServerType | undefined, config: ServerConfig): ServerType {
+  if (given !== undefined) return given
+  if (typeof config.serverUrl === 'string') return 'remote'
+  if (config.command !== undefined || config.dockerImage !== undefined) return 'local'
+  throw invalid('serverType', 'give serverUrl for a remote server, or command for a local one')
+}
+
+/** Refuses what could not be run or reached, whatever is entered for a deployment. */
+export function requireUsableConfig(serverType: ServerType, config: ServerConfig): void {
+  if (serverType === 'builtin') {
+    throw invalid('serverType', 'builtin is this server itself; use local or remote')
+  }
+  if (serverType === 'remote') requireAddress(config)
+  else requireCommand(config)
+  for (const { key, default: fallback } of config.environment ?? []) {
+    if (!isPlain(fallback)) throw invalid('environment', `the default of ${key} must be text, a number, true or false`)
+  }
+  requireDistinct(
+    'environment',
+    (config.environment ?? []).map(({ key }) => key),
+  )
+  requireDistinct(
+    'authFields',
+    valueFields(config).map(({ name }) => name),
+  )
+  requireHeaders(config)
+  requireUserFields(config)
+  if (config.deploymentSpecYaml !== undefined) requireDeploymentSpec(config.deploymentSpecYaml)
+}
+
+export function requireAddress({ serverUrl }: Pick<ServerConfig, 'serverUrl'>): void {
+  const url = URL.parse(serverUrl ?? '')
+  if (url === null || !['http:', 'https:'].includes(url.protocol)) {
+    throw invalid('serverUrl', 'a remote server needs an address that begins with http:// or https://')
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw invalid('serverUrl', 'must not have a user name or a password; use authFields or userConfig')
+  }
+}
+
+function requireCommand(config: ServerConfig): void {
+  if (config.command === undefined && config.dockerImage === undefined) {
+    throw invalid('command', 'a local server needs a command, such as npx, uvx or node')
+  }
+  if (config.oauthConfig !== undefined) throw invalid('oauthConfig', 'only a remote server has it')
+}
+
+/** The same header from two fields would leave to chance which is sent. */
+function requireHeaders(config: ServerConfig): void {
+  const fromAuth = (config.authFields ?? []).filter(({ type }) => type === 'header').map(({ name }) => name)
+  const fromUser = Object.values(config.userConfig ?? {}).flatMap(({ headerName }) => headerName ?? [])
+  const names = [...fromAuth, ...fromUser].map((name) => name.toLowerCase())
+  for (const name of names) {
+    if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) throw invalid('headerName', 'has a character that no header has')
+    if (managedHeaders.has(name)) throw invalid('headerName', 'names a header that the protocol sets itself')
+  }
+  requireDistinct('headerName', names)
+}
+
+const managedHeaders: ReadonlySet<string> = new Set([
+  'host',
+  'content-length',
+  'content-type',
+  'connection',
+  'transfer-encoding',
+  'accept',
+  'mcp-session-id',
+  'mcp-protocol-version',
+])
+
+function requireUserFields({ userConfig }: ServerConfig): void {
+  for (const [name, field] of Object.entries(userConfig ?? {})) {
+    const at = `userConfig.${name}`
+    if (field.sensitive === true && field.default !== undefined) {
+      throw invalid(at, 'a sensitive field cannot have a default, which everybody could read')
+    }
+    if (field.sensitive === true && field.promptOnInstallation === false) {
+      throw invalid(at, 'a sensitive field must be asked for: leave promptOnInstallation out')
+    }
+    if (field.required === true && field.promptOnInstallation === false && field.default === undefined) {
+      throw invalid(at, 'a required field that is not asked for needs a default')
+    }
+    if (!isPlain(field.default)) throw invalid(at, 'default must be text, a number, true or false, or a list of texts')
+    if (field.min !== undefined && field.max !== undefined && field.min > field.max) {
+      throw invalid(at, 'min is above max')
+    }
+  }
+}
+
+/** What can be written into an environment or a header. */
+const isPlain = (value: unknown): boolean =>
+  Array.isArray(value) ? value.every((one) => typeof one === 'string') : typeof value !== 'object' || value === null
+
+/** Kept for a cluster, which takes nothing but a Deployment here. */
+function requireDeploymentSpec(text: string): void {
+  let spec: unknown
+  try {
+    spec = parse(text, { maxAliasCount: 10 })
+  } catch {
+    throw invalid('deploymentSpecYaml', 'is not YAML')
+  }
+  const { apiVersion, kind } = (spec ?? {}) as Record<string, unknown>
+  if (apiVersion !== 'apps/v1' || kind !== 'Deployment') {
+    throw invalid('deploymentSpecYaml', 'must be a Deployment of apps/v1')
+  }
+}
+
+function requireDistinct(field: string, names: readonly string[]): void {
+  const twice = names.find((name, index) => names.indexOf(name) !== index)
+  if (twice !== undefined) throw invalid(field, 'has a name twice')
+}
+
+export const invalid = (field: string, rule: string): AppError =>
+  new AppError('ERR_INVALID_INPUT', `${field}: ${rule}.`, { field, constraint: rule })

@@ -1,0 +1,380 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
+import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
+import { canModify, canSee, requireShareable, type Scope, type Sharing } from '../../contract/sharing.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import { type Clock, isoTime } from '../../kernel/clock.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Random } from '../../kernel/random.ts'
+import { uuidOf } from '../../kernel/uuid.ts'
+import type { SecretLinks } from '../secrets/links.ts'
+import type { SecretService } from '../secrets/service.ts'
+import type { Catalog, TeamDirectory } from './catalog.ts'
+import { invalid } from './config-rules.ts'
+import { storeToolList } from './discovery.ts'
+import type { CatalogItem, Deployment, DeploymentStatus, McpServerStore } from './ports.ts'
+import { missingFields, valueFields } from './rules.ts'
+import type { UpstreamAddress, UpstreamRuntime } from './runtime.ts'
+import { specOf } from './spec.ts'
+
+export type DeploymentDeps = Readonly<{
+  store: McpServerStore
+  catalog: Pick<Catalog, 'find'>
+  secrets: Pick<SecretService, 'put' | 'remove' | 'resolve' | 'requireMayRefer'>
+  links: Pick<SecretLinks, 'create' | 'originFor' | 'onValues'>
+  runtime: UpstreamRuntime
+  teams: TeamDirectory
+  database: Pick<Database, 'read' | 'write'>
+  clock: Pick<Clock, 'nowMs'>
+  random: Random
+  logger: Logger
+  noteChange(tx: WriteTx, tenant: TenantId): Promise<void>
+  /** Told after a commit that changed the tools. */
+  announce(tenant: TenantId): Promise<void>
+  /** Assigns tools to agents with this deployment's credentials; absent where nothing can be assigned. */
+  assignTools: ((call: Call, input: ToolAssignment) => Promise<unknown>) | undefined
+}>
+
+type ToolAssignment = Readonly<{
+  agentIds: readonly string[]
+  toolIds: readonly string[]
+  deploymentId: string
+}>
+
+export type DeployInput = Readonly<{
+  catalogId: string
+  scope?: Scope | undefined
+  teamId?: string | undefined
+  agentIds?: readonly string[] | undefined
+  values?: Readonly<Record<string, string>> | undefined
+}>
+
+const LINK_KIND = 'mcp_deployment'
+
+export type Deployments = ReturnType<typeof createDeployments>
+
+export function createDeployments(deps: DeploymentDeps) {
+  const { store, runtime } = deps
+  const discovering = new Map<string, Promise<Deployment | undefined>>()
+  deps.links.onValues(LINK_KIND, (call, subject, values) => takeValues(call, subject, values))
+  runtime.onToolsChanged((tenant, id) => void discover(tenant, id, new AbortController().signal))
+
+  const addressOf = ({ tenant, id }: Pick<Deployment, 'tenant' | 'id'>): UpstreamAddress => ({
+    tenant,
+    deploymentId: id,
+    async load() {
+      const { read } = deps.database
+      const deployment = await store.findDeployment(read, tenant, id)
+      const item = deployment && (await store.findItem(read, tenant, deployment.catalogId))
+      if (deployment === undefined || item === undefined) throw noDeployment(id)
+      return await specOf(item, deployment, (of, text) => deps.secrets.resolve(read, of, text))
+    },
+  })
+
+  async function find(tx: ReadTx | WriteTx, principal: Principal, id: string): Promise<Deployment> {
+    const found = await store.findDeployment(tx, principal.tenant, id)
+    if (found !== undefined && canSee(principal, 'mcpServerInstallation', found.sharing)) return found
+    throw noDeployment(id)
+  }
+
+  async function sharingFor(
+    tx: WriteTx,
+    principal: Principal,
+    { scope = 'personal', teamId }: DeployInput,
+  ): Promise<Sharing> {
+    const team = teamId === undefined ? undefined : await deps.teams.find(tx, principal.tenant, teamId)
+    if (teamId !== undefined && team === undefined) throw invalid('teamId', 'there is no such team')
+    const teams = team === undefined ? [] : [team.id]
+    if (scope === 'team' && team === undefined) throw invalid('teamId', 'the scope team needs the id of a team')
+    requireShareable(principal, 'mcpServerInstallation', scope, teams)
+    return { scope, author: identityOf(principal), teams }
+  }
+
+  /** The one that the same holder has of the item, if there is one. */
+  async function existing(tx: WriteTx, item: CatalogItem, sharing: Sharing): Promise<Deployment | undefined> {
+    const all = await store.listDeployments(tx, item.tenant, item.id)
+    return all.find(
+      (other) =>
+        other.sharing.scope === sharing.scope &&
+        (sharing.scope === 'personal'
+          ? other.sharing.author === sharing.author
+          : sharing.scope === 'org' || other.sharing.teams[0] === sharing.teams[0]),
+    )
+  }
+
+  /** Values of secret fields go into the store of secrets; the others stay where everybody who sees the deployment sees them. */
+  async function storedValues(
+    tx: WriteTx,
+    { principal, nowMs }: Pick<Call, 'principal' | 'nowMs'>,
+    item: CatalogItem,
+    given: Readonly<Record<string, string>>,
+  ): Promise<Record<string, string>> {
+    const fields = new Map(valueFields(item.config).map((field) => [field.name, field]))
+    const stored: Record<string, string> = {}
+    for (const [name, value] of Object.entries(given)) {
+      const field = fields.get(name)
+      if (field === undefined)
+        throw invalid(
+          'values',
+          `has a name that the server does not ask for; it asks for ${[...fields.keys()].join(', ') || 'nothing'}`,
+        )
+      await deps.secrets.requireMayRefer(tx, principal, 'values', value)
+      const isPlain = field.secret && !/^(secret|env|file):/.test(value)
+      const purpose = `${item.name}: ${field.label}`
+      stored[name] = isPlain
+        ? await deps.secrets.put(tx, item.tenant, { owner: identityOf(principal), purpose, value, nowMs })
+        : value
+    }
+    return stored
+  }
+
+  async function deploy(call: Call, input: DeployInput) {
+    const { principal, nowMs } = call
+    const { tenant } = principal
+    if ((input.agentIds?.length ?? 0) > 0 && deps.assignTools === undefined) throw noAssignments()
+    const origin = await deps.links.originFor(call)
+    const made = await call.transact(async (tx) => {
+      const item = await deps.catalog.find(tx, principal, input.catalogId)
+      const sharing = await sharingFor(tx, principal, input)
+      const before = await existing(tx, item, sharing)
+      if (
+        before !== undefined &&
+        sharing.scope !== 'personal' &&
+        before.status === 'success' &&
+        input.values === undefined
+      ) {
+        throw alreadyDeployed(before)
+      }
+      const values = { ...before?.values, ...(await storedValues(tx, call, item, input.values ?? {})) }
+      const missing = missingFields(item.config, values)
+      const status: DeploymentStatus = missing.length > 0 ? 'pending' : 'discovering-tools'
+      const deployment: Deployment = {
+        tenant,
+        id: before?.id ?? uuidOf(deps.random.bytes(16)),
+        catalogId: item.id,
+        sharing,
+        status,
+        error: null,
+        values,
+        createdAtMs: before?.createdAtMs ?? nowMs,
+        updatedAtMs: nowMs,
+      }
+      if (before === undefined) {
+        await requireRoom(store, tx, tenant)
+        await store.insertDeployment(tx, tenant, deployment)
+      } else await store.saveDeployment(tx, tenant, deployment)
+      await deps.noteChange(tx, tenant)
+      const link = missing.length === 0 ? undefined : await createLink(tx, call, origin, item, deployment)
+      return { item, deployment, link, isNew: before === undefined }
+    })
+    if (!made.isNew) await runtime.stop(made.deployment.id)
+    const ready = made.link === undefined ? await discover(tenant, made.deployment.id, call.signal) : undefined
+    const deployment = ready ?? made.deployment
+    const tools = await store.listTools(deps.database.read, tenant, made.item.id)
+    const toolIds = tools.filter(({ removedAtMs }) => removedAtMs === null).map(({ id }) => id)
+    const { agentIds = [] } = input
+    if (agentIds.length > 0 && deployment.status === 'success') {
+      await deps.assignTools?.(call, { agentIds, toolIds, deploymentId: deployment.id })
+    }
+    call.record({ kind: 'mcp_server_deployed', body: recordOf(made.item, deployment) })
+    return {
+      ...view(made.item, deployment),
+      isNew: made.isNew,
+      toolCount: toolIds.length,
+      ...(made.link === undefined ? {} : { link: made.link }),
+      message: messageOf(made.item, deployment, made.link !== undefined, toolIds.length),
+    }
+  }
+
+  function createLink(tx: WriteTx, call: Call, origin: string, item: CatalogItem, deployment: Deployment) {
+    const fields = valueFields(item.config).map(({ default: fallback, ...field }) => ({
+      ...field,
+      required: field.required && fallback === undefined && deployment.values[field.name] === undefined,
+    }))
+    return deps.links.create(tx, call, origin, {
+      kind: LINK_KIND,
+      subject: deployment.id,
+      title: `Values for ${item.name}`,
+      fields,
+    })
+  }
+
+  async function takeValues(
+    call: Pick<Call, 'principal' | 'nowMs' | 'write' | 'record'>,
+    id: string,
+    values: Readonly<Record<string, string>>,
+  ): Promise<string> {
+    const { principal, nowMs, write } = call
+    const { tenant } = principal
+    const before = await find(write, principal, id)
+    const item = await store.findItem(write, tenant, before.catalogId)
+    if (item === undefined) throw noDeployment(id)
+    const stored = await storedValues(write, call, item, values)
+    for (const name of Object.keys(stored)) await deps.secrets.remove(write, tenant, before.values[name] ?? '')
+    const next = {
+      ...before,
+      values: { ...before.values, ...stored },
+      status: 'discovering-tools' as const,
+      error: null,
+      updatedAtMs: nowMs,
+    }
+    await store.saveDeployment(write, tenant, next)
+    call.record({ kind: 'mcp_server_values_entered', body: { deployment_id: id, fields: Object.keys(values) } })
+    // The person does not wait for the server: what came of it is in the list of deployments.
+    setTimeout(() => void runtime.stop(id).then(() => discover(tenant, id, new AbortController().signal)), 0)
+    return `The values were saved, and ${item.name} is being connected.`
+  }
+
+  /** Asks the server for its tools and keeps them. Answers the deployment as it is then; it never throws. */
+  function discover(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
+    const running = discovering.get(id)
+    if (running !== undefined) return running
+    const work = discoverNow(tenant, id, signal)
+      .catch((error: unknown) => {
+        deps.logger.warn('the tools of an MCP server were not stored', { deployment: id, cause: String(error) })
+        return undefined
+      })
+      .finally(() => discovering.delete(id))
+    discovering.set(id, work)
+    return work
+  }
+
+  async function discoverNow(tenant: TenantId, id: string, signal: AbortSignal): Promise<Deployment | undefined> {
+    let outcome: Readonly<{ status: DeploymentStatus; error: string | null }> = { status: 'success', error: null }
+    let listed: Awaited<ReturnType<UpstreamRuntime['listTools']>> | undefined
+    try {
+      listed = await runtime.listTools(addressOf({ tenant, id }), signal)
+    } catch (error) {
+      if (error instanceof AppError && broken.has(error.code)) return undefined
+      outcome = { status: 'error', error: problemText(error) }
+    }
+    const settled = await deps.database.write(tenant, async (tx) => {
+      const deployment = await store.findDeployment(tx, tenant, id)
+      const item = deployment && (await store.findItem(tx, tenant, deployment.catalogId))
+      if (deployment === undefined || item === undefined) return undefined
+      const nowMs = deps.clock.nowMs()
+      const next = { ...deployment, ...outcome, updatedAtMs: nowMs }
+      await store.saveDeployment(tx, tenant, next)
+      const isChanged = listed !== undefined && (await storeToolList(deps, tx, item, listed, nowMs))
+      if (isChanged || deployment.status !== next.status) await deps.noteChange(tx, tenant)
+      return next
+    })
+    await deps.announce(tenant)
+    return settled
+  }
+
+  async function list(call: Pick<Call, 'principal' | 'read'>) {
+    const { principal, read } = call
+    const items = new Map((await store.listItems(read, principal.tenant)).map((item) => [item.id, item]))
+    const seen = (await store.listDeployments(read, principal.tenant)).filter(
+      ({ catalogId, sharing }) => items.has(catalogId) && canSee(principal, 'mcpServerInstallation', sharing),
+    )
+    return { deployments: seen.map((deployment) => view(items.get(deployment.catalogId)!, deployment)) }
+  }
+
+  function view(item: CatalogItem, deployment: Deployment) {
+    const { state, problem, starts } = runtime.stateOf(deployment.id)
+    return {
+      id: deployment.id,
+      catalogId: item.id,
+      name: item.name,
+      serverType: item.serverType,
+      scope: deployment.sharing.scope,
+      teamId: deployment.sharing.teams[0] ?? null,
+      author: deployment.sharing.author,
+      status: deployment.status,
+      error: deployment.error ?? problem ?? null,
+      state,
+      starts,
+      createdAt: isoTime(deployment.createdAtMs),
+    }
+  }
+
+  async function logs(
+    call: Pick<Call, 'principal' | 'read'>,
+    { serverId, lines = 100 }: Readonly<{ serverId: string; lines?: number | undefined }>,
+  ) {
+    const deployment = await find(call.read, call.principal, serverId)
+    const text = await runtime.readLog(deployment.tenant, deployment.id, lines)
+    return { serverId: deployment.id, lines: text, state: runtime.stateOf(deployment.id).state }
+  }
+
+  async function remove(
+    call: Pick<Call, 'principal' | 'transact' | 'record'>,
+    { serverId }: Readonly<{ serverId: string }>,
+  ) {
+    const { principal } = call
+    const deployment = await call.transact(async (tx) => {
+      const found = await find(tx, principal, serverId)
+      if (!canModify(principal, 'mcpServerInstallation', found.sharing)) {
+        throw new AppError('ERR_PERMISSION_DENIED', 'You see this deployment, but you may not remove it.', {
+          id: serverId,
+        })
+      }
+      for (const value of Object.values(found.values)) await deps.secrets.remove(tx, found.tenant, value)
+      await store.deleteDeployment(tx, found.tenant, found.id)
+      await deps.noteChange(tx, found.tenant)
+      return found
+    })
+    await runtime.remove(deployment.tenant, deployment.id)
+    await deps.announce(deployment.tenant)
+    call.record({
+      kind: 'mcp_server_undeployed',
+      body: { deployment_id: deployment.id, catalog_id: deployment.catalogId },
+    })
+    return { id: deployment.id, deleted: true }
+  }
+
+  return { deploy, discover, list, logs, remove, find, addressOf, view }
+}
+
+/** What tells nothing of the server. */
+const broken: ReadonlySet<string> = new Set(['ERR_SHUTTING_DOWN', 'ERR_CANCELLED', 'ERR_BUSY'])
+
+async function requireRoom(store: McpServerStore, tx: WriteTx, tenant: TenantId): Promise<void> {
+  const count = (await store.listDeployments(tx, tenant)).length
+  if (count < limits.mcpDeploymentsMax) return
+  throw new AppError('ERR_QUOTA_EXCEEDED', `There are ${count} deployments of MCP servers, and no more are kept.`)
+}
+
+const noAssignments = (): AppError =>
+  new AppError('ERR_FEATURE_DISABLED', 'agentIds: tools cannot be assigned to agents here; leave it out.', {
+    field: 'agentIds',
+  })
+
+const alreadyDeployed = ({ id, sharing }: Deployment): AppError =>
+  new AppError('ERR_ALREADY_EXISTS', `scope: the server is deployed for this ${sharing.scope} already.`, {
+    field: 'scope',
+    deployment_id: id,
+  })
+
+const noDeployment = (id: string): AppError =>
+  new AppError(
+    'ERR_NOT_FOUND',
+    'There is no such deployment that you can see. list_mcp_server_deployments lists them.',
+    {
+      id: id.slice(0, 128).toWellFormed(),
+    },
+  )
+
+const problemText = (error: unknown): string =>
+  error instanceof AppError ? `${error.code}: ${error.message}` : 'ERR_INTERNAL: The MCP server could not be asked.'
+
+const recordOf = (item: CatalogItem, { id, sharing, status }: Deployment) => ({
+  deployment_id: id,
+  catalog_id: item.id,
+  server: item.name,
+  scope: sharing.scope,
+  author: sharing.author,
+  teams: [...sharing.teams],
+  status,
+})
+
+function messageOf(item: CatalogItem, { status, error }: Deployment, hasLink: boolean, tools: number): string {
+  if (hasLink) return `${item.name} needs values that you should not see: give the link to a person.`
+  if (status === 'success')
+    return `${item.name} is deployed and has ${tools} tools, whose names begin with ${item.slug}__.`
+  return `${item.name} is deployed, but cannot be used yet: ${error ?? 'it is being connected'}`
+}

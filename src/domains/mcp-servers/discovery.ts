@@ -1,0 +1,90 @@
+import { limits } from '../../contract/limits.ts'
+import type { WriteTx } from '../../contract/tx.ts'
+import { canonicalJson, type Json } from '../../kernel/canonical-json.ts'
+import type { Random } from '../../kernel/random.ts'
+import { uuidOf } from '../../kernel/uuid.ts'
+import type { CatalogItem, McpServerStore, StoredTool } from './ports.ts'
+import type { ListedTool } from './runtime.ts'
+import { toolName } from './tool-names.ts'
+
+/**
+ * Makes the stored tools of an item those that its server lists. A tool keeps its id and its name for as long as the server has
+ * it, also when it was gone for a while. Answers whether anything changed.
+ */
+export async function storeToolList(
+  { store, random }: Readonly<{ store: McpServerStore; random: Random }>,
+  tx: WriteTx,
+  item: CatalogItem,
+  listed: readonly ListedTool[],
+  nowMs: number,
+): Promise<boolean> {
+  const { tenant } = item
+  const all = await store.listTools(tx, tenant)
+  const taken = takenNames(all)
+  const known = new Map(all.filter(({ catalogId }) => catalogId === item.id).map((tool) => [tool.upstreamName, tool]))
+  const changed: StoredTool[] = []
+  const usable = listed.slice(0, limits.mcpToolsPerServerMax)
+  for (const tool of usable) {
+    const before = known.get(tool.name)
+    const next = merged(item, before, tool, {
+      newId: () => uuidOf(random.bytes(16)),
+      newName: () => toolName(item, tool.name, (name) => taken.has(name)),
+    })
+    taken.add(next.name)
+    if (before === undefined || !isSame(before, next)) changed.push(next)
+  }
+  const names = new Set(usable.map(({ name }) => name))
+  for (const tool of known.values()) {
+    if (tool.removedAtMs === null && !names.has(tool.upstreamName)) changed.push({ ...tool, removedAtMs: nowMs })
+  }
+  if (changed.length === 0) return false
+  const listVersion = await store.raiseVersion(tx, tenant)
+  for (const tool of changed) await store.putTool(tx, tenant, { ...tool, listVersion })
+  return true
+}
+
+const takenNames = (tools: readonly StoredTool[]): Set<string> =>
+  new Set(tools.flatMap(({ name, aliases }) => [name, ...aliases]))
+
+function merged(
+  item: CatalogItem,
+  before: StoredTool | undefined,
+  tool: ListedTool,
+  make: Readonly<{ newId(): string; newName(): string }>,
+): StoredTool {
+  return {
+    tenant: item.tenant,
+    id: before?.id ?? make.newId(),
+    catalogId: item.id,
+    upstreamName: tool.name,
+    name: before?.name ?? make.newName(),
+    aliases: before?.aliases ?? [],
+    title: tool.title ?? null,
+    description: (tool.description ?? '').slice(0, limits.mcpToolDescriptionCharsMax),
+    inputSchema: tool.inputSchema,
+    outputSchema: tool.outputSchema ?? null,
+    annotations: tool.annotations ?? null,
+    listVersion: before?.listVersion ?? 0,
+    removedAtMs: null,
+  }
+}
+
+const isSame = (one: StoredTool, other: StoredTool): boolean =>
+  canonicalJson(one as unknown as Json) === canonicalJson(other as unknown as Json)
+
+/** After the server got another name: its tools get one too, and answer to the old one. */
+export async function renameTools(store: McpServerStore, tx: WriteTx, item: CatalogItem): Promise<void> {
+  const { tenant } = item
+  const all = await store.listTools(tx, tenant)
+  const own = all.filter(({ catalogId }) => catalogId === item.id)
+  if (own.length === 0) return
+  const taken = takenNames(all.filter(({ catalogId }) => catalogId !== item.id))
+  const listVersion = await store.raiseVersion(tx, tenant)
+  for (const tool of own) {
+    const name = toolName(item, tool.upstreamName, (candidate) => taken.has(candidate))
+    taken.add(name)
+    if (name === tool.name) continue
+    const aliases = [tool.name, ...tool.aliases].filter((alias) => alias !== name).slice(0, limits.mcpToolAliasesMax)
+    await store.putTool(tx, tenant, { ...tool, name, aliases, listVersion })
+  }
+}

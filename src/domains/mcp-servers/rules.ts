@@ -1,0 +1,133 @@
+/** How a server is run or reached, in the words of the tools that take it. */
+export type AuthField = Readonly<{
+  name: string
+  label: string
+  type: 'header' | 'query' | 'cookie'
+  secret: boolean
+}>
+
+export type EnvironmentVariable = Readonly<{
+  key: string
+  type: 'plain_text' | 'secret' | 'boolean' | 'number'
+  /** A plain value, or a reference to a secret. */
+  value?: string | undefined
+  promptOnInstallation: boolean
+  required?: boolean | undefined
+  description?: string | undefined
+  default?: unknown
+  /** The value is in the file `/secrets/KEY` instead of in the environment. */
+  mounted?: boolean | undefined
+}>
+
+export type UserField = Readonly<{
+  type: 'string' | 'number' | 'boolean' | 'directory' | 'file'
+  title?: string | undefined
+  description?: string | undefined
+  required?: boolean | undefined
+  default?: unknown
+  multiple?: boolean | undefined
+  sensitive?: boolean | undefined
+  min?: number | undefined
+  max?: number | undefined
+  promptOnInstallation?: boolean | undefined
+  /** The value goes into this header of every request, after `valuePrefix`. */
+  headerName?: string | undefined
+  valuePrefix?: string | undefined
+}>
+
+export type OauthConfig = Readonly<{
+  name?: string | undefined
+  server_url?: string | undefined
+  client_id?: string | undefined
+  /** A reference, or the value until it is stored. */
+  client_secret?: string | undefined
+  redirect_uris?: readonly string[] | undefined
+  scopes?: readonly string[] | undefined
+  authorization_endpoint?: string | undefined
+  token_endpoint?: string | undefined
+  well_known_url?: string | undefined
+  supports_resource_metadata?: boolean | undefined
+}>
+
+export type ServerMount = Readonly<{ host_path: string; path: string; mode?: 'ro' | 'rw' | undefined }>
+
+export type ServerConfig = Readonly<{
+  serverUrl?: string | null | undefined
+  requiresAuth?: boolean | undefined
+  authDescription?: string | null | undefined
+  authFields?: readonly AuthField[] | undefined
+  oauthConfig?: OauthConfig | undefined
+  command?: string | undefined
+  arguments?: readonly string[] | undefined
+  environment?: readonly EnvironmentVariable[] | undefined
+  envFrom?: readonly Readonly<{ type: 'secret' | 'configMap'; name: string; prefix?: string | undefined }>[] | undefined
+  dockerImage?: string | undefined
+  serviceAccount?: string | undefined
+  transportType?: 'stdio' | 'streamable-http' | undefined
+  httpPort?: number | undefined
+  httpPath?: string | undefined
+  nodePort?: number | undefined
+  imagePullSecrets?: readonly Readonly<{ source: 'existing'; name: string }>[] | undefined
+  deploymentSpecYaml?: string | undefined
+  installationCommand?: string | undefined
+  userConfig?: Readonly<Record<string, UserField>> | undefined
+  /** Hosts that a local server may reach. */
+  allowedDomains?: readonly string[] | undefined
+  /** Folders of the host that a local server sees. */
+  mounts?: readonly ServerMount[] | undefined
+}>
+
+/** Where a deployment's own values come from. */
+export type ValueField = Readonly<{
+  name: string
+  label: string
+  description: string
+  secret: boolean
+  required: boolean
+  default: string | undefined
+}>
+
+/** What has to be known of a deployment beside its item: what the item prompts for, and what authenticates it. */
+export function valueFields(config: ServerConfig): readonly ValueField[] {
+  const fromEnvironment = (config.environment ?? [])
+    .filter(({ promptOnInstallation }) => promptOnInstallation)
+    .map((variable) => ({
+      name: variable.key,
+      label: variable.key,
+      description: variable.description ?? '',
+      secret: variable.type === 'secret',
+      required: variable.required === true,
+      default: textOf(variable.default ?? variable.value),
+    }))
+  const fromAuth = (config.authFields ?? []).map(({ name, label, secret }) => ({
+    name,
+    label,
+    description: '',
+    secret,
+    required: config.requiresAuth === true,
+    default: undefined,
+  }))
+  const fromUser = Object.entries(config.userConfig ?? {})
+    .filter(([, field]) => field.promptOnInstallation !== false)
+    .map(([name, field]) => ({
+      name,
+      label: field.title ?? name,
+      description: field.description ?? '',
+      secret: field.sensitive === true,
+      required: field.required === true,
+      default: textOf(field.default),
+    }))
+  return [...fromEnvironment, ...fromAuth, ...fromUser]
+}
+
+/** What is left out, and what the caller gave as a number or a truth value, as text. */
+export function textOf(value: unknown): string | undefined {
+  if (value === undefined || value === null) return undefined
+  return Array.isArray(value) ? value.join(',') : String(value)
+}
+
+/** Required values that neither the deployment nor the item has. */
+export const missingFields = (config: ServerConfig, values: Readonly<Record<string, string>>): readonly ValueField[] =>
+  valueFields(config).filter(
+    (field) => field.required && values[field.name] === undefined && field.default === undefined,
+  )

@@ -1,0 +1,83 @@
+import type { TenantId } from '../../contract/principal.ts'
+import type { RawAnswer } from '../../contract/raw-answer.ts'
+import type { UpstreamCallOptions } from '../../contract/upstream-tools.ts'
+import type { ServerMount } from './rules.ts'
+
+/** A server as it is to be run or reached, with all values in it. It is made when a connection is opened, and not kept. */
+export type UpstreamSpec = LocalSpec | RemoteSpec
+
+export type LocalSpec = Readonly<{
+  kind: 'local'
+  /** For people, and for the name of its workspace. */
+  name: string
+  /** Whose the workspace is. */
+  owner: string
+  transport: 'stdio' | 'streamable-http'
+  argv: readonly string[]
+  env: Readonly<Record<string, string>>
+  /** Files with secrets, by their absolute path inside. */
+  files: Readonly<Record<string, string>>
+  installationCommand: string | undefined
+  allowedDomains: readonly string[]
+  mounts: readonly ServerMount[]
+  /** Of a server that listens. */
+  port: number
+  path: string
+}>
+
+export type RemoteSpec = Readonly<{
+  kind: 'remote'
+  url: string
+  headers: Readonly<Record<string, string>>
+  query: Readonly<Record<string, string>>
+  cookies: Readonly<Record<string, string>>
+}>
+
+/** A deployment, for what runs it. `load` is asked each time a connection is opened, so that it has the newest values. */
+export type UpstreamAddress = Readonly<{ tenant: TenantId; deploymentId: string; load(): Promise<UpstreamSpec> }>
+
+/** A tool as a server lists it. */
+export type ListedTool = Readonly<{
+  name: string
+  title?: string
+  description?: string
+  inputSchema: Readonly<Record<string, unknown>>
+  outputSchema?: Readonly<Record<string, unknown>>
+  annotations?: Readonly<Record<string, unknown>>
+}>
+
+export const instanceStates = ['stopped', 'starting', 'running', 'backing-off'] as const
+export type InstanceState = Readonly<{
+  state: (typeof instanceStates)[number]
+  /** Why the last connection ended or was not made; undefined when all is well. */
+  problem: string | undefined
+  /** How often it was started by this process. */
+  starts: number
+}>
+
+/**
+ * Connections to MCP servers, one for each deployment: opened on first use, closed when idle, opened again with increasing
+ * pauses when they fail. Nothing that it starts outlives it. Failures are AppErrors with ERR_UPSTREAM_UNAVAILABLE, unless
+ * something of ours says why.
+ */
+export type UpstreamRuntime = Readonly<{
+  listTools(at: UpstreamAddress, signal: AbortSignal): Promise<readonly ListedTool[]>
+  callTool(
+    at: UpstreamAddress,
+    name: string,
+    args: Readonly<Record<string, unknown>>,
+    options: UpstreamCallOptions,
+  ): Promise<RawAnswer>
+  stateOf(deploymentId: string): InstanceState
+  /** Ends the connection and the process; the next use begins anew. */
+  stop(deploymentId: string): Promise<void>
+  /** Ends it, and removes what was made for it: its workspace and its log. */
+  remove(tenant: TenantId, deploymentId: string): Promise<void>
+  /** The newest lines of what the server said and what became of it, oldest first. */
+  readLog(tenant: TenantId, deploymentId: string, lines: number): Promise<readonly string[]>
+  /** A server says that its tools are others than before. Answers how to stop listening. */
+  onToolsChanged(listener: (tenant: TenantId, deploymentId: string) => void): () => void
+  /** Whether an address may be reached: refused before it is saved. */
+  checkAddress(url: string): Promise<void>
+  close(): Promise<void>
+}>

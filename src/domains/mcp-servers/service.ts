@@ -1,0 +1,107 @@
+import type { Call } from '../../contract/call.ts'
+import { canSee } from '../../contract/sharing.ts'
+import type { Catalog, TeamDirectory } from './catalog.ts'
+import type { Deployments } from './deployments.ts'
+import type { InstallationRequests } from './installation-requests.ts'
+import type { CatalogItem, McpServerStore } from './ports.ts'
+
+export type McpServerDeps = Readonly<{
+  store: McpServerStore
+  catalog: Catalog
+  deployments: Deployments
+  requests: InstallationRequests
+  teams: TeamDirectory
+}>
+
+type Reading = Pick<Call, 'principal' | 'read'>
+
+export type McpServerService = ReturnType<typeof createMcpServerService>
+
+/** The MCP servers of a tenant, as tools ask for them. */
+export function createMcpServerService({ store, catalog, deployments, requests, teams }: McpServerDeps) {
+  async function search({ principal, read }: Reading, { query }: Readonly<{ query?: string | undefined }>) {
+    const words = (query ?? '')
+      .toLowerCase()
+      .split(/\s+/)
+      .filter((word) => word !== '')
+    const isWanted = ({ name, description, labels }: CatalogItem): boolean => {
+      const text = [name, description ?? '', ...labels.flatMap(({ key, value }) => [key, value])]
+        .join(' ')
+        .toLowerCase()
+      return words.every((word) => text.includes(word))
+    }
+    const items = (await catalog.visible(read, principal)).filter(isWanted)
+    return {
+      items: items.map((item) => ({
+        id: item.id,
+        name: item.name,
+        version: item.version,
+        description: item.description,
+        serverType: item.serverType,
+        serverUrl: item.serverType === 'remote' ? (item.config.serverUrl ?? null) : null,
+        repository: item.repository,
+      })),
+    }
+  }
+
+  /** With what is wrong with those that are deployed: an empty list of tools would not tell. */
+  async function list({ principal, read }: Reading) {
+    const items = await catalog.visible(read, principal)
+    const seen = (await store.listDeployments(read, principal.tenant)).filter(({ sharing }) =>
+      canSee(principal, 'mcpServerInstallation', sharing),
+    )
+    const names = new Map<string, string>()
+    for (const team of new Set(items.flatMap(({ sharing }) => sharing.teams))) {
+      names.set(team, (await teams.find(read, principal.tenant, team))?.name ?? team)
+    }
+    return {
+      items: items.map((item) => {
+        const own = seen.filter(({ catalogId }) => catalogId === item.id).map((one) => deployments.view(item, one))
+        return {
+          id: item.id,
+          name: item.name,
+          icon: item.icon,
+          description: item.description,
+          scope: item.sharing.scope,
+          teams: item.sharing.teams.map((id) => ({ id, name: names.get(id) ?? id })),
+          serverType: item.serverType,
+          deployments: own.map(({ id, scope, status, error, state }) => ({ id, scope, status, error, state })),
+        }
+      }),
+    }
+  }
+
+  async function tools({ principal, read }: Reading, { mcpServerId }: Readonly<{ mcpServerId: string }>) {
+    const item = await catalog.find(read, principal, mcpServerId)
+    const seen = (await store.listDeployments(read, item.tenant, item.id)).filter(({ sharing }) =>
+      canSee(principal, 'mcpServerInstallation', sharing),
+    )
+    const stored = await store.listTools(read, item.tenant, item.id)
+    return {
+      tools: stored
+        .filter(({ removedAtMs }) => removedAtMs === null)
+        .map(({ id, name, description, catalogId }) => ({ id, name, description, catalogId })),
+      problems: seen.flatMap(({ id, error }) => (error === null ? [] : [{ deploymentId: id, error }])),
+      isDeployed: seen.length > 0,
+    }
+  }
+
+  return {
+    search,
+    list,
+    tools,
+    create: catalog.create,
+    checkAddress: catalog.checkAddress,
+    editDescription: catalog.editDescription,
+    editConfig: catalog.editConfig,
+    remove: catalog.remove,
+    deploy: deployments.deploy,
+    listDeployments: deployments.list,
+    logs: deployments.logs,
+    removeDeployment: deployments.remove,
+    request: requests.create,
+    listRequests: requests.list,
+    noteRequest: requests.addNote,
+    decideRequest: requests.decide,
+  }
+}

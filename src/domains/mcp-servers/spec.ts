@@ -1,0 +1,118 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { CatalogItem, Deployment } from './ports.ts'
+import { missingFields, type ServerConfig, textOf, valueFields } from './rules.ts'
+import type { UpstreamSpec } from './runtime.ts'
+
+/** Reads what a plain value or a reference stands for. */
+export type Resolve = (tenant: TenantId, text: string) => Promise<string>
+
+const SECRET_FOLDER = '/secrets'
+const PORT_DEFAULT = 8080
+const PATH_DEFAULT = '/mcp'
+
+/** How a deployment is run or reached, with every value in its place. `oauth` is the header of a token, where there is one. */
+export async function specOf(
+  item: CatalogItem,
+  deployment: Deployment,
+  resolve: Resolve,
+  authorization?: string,
+): Promise<UpstreamSpec> {
+  const { config } = item
+  const missing = missingFields(config, deployment.values)
+  if (missing.length > 0)
+    throw needsValues(
+      item,
+      missing.map(({ name }) => name),
+    )
+  const valueAt = await valuesOf(item, deployment, resolve)
+  return item.serverType === 'remote'
+    ? remoteSpec(config, valueAt, authorization)
+    : await localSpec(item, deployment, valueAt, resolve)
+}
+
+type ValueAt = (name: string) => string | undefined
+
+async function valuesOf({ tenant, config }: CatalogItem, { values }: Deployment, resolve: Resolve): Promise<ValueAt> {
+  const known = new Map<string, string>()
+  for (const { name, default: fallback } of valueFields(config)) {
+    const text = values[name] ?? fallback
+    if (text !== undefined) known.set(name, await resolve(tenant, text))
+  }
+  for (const [name, field] of Object.entries(config.userConfig ?? {})) {
+    const text = textOf(field.default)
+    if (!known.has(name) && text !== undefined) known.set(name, text)
+  }
+  return (name) => known.get(name)
+}
+
+/** `${user_config.NAME}` in a text stands for the value of that field. */
+const filled = (text: string, valueAt: ValueAt): string =>
+  text.replaceAll(/\$\{user_config\.([\w-]+)\}/g, (_, name: string) => valueAt(name) ?? '')
+
+function remoteSpec(config: ServerConfig, valueAt: ValueAt, authorization: string | undefined): UpstreamSpec {
+  const parts = { header: {}, query: {}, cookie: {} } as Record<'header' | 'query' | 'cookie', Record<string, string>>
+  for (const { name, type } of config.authFields ?? []) {
+    const value = valueAt(name)
+    if (value !== undefined) parts[type][name] = value
+  }
+  for (const [name, { headerName, valuePrefix }] of Object.entries(config.userConfig ?? {})) {
+    const value = valueAt(name)
+    if (headerName !== undefined && value !== undefined) parts.header[headerName] = `${valuePrefix ?? ''}${value}`
+  }
+  if (authorization !== undefined) parts.header['Authorization'] = authorization
+  const url = filled(config.serverUrl ?? '', valueAt)
+  return { kind: 'remote', url, headers: parts.header, query: parts.query, cookies: parts.cookie }
+}
+
+async function localSpec(
+  item: CatalogItem,
+  { sharing }: Deployment,
+  valueAt: ValueAt,
+  resolve: Resolve,
+): Promise<UpstreamSpec> {
+  const { config, tenant } = item
+  if (config.dockerImage !== undefined) throw noContainers()
+  const env: Record<string, string> = {}
+  const files: Record<string, string> = {}
+  for (const variable of config.environment ?? []) {
+    const text = variable.promptOnInstallation
+      ? valueAt(variable.key)
+      : await resolved(tenant, variable.value ?? textOf(variable.default), resolve)
+    if (text === undefined) continue
+    const value = filled(text, valueAt)
+    if (variable.mounted === true) files[`${SECRET_FOLDER}/${variable.key}`] = value
+    else env[variable.key] = value
+  }
+  return {
+    kind: 'local',
+    name: item.slug,
+    owner: sharing.author,
+    transport: config.transportType ?? 'stdio',
+    argv: [config.command!, ...(config.arguments ?? []).map((argument) => filled(argument, valueAt))],
+    env,
+    files,
+    installationCommand: config.installationCommand,
+    allowedDomains: config.allowedDomains ?? [],
+    mounts: config.mounts ?? [],
+    port: config.httpPort ?? PORT_DEFAULT,
+    path: config.httpPath ?? PATH_DEFAULT,
+  }
+}
+
+const resolved = async (tenant: TenantId, text: string | undefined, resolve: Resolve): Promise<string | undefined> =>
+  text === undefined ? undefined : await resolve(tenant, text)
+
+export const needsValues = ({ id, name }: CatalogItem, fields: readonly string[]): AppError =>
+  new AppError(
+    'ERR_CREDENTIAL_REQUIRED',
+    `The MCP server needs values that were not entered. Call deploy_mcp_server again for a link on which a person enters them.`,
+    { catalog_id: id, server: name, fields },
+  )
+
+const noContainers = (): AppError =>
+  new AppError(
+    'ERR_CAPABILITY_MISSING',
+    'dockerImage: no container back end is here, so that a container image cannot be run. Give a command instead, which runs in a workspace.',
+    { field: 'dockerImage' },
+  )

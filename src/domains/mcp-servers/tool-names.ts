@@ -1,0 +1,40 @@
+import { sha256Hex } from '../../kernel/hash.ts'
+
+/** Names have at most so many characters: some models and clients refuse longer ones. */
+export const TOOL_NAME_CHARS_MAX = 64
+const SLUG_CHARS_MAX = 32
+const SUFFIX_CHARS = 7
+/** What other names of ours begin with. */
+const reservedSlugs: ReadonlySet<string> = new Set(['agent', 'castellan', 'archestra'])
+
+/** What the names of a server's tools begin with: its own name, out of a–z, 0–9 and `_`. */
+export function slugOf(name: string, id: string): string {
+  const plain = name
+    .normalize('NFKD')
+    .replaceAll(/\p{M}/gu, '')
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '_')
+    .replaceAll(/^_+|_+$/g, '')
+    .slice(0, SLUG_CHARS_MAX)
+    .replace(/_+$/, '')
+  if (plain !== '' && !reservedSlugs.has(plain)) return plain
+  return `${plain === '' ? 'server' : plain}_${digest(id)}`
+}
+
+/**
+ * `<server>__<tool>`. A name that would be too long, has other characters, or is taken ends in a digest of the server's id and
+ * the tool's own name, so that it stays the same.
+ */
+export function toolName(
+  server: Readonly<{ id: string; slug: string }>,
+  upstreamName: string,
+  isTaken: (name: string) => boolean,
+): string {
+  const plain = upstreamName.replaceAll(/[^A-Za-z0-9_-]/g, '_')
+  const full = `${server.slug}__${plain}`
+  if (full.length <= TOOL_NAME_CHARS_MAX && plain === upstreamName && !isTaken(full)) return full
+  const suffix = digest(`${server.id} ${upstreamName}`)
+  return `${full.slice(0, TOOL_NAME_CHARS_MAX - SUFFIX_CHARS)}_${suffix}`
+}
+
+const digest = (text: string): string => sha256Hex(text).slice(0, SUFFIX_CHARS - 1)

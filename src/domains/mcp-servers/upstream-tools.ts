@@ -1,0 +1,142 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Database } from '../../contract/database.ts'
+import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
+import { canSee } from '../../contract/sharing.ts'
+import type { UpstreamTarget, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
+import type { Deployments } from './deployments.ts'
+import type { CatalogItem, Deployment, McpServerStore, StoredTool } from './ports.ts'
+import type { UpstreamRuntime } from './runtime.ts'
+
+export type UpstreamToolDeps = Readonly<{
+  store: McpServerStore
+  database: Pick<Database, 'read'>
+  runtime: Pick<UpstreamRuntime, 'callTool'>
+  deployments: Pick<Deployments, 'addressOf'>
+  versions: ToolVersions
+}>
+
+/** The numbers by which others see that the tools of a tenant changed. */
+export type ToolVersions = Readonly<{
+  get(tenant: TenantId): number
+  /** Reads the number that was committed, and tells the listeners if it has grown. */
+  refresh(tenant: TenantId): Promise<void>
+  /** The same for all tenants: what other processes on the store changed is found so. */
+  refreshAll(): Promise<void>
+  onChanged(listener: (tenant: TenantId) => void): () => void
+}>
+
+export async function openToolVersions({
+  store,
+  database,
+}: Pick<UpstreamToolDeps, 'store' | 'database'>): Promise<ToolVersions> {
+  const known = new Map(await store.versions(database.read))
+  const listeners = new Set<(tenant: TenantId) => void>()
+  function note(tenant: TenantId, version: number): void {
+    if (version <= (known.get(tenant) ?? 0)) return
+    known.set(tenant, version)
+    for (const listener of listeners) listener(tenant)
+  }
+  return {
+    get: (tenant) => known.get(tenant) ?? 0,
+    async refresh(tenant) {
+      note(tenant, (await store.versions(database.read)).get(tenant) ?? 0)
+    },
+    async refreshAll() {
+      for (const [tenant, version] of await store.versions(database.read)) note(tenant, version)
+    },
+    onChanged(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+  }
+}
+
+/** The tools of the servers that are deployed, for the catalogue of tools. */
+export function createUpstreamTools(deps: UpstreamToolDeps): UpstreamTools {
+  const { store, versions } = deps
+  const { read } = deps.database
+
+  async function deploymentFor(tool: StoredTool, { principal, credential }: UpstreamTarget): Promise<Deployment> {
+    const all = await store.listDeployments(read, tool.tenant, tool.catalogId)
+    if (credential.mode === 'enterprise_managed') throw notExchanged()
+    if (credential.mode === 'static' && credential.deploymentId !== undefined) {
+      const chosen = all.find(({ id }) => id === credential.deploymentId)
+      // A personal deployment serves its author alone.
+      if (
+        chosen !== undefined &&
+        (chosen.sharing.scope !== 'personal' || chosen.sharing.author === identityOf(principal))
+      )
+        return chosen
+      throw noCredential(tool, 'The credentials that are assigned to this tool are not there, or not yours.')
+    }
+    const own = nearest(principal, all)
+    if (own !== undefined) return own
+    throw noCredential(tool, 'The MCP server is deployed neither for you, nor for a team of yours, nor for everybody.')
+  }
+
+  return {
+    version: versions.get,
+    onChanged: versions.onChanged,
+    async list(tenant) {
+      const items = new Map((await store.listItems(read, tenant)).map((item) => [item.id, item]))
+      return (await store.listTools(read, tenant))
+        .filter(({ removedAtMs, catalogId }) => removedAtMs === null && items.has(catalogId))
+        .map((tool) => toolOf(tool, items.get(tool.catalogId)!))
+    },
+    async visibleTo(principal) {
+      const { tenant } = principal
+      const items = (await store.listItems(read, tenant)).filter(({ sharing }) =>
+        canSee(principal, 'mcpRegistry', sharing),
+      )
+      const deployments = (await store.listDeployments(read, tenant)).filter(({ sharing }) =>
+        canSee(principal, 'mcpServerInstallation', sharing),
+      )
+      return new Set([...items.map(({ id }) => id), ...deployments.map(({ catalogId }) => catalogId)])
+    },
+    async call(target, args, options) {
+      const tool = await store.findTool(read, target.tenant, target.toolId)
+      if (tool === undefined || tool.removedAtMs !== null) {
+        throw new AppError('ERR_UNKNOWN_TOOL', 'The MCP server does not offer this tool any more.', {
+          tool_id: target.toolId,
+        })
+      }
+      const deployment = await deploymentFor(tool, target)
+      return await deps.runtime.callTool(deps.deployments.addressOf(deployment), tool.upstreamName, args, options)
+    },
+  }
+}
+
+/** The caller's own, else that of a team, else that of the organisation. */
+function nearest(principal: Principal, all: readonly Deployment[]): Deployment | undefined {
+  const identity = identityOf(principal)
+  return (
+    all.find(({ sharing }) => sharing.scope === 'personal' && sharing.author === identity) ??
+    all.find(
+      ({ sharing }) => sharing.scope === 'team' && sharing.teams.some((team) => principal.teams.includes(team)),
+    ) ??
+    all.find(({ sharing }) => sharing.scope === 'org')
+  )
+}
+
+const toolOf = (tool: StoredTool, item: CatalogItem): UpstreamTool => ({
+  id: tool.id,
+  tenant: tool.tenant,
+  catalogId: tool.catalogId,
+  serverName: item.name,
+  name: tool.name,
+  aliases: tool.aliases,
+  ...(tool.title === null ? {} : { title: tool.title }),
+  description: tool.description,
+  inputSchema: tool.inputSchema,
+  ...(tool.outputSchema === null ? {} : { outputSchema: tool.outputSchema }),
+  ...(tool.annotations === null ? {} : { annotations: tool.annotations }),
+})
+
+const noCredential = ({ catalogId }: StoredTool, message: string): AppError =>
+  new AppError('ERR_CREDENTIAL_REQUIRED', `${message} Deploy it with deploy_mcp_server.`, { catalog_id: catalogId })
+
+const notExchanged = (): AppError =>
+  new AppError(
+    'ERR_FEATURE_DISABLED',
+    'credentialResolutionMode: no identity provider is configured here that gives out credentials; use static or dynamic.',
+  )

@@ -1,0 +1,135 @@
+import type { BuiltInRole, TenantId, Tier } from '../../contract/principal.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+
+/** A person with an account. The organisation is the tenant; a person belongs to one. */
+export type User = Readonly<{
+  tenant: TenantId
+  id: string
+  email: string
+  name: string
+  role: BuiltInRole
+  tier: Tier
+  createdBy: string
+  createdAtMs: number
+}>
+
+/** A sign-in that is still open. `address` is where it began. */
+export type UserSession = Readonly<{
+  id: string
+  userId: string
+  createdAtMs: number
+  expiresAtMs: number
+  address: string | null
+  userAgent: string | null
+}>
+
+/** A client that a person allowed to act for them. */
+export type UserGrant = Readonly<{ id: string; userId: string; clientName: string; createdAtMs: number }>
+
+/** How passwords are kept and compared. */
+export type Passwords = Readonly<{
+  hash(password: string): Promise<string>
+  verify(stored: string, password: string): Promise<boolean>
+}>
+
+export type UserTeam = Readonly<{
+  tenant: TenantId
+  id: string
+  name: string
+  description: string
+  createdBy: string
+  createdAtMs: number
+}>
+
+/** The person with its link becomes a user, once. With `userId` it is a link for a user to choose a password. */
+export type Invitation = Readonly<{
+  tenant: TenantId
+  id: string
+  tokenHash: string
+  email: string
+  role: BuiltInRole
+  tier: Tier
+  teams: readonly string[]
+  userId: string | null
+  createdBy: string
+  createdAtMs: number
+  expiresAtMs: number
+  acceptedAtMs: number | null
+  cancelledAtMs: number | null
+}>
+
+export type SignInOutcome = 'signed_in' | 'refused' | 'slowed'
+export type SignInAttempt = Readonly<{
+  atMs: number
+  email: string
+  address: string
+  outcome: SignInOutcome
+  tenant: TenantId | null
+  userId: string | null
+}>
+
+/** What an access token says: for whom, for which client, and for which address of this server. */
+export type AccessToken = Readonly<{
+  id: string
+  clientId: string
+  userId: string | null
+  reference: string | null
+  resources: readonly string[]
+  expiresAtMs: number
+}>
+
+/**
+ * Every method answers for one tenant only, except those that authentication needs before anyone knows the tenant: by e-mail
+ * address, by session token, by access token and by the hash of an invitation.
+ */
+export type PeopleStore = Readonly<{
+  insertUser(tx: WriteTx, user: User): Promise<void>
+  updateUser(tx: WriteTx, user: User, atMs: number): Promise<void>
+  deleteUser(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
+  findUser(tx: ReadTx, tenant: TenantId, id: string): Promise<User | undefined>
+  listUsers(tx: ReadTx, tenant: TenantId, limit: number): Promise<User[]>
+  countUsers(tx: ReadTx): Promise<number>
+  /** Addresses are unique over all tenants, in lower case. */
+  findUserByEmail(tx: ReadTx, email: string): Promise<User | undefined>
+  findUserById(tx: ReadTx, id: string): Promise<User | undefined>
+  setPassword(tx: WriteTx, account: Readonly<{ id: string; userId: string; hash: string; atMs: number }>): Promise<void>
+
+  listSessions(tx: ReadTx, userId: string, nowMs: number): Promise<UserSession[]>
+  listGrants(tx: ReadTx, userId: string): Promise<UserGrant[]>
+  /** Both answer whether there was one. The tokens of a grant end with it. */
+  deleteSession(tx: WriteTx, userId: string, id: string): Promise<boolean>
+  deleteGrant(tx: WriteTx, userId: string, id: string): Promise<boolean>
+  /** All sessions of a user, and the tokens of all their clients. */
+  deleteAllSessions(tx: WriteTx, userId: string): Promise<void>
+  findSessionByToken(tx: ReadTx, token: string): Promise<UserSession | undefined>
+  findAccessToken(tx: ReadTx, tokenHash: string): Promise<AccessToken | undefined>
+
+  /** Addresses of this server that tokens can be for; there is a bound on how many. */
+  hasResource(tx: ReadTx, identifier: string): Promise<boolean>
+  insertResource(tx: WriteTx, resource: Readonly<{ id: string; identifier: string; atMs: number }>): Promise<void>
+
+  insertTeam(tx: WriteTx, team: UserTeam): Promise<void>
+  updateTeam(tx: WriteTx, team: UserTeam): Promise<void>
+  deleteTeam(tx: WriteTx, tenant: TenantId, id: string): Promise<void>
+  findTeam(tx: ReadTx, tenant: TenantId, idOrName: string): Promise<UserTeam | undefined>
+  listTeams(tx: ReadTx, tenant: TenantId, limit: number): Promise<UserTeam[]>
+  addMember(tx: WriteTx, tenant: TenantId, teamId: string, userId: string): Promise<void>
+  removeMember(tx: WriteTx, tenant: TenantId, teamId: string, userId: string): Promise<void>
+  /** By team, for all teams of the tenant. */
+  listMembers(tx: ReadTx, tenant: TenantId): Promise<readonly Readonly<{ teamId: string; userId: string }>[]>
+  teamsOf(tx: ReadTx, userId: string): Promise<string[]>
+
+  insertInvitation(tx: WriteTx, invitation: Invitation): Promise<void>
+  findInvitation(tx: ReadTx, tenant: TenantId, id: string): Promise<Invitation | undefined>
+  findInvitationByHash(tx: ReadTx, tokenHash: string): Promise<Invitation | undefined>
+  listInvitations(tx: ReadTx, tenant: TenantId, limit: number): Promise<Invitation[]>
+  /** Both answer whether this call did it: an invitation ends once. */
+  acceptInvitation(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
+  cancelInvitation(tx: WriteTx, tenant: TenantId, id: string, atMs: number): Promise<boolean>
+
+  insertAttempt(tx: WriteTx, attempt: SignInAttempt): Promise<void>
+  /** Newest first. */
+  attemptsOf(tx: ReadTx, email: string, sinceMs: number): Promise<SignInAttempt[]>
+  countRefusedFrom(tx: ReadTx, address: string, sinceMs: number): Promise<number>
+  listAttempts(tx: ReadTx, tenant: TenantId, limit: number): Promise<SignInAttempt[]>
+}>

@@ -1,0 +1,119 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { ReadTx } from '../../contract/tx.ts'
+import type { PeopleStore } from './ports.ts'
+import { ACCESS_TOKEN_PREFIX, hashOfToken, principalOfUser } from './rules.ts'
+
+/** Where a credential was shown: from which address, and at which address of this server (RFC 8707's resource). */
+export type Shown = Readonly<{ address: string; isLoopback: boolean; resource: string }>
+
+/**
+ * Who signed-in people are. A session comes as a cookie, and an access token as a bearer token of a client that the person allowed.
+ *
+ * 1. A user is looked up each time, or a moment ago: what an administrator took away is gone.
+ * 2. A session that began on this machine is good on this machine only. Browsers send cookies to every port of a host, so a page
+ *    of a workspace on a forwarded port may see it.
+ * 3. A token is good only at the address for which it was given out.
+ */
+export type PeoplePrincipals = Readonly<{
+  /** Undefined if the header has no session of ours. Rejects with ERR_UNAUTHENTICATED for one that is over or not ours. */
+  ofCookie(header: string, shown: Shown, nowMs: number): Promise<Principal> | undefined
+  isAccessToken(token: string): boolean
+  ofAccessToken(token: string, shown: Shown, nowMs: number): Promise<Principal>
+  /** Forgets what was looked up of all users: the rights of one have changed. */
+  forget(): void
+}>
+
+const COOKIE = /(?:^|;\s*)(?:__Secure-)?castellan\.session_token=([^;]*)/
+
+type Known = Readonly<{ principal: Principal; expiresAtMs: number; isLocal: boolean; resources?: readonly string[] }>
+
+export function createPeoplePrincipals(
+  deps: Readonly<{ store: PeopleStore; read: ReadTx; secret: string }>,
+): PeoplePrincipals {
+  const { store, read } = deps
+  const known = new Map<string, Readonly<{ found: Promise<Known | undefined>; atMs: number }>>()
+
+  async function recall(key: string, nowMs: number, look: () => Promise<Known | undefined>): Promise<Known> {
+    let entry = known.get(key)
+    if (entry === undefined || nowMs - entry.atMs >= limits.apiKeyCacheMs || nowMs < entry.atMs) {
+      if (known.size >= limits.apiKeyCacheMax) known.delete(known.keys().next().value!)
+      entry = { found: look(), atMs: nowMs }
+      known.set(key, entry)
+      entry.found.catch(() => known.delete(key))
+    }
+    const found = await entry.found
+    if (found === undefined || found.expiresAtMs <= nowMs) throw unauthenticated()
+    return found
+  }
+
+  async function principalOf(userId: string | null): Promise<Principal | undefined> {
+    const user = userId === null ? undefined : await store.findUserById(read, userId)
+    return user && principalOfUser(user, await store.teamsOf(read, user.id))
+  }
+
+  async function bySession(token: string): Promise<Known | undefined> {
+    const session = await store.findSessionByToken(read, token)
+    const principal = session && (await principalOf(session.userId))
+    if (principal === undefined) return undefined
+    return { principal, expiresAtMs: session!.expiresAtMs, isLocal: isLoopback(session!.address ?? '') }
+  }
+
+  async function byAccessToken(token: string): Promise<Known | undefined> {
+    const found = await store.findAccessToken(read, hashOfToken(token.slice(ACCESS_TOKEN_PREFIX.length)))
+    const principal = found && (await principalOf(found.userId))
+    if (principal === undefined) return undefined
+    return { principal, expiresAtMs: found!.expiresAtMs, isLocal: false, resources: found!.resources }
+  }
+
+  return {
+    ofCookie(header, shown, nowMs) {
+      const value = COOKIE.exec(header)?.[1]
+      if (value === undefined) return undefined
+      return (async () => {
+        const token = signedValue(value, deps.secret)
+        if (token === undefined) throw unauthenticated()
+        const { principal, isLocal } = await recall(`session ${token}`, nowMs, () => bySession(token))
+        if (isLocal && !shown.isLoopback) throw unauthenticated()
+        return principal
+      })()
+    },
+    isAccessToken: (token) => token.startsWith(ACCESS_TOKEN_PREFIX),
+    async ofAccessToken(token, shown, nowMs) {
+      const key = `token ${hashOfToken(token)}`
+      const { principal, resources } = await recall(key, nowMs, () => byAccessToken(token))
+      if (!resources!.includes(shown.resource)) throw unauthenticated()
+      return principal
+    },
+    forget: () => known.clear(),
+  }
+}
+
+/** The value of a cookie that better-auth signed: `value.signature`, HMAC-SHA-256 in base64, percent-encoded. */
+function signedValue(cookie: string, secret: string): string | undefined {
+  const text = decoded(cookie)
+  const dot = text.lastIndexOf('.')
+  if (dot <= 0) return undefined
+  const value = text.slice(0, dot)
+  const expected = createHmac('sha256', secret).update(value).digest()
+  const shown = Buffer.from(text.slice(dot + 1), 'base64')
+  return shown.length === expected.length && timingSafeEqual(shown, expected) ? value : undefined
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return ''
+  }
+}
+
+const isLoopback = (address: string): boolean => address === '::1' || address.startsWith('127.')
+
+const unauthenticated = (): AppError =>
+  new AppError(
+    'ERR_UNAUTHENTICATED',
+    'The session or access token is unknown, over, or for another address of this server; sign in again',
+  )

@@ -1,0 +1,110 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import { isPermitted, permissionsOfRole, rightsOf } from '../../contract/permissions.ts'
+import {
+  type BuiltInRole,
+  isPlatformOperator,
+  LOCAL_TENANT,
+  type Principal,
+  SYSTEM_TENANT,
+  type TenantId,
+  type Tier,
+  tenantId,
+  tierAllows,
+} from '../../contract/principal.ts'
+import { sha256Bytes } from '../../kernel/hash.ts'
+import type { Invitation, SignInAttempt, User } from './ports.ts'
+
+export const ACCESS_TOKEN_PREFIX = 'csa_'
+/** What is stored of an OAuth token. */
+export const hashOfToken = (token: string): string => sha256Bytes(token).toString('hex')
+
+const EMAIL = /^[^\s@<>"'()[\]\\,;:\p{C}]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/u
+const TENANT = /^[a-z0-9][a-z0-9._-]{0,63}$/
+
+const invalid = (field: string, message: string): AppError =>
+  new AppError('ERR_INVALID_INPUT', `${field}: ${message}`, { field })
+const denied = (message: string, details: Record<string, unknown> = {}): AppError =>
+  new AppError('ERR_PERMISSION_DENIED', message, details)
+
+export function checkEmail(text: string): string {
+  const email = text.trim().toLowerCase()
+  if (!EMAIL.test(email)) throw invalid('email', 'write an e-mail address such as ada@example.com')
+  return email
+}
+
+export function checkPassword(password: string): string {
+  const { passwordCharsMin: min, passwordCharsMax: max } = limits
+  if (password.length >= min && password.length <= max) return password
+  throw invalid('password', `use ${min} to ${max} characters`)
+}
+
+/** The organisation that people are managed for: the caller's own, or any for the operator of this installation. */
+export function peopleTenant(principal: Principal, requested: string | undefined): TenantId {
+  if (requested === undefined || requested === principal.tenant) return principal.tenant
+  if (!TENANT.test(requested) || requested === SYSTEM_TENANT) {
+    throw invalid('tenant', 'use 1 to 64 lower-case letters, digits, ".", "_" or "-", beginning with a letter or digit')
+  }
+  if (isPlatformOperator(principal)) return tenantId(requested)
+  throw denied(`tenant: only an operator of the tenant '${LOCAL_TENANT}' may manage the people of another tenant`)
+}
+
+/** A person who deploys needs the tier for it, and one who administers the organisation the highest. */
+const tierOfRole: Readonly<Record<BuiltInRole, Tier>> = { admin: 'operator', editor: 'system', member: 'user' }
+
+/** Nobody gives more than they have. Without a tier, a person gets that of their role, as far as the giver has it. */
+export function checkPersonRights(
+  principal: Principal,
+  { role, tier }: Readonly<{ role: BuiltInRole; tier?: Tier | undefined }>,
+): Readonly<{ role: BuiltInRole; tier: Tier }> {
+  const usual = tierOfRole[role]
+  const given = tier ?? (tierAllows(principal.tier, usual) ? usual : principal.tier)
+  if (!tierAllows(principal.tier, given)) throw denied(`tier: you cannot give more than your own, ${principal.tier}`)
+  const beyond = [...permissionsOfRole(role)].filter(
+    (permission) => !permission.endsWith(':enable') && !isPermitted(principal, permission),
+  )
+  if (beyond.length > 0) throw denied('role: you cannot give more than you have', { beyond_yours: beyond })
+  return { role, tier: given }
+}
+
+/** A change that takes something away: what was begun with it must end. */
+export const losesRights = (before: User, after: User): boolean =>
+  !tierAllows(after.tier, before.tier) ||
+  [...permissionsOfRole(before.role)].some((permission) => !permissionsOfRole(after.role).has(permission))
+
+export function principalOfUser(user: User, teams: readonly string[]): Principal {
+  return Object.freeze({
+    tenant: user.tenant,
+    kind: 'user',
+    actor: user.email,
+    ...rightsOf(user.role),
+    tier: user.tier,
+    teams,
+    user: user.id,
+  })
+}
+
+export type InvitationStatus = 'open' | 'accepted' | 'cancelled' | 'expired'
+
+export function invitationStatus(invitation: Invitation, nowMs: number): InvitationStatus {
+  if (invitation.acceptedAtMs !== null) return 'accepted'
+  if (invitation.cancelledAtMs !== null) return 'cancelled'
+  return invitation.expiresAtMs <= nowMs ? 'expired' : 'open'
+}
+
+/**
+ * How long the next attempt at an address has to wait, from its latest attempts, newest first. The first few failures cost nothing; from
+ * then on each doubles the wait. A success begins anew.
+ */
+export function signInWaitMs(attempts: readonly SignInAttempt[], nowMs: number): number {
+  const lastSuccess = attempts.findIndex(({ outcome }) => outcome === 'signed_in')
+  const since = lastSuccess === -1 ? attempts : attempts.slice(0, lastSuccess)
+  const failures = since.filter(({ outcome }) => outcome === 'refused')
+  const beyond = failures.length - limits.signInFreeFailures
+  if (beyond < 0) return 0
+  const spanMs = Math.min(limits.signInWaitMs * 2 ** beyond, limits.signInWaitMsMax)
+  return Math.max(0, failures[0]!.atMs + spanMs - nowMs)
+}
+
+export const tenantTaken = (what: string, max: number): AppError =>
+  new AppError('ERR_QUOTA_EXCEEDED', `An organisation has at most ${max} ${what}.`, { max })

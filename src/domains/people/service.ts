@@ -1,0 +1,368 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call, EffectRecord } from '../../contract/call.ts'
+import { limits } from '../../contract/limits.ts'
+import type { BuiltInRole, TenantId, Tier } from '../../contract/principal.ts'
+import type { ReadTx } from '../../contract/tx.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import { sha256Bytes } from '../../kernel/hash.ts'
+import { type Random, randomId } from '../../kernel/random.ts'
+import type { Invitation, Passwords, PeopleStore, User } from './ports.ts'
+import { checkEmail, checkPersonRights, invitationStatus, losesRights, peopleTenant, tenantTaken } from './rules.ts'
+import { createTeamMethods, type TeamMethods } from './teams.ts'
+import {
+  type AttemptView,
+  attemptView,
+  grantView,
+  type InvitationView,
+  invitationView,
+  type SessionView,
+  sessionView,
+  type UserView,
+  userView,
+} from './views.ts'
+
+export type PeopleReading = Pick<Call, 'principal' | 'nowMs' | 'read'>
+export type PeopleWriting = Pick<Call, 'principal' | 'nowMs' | 'read' | 'write' | 'record' | 'origin'>
+
+type InTenant = Readonly<{ tenant?: string | undefined }>
+type NewPerson = InTenant &
+  Readonly<{
+    email: string
+    role: BuiltInRole
+    tier?: Tier | undefined
+    teams?: readonly string[] | undefined
+  }>
+
+/** Whom an installation knows, in which organisation and teams, and the links that let them in. */
+export type PeopleService = TeamMethods &
+  Readonly<{
+    /** The link lets the person choose a password; it works once. */
+    createUser(
+      call: PeopleWriting,
+      input: NewPerson & Readonly<{ name?: string | undefined }>,
+    ): Promise<UserView & Readonly<{ link: string; link_expires_at: string }>>
+    listUsers(
+      call: PeopleReading,
+      input: InTenant,
+    ): Promise<Readonly<{ users: readonly UserView[]; truncated: boolean }>>
+    updateUser(
+      call: PeopleWriting,
+      input: InTenant &
+        Readonly<{
+          user: string
+          name?: string | undefined
+          role?: BuiltInRole | undefined
+          tier?: Tier | undefined
+          new_link?: boolean | undefined
+        }>,
+    ): Promise<UserView & Readonly<{ link?: string; link_expires_at?: string }>>
+    deleteUser(call: PeopleWriting, input: InTenant & Readonly<{ user: string }>): Promise<UserView>
+    listSessions(
+      call: PeopleReading,
+      input: InTenant & Readonly<{ user: string }>,
+    ): Promise<Readonly<{ sessions: readonly SessionView[] }>>
+    revokeSession(
+      call: PeopleWriting,
+      input: InTenant & Readonly<{ user: string; session: string }>,
+    ): Promise<Readonly<{ session: string; user: string; revoked: boolean }>>
+    listAttempts(
+      call: PeopleReading,
+      input: InTenant,
+    ): Promise<Readonly<{ attempts: readonly AttemptView[]; truncated: boolean }>>
+    invite(
+      call: PeopleWriting,
+      input: NewPerson & Readonly<{ expires_in_hours?: number | undefined }>,
+    ): Promise<InvitationView & Readonly<{ link: string }>>
+    listInvitations(
+      call: PeopleReading,
+      input: InTenant,
+    ): Promise<Readonly<{ invitations: readonly InvitationView[]; truncated: boolean }>>
+    cancelInvitation(call: PeopleWriting, input: InTenant & Readonly<{ invitation: string }>): Promise<InvitationView>
+    /** Hashing takes long, and others would wait for a transaction in which it happened: so it happens before. */
+    hashPasswordOf(input: Readonly<{ password: string }>): Promise<void>
+    /** Called by the page, as the person who was invited, after `hashPasswordOf` with the same input. */
+    acceptInvitation(
+      call: PeopleWriting,
+      input: Readonly<{ token: string; name?: string | undefined; password: string }>,
+    ): Promise<UserView>
+  }>
+
+export type PeopleDeps = Readonly<{
+  store: PeopleStore
+  random: Random
+  passwords: Pick<Passwords, 'hash'>
+  /** Where links lead when a call does not come over HTTP. */
+  linkOrigin: string
+  /** Told within the transaction that takes rights from a user, or the user away. */
+  noteRevoked(tenant: TenantId, userId: string): void
+}>
+
+const LINK_TOKEN = /^[A-Za-z0-9_-]{43}$/
+export const hashOfLink = (token: string): string => sha256Bytes(token).toString('hex')
+
+/** The invitation that a link stands for, while it can be used. */
+export async function openInvitation(
+  store: PeopleStore,
+  read: ReadTx,
+  token: string,
+  nowMs: number,
+): Promise<Invitation | undefined> {
+  const found = LINK_TOKEN.test(token) ? await store.findInvitationByHash(read, hashOfLink(token)) : undefined
+  return found !== undefined && invitationStatus(found, nowMs) === 'open' ? found : undefined
+}
+
+export function createPeopleService(deps: PeopleDeps): PeopleService {
+  const { store, random } = deps
+  const teams = createTeamMethods(deps)
+  const hashes = new WeakMap<object, string>()
+
+  async function requireUser(read: ReadTx, tenant: TenantId, named: string): Promise<User> {
+    const found =
+      (await store.findUser(read, tenant, named)) ?? (await store.findUserByEmail(read, named.toLowerCase()))
+    if (found?.tenant === tenant) return found
+    const message = 'user: there is no user with this id or e-mail address; castellan users list (user_list) shows them'
+    throw new AppError('ERR_NOT_FOUND', message, { user: named.slice(0, 128) })
+  }
+
+  async function requireNewEmail(read: ReadTx, text: string): Promise<string> {
+    const email = checkEmail(text)
+    if ((await store.findUserByEmail(read, email)) === undefined) return email
+    throw new AppError('ERR_ALREADY_EXISTS', 'email: a user has this address; one address belongs to one user', {
+      email,
+    })
+  }
+
+  /** An address that another organisation has is not told of: the person learns of it when they accept. */
+  async function requireNewMember(read: ReadTx, tenant: TenantId, text: string): Promise<string> {
+    const email = checkEmail(text)
+    return (await store.findUserByEmail(read, email))?.tenant === tenant ? await requireNewEmail(read, email) : email
+  }
+
+  async function newLink(
+    call: PeopleWriting,
+    person: Pick<Invitation, 'tenant' | 'email' | 'role' | 'tier' | 'teams' | 'userId'>,
+    lifeMs: number,
+  ): Promise<Readonly<{ invitation: Invitation; link: string }>> {
+    const token = random.bytes(32).toString('base64url')
+    const invitation: Invitation = {
+      ...person,
+      id: randomId(random, 'inv'),
+      tokenHash: hashOfLink(token),
+      createdBy: call.principal.actor,
+      createdAtMs: call.nowMs,
+      expiresAtMs: call.nowMs + lifeMs,
+      acceptedAtMs: null,
+      cancelledAtMs: null,
+    }
+    await store.insertInvitation(call.write, invitation)
+    return { invitation, link: `${call.origin ?? deps.linkOrigin}/invitation/${token}` }
+  }
+
+  async function insertUser(
+    call: Pick<Call, 'write' | 'record'>,
+    user: User,
+    teamIds: readonly string[],
+  ): Promise<void> {
+    await store.insertUser(call.write, user)
+    for (const teamId of teamIds) await store.addMember(call.write, user.tenant, teamId, user.id)
+    call.record(userEffect('user_created', user, { teams: [...teamIds] }))
+  }
+
+  const teamsOf = (read: ReadTx, user: User): Promise<string[]> => store.teamsOf(read, user.id)
+
+  return {
+    ...teams,
+
+    async createUser(call, input) {
+      const tenant = peopleTenant(call.principal, input.tenant)
+      const rights = checkPersonRights(call.principal, input)
+      const email = await requireNewEmail(call.read, input.email)
+      const teamIds = await teams.idsOf(call.read, tenant, input.teams ?? [])
+      if ((await store.listUsers(call.read, tenant, limits.usersPerTenantMax)).length >= limits.usersPerTenantMax) {
+        throw tenantTaken('users', limits.usersPerTenantMax)
+      }
+      const user: User = {
+        tenant,
+        id: randomId(random, 'user'),
+        email,
+        name: input.name ?? email.slice(0, email.indexOf('@')),
+        ...rights,
+        createdBy: call.principal.actor,
+        createdAtMs: call.nowMs,
+      }
+      await insertUser(call, user, teamIds)
+      const person = { tenant, email, ...rights, teams: teamIds, userId: user.id }
+      const { link, invitation } = await newLink(call, person, limits.invitationMs)
+      return { ...userView(user, teamIds), link, link_expires_at: isoTime(invitation.expiresAtMs) }
+    },
+
+    async listUsers({ principal, read }, input) {
+      const tenant = peopleTenant(principal, input.tenant)
+      const found = await store.listUsers(read, tenant, limits.apiKeyListMax + 1)
+      const members = await store.listMembers(read, tenant)
+      const users = found.slice(0, limits.apiKeyListMax).map((user) =>
+        userView(
+          user,
+          members.filter(({ userId }) => userId === user.id).map(({ teamId }) => teamId),
+        ),
+      )
+      return { users, truncated: found.length > users.length }
+    },
+
+    async updateUser(call, input) {
+      const tenant = peopleTenant(call.principal, input.tenant)
+      const before = await requireUser(call.read, tenant, input.user)
+      // A caller that cannot give the rights of a user cannot take them either.
+      checkPersonRights(call.principal, before)
+      const isChanged = input.role !== undefined || input.tier !== undefined
+      const rights = isChanged
+        ? checkPersonRights(call.principal, { role: input.role ?? before.role, tier: input.tier })
+        : { role: before.role, tier: before.tier }
+      const after: User = { ...before, name: input.name ?? before.name, ...rights }
+      await store.updateUser(call.write, after, call.nowMs)
+      call.record(userEffect('user_updated', after))
+      if (losesRights(before, after)) deps.noteRevoked(tenant, after.id)
+      const view = userView(after, await teamsOf(call.read, after))
+      if (input.new_link !== true) return view
+      const person = { tenant, email: after.email, ...rights, teams: [], userId: after.id }
+      const { link, invitation } = await newLink(call, person, limits.invitationMs)
+      return { ...view, link, link_expires_at: isoTime(invitation.expiresAtMs) }
+    },
+
+    async deleteUser(call, input) {
+      const tenant = peopleTenant(call.principal, input.tenant)
+      const user = await requireUser(call.read, tenant, input.user)
+      checkPersonRights(call.principal, user)
+      const view = userView(user, await teamsOf(call.read, user))
+      await store.deleteUser(call.write, tenant, user.id)
+      call.record(userEffect('user_deleted', user))
+      deps.noteRevoked(tenant, user.id)
+      return view
+    },
+
+    async listSessions({ principal, read, nowMs }, input) {
+      const user = await requireUser(read, peopleTenant(principal, input.tenant), input.user)
+      const sessions = await store.listSessions(read, user.id, nowMs)
+      const grants = await store.listGrants(read, user.id)
+      const views = [
+        ...sessions.map((session) => sessionView(session, user.email)),
+        ...grants.map((grant) => grantView(grant, user.email)),
+      ]
+      return { sessions: views }
+    },
+
+    async revokeSession(call, input) {
+      const tenant = peopleTenant(call.principal, input.tenant)
+      const user = await requireUser(call.read, tenant, input.user)
+      checkPersonRights(call.principal, user)
+      const revoked =
+        (await store.deleteSession(call.write, user.id, input.session)) ||
+        (await store.deleteGrant(call.write, user.id, input.session))
+      if (!revoked) {
+        const message = 'session: this user has no such session; user_session_list shows them'
+        throw new AppError('ERR_NOT_FOUND', message, { session: input.session.slice(0, 128) })
+      }
+      call.record({ kind: 'user_session_revoked', body: { user_id: user.id, tenant, session: input.session } })
+      deps.noteRevoked(tenant, user.id)
+      return { session: input.session, user: user.email, revoked }
+    },
+
+    async listAttempts({ principal, read }, input) {
+      const tenant = peopleTenant(principal, input.tenant)
+      const found = await store.listAttempts(read, tenant, limits.apiKeyListMax + 1)
+      const attempts = found.slice(0, limits.apiKeyListMax).map(attemptView)
+      return { attempts, truncated: found.length > attempts.length }
+    },
+
+    async invite(call, input) {
+      const tenant = peopleTenant(call.principal, input.tenant)
+      const rights = checkPersonRights(call.principal, input)
+      const email = await requireNewMember(call.read, tenant, input.email)
+      const teamIds = await teams.idsOf(call.read, tenant, input.teams ?? [])
+      const lifeMs = input.expires_in_hours === undefined ? limits.invitationMs : input.expires_in_hours * 3_600_000
+      const person = { tenant, email, ...rights, teams: teamIds, userId: null }
+      const { invitation, link } = await newLink(call, person, lifeMs)
+      call.record(invitationEffect('invitation_created', invitation))
+      return { ...invitationView(invitation, call.nowMs), link }
+    },
+
+    async listInvitations({ principal, read, nowMs }, input) {
+      const tenant = peopleTenant(principal, input.tenant)
+      const found = await store.listInvitations(read, tenant, limits.apiKeyListMax + 1)
+      const invitations = found.slice(0, limits.apiKeyListMax).map((invitation) => invitationView(invitation, nowMs))
+      return { invitations, truncated: found.length > invitations.length }
+    },
+
+    async cancelInvitation(call, input) {
+      const tenant = peopleTenant(call.principal, input.tenant)
+      const found = await store.findInvitation(call.read, tenant, input.invitation)
+      if (found === undefined) {
+        const message = 'invitation: there is none with this id; castellan invite list (invitation_list) shows them'
+        throw new AppError('ERR_NOT_FOUND', message, { invitation: input.invitation.slice(0, 128) })
+      }
+      checkPersonRights(call.principal, found)
+      const isCancelled = await store.cancelInvitation(call.write, tenant, found.id, call.nowMs)
+      if (isCancelled) call.record(invitationEffect('invitation_cancelled', found))
+      return invitationView(isCancelled ? { ...found, cancelledAtMs: call.nowMs } : found, call.nowMs)
+    },
+
+    async hashPasswordOf(input) {
+      hashes.set(input, await deps.passwords.hash(input.password))
+    },
+
+    async acceptInvitation(call, input) {
+      const { nowMs, read, write } = call
+      const invitation = await openInvitation(store, read, input.token, nowMs)
+      if (invitation === undefined || !(await store.acceptInvitation(write, invitation.tenant, invitation.id, nowMs))) {
+        throw new AppError('ERR_NOT_FOUND', 'token: this link was used, cancelled or is too old. Ask for a new one.')
+      }
+      const { tenant, email, role, tier } = invitation
+      const existing = invitation.userId === null ? undefined : await store.findUser(read, tenant, invitation.userId)
+      const user: User = existing ?? {
+        ...{ tenant, email: await requireNewEmail(read, email), role, tier },
+        id: randomId(random, 'user'),
+        name: input.name ?? email.slice(0, email.indexOf('@')),
+        createdBy: invitation.createdBy,
+        createdAtMs: nowMs,
+      }
+      // A team may be gone that was there when the invitation was written.
+      const known = new Set((await store.listTeams(read, tenant, limits.userTeamsPerTenantMax)).map(({ id }) => id))
+      const teamIds = invitation.teams.filter((id) => known.has(id))
+      if (existing === undefined) await insertUser(call, user, teamIds)
+      const account = { id: randomId(random, 'acc'), userId: user.id, hash: hashes.get(input)!, atMs: nowMs }
+      await store.setPassword(write, account)
+      // The old password, and every session made with it, is worth nothing any more.
+      await store.deleteAllSessions(write, user.id)
+      deps.noteRevoked(tenant, user.id)
+      call.record(invitationEffect('invitation_accepted', invitation, { user_id: user.id }))
+      return userView(user, await teamsOf(read, user))
+    },
+  }
+}
+
+const userEffect = (kind: string, user: User, more: EffectRecord['body'] = {}): EffectRecord => ({
+  kind,
+  body: {
+    id: user.id,
+    tenant: user.tenant,
+    email: user.email,
+    name: user.name,
+    role: user.role,
+    tier: user.tier,
+    ...more,
+  },
+})
+
+const invitationEffect = (kind: string, invitation: Invitation, more: EffectRecord['body'] = {}): EffectRecord => ({
+  kind,
+  body: {
+    id: invitation.id,
+    tenant: invitation.tenant,
+    email: invitation.email,
+    role: invitation.role,
+    tier: invitation.tier,
+    teams: [...invitation.teams],
+    expires_at: isoTime(invitation.expiresAtMs),
+    ...more,
+  },
+})

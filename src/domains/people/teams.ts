@@ -1,0 +1,140 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { TenantId } from '../../contract/principal.ts'
+import type { ReadTx } from '../../contract/tx.ts'
+import { randomId } from '../../kernel/random.ts'
+import type { UserTeam } from './ports.ts'
+import { peopleTenant, tenantTaken } from './rules.ts'
+import type { PeopleDeps, PeopleReading, PeopleWriting } from './service.ts'
+import { type TeamView, teamView } from './views.ts'
+
+type InTenant = Readonly<{ tenant?: string | undefined }>
+
+/** Teams of people, with which things are shared. A team is named by its id or its name. */
+export type TeamMethods = Readonly<{
+  createTeam(
+    call: PeopleWriting,
+    input: InTenant &
+      Readonly<{ name: string; description?: string | undefined; members?: readonly string[] | undefined }>,
+  ): Promise<TeamView>
+  listTeams(call: PeopleReading, input: InTenant): Promise<Readonly<{ teams: readonly TeamView[]; truncated: boolean }>>
+  updateTeam(
+    call: PeopleWriting,
+    input: InTenant &
+      Readonly<{
+        team: string
+        name?: string | undefined
+        description?: string | undefined
+        add?: readonly string[] | undefined
+        remove?: readonly string[] | undefined
+      }>,
+  ): Promise<TeamView>
+  deleteTeam(call: PeopleWriting, input: InTenant & Readonly<{ team: string }>): Promise<TeamView>
+}>
+
+type TeamHelpers = Readonly<{ idsOf(read: ReadTx, tenant: TenantId, named: readonly string[]): Promise<string[]> }>
+
+export function createTeamMethods({ store, random, noteRevoked }: PeopleDeps): TeamMethods & TeamHelpers {
+  async function requireTeam(read: ReadTx, tenant: TenantId, named: string): Promise<UserTeam> {
+    const found = await store.findTeam(read, tenant, named)
+    if (found !== undefined) return found
+    const message =
+      'team: there is no team of people with this id or name; castellan teams list (user_team_list) shows them'
+    throw new AppError('ERR_NOT_FOUND', message, { team: named.slice(0, 128) })
+  }
+
+  async function requireNewName(read: ReadTx, tenant: TenantId, name: string): Promise<string> {
+    if ((await store.findTeam(read, tenant, name)) === undefined) return name
+    throw new AppError('ERR_ALREADY_EXISTS', 'name: a team of people has this name; choose another', { name })
+  }
+
+  async function memberIds(read: ReadTx, tenant: TenantId, named: readonly string[]): Promise<string[]> {
+    const ids: string[] = []
+    for (const entry of named) {
+      const user =
+        (await store.findUser(read, tenant, entry)) ?? (await store.findUserByEmail(read, entry.toLowerCase()))
+      if (user?.tenant !== tenant) {
+        const message = 'members: there is no user with this id or e-mail address; user_list shows them'
+        throw new AppError('ERR_NOT_FOUND', message, { user: entry.slice(0, 128) })
+      }
+      ids.push(user.id)
+    }
+    return ids
+  }
+
+  async function viewOf(read: ReadTx, team: UserTeam): Promise<TeamView> {
+    const members = (await store.listMembers(read, team.tenant)).filter(({ teamId }) => teamId === team.id)
+    const users = await Promise.all(members.map(({ userId }) => store.findUser(read, team.tenant, userId)))
+    return teamView(
+      team,
+      users.flatMap((user) => (user === undefined ? [] : [{ id: user.id, email: user.email }])),
+    )
+  }
+
+  return {
+    async idsOf(read, tenant, named) {
+      const ids = new Set<string>()
+      for (const entry of named) ids.add((await requireTeam(read, tenant, entry)).id)
+      return [...ids]
+    },
+
+    async createTeam(call, input) {
+      const tenant = peopleTenant(call.principal, input.tenant)
+      const name = await requireNewName(call.read, tenant, input.name)
+      const max = limits.userTeamsPerTenantMax
+      if ((await store.listTeams(call.read, tenant, max)).length >= max) throw tenantTaken('teams', max)
+      const members = await memberIds(call.read, tenant, input.members ?? [])
+      const team: UserTeam = {
+        tenant,
+        id: randomId(random, 'team'),
+        name,
+        description: input.description ?? '',
+        createdBy: call.principal.actor,
+        createdAtMs: call.nowMs,
+      }
+      await store.insertTeam(call.write, team)
+      for (const userId of members) await store.addMember(call.write, tenant, team.id, userId)
+      call.record({ kind: 'user_team_created', body: { ...bodyOf(team), members } })
+      return await viewOf(call.read, team)
+    },
+
+    async listTeams({ principal, read }, input) {
+      const tenant = peopleTenant(principal, input.tenant)
+      const found = await store.listTeams(read, tenant, limits.userTeamsPerTenantMax + 1)
+      const teams = await Promise.all(found.slice(0, limits.userTeamsPerTenantMax).map((team) => viewOf(read, team)))
+      return { teams, truncated: found.length > teams.length }
+    },
+
+    async updateTeam(call, input) {
+      const tenant = peopleTenant(call.principal, input.tenant)
+      const before = await requireTeam(call.read, tenant, input.team)
+      const name =
+        input.name === undefined || input.name === before.name
+          ? before.name
+          : await requireNewName(call.read, tenant, input.name)
+      const after = { ...before, name, description: input.description ?? before.description }
+      await store.updateTeam(call.write, after)
+      const added = await memberIds(call.read, tenant, input.add ?? [])
+      const removed = await memberIds(call.read, tenant, input.remove ?? [])
+      for (const userId of added) await store.addMember(call.write, tenant, after.id, userId)
+      for (const userId of removed) {
+        await store.removeMember(call.write, tenant, after.id, userId)
+        noteRevoked(tenant, userId)
+      }
+      call.record({ kind: 'user_team_updated', body: { ...bodyOf(after), added, removed } })
+      return await viewOf(call.read, after)
+    },
+
+    async deleteTeam(call, input) {
+      const tenant = peopleTenant(call.principal, input.tenant)
+      const team = await requireTeam(call.read, tenant, input.team)
+      const view = await viewOf(call.read, team)
+      await store.deleteTeam(call.write, tenant, team.id)
+      call.record({ kind: 'user_team_deleted', body: bodyOf(team) })
+      for (const { id } of view.members) noteRevoked(tenant, id)
+      return view
+    },
+  }
+}
+
+const bodyOf = ({ id, tenant, name, description }: UserTeam) => ({ id, tenant, name, description })

@@ -1,0 +1,89 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { SharedResource, Sharing } from '../../contract/sharing.ts'
+import { nameKey } from '../../kernel/name-key.ts'
+import type { Label, Profile, ProfileKind, SuggestedPrompt } from './ports.ts'
+
+const resources: Readonly<Record<ProfileKind, SharedResource>> = {
+  agent: 'agent',
+  profile: 'agent',
+  mcp_gateway: 'mcpGateway',
+  llm_proxy: 'llmProxy',
+}
+export const resourceOf = (kind: ProfileKind): SharedResource => resources[kind]
+
+const SLUG_MAX = 63
+
+/** A name in letters, digits and hyphens; undefined for one that has none of them. */
+export function slugOf(name: string): string | undefined {
+  const slug = name
+    .normalize('NFKD')
+    .replace(/\p{Mark}/gu, '')
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .slice(0, SLUG_MAX)
+    .replace(/^-+|-+$/g, '')
+  return slug === '' ? undefined : slug
+}
+
+export const numberedSlug = (slug: string, number: number): string => {
+  const ending = `-${number}`
+  return `${slug.slice(0, SLUG_MAX - ending.length).replace(/-+$/, '')}${ending}`
+}
+
+/** Whether two live where a name must tell them apart: an author's own, a team's, the organisation's. */
+export function shareScope(one: Sharing, other: Sharing): boolean {
+  if (one.scope !== other.scope) return false
+  if (one.scope === 'personal') return one.author === other.author
+  return one.scope === 'org' || one.teams.some((team) => other.teams.includes(team))
+}
+
+const nearness = { personal: 0, team: 1, org: 2 } as const
+
+/** Of several of one name the one that is meant: the caller's own, then a team's, then the organisation's. */
+export const nearestFirst = <T extends Pick<Profile, 'sharing'>>(profiles: readonly T[]): readonly T[] =>
+  profiles.toSorted((one, other) => nearness[one.sharing.scope] - nearness[other.sharing.scope])
+
+export function checkName(name: string): string {
+  const trimmed = name.trim()
+  if (trimmed === '') throw invalid('name', 'must not be blank')
+  if (/\p{Cc}/u.test(trimmed)) throw invalid('name', 'must be one line without control characters')
+  return trimmed
+}
+
+/** A key once; the value that is written last would otherwise be a matter of luck. */
+export function checkLabels(labels: readonly Label[]): readonly Label[] {
+  const keys = new Set<string>()
+  for (const { key } of labels) {
+    if (keys.has(key)) throw invalid('labels', 'each key may be there once')
+    keys.add(key)
+  }
+  return labels
+}
+
+export function checkPrompts(prompts: readonly SuggestedPrompt[]): readonly SuggestedPrompt[] {
+  if (prompts.some(({ summaryTitle, prompt }) => summaryTitle.trim() === '' || prompt.trim() === '')) {
+    throw invalid('suggestedPrompts', 'each needs a summaryTitle and a prompt that are not blank')
+  }
+  return prompts
+}
+
+export const nameTaken = (name: string): AppError =>
+  new AppError('ERR_ALREADY_EXISTS', 'name: there is another one of this name in its scope; choose another name', {
+    field: 'name',
+    name,
+  })
+
+export const isNamed = (profile: Profile, name: string): boolean =>
+  nameKey(profile.name) === nameKey(name) || profile.slug === name
+
+export const tooMany = (kind: ProfileKind): AppError =>
+  new AppError(
+    'ERR_QUOTA_EXCEEDED',
+    `One author has at most ${limits.profilesOfAuthorMax} of the kind ${kind}. Delete one that is not needed.`,
+  )
+
+export const invalid = (field: string, problem: string): AppError =>
+  new AppError('ERR_INVALID_INPUT', `${field}: ${problem}`, { field })
+
+export const missingName = (): AppError => invalid('id', 'give an id or a name')

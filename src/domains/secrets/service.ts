@@ -1,0 +1,187 @@
+import { AppError } from '../../contract/app-error.ts'
+import type { Call } from '../../contract/call.ts'
+import type { Database } from '../../contract/database.ts'
+import { limits } from '../../contract/limits.ts'
+import { administers } from '../../contract/permissions.ts'
+import { identityOf, isPlatformOperator, type Principal, type TenantId } from '../../contract/principal.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import { type Random, randomId } from '../../kernel/random.ts'
+import { open, seal } from './cipher.ts'
+import type { OutsideSecrets, SecretKey, SecretKeys, SecretStore, StoredSecret } from './ports.ts'
+import { aadOf, checkValue, parseReference, referenceTo } from './rules.ts'
+
+export type SecretDeps = Readonly<{
+  store: SecretStore
+  keys: SecretKeys
+  outside: OutsideSecrets
+  database: Pick<Database, 'read' | 'write'>
+  tenants(): Promise<readonly TenantId[]>
+  random: Random
+}>
+
+export type NewSecret = Readonly<{ owner: string; purpose: string; value?: string; nowMs: number }>
+
+/** Values that no answer, log entry or export shows. A caller that needs one keeps a reference, and resolves it when it is used. */
+export type SecretService = ReturnType<typeof createSecretService>
+
+export function createSecretService(deps: SecretDeps) {
+  const { store, random, database } = deps
+
+  /** Answers the reference to it. Without a value it is there, and has to be entered. */
+  async function put(tx: WriteTx, tenant: TenantId, { value, nowMs, ...input }: NewSecret): Promise<string> {
+    const id = randomId(random, 'sec')
+    const purpose = input.purpose.slice(0, limits.secretPurposeCharsMax)
+    const empty = { tenant, id, owner: input.owner, purpose, keyId: '', sealed: '' }
+    const secret = { ...empty, createdAtMs: nowMs, updatedAtMs: nowMs }
+    await store.putSecret(tx, tenant, value === undefined ? secret : await withValue(secret, value))
+    return referenceTo(id)
+  }
+
+  async function withValue(secret: StoredSecret, value: string): Promise<StoredSecret> {
+    const [key] = await deps.keys.load()
+    const sealed = seal(key!, aadOf(secret.tenant, secret.id), checkValue('value', value), random)
+    return { ...secret, keyId: key!.id, sealed }
+  }
+
+  /** Answers whether it was still there. */
+  async function enter(tx: WriteTx, tenant: TenantId, id: string, value: string, nowMs: number): Promise<boolean> {
+    const secret = await store.findSecret(tx, tenant, id)
+    if (secret === undefined) return false
+    await store.putSecret(tx, tenant, { ...(await withValue(secret, value)), updatedAtMs: nowMs })
+    return true
+  }
+
+  /**
+   * Whether a caller may have something refer to it: one's own secrets, and for an operator the server's environment
+   * and files. A plain text is no reference.
+   */
+  async function requireMayRefer(
+    tx: ReadTx | WriteTx,
+    principal: Principal,
+    field: string,
+    text: string,
+  ): Promise<void> {
+    const reference = parseReference(text)
+    if (reference === undefined) return
+    if (reference.kind === 'secret') {
+      const secret = await store.findSecret(tx, principal.tenant, reference.name)
+      if (secret?.owner === identityOf(principal)) return
+      const message = `${field}: there is no such secret of yours. secret_list shows yours.`
+      throw new AppError('ERR_NOT_FOUND', message, { field })
+    }
+    if (isPlatformOperator(principal)) return
+    throw new AppError(
+      'ERR_PERMISSION_DENIED',
+      `${field}: only the operator of this installation may refer to its environment and files. Let the value be entered with secret_link_create.`,
+      { field },
+    )
+  }
+
+  /** What a text stands for: the value that it refers to, or the text itself. */
+  async function resolve(tx: ReadTx, tenant: TenantId, text: string): Promise<string> {
+    const reference = parseReference(text)
+    if (reference === undefined) return text
+    const { kind, name } = reference
+    if (kind === 'secret') return await reveal(tx, tenant, name)
+    const value = kind === 'env' ? deps.outside.variable(name) : await deps.outside.file(name)
+    if (value !== undefined) return value
+    const what = kind === 'env' ? `The environment variable ${name} is not set` : `The file ${name} cannot be read`
+    throw new AppError('ERR_SECRET_UNAVAILABLE', `${what} where the server runs.`, { reference: text })
+  }
+
+  async function reveal(tx: ReadTx, tenant: TenantId, id: string): Promise<string> {
+    const secret = await store.findSecret(tx, tenant, id)
+    if (secret === undefined) {
+      throw new AppError('ERR_SECRET_UNAVAILABLE', 'The secret was deleted. Enter its value again.', { secret: id })
+    }
+    if (secret.sealed === '') {
+      throw new AppError('ERR_SECRET_UNAVAILABLE', 'The secret was not entered yet. Open its link.', { secret: id })
+    }
+    const value = openWith(await deps.keys.load(), secret)
+    if (value !== undefined) return value
+    throw new AppError(
+      'ERR_SECRET_UNAVAILABLE',
+      'The secret cannot be decrypted with the keys that this server has. Restore secret-key.json or CASTELLAN_SECRET_KEY, or enter the value again.',
+      { secret: id, key: secret.keyId },
+    )
+  }
+
+  /** Only what is in the store is removed; a plain text or another reference is left alone. */
+  async function remove(tx: WriteTx, tenant: TenantId, text: string): Promise<void> {
+    const reference = parseReference(text)
+    if (reference?.kind === 'secret') await store.deleteSecret(tx, tenant, reference.name)
+  }
+
+  /** One's own; administrators see those of everybody. */
+  async function list({ principal, read }: Pick<Call, 'principal' | 'read'>) {
+    const owner = administers(principal, 'secret') ? undefined : identityOf(principal)
+    const found = await store.listSecrets(read, principal.tenant, owner, limits.secretListMax + 1)
+    const shown = found.slice(0, limits.secretListMax)
+    return { secrets: shown.map(viewOf), truncated: found.length > shown.length }
+  }
+
+  /** Encrypts every secret of every tenant with a new key, and forgets the old ones once nothing needs them. */
+  async function rotate(call: Pick<Call, 'principal' | 'signal' | 'progress' | 'record' | 'warn'>) {
+    if (!isPlatformOperator(call.principal)) {
+      throw new AppError('ERR_PERMISSION_DENIED', 'Only the operator of this installation may rotate its key.')
+    }
+    await deps.keys.add?.()
+    const keys = await deps.keys.load()
+    const counts = { rotated: 0, unreadable: 0 }
+    for (const tenant of await deps.tenants()) {
+      for (let after = ''; !call.signal.aborted; ) {
+        const last = await database.write(tenant, (tx) => rotateBatch(deps, tx, tenant, keys, after, counts))
+        if (last === undefined) break
+        after = last
+        call.progress({ progress: counts.rotated, message: `${counts.rotated} secrets are encrypted with the new key` })
+      }
+    }
+    if (call.signal.aborted) throw new AppError('ERR_CANCELLED', 'The rotation was stopped. Rotate again to finish it.')
+    if (counts.unreadable === 0) await deps.keys.keepFirst?.()
+    else call.warn('Some secrets cannot be decrypted with any key here. They and the old keys stay as they are.')
+    const body = { key: keys[0]!.id, ...counts }
+    call.record({ kind: 'secrets_rotated', body })
+    return body
+  }
+
+  return { put, enter, requireMayRefer, resolve, remove, list, rotate }
+}
+
+/** Answers the last id that was looked at; undefined when there is none left. */
+async function rotateBatch(
+  { store, random }: Pick<SecretDeps, 'store' | 'random'>,
+  tx: WriteTx,
+  tenant: TenantId,
+  keys: readonly SecretKey[],
+  after: string,
+  counts: { rotated: number; unreadable: number },
+): Promise<string | undefined> {
+  const [key] = keys
+  const found = await store.listOfOtherKeys(tx, tenant, key!.id, after, limits.secretRotationBatch)
+  for (const secret of found) {
+    const value = openWith(keys, secret)
+    if (value === undefined) {
+      counts.unreadable++
+      continue
+    }
+    const sealed = seal(key!, aadOf(tenant, secret.id), value, random)
+    await store.putSecret(tx, tenant, { ...secret, keyId: key!.id, sealed })
+    counts.rotated++
+  }
+  return found.at(-1)?.id
+}
+
+function openWith(keys: readonly SecretKey[], { tenant, id, keyId, sealed }: StoredSecret): string | undefined {
+  const key = keys.find((candidate) => candidate.id === keyId)
+  return key && open(key, aadOf(tenant, id), sealed)
+}
+
+const viewOf = (secret: StoredSecret) => ({
+  id: secret.id,
+  purpose: secret.purpose,
+  owner: secret.owner,
+  entered: secret.sealed !== '',
+  created_at: isoTime(secret.createdAtMs),
+  updated_at: isoTime(secret.updatedAtMs),
+})

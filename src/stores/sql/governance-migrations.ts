@@ -1,0 +1,100 @@
+import type { Migration } from './migrations.ts'
+import { peopleMigrations } from './people-migrations.ts'
+
+/** What comes after the tables of the ledger, the workspaces and the agents: the newest last, and the last of all. */
+export const governanceMigrations: readonly Migration[] = [
+  {
+    name: 'sharing and profiles',
+    statements: [
+      `CREATE TABLE shared_with_teams (
+        tenant TEXT NOT NULL, kind TEXT NOT NULL, resource_id TEXT NOT NULL, team_id TEXT NOT NULL,
+        PRIMARY KEY (tenant, kind, resource_id, team_id))`,
+      'CREATE INDEX shared_with_teams_by_team ON shared_with_teams (tenant, team_id)',
+      `CREATE TABLE profiles (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, name_key TEXT NOT NULL,
+        slug TEXT NOT NULL, description TEXT, scope TEXT NOT NULL, author TEXT NOT NULL, icon TEXT, labels TEXT NOT NULL,
+        system_prompt TEXT, suggested_prompts TEXT NOT NULL, exposure TEXT NOT NULL, context_untrusted $integer NOT NULL,
+        is_default $integer NOT NULL, created_at $integer NOT NULL, updated_at $integer NOT NULL,
+        PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX profiles_by_name ON profiles (tenant, kind, name_key, id)',
+      'CREATE INDEX profiles_by_slug ON profiles (tenant, slug)',
+      `CREATE TABLE profile_sub_agents (
+        tenant TEXT NOT NULL, profile_id TEXT NOT NULL, sub_agent_id TEXT NOT NULL, added_at $integer NOT NULL,
+        PRIMARY KEY (tenant, profile_id, sub_agent_id))`,
+      'CREATE INDEX profile_sub_agents_by_agent ON profile_sub_agents (tenant, sub_agent_id)',
+      // A name is unique among those that see it, which is for the domain to say.
+      { only: 'sqlite', sql: 'ALTER TABLE agents RENAME TO agents_with_unique_names' },
+      {
+        only: 'sqlite',
+        sql: `CREATE TABLE agents (
+          tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, latest_version TEXT NOT NULL,
+          description TEXT NOT NULL, labels TEXT NOT NULL, created_at INTEGER NOT NULL, created_by TEXT NOT NULL,
+          updated_at INTEGER NOT NULL, PRIMARY KEY (tenant, id))`,
+      },
+      { only: 'sqlite', sql: 'INSERT INTO agents SELECT * FROM agents_with_unique_names' },
+      { only: 'sqlite', sql: 'DROP TABLE agents_with_unique_names' },
+      { only: 'postgres', sql: 'ALTER TABLE agents DROP CONSTRAINT agents_tenant_name_key' },
+      'CREATE INDEX agents_by_name ON agents (tenant, name)',
+      // Everybody in the tenant saw an agent. Its author is known by name; a key of that name says the identity.
+      `INSERT INTO profiles (tenant, id, kind, name, name_key, slug, description, scope, author, icon, labels, system_prompt,
+          suggested_prompts, exposure, context_untrusted, is_default, created_at, updated_at)
+        SELECT tenant, id, 'agent', name, lower(name), name, description, 'org',
+          COALESCE((SELECT 'key:' || api_keys.id FROM api_keys
+            WHERE api_keys.tenant = agents.tenant AND api_keys.name = agents.created_by
+            ORDER BY api_keys.created_at DESC, api_keys.id LIMIT 1), created_by),
+          NULL, '[]', NULL, '[]', 'full', 0, 0, created_at, updated_at FROM agents`,
+      {
+        only: 'sqlite',
+        sql: `UPDATE profiles SET labels = (
+          SELECT json_group_array(json_object('key', pair.key, 'value', pair.value))
+          FROM agents, json_each(agents.labels) AS pair WHERE agents.tenant = profiles.tenant AND agents.id = profiles.id)`,
+      },
+      {
+        only: 'postgres',
+        sql: `UPDATE profiles SET labels = COALESCE((
+          SELECT json_agg(json_build_object('key', pair.key, 'value', pair.value))
+          FROM agents, json_each_text(agents.labels::json) AS pair
+          WHERE agents.tenant = profiles.tenant AND agents.id = profiles.id)::text, '[]')`,
+      },
+    ],
+  },
+  {
+    name: 'custom roles',
+    statements: [
+      `CREATE TABLE roles (
+        tenant TEXT NOT NULL, name TEXT NOT NULL, description TEXT NOT NULL, permissions TEXT NOT NULL,
+        created_at $integer NOT NULL, created_by TEXT NOT NULL, PRIMARY KEY (tenant, name))`,
+    ],
+  },
+  {
+    name: 'MCP servers',
+    statements: [
+      `CREATE TABLE mcp_catalog_items (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, name_key TEXT NOT NULL, slug TEXT NOT NULL,
+        scope TEXT NOT NULL, author TEXT NOT NULL, about TEXT NOT NULL, server_type TEXT NOT NULL, config TEXT NOT NULL,
+        created_at $integer NOT NULL, updated_at $integer NOT NULL, PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX mcp_catalog_items_by_name ON mcp_catalog_items (tenant, name_key, id)',
+      `CREATE TABLE mcp_deployments (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, catalog_id TEXT NOT NULL, scope TEXT NOT NULL, author TEXT NOT NULL,
+        holder TEXT NOT NULL, status TEXT NOT NULL, error TEXT, field_values TEXT NOT NULL, created_at $integer NOT NULL,
+        updated_at $integer NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (tenant, catalog_id, scope, holder))`,
+      `CREATE TABLE mcp_tools (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, catalog_id TEXT NOT NULL, upstream_name TEXT NOT NULL, name TEXT NOT NULL,
+        aliases TEXT NOT NULL, title TEXT, description TEXT NOT NULL, input_schema TEXT NOT NULL, output_schema TEXT,
+        annotations TEXT, list_version $integer NOT NULL, removed_at $integer, PRIMARY KEY (tenant, id),
+        UNIQUE (tenant, catalog_id, upstream_name))`,
+      'CREATE INDEX mcp_tools_by_name ON mcp_tools (tenant, name)',
+      'CREATE TABLE mcp_tool_versions (tenant TEXT PRIMARY KEY, version $integer NOT NULL)',
+    ],
+  },
+  {
+    name: 'installation requests',
+    statements: [
+      `CREATE TABLE mcp_installation_requests (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, author TEXT NOT NULL, wanted TEXT NOT NULL, status TEXT NOT NULL,
+        notes TEXT NOT NULL, decided_by TEXT, decided_at $integer, created_at $integer NOT NULL, PRIMARY KEY (tenant, id))`,
+      'CREATE INDEX mcp_installation_requests_by_time ON mcp_installation_requests (tenant, created_at, id)',
+    ],
+  },
+  ...peopleMigrations,
+]

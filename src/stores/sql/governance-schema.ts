@@ -1,0 +1,139 @@
+import type { PeopleSchema } from './people-schema.ts'
+
+/** Tables of what is shared with others under rules: secrets, servers, people. */
+export type GovernanceSchema = PeopleSchema & {
+  secrets: SecretTable
+  secret_links: SecretLinkTable
+  roles: RoleTable
+  mcp_catalog_items: McpCatalogItemTable
+  mcp_deployments: McpDeploymentTable
+  mcp_tools: McpToolTable
+  mcp_tool_versions: McpToolVersionTable
+  mcp_installation_requests: McpInstallationRequestTable
+  shared_with_teams: SharedWithTeamTable
+  profiles: ProfileTable
+  profile_sub_agents: ProfileSubAgentTable
+}
+
+export type SecretTable = {
+  tenant: string
+  id: string
+  owner: string
+  purpose: string
+  key_id: string
+  sealed: string
+  created_at: number
+  updated_at: number
+}
+
+export type SecretLinkTable = {
+  tenant: string
+  id: string
+  token_hash: string
+  principal: string
+  kind: string
+  subject: string
+  title: string
+  fields: string
+  created_at: number
+  expires_at: number
+  used_at: number | null
+}
+
+export type RoleTable = {
+  tenant: string
+  name: string
+  description: string
+  permissions: string
+  created_at: number
+  created_by: string
+}
+
+/** The teams of people with which something of the scope `team` is shared; see `sharing.ts`. */
+export type SharedWithTeamTable = { tenant: string; kind: string; resource_id: string; team_id: string }
+
+/** What agents, gateways and proxies have in common. An agent has the id of its row in `agents`. */
+export type ProfileTable = {
+  tenant: string
+  id: string
+  kind: string
+  name: string
+  /** The name as it is compared: one case, composed. */
+  name_key: string
+  slug: string
+  description: string | null
+  scope: string
+  author: string
+  icon: string | null
+  labels: string
+  system_prompt: string | null
+  suggested_prompts: string
+  exposure: string
+  context_untrusted: number
+  is_default: number
+  created_at: number
+  updated_at: number
+}
+
+export type ProfileSubAgentTable = { tenant: string; profile_id: string; sub_agent_id: string; added_at: number }
+
+/** `about` is what people read of it, as JSON; `config` how it is run or reached. */
+export type McpCatalogItemTable = {
+  tenant: string
+  id: string
+  name: string
+  name_key: string
+  slug: string
+  scope: string
+  author: string
+  about: string
+  server_type: string
+  config: string
+  created_at: number
+  updated_at: number
+}
+
+/** `holder` is whose it is within its scope: the author, the team, or nobody in particular. */
+export type McpDeploymentTable = {
+  tenant: string
+  id: string
+  catalog_id: string
+  scope: string
+  author: string
+  holder: string
+  status: string
+  error: string | null
+  field_values: string
+  created_at: number
+  updated_at: number
+}
+
+export type McpToolTable = {
+  tenant: string
+  id: string
+  catalog_id: string
+  upstream_name: string
+  name: string
+  aliases: string
+  title: string | null
+  description: string
+  input_schema: string
+  output_schema: string | null
+  annotations: string | null
+  list_version: number
+  removed_at: number | null
+}
+
+export type McpToolVersionTable = { tenant: string; version: number }
+
+export type McpInstallationRequestTable = {
+  tenant: string
+  id: string
+  author: string
+  wanted: string
+  status: string
+  notes: string
+  decided_by: string | null
+  decided_at: number | null
+  created_at: number
+}

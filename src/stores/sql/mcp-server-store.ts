@@ -1,0 +1,258 @@
+import type { Selectable } from 'kysely'
+import { type TenantId, tenantId } from '../../contract/principal.ts'
+import type { Scope } from '../../contract/sharing.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import type {
+  CatalogItem,
+  Deployment,
+  DeploymentStatus,
+  McpServerStore,
+  ServerType,
+} from '../../domains/mcp-servers/ports.ts'
+import type { ServerConfig } from '../../domains/mcp-servers/rules.ts'
+import { nameKey } from '../../kernel/name-key.ts'
+import type { McpCatalogItemTable, McpDeploymentTable } from './governance-schema.ts'
+import { mcpTools } from './mcp-tool-rows.ts'
+import { sharedTeams } from './sharing.ts'
+import { statement } from './statements.ts'
+import { sessionOf, writerOf } from './tx.ts'
+
+type ItemRow = Selectable<McpCatalogItemTable>
+type DeploymentRow = Selectable<McpDeploymentTable>
+type RowId = { tenant: string; id: string }
+
+const insertItem = statement<ItemRow>('mcp-server-store.insertItem')((db, arg) =>
+  db.insertInto('mcp_catalog_items').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    name: arg('name'),
+    name_key: arg('name_key'),
+    slug: arg('slug'),
+    scope: arg('scope'),
+    author: arg('author'),
+    about: arg('about'),
+    server_type: arg('server_type'),
+    config: arg('config'),
+    created_at: arg('created_at'),
+    updated_at: arg('updated_at'),
+  }),
+)
+const saveItem = statement<ItemRow>('mcp-server-store.saveItem')((db, arg) =>
+  db
+    .updateTable('mcp_catalog_items')
+    .set({
+      name: arg('name'),
+      name_key: arg('name_key'),
+      slug: arg('slug'),
+      scope: arg('scope'),
+      about: arg('about'),
+      server_type: arg('server_type'),
+      config: arg('config'),
+      updated_at: arg('updated_at'),
+    })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id')),
+)
+const deleteItem = statement<RowId>('mcp-server-store.deleteItem')((db, arg) =>
+  db.deleteFrom('mcp_catalog_items').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const findItem = statement<RowId>('mcp-server-store.findItem')((db, arg) =>
+  db.selectFrom('mcp_catalog_items').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const listItems = statement<{ tenant: string }>('mcp-server-store.listItems')((db, arg) =>
+  db.selectFrom('mcp_catalog_items').selectAll().where('tenant', '=', arg('tenant')).orderBy('name_key').orderBy('id'),
+)
+const insertDeployment = statement<DeploymentRow>('mcp-server-store.insertDeployment')((db, arg) =>
+  db.insertInto('mcp_deployments').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    catalog_id: arg('catalog_id'),
+    scope: arg('scope'),
+    author: arg('author'),
+    holder: arg('holder'),
+    status: arg('status'),
+    error: arg('error'),
+    field_values: arg('field_values'),
+    created_at: arg('created_at'),
+    updated_at: arg('updated_at'),
+  }),
+)
+const saveDeployment = statement<DeploymentRow>('mcp-server-store.saveDeployment')((db, arg) =>
+  db
+    .updateTable('mcp_deployments')
+    .set({
+      status: arg('status'),
+      error: arg('error'),
+      field_values: arg('field_values'),
+      updated_at: arg('updated_at'),
+    })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id')),
+)
+const deleteDeployment = statement<RowId>('mcp-server-store.deleteDeployment')((db, arg) =>
+  db.deleteFrom('mcp_deployments').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const findDeployment = statement<RowId>('mcp-server-store.findDeployment')((db, arg) =>
+  db.selectFrom('mcp_deployments').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const listDeployments = statement<{ tenant: string }>('mcp-server-store.listDeployments')((db, arg) =>
+  db.selectFrom('mcp_deployments').selectAll().where('tenant', '=', arg('tenant')).orderBy('created_at').orderBy('id'),
+)
+type OfItem = { tenant: string; catalog_id: string }
+const listDeploymentsOf = statement<OfItem>('mcp-server-store.listDeploymentsOf')((db, arg) =>
+  db
+    .selectFrom('mcp_deployments')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('catalog_id', '=', arg('catalog_id'))
+    .orderBy('created_at')
+    .orderBy('id'),
+)
+
+export const sqlMcpServerStore: McpServerStore = {
+  async insertItem(tx, tenant, item) {
+    await writerOf(tx, tenant).run(insertItem, toItemRow(tenant, item))
+    await sharedTeams.replace(tx, tenant, 'mcp_catalog_item', item.id, item.sharing.teams)
+  },
+  async saveItem(tx, tenant, item) {
+    await writerOf(tx, tenant).run(saveItem, toItemRow(tenant, item))
+    await sharedTeams.replace(tx, tenant, 'mcp_catalog_item', item.id, item.sharing.teams)
+  },
+  async deleteItem(tx, tenant, id) {
+    for (const deployment of await sqlMcpServerStore.listDeployments(tx, tenant, id)) {
+      await sqlMcpServerStore.deleteDeployment(tx, tenant, deployment.id)
+    }
+    await mcpTools.removeOf(tx, tenant, id)
+    await sharedTeams.replace(tx, tenant, 'mcp_catalog_item', id, [])
+    return (await writerOf(tx, tenant).run(deleteItem, { tenant, id })) > 0
+  },
+  async findItem(tx, tenant, id) {
+    const row = await sessionOf(tx).get(findItem, { tenant, id })
+    if (row === undefined) return undefined
+    return fromItemRow(row, await sharedTeams.of(tx as ReadTx, tenant, 'mcp_catalog_item', id))
+  },
+  async listItems(tx, tenant) {
+    const rows = await sessionOf(tx).all(listItems, { tenant })
+    const teams = await teamsOf(tx, tenant, 'mcp_catalog_item', rows)
+    return rows.map((row) => fromItemRow(row, teams.get(row.id) ?? []))
+  },
+  async insertDeployment(tx, tenant, deployment) {
+    await writerOf(tx, tenant).run(insertDeployment, toDeploymentRow(tenant, deployment))
+    await sharedTeams.replace(tx, tenant, 'mcp_deployment', deployment.id, deployment.sharing.teams)
+  },
+  async saveDeployment(tx, tenant, deployment) {
+    await writerOf(tx, tenant).run(saveDeployment, toDeploymentRow(tenant, deployment))
+  },
+  async deleteDeployment(tx, tenant, id) {
+    await sharedTeams.replace(tx, tenant, 'mcp_deployment', id, [])
+    return (await writerOf(tx, tenant).run(deleteDeployment, { tenant, id })) > 0
+  },
+  async findDeployment(tx, tenant, id) {
+    const row = await sessionOf(tx).get(findDeployment, { tenant, id })
+    if (row === undefined) return undefined
+    return fromDeploymentRow(row, await sharedTeams.of(tx as ReadTx, tenant, 'mcp_deployment', id))
+  },
+  async listDeployments(tx, tenant, catalogId) {
+    const session = sessionOf(tx)
+    const rows = await (catalogId === undefined
+      ? session.all(listDeployments, { tenant })
+      : session.all(listDeploymentsOf, { tenant, catalog_id: catalogId }))
+    const teams = await teamsOf(tx, tenant, 'mcp_deployment', rows)
+    return rows.map((row) => fromDeploymentRow(row, teams.get(row.id) ?? []))
+  },
+  putTool: mcpTools.put,
+  findTool: mcpTools.find,
+  listTools: mcpTools.list,
+  raiseVersion: mcpTools.raiseVersion,
+  versions: mcpTools.versions,
+}
+
+const teamsOf = (
+  tx: ReadTx | WriteTx,
+  tenant: TenantId,
+  kind: 'mcp_catalog_item' | 'mcp_deployment',
+  rows: readonly Readonly<{ id: string; scope: string }>[],
+): Promise<ReadonlyMap<string, readonly string[]>> =>
+  sharedTeams.ofMany(
+    tx as ReadTx,
+    tenant,
+    kind,
+    rows.filter(({ scope }) => scope === 'team').map(({ id }) => id),
+  )
+
+type About = Omit<
+  CatalogItem,
+  'tenant' | 'id' | 'name' | 'slug' | 'sharing' | 'serverType' | 'config' | 'createdAtMs' | 'updatedAtMs'
+>
+
+function toItemRow(tenant: string, item: CatalogItem): ItemRow {
+  const about: About = {
+    description: item.description,
+    icon: item.icon,
+    docsUrl: item.docsUrl,
+    repository: item.repository,
+    version: item.version,
+    instructions: item.instructions,
+    labels: item.labels,
+    environmentId: item.environmentId,
+  }
+  return {
+    tenant,
+    id: item.id,
+    name: item.name,
+    name_key: nameKey(item.name),
+    slug: item.slug,
+    scope: item.sharing.scope,
+    author: item.sharing.author,
+    about: JSON.stringify(about),
+    server_type: item.serverType,
+    config: JSON.stringify(item.config),
+    created_at: item.createdAtMs,
+    updated_at: item.updatedAtMs,
+  }
+}
+
+const fromItemRow = (row: ItemRow, teams: readonly string[]): CatalogItem => ({
+  tenant: tenantId(row.tenant),
+  id: row.id,
+  name: row.name,
+  slug: row.slug,
+  sharing: { scope: row.scope as Scope, author: row.author, teams },
+  ...(JSON.parse(row.about) as About),
+  serverType: row.server_type as ServerType,
+  config: JSON.parse(row.config) as ServerConfig,
+  createdAtMs: row.created_at,
+  updatedAtMs: row.updated_at,
+})
+
+/** What one catalogue item can have but once: a deployment of each author, of each team, and of the organisation. */
+function holderOf({ sharing }: Deployment): string {
+  if (sharing.scope === 'personal') return sharing.author
+  return sharing.scope === 'team' ? (sharing.teams[0] ?? '') : ''
+}
+
+const toDeploymentRow = (tenant: string, deployment: Deployment): DeploymentRow => ({
+  tenant,
+  id: deployment.id,
+  catalog_id: deployment.catalogId,
+  scope: deployment.sharing.scope,
+  author: deployment.sharing.author,
+  holder: holderOf(deployment),
+  status: deployment.status,
+  error: deployment.error,
+  field_values: JSON.stringify(deployment.values),
+  created_at: deployment.createdAtMs,
+  updated_at: deployment.updatedAtMs,
+})
+
+const fromDeploymentRow = (row: DeploymentRow, teams: readonly string[]): Deployment => ({
+  tenant: tenantId(row.tenant),
+  id: row.id,
+  catalogId: row.catalog_id,
+  sharing: { scope: row.scope as Scope, author: row.author, teams },
+  status: row.status as DeploymentStatus,
+  error: row.error,
+  values: JSON.parse(row.field_values) as Deployment['values'],
+  createdAtMs: row.created_at,
+  updatedAtMs: row.updated_at,
+})

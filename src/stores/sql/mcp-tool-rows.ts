@@ -1,0 +1,138 @@
+import type { Selectable } from 'kysely'
+import { type TenantId, tenantId } from '../../contract/principal.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import type { StoredTool } from '../../domains/mcp-servers/ports.ts'
+import type { McpToolTable } from './governance-schema.ts'
+import { statement } from './statements.ts'
+import { sessionOf, writerOf } from './tx.ts'
+
+type ToolRow = Selectable<McpToolTable>
+
+const putTool = statement<ToolRow>('mcp-tool-rows.putTool')((db, arg) =>
+  db
+    .insertInto('mcp_tools')
+    .values({
+      tenant: arg('tenant'),
+      id: arg('id'),
+      catalog_id: arg('catalog_id'),
+      upstream_name: arg('upstream_name'),
+      name: arg('name'),
+      aliases: arg('aliases'),
+      title: arg('title'),
+      description: arg('description'),
+      input_schema: arg('input_schema'),
+      output_schema: arg('output_schema'),
+      annotations: arg('annotations'),
+      list_version: arg('list_version'),
+      removed_at: arg('removed_at'),
+    })
+    .onConflict((conflict) =>
+      conflict.columns(['tenant', 'id']).doUpdateSet({
+        name: arg('name'),
+        aliases: arg('aliases'),
+        title: arg('title'),
+        description: arg('description'),
+        input_schema: arg('input_schema'),
+        output_schema: arg('output_schema'),
+        annotations: arg('annotations'),
+        list_version: arg('list_version'),
+        removed_at: arg('removed_at'),
+      }),
+    ),
+)
+const findTool = statement<{ tenant: string; id: string }>('mcp-tool-rows.findTool')((db, arg) =>
+  db.selectFrom('mcp_tools').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const listTools = statement<{ tenant: string }>('mcp-tool-rows.listTools')((db, arg) =>
+  db.selectFrom('mcp_tools').selectAll().where('tenant', '=', arg('tenant')).orderBy('name').orderBy('id'),
+)
+type OfItem = { tenant: string; catalog_id: string }
+const listToolsOf = statement<OfItem>('mcp-tool-rows.listToolsOf')((db, arg) =>
+  db
+    .selectFrom('mcp_tools')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('catalog_id', '=', arg('catalog_id'))
+    .orderBy('name')
+    .orderBy('id'),
+)
+const deleteToolsOf = statement<OfItem>('mcp-tool-rows.deleteToolsOf')((db, arg) =>
+  db.deleteFrom('mcp_tools').where('tenant', '=', arg('tenant')).where('catalog_id', '=', arg('catalog_id')),
+)
+const raiseVersion = statement<{ tenant: string }>('mcp-tool-rows.raiseVersion')((db, arg) =>
+  db
+    .insertInto('mcp_tool_versions')
+    .values({ tenant: arg('tenant'), version: 1 })
+    .onConflict((conflict) =>
+      conflict
+        .column('tenant')
+        .doUpdateSet((expression) => ({ version: expression('mcp_tool_versions.version', '+', 1) })),
+    ),
+)
+const findVersion = statement<{ tenant: string }>('mcp-tool-rows.findVersion')((db, arg) =>
+  db.selectFrom('mcp_tool_versions').select('version').where('tenant', '=', arg('tenant')),
+)
+const listVersions = statement<Record<never, never>>('mcp-tool-rows.listVersions')((db) =>
+  db.selectFrom('mcp_tool_versions').select(['tenant', 'version']),
+)
+
+/** The tools of MCP servers in the store, and the numbers that tell when they changed. */
+export const mcpTools = {
+  async put(tx: WriteTx, tenant: TenantId, tool: StoredTool): Promise<void> {
+    await writerOf(tx, tenant).run(putTool, toRow(tenant, tool))
+  },
+  async find(tx: ReadTx | WriteTx, tenant: TenantId, id: string): Promise<StoredTool | undefined> {
+    const row = await sessionOf(tx).get(findTool, { tenant, id })
+    return row && fromRow(row)
+  },
+  async list(tx: ReadTx | WriteTx, tenant: TenantId, catalogId?: string): Promise<StoredTool[]> {
+    const session = sessionOf(tx)
+    const rows = await (catalogId === undefined
+      ? session.all(listTools, { tenant })
+      : session.all(listToolsOf, { tenant, catalog_id: catalogId }))
+    return rows.map(fromRow)
+  },
+  async removeOf(tx: WriteTx, tenant: TenantId, catalogId: string): Promise<void> {
+    await writerOf(tx, tenant).run(deleteToolsOf, { tenant, catalog_id: catalogId })
+  },
+  async raiseVersion(tx: WriteTx, tenant: TenantId): Promise<number> {
+    await writerOf(tx, tenant).run(raiseVersion, { tenant })
+    return (await sessionOf(tx).get(findVersion, { tenant }))!.version
+  },
+  async versions(tx: ReadTx): Promise<ReadonlyMap<TenantId, number>> {
+    const rows = await sessionOf(tx).all(listVersions, {})
+    return new Map(rows.map(({ tenant, version }) => [tenantId(tenant), version]))
+  },
+}
+
+const toRow = (tenant: string, tool: StoredTool): ToolRow => ({
+  tenant,
+  id: tool.id,
+  catalog_id: tool.catalogId,
+  upstream_name: tool.upstreamName,
+  name: tool.name,
+  aliases: JSON.stringify(tool.aliases),
+  title: tool.title,
+  description: tool.description,
+  input_schema: JSON.stringify(tool.inputSchema),
+  output_schema: tool.outputSchema && JSON.stringify(tool.outputSchema),
+  annotations: tool.annotations && JSON.stringify(tool.annotations),
+  list_version: tool.listVersion,
+  removed_at: tool.removedAtMs,
+})
+
+const fromRow = (row: ToolRow): StoredTool => ({
+  tenant: tenantId(row.tenant),
+  id: row.id,
+  catalogId: row.catalog_id,
+  upstreamName: row.upstream_name,
+  name: row.name,
+  aliases: JSON.parse(row.aliases) as string[],
+  title: row.title,
+  description: row.description,
+  inputSchema: JSON.parse(row.input_schema) as StoredTool['inputSchema'],
+  outputSchema: row.output_schema === null ? null : (JSON.parse(row.output_schema) as StoredTool['inputSchema']),
+  annotations: row.annotations === null ? null : (JSON.parse(row.annotations) as StoredTool['inputSchema']),
+  listVersion: row.list_version,
+  removedAtMs: row.removed_at,
+})

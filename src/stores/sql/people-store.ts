@@ -1,0 +1,314 @@
+import type { Selectable } from 'kysely'
+import { type BuiltInRole, type Tier, tenantId } from '../../contract/principal.ts'
+import type { Invitation, PeopleStore, User, UserTeam } from '../../domains/people/ports.ts'
+import { isoTime } from '../../kernel/clock.ts'
+import type { InvitationTable, UserTable, UserTeamTable } from './people-schema.ts'
+import { sharedTeams } from './sharing.ts'
+import { sqlSignInStore } from './sign-in-store.ts'
+import { statement } from './statements.ts'
+import { sessionOf, sharedWriterOf } from './tx.ts'
+
+type UserRow = Selectable<UserTable>
+type TeamRow = Selectable<UserTeamTable>
+type InvitationRow = Selectable<InvitationTable>
+type Of = { tenant: string; id: string }
+type Listed = { tenant: string; limit: number }
+type Member = { tenant: string; team_id: string; user_id: string }
+
+const insertUser = statement<UserRow>('people-store.insertUser')((db, arg) =>
+  db.insertInto('users').values({
+    id: arg('id'),
+    tenant: arg('tenant'),
+    name: arg('name'),
+    email: arg('email'),
+    email_verified: arg('email_verified'),
+    image: arg('image'),
+    role: arg('role'),
+    tier: arg('tier'),
+    created_by: arg('created_by'),
+    created_at: arg('created_at'),
+    updated_at: arg('updated_at'),
+  }),
+)
+const updateUser = statement<Of & { name: string; role: string; tier: string; at: string }>('people-store.updateUser')(
+  (db, arg) =>
+    db
+      .updateTable('users')
+      .set({ name: arg('name'), role: arg('role'), tier: arg('tier'), updated_at: arg('at') })
+      .where('tenant', '=', arg('tenant'))
+      .where('id', '=', arg('id')),
+)
+const deleteUser = statement<Of>('people-store.deleteUser')((db, arg) =>
+  db.deleteFrom('users').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const findUser = statement<Of>('people-store.findUser')((db, arg) =>
+  db.selectFrom('users').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const findUserById = statement<{ id: string }>('people-store.findUserById')((db, arg) =>
+  db.selectFrom('users').selectAll().where('id', '=', arg('id')),
+)
+const findUserByEmail = statement<{ email: string }>('people-store.findUserByEmail')((db, arg) =>
+  db.selectFrom('users').selectAll().where('email', '=', arg('email')),
+)
+const listUsers = statement<Listed>('people-store.listUsers')((db, arg) =>
+  db.selectFrom('users').selectAll().where('tenant', '=', arg('tenant')).orderBy('email').limit(arg('limit')),
+)
+const countUsers = statement<object>('people-store.countUsers')((db) =>
+  db.selectFrom('users').select((expression) => expression.fn.countAll<number>().as('count')),
+)
+
+const insertTeam = statement<TeamRow>('people-store.insertTeam')((db, arg) =>
+  db.insertInto('user_teams').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    name: arg('name'),
+    description: arg('description'),
+    created_at: arg('created_at'),
+    created_by: arg('created_by'),
+  }),
+)
+const updateTeam = statement<Of & { name: string; description: string }>('people-store.updateTeam')((db, arg) =>
+  db
+    .updateTable('user_teams')
+    .set({ name: arg('name'), description: arg('description') })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id')),
+)
+const deleteTeam = statement<Of>('people-store.deleteTeam')((db, arg) =>
+  db.deleteFrom('user_teams').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const findTeam = statement<{ tenant: string; named: string }>('people-store.findTeam')((db, arg) =>
+  db
+    .selectFrom('user_teams')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where((expression) => expression.or([expression('id', '=', arg('named')), expression('name', '=', arg('named'))])),
+)
+const listTeams = statement<Listed>('people-store.listTeams')((db, arg) =>
+  db.selectFrom('user_teams').selectAll().where('tenant', '=', arg('tenant')).orderBy('name').limit(arg('limit')),
+)
+const addMember = statement<Member>('people-store.addMember')((db, arg) =>
+  db
+    .insertInto('user_team_members')
+    .values({ tenant: arg('tenant'), team_id: arg('team_id'), user_id: arg('user_id') })
+    .onConflict((conflict) => conflict.columns(['tenant', 'team_id', 'user_id']).doNothing()),
+)
+const removeMember = statement<Member>('people-store.removeMember')((db, arg) =>
+  db
+    .deleteFrom('user_team_members')
+    .where('tenant', '=', arg('tenant'))
+    .where('team_id', '=', arg('team_id'))
+    .where('user_id', '=', arg('user_id')),
+)
+const listMembers = statement<{ tenant: string }>('people-store.listMembers')((db, arg) =>
+  db
+    .selectFrom('user_team_members')
+    .select(['team_id', 'user_id'])
+    .where('tenant', '=', arg('tenant'))
+    .orderBy('team_id')
+    .orderBy('user_id'),
+)
+const teamsOf = statement<{ user_id: string }>('people-store.teamsOf')((db, arg) =>
+  db.selectFrom('user_team_members').select('team_id').where('user_id', '=', arg('user_id')).orderBy('team_id'),
+)
+
+const insertInvitation = statement<InvitationRow>('people-store.insertInvitation')((db, arg) =>
+  db.insertInto('invitations').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    token_hash: arg('token_hash'),
+    email: arg('email'),
+    role: arg('role'),
+    tier: arg('tier'),
+    teams: arg('teams'),
+    user_id: arg('user_id'),
+    created_at: arg('created_at'),
+    created_by: arg('created_by'),
+    expires_at: arg('expires_at'),
+    accepted_at: arg('accepted_at'),
+    cancelled_at: arg('cancelled_at'),
+  }),
+)
+const findInvitation = statement<Of>('people-store.findInvitation')((db, arg) =>
+  db.selectFrom('invitations').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const findInvitationByHash = statement<{ hash: string }>('people-store.findInvitationByHash')((db, arg) =>
+  db.selectFrom('invitations').selectAll().where('token_hash', '=', arg('hash')),
+)
+const listInvitations = statement<Listed>('people-store.listInvitations')((db, arg) =>
+  db
+    .selectFrom('invitations')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .limit(arg('limit')),
+)
+const endInvitation = (column: 'accepted_at' | 'cancelled_at') =>
+  statement<Of & { at: number }>(`people-store.endInvitation.${column}`)((db, arg) =>
+    db
+      .updateTable('invitations')
+      .set({ [column]: arg('at') })
+      .where('tenant', '=', arg('tenant'))
+      .where('id', '=', arg('id'))
+      .where('accepted_at', 'is', null)
+      .where('cancelled_at', 'is', null),
+  )
+const acceptInvitation = endInvitation('accepted_at')
+const cancelInvitation = endInvitation('cancelled_at')
+
+export const sqlPeopleStore: PeopleStore = {
+  ...sqlSignInStore,
+  async insertUser(tx, user) {
+    const at = isoTime(user.createdAtMs)
+    await sharedWriterOf(tx).run(insertUser, {
+      id: user.id,
+      tenant: user.tenant,
+      name: user.name,
+      email: user.email,
+      email_verified: 1,
+      image: null,
+      role: user.role,
+      tier: user.tier,
+      created_by: user.createdBy,
+      created_at: at,
+      updated_at: at,
+    })
+  },
+  async updateUser(tx, { tenant, id, name, role, tier }, atMs) {
+    await sharedWriterOf(tx).run(updateUser, { tenant, id, name, role, tier, at: isoTime(atMs) })
+  },
+  async deleteUser(tx, tenant, id) {
+    await sharedWriterOf(tx).run(deleteUser, { tenant, id })
+  },
+  async findUser(tx, tenant, id) {
+    return toUser(await sessionOf(tx).get(findUser, { tenant, id }))
+  },
+  async findUserById(tx, id) {
+    return toUser(await sessionOf(tx).get(findUserById, { id }))
+  },
+  async findUserByEmail(tx, email) {
+    return toUser(await sessionOf(tx).get(findUserByEmail, { email }))
+  },
+  async listUsers(tx, tenant, limit) {
+    return (await sessionOf(tx).all(listUsers, { tenant, limit })).map((row) => toUser(row)!)
+  },
+  async countUsers(tx) {
+    return (await sessionOf(tx).get(countUsers, {}))?.count ?? 0
+  },
+
+  async insertTeam(tx, team) {
+    await sharedWriterOf(tx).run(insertTeam, {
+      tenant: team.tenant,
+      id: team.id,
+      name: team.name,
+      description: team.description,
+      created_at: team.createdAtMs,
+      created_by: team.createdBy,
+    })
+  },
+  async updateTeam(tx, { tenant, id, name, description }) {
+    await sharedWriterOf(tx).run(updateTeam, { tenant, id, name, description })
+  },
+  async deleteTeam(tx, tenant, id) {
+    await sharedTeams.forgetTeam(tx, tenant, id)
+    await sharedWriterOf(tx).run(deleteTeam, { tenant, id })
+  },
+  async findTeam(tx, tenant, named) {
+    return toTeam(await sessionOf(tx).get(findTeam, { tenant, named }))
+  },
+  async listTeams(tx, tenant, limit) {
+    return (await sessionOf(tx).all(listTeams, { tenant, limit })).map((row) => toTeam(row)!)
+  },
+  async addMember(tx, tenant, team_id, user_id) {
+    await sharedWriterOf(tx).run(addMember, { tenant, team_id, user_id })
+  },
+  async removeMember(tx, tenant, team_id, user_id) {
+    await sharedWriterOf(tx).run(removeMember, { tenant, team_id, user_id })
+  },
+  async listMembers(tx, tenant) {
+    const rows = await sessionOf(tx).all(listMembers, { tenant })
+    return rows.map(({ team_id, user_id }) => ({ teamId: team_id, userId: user_id }))
+  },
+  async teamsOf(tx, user_id) {
+    return (await sessionOf(tx).all(teamsOf, { user_id })).map(({ team_id }) => team_id)
+  },
+
+  async insertInvitation(tx, invitation) {
+    await sharedWriterOf(tx).run(insertInvitation, {
+      tenant: invitation.tenant,
+      id: invitation.id,
+      token_hash: invitation.tokenHash,
+      email: invitation.email,
+      role: invitation.role,
+      tier: invitation.tier,
+      teams: JSON.stringify(invitation.teams),
+      user_id: invitation.userId,
+      created_at: invitation.createdAtMs,
+      created_by: invitation.createdBy,
+      expires_at: invitation.expiresAtMs,
+      accepted_at: invitation.acceptedAtMs,
+      cancelled_at: invitation.cancelledAtMs,
+    })
+  },
+  async findInvitation(tx, tenant, id) {
+    return toInvitation(await sessionOf(tx).get(findInvitation, { tenant, id }))
+  },
+  async findInvitationByHash(tx, hash) {
+    return toInvitation(await sessionOf(tx).get(findInvitationByHash, { hash }))
+  },
+  async listInvitations(tx, tenant, limit) {
+    return (await sessionOf(tx).all(listInvitations, { tenant, limit })).map((row) => toInvitation(row)!)
+  },
+  async acceptInvitation(tx, tenant, id, atMs) {
+    return (await sharedWriterOf(tx).run(acceptInvitation, { tenant, id, at: atMs })) > 0
+  },
+  async cancelInvitation(tx, tenant, id, atMs) {
+    return (await sharedWriterOf(tx).run(cancelInvitation, { tenant, id, at: atMs })) > 0
+  },
+}
+
+function toUser(row: UserRow | undefined): User | undefined {
+  if (row === undefined) return undefined
+  return {
+    tenant: tenantId(row.tenant),
+    id: row.id,
+    email: row.email,
+    name: row.name,
+    role: row.role as BuiltInRole,
+    tier: row.tier as Tier,
+    createdBy: row.created_by,
+    createdAtMs: Date.parse(row.created_at),
+  }
+}
+
+function toTeam(row: TeamRow | undefined): UserTeam | undefined {
+  if (row === undefined) return undefined
+  return {
+    tenant: tenantId(row.tenant),
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    createdBy: row.created_by,
+    createdAtMs: row.created_at,
+  }
+}
+
+function toInvitation(row: InvitationRow | undefined): Invitation | undefined {
+  if (row === undefined) return undefined
+  return {
+    tenant: tenantId(row.tenant),
+    id: row.id,
+    tokenHash: row.token_hash,
+    email: row.email,
+    role: row.role as BuiltInRole,
+    tier: row.tier as Tier,
+    teams: JSON.parse(row.teams) as string[],
+    userId: row.user_id,
+    createdBy: row.created_by,
+    createdAtMs: row.created_at,
+    expiresAtMs: row.expires_at,
+    acceptedAtMs: row.accepted_at,
+    cancelledAtMs: row.cancelled_at,
+  }
+}

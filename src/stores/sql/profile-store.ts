@@ -1,0 +1,279 @@
+import type { Selectable } from 'kysely'
+import { SYSTEM_TENANT, type TenantId, tenantId } from '../../contract/principal.ts'
+import type { Scope } from '../../contract/sharing.ts'
+import type { ReadTx, WriteTx } from '../../contract/tx.ts'
+import type {
+  Exposure,
+  Label,
+  Profile,
+  ProfileFilter,
+  ProfileKind,
+  ProfileStore,
+  SuggestedPrompt,
+} from '../../domains/profiles/ports.ts'
+import { nameKey } from '../../kernel/name-key.ts'
+import type { ProfileTable } from './governance-schema.ts'
+import { isVisible, sharedTeams, type ViewerArgs, viewerArgs } from './sharing.ts'
+import { type Builder, type Session, statement, statementFamily } from './statements.ts'
+import { sessionOf, sharedWriterOf, writerOf } from './tx.ts'
+
+type ProfileRow = Selectable<ProfileTable>
+type RowId = { tenant: string; id: string }
+
+const insertProfile = statement<ProfileRow>('profile-store.insertProfile')((db, arg) =>
+  db.insertInto('profiles').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    kind: arg('kind'),
+    name: arg('name'),
+    name_key: arg('name_key'),
+    slug: arg('slug'),
+    description: arg('description'),
+    scope: arg('scope'),
+    author: arg('author'),
+    icon: arg('icon'),
+    labels: arg('labels'),
+    system_prompt: arg('system_prompt'),
+    suggested_prompts: arg('suggested_prompts'),
+    exposure: arg('exposure'),
+    context_untrusted: arg('context_untrusted'),
+    is_default: arg('is_default'),
+    created_at: arg('created_at'),
+    updated_at: arg('updated_at'),
+  }),
+)
+const saveProfile = statement<ProfileRow>('profile-store.saveProfile')((db, arg) =>
+  db
+    .updateTable('profiles')
+    .set({
+      name: arg('name'),
+      name_key: arg('name_key'),
+      slug: arg('slug'),
+      description: arg('description'),
+      scope: arg('scope'),
+      author: arg('author'),
+      icon: arg('icon'),
+      labels: arg('labels'),
+      system_prompt: arg('system_prompt'),
+      suggested_prompts: arg('suggested_prompts'),
+      exposure: arg('exposure'),
+      context_untrusted: arg('context_untrusted'),
+      is_default: arg('is_default'),
+      updated_at: arg('updated_at'),
+    })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id')),
+)
+const deleteProfile = statement<RowId>('profile-store.deleteProfile')((db, arg) =>
+  db.deleteFrom('profiles').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const deleteSubAgents = statement<RowId>('profile-store.deleteSubAgents')((db, arg) =>
+  db
+    .deleteFrom('profile_sub_agents')
+    .where('tenant', '=', arg('tenant'))
+    .where((expression) =>
+      expression.or([expression('profile_id', '=', arg('id')), expression('sub_agent_id', '=', arg('id'))]),
+    ),
+)
+const findProfile = statement<RowId>('profile-store.findProfile')((db, arg) =>
+  db.selectFrom('profiles').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+type Named = { tenant: string; kind: string; name_key: string; slug: string }
+const findNamed = statement<Named>('profile-store.findNamed')((db, arg) =>
+  db
+    .selectFrom('profiles')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('kind', '=', arg('kind'))
+    .where((expression) =>
+      expression.or([expression('name_key', '=', arg('name_key')), expression('slug', '=', arg('slug'))]),
+    )
+    .orderBy('created_at')
+    .orderBy('id'),
+)
+
+type ListArgs = ViewerArgs & { tenant: string; kind: string; part: string; limit: number; offset: number }
+
+const listFamily = statementFamily<ListArgs, ProfileRow>(
+  'profile-store.list',
+  (shape): Builder<ListArgs, ProfileRow> =>
+    (db, arg, kit) => {
+      let query = db
+        .selectFrom('profiles')
+        .selectAll()
+        .where('tenant', '=', arg('tenant'))
+        .where('kind', '=', arg('kind'))
+        .where(isVisible(arg, kit, 'profiles', 'profile'))
+      if (shape === 'named') query = query.where(hasPart(arg('part'), kit))
+      return query.orderBy('name_key').orderBy('id').limit(arg('limit')).offset(arg('offset'))
+    },
+  ['all', 'named'],
+)
+const countFamily = statementFamily<ListArgs, { count: number }>(
+  'profile-store.count',
+  (shape): Builder<ListArgs, { count: number }> =>
+    (db, arg, kit) => {
+      let query = db
+        .selectFrom('profiles')
+        .select((expression) => expression.fn.countAll<number>().as('count'))
+        .where('tenant', '=', arg('tenant'))
+        .where('kind', '=', arg('kind'))
+        .where(isVisible(arg, kit, 'profiles', 'profile'))
+      if (shape === 'named') query = query.where(hasPart(arg('part'), kit))
+      return query
+    },
+  ['all', 'named'],
+)
+const hasPart = (part: string, { dialect, sql }: Parameters<typeof isVisible>[1]) =>
+  dialect === 'postgres'
+    ? sql<boolean>`position(${part}::text in profiles.name_key) > 0`
+    : sql<boolean>`instr(profiles.name_key, ${part}) > 0`
+
+const countOf = statement<{ tenant: string; kind: string }>('profile-store.countOf')((db, arg) =>
+  db
+    .selectFrom('profiles')
+    .select((expression) => expression.fn.countAll<number>().as('count'))
+    .where('tenant', '=', arg('tenant'))
+    .where('kind', '=', arg('kind')),
+)
+const countBy = statement<{ tenant: string; kind: string; author: string }>('profile-store.countBy')((db, arg) =>
+  db
+    .selectFrom('profiles')
+    .select((expression) => expression.fn.countAll<number>().as('count'))
+    .where('tenant', '=', arg('tenant'))
+    .where('kind', '=', arg('kind'))
+    .where('author', '=', arg('author')),
+)
+
+type SubAgentArgs = { tenant: string; profile_id: string; sub_agent_id: string; added_at: number }
+const addSubAgent = statement<SubAgentArgs>('profile-store.addSubAgent')((db, arg) =>
+  db
+    .insertInto('profile_sub_agents')
+    .values({
+      tenant: arg('tenant'),
+      profile_id: arg('profile_id'),
+      sub_agent_id: arg('sub_agent_id'),
+      added_at: arg('added_at'),
+    })
+    .onConflict((conflict) => conflict.columns(['tenant', 'profile_id', 'sub_agent_id']).doNothing()),
+)
+const subAgentsOf = statement<RowId>('profile-store.subAgentsOf')((db, arg) =>
+  db
+    .selectFrom('profile_sub_agents')
+    .select('sub_agent_id')
+    .where('tenant', '=', arg('tenant'))
+    .where('profile_id', '=', arg('id'))
+    .orderBy('added_at')
+    .orderBy('sub_agent_id'),
+)
+
+const writer = (tx: WriteTx, tenant: string): Session =>
+  tenant === SYSTEM_TENANT ? sharedWriterOf(tx) : writerOf(tx, tenant)
+
+export const sqlProfileStore: ProfileStore = {
+  async insertProfile(tx, tenant, profile) {
+    await writer(tx, tenant).run(insertProfile, toRow(tenant, profile))
+    await saveTeams(tx, tenant, profile)
+  },
+  async saveProfile(tx, tenant, profile) {
+    await writer(tx, tenant).run(saveProfile, toRow(tenant, profile))
+    await saveTeams(tx, tenant, profile)
+  },
+  async deleteProfile(tx, tenant, id) {
+    const session = writer(tx, tenant)
+    await session.run(deleteSubAgents, { tenant, id })
+    if (tenant !== SYSTEM_TENANT) await sharedTeams.replace(tx, tenant, 'profile', id, [])
+    await session.run(deleteProfile, { tenant, id })
+  },
+  async findProfile(tx, tenant, id) {
+    const row = await sessionOf(tx).get(findProfile, { tenant, id })
+    return row === undefined ? undefined : (await fromRows(tx, tenant, [row]))[0]
+  },
+  async findNamed(tx, tenant, kind, name) {
+    const args = { tenant, kind, name_key: nameKey(name), slug: name }
+    return await fromRows(tx, tenant, await sessionOf(tx).all(findNamed, args))
+  },
+  async listProfiles(tx, tenant, filter, page) {
+    const rows = await sessionOf(tx).all(listFamily(shapeOf(filter)), { ...filterArgs(tenant, filter), ...page })
+    return await fromRows(tx, tenant, rows)
+  },
+  async countProfiles(tx, tenant, filter) {
+    const args = { ...filterArgs(tenant, filter), limit: 0, offset: 0 }
+    return (await sessionOf(tx).get(countFamily(shapeOf(filter)), args))?.count ?? 0
+  },
+  async countOf(tx, tenant, kind, author) {
+    const session = sessionOf(tx)
+    const row =
+      author === undefined
+        ? await session.get(countOf, { tenant, kind })
+        : await session.get(countBy, { tenant, kind, author })
+    return row?.count ?? 0
+  },
+  async addSubAgents(tx, tenant, profileId, subAgentIds, atMs) {
+    for (const id of subAgentIds) {
+      const row = { tenant, profile_id: profileId, sub_agent_id: id, added_at: atMs }
+      await writer(tx, tenant).run(addSubAgent, row)
+    }
+  },
+  async subAgentsOf(tx, tenant, id) {
+    return (await sessionOf(tx).all(subAgentsOf, { tenant, id })).map(({ sub_agent_id }) => sub_agent_id)
+  },
+}
+
+const shapeOf = ({ name }: ProfileFilter): 'all' | 'named' => (name === undefined ? 'all' : 'named')
+
+const filterArgs = (tenant: string, { kind, viewer, name }: ProfileFilter) => ({
+  tenant,
+  kind,
+  part: name === undefined ? '' : nameKey(name),
+  ...viewerArgs(viewer),
+})
+
+/** What every tenant sees belongs to no team. */
+async function saveTeams(tx: WriteTx, tenant: TenantId, { id, sharing }: Profile): Promise<void> {
+  if (tenant !== SYSTEM_TENANT) await sharedTeams.replace(tx, tenant, 'profile', id, sharing.teams)
+}
+
+const toRow = (tenant: string, profile: Profile): ProfileRow => ({
+  tenant,
+  id: profile.id,
+  kind: profile.kind,
+  name: profile.name,
+  name_key: nameKey(profile.name),
+  slug: profile.slug,
+  description: profile.description,
+  scope: profile.sharing.scope,
+  author: profile.sharing.author,
+  icon: profile.icon,
+  labels: JSON.stringify(profile.labels),
+  system_prompt: profile.systemPrompt,
+  suggested_prompts: JSON.stringify(profile.suggestedPrompts),
+  exposure: profile.exposure,
+  context_untrusted: profile.contextUntrusted ? 1 : 0,
+  is_default: profile.isDefault ? 1 : 0,
+  created_at: profile.createdAtMs,
+  updated_at: profile.updatedAtMs,
+})
+
+async function fromRows(tx: ReadTx, tenant: TenantId, rows: readonly ProfileRow[]): Promise<Profile[]> {
+  const ids = rows.filter(({ scope }) => scope === 'team').map(({ id }) => id)
+  const teams = ids.length === 0 ? undefined : await sharedTeams.ofMany(tx, tenant, 'profile', ids)
+  return rows.map((row) => ({
+    tenant: tenantId(row.tenant),
+    id: row.id,
+    kind: row.kind as ProfileKind,
+    name: row.name,
+    slug: row.slug,
+    description: row.description,
+    sharing: { scope: row.scope as Scope, author: row.author, teams: teams?.get(row.id) ?? [] },
+    icon: row.icon,
+    labels: JSON.parse(row.labels) as Label[],
+    systemPrompt: row.system_prompt,
+    suggestedPrompts: JSON.parse(row.suggested_prompts) as SuggestedPrompt[],
+    exposure: row.exposure as Exposure,
+    contextUntrusted: row.context_untrusted === 1,
+    isDefault: row.is_default === 1,
+    createdAtMs: row.created_at,
+    updatedAtMs: row.updated_at,
+  }))
+}

@@ -1,0 +1,62 @@
+import type { Selectable } from 'kysely'
+import type { Permission } from '../../contract/permissions.ts'
+import { tenantId } from '../../contract/principal.ts'
+import type { CustomRole, RoleStore } from '../../domains/identity/ports.ts'
+import type { RoleTable } from './governance-schema.ts'
+import { statement } from './statements.ts'
+import { sessionOf, writerOf } from './tx.ts'
+
+type Row = Selectable<RoleTable>
+type Named = { tenant: string; name: string }
+
+const insertRole = statement<Row>('role-store.insertRole')((db, arg) =>
+  db.insertInto('roles').values({
+    tenant: arg('tenant'),
+    name: arg('name'),
+    description: arg('description'),
+    permissions: arg('permissions'),
+    created_at: arg('created_at'),
+    created_by: arg('created_by'),
+  }),
+)
+const deleteRole = statement<Named>('role-store.deleteRole')((db, arg) =>
+  db.deleteFrom('roles').where('tenant', '=', arg('tenant')).where('name', '=', arg('name')),
+)
+const findRole = statement<Named>('role-store.findRole')((db, arg) =>
+  db.selectFrom('roles').selectAll().where('tenant', '=', arg('tenant')).where('name', '=', arg('name')),
+)
+const listRoles = statement<{ tenant: string }>('role-store.listRoles')((db, arg) =>
+  db.selectFrom('roles').selectAll().where('tenant', '=', arg('tenant')).orderBy('name'),
+)
+
+export const sqlRoleStore: RoleStore = {
+  async insertRole(tx, tenant, role) {
+    await writerOf(tx, tenant).run(insertRole, {
+      tenant,
+      name: role.name,
+      description: role.description,
+      permissions: JSON.stringify(role.permissions),
+      created_at: role.createdAtMs,
+      created_by: role.createdBy,
+    })
+  },
+  async deleteRole(tx, tenant, name) {
+    return (await writerOf(tx, tenant).run(deleteRole, { tenant, name })) > 0
+  },
+  async findRole(tx, tenant, name) {
+    const row = await sessionOf(tx).get(findRole, { tenant, name })
+    return row && fromRow(row)
+  },
+  async listRoles(tx, tenant) {
+    return (await sessionOf(tx).all(listRoles, { tenant })).map(fromRow)
+  },
+}
+
+const fromRow = (row: Row): CustomRole => ({
+  tenant: tenantId(row.tenant),
+  name: row.name,
+  description: row.description,
+  permissions: JSON.parse(row.permissions) as Permission[],
+  createdAtMs: row.created_at,
+  createdBy: row.created_by,
+})

@@ -1,0 +1,189 @@
+import type { Selectable } from 'kysely'
+import { tenantId } from '../../contract/principal.ts'
+import { readPrincipal, writePrincipal } from '../../contract/stored-principal.ts'
+import type { LinkField, SecretLink, SecretStore, StoredSecret } from '../../domains/secrets/ports.ts'
+import type { SecretLinkTable, SecretTable } from './governance-schema.ts'
+import { statement } from './statements.ts'
+import { sessionOf, writerOf } from './tx.ts'
+
+type SecretRow = Selectable<SecretTable>
+type LinkRow = Selectable<SecretLinkTable>
+type RowId = { tenant: string; id: string }
+
+const putSecret = statement<SecretRow>('secret-store.putSecret')((db, arg) =>
+  db
+    .insertInto('secrets')
+    .values({
+      tenant: arg('tenant'),
+      id: arg('id'),
+      owner: arg('owner'),
+      purpose: arg('purpose'),
+      key_id: arg('key_id'),
+      sealed: arg('sealed'),
+      created_at: arg('created_at'),
+      updated_at: arg('updated_at'),
+    })
+    .onConflict((conflict) =>
+      conflict.columns(['tenant', 'id']).doUpdateSet({
+        owner: arg('owner'),
+        purpose: arg('purpose'),
+        key_id: arg('key_id'),
+        sealed: arg('sealed'),
+        updated_at: arg('updated_at'),
+      }),
+    ),
+)
+const findSecret = statement<RowId>('secret-store.findSecret')((db, arg) =>
+  db.selectFrom('secrets').selectAll().where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+const listSecrets = statement<{ tenant: string; limit: number }>('secret-store.listSecrets')((db, arg) =>
+  db
+    .selectFrom('secrets')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .limit(arg('limit')),
+)
+const listSecretsOf = statement<{ tenant: string; owner: string; limit: number }>('secret-store.listSecretsOf')(
+  (db, arg) =>
+    db
+      .selectFrom('secrets')
+      .selectAll()
+      .where('tenant', '=', arg('tenant'))
+      .where('owner', '=', arg('owner'))
+      .orderBy('created_at', 'desc')
+      .orderBy('id')
+      .limit(arg('limit')),
+)
+const deleteSecret = statement<RowId>('secret-store.deleteSecret')((db, arg) =>
+  db.deleteFrom('secrets').where('tenant', '=', arg('tenant')).where('id', '=', arg('id')),
+)
+type OtherKeys = { tenant: string; key_id: string; after: string; limit: number }
+const listOfOtherKeys = statement<OtherKeys>('secret-store.listOfOtherKeys')((db, arg) =>
+  db
+    .selectFrom('secrets')
+    .selectAll()
+    .where('tenant', '=', arg('tenant'))
+    .where('key_id', '<>', arg('key_id'))
+    .where('sealed', '<>', '')
+    .where('id', '>', arg('after'))
+    .orderBy('id')
+    .limit(arg('limit')),
+)
+const insertLink = statement<LinkRow>('secret-store.insertLink')((db, arg) =>
+  db.insertInto('secret_links').values({
+    tenant: arg('tenant'),
+    id: arg('id'),
+    token_hash: arg('token_hash'),
+    principal: arg('principal'),
+    kind: arg('kind'),
+    subject: arg('subject'),
+    title: arg('title'),
+    fields: arg('fields'),
+    created_at: arg('created_at'),
+    expires_at: arg('expires_at'),
+    used_at: arg('used_at'),
+  }),
+)
+const useLink = statement<RowId & { at: number }>('secret-store.useLink')((db, arg) =>
+  db
+    .updateTable('secret_links')
+    .set({ used_at: arg('at') })
+    .where('tenant', '=', arg('tenant'))
+    .where('id', '=', arg('id'))
+    .where('used_at', 'is', null),
+)
+const deleteLinksBefore = statement<{ tenant: string; before: number }>('secret-store.deleteLinksBefore')((db, arg) =>
+  db.deleteFrom('secret_links').where('tenant', '=', arg('tenant')).where('expires_at', '<', arg('before')),
+)
+const findLinkByToken = statement<{ token_hash: string }>('secret-store.findLinkByToken')((db, arg) =>
+  db.selectFrom('secret_links').selectAll().where('token_hash', '=', arg('token_hash')),
+)
+
+export const sqlSecretStore: SecretStore = {
+  async putSecret(tx, tenant, secret) {
+    await writerOf(tx, tenant).run(putSecret, toSecretRow(tenant, secret))
+  },
+  async findSecret(tx, tenant, id) {
+    const row = await sessionOf(tx).get(findSecret, { tenant, id })
+    return row && fromSecretRow(row)
+  },
+  async listSecrets(tx, tenant, owner, limit) {
+    const session = sessionOf(tx)
+    const rows = await (owner === undefined
+      ? session.all(listSecrets, { tenant, limit })
+      : session.all(listSecretsOf, { tenant, owner, limit }))
+    return rows.map(fromSecretRow)
+  },
+  async deleteSecret(tx, tenant, id) {
+    return (await writerOf(tx, tenant).run(deleteSecret, { tenant, id })) > 0
+  },
+  async listOfOtherKeys(tx, tenant, keyId, after, limit) {
+    const rows = await sessionOf(tx).all(listOfOtherKeys, { tenant, key_id: keyId, after, limit })
+    return rows.map(fromSecretRow)
+  },
+  async insertLink(tx, tenant, link) {
+    await writerOf(tx, tenant).run(insertLink, toLinkRow(tenant, link))
+  },
+  async useLink(tx, tenant, id, at) {
+    return (await writerOf(tx, tenant).run(useLink, { tenant, id, at })) > 0
+  },
+  async deleteLinksBefore(tx, tenant, before) {
+    await writerOf(tx, tenant).run(deleteLinksBefore, { tenant, before })
+  },
+  async findLinkByToken(tx, tokenHash) {
+    const row = await sessionOf(tx).get(findLinkByToken, { token_hash: tokenHash })
+    return row && fromLinkRow(row)
+  },
+}
+
+const toSecretRow = (tenant: string, secret: StoredSecret): SecretRow => ({
+  tenant,
+  id: secret.id,
+  owner: secret.owner,
+  purpose: secret.purpose,
+  key_id: secret.keyId,
+  sealed: secret.sealed,
+  created_at: secret.createdAtMs,
+  updated_at: secret.updatedAtMs,
+})
+
+const fromSecretRow = (row: SecretRow): StoredSecret => ({
+  tenant: tenantId(row.tenant),
+  id: row.id,
+  owner: row.owner,
+  purpose: row.purpose,
+  keyId: row.key_id,
+  sealed: row.sealed,
+  createdAtMs: row.created_at,
+  updatedAtMs: row.updated_at,
+})
+
+const toLinkRow = (tenant: string, link: SecretLink): LinkRow => ({
+  tenant,
+  id: link.id,
+  token_hash: link.tokenHash,
+  principal: writePrincipal(link.principal),
+  kind: link.kind,
+  subject: link.subject,
+  title: link.title,
+  fields: JSON.stringify(link.fields),
+  created_at: link.createdAtMs,
+  expires_at: link.expiresAtMs,
+  used_at: link.usedAtMs,
+})
+
+const fromLinkRow = (row: LinkRow): SecretLink => ({
+  tenant: tenantId(row.tenant),
+  id: row.id,
+  tokenHash: row.token_hash,
+  principal: readPrincipal(row.principal),
+  kind: row.kind,
+  subject: row.subject,
+  title: row.title,
+  fields: JSON.parse(row.fields) as LinkField[],
+  createdAtMs: row.created_at,
+  expiresAtMs: row.expires_at,
+  usedAtMs: row.used_at,
+})

@@ -1,0 +1,262 @@
+import {
+  Client,
+  type ClientOptions,
+  SdkError,
+  SdkErrorCode,
+  SdkHttpError,
+  SSEClientTransport,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from '@modelcontextprotocol/client'
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+import type { RemoteSpec, UpstreamSpec } from '../domains/mcp-servers/runtime.ts'
+import { sha256Hex } from '../kernel/hash.ts'
+import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
+import type { ServerWorkspace } from './ports.ts'
+import { createStdioTransport } from './stdio-transport.ts'
+
+/** An open connection. `closed` resolves when it has ended, from either side, and all that it started has ended too. */
+export type Connection = Readonly<{ client: Client; closed: Promise<void>; close(): Promise<void> }>
+
+export type ConnectDeps = Readonly<{
+  version: string
+  /** To addresses that were judged. */
+  web: CheckedFetch
+  /** To a port of this machine that leads into a workspace. */
+  localFetch: Fetch
+  openWorkspace(spec: Extract<UpstreamSpec, { kind: 'local' }>, signal: AbortSignal): Promise<ServerWorkspace>
+  log(line: string): void
+  onToolsChanged(): void
+}>
+
+export async function connect(deps: ConnectDeps, spec: UpstreamSpec, signal: AbortSignal): Promise<Connection> {
+  if (spec.kind === 'remote') {
+    await deps.web.check(new URL(spec.url), signal)
+    return await connectRemote(deps, spec, deps.web.fetch, signal)
+  }
+  const workspace = await deps.openWorkspace(spec, signal)
+  try {
+    const connection = await connectIn(deps, spec, workspace, signal)
+    const closed = connection.closed.then(() => workspace.release())
+    return {
+      client: connection.client,
+      closed,
+      async close() {
+        await connection.close()
+        await closed
+      },
+    }
+  } catch (error) {
+    await workspace.release()
+    throw error
+  }
+}
+
+type LocalSpec = Extract<UpstreamSpec, { kind: 'local' }>
+
+async function connectIn(
+  deps: ConnectDeps,
+  spec: LocalSpec,
+  workspace: ServerWorkspace,
+  signal: AbortSignal,
+): Promise<Connection> {
+  for (const [path, content] of Object.entries(spec.files)) await workspace.writeFile(path, content)
+  if (spec.installationCommand !== undefined) await install(deps, workspace, spec.installationCommand, spec.env, signal)
+  if (spec.transport === 'streamable-http') return await connectToPort(deps, spec, workspace, signal)
+  const open = () =>
+    createStdioTransport({
+      run: (io) => workspace.run({ argv: spec.argv, env: spec.env, timeoutMs: 0, ...io }),
+      onLine: deps.log,
+    })
+  const first = open()
+  try {
+    return await handshake(deps, first, 'auto', signal, first.ended)
+  } catch (error) {
+    // Some servers end at a question of the newer revision. They are asked again as the older one asks.
+    await first.close()
+    if (signal.aborted || !isEnded(error)) throw error
+    const second = open()
+    try {
+      return await handshake(deps, second, 'legacy', signal, second.ended)
+    } catch (again) {
+      await second.close()
+      throw again
+    }
+  }
+}
+
+const isEnded = (error: unknown): boolean =>
+  SdkError.isInstance(error) &&
+  [SdkErrorCode.ConnectionClosed, SdkErrorCode.EraNegotiationFailed, SdkErrorCode.SendFailed].includes(error.code)
+
+const INSTALLED = '/root/.castellan-installed'
+
+/** Once for each command: that it succeeded is noted where its results are. */
+async function install(
+  deps: ConnectDeps,
+  workspace: ServerWorkspace,
+  command: string,
+  env: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<void> {
+  const mark = sha256Hex(command)
+  const run = (script: string, onOutput: (stream: string, chunk: Uint8Array) => void) =>
+    workspace.run({ argv: ['/bin/sh', '-c', script], env, timeoutMs: limits.mcpInstallMs, signal, onOutput })
+  const before = await run(`[ "$(cat ${INSTALLED} 2>/dev/null)" = ${mark} ]`, () => {})
+  if (before.exitCode === 0) return
+  deps.log('installing')
+  const { exitCode } = await run(command, (_, chunk) => logChunk(deps, chunk))
+  if (exitCode === 0) {
+    await workspace.writeFile(INSTALLED, mark)
+    return
+  }
+  throw new AppError(
+    'ERR_UPSTREAM_UNAVAILABLE',
+    'The installation command of the MCP server failed. get_mcp_server_logs shows what it printed.',
+    { exit_code: exitCode },
+  )
+}
+
+function logChunk(deps: ConnectDeps, chunk: Uint8Array): void {
+  for (const line of Buffer.from(chunk).toString('utf8').split('\n')) if (line.trim() !== '') deps.log(line)
+}
+
+/** A server that listens inside: it is asked until it answers, for as long as the start may take. */
+async function connectToPort(
+  deps: ConnectDeps,
+  spec: LocalSpec,
+  workspace: ServerWorkspace,
+  signal: AbortSignal,
+): Promise<Connection> {
+  const end = new AbortController()
+  let isEnded = false
+  const running = workspace
+    .run({
+      argv: spec.argv,
+      env: { ...spec.env, PORT: spec.env['PORT'] ?? String(spec.port) },
+      timeoutMs: 0,
+      signal: end.signal,
+      onOutput: (_, chunk) => logChunk(deps, chunk),
+    })
+    .then(
+      ({ exitCode }) => deps.log(`the process ended (exit code ${exitCode})`),
+      (error: unknown) => deps.log(`the process ended (${String(error)})`),
+    )
+    .finally(() => {
+      isEnded = true
+    })
+  try {
+    const url = `${await workspace.forward(spec.port)}${spec.path}`
+    for (;;) {
+      try {
+        const remote = { kind: 'remote', url, headers: {}, query: {}, cookies: {} } as const
+        const connection = await connectRemote(deps, remote, deps.localFetch, signal)
+        // It listens no more when it has ended.
+        void running.then(() => connection.close())
+        const closed = connection.closed.then(async () => {
+          end.abort()
+          await running
+        })
+        return { client: connection.client, closed, close: () => connection.close().then(() => closed) }
+      } catch (error) {
+        if (signal.aborted || isEnded || !isNotListening(error)) throw error
+        await new Promise((resolve) => setTimeout(resolve, limits.mcpReadinessPollMs))
+      }
+    }
+  } catch (error) {
+    end.abort()
+    await running
+    throw error
+  }
+}
+
+const isNotListening = (error: unknown): boolean =>
+  /ECONNREFUSED|ECONNRESET|socket hang up|EPIPE/.test(
+    `${String(error)} ${String((error as Error).cause)} ${(error as NodeJS.ErrnoException).code}`,
+  )
+
+/** Streamable HTTP of either revision; what answers to neither is asked as the old transport with two addresses. */
+async function connectRemote(
+  deps: ConnectDeps,
+  spec: RemoteSpec,
+  send: Fetch,
+  signal: AbortSignal,
+): Promise<Connection> {
+  const url = new URL(spec.url)
+  for (const [name, value] of Object.entries(spec.query)) url.searchParams.set(name, value)
+  const cookie = Object.entries(spec.cookies).map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
+  const headers = { ...spec.headers, ...(cookie.length === 0 ? {} : { cookie: cookie.join('; ') }) }
+  const options = { fetch: send, requestInit: { headers } }
+  try {
+    return await handshake(deps, new StreamableHTTPClientTransport(url, options), 'auto', signal)
+  } catch (error) {
+    if (!isOldTransport(error)) throw error
+    deps.log('the server does not speak Streamable HTTP; trying HTTP with SSE')
+    const inSse: Fetch = (input, init) =>
+      send(input, { ...init, headers: { ...headers, ...Object.fromEntries(new Headers(init?.headers)) } })
+    return await handshake(
+      deps,
+      new SSEClientTransport(url, { ...options, eventSourceInit: { fetch: inSse } }),
+      'legacy',
+      signal,
+    )
+  }
+}
+
+const isOldTransport = (error: unknown): boolean =>
+  SdkHttpError.isInstance(error) && [400, 404, 405, 406, 415].includes(error.status)
+
+async function handshake(
+  deps: ConnectDeps,
+  transport: Transport,
+  mode: 'auto' | 'legacy',
+  signal: AbortSignal,
+  ended?: Promise<void>,
+): Promise<Connection> {
+  const client = new Client({ name: 'castellan', version: deps.version }, clientOptions(deps, mode))
+  const closed = Promise.withResolvers<void>()
+  client.onclose = () => closed.resolve()
+  client.onerror = (error) => deps.log(`protocol: ${error.message}`)
+  try {
+    await client.connect(transport, { signal, timeout: limits.mcpConnectMs })
+  } catch (error) {
+    await client.close().catch(() => {})
+    throw error
+  }
+  client.setNotificationHandler('notifications/message', ({ params }) => {
+    deps.log(`${params.level}: ${typeof params.data === 'string' ? params.data : JSON.stringify(params.data)}`)
+  })
+  return {
+    client,
+    closed: closed.promise.then(() => ended),
+    async close() {
+      await terminate(transport)
+      await client.close().catch(() => {})
+      await ended
+    },
+  }
+}
+
+/** A session of the server's ends with ours; one that cannot be told ends by itself. */
+async function terminate(transport: Transport): Promise<void> {
+  if (!(transport instanceof StreamableHTTPClientTransport) || transport.sessionId === undefined) return
+  const told = transport.terminateSession().catch(() => {})
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, limits.mcpServerEndGraceMs)
+  })
+  await Promise.race([told, late])
+  clearTimeout(timer)
+}
+
+/** What a server answers is passed on as it is: the caller decides what to make of it. */
+const acceptsAll = {
+  getValidator: () => (data: unknown) => ({ valid: true as const, data: data as never, errorMessage: undefined }),
+}
+
+const clientOptions = (deps: ConnectDeps, mode: 'auto' | 'legacy'): ClientOptions => ({
+  versionNegotiation: { mode, probe: { timeoutMs: limits.mcpProbeMs } },
+  jsonSchemaValidator: acceptsAll,
+  listChanged: { tools: { autoRefresh: false, onChanged: () => deps.onToolsChanged() } },
+})

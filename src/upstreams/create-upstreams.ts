@@ -1,0 +1,158 @@
+import { ProtocolError } from '@modelcontextprotocol/client'
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+import type { TenantId } from '../contract/principal.ts'
+import type { ContentBlock, RawAnswer } from '../contract/raw-answer.ts'
+import type { ListedTool, UpstreamAddress, UpstreamRuntime } from '../domains/mcp-servers/runtime.ts'
+import type { Clock } from '../kernel/clock.ts'
+import { createRedactor } from '../kernel/redactor.ts'
+import type { CheckedFetch, Fetch } from '../web-client/checked-fetch.ts'
+import { type Connection, connect } from './connect.ts'
+import { createInstance, type Instance } from './instance.ts'
+import type { ServerLog, ServerWorkspaces } from './ports.ts'
+
+export type UpstreamDeps = Readonly<{
+  web: CheckedFetch
+  localFetch: Fetch
+  workspaces: ServerWorkspaces
+  log: ServerLog
+  clock: Clock
+  version: string
+  settings: Readonly<{ idleMs: number; startMs: number; callMs: number; runningMax: number }>
+}>
+
+/** The connections to MCP servers of this process. */
+export function createUpstreams(deps: UpstreamDeps): UpstreamRuntime {
+  const { settings, log } = deps
+  const instances = new Map<string, Instance>()
+  const listeners = new Set<(tenant: TenantId, deploymentId: string) => void>()
+  let isClosed = false
+
+  /** Who has been idle longest makes room. */
+  async function admit(): Promise<void> {
+    if (isClosed) throw new AppError('ERR_SHUTTING_DOWN', 'The server is shutting down.', { retry_after_ms: 1_000 })
+    const open = [...instances.values()].filter((instance) => instance.isOpen())
+    if (open.length <= settings.runningMax) return
+    const idle = open
+      .filter((instance) => instance.idleSinceMs() !== undefined)
+      .sort((one, other) => one.idleSinceMs()! - other.idleSinceMs()!)
+    if (idle[0] === undefined) {
+      const message = `${settings.runningMax} MCP servers are in use, and no more run at once (mcp_servers.max_running).`
+      throw new AppError('ERR_BUSY', message, { retry_after_ms: 5_000 })
+    }
+    await idle[0].stop()
+  }
+
+  function instanceOf({ tenant, deploymentId }: UpstreamAddress): Instance {
+    const known = instances.get(deploymentId)
+    if (known !== undefined) return known
+    const made = createInstance({
+      clock: deps.clock,
+      idleMs: settings.idleMs,
+      startMs: settings.startMs,
+      admit,
+      log: (line) => log.append(tenant, deploymentId, line),
+      open: (at, signal) => open(at, signal),
+    })
+    instances.set(deploymentId, made)
+    return made
+  }
+
+  async function open(at: UpstreamAddress, signal: AbortSignal): Promise<Connection> {
+    const { tenant, deploymentId } = at
+    const spec = await at.load()
+    const secrets =
+      spec.kind === 'local'
+        ? [...Object.values(spec.env), ...Object.values(spec.files)]
+        : [...Object.values(spec.headers), ...Object.values(spec.query), ...Object.values(spec.cookies)]
+    const redactor = createRedactor(secrets)
+    const write = (line: string): void => log.append(tenant, deploymentId, redactor?.text(line) ?? line)
+    return await connect(
+      {
+        version: deps.version,
+        web: deps.web,
+        localFetch: deps.localFetch,
+        openWorkspace: (local, until) => deps.workspaces.open(at, local, until),
+        log: write,
+        onToolsChanged: () => {
+          for (const listener of listeners) listener(tenant, deploymentId)
+        },
+      },
+      spec,
+      signal,
+    )
+  }
+
+  return {
+    listTools: (at, signal) =>
+      instanceOf(at).use(at, async ({ client }) => {
+        if (client.getServerCapabilities()?.tools === undefined) return []
+        const { tools } = await client.listTools(undefined, { signal, timeout: settings.startMs, cacheMode: 'refresh' })
+        return tools as readonly ListedTool[]
+      }),
+
+    callTool: (at, name, args, { signal, onProgress }) =>
+      instanceOf(at).use(at, async ({ client }): Promise<RawAnswer> => {
+        try {
+          const answer = await client.callTool(
+            { name, arguments: { ...args } },
+            {
+              signal,
+              timeout: settings.callMs,
+              resetTimeoutOnProgress: true,
+              ...(onProgress === undefined
+                ? {}
+                : {
+                    onprogress: ({ progress, total, message }) =>
+                      onProgress({
+                        progress,
+                        ...(total === undefined ? {} : { total }),
+                        ...(message === undefined ? {} : { message }),
+                      }),
+                  }),
+            },
+          )
+          return rawAnswerOf(answer as unknown as Record<string, unknown>)
+        } catch (error) {
+          if (signal.aborted) throw new AppError('ERR_CANCELLED', 'The call was cancelled.')
+          if (!ProtocolError.isInstance(error)) throw error
+          // The server's own refusal is its answer.
+          const text = error.message.slice(0, limits.mcpErrorCharsMax)
+          return { content: [{ type: 'text', text }], isError: true, _meta: { 'castellan/rpcErrorCode': error.code } }
+        }
+      }),
+
+    stateOf: (deploymentId) =>
+      instances.get(deploymentId)?.state() ?? { state: 'stopped', problem: undefined, starts: 0 },
+    async stop(deploymentId) {
+      await instances.get(deploymentId)?.stop()
+    },
+    async remove(tenant, deploymentId) {
+      await instances.get(deploymentId)?.stop()
+      instances.delete(deploymentId)
+      await deps.workspaces.remove(tenant, deploymentId)
+      await log.remove(tenant, deploymentId)
+    },
+    readLog: (tenant, deploymentId, lines) => log.read(tenant, deploymentId, lines),
+    onToolsChanged(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    checkAddress: async (url) => await deps.web.check(new URL(url), AbortSignal.timeout(limits.mcpConnectMs)),
+    async close() {
+      isClosed = true
+      await Promise.all([...instances.values()].map((instance) => instance.stop()))
+      await log.close()
+    },
+  }
+}
+
+/** The members that MCP gives an answer; whatever else a server adds is left out. */
+function rawAnswerOf({ content, structuredContent, isError, _meta }: Record<string, unknown>): RawAnswer {
+  return {
+    content: (Array.isArray(content) ? content : []) as ContentBlock[],
+    ...(structuredContent === undefined ? {} : { structuredContent: structuredContent as Record<string, unknown> }),
+    ...(isError === undefined ? {} : { isError: isError === true }),
+    ...(_meta === undefined ? {} : { _meta: _meta as Record<string, unknown> }),
+  }
+}

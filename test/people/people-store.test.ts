@@ -1,0 +1,145 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createAccounts } from '../../src/accounts/create-accounts.ts'
+import type { Database } from '../../src/contract/database.ts'
+import { LOCAL_TENANT, tenantId } from '../../src/contract/principal.ts'
+import type { WriteTx } from '../../src/contract/tx.ts'
+import { createPasswords } from '../../src/domains/people/password.ts'
+import type { Invitation, User } from '../../src/domains/people/ports.ts'
+import { createPeoplePrincipals } from '../../src/domains/people/principals.ts'
+import { createSignInGuard } from '../../src/domains/people/sign-in.ts'
+import { silentLogger } from '../../src/kernel/logger.ts'
+import { systemRandom } from '../../src/kernel/random.ts'
+import { createLibraryDatabase } from '../../src/stores/sql/library-database.ts'
+import { sqlPeopleStore as store } from '../../src/stores/sql/people-store.ts'
+import { dialects, openEmpty } from '../support/databases.ts'
+
+const OTHER = tenantId('other')
+const NOW_MS = Date.UTC(2026, 10, 17)
+const ada: User = {
+  tenant: LOCAL_TENANT,
+  id: 'user_ada',
+  email: 'ada@example.com',
+  name: 'Ada',
+  role: 'editor',
+  tier: 'system',
+  createdBy: 'owner',
+  createdAtMs: NOW_MS,
+}
+const invitation: Invitation = {
+  tenant: LOCAL_TENANT,
+  id: 'inv_1',
+  tokenHash: 'h',
+  email: 'bob@example.com',
+  role: 'member',
+  tier: 'user',
+  teams: ['team_1'],
+  userId: null,
+  createdBy: 'owner',
+  createdAtMs: NOW_MS,
+  expiresAtMs: NOW_MS + 1000,
+  acceptedAtMs: null,
+  cancelledAtMs: null,
+}
+
+describe.each(dialects)('people in %s', (dialect) => {
+  let database: Database
+  const write = <T>(work: (tx: WriteTx) => Promise<T>): Promise<T> => database.write(LOCAL_TENANT, work)
+
+  beforeEach(async () => {
+    database = await openEmpty(dialect)
+    await write((tx) => store.insertUser(tx, ada))
+  })
+  afterEach(() => database.close())
+
+  test('a user is found in their own organisation alone', async () => {
+    expect(await store.findUser(database.read, LOCAL_TENANT, ada.id)).toEqual(ada)
+    expect(await store.findUser(database.read, OTHER, ada.id)).toBeUndefined()
+    expect(await store.listUsers(database.read, OTHER, 10)).toEqual([])
+    await write((tx) => store.deleteUser(tx, OTHER, ada.id))
+    expect(await store.countUsers(database.read)).toBe(1)
+  })
+
+  test('a team and its members go with each other', async () => {
+    const team = { tenant: LOCAL_TENANT, id: 'team_1', name: 'design', description: '', createdBy: 'o', createdAtMs: 1 }
+    await write((tx) => store.insertTeam(tx, team))
+    await write((tx) => store.addMember(tx, LOCAL_TENANT, team.id, ada.id))
+    await write((tx) => store.addMember(tx, LOCAL_TENANT, team.id, ada.id))
+    expect(await store.teamsOf(database.read, ada.id)).toEqual([team.id])
+    expect(await store.findTeam(database.read, OTHER, 'design')).toBeUndefined()
+    await write((tx) => store.deleteTeam(tx, LOCAL_TENANT, team.id))
+    expect(await store.teamsOf(database.read, ada.id)).toEqual([])
+  })
+
+  test('an invitation ends once', async () => {
+    await write((tx) => store.insertInvitation(tx, invitation))
+    expect(await store.findInvitationByHash(database.read, 'h')).toEqual(invitation)
+    const both = await Promise.all([
+      write((tx) => store.acceptInvitation(tx, LOCAL_TENANT, invitation.id, NOW_MS)),
+      write((tx) => store.cancelInvitation(tx, LOCAL_TENANT, invitation.id, NOW_MS)),
+    ])
+    expect(both).toEqual([true, false])
+  })
+
+  test('better-auth signs in over the same store, and we read its sessions without it', async () => {
+    const passwords = createPasswords(systemRandom)
+    const hash = await passwords.hash('correct horse battery')
+    await write((tx) => store.setPassword(tx, { id: 'acc', userId: ada.id, hash, atMs: NOW_MS }))
+    const secret = systemRandom.bytes(32).toString('base64url')
+    const db = createLibraryDatabase(database)
+    const accounts = createAccounts({ db, secret, passwords, random: systemRandom, logger: silentLogger })
+    const origin = 'https://castellan.example'
+    const from = new Headers({ 'x-castellan-client': '203.0.113.9' })
+    expect(await accounts.signIn(origin, { email: ada.email, password: 'wrong password' }, from)).toBeUndefined()
+    expect(await accounts.signIn(origin, { email: 'no@example.com', password: 'wrong' }, from)).toBeUndefined()
+    const cookies = await accounts.signIn(origin, { email: ada.email, password: 'correct horse battery' }, from)
+    const cookie = cookies![0]!.split(';')[0]!
+    expect(cookies![0]).toMatch(/^__Secure-castellan\.session_token=.*HttpOnly.*Secure|Secure.*HttpOnly/)
+    const shown = { address: '203.0.113.9', isLoopback: false, resource: '' }
+    const principals = createPeoplePrincipals({ store, read: database.read, secret })
+    const nowMs = Date.now()
+    expect(await principals.ofCookie(cookie, shown, nowMs)).toMatchObject({
+      user: ada.id,
+      role: 'editor',
+      tier: 'system',
+    })
+    const forged = `${cookie.slice(0, -6)}AAAA%3D`
+    await expect(principals.ofCookie(forged, shown, nowMs)).rejects.toMatchObject({ code: 'ERR_UNAUTHENTICATED' })
+    await write((tx) => store.deleteAllSessions(tx, ada.id))
+    principals.forget()
+    await expect(principals.ofCookie(cookie, shown, nowMs)).rejects.toMatchObject({ code: 'ERR_UNAUTHENTICATED' })
+  })
+
+  test('a session that began on this machine is good on this machine alone', async () => {
+    const passwords = createPasswords(systemRandom)
+    const hash = await passwords.hash('correct horse battery')
+    await write((tx) => store.setPassword(tx, { id: 'acc', userId: ada.id, hash, atMs: NOW_MS }))
+    const secret = systemRandom.bytes(32).toString('base64url')
+    const db = createLibraryDatabase(database)
+    const accounts = createAccounts({ db, secret, passwords, random: systemRandom, logger: silentLogger })
+    const from = new Headers({ 'x-castellan-client': '127.0.0.1' })
+    const input = { email: ada.email, password: 'correct horse battery' }
+    const cookie = (await accounts.signIn('http://127.0.0.1:7433', input, from))![0]!.split(';')[0]!
+    const principals = createPeoplePrincipals({ store, read: database.read, secret })
+    const here = { address: '127.0.0.1', isLoopback: true, resource: '' }
+    const there = { address: '203.0.113.9', isLoopback: false, resource: '' }
+    const nowMs = Date.now()
+    expect(await principals.ofCookie(cookie, here, nowMs)).toMatchObject({ user: ada.id })
+    await expect(principals.ofCookie(cookie, there, nowMs)).rejects.toMatchObject({ code: 'ERR_UNAUTHENTICATED' })
+  })
+
+  test('attempts are recorded, and slowed after a few failures until one succeeds', async () => {
+    const guard = createSignInGuard({ store, database })
+    const attempt = (nowMs: number) => ({ email: ada.email, address: '203.0.113.9', nowMs })
+    for (let count = 0; count < 5; count++) {
+      await guard.admit(attempt(NOW_MS + count))
+      await guard.note(attempt(NOW_MS + count), 'refused')
+    }
+    await expect(guard.admit(attempt(NOW_MS + 10))).rejects.toMatchObject({ code: 'ERR_RATE_LIMITED' })
+    await guard.admit(attempt(NOW_MS + 20_000))
+    await guard.note(attempt(NOW_MS + 20_000), 'signed_in')
+    await guard.admit(attempt(NOW_MS + 20_001))
+    const outcomes = (await store.listAttempts(database.read, LOCAL_TENANT, 100)).map(({ outcome }) => outcome)
+    expect(outcomes).toEqual(['signed_in', 'slowed', 'refused', 'refused', 'refused', 'refused', 'refused'])
+    expect(await store.listAttempts(database.read, OTHER, 100)).toEqual([])
+  })
+})

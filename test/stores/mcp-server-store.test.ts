@@ -1,0 +1,164 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Database } from '../../src/contract/database.ts'
+import { type TenantId, tenantId } from '../../src/contract/principal.ts'
+import type { Sharing } from '../../src/contract/sharing.ts'
+import type { CatalogItem, Deployment, StoredTool } from '../../src/domains/mcp-servers/ports.ts'
+import { sqlMcpServerStore as store } from '../../src/stores/sql/mcp-server-store.ts'
+import { dialects, openEmpty } from '../support/databases.ts'
+
+const ACME = tenantId('acme')
+const OTHER = tenantId('other')
+const NOW = 1_767_225_600_000
+const personal: Sharing = { scope: 'personal', author: 'key:ann', teams: [] }
+
+const itemOf = (tenant: TenantId, id: string, more: Partial<CatalogItem> = {}): CatalogItem => ({
+  tenant,
+  id,
+  name: `Server ${id}`,
+  slug: `server_${id}`,
+  sharing: personal,
+  description: 'Does “things” with ü.',
+  icon: '🧰',
+  docsUrl: null,
+  repository: 'https://example.org/r',
+  version: '1.0',
+  instructions: null,
+  labels: [{ key: 'a', value: 'b' }],
+  environmentId: null,
+  serverType: 'local',
+  config: { command: 'node', arguments: ['x'], userConfig: { a: { type: 'string', required: true } } },
+  createdAtMs: NOW,
+  updatedAtMs: NOW + 1,
+  ...more,
+})
+const deploymentOf = (tenant: TenantId, id: string, more: Partial<Deployment> = {}): Deployment => ({
+  tenant,
+  id,
+  catalogId: 'one',
+  sharing: personal,
+  status: 'pending',
+  error: null,
+  values: { TOKEN: 'secret:sec_1' },
+  createdAtMs: NOW,
+  updatedAtMs: NOW,
+  ...more,
+})
+const toolOf = (tenant: TenantId, id: string, more: Partial<StoredTool> = {}): StoredTool => ({
+  tenant,
+  id,
+  catalogId: 'one',
+  upstreamName: id,
+  name: `server__${id}`,
+  aliases: ['old__name'],
+  title: 'A tool',
+  description: 'Tells “ü”.',
+  inputSchema: { type: 'object', properties: { a: { type: 'string' } } },
+  outputSchema: null,
+  annotations: { readOnlyHint: true },
+  listVersion: 1,
+  removedAtMs: null,
+  ...more,
+})
+
+describe.each(dialects)('MCP servers in %s', (dialect) => {
+  let database: Database
+  beforeEach(async () => {
+    database = await openEmpty(dialect)
+  })
+  afterEach(() => database.close())
+  const insert = (item: CatalogItem) => database.write(item.tenant, (tx) => store.insertItem(tx, item.tenant, item))
+  const deploy = (one: Deployment) => database.write(one.tenant, (tx) => store.insertDeployment(tx, one.tenant, one))
+  const put = (tool: StoredTool) => database.write(tool.tenant, (tx) => store.putTool(tx, tool.tenant, tool))
+
+  it('keep every field, with their teams', async () => {
+    const sharing: Sharing = { scope: 'team', author: 'key:ann', teams: ['t1', 't2'] }
+    const item = itemOf(ACME, 'one', { sharing })
+    await insert(item)
+    await insert(itemOf(ACME, 'two', { name: 'A server' }))
+    expect(await store.findItem(database.read, ACME, 'one')).toEqual(item)
+    expect((await store.listItems(database.read, ACME)).map(({ id }) => id)).toEqual(['two', 'one'])
+    const changed: CatalogItem = {
+      ...item,
+      name: 'Other',
+      slug: 'other',
+      sharing: { ...sharing, scope: 'org', teams: [] },
+      serverType: 'remote',
+      config: { serverUrl: 'https://example.org' },
+      labels: [],
+      updatedAtMs: NOW + 9,
+    }
+    await database.write(ACME, (tx) => store.saveItem(tx, ACME, changed))
+    expect(await store.findItem(database.read, ACME, 'one')).toEqual(changed)
+  })
+
+  it('have one deployment of each author, of each team and of the organisation', async () => {
+    const team = (name: string): Sharing => ({ scope: 'team', author: 'key:ann', teams: [name] })
+    const org: Sharing = { scope: 'org', author: 'key:ann', teams: [] }
+    const held: [string, Sharing][] = [
+      ['ann', personal],
+      ['bob', { ...personal, author: 'key:bob' }],
+      ['t1', team('t1')],
+      ['t2', team('t2')],
+      ['org', org],
+    ]
+    for (const [id, sharing] of held) await deploy(deploymentOf(ACME, id, { sharing }))
+    for (const [id, sharing] of held)
+      await expect(deploy(deploymentOf(ACME, `${id}-again`, { sharing }))).rejects.toThrow()
+    const all = await store.listDeployments(database.read, ACME, 'one')
+    expect(all.map(({ id, sharing }) => [id, sharing]).sort()).toEqual(held.toSorted())
+    const changed = {
+      ...deploymentOf(ACME, 'ann'),
+      status: 'error' as const,
+      error: 'why',
+      values: {},
+      updatedAtMs: NOW + 2,
+    }
+    await database.write(ACME, (tx) => store.saveDeployment(tx, ACME, changed))
+    expect(await store.findDeployment(database.read, ACME, 'ann')).toEqual(changed)
+    expect(await database.write(ACME, (tx) => store.deleteDeployment(tx, ACME, 'ann'))).toBe(true)
+    expect(await database.write(ACME, (tx) => store.deleteDeployment(tx, ACME, 'ann'))).toBe(false)
+  })
+
+  it('have tools that keep every field, and are counted when they change', async () => {
+    const tool = toolOf(ACME, 'echo')
+    await put(tool)
+    expect(await store.findTool(database.read, ACME, 'echo')).toEqual(tool)
+    const changed = {
+      ...tool,
+      name: 'new__echo',
+      aliases: [tool.name],
+      outputSchema: { type: 'object' },
+      removedAtMs: NOW,
+    }
+    await put(changed)
+    await put(toolOf(ACME, 'other', { catalogId: 'two' }))
+    expect(await store.listTools(database.read, ACME, 'one')).toEqual([changed])
+    expect(await store.listTools(database.read, ACME)).toHaveLength(2)
+    const raise = (tenant: TenantId) => database.write(tenant, (tx) => store.raiseVersion(tx, tenant))
+    expect([await raise(ACME), await raise(ACME), await raise(OTHER)]).toEqual([1, 2, 1])
+    expect(await store.versions(database.read)).toEqual(
+      new Map([
+        [ACME, 2],
+        [OTHER, 1],
+      ]),
+    )
+  })
+
+  it('go with what belongs to them, and leave those of others', async () => {
+    for (const tenant of [ACME, OTHER]) {
+      await insert(itemOf(tenant, 'one'))
+      await deploy(deploymentOf(tenant, 'd'))
+      await put(toolOf(tenant, 'echo'))
+    }
+    expect(await database.write(ACME, (tx) => store.deleteItem(tx, ACME, 'one'))).toBe(true)
+    expect(await database.write(ACME, (tx) => store.deleteItem(tx, ACME, 'one'))).toBe(false)
+    const left = async (tenant: TenantId) => [
+      await store.findItem(database.read, tenant, 'one'),
+      await store.findDeployment(database.read, tenant, 'd'),
+      await store.findTool(database.read, tenant, 'echo'),
+    ]
+    expect(await left(ACME)).toEqual([undefined, undefined, undefined])
+    expect(await left(OTHER)).toEqual([itemOf(OTHER, 'one'), deploymentOf(OTHER, 'd'), toolOf(OTHER, 'echo')])
+    await expect(database.write(ACME, (tx) => store.insertItem(tx, OTHER, itemOf(OTHER, 'two')))).rejects.toThrow()
+  })
+})
