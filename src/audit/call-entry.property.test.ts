@@ -16,7 +16,7 @@ const entries: fc.Arbitrary<CallEntry> = fc
     actor: text,
     tenant: text,
     keyId: optional(text),
-    door: text,
+    transport: text,
     tool: text,
     via: optional(text),
     outputDigest: optional(fc.constant('sha256:00')),

@@ -1,4 +1,5 @@
 import type { EffectRecord } from '../contract/call.ts'
+import type { Decision } from '../contract/decision.ts'
 import { limits } from '../contract/limits.ts'
 import type { Principal } from '../contract/principal.ts'
 import { canonicalJson, canonicalString } from '../kernel/canonical-json.ts'
@@ -12,7 +13,7 @@ export type CallEntry = Readonly<{
   callId: string
   atMs: number
   principal: Principal
-  door: string
+  transport: string
   tool: string
   /** The tool through which it was reached, when not called by its own name. */
   via?: string
@@ -21,6 +22,7 @@ export type CallEntry = Readonly<{
   outcome: CallOutcome
   code?: string
   durationMs: number
+  decisions: readonly Decision[]
   effects: readonly EffectRecord[]
   /** Arguments and answer themselves, for tools whose definition asks for them. */
   content?: Readonly<{ input: unknown; output: unknown }>
@@ -77,11 +79,12 @@ function readsEntry(calls: readonly CallEntry[], from: number, to: number, text:
  * calls of a list is said by the list.
  */
 function memberText(call: CallEntry, isListed: boolean): string {
-  const { code, content, effects, outputDigest, via } = call
+  const { code, content, decisions, effects, outputDigest, via } = call
   let text = `{"at":"${isoTime(call.atMs)}","call_id":${canonicalString(call.callId)}`
   if (code !== undefined) text += `,"code":${canonicalString(code)}`
   if (content !== undefined) text += `,"content":${canonicalJson(content)}`
-  text += `,"door":${canonicalString(call.door)},"duration_ms":${Math.round(call.durationMs * 1000) / 1000}`
+  if (decisions.length > 0) text += `,"decisions":${canonicalJson(decisions)}`
+  text += `,"door":${canonicalString(call.transport)},"duration_ms":${Math.round(call.durationMs * 1000) / 1000}`
   if (effects.length > 0) text += `,"effects":[${effects.map(effectText).join()}]`
   text += `,"input":"${call.inputDigest}"${isListed ? '' : ',"kind":"call"'},"outcome":"${call.outcome}"`
   if (outputDigest !== undefined) text += `,"output":"${outputDigest}"`
@@ -102,7 +105,7 @@ function effectText({ body, bodyText, hash, kind, subject }: EffectRecord): stri
 
 const principalTexts = new WeakMap<Principal, string>()
 
-/** Principals are made once per door and never change, so the text is theirs to keep. */
+/** Principals are made once per transport and never change, so the text is theirs to keep. */
 function principalText(principal: Principal): string {
   let text = principalTexts.get(principal)
   if (text === undefined) {
@@ -112,7 +115,9 @@ function principalText(principal: Principal): string {
       role: principal.role,
       tier: principal.tier,
       key_id: principal.keyId,
+      user: principal.user,
       agent: principal.agent,
+      conversation_id: principal.conversationId,
       execution_id: principal.executionId,
       seal_session: principal.sealSessionId,
     })

@@ -8,7 +8,7 @@ import type { AnchorStore, CheckpointStore, LogStore } from './ports.ts'
 import { rootOf } from './tree.ts'
 
 /**
- * Stands between the log of each tenant and whoever wants to continue or sign it. Like a witness, it keeps a checkpoint
+ * Stands between the log of each tenant and the code that continues or signs it. Like a witness, it keeps a checkpoint
  * outside the store and lets a log grow only from there:
  *
  * 1. A log that does not extend the checkpoint that is kept of it is halted: nothing is written to it or signed of it.
@@ -21,7 +21,7 @@ export type LogGuard = Readonly<{
   requireSound(tenant: TenantId): void | Promise<void>
   /** To be asked inside a transaction: throws, and halts the log, when it has become shorter than its checkpoint. */
   requireGrown(tenant: TenantId, size: number): void
-  /** Brings the checkpoint up to date; throws for a halted log. `isLast` also replaces one that somebody removed. */
+  /** Brings the checkpoint up to date; throws for a halted log. `isLast` also replaces one that was removed. */
   keep(tenant: TenantId, isLast?: boolean): Promise<void>
   /** The signed note over a state of the log that the caller has read. */
   sign(tenant: TenantId, statement: Statement): Promise<string>

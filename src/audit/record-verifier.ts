@@ -48,8 +48,8 @@ export function createRecordVerifier(tenant: string, { alone = false } = {}): Re
     const problem = checkThought(body)
     if (problem !== undefined) {
       const { rule, expected, actual } = problem
-      const place = { line, seq, field: `${field}.body.${problem.field}`, expected, actual }
-      fail(rule, `Entry ${seq}: ${place.field} should be ${JSON.stringify(expected)}.`, place)
+      const location = { line, seq, field: `${field}.body.${problem.field}`, expected, actual }
+      fail(rule, `Entry ${seq}: ${location.field} should be ${JSON.stringify(expected)}.`, location)
     }
     if (hash !== body['hash']) {
       fail('effect-hash', `Entry ${seq}: ${field}.hash is not the hash of its thought.`, {

@@ -56,14 +56,14 @@ export class VerifyFailure extends Error {
   }
 }
 
-export type ProblemPlace = Readonly<Omit<VerifyProblem, 'rule' | 'message'>>
+export type ProblemLocation = Readonly<Omit<VerifyProblem, 'rule' | 'message'>>
 
-export function fail(rule: VerifyRule, message: string, place: ProblemPlace = {}): never {
-  throw new VerifyFailure({ rule, message, ...place })
+export function fail(rule: VerifyRule, message: string, location: ProblemLocation = {}): never {
+  throw new VerifyFailure({ rule, message, ...location })
 }
 
 /** Opens a note of the document; `field` is where the document keeps it. */
-export function openDocumentCheckpoint(note: string, verifier: NoteVerifier, place: ProblemPlace): Checkpoint {
+export function openDocumentCheckpoint(note: string, verifier: NoteVerifier, location: ProblemLocation): Checkpoint {
   try {
     return openCheckpoint(note, verifier)
   } catch (error) {
@@ -71,6 +71,6 @@ export function openDocumentCheckpoint(note: string, verifier: NoteVerifier, pla
     const part = error.details['field']
     const rule =
       part === 'signer' ? 'checkpoint-signer' : part === 'signature' ? 'checkpoint-signature' : 'checkpoint-malformed'
-    return fail(rule, error.message, place)
+    return fail(rule, error.message, location)
   }
 }

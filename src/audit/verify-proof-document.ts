@@ -127,19 +127,19 @@ function checkRecord(record: string, tenant: string, index: number): void {
 /** A kept checkpoint can be compared only with a checkpoint of the same size; for others a consistency proof is needed. */
 function checkKnownCheckpoint(options: VerifyOptions, ...checkpoints: readonly Checkpoint[]): void {
   if (options.knownCheckpoint === undefined) return
-  const place = { field: 'known checkpoint' }
-  const known = openDocumentCheckpoint(options.knownCheckpoint, options.verifier, place)
+  const location = { field: 'known checkpoint' }
+  const known = openDocumentCheckpoint(options.knownCheckpoint, options.verifier, location)
   const same = checkpoints.find(({ origin, size }) => origin === known.origin && size === known.size)
   if (same === undefined) {
     const message = 'The document says nothing about the known checkpoint: get a consistency proof that begins there.'
-    fail('known-checkpoint', message, { ...place, expected: known.size, actual: checkpoints.map((c) => c.size) })
+    fail('known-checkpoint', message, { ...location, expected: known.size, actual: checkpoints.map((c) => c.size) })
   }
   if (!same.root.equals(known.root)) {
     fail(
       'known-checkpoint',
       `The log of size ${known.size} is not that of the known checkpoint: history was rewritten.`,
       {
-        ...place,
+        ...location,
         expected: known.root.toString('hex'),
         actual: same.root.toString('hex'),
       },

@@ -3,13 +3,17 @@ import type { Socket } from 'node:net'
 import { AppError } from '../contract/app-error.ts'
 import { localOwner, type Principal } from '../contract/principal.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { resourceMetadataUrl, resourceOf } from './oauth-routes.ts'
 import { isLoopbackAddress, peerAddressOf, relayRequiresKeys } from './peer-address.ts'
+import type { PeopleGate, ShownCredential } from './people-gate.ts'
+import type { RequestClients } from './request-client.ts'
 
 /**
  * Who makes a request.
  *
- * 1. Whoever shows a credential is who the credential says, or is refused: a bad one never makes anyone the owner.
- * 2. Without one, the peer is the local owner only if it is on this machine, nothing says that the request was forwarded
+ * 1. A caller that shows a credential is who the credential says, or is refused: a bad one never makes anyone the owner.
+ * 2. A credential is an API key or an access token, sent as a bearer token, or the session of a user who signed in.
+ * 3. Without one, the peer is the local owner only if it is on this machine, nothing says that the request was forwarded
  *    from elsewhere, and no keys are demanded.
  */
 export type Authenticator = Readonly<{ authenticate(token: string, nowMs: number): Promise<Principal> }>
@@ -17,6 +21,8 @@ export type Authenticator = Readonly<{ authenticate(token: string, nowMs: number
 export type AuthenticationDeps = Readonly<{
   /** Resolves when identities can be looked up; with nothing where there are none. */
   identity(): Promise<Authenticator | undefined>
+  people(): Promise<PeopleGate | undefined>
+  clients: RequestClients
   requireKeys: boolean
   clock: Clock
   /** Told whose a connection is; throws when that are too many. */
@@ -26,7 +32,7 @@ export type AuthenticationDeps = Readonly<{
 /** Answers at once for the local owner: the busiest caller costs no promise. Throws or rejects with ERR_UNAUTHENTICATED. */
 export type Authenticate = (req: IncomingMessage) => Principal | Promise<Principal>
 
-/** What proxies, tunnels and content networks add; any one of them says that somebody else is asking. */
+/** What proxies, tunnels and content networks add; any one of them says that the request was forwarded. */
 const FORWARDING_HEADERS = [
   'forwarded',
   'via',
@@ -37,25 +43,57 @@ const FORWARDING_HEADERS = [
   'cf-connecting-ip',
   'true-client-ip',
 ] as const
+const SESSION_COOKIE = 'castellan.session_token='
 const BEARER = /^Bearer +([^\s]+) *$/i
 
 export function createAuthenticate(deps: AuthenticationDeps): Authenticate {
   async function byToken(req: IncomingMessage, token: string): Promise<Principal> {
+    const people = await deps.people()
+    if (people?.principals.isAccessToken(token)) {
+      return claimed(req, await people.principals.ofAccessToken(token, shownBy(req), deps.clock.nowMs()))
+    }
     const identity = await deps.identity()
     if (identity === undefined) throw badCredential('This server has no API keys in its present mode.')
-    const principal = await identity.authenticate(token, deps.clock.nowMs())
+    return claimed(req, await identity.authenticate(token, deps.clock.nowMs()))
+  }
+
+  async function bySession(req: IncomingMessage, cookie: string): Promise<Principal> {
+    const people = await deps.people()
+    const principal = await people?.principals.ofCookie(cookie, shownBy(req), deps.clock.nowMs())
+    if (principal === undefined) throw badCredential('The session is over. Sign in again at /sign-in.')
+    return claimed(req, principal)
+  }
+
+  function claimed(req: IncomingMessage, principal: Principal): Principal {
     deps.claim(req.socket, principal)
     return principal
   }
 
+  function shownBy(req: IncomingMessage): ShownCredential {
+    const address = deps.clients.addressOf(req)
+    const resource = resourceOf(deps.clients.originOf(req), req.url ?? '')
+    return { address, isLoopback: isLoopbackAddress(address), resource }
+  }
+
+  /** Where there are people, a client is told how to get a token (RFC 9728). */
+  async function challenged(req: IncomingMessage, error: unknown): Promise<never> {
+    if (!(error instanceof AppError) || error.code !== 'ERR_UNAUTHENTICATED') throw error
+    const people = await deps.people().catch(() => undefined)
+    if (people === undefined || !(await people.hasPeople())) throw error
+    const resource_metadata = resourceMetadataUrl(deps.clients.originOf(req), req.url ?? '')
+    throw new AppError(error.code, error.message, { ...error.details, resource_metadata })
+  }
+
   return (req) => {
-    const { authorization, 'x-api-key': apiKey } = req.headers
-    if (authorization !== undefined || apiKey !== undefined) return byToken(req, tokenOf(authorization, apiKey))
+    const { authorization, 'x-api-key': apiKey, cookie } = req.headers
+    if (authorization !== undefined || apiKey !== undefined) {
+      return byToken(req, tokenOf(authorization, apiKey)).catch((error: unknown) => challenged(req, error))
+    }
+    if (cookie?.includes(SESSION_COOKIE)) return bySession(req, cookie)
     if (deps.requireKeys || relayRequiresKeys(req.socket) || !isLocal(req)) {
-      throw new AppError(
-        'ERR_UNAUTHENTICATED',
-        'An API key is needed: send it as "Authorization: Bearer cst_…". Make one with: castellan keys create.',
-      )
+      const message =
+        'An API key is needed: send it as "Authorization: Bearer cst_…". Make one with: castellan keys create.'
+      return challenged(req, badCredential(message))
     }
     return localOwner
   }

@@ -51,7 +51,7 @@ describe('connections', () => {
     expect(claim(key('ann'))).toBe('taken')
   })
 
-  it('count for whoever showed a key last', () => {
+  it('count for a caller that showed a key last', () => {
     const { connect, claim } = open()
     const socket = connect()
     expect(claim(key('ann'), socket)).toBe('taken')

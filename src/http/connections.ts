@@ -5,7 +5,7 @@ import { limits } from '../contract/limits.ts'
 import { callerKey, type Principal, shareFor } from '../contract/principal.ts'
 
 /**
- * Every connection and every response under way, so that the door can close without cutting an answer short.
+ * Every connection and every response under way, so that the transport can close without cutting an answer short.
  * node:http alone would destroy a connection whose answer is written but not sent out yet.
  */
 export type Connections = Readonly<{

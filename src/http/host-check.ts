@@ -1,13 +1,14 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { isIPv6 } from 'node:net'
 import { AppError } from '../contract/app-error.ts'
-import { publicPaths } from './route-table.ts'
+import { isPublicPath } from './route-table.ts'
 
 /**
  * The defence against a web page that reaches this server through the user's browser (DNS rebinding, cross-site calls).
  *
- * 1. Host must be there once and be a loopback name, the address that the connection came in on, or one of the allowed names. Only where
- *    keys are demanded and no names are configured is any Host accepted: there a page has no rights to borrow.
+ * 1. Host must be there once and be a loopback name, the address that the connection came in on, the public URL's or one of
+ *    the allowed names. Only where keys are demanded and no names are configured is any Host accepted: there a page has no
+ *    rights to borrow.
  * 2. Origin, when there is one, must be the page of this very server, by name and port, or be configured. Another port of
  *    this machine is another site: anybody's page may be there, that of a workspace too.
  * 3. Where there is none, `Sec-Fetch-Site` tells what a browser sends for a page: another site's request is refused, but for
@@ -32,10 +33,16 @@ export function parseAuthority(text: string): Authority | undefined {
 }
 
 export function createRequestCheck(
-  config: Readonly<{ allowedHosts: readonly string[]; allowedOrigins: readonly string[] }>,
+  config: Readonly<{
+    allowedHosts: readonly string[]
+    allowedOrigins: readonly string[]
+    publicUrl?: string | undefined
+  }>,
 ): RequestCheck {
   const allowedHosts = new Set(config.allowedHosts.map((host) => host.toLowerCase()))
   const allowedOrigins = new Set(config.allowedOrigins.map((origin) => origin.toLowerCase().replace(/\/$/, '')))
+  const known = config.publicUrl === undefined ? undefined : new URL(config.publicUrl)
+  if (known !== undefined) allowedHosts.add(known.host)
   // Nearly every request of a client carries the same Host, so what was found good is not taken apart again.
   const remembered = new Set<string>()
 
@@ -65,6 +72,7 @@ export function createRequestCheck(
   function isAllowedOrigin(origin: string, { host, 'sec-fetch-site': site }: IncomingHttpHeaders): boolean {
     const lower = origin.toLowerCase()
     if (allowedOrigins.has(lower)) return true
+    if (lower === known?.origin) return isOwnPage(site)
     // A proxy in front may speak TLS, so the page's scheme need not be ours.
     const authority = /^https?:\/\/([^/]+)$/.exec(lower)?.[1]
     return authority !== undefined && authority === host?.toLowerCase() && isOwnPage(site)
@@ -99,7 +107,7 @@ const isOwnPage = (site: string | string[] | undefined): boolean =>
 /** The page that had the link learns nothing of what is shown then. */
 function isLinkForEverybody({ method, url = '/', headers }: IncomingMessage): boolean {
   const isLink = headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document'
-  return isLink && method === 'GET' && publicPaths.has(url.split('?', 1)[0]!)
+  return isLink && method === 'GET' && isPublicPath(url.split('?', 1)[0]!)
 }
 
 /** node:http keeps the first of two, and a proxy in front may have judged the other. */

@@ -1,25 +1,25 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   bearer,
-  type HttpDoorApp,
+  type HttpTransportApp,
   mcpHeaders,
-  openHttpDoorApp,
+  openHttpTransportApp,
   post,
-  type ServedDoor,
+  type ServedTransport,
   send,
   sendRaw,
-} from '../../test/support/http-door-peer.ts'
+} from '../../test/support/http-transport-peer.ts'
 import { limits } from '../contract/limits.ts'
 import { publicPaths } from './route-table.ts'
 
-let peer: HttpDoorApp
-let served: ServedDoor
-let keyed: ServedDoor
+let peer: HttpTransportApp
+let served: ServedTransport
+let keyed: ServedTransport
 let memberKey: string
 let readerKey: string
 
 beforeAll(async () => {
-  peer = await openHttpDoorApp()
+  peer = await openHttpTransportApp()
   served = await peer.serve({ allowedHosts: ['castle.example'], allowedOrigins: ['https://console.example'] })
   keyed = await peer.serve({ requireKeys: true })
   memberKey = await peer.createKey({ name: 'member' })
@@ -143,7 +143,7 @@ describe('Host and Origin', () => {
       expect((await send(served, '/v1/tools', { headers: { 'sec-fetch-site': site } })).status).toBe(200)
   })
 
-  it('shows to whoever follows a link only what is for everybody', async () => {
+  it('shows to a caller that follows a link only what is for everybody', async () => {
     const statusOf = async (line: string, dest = 'document') => {
       const link = ['Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: navigate', `Sec-Fetch-Dest: ${dest}`]
       return (await sendRaw(served, [`${line} HTTP/1.1`, 'Host: localhost', ...link])).status
@@ -273,7 +273,7 @@ describe('who asks', () => {
 })
 
 describe('/mcp', () => {
-  it('reaches the MCP door, with the tools that the address asks for', async () => {
+  it('reaches the MCP transport, with the tools that the address asks for', async () => {
     const opened = await openSession({}, served, '/mcp?tools=server')
     expect(opened.status).toBe(200)
     const listed = await send(served, '/mcp?tools=server', {
@@ -323,7 +323,7 @@ describe('a body of brackets', () => {
   const wide = `{"a":[${'[],'.repeat(limits.messageValuesMax / 2)}[]]}`
   const named = `{${Array.from({ length: limits.messageMembersMax + 1 }, (_, at) => `"k${at}":0`)}}`
 
-  it('is refused before it is parsed, at every door', async () => {
+  it('is refused before it is parsed, at every transport', async () => {
     const open = await peer.serve({ bodyBytesMax: limits.messageBytesMax })
     const sendTo = (path: string, body: string) => send(open, path, { method: 'POST', headers: mcpHeaders, body })
     const message = /nested too deeply: at most 64 levels/

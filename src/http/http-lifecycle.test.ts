@@ -2,15 +2,19 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { type HttpDoorApp, openHttpDoorApp, type ServedDoor } from '../../test/support/http-door-peer.ts'
+import {
+  type HttpTransportApp,
+  openHttpTransportApp,
+  type ServedTransport,
+} from '../../test/support/http-transport-peer.ts'
 import type { CallOptions, ToolAnswer, ToolHost } from '../tools/runtime/tool-host.ts'
-import type { HttpDoor } from './create-http-door.ts'
+import type { HttpTransport } from './create-http-transport.ts'
 import type { RelayedPeer } from './peer-address.ts'
 
-let peer: HttpDoorApp
+let peer: HttpTransportApp
 const listeners: Server[] = []
 beforeAll(async () => {
-  peer = await openHttpDoorApp()
+  peer = await openHttpTransportApp()
 })
 afterEach(() => {
   for (const listener of listeners.splice(0)) listener.close()
@@ -35,7 +39,7 @@ function heldHost() {
   }
 }
 
-const ping = (at: Pick<ServedDoor, 'url'>) => fetch(`${at.url}/v1/tools/server_ping`, { method: 'POST' })
+const ping = (at: Pick<ServedTransport, 'url'>) => fetch(`${at.url}/v1/tools/server_ping`, { method: 'POST' })
 
 async function idleConnection(port: number): Promise<Socket> {
   const socket = connect(port, '127.0.0.1')
@@ -52,7 +56,7 @@ describe('closing', () => {
     const idleGone = once(idle, 'close')
     const reply = ping(at)
     await held.started
-    const closed = at.door.close(60_000)
+    const closed = at.transport.close(60_000)
     await idleGone
     await expect(fetch(`${at.url}/health`)).rejects.toThrow()
     held.release('{"ok":true}')
@@ -71,7 +75,7 @@ describe('closing', () => {
     held.release(long)
     // The answer is written by now, but far more of it is left than a socket buffers.
     const response = await reply
-    const closed = at.door.close(60_000)
+    const closed = at.transport.close(60_000)
     expect((await response.text()).length).toBe(long.length)
     await closed
   })
@@ -81,7 +85,7 @@ describe('closing', () => {
     const at = await peer.serve({ host: held.host })
     const reply = ping(at)
     const options = await held.started
-    await at.door.close(0)
+    await at.transport.close(0)
     const response = await reply
     const body = (await response.json()) as { error: { code: string } }
     expect([response.status, body.error.code]).toEqual([503, 'ERR_SHUTTING_DOWN'])
@@ -100,8 +104,8 @@ describe('closing', () => {
     })
     socket.write('POST /v1/tools/server_ping HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n')
     await held.started
-    const closed = at.door.close(60_000)
-    const refused = once(at.door.server, 'request')
+    const closed = at.transport.close(60_000)
+    const refused = once(at.transport.server, 'request')
     socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n')
     await refused
     held.release('{"ok":true}')
@@ -112,7 +116,7 @@ describe('closing', () => {
 
   it('can be asked for twice', async () => {
     const at = await peer.serve()
-    await Promise.all([at.door.close(0), at.door.close(0)])
+    await Promise.all([at.transport.close(0), at.transport.close(0)])
   })
 })
 
@@ -133,8 +137,10 @@ describe('a client that goes away', () => {
 
 describe('a connection that another process accepted', () => {
   /** Accepts on a port of its own and hands every connection over, as a process does that does not own the state. */
-  async function relay(door: HttpDoor, input: RelayedPeer): Promise<string> {
-    const listener = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => door.accept(socket, input))
+  async function relay(transport: HttpTransport, input: RelayedPeer): Promise<string> {
+    const listener = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) =>
+      transport.accept(socket, input),
+    )
     listeners.push(listener)
     listener.listen(0, '127.0.0.1')
     await once(listener, 'listening')
@@ -147,25 +153,25 @@ describe('a connection that another process accepted', () => {
     ['of an unknown place needs a key', { remoteAddress: '' }, 401],
     ['through a port that demands keys needs one', { remoteAddress: '127.0.0.1', requireKeys: true }, 401],
   ])('%s', async (_, input, status) => {
-    const url = await relay(peer.door(), input)
+    const url = await relay(peer.transport(), input)
     expect((await ping({ url })).status).toBe(status)
   })
 
   it('is watched and closed like any other', async () => {
     const held = heldHost()
-    const door = peer.door({ host: held.host })
-    const url = await relay(door, { remoteAddress: '127.0.0.1' })
+    const transport = peer.transport({ host: held.host })
+    const url = await relay(transport, { remoteAddress: '127.0.0.1' })
     const reply = ping({ url })
     await held.started
-    expect(await new Promise((resolve) => door.server.getConnections((_, count) => resolve(count)))).toBe(0)
-    await door.close(0)
+    expect(await new Promise((resolve) => transport.server.getConnections((_, count) => resolve(count)))).toBe(0)
+    await transport.close(0)
     expect((await reply).status).toBe(503)
   })
 
   it('is cut off when it sends its headers too slowly', async () => {
-    const door = peer.door()
-    Object.assign(door.server, { headersTimeout: 1, connectionsCheckingInterval: 5 })
-    const url = new URL(await relay(door, { remoteAddress: '127.0.0.1' }))
+    const transport = peer.transport()
+    Object.assign(transport.server, { headersTimeout: 1, connectionsCheckingInterval: 5 })
+    const url = new URL(await relay(transport, { remoteAddress: '127.0.0.1' }))
     const socket = connect(Number(url.port), '127.0.0.1')
     let text = ''
     socket.setEncoding('utf8').on('data', (chunk: string) => {

@@ -62,7 +62,7 @@ describe('the OpenAPI document', () => {
 
   it('has every tool, with the schemas that MCP lists', () => {
     for (const tool of catalog.tools) {
-      if (tool.definition.doors?.includes('rest') === false) continue
+      if (tool.definition.transports?.includes('rest') === false) continue
       const operation = document.paths[`/v1/tools/${tool.name}`]?.['post']
       expect(operation, tool.name).toBeDefined()
       const input = resolve(operation!.requestBody!.content['application/json'].schema.$ref) as Node

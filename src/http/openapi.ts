@@ -14,7 +14,9 @@ const json = (schema: Json) => ({ 'application/json': { schema } })
 const schemaRef = (name: string) => ({ $ref: `#/components/schemas/${name}` })
 
 export function buildOpenApi(catalog: Catalog, version: string): OpenApiDocument {
-  const tools = catalog.tools.filter(({ definition: { doors } }) => doors === undefined || doors.includes('rest'))
+  const tools = catalog.tools.filter(
+    ({ definition: { transports } }) => transports === undefined || transports.includes('rest'),
+  )
   const toolsets = [...new Set(tools.map((tool) => tool.definition.toolset))]
   return {
     openapi: '3.1.0',

@@ -12,6 +12,8 @@ export type RelayedPeer = Readonly<{
   requireKeys?: boolean
   /** What callers see that came through that port and do not choose; without it, what this process shows. */
   exposure?: Exposure
+  /** The process that accepted the client spoke TLS with it. */
+  isSecure?: boolean
 }>
 
 const relayed = new WeakMap<Socket, RelayedPeer>()
@@ -26,6 +28,7 @@ export const peerAddressOf = (socket: Socket): string =>
   relayed.get(socket)?.remoteAddress ?? socket.remoteAddress ?? ''
 
 export const relayRequiresKeys = (socket: Socket): boolean => relayed.get(socket)?.requireKeys === true
+export const isSecureConnection = (socket: Socket): boolean => relayed.get(socket)?.isSecure === true
 export const relayExposure = (socket: Socket): Exposure | undefined => relayed.get(socket)?.exposure
 
 const MAPPED_PREFIX = '::ffff:'

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { AppError } from '../contract/app-error.ts'
 import { limits } from '../contract/limits.ts'
 import { exceededBound } from '../kernel/json-bounds.ts'
+import { readBody } from './exchange/read-body.ts'
 import { findJsonError } from './find-json-error.ts'
 
 /** The body of a request as JSON; nothing at all is an empty object. Refusals say what is wrong with it, and where. */
@@ -36,24 +37,14 @@ function requireJsonType(type: string): void {
   if (charset !== 'utf-8' && charset !== 'utf8') throw unsupported('Content-Type: the charset must be utf-8.')
 }
 
-function readBytes(req: IncomingMessage, bytesMax: number): Promise<Buffer> {
+export function readBytes(req: IncomingMessage, bytesMax: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = []
-    let length = 0
-    const onData = (chunk: Buffer): void => {
-      length += chunk.length
-      if (length <= bytesMax) {
-        chunks.push(chunk)
-        return
-      }
-      req.off('data', onData)
-      chunks.length = 0
-      reject(tooLarge(bytesMax))
-    }
-    req.on('data', onData)
-    req.once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)))
-    req.once('error', () => {})
-    req.once('close', () => reject(new AppError('ERR_CANCELLED', 'The client went away before the body was complete.')))
+    readBody(req, bytesMax, (body) => {
+      if (body === 'too-large') reject(tooLarge(bytesMax))
+      else if (body === 'disconnected') {
+        reject(new AppError('ERR_CANCELLED', 'The client went away before the body was complete.'))
+      } else resolve(body)
+    })
   })
 }
 

@@ -4,7 +4,6 @@ import { isoTime } from '../kernel/clock.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { ToolAnswer, ToolCaller, ToolFailure, ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Authenticate } from './authenticate.ts'
-import type { CallsUnderWay } from './calls-under-way.ts'
 import {
   lastEventId,
   notOfThisStream,
@@ -13,17 +12,19 @@ import {
   streamEvents,
   streamHeaders,
 } from './event-stream.ts'
+import { sendJson } from './exchange/send-text.ts'
 import { readJsonBody } from './read-json-body.ts'
 import { ReadQuery } from './read-query.ts'
 import { flagOf, type RestRequest } from './rest-arguments.ts'
 import { type RestRow, restRows, streamRows } from './rest-table.ts'
 import type { Exchange, PatternRoute } from './route-table.ts'
-import { sendError, sendFile, sendJson } from './send.ts'
+import { sendError, sendFile } from './send.ts'
+import type { ServeCall } from './serve-call.ts'
 import { failureToHttp, type HttpError } from './to-http-error.ts'
 import { warningHeader } from './tool-routes.ts'
 
 /**
- * What becomes of runs, as it happens, for as long as the viewer may call. Whoever asks has shown that the run, or the agent,
+ * What becomes of runs, as it happens, for as long as the viewer may call. The caller has shown that the run, or the agent,
  * may be seen.
  */
 export type RunFeed = Readonly<{
@@ -39,7 +40,7 @@ export type RunFeed = Readonly<{
     options: Readonly<{ from: string | undefined; follow: boolean; verbose: boolean; signal: AbortSignal }>,
   ): Promise<AsyncIterable<AgentFeedEvent> | undefined>
 }>
-type AgentFeedEvent = Readonly<{ runId: string; place: string; event: FeedEvent }>
+type AgentFeedEvent = Readonly<{ runId: string; cursor: string; event: FeedEvent }>
 export type RunSubject = Readonly<{ id: string; name: string }>
 export type FeedEvent = Readonly<{
   sequence: number
@@ -53,7 +54,7 @@ export type FeedEvent = Readonly<{
 export type RestRoutesDeps = Readonly<{
   host: ToolHost
   catalog: Catalog
-  calls: CallsUnderWay
+  serveCall: ServeCall
   authenticate: Authenticate
   runs(): Promise<RunFeed | undefined>
   bodyBytesMax: number
@@ -77,7 +78,7 @@ export function createRestRoutes(deps: RestRoutesDeps): readonly PatternRoute[] 
 
 function createServe(deps: RestRoutesDeps, row: RestRow): PatternRoute['serve'] {
   return (exchange) =>
-    deps.calls.serve(exchange, async (signal, admit) => {
+    deps.serveCall(exchange, async (signal, admit) => {
       const { req, res } = exchange
       const principal = await deps.authenticate(req)
       admit(principal)
@@ -140,7 +141,7 @@ type StreamRow = (typeof streamRows)[number]
 
 async function serveStream(deps: RestRoutesDeps, row: StreamRow, exchange: Exchange): Promise<void> {
   const { req, res, params, url } = exchange
-  await deps.calls.serve(
+  await deps.serveCall(
     exchange,
     async (signal, admit) => {
       const principal = await deps.authenticate(req)
@@ -204,8 +205,8 @@ async function* runRows(
 }
 
 async function* agentRows(agentId: string, events: AsyncIterable<AgentFeedEvent>): AsyncGenerator<StreamedEvent> {
-  for await (const { runId, place, event } of events) {
-    yield { id: place, data: executionRow(runId, { id: agentId }, event) }
+  for await (const { runId, cursor, event } of events) {
+    yield { id: cursor, data: executionRow(runId, { id: agentId }, event) }
   }
 }
 
@@ -243,15 +244,15 @@ function categoryOf(type: string): string {
 /** `iteration_started` in the second try is "Iteration started (iteration 2)"; what comes before the first has none. */
 function messageOf({ type, state, iteration }: FeedEvent): string {
   const words = type.replaceAll('_', ' ')
-  const place = [state, iteration === null || iteration === 0 ? null : `iteration ${iteration}`].filter(
+  const cursor = [state, iteration === null || iteration === 0 ? null : `iteration ${iteration}`].filter(
     (part) => part !== null,
   )
-  return `${words[0]!.toUpperCase()}${words.slice(1)}${place.length === 0 ? '' : ` (${place.join(', ')})`}`
+  return `${words[0]!.toUpperCase()}${words.slice(1)}${cursor.length === 0 ? '' : ` (${cursor.join(', ')})`}`
 }
 
 const restCaller = (principal: Principal): ToolCaller => ({
   principal,
-  door: 'rest',
+  transport: 'rest',
   exposure: 'full',
   safeNames: false,
 })

@@ -342,7 +342,7 @@ export const restRows: readonly RestRow[] = [
 ]
 
 /**
- * Streams of what becomes of a run, or of all runs of an agent; whoever may read the log through the tool may follow it.
+ * Streams of what becomes of a run, or of all runs of an agent; a caller that may read the log through the tool may follow it.
  * The tool is asked for one row: what it answers names the subject.
  */
 export const streamRows: readonly Readonly<{ path: string; tool: string; rows: 'execution' | 'workflow' | 'agent' }>[] =

@@ -28,6 +28,18 @@ export const publicPaths: ReadonlySet<string> = new Set([
   '/health/ready',
   '/openapi.json',
 ])
+/** Pages that a link from anywhere may lead to: they ask for a secret of their own, or for who is there. */
+const publicPrefixes: readonly string[] = [
+  '/secrets/',
+  '/invitation/',
+  '/sign-in',
+  '/consent',
+  '/account',
+  '/auth/oauth2/authorize',
+]
+
+export const isPublicPath = (path: string): boolean =>
+  publicPaths.has(path) || publicPrefixes.some((prefix) => path.startsWith(prefix))
 
 type Entry = Readonly<{ parts: readonly string[]; byMethod: Map<string, PatternRoute['serve']> }>
 

@@ -5,11 +5,13 @@ import type { Random } from '../kernel/random.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { Authenticate } from './authenticate.ts'
 import { answerOptions } from './cors.ts'
+import { sendJson, sendText } from './exchange/send-text.ts'
 import { parseAuthority } from './host-check.ts'
 import { relayExposure, relayRequiresKeys } from './peer-address.ts'
+import type { RequestClients } from './request-client.ts'
 import type { ViewOfUrl } from './request-view.ts'
 import { createRouteTable, type Exchange, type FoundRoute, type PatternRoute, type Route } from './route-table.ts'
-import { sendError, sendJson, sendText } from './send.ts'
+import { sendError } from './send.ts'
 import { toHttpError } from './to-http-error.ts'
 import type { ToolRoutes } from './tool-routes.ts'
 import { WELCOME_POLICY, welcomeHtml, welcomeText } from './welcome-page.ts'
@@ -25,6 +27,7 @@ export type RoutesDeps = Readonly<{
   health(): Promise<HealthFacts>
   authenticate: Authenticate
   viewOfUrl: ViewOfUrl
+  clients: RequestClients
   requireKeys: boolean
   version: string
   logger: Logger
@@ -48,6 +51,7 @@ export function createRoutes(deps: RoutesDeps): Readonly<{
     res,
     principal: await deps.authenticate(req),
     view: deps.viewOfUrl(url, relayExposure(req.socket)),
+    origin: deps.clients.originOf(req),
   })
 
   // All but the last need no key: they say nothing about anybody's data.
@@ -112,11 +116,11 @@ async function health(res: ServerResponse, deps: RoutesDeps): Promise<void> {
   sendJson(res, isUsable ? 200 : 503, JSON.stringify({ status, version: deps.version, mode }))
 }
 
-/** For whoever restarts what hangs: nothing is asked that a restart would not mend. */
+/** Liveness probe: nothing is asked that a restart would not mend. */
 const live = (res: ServerResponse, { version }: RoutesDeps): void =>
   sendJson(res, 200, JSON.stringify({ status: 'ok', version }))
 
-/** For whoever sends requests only where they can be served. */
+/** Readiness probe. */
 async function ready(res: ServerResponse, deps: RoutesDeps): Promise<void> {
   const { status, mode, isUsable } = await readHealth(deps)
   const word = isUsable ? (status === 'ok' ? 'ready' : status) : 'unavailable'
@@ -131,9 +135,9 @@ async function readHealth({ health, logger }: RoutesDeps) {
   return { ...facts, isUsable: facts.db.open || facts.mode === 'MINIMAL' }
 }
 
-function welcome({ req, res }: Exchange, { version, requireKeys }: RoutesDeps): void {
-  const host = req.headers.host ?? ''
-  const origin = parseAuthority(host) === undefined ? '' : `http://${host.toLowerCase()}`
+function welcome({ req, res }: Exchange, { version, requireKeys, clients }: RoutesDeps): void {
+  const isNamed = parseAuthority(req.headers.host ?? '') !== undefined
+  const origin = isNamed ? clients.originOf(req).toLowerCase() : ''
   const facts = { origin, version, needsKey: requireKeys || relayRequiresKeys(req.socket) }
   if (req.headers.accept?.includes('text/html') === true) {
     const headers = { 'content-security-policy': WELCOME_POLICY, vary: 'Accept, Origin' }

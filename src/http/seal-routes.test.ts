@@ -1,23 +1,23 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   bearer,
-  type HttpDoorApp,
+  type HttpTransportApp,
   jsonType,
-  openHttpDoorApp,
+  openHttpTransportApp,
   type Reply,
-  type ServedDoor,
+  type ServedTransport,
   send,
-} from '../../test/support/http-door-peer.ts'
+} from '../../test/support/http-transport-peer.ts'
 import { newSigner, type SealSigner, type SignedCall, seal, toolCall } from '../../test/support/seal.ts'
 import { localOwner } from '../contract/principal.ts'
 
-let peer: HttpDoorApp
-let served: ServedDoor
-let keyed: ServedDoor
+let peer: HttpTransportApp
+let served: ServedTransport
+let keyed: ServedTransport
 const signer = newSigner()
 
 beforeAll(async () => {
-  peer = await openHttpDoorApp()
+  peer = await openHttpTransportApp()
   served = await peer.serve()
   keyed = await peer.serve({ requireKeys: true })
 })
@@ -103,10 +103,10 @@ describe('a signed call', () => {
     expect(typeof done.body.id).toBe('number')
   })
 
-  it('is recorded with its session and its door', async () => {
+  it('is recorded with its session and its transport', async () => {
     const token = await tokenFor({ security_context: 'aegis-system-operator' })
     await call(token, 'task_create', { title: 'Recorded', project: 'seal' })
-    const caller = { principal: localOwner, door: 'cli', exposure: 'full', safeNames: false } as const
+    const caller = { principal: localOwner, transport: 'cli', exposure: 'full', safeNames: false } as const
     const listed = await peer.app.host.call(caller, 'seal_session_list', {})
     const sessions = (JSON.parse(listed.json) as { sessions: { session_id: string }[] }).sessions
     const exported = await peer.app.host.call(caller, 'log_export', {})
@@ -183,7 +183,7 @@ describe('a signed call', () => {
       body: ' '.repeat(200_000),
     })
     expect(large.status).toBe(413)
-    const caller = { principal: localOwner, door: 'cli', exposure: 'full', safeNames: false } as const
+    const caller = { principal: localOwner, transport: 'cli', exposure: 'full', safeNames: false } as const
     const [claims] = token.split('.').slice(1)
     const { jti } = JSON.parse(Buffer.from(claims!, 'base64url').toString()) as { jti: string }
     await peer.app.host.call(caller, 'seal_session_revoke', { session_id: jti })
@@ -191,7 +191,7 @@ describe('a signed call', () => {
   })
 
   it('says when to try again', async () => {
-    const limited = await openHttpDoorApp({ 'rate_limits.owner.enabled': 'true' })
+    const limited = await openHttpTransportApp({ 'rate_limits.owner.enabled': 'true' })
     try {
       const at = await limited.serve()
       const token = await tokenFor({ security_context: 'aegis-system-operator' }, {}, at)
@@ -207,7 +207,7 @@ describe('a signed call', () => {
   it('dies with the key that began its session', async () => {
     const key = await peer.createKey({ name: 'short-lived' })
     const token = await tokenFor({}, bearer(key))
-    const caller = { principal: localOwner, door: 'cli', exposure: 'full', safeNames: false } as const
+    const caller = { principal: localOwner, transport: 'cli', exposure: 'full', safeNames: false } as const
     await peer.app.host.call(caller, 'api_key_revoke', { key: 'short-lived' })
     expect(shortly(await call(token, 'aegis.tools.list'))).toEqual([403, -32000, 'SESSION_INACTIVE'])
   })

@@ -5,12 +5,13 @@ import type { Random } from '../kernel/random.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { ToolCaller, ToolFailure, ToolHost } from '../tools/runtime/tool-host.ts'
 import type { Authenticate } from './authenticate.ts'
-import type { CallsUnderWay } from './calls-under-way.ts'
+import { sendJson } from './exchange/send-text.ts'
 import { readJsonBody, readJsonText } from './read-json-body.ts'
 import { ReadQuery } from './read-query.ts'
 import type { Exchange, PatternRoute } from './route-table.ts'
 import { callError, codeName, ERROR_NAME_HEADER, envelopeError, sealErrorToHttp } from './seal-errors.ts'
-import { sendError, sendJson } from './send.ts'
+import { sendError } from './send.ts'
+import type { ServeCall } from './serve-call.ts'
 import { failureToHttp, type HttpError, toHttpError } from './to-http-error.ts'
 import { warningHeader } from './tool-routes.ts'
 
@@ -33,7 +34,7 @@ export type SealRoutesDeps = Readonly<{
   seal(): Promise<SealGate | undefined>
   host: ToolHost
   catalog: Catalog
-  calls: CallsUnderWay
+  serveCall: ServeCall
   authenticate: Authenticate
   bodyBytesMax: number
   logger: Logger
@@ -50,7 +51,7 @@ const CONTEXT_HEADER = 'x-zaru-security-context'
  * recorded; a signed call takes the way of every call, as a principal with the session's security context.
  */
 export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] {
-  const { calls, host } = deps
+  const { serveCall, host } = deps
 
   async function gate(): Promise<SealGate> {
     const opened = await deps.seal()
@@ -61,7 +62,7 @@ export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] 
   }
 
   const attest = (exchange: Exchange): Promise<void> =>
-    calls.serve(
+    serveCall(
       exchange,
       async (signal, admit) => {
         const { req, res } = exchange
@@ -81,7 +82,7 @@ export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] 
 
   async function invoke({ req, res }: Exchange): Promise<void> {
     let id: string | number | null = null
-    await calls.serve(
+    await serveCall(
       { req, res },
       async (signal, admit) => {
         const taken = (await gate()).read(await readJsonText(req, deps.bodyBytesMax))
@@ -117,9 +118,11 @@ export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] 
       attestation_endpoint: ATTEST,
       invoke_endpoint: INVOKE,
       security_context: principal.securityContexts?.[0]?.name,
-      tools: host
-        .list(sealCaller(principal))
-        .map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+      tools: (await host.list(sealCaller(principal))).map(({ name, description, inputSchema }) => ({
+        name,
+        description,
+        inputSchema,
+      })),
     })
   }
 
@@ -138,12 +141,12 @@ export function createSealRoutes(deps: SealRoutesDeps): readonly PatternRoute[] 
 
 const sealCaller = (principal: Principal): ToolCaller => ({
   principal,
-  door: 'seal',
+  transport: 'seal',
   exposure: 'full',
   safeNames: false,
 })
 
-/** What the tool takes, under the names that clients use. Claims about who somebody is beside the key are not taken. */
+/** What the tool takes, under the names that clients use. Claims of identity other than the key are ignored. */
 const attestNames: Readonly<Record<string, readonly string[]>> = {
   public_key: ['public_key', 'public_key_pem', 'agent_public_key'],
   security_context: ['security_context'],

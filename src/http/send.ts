@@ -1,38 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { limits } from '../contract/limits.ts'
+import { headersFor, sendJson } from './exchange/send-text.ts'
 import type { HttpError } from './to-http-error.ts'
 
 const SMALL_BODY_BYTES = 64 * 1024
 
-const headersFor = (type: string, text: string, more: Readonly<Record<string, string>> = {}) => ({
-  'content-type': type,
-  'content-length': Buffer.byteLength(text),
-  'cache-control': 'no-store',
-  'x-content-type-options': 'nosniff',
-  ...more,
-})
-
-export function sendJson(
-  res: ServerResponse,
-  status: number,
-  json: string,
-  headers?: Readonly<Record<string, string>>,
-): void {
-  sendText(res, status, 'application/json', json, headers)
-}
-
-export function sendText(
-  res: ServerResponse,
-  status: number,
-  type: string,
-  text: string,
-  headers?: Readonly<Record<string, string>>,
-): void {
-  if (res.destroyed || res.headersSent) return
-  res.writeHead(status, headersFor(type, text, headers)).end(text)
-}
-
-/** What somebody else wrote: a browser must neither show it as a page nor guess what it is. */
+/** Untrusted content: a browser must neither show it as a page nor guess what it is. */
 export function sendFile(res: ServerResponse, { bytes, isText }: Readonly<{ bytes: Buffer; isText: boolean }>): void {
   if (res.destroyed || res.headersSent) return
   const headers = {
@@ -60,7 +33,10 @@ export function sendError(req: IncomingMessage, res: ServerResponse, error: Http
     sendJson(res, error.status, error.json, error.headers)
     return
   }
-  res.writeHead(error.status, headersFor('application/json', error.json, { ...error.headers, connection: 'close' }))
+  res.writeHead(
+    error.status,
+    headersFor('application/json', Buffer.byteLength(error.json), { ...error.headers, connection: 'close' }),
+  )
   res.write(error.json)
   const finish = (): void => {
     clearTimeout(timer)

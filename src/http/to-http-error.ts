@@ -1,5 +1,6 @@
 import { AppError } from '../contract/app-error.ts'
 import { errorCodes } from '../contract/error-codes.ts'
+import { errorEnvelope } from '../contract/error-envelope.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { type Random, randomId } from '../kernel/random.ts'
 import type { ToolFailure } from '../tools/runtime/tool-host.ts'
@@ -23,13 +24,19 @@ export function toHttpError(error: unknown, deps: Readonly<{ logger: Logger; ran
   })
 }
 
-export function failureToHttp({ code, message, details }: ToolFailure): HttpError {
-  const status: number = errorCodes[code].httpStatus
-  return { status, headers: headersOf(status, details), json: JSON.stringify({ error: { code, message, details } }) }
+export function failureToHttp(failure: ToolFailure): HttpError {
+  const status: number = errorCodes[failure.code].httpStatus
+  return { status, headers: headersOf(status, failure.details), json: JSON.stringify(errorEnvelope(failure)) }
 }
 
+/** The address was made from a checked Host or the public URL, so it can stand in quotes. */
+const challengeOf = (metadata: unknown): string =>
+  typeof metadata === 'string'
+    ? `Bearer realm="castellan", resource_metadata="${metadata}"`
+    : 'Bearer realm="castellan"'
+
 function headersOf(status: number, details: ToolFailure['details']): Record<string, string> {
-  if (status === 401) return { 'www-authenticate': 'Bearer realm="castellan"' }
+  if (status === 401) return { 'www-authenticate': challengeOf(details['resource_metadata']) }
   if (status !== 429 && status !== 503) return {}
   const afterMs = details['retry_after_ms']
   const seconds = typeof afterMs === 'number' ? Math.max(1, Math.ceil(afterMs / 1000)) : RETRY_AFTER_SECONDS_DEFAULT

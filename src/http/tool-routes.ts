@@ -3,10 +3,11 @@ import { AppError } from '../contract/app-error.ts'
 import type { Principal } from '../contract/principal.ts'
 import type { Catalog } from '../tools/runtime/catalog.ts'
 import type { ToolAnswer, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
-import type { CallsUnderWay } from './calls-under-way.ts'
+import { sendJson } from './exchange/send-text.ts'
 import { readJsonBody } from './read-json-body.ts'
 import type { RequestView } from './request-view.ts'
-import { sendError, sendJson } from './send.ts'
+import { sendError } from './send.ts'
+import type { ServeCall } from './serve-call.ts'
 import { successStatus } from './success-status.ts'
 import { failureToHttp } from './to-http-error.ts'
 
@@ -16,17 +17,19 @@ export type ToolRequest = Readonly<{
   res: ServerResponse
   principal: Principal
   view: RequestView
+  /** Under which address the client knows this server. */
+  origin: string
 }>
 
 export type ToolRoutes = Readonly<{
-  list(request: ToolRequest): void
+  list(request: ToolRequest): Promise<void>
   call(request: ToolRequest, encodedName: string): Promise<void>
 }>
 
 export type ToolRoutesDeps = Readonly<{
   host: ToolHost
   catalog: Catalog
-  calls: CallsUnderWay
+  serveCall: ServeCall
   bodyBytesMax: number
 }>
 
@@ -34,11 +37,11 @@ const WARNING_CHARS_MAX = 2_048
 
 export function createToolRoutes(deps: ToolRoutesDeps): ToolRoutes {
   return {
-    list(request) {
-      sendJson(request.res, 200, JSON.stringify({ tools: deps.host.list(callerOf(request)) }))
+    async list(request) {
+      sendJson(request.res, 200, JSON.stringify({ tools: await deps.host.list(callerOf(request)) }))
     },
     call: (request, encodedName) =>
-      deps.calls.serve(request, async (signal, admit) => {
+      deps.serveCall(request, async (signal, admit) => {
         const { req, res } = request
         admit(request.principal)
         const name = decodeName(encodedName)
@@ -50,10 +53,10 @@ export function createToolRoutes(deps: ToolRoutesDeps): ToolRoutes {
   }
 }
 
-const callerOf = ({ req, principal, view }: ToolRequest): ToolCaller => ({
-  ...(req.headers.host !== undefined && { host: req.headers.host }),
+const callerOf = ({ principal, view, origin }: ToolRequest): ToolCaller => ({
+  origin,
   principal,
-  door: 'rest',
+  transport: 'rest',
   exposure: view.exposure,
   safeNames: view.safeNames ?? false,
 })

@@ -3,7 +3,8 @@
  * Refuses what has no canonical form: non-finite numbers, lone surrogates, and values that JSON cannot carry.
  * `undefined` members are left out, as JSON.stringify does.
  */
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json | undefined }
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject
+export type JsonObject = { readonly [key: string]: Json | undefined }
 
 export class NotCanonicalError extends Error {
   override name = 'NotCanonicalError'

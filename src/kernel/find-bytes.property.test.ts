@@ -2,10 +2,10 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { findBytes } from './find-bytes.ts'
 
-function placesOf(text: string, wanted: string): number[] {
-  const places: number[] = []
-  for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + 1)) places.push(at)
-  return places
+function matchesOf(text: string, wanted: string): number[] {
+  const matches: number[] = []
+  for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + 1)) matches.push(at)
+  return matches
 }
 
 it('finds every place, overlapping ones too', () => {
@@ -15,8 +15,8 @@ it('finds every place, overlapping ones too', () => {
     fc.property(letters(0, 80), letters(1, 24), letters(1, 4), (text, wanted, short) => {
       for (const one of [wanted, short, wanted.repeat(3), `${short}${'a'.repeat(17)}`]) {
         const whole = `${text}${one}${text}${one}`
-        expect(findBytes(Buffer.from(whole), Buffer.from(one), 1_000)).toEqual(placesOf(whole, one))
-        expect(findBytes(Buffer.from(whole), Buffer.from(one), 1)).toEqual(placesOf(whole, one).slice(0, 1))
+        expect(findBytes(Buffer.from(whole), Buffer.from(one), 1_000)).toEqual(matchesOf(whole, one))
+        expect(findBytes(Buffer.from(whole), Buffer.from(one), 1)).toEqual(matchesOf(whole, one).slice(0, 1))
       }
     }),
   )

@@ -5,7 +5,7 @@ const SHORT_BYTES_MAX = 16
  * Tells `visit` where `wanted` begins in `bytes`, overlapping ones too, until it answers false. The time grows with the
  * sum of the lengths (Knuth, Morris and Pratt), so no text that a caller chooses makes it long.
  */
-export function eachPlace(bytes: Buffer, wanted: Buffer, visit: (at: number) => boolean): void {
+export function eachMatch(bytes: Buffer, wanted: Buffer, visit: (at: number) => boolean): void {
   if (wanted.length === 0) throw new RangeError('nothing to look for')
   if (wanted.length <= SHORT_BYTES_MAX) eachShort(bytes, wanted, visit)
   else eachLong(bytes, wanted, visit)
@@ -13,9 +13,9 @@ export function eachPlace(bytes: Buffer, wanted: Buffer, visit: (at: number) => 
 
 /** The first `max` places. */
 export function findBytes(bytes: Buffer, wanted: Buffer, max: number): number[] {
-  const places: number[] = []
-  eachPlace(bytes, wanted, (at) => places.push(at) < max)
-  return places
+  const matches: number[] = []
+  eachMatch(bytes, wanted, (at) => matches.push(at) < max)
+  return matches
 }
 
 function eachShort(bytes: Buffer, wanted: Buffer, visit: (at: number) => boolean): void {

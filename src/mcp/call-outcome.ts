@@ -1,7 +1,6 @@
 import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 import { displayedAnswer } from './displayed-answer.ts'
 import { hasStructuredContent } from './server-facts.ts'
-import type { ToolLists } from './tool-list.ts'
 import { type CallOutcome, jsonRpcCodes } from './wire.ts'
 
 /**
@@ -11,18 +10,13 @@ import { type CallOutcome, jsonRpcCodes } from './wire.ts'
  * 2. A failed call carries its envelope both as text and as structured content. Clients check structured content against
  *    the listed output schema, failed or not, so every listed schema also admits the envelope.
  * 3. Revisions that have no structured content get none, and their lists no output schemas.
+ * 4. What another server answered goes on as it came: its blocks, its structured content if it has one, its `_meta`.
  */
-export function callOutcome(
-  lists: ToolLists,
-  caller: ToolCaller,
-  name: string,
-  answer: ToolAnswer,
-  revision: string | undefined,
-): CallOutcome {
-  if (answer.isError && answer.failure?.code === 'ERR_UNKNOWN_TOOL' && lists.find(caller, name) === undefined) {
+export function callOutcome(caller: ToolCaller, answer: ToolAnswer, revision: string | undefined): CallOutcome {
+  if (answer.isUnknownTool === true && answer.failure !== undefined) {
     const { code, message, details } = answer.failure
     return { kind: 'error', code: jsonRpcCodes.invalidParams, message, data: { code, ...details } }
   }
-  const structured = hasStructuredContent(revision)
-  return { kind: 'result', displayed: displayedAnswer(answer, caller.door), isError: answer.isError, structured }
+  const structured = hasStructuredContent(revision) && answer.structured !== false
+  return { kind: 'result', displayed: displayedAnswer(answer, caller.transport), isError: answer.isError, structured }
 }

@@ -1,28 +1,28 @@
 import { type CallToolResult, type ContentBlock, ProtocolError } from '@modelcontextprotocol/server'
 import { limits } from '../contract/limits.ts'
 import type { Clock } from '../kernel/clock.ts'
+import type { Counted } from '../tools/runtime/in-flight-calls.ts'
 import type { CallDuration, ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 import { callOutcome } from './call-outcome.ts'
-import type { ConnectionCalls, InFlightCalls } from './in-flight-calls.ts'
 import { MODERN_REVISION } from './server-facts.ts'
+import type { StartCall } from './start-call.ts'
 import type { TaskHandle } from './task-store.ts'
-import type { ToolLists } from './tool-list.ts'
 import type { CallOutcome } from './wire.ts'
 
 type TaskCall = Readonly<{ name: string; args: Readonly<Record<string, unknown>>; duration: CallDuration }>
-type Deps = Readonly<{ inFlight: InFlightCalls; lists: ToolLists; clock: Clock }>
+type Deps = Readonly<{ startCall: StartCall; clock: Clock }>
 
 /** A call as the work of a task. What it says of its progress is the status of the task. */
 export async function callInTask(
   deps: Deps,
-  calls: ConnectionCalls,
+  calls: Counted | undefined,
   caller: ToolCaller,
   request: TaskCall,
   handle: TaskHandle,
 ): Promise<CallToolResult> {
-  const once = (args: unknown) => callOnce(deps.inFlight, calls, caller, request.name, args, handle)
+  const once = (args: unknown) => callOnce(deps.startCall, calls, caller, request.name, args, handle)
   const answer = request.duration === 'waits' ? await callAgain(deps, request, handle, once) : await once(request.args)
-  const outcome = callOutcome(deps.lists, caller, request.name, answer, MODERN_REVISION)
+  const outcome = callOutcome(caller, answer, MODERN_REVISION)
   if (outcome.kind === 'error') throw new ProtocolError(outcome.code, outcome.message, outcome.data)
   return resultObject(outcome)
 }
@@ -50,8 +50,8 @@ async function callAgain(
 }
 
 function callOnce(
-  inFlight: InFlightCalls,
-  calls: ConnectionCalls,
+  startCall: StartCall,
+  calls: Counted | undefined,
   caller: ToolCaller,
   name: string,
   args: unknown,
@@ -61,7 +61,7 @@ function callOnce(
     const progress = ({ message }: { message?: string }): void => {
       if (message !== undefined) say(message)
     }
-    const call = inFlight.start(calls, caller, name, args, progress, resolve)
+    const call = startCall(calls, caller, name, args, progress, resolve)
     if (call === undefined) return
     signal.addEventListener('abort', () => call.cancel(signal.reason), { once: true })
     if (signal.aborted) call.cancel(signal.reason)
@@ -79,5 +79,6 @@ export function resultObject({ displayed, isError, structured }: CallOutcome & {
     content: (displayed.content as ContentBlock[] | undefined) ?? [{ type: 'text', text: displayed.json }],
     ...(structured ? { structuredContent: JSON.parse(displayed.json) as Record<string, unknown> } : {}),
     ...(isError ? { isError: true } : {}),
+    ...(displayed.meta === undefined ? {} : { _meta: displayed.meta }),
   }
 }

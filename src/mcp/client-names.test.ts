@@ -13,30 +13,30 @@ describe('the table of clients', () => {
   })
 
   it.each([
-    ['claude-ai', true],
-    ['Claude-Code', true],
-    ['cursor-vscode', true],
-    ['Visual Studio Code - Insiders', true],
-    ['ai-sdk-mcp-client', true],
-    ['continue-cli-client', true],
-    ['nanocoder-mcp-client', true],
-    ['@cline/core', true],
-    ['qwen-cli-mcp-client-castellan', true],
-    ['codex-mcp-client', true],
-    ['mcp', true],
-    ['@langchain/mcp-adapters', true],
-    ['streamable-http: http://127.0.0.1:4000/mcp', true],
-    ['mcp-use', true],
-    ['goose', true],
-    ['Zed', true],
-    ['windsurf-client', true],
-    ['opencode', true],
-    ['mcp-inspector', false],
-    ['contract-check', false],
-    ['', false],
-    [undefined, false],
+    ['claude-ai', 'safe'],
+    ['Claude-Code', 'safe'],
+    ['cursor-vscode', 'safe'],
+    ['Visual Studio Code - Insiders', 'safe'],
+    ['ai-sdk-mcp-client', 'safe'],
+    ['continue-cli-client', 'safe'],
+    ['nanocoder-mcp-client', 'safe'],
+    ['@cline/core', 'safe'],
+    ['qwen-cli-mcp-client-castellan', 'safe'],
+    ['codex-mcp-client', 'safe'],
+    ['mcp', 'safe'],
+    ['@langchain/mcp-adapters', 'safe'],
+    ['streamable-http: http://127.0.0.1:4000/mcp', 'safe'],
+    ['mcp-use', 'safe'],
+    ['goose', 'safe'],
+    ['Zed', 'safe'],
+    ['windsurf-client', 'safe'],
+    ['opencode', 'safe'],
+    ['mcp-inspector', 'distinct'],
+    ['contract-check', 'documented'],
+    ['', 'distinct'],
+    [undefined, 'distinct'],
   ])('decides %s: %s', (name, expected) => {
-    expect(traitsOf(name).safeNames).toBe(expected)
+    expect(traitsOf(name).names).toBe(expected)
   })
 
   it('knows what a client adds to every call', () => {

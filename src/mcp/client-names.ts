@@ -1,6 +1,6 @@
 /**
  * What known clients need, by the name they give themselves in `clientInfo`. A client that is not here gets the documented
- * names and is taken at its word; the connection can override the spelling either way.
+ * names, of which no two become one when dots are replaced; the connection can override the spelling either way.
  *
  * A row's `name` is the beginning of the client's name, or all of it when `whole`, without regard to case.
  */
@@ -8,13 +8,21 @@ type ClientRule = Readonly<{
   name: string
   whole?: true
   reason: string
+  /** Safe names, unless the row says otherwise. */
+  names?: 'documented'
   /** Fields that the client adds to the arguments of every call on its own account. */
   adds?: readonly string[]
 }>
 
+/**
+ * `safe` for a client that cannot show dots or long names to a model, or that replaces the dots. `distinct` are documented
+ * names, each tool under one of them: a client that replaces the dots unknown to us never makes two names one.
+ * `documented` are all names that the documents have.
+ */
+export type NameChoice = 'safe' | 'distinct' | 'documented'
+
 export type ClientTraits = Readonly<{
-  /** It cannot show dots or long names to a model, or makes two names one when it replaces the dots. */
-  safeNames: boolean
+  names: NameChoice
   addedArguments: readonly string[]
 }>
 
@@ -99,13 +107,28 @@ export const clientRules: readonly ClientRule[] = [
   { name: 'opencode', reason: REPLACES },
   { name: 'kilo', reason: REPLACES },
   { name: 'kimi', reason: REPLACES },
+  {
+    name: 'contract-check',
+    whole: true,
+    names: 'documented',
+    reason: 'Compares the list with the documents, name by name, and shows it to no model.',
+  },
 ]
 
-const unknownClient: ClientTraits = { safeNames: false, addedArguments: [] }
+const unknownClient: ClientTraits = { names: 'distinct', addedArguments: [] }
 
 export function traitsOf(clientName: string | undefined): ClientTraits {
   if (clientName === undefined) return unknownClient
   const input = clientName.toLowerCase()
   const rule = clientRules.find(({ name, whole }) => (whole === true ? input === name : input.startsWith(name)))
-  return rule === undefined ? unknownClient : { safeNames: true, addedArguments: rule.adds ?? [] }
+  return rule === undefined ? unknownClient : { names: rule.names ?? 'safe', addedArguments: rule.adds ?? [] }
 }
+
+/** What the connection asks for decides; without that the client's name does. */
+export function spellingFor(traits: ClientTraits, asked: AskedSpelling): Required<AskedSpelling> {
+  const safeNames = asked.safeNames ?? traits.names === 'safe'
+  const byClient = asked.safeNames === undefined && traits.names === 'distinct'
+  return { safeNames, distinctNames: asked.distinctNames ?? byClient }
+}
+
+export type AskedSpelling = Readonly<{ safeNames?: boolean; distinctNames?: boolean }>

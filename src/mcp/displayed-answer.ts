@@ -8,10 +8,13 @@ import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 export type DisplayedAnswer = Readonly<{
   json: string
   content: readonly Readonly<Record<string, unknown>>[] | undefined
+  meta?: Readonly<Record<string, unknown>>
 }>
 
-export function displayedAnswer({ json, content, warnings }: ToolAnswer, door: ToolCaller['door']): DisplayedAnswer {
-  if (warnings === undefined || door === 'cli') return { json, content }
+export function displayedAnswer(answer: ToolAnswer, transport: ToolCaller['transport']): DisplayedAnswer {
+  const { json, content, warnings, meta } = answer
+  if (meta !== undefined) return { json, content, meta }
+  if (warnings === undefined || transport === 'cli') return { json, content }
   const said = withWarnings(json, warnings)
   const text = content?.[0]?.['text']
   if (typeof text !== 'string' || text === json) return { json: said, content: undefined }

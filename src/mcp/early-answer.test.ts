@@ -4,7 +4,7 @@ import { createSampleHost } from '../../test/support/sample-host.ts'
 import { createSampleSkills } from '../../test/support/sample-skills.ts'
 import { localOwner } from '../contract/principal.ts'
 import { silentLogger } from '../kernel/logger.ts'
-import { createMcpDoor } from './create-mcp-door.ts'
+import { createMcpTransport } from './create-mcp-transport.ts'
 import { answerEarly, type EarlySession, type EarlyTools, sessionRevisions, withoutAnswers } from './early-answer.ts'
 import { stdioLines } from './line-transport.ts'
 
@@ -25,8 +25,8 @@ function connect(lines: readonly object[]) {
   const output = new PassThrough()
   for (const line of lines) input.write(`${JSON.stringify(line)}\n`)
   const host = createSampleHost()
-  const sampleTools = host.list({ principal: localOwner, door: 'stdio', exposure: 'full', safeNames: false })
-  const door = createMcpDoor({
+  const sampleTools = host.list({ principal: localOwner, transport: 'stdio', exposure: 'full', safeNames: false })
+  const transport = createMcpTransport({
     host,
     version: '9',
     logger: silentLogger,
@@ -36,7 +36,7 @@ function connect(lines: readonly object[]) {
     answerEarly({ input, output, version: '9', waitMs: 1_000, ...(tools === undefined ? {} : { tools }) })
   const serve = (session: EarlySession | undefined) => {
     const { input: rest, answered } = session?.stop() ?? { input, answered: new Set<string>() }
-    return door.serveLines(withoutAnswers(stdioLines(rest, output), answered), {
+    return transport.serveLines(withoutAnswers(stdioLines(rest, output), answered), {
       principal: localOwner,
       exposure: 'full',
     })

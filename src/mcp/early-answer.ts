@@ -48,7 +48,7 @@ export type EarlySessionOptions = Readonly<{
 const BYTES_MAX = 256 * 1024
 
 const SAME_MOMENT_MS = 30
-/** Whatever else a line is, somebody waits for its answer. */
+/** Whatever else a line is, the client waits for its answer. */
 const REQUEST_ID = /"id"\s*:/
 
 type Request = Readonly<{ id: RequestId; method: string; params: Record<string, unknown>; isModern: boolean }>

@@ -1,10 +1,11 @@
 import type { ServerResponse } from 'node:http'
 import type { Progress } from '../contract/call.ts'
+import { sendJson } from '../http/exchange/send-text.ts'
+import type { Counted, InFlightCall } from '../tools/runtime/in-flight-calls.ts'
 import type { ToolCaller } from '../tools/runtime/tool-host.ts'
 import { callOutcome } from './call-outcome.ts'
 import type { PlainToolCall } from './call-request.ts'
-import type { ConnectionCalls, InFlightCalls, PendingCall } from './in-flight-calls.ts'
-import type { ToolLists } from './tool-list.ts'
+import type { StartCall } from './start-call.ts'
 import type { Era, Wire } from './wire.ts'
 
 /**
@@ -14,7 +15,8 @@ import type { Era, Wire } from './wire.ts'
 export type HttpCall = Readonly<{
   call: PlainToolCall
   caller: ToolCaller
-  calls: ConnectionCalls
+  /** Of a session; without one the call is counted on the caller. */
+  calls: Counted | undefined
   era: Era
   sessionId: string | undefined
   /** What the session agreed on; none in the stateless revision. */
@@ -25,12 +27,12 @@ export type HttpCall = Readonly<{
 const KEEP_ALIVE_MS = 15_000
 
 export function serveHttpCall(
-  deps: Readonly<{ inFlight: InFlightCalls; lists: ToolLists; wire: Wire }>,
+  deps: Readonly<{ startCall: StartCall; wire: Wire }>,
   res: ServerResponse,
   { call, caller, calls, era, sessionId, revision, acceptsEvents }: HttpCall,
   onSettled?: () => void,
-): PendingCall | undefined {
-  const { inFlight, lists, wire } = deps
+): InFlightCall | undefined {
+  const { startCall, wire } = deps
   const { id, name, args, progressToken } = call
   let keepAlive: NodeJS.Timeout | undefined
 
@@ -45,12 +47,12 @@ export function serveHttpCall(
   }
 
   const sendsProgress = progressToken !== undefined && acceptsEvents
-  const pending = inFlight.start(calls, caller, name, args, sendsProgress ? progress : undefined, (answer) => {
+  const pending = startCall(calls, caller, name, args, sendsProgress ? progress : undefined, (answer) => {
     onSettled?.()
     clearInterval(keepAlive)
     if (res.destroyed) return
-    const text = wire.callResponse(id, callOutcome(lists, caller, name, answer, revision), era)
-    if (keepAlive === undefined) sendJson(res, 200, text, sessionId)
+    const text = wire.callResponse(id, callOutcome(caller, answer, revision), era)
+    if (keepAlive === undefined) sendJson(res, 200, text, sessionHeaders(sessionId))
     else res.end(eventOf(text))
   })
   // In the stateless revision the end of the response stream is the cancellation. Before it a disconnect need not be one,
@@ -61,21 +63,15 @@ export function serveHttpCall(
   return pending
 }
 
-export function sendJson(res: ServerResponse, status: number, text: string, sessionId?: string): void {
-  const bytes = Buffer.byteLength(text)
-  const headers = ['content-type', 'application/json', 'content-length', String(bytes)]
-  if (sessionId !== undefined) headers.push('mcp-session-id', sessionId)
-  res.writeHead(status, headers)
-  // As many bytes as characters is ASCII, which needs no conversion.
-  res.end(text, bytes === text.length ? 'latin1' : 'utf8')
-}
+const sessionHeaders = (sessionId: string | undefined): Record<string, string> | undefined =>
+  sessionId === undefined ? undefined : { 'mcp-session-id': sessionId }
 
 function eventStreamHeaders(sessionId: string | undefined): Record<string, string> {
   return {
     'content-type': 'text/event-stream',
     'cache-control': 'no-cache, no-transform',
     'x-accel-buffering': 'no',
-    ...(sessionId === undefined ? {} : { 'mcp-session-id': sessionId }),
+    ...sessionHeaders(sessionId),
   }
 }
 

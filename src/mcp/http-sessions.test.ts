@@ -5,8 +5,8 @@ import { createSampleHost, type SampleHost } from '../../test/support/sample-hos
 import { limits } from '../contract/limits.ts'
 import { localOwner, type Principal } from '../contract/principal.ts'
 import { type Logger, silentLogger } from '../kernel/logger.ts'
-import type { Presence } from '../tools/runtime/while-welcome.ts'
-import { createMcpDoor } from './create-mcp-door.ts'
+import type { Presence } from '../tools/runtime/presence.ts'
+import { createMcpTransport } from './create-mcp-transport.ts'
 
 const perIdentity = limits.httpSessionsPerIdentityMax
 /** What is left to those for whom nothing is kept. */
@@ -68,14 +68,14 @@ async function createPeer(): Promise<Peer> {
       return () => void watched.splice(watched.indexOf(keyId), 1)
     },
   }
-  const door = createMcpDoor({
+  const transport = createMcpTransport({
     presence,
     host,
     version: '1.2.3',
     logger,
     clock: { nowMs: () => clock.ms, monotonicMs: () => clock.ms },
   })
-  const server = createServer((req, res) => door.handleHttp(req, res, { principal: principalOf(req) }))
+  const server = createServer((req, res) => transport.handleHttp(req, res, { principal: principalOf(req) }))
   servers.push(server)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
@@ -215,7 +215,7 @@ describe('identities that listen in all their sessions', () => {
     }
   })
 
-  it('make room for somebody who has fewer, and for nobody who has as many', async () => {
+  it('make room for a caller that has fewer, and for nobody who has as many', async () => {
     const peer = await createPeer()
     await crowd(peer, perIdentity)
     expect(await peer.use('late', await peer.open('late'))).toBe(200)

@@ -4,10 +4,10 @@ import { limits } from '../contract/limits.ts'
 import { type Principal, shareFor } from '../contract/principal.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Random } from '../kernel/random.ts'
+import type { Counted, InFlightCall } from '../tools/runtime/in-flight-calls.ts'
+import type { Presence } from '../tools/runtime/presence.ts'
 import type { ToolCaller } from '../tools/runtime/tool-host.ts'
-import type { Presence } from '../tools/runtime/while-welcome.ts'
-import type { ConnectionCalls, PendingCall } from './in-flight-calls.ts'
-import { createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
+import { createProtocolServer, type ProtocolConnection, type ProtocolDeps } from './protocol-server.ts'
 import { identityOf, isOf } from './session-identity.ts'
 import type { RequestId } from './wire.ts'
 
@@ -29,9 +29,10 @@ export type HttpSession = {
   readonly id: string
   readonly owner: string
   readonly server: Server
+  readonly connection: ProtocolConnection
   readonly transport: WebStandardStreamableHTTPServerTransport
-  readonly calls: ConnectionCalls
-  readonly callsById: Map<RequestId, PendingCall>
+  readonly calls: Counted
+  readonly callsById: Map<RequestId, InFlightCall>
   caller: ToolCaller
   /** Responses under way, and those of them that only listen; the calls of the hot path are in `calls` alone. */
   responses: number
@@ -201,11 +202,13 @@ function firstOfLargest(
 }
 
 function newSession(deps: SessionsDeps, id: string, caller: ToolCaller, onEnded: () => void): HttpSession {
-  const calls: ConnectionCalls = { inFlight: 0 }
+  const calls: Counted = { inFlight: 0 }
+  const connection: ProtocolConnection = { calls, caller: () => session.caller }
   const session: HttpSession = {
     id,
     owner: identityOf(caller.principal),
-    server: createProtocolServer(deps, { calls, caller: () => session.caller }),
+    server: createProtocolServer(deps, connection),
+    connection,
     transport: new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => id, onsessionclosed: onEnded }),
     calls,
     callsById: new Map(),

@@ -8,6 +8,8 @@ import {
 } from '@modelcontextprotocol/server'
 import { type StdioServerHandle, serveStdio } from '@modelcontextprotocol/server/stdio'
 import { limits } from '../contract/limits.ts'
+import type { TenantId } from '../contract/principal.ts'
+import type { Counted, InFlightCall } from '../tools/runtime/in-flight-calls.ts'
 import type { ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 import { type Batches, createBatches } from './batch-replies.ts'
 import { callOutcome } from './call-outcome.ts'
@@ -23,13 +25,18 @@ import {
   plainToolCall,
   tooMuch,
 } from './call-request.ts'
-import { traitsOf } from './client-names.ts'
-import type { ListKind } from './door-extension.ts'
-import type { ConnectionCalls, PendingCall } from './in-flight-calls.ts'
+import { type AskedSpelling, spellingFor, traitsOf } from './client-names.ts'
 import { initializeProblem } from './initialize-problem.ts'
 import type { OversizedLine } from './line-splitter.ts'
 import type { LineTransport } from './line-transport.ts'
-import { announceChange, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
+import type { ListKind } from './mcp-extension.ts'
+import {
+  announceChange,
+  announceTools,
+  createProtocolServer,
+  type ProtocolConnection,
+  type ProtocolDeps,
+} from './protocol-server.ts'
 import { MODERN_REVISION } from './server-facts.ts'
 import { declaresTasks } from './task-store.ts'
 import { type Era, jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
@@ -41,13 +48,12 @@ import { type Era, jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
  * 3. Whatever is not plain goes to the SDK, so the hot path never has to judge an odd message.
  * 4. When the input ends, calls under way may still finish within the shutdown grace; then they are cancelled.
  */
-export type LineCaller = Readonly<{
-  principal: ToolCaller['principal']
-  exposure: ToolCaller['exposure']
-  /** Decides the spelling of tool names; without it the client's name does. */
-  safeNames?: boolean
-  door?: ToolCaller['door']
-}>
+export type LineCaller = AskedSpelling &
+  Readonly<{
+    principal: ToolCaller['principal']
+    exposure: ToolCaller['exposure']
+    transport?: ToolCaller['transport']
+  }>
 
 export type LineSession = Readonly<{ closed: Promise<void>; close(): Promise<void> }>
 export type LineSessionDeps = ProtocolDeps & Readonly<{ wire: Wire; isModernEnvelope: EnvelopeCheck }>
@@ -62,13 +68,14 @@ export class LineConnection {
   readonly #deps: LineSessionDeps
   readonly #transport: LineTransport
   readonly #base: LineCaller
-  readonly #calls: ConnectionCalls = { inFlight: 0 }
-  readonly #callsById = new Map<RequestId, PendingCall>()
+  readonly #calls: Counted = { inFlight: 0 }
+  readonly #callsById = new Map<RequestId, InFlightCall>()
   /** Requests that the SDK has and will answer. */
   readonly #sdkRequests = new Set<RequestId>()
   readonly #batches: Batches
   readonly #sdkTransport: Transport
   readonly #sdk: StdioServerHandle
+  readonly #connection: ProtocolConnection = { calls: this.#calls, caller: () => this.#caller }
   #server: ReturnType<typeof createProtocolServer> | undefined
   #caller: ToolCaller
   #phase: Phase = 'opening'
@@ -94,7 +101,7 @@ export class LineConnection {
     }
     this.#sdk = serveStdio(
       () => {
-        this.#server = createProtocolServer(deps, { calls: this.#calls, caller: () => this.#caller })
+        this.#server = createProtocolServer(deps, this.#connection)
         return this.#server
       },
       {
@@ -114,18 +121,27 @@ export class LineConnection {
   }
 
   announce(kind: ListKind): void {
-    const established = this.#phase === 'legacy' || this.#phase === 'modern'
-    if (established && this.#server !== undefined) announceChange(this.#server, kind)
+    if (this.#isEstablished && this.#server !== undefined) announceChange(this.#server, kind)
+  }
+
+  /** Something may have changed for callers of the tenant. */
+  async toolsChanged(tenant: TenantId): Promise<void> {
+    if (this.#base.principal.tenant !== tenant || !this.#isEstablished || this.#server === undefined) return
+    await announceTools(this.#deps.lists, this.#server, this.#connection)
+  }
+
+  get #isEstablished(): boolean {
+    return this.#phase === 'legacy' || this.#phase === 'modern'
   }
 
   #callerFor(clientName: string | undefined): ToolCaller {
-    const { principal, exposure, safeNames, door } = this.#base
+    const { principal, exposure, transport } = this.#base
     const traits = traitsOf(clientName)
     return {
       principal,
       exposure,
-      door: door ?? 'stdio',
-      safeNames: safeNames ?? traits.safeNames,
+      transport: transport ?? 'stdio',
+      ...spellingFor(traits, this.#base),
       addedArguments: traits.addedArguments,
     }
   }
@@ -179,27 +195,23 @@ export class LineConnection {
   }
 
   #startCall({ id, name, args, progressToken }: PlainToolCall, era: Era): void {
-    const { inFlight, wire } = this.#deps
+    const { startCall, wire } = this.#deps
     const caller = this.#caller
     const progress =
       progressToken === undefined
         ? undefined
         : (update: Parameters<Wire['progress']>[1]) => this.#transport.send(wire.progress(progressToken, update))
-    const started = inFlight.start(this.#calls, caller, name, args, progress, (answer, call) => {
+    const started = startCall(this.#calls, caller, name, args, progress, (answer, call) => {
       if (call !== undefined && this.#callsById.get(id) === call) this.#callsById.delete(id)
-      this.#answer(id, name, caller, answer, era, call?.cancelled === true)
+      this.#answer(id, caller, answer, era, call?.isCancelled() === true)
     })
     if (started !== undefined) this.#callsById.set(id, started)
   }
 
-  #answer(id: RequestId, name: string, caller: ToolCaller, answer: ToolAnswer, era: Era, cancelled: boolean): void {
+  #answer(id: RequestId, caller: ToolCaller, answer: ToolAnswer, era: Era, cancelled: boolean): void {
     // The terminal waits for the end of what it cancelled, to say what came of it; the protocol wants no answer sent.
-    if (cancelled && caller.door !== 'cli') this.#batches.forget(id)
-    else
-      this.#reply(
-        id,
-        this.#deps.wire.callResponse(id, callOutcome(this.#deps.lists, caller, name, answer, this.#revision), era),
-      )
+    if (cancelled && caller.transport !== 'cli') this.#batches.forget(id)
+    else this.#reply(id, this.#deps.wire.callResponse(id, callOutcome(caller, answer, this.#revision), era))
     if (this.#inputEnded) this.#closeWhenIdle()
   }
 

@@ -12,8 +12,8 @@ function splitterOf(lineBytesMax: number) {
 }
 
 function chunksOf(bytes: Buffer, cuts: readonly number[]): Buffer[] {
-  const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]
-  return places.slice(1).map((end, index) => bytes.subarray(places[index], end))
+  const offsets = [0, ...cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]
+  return offsets.slice(1).map((end, index) => bytes.subarray(offsets[index], end))
 }
 
 describe('the line splitter', () => {

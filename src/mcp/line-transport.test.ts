@@ -65,7 +65,7 @@ describe('streamLines', () => {
     expect(String(Buffer.concat(await output.toArray()))).toBe('last\n')
   })
 
-  test('reads nothing for somebody who does not listen yet, however its output flows', async () => {
+  test('reads nothing for a caller that does not listen yet, however its output flows', async () => {
     const input = new PassThrough()
     const output = new PassThrough({ highWaterMark: 10 })
     const transport = streamLines({ input, output, lineBytesMax: 100, pauseInputWhenFull: true })

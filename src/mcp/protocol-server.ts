@@ -14,18 +14,19 @@ import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/
 import type { Progress } from '../contract/call.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Logger } from '../kernel/logger.ts'
+import type { Counted } from '../tools/runtime/in-flight-calls.ts'
 import type { CallDuration, ToolAnswer, ToolCaller } from '../tools/runtime/tool-host.ts'
 import { callOutcome } from './call-outcome.ts'
 import { isRequestId } from './call-request.ts'
 import { callInTask, resultObject } from './calls-in-tasks.ts'
-import type { DoorExtension, ListKind, ResourceProvider } from './door-extension.ts'
-import type { ConnectionCalls, InFlightCalls } from './in-flight-calls.ts'
+import type { ListKind, McpExtension, ResourceProvider } from './mcp-extension.ts'
 import { listFor, skillCapabilities, toolCapabilities } from './server-facts.ts'
 import type { SkillCatalog } from './skill-catalog.ts'
 import { installSkills, skillResources } from './skill-methods.ts'
+import type { StartCall } from './start-call.ts'
 import { installTasks } from './task-methods.ts'
 import { declaresTasks, type TaskStore, type TaskWork } from './task-store.ts'
-import type { ToolLists } from './tool-list.ts'
+import { isSameList, type ToolLists, type WholeList } from './tool-list.ts'
 import type { ServerIdentity } from './wire.ts'
 
 /**
@@ -35,11 +36,11 @@ import type { ServerIdentity } from './wire.ts'
 export type ProtocolDeps = Readonly<{
   identity: ServerIdentity
   instructions: string
-  inFlight: InFlightCalls
+  startCall: StartCall
   lists: ToolLists
   logger: Logger
   skills: SkillCatalog | undefined
-  extension: DoorExtension | undefined
+  extension: McpExtension | undefined
   extensionToolNames: ReadonlySet<string>
   tasks: TaskStore
   /** What may take long is answered as a task to clients that know tasks. */
@@ -48,7 +49,13 @@ export type ProtocolDeps = Readonly<{
   changed(kind: ListKind): void
 }>
 
-export type ProtocolConnection = Readonly<{ calls: ConnectionCalls; caller(): ToolCaller }>
+export type ProtocolConnection = {
+  /** What calls are counted on; without it, the caller. */
+  readonly calls?: Counted
+  caller(): ToolCaller
+  /** The list that the client was last given, or told to fetch. */
+  seen?: WholeList
+}
 
 /** Only a server that asks its client for input validates with it, so it is made when first used. */
 let ajv: AjvJsonSchemaValidator | undefined
@@ -85,15 +92,16 @@ export function createProtocolServer(deps: ProtocolDeps, connection: ProtocolCon
 
 function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolConnection): void {
   const { extension } = deps
-  server.setRequestHandler('tools/list', ({ params }) => {
-    const page = deps.lists.page(connection.caller(), params?.cursor)
+  server.setRequestHandler('tools/list', async ({ params }) => {
+    const page = await deps.lists.page(connection.caller(), params?.cursor)
     if (page === undefined) {
       throw new ProtocolError(
         ProtocolErrorCode.InvalidParams,
         'cursor: not one that this list gave out. List again from the start.',
       )
     }
-    const { nextCursor } = page
+    const { nextCursor, whole } = page
+    connection.seen = whole
     const tools = listFor(server.getNegotiatedProtocolVersion(), page.tools)
     if (nextCursor !== undefined) return { tools: [...tools] as Tool[], nextCursor }
     return { tools: [...tools, ...(extension?.tools ?? [])] as Tool[] }
@@ -114,15 +122,15 @@ function installTools(server: Server, deps: ProtocolDeps, connection: ProtocolCo
       )
       if (created !== undefined) return created as unknown as CallToolResult
     }
-    const answer = await callInFlight(deps.inFlight, connection, caller, params, context)
-    const outcome = callOutcome(deps.lists, caller, params.name, answer, server.getNegotiatedProtocolVersion())
+    const answer = await callInFlight(deps.startCall, connection, caller, params, context)
+    const outcome = callOutcome(caller, answer, server.getNegotiatedProtocolVersion())
     if (outcome.kind === 'error') throw new ProtocolError(outcome.code, outcome.message, outcome.data)
     return resultObject(outcome)
   })
 }
 
 function callInFlight(
-  inFlight: InFlightCalls,
+  startCall: StartCall,
   connection: ProtocolConnection,
   caller: ToolCaller,
   params: { name: string; arguments?: Record<string, unknown> | undefined },
@@ -136,7 +144,7 @@ function callInFlight(
       }
     : undefined
   return new Promise((resolve) => {
-    const call = inFlight.start(connection.calls, caller, params.name, params.arguments ?? {}, progress, resolve)
+    const call = startCall(connection.calls, caller, params.name, params.arguments ?? {}, progress, resolve)
     const { signal } = context.mcpReq
     if (call !== undefined) signal.addEventListener('abort', () => call.cancel(signal.reason), { once: true })
   })
@@ -163,6 +171,14 @@ function installResources(
     }
     throw new ResourceNotFoundError(params.uri)
   })
+}
+
+/** Tells the client of one connection that its tools changed, if they did since it last saw them. */
+export async function announceTools(lists: ToolLists, server: Server, connection: ProtocolConnection): Promise<void> {
+  const before = connection.seen
+  const now = await lists.whole(connection.caller())
+  connection.seen = now
+  if (before === undefined || !isSameList(before, now)) announceChange(server, 'tools')
 }
 
 /** Tells the client of one connection that a list changed; a connection that just ended is no error. */

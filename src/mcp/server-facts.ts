@@ -1,6 +1,6 @@
 import type { ListedTool } from '../tools/runtime/tool-host.ts'
 
-/** What the server says of itself in a handshake. Light on purpose: the early answer loads nothing else of the door. */
+/** What the server says of itself in a handshake. Light on purpose: the early answer loads nothing else of the transport. */
 export const SERVER_NAME = 'castellan'
 export const MODERN_REVISION = '2026-07-28'
 

@@ -6,7 +6,7 @@ export const isOf = (principal: Principal, tenant: TenantId, owner: string): boo
 
 const identities = new WeakMap<Principal, string>()
 
-/** Who somebody is, apart from what they may do at the moment. */
+/** Who a caller is, apart from what they may do at the moment. */
 export function identityOf(principal: Principal): string {
   let identity = identities.get(principal)
   if (identity === undefined) {

@@ -7,7 +7,7 @@ import {
 } from '@modelcontextprotocol/server/ext/skills'
 import { z } from 'zod'
 import type { Principal } from '../contract/principal.ts'
-import type { ResourceProvider } from './door-extension.ts'
+import type { ResourceProvider } from './mcp-extension.ts'
 import { MODERN_REVISION } from './server-facts.ts'
 import { canonicalUri, type SkillCatalog } from './skill-catalog.ts'
 

@@ -1,7 +1,7 @@
 import type { Principal } from '../contract/principal.ts'
 
 /**
- * Where the door gets the skills that it offers through the MCP skills extension.
+ * Where the transport gets the skills that it offers through the MCP skills extension.
  * A skill is a folder whose `SKILL.md` begins with front matter carrying the same `name`; `files` names every file below
  * the folder, `SKILL.md` included, by relative paths with `/` between segments.
  */

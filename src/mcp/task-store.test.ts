@@ -4,10 +4,12 @@ import { limits } from '../contract/limits.ts'
 import { localOwner, type Principal } from '../contract/principal.ts'
 import { silentLogger } from '../kernel/logger.ts'
 import { systemRandom } from '../kernel/random.ts'
+import { createInFlightCalls } from '../tools/runtime/in-flight-calls.ts'
+import { everPresent } from '../tools/runtime/presence.ts'
 import type { CallDuration, ToolAnswer, ToolHost } from '../tools/runtime/tool-host.ts'
 import { callInTask } from './calls-in-tasks.ts'
-import { createInFlightCalls } from './in-flight-calls.ts'
 import { identityOf } from './session-identity.ts'
+import { createStartCall } from './start-call.ts'
 import { createTaskStore, declaresTasks, type TaskHandle } from './task-store.ts'
 import { createToolLists } from './tool-list.ts'
 
@@ -41,7 +43,7 @@ describe('the book of tasks', () => {
     expect(store.create(ann, async () => done)).toBeDefined()
   })
 
-  it('keeps a task for whoever made it, and shows it to nobody else', async () => {
+  it('keeps a task for the caller that made it, and shows it to nobody else', async () => {
     const { store } = open()
     const created = store.create(ann, async () => done)!
     const id = created['taskId'] as string
@@ -148,7 +150,11 @@ describe('a waiting call in a task', () => {
     duration: CallDuration = 'waits',
   ) {
     const said: string[] = []
-    const deps = { inFlight: createInFlightCalls({ host, logger: silentLogger }), lists: createToolLists(host), clock }
+    const deps = {
+      startCall: createStartCall({ host, logger: silentLogger, inFlight: createInFlightCalls(everPresent) }),
+      lists: createToolLists(host),
+      clock,
+    }
     const { signal } = new AbortController()
     const handle = { signal, say: (text: string) => said.push(text), ask: () => Promise.reject(new Error('no')) }
     const request = { name: 'x.wait', args, duration }

@@ -20,7 +20,7 @@ type TaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cance
 
 /** What the work of a task can do beside its work. */
 export type TaskHandle = Readonly<{
-  /** Aborted when the task is cancelled, and when the door closes. */
+  /** Aborted when the task is cancelled, and when the transport closes. */
   signal: AbortSignal
   say(message: string): void
   /** Resolves when the client has answered all of them, one by one or together. */
@@ -47,7 +47,7 @@ type Task = {
 }
 
 /**
- * Calls that are answered later (the MCP extension for tasks). A task belongs to whoever made the call: for others there is
+ * Calls that are answered later (the MCP extension for tasks). A task belongs to the caller that made the call: for others there is
  * none of that id. It is kept for its time to live after its last change, and lost with the process; what it waits for is not.
  */
 export type TaskStore = Readonly<{
@@ -58,7 +58,7 @@ export type TaskStore = Readonly<{
   answer(identity: string, id: string, responses: Readonly<Record<string, unknown>>): boolean
   /** A task that ended stays as it is. False when there is no such task. */
   cancel(identity: string, id: string): boolean
-  /** Ends the tasks of whoever is meant, and keeps nothing of them. */
+  /** Ends the tasks of that caller, and keeps nothing of them. */
   forget(isMeant: (principal: Principal) => boolean): void
   close(): void
 }>

@@ -1,79 +1,57 @@
 import { limits } from '../contract/limits.ts'
 import type { ListedTool, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
 
-/**
- * What callers see of the tools, computed once for each kind of caller and kept until the host says that it changed.
- * Two callers share a list only if everything that could decide visibility is equal.
- */
-export type ToolPage = Readonly<{ tools: readonly ListedTool[]; nextCursor?: string }>
+/** The tools that callers see, in pages. The host decides who sees which, and keeps the lists. */
+export type ToolPage = Readonly<{
+  tools: readonly ListedTool[]
+  nextCursor?: string
+  /** The list that the page is of. */
+  whole: WholeList
+}>
+/** The same array for as long as it is the same list. */
+export type WholeList = readonly ListedTool[]
 
 export type ToolLists = Readonly<{
+  whole(caller: ToolCaller): WholeList | Promise<WholeList>
   /** `undefined` when the cursor is not one that this list gave out. */
-  page(caller: ToolCaller, cursor: string | undefined): ToolPage | undefined
-  find(caller: ToolCaller, name: string): ListedTool | undefined
-  clear(): void
+  page(caller: ToolCaller, cursor: string | undefined): Promise<ToolPage | undefined>
 }>
 
-type KnownList = Readonly<{ tools: readonly ListedTool[]; byName: ReadonlyMap<string, number> }>
-
-const LISTS_MAX = 128
 const CURSOR_PREFIX = 'after:'
 
 export function createToolLists(host: ToolHost): ToolLists {
-  const lists = new Map<string, KnownList>()
+  const indexes = new WeakMap<WholeList, ReadonlyMap<string, number>>()
 
-  function listOf(caller: ToolCaller): KnownList {
-    const key = visibilityKey(caller)
-    let list = lists.get(key)
-    if (list === undefined) {
-      const tools = host.list(caller)
-      list = { tools, byName: new Map(tools.map((tool, index) => [tool.name, index])) }
-      if (lists.size >= LISTS_MAX) lists.clear()
-      lists.set(key, list)
+  function indexOf(whole: WholeList, name: string): number | undefined {
+    let known = indexes.get(whole)
+    if (known === undefined) {
+      known = new Map(whole.map((tool, index) => [tool.name, index]))
+      indexes.set(whole, known)
     }
-    return list
+    return known.get(name)
   }
 
   return {
-    page(caller, cursor) {
-      const { tools, byName } = listOf(caller)
+    whole: (caller) => host.list(caller),
+    async page(caller, cursor) {
+      const whole = await host.list(caller)
       let start = 0
       if (cursor !== undefined) {
-        const last = byName.get(decodeCursor(cursor) ?? '')
+        const last = indexOf(whole, decodeCursor(cursor) ?? '')
         if (last === undefined) return undefined
         start = last + 1
       }
       const end = start + limits.toolListPageSize
-      if (start === 0 && end >= tools.length) return { tools }
-      const page = tools.slice(start, end)
-      return end < tools.length ? { tools: page, nextCursor: encodeCursor(page.at(-1)!.name) } : { tools: page }
+      if (start === 0 && end >= whole.length) return { tools: whole, whole }
+      const tools = whole.slice(start, end)
+      return end < whole.length ? { tools, whole, nextCursor: encodeCursor(tools.at(-1)!.name) } : { tools, whole }
     },
-    find(caller, name) {
-      const { tools, byName } = listOf(caller)
-      const index = byName.get(name)
-      return index === undefined ? undefined : tools[index]
-    },
-    clear: () => lists.clear(),
   }
 }
 
-function visibilityKey({ principal, door, exposure, safeNames }: ToolCaller): string {
-  return JSON.stringify([
-    door,
-    exposure,
-    safeNames,
-    principal.tenant,
-    principal.kind,
-    principal.role,
-    principal.tier,
-    principal.teams,
-    principal.scopes ?? 0,
-    principal.keyId ?? 0,
-    principal.user ?? 0,
-    principal.agent ?? 0,
-    principal.securityContexts?.map(({ name }) => name) ?? 0,
-  ])
-}
+/** Tools that did not change are the same objects in both. */
+export const isSameList = (one: WholeList, other: WholeList): boolean =>
+  one === other || (one.length === other.length && one.every((tool, index) => tool === other[index]))
 
 const encodeCursor = (name: string): string => Buffer.from(CURSOR_PREFIX + name).toString('base64url')
 

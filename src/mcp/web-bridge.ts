@@ -49,32 +49,3 @@ function drained(res: ServerResponse): Promise<void> {
     res.on('close', done)
   })
 }
-
-const ignore = (): void => {}
-
-/** Reads a body of at most `bytesMax`; `undefined` when there is more, in which case the rest is not kept. */
-export function readBody(req: IncomingMessage, bytesMax: number, done: (text: string | undefined) => void): void {
-  if (Number(req.headers['content-length']) > bytesMax) {
-    done(undefined)
-    return
-  }
-  let first: Buffer | undefined
-  let more: Buffer[] | undefined
-  let bytes = 0
-  let tooLong = false
-  req.on('data', (chunk: Buffer) => {
-    bytes += chunk.length
-    if (tooLong) return
-    if (bytes > bytesMax) {
-      tooLong = true
-      first = more = undefined
-      done(undefined)
-    } else if (first === undefined) first = chunk
-    else if (more === undefined) more = [first, chunk]
-    else more.push(chunk)
-  })
-  req.on('end', () => {
-    if (!tooLong) done((more === undefined ? first : Buffer.concat(more))?.toString() ?? '')
-  })
-  req.on('error', ignore)
-}

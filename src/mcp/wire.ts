@@ -24,17 +24,22 @@ export type Wire = Readonly<{
 }>
 
 export function createWire(identity: ServerIdentity): Wire {
-  const modernTail = `,"resultType":"complete","_meta":{${JSON.stringify(SERVER_INFO_META_KEY)}:${JSON.stringify(identity)}}`
+  const serverInfo = { [SERVER_INFO_META_KEY]: identity }
+  const modernTail = `,"resultType":"complete","_meta":${JSON.stringify(serverInfo)}`
+  const tailOf = (era: Era, meta: DisplayedAnswer['meta']): string => {
+    if (meta === undefined) return era === 'modern' ? modernTail : ''
+    if (era === 'legacy') return `,"_meta":${JSON.stringify(meta)}`
+    return `,"resultType":"complete","_meta":${JSON.stringify({ ...meta, ...serverInfo })}`
+  }
 
   return {
     callResponse(id, outcome, era) {
       if (outcome.kind === 'error') return errorResponse(id, outcome.code, outcome.message, outcome.data)
-      const { json, content: blocks } = outcome.displayed
+      const { json, content: blocks, meta } = outcome.displayed
       const content = blocks === undefined ? `[{"type":"text","text":${JSON.stringify(json)}}]` : JSON.stringify(blocks)
       const structured = outcome.structured ? `,"structuredContent":${json}` : ''
       const failed = outcome.isError ? ',"isError":true' : ''
-      const tail = era === 'modern' ? modernTail : ''
-      return `{"jsonrpc":"2.0","id":${idText(id)},"result":{"content":${content}${structured}${failed}${tail}}}`
+      return `{"jsonrpc":"2.0","id":${idText(id)},"result":{"content":${content}${structured}${failed}${tailOf(era, meta)}}}`
     },
     errorResponse,
     progress(token, update) {

@@ -16,7 +16,10 @@ const toolsetLoaders: Readonly<Record<Toolset, () => Promise<readonly ToolDefini
   fs: async () => (await import('./fs/index.ts')).fsTools,
   modes: async () => (await import('./modes/index.ts')).modeTools,
   intents: async () => (await import('./intents/index.ts')).intentTools,
+  people: async () => (await import('./people/index.ts')).peopleTools,
   platform: async () => (await import('./platform/index.ts')).platformTools,
+  'mcp-servers': async () => (await import('./mcp-servers/index.ts')).mcpServerTools,
+  secrets: async () => (await import('./secrets/index.ts')).secretTools,
   web: async () => (await import('./web/index.ts')).webTools,
   workflows: async () => (await import('./workflows/index.ts')).workflowTools,
 }

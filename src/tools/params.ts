@@ -66,7 +66,7 @@ export const params = {
 const isoPattern = /^\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:?\d{2})?)?$/
 
 export const fields = {
-  /** Whatever somebody else decides on. */
+  /** Whatever another party decides on. */
   anyJson: z.unknown().meta({ type: ['object', 'array', 'string', 'number', 'boolean', 'null'] }),
   time: z.string().describe('ISO-8601, UTC.'),
   hash: z.string().describe('SHA-256, hex.'),

@@ -96,8 +96,8 @@ describe('the time of the server', () => {
     await restartedBehind(HOUR_MS)
     const health = await app.ask<{ status: string; problems: string[] }>('server_health')
     expect(health).toMatchObject({ status: 'degraded', problems: [expect.stringMatching(/clock_reset/)] })
-    const stranger = await app.keyCaller({ tenant: 'other', role: 'admin', tier: 'operator' })
-    expect(await app.refusal('clock_reset', { reason: 'x' }, callerOf(stranger.principal))).toMatchObject({
+    const untrusted = await app.keyCaller({ tenant: 'other', role: 'admin', tier: 'operator' })
+    expect(await app.refusal('clock_reset', { reason: 'x' }, callerOf(untrusted.principal))).toMatchObject({
       code: 'ERR_PERMISSION_DENIED',
     })
     const { to } = await app.ask<{ to: string }>('clock_reset', { reason: 'the clock was an hour ahead' })

@@ -20,21 +20,21 @@ beforeAll(async () => {
 })
 afterAll(() => app[Symbol.asyncDispose]())
 
-const listed = (exposure: Exposure): string[] =>
-  app.app.host.list(callerOf(localOwner, { exposure })).map((tool) => tool.name)
+const listed = async (exposure: Exposure): Promise<string[]> =>
+  (await app.app.host.list(callerOf(localOwner, { exposure }))).map((tool) => tool.name)
 type Found = { total: number; matchCount: number; hint: string | null; tools: { toolName: string }[] }
 
 describe('the list of tools', () => {
-  it('is the curated set by default, everything in full, and what is named otherwise', () => {
-    expect(listed('default').sort()).toEqual([...defaultTools].sort())
-    expect(listed('full')).toEqual(catalog.names)
+  it('is the curated set by default, everything in full, and what is named otherwise', async () => {
+    expect((await listed('default')).sort()).toEqual([...defaultTools].sort())
+    expect(await listed('full')).toEqual(catalog.names)
     for (const toolset of toolsets) {
       const members = catalog.tools.filter(({ definition }) => definition.toolset === toolset)
-      expect(listed([toolset])).toEqual(members.map(({ name }) => name))
+      expect(await listed([toolset])).toEqual(members.map(({ name }) => name))
     }
-    expect(listed(['server', 'task_get'])).toEqual(['task_get', 'server_health', 'server_ping'])
-    expect(listed(['no-such-thing'])).toEqual([])
-    expect(listed([])).toEqual([])
+    expect(await listed(['server', 'task_get'])).toEqual(['task_get', 'server_health', 'server_ping'])
+    expect(await listed(['no-such-thing'])).toEqual([])
+    expect(await listed([])).toEqual([])
   })
 
   it('is in the same order each time, and the same object', () => {
@@ -47,8 +47,8 @@ describe('the list of tools', () => {
     expect(await app.ask('task_list', {}, caller)).toMatchObject({ total_count: 1 })
   })
 
-  it('has complete hints and schemas', () => {
-    for (const tool of app.app.host.list(callerOf(localOwner))) {
+  it('has complete hints and schemas', async () => {
+    for (const tool of await app.app.host.list(callerOf(localOwner))) {
       expect(tool.inputSchema.type).toBe('object')
       expect(tool.annotations.title).toBe(tool.title)
     }
@@ -63,7 +63,7 @@ describe('search_tools', () => {
       await app.keyCaller({ role: 'admin', scopes: ['task:read'] }),
     ]
     for (const caller of callers) {
-      const usable = app.app.host.list(caller).map((tool) => tool.name)
+      const usable = (await app.app.host.list(caller)).map((tool) => tool.name)
       for (const { name, definition } of catalog.tools) {
         if (['search_tools', 'run_tool'].includes(name)) continue
         const query = { query: `^${name.replaceAll('.', '\\.')}$`, mode: 'regex' }

@@ -10,14 +10,15 @@ const allTools = await loadAllTools()
 
 /** As on standard input, where there is no switching of modes. */
 const catalog = createCatalog({ ...allTools, modes: [] })
-const namesIn = (app: TestApp): string[] => app.app.host.list(ownerCaller).map((tool) => tool.name)
+const namesIn = async (app: TestApp): Promise<string[]> =>
+  (await app.app.host.list(ownerCaller)).map((tool) => tool.name)
 const inMode = (mode: string, dataDir?: string) =>
   openTestApp({ config: { mode }, ...(dataDir === undefined ? {} : { dataDir }) })
 
 describe('mode FULL', () => {
   it('has all tools', async () => {
     await using app = await inMode('FULL')
-    expect(namesIn(app)).toEqual(catalog.names)
+    expect(await namesIn(app)).toEqual(catalog.names)
     expect(await app.ask('server_health')).toMatchObject({ mode: 'FULL', status: 'ok' })
   })
 })
@@ -32,7 +33,7 @@ describe('mode READONLY', () => {
       ({ definition }) =>
         allRulesOf(definition).some(({ effect }) => effect === 'read') || definition.redirects === true,
     )
-    expect(namesIn(app)).toEqual(reading.map(({ name }) => name))
+    expect(await namesIn(app)).toEqual(reading.map(({ name }) => name))
     expect(await app.ask('task_get', { task_id: 'T-0001' })).toMatchObject({ title: 'a task' })
     expect(await app.ask('server_health')).toMatchObject({ mode: 'READONLY', db: { open: true } })
     for (const { name } of catalog.tools.filter((tool) => !reading.includes(tool))) {
@@ -74,7 +75,7 @@ describe('mode TEST', () => {
     await before.stop()
     const files = readdirSync(before.dataDir, { recursive: true }).sort()
     const app = await inMode('TEST', before.dataDir)
-    expect(namesIn(app)).toEqual(catalog.names)
+    expect(await namesIn(app)).toEqual(catalog.names)
     expect(await app.ask('task_list')).toMatchObject({ total_count: 0 })
     await newTask(app)
     const { db } = await app.ask<{ db: { path: string } }>('server_health')
@@ -91,7 +92,7 @@ describe('mode TEST', () => {
 describe('mode MINIMAL', () => {
   it('answers ping and health without any store, and refuses the rest', async () => {
     await using app = await inMode('MINIMAL')
-    expect(namesIn(app)).toEqual(['server_health', 'server_ping'])
+    expect(await namesIn(app)).toEqual(['server_health', 'server_ping'])
     expect(await app.ask('server_ping')).toMatchObject({ ok: true })
     expect(await app.ask('server_health')).toMatchObject({
       mode: 'MINIMAL',

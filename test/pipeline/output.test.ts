@@ -1,16 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { limits } from '../../src/contract/limits.ts'
-import { createPolicyEvaluator } from '../../src/domains/policies/policy-evaluator.ts'
-import { systemClock } from '../../src/kernel/clock.ts'
-import type { Logger } from '../../src/kernel/logger.ts'
-import { sqlLogStore } from '../../src/stores/sql/log-store.ts'
-import { createCallTool } from '../../src/tools/runtime/call-tool.ts'
 import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { defineTool, type ToolDefinition } from '../../src/tools/runtime/define-tool.ts'
-import { createRateLimiter } from '../../src/tools/runtime/rate-limiter.ts'
-import { createStages } from '../../src/tools/runtime/stages.ts'
-import { openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
+import { openTestApp, ownerCaller } from '../support/app.ts'
+import { pipelineOf } from '../support/own-tools.ts'
 
 /** What the pipeline does with a tool that does not keep its word. */
 const SECRET = 'password-of-the-database'
@@ -55,39 +49,13 @@ const hugeInBytes = { ...base, name: 'huge_in_bytes', run: () => ({ text: '値'.
 const tools = [wrongType, extraField, throwing, throwingNothing, writing, readingThatWrites, huge, hugeInBytes]
 const catalog = createCatalog({ ledger: tools.map((tool) => defineTool(tool as ToolDefinition)) })
 
-async function hostOf(app: TestApp) {
-  const logged: string[] = []
-  const note = (message: string, fields: unknown) => logged.push(`${message} ${JSON.stringify(fields)}`)
-  const logger: Logger = { debug() {}, info() {}, warn() {}, error: note }
-  const { clock } = app
-  let calls = 0
-  const callTool = createCallTool({
-    spelling: catalog.spelling,
-    stages: createStages({
-      catalog,
-      mode: 'FULL',
-      rateLimiter: createRateLimiter({ clock, enabled: false }),
-      limitOwner: false,
-      policies: createPolicyEvaluator({ clock: systemClock }),
-    }),
-    database: (await app.app.ready).database,
-    log: sqlLogStore,
-    services: {} as never,
-    clock,
-    logger,
-    newCallId: () => `c_${calls++}`,
-    strictReadRecords: false,
-  })
-  return { logged, call: (name: string) => callTool(ownerCaller, name, {}) }
-}
-
 describe('an answer that breaks its promise', () => {
   it.each(['wrong_type', 'extra_field', 'throwing', 'throwing_nothing', 'writing_wrong', 'reading_that_writes'])(
     '%s is a failure inside, with a reference and without a leak',
     async (name) => {
       await using app = await openTestApp()
-      const { call, logged } = await hostOf(app)
-      const answer = await call(name)
+      const { call, logged } = await pipelineOf(app, catalog)
+      const answer = await call(ownerCaller, name, {})
       expect(answer.failure).toMatchObject({ code: 'ERR_INTERNAL', details: { reference: 'c_0' } })
       expect(answer.failure!.message).toContain('c_0')
       expect(JSON.stringify(answer)).not.toContain(SECRET)
@@ -101,8 +69,8 @@ describe('an answer that breaks its promise', () => {
 
   it.each(['huge', 'huge_in_bytes'])('%s is refused by its size', async (name) => {
     await using app = await openTestApp()
-    const { call } = await hostOf(app)
-    const answer = await call(name)
+    const { call } = await pipelineOf(app, catalog)
+    const answer = await call(ownerCaller, name, {})
     expect(answer.failure).toMatchObject({ code: 'ERR_TOO_LARGE', details: { size: expect.any(Number) } })
     expect(answer.json.length).toBeLessThan(1_000)
   })

@@ -55,7 +55,7 @@ describe('the rate of calls', () => {
     await using app = await openTestApp({ clock: movableClock() })
     const agentOf = (caller: ToolCaller, name: string): ToolCaller => ({
       ...caller,
-      door: 'agent',
+      transport: 'agent',
       principal: {
         ...caller.principal,
         kind: 'agent',
@@ -98,8 +98,8 @@ describe('the rate of calls', () => {
   it('does not count what the platform does for a run, and counts what its agent calls', async () => {
     await using app = await openTestApp({ clock: movableClock() })
     const key = await app.keyCaller()
-    expect(await passing(app, { ...key, door: 'engine' }, 40)).toBe(40)
-    expect(await passing(app, { ...key, door: 'agent' }, 40)).toBe(20)
+    expect(await passing(app, { ...key, transport: 'engine' }, 40)).toBe(40)
+    expect(await passing(app, { ...key, transport: 'agent' }, 40)).toBe(20)
   })
 
   it('does not bound the local owner, unless the configuration says so', async () => {

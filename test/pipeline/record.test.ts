@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { limits } from '../../src/contract/limits.ts'
+import { localOwner } from '../../src/contract/principal.ts'
 import { canonicalJson } from '../../src/kernel/canonical-json.ts'
 import { installFaultPlan } from '../../src/kernel/fault.ts'
-import { type LogRecord, movableClock, openTestApp, type TestApp } from '../support/app.ts'
+import { callerOf, type LogRecord, movableClock, openTestApp, type TestApp } from '../support/app.ts'
 import { newTask, think } from '../support/ledger.ts'
 
 /** Every call is in the log exactly once, with who, what, the digests, how it ended and how long it took. */
@@ -57,6 +58,27 @@ describe('the record of a call', () => {
     expect(record.duration_ms).toBeGreaterThanOrEqual(0)
     const trail = record.effects![1]!
     expect(trail.hash).toBe(createHash('sha256').update(canonicalJson(trail.body)).digest('hex'))
+  })
+
+  it('says which user acts and in which conversation, and which rule refused the call', async () => {
+    const context = { name: 'reader', description: '', capabilities: [{ toolPattern: 'task_get' }], denyList: [] }
+    const caller = callerOf({
+      ...localOwner,
+      kind: 'user',
+      user: 'u-1',
+      conversationId: 'conv-7',
+      securityContexts: [context],
+    })
+    await app.call('task_list', {}, caller)
+    const refused = (await app.lastCall())!
+    expect(refused.principal).toMatchObject({ user: 'u-1', conversation_id: 'conv-7' })
+    expect(refused).toMatchObject({
+      outcome: 'refused',
+      code: 'ERR_POLICY_VIOLATION',
+      decisions: [{ stage: 'invocation-policy', verdict: 'deny', policy: 'reader', reason: 'ToolNotAllowed' }],
+    })
+    await app.call('task_list')
+    expect(await app.lastCall()).not.toHaveProperty('decisions')
   })
 
   it('measures how long it took', async () => {

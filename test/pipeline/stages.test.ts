@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { rightsOf } from '../../src/contract/permissions.ts'
 import { localOwner, type Principal, tenantId } from '../../src/contract/principal.ts'
 import { createPolicyEvaluator } from '../../src/domains/policies/policy-evaluator.ts'
 import { systemClock } from '../../src/kernel/clock.ts'
@@ -7,6 +8,7 @@ import { createCatalog } from '../../src/tools/runtime/catalog.ts'
 import { type ArgumentRule, defineTool, type ToolDefinition } from '../../src/tools/runtime/define-tool.ts'
 import { createRateLimiter } from '../../src/tools/runtime/rate-limiter.ts'
 import { createStages, type Invocation, type Mode, type StageName, stageNames } from '../../src/tools/runtime/stages.ts'
+import { createToolViews } from '../../src/tools/runtime/tool-views.ts'
 import { requirePlainJson, validateArguments } from '../../src/tools/runtime/validate-arguments.ts'
 import { callerOf, movableClock } from '../support/app.ts'
 
@@ -65,7 +67,7 @@ const definitionOf = (name: string): ToolDefinition => definitions.find((one) =>
 const member: Principal = {
   ...localOwner,
   kind: 'key',
-  role: 'member',
+  ...rightsOf('member'),
   tier: 'user',
   tenant: tenantId('t'),
   actor: 'm',
@@ -74,7 +76,7 @@ const member: Principal = {
 function stagesIn(mode: Mode = 'FULL') {
   const limits = { default: { perMinute: 60, burst: 2 } }
   return createStages({
-    catalog,
+    views: createToolViews({ catalog, clock: systemClock }),
     mode,
     rateLimiter: createRateLimiter({ clock: movableClock(), enabled: true, limits }),
     limitOwner: false,
@@ -101,6 +103,7 @@ const invocationOf = (name: string, args: unknown = {}, principal: Principal = m
   output: undefined,
   inputDigest: 'unread',
   warnings: [],
+  decisions: [],
   release: undefined,
   submittedEntry: undefined,
 })
@@ -150,7 +153,7 @@ describe('the stages', () => {
     )
     const operator: Principal = { ...member, tier: 'operator' }
     expect(codeOf(() => run(invocationOf('thing_write', {}, operator)))).toBeUndefined()
-    const narrow: Principal = { ...operator, scopes: ['task:read'] }
+    const narrow: Principal = { ...operator, ...rightsOf('member', ['task:read']) }
     expect(() => run(invocationOf('thing_write', {}, narrow))).toThrow("needs the permission 'task:update'")
     expect(codeOf(() => run(invocationOf('thing_list', {}, narrow)))).toBeUndefined()
   })

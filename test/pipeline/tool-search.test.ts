@@ -58,7 +58,7 @@ describe('with the model that comes with the program', () => {
   it('shows nothing of tools that the caller may not use: not as results and not as counts', async () => {
     const running = await open()
     const reader = await running.keyCaller({ role: 'admin', scopes: ['task:read'] })
-    const usable = new Set(running.app.host.list(reader).map(({ name }) => name))
+    const usable = new Set((await running.app.host.list(reader)).map(({ name }) => name))
     const query = { query: 'open localhost:3000 in my browser', limit: 20 }
     const found = await search(running, query, reader)
     expect(namesOf(found).filter((name) => !usable.has(name))).toEqual([])

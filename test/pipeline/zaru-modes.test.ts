@@ -6,7 +6,13 @@ import { exposureOfUrl } from '../../src/mcp/exposure.ts'
 import type { ToolCaller } from '../../src/tools/runtime/tool-host.ts'
 import { hasTool, zaruModes } from '../../src/tools/runtime/zaru-modes.ts'
 import { openTestApp, ownerCaller, type TestApp } from '../support/app.ts'
-import { type HttpDoorApp, mcpHeaders, openHttpDoorApp, type ServedDoor, send } from '../support/http-door-peer.ts'
+import {
+  type HttpTransportApp,
+  mcpHeaders,
+  openHttpTransportApp,
+  type ServedTransport,
+  send,
+} from '../support/http-transport-peer.ts'
 import { runCastellan } from '../support/run-castellan.ts'
 
 /** The document's table, by tool: C, Ag, Ex, Ar; the operator has all. */
@@ -39,12 +45,12 @@ const table: Readonly<Record<string, readonly string[]>> = {
 }
 
 let app: TestApp
-let peer: HttpDoorApp
-let served: ServedDoor
+let peer: HttpTransportApp
+let served: ServedTransport
 let home: string
 beforeAll(async () => {
   app = await openTestApp()
-  peer = await openHttpDoorApp()
+  peer = await openHttpTransportApp()
   served = await peer.serve()
   home = await mkdtemp(join(tmpdir(), 'castellan-modes-'))
 })
@@ -54,12 +60,13 @@ afterAll(async () => {
   await rm(home, { recursive: true, force: true })
 })
 
-const at = (query: string, door: ToolCaller['door'] = 'http'): ToolCaller => ({
+const at = (query: string, transport: ToolCaller['transport'] = 'http'): ToolCaller => ({
   ...ownerCaller,
-  door,
+  transport,
   exposure: exposureOfUrl(`/mcp?${query}`),
 })
-const listed = (caller: ToolCaller): string[] => app.app.host.list(caller).map(({ name }) => name)
+const listed = async (caller: ToolCaller): Promise<string[]> =>
+  (await app.app.host.list(caller)).map(({ name }) => name)
 
 describe('the modes', () => {
   it('have the tools that the table gives them', () => {
@@ -70,7 +77,7 @@ describe('the modes', () => {
 
   it.each(zaruModes)('%s lists exactly its tools, and refuses all others by name', async (mode) => {
     const names = app.app.catalog.names.filter((name) => hasTool(mode, name))
-    expect(listed(at(`mode=${mode}`))).toEqual(names)
+    expect(await listed(at(`mode=${mode}`))).toEqual(names)
     const answer = await app.call('task_list', {}, at(`mode=${mode}`))
     expect(answer.failure?.code).toBe(mode === 'operator' ? undefined : 'ERR_MODE_REFUSED')
     const around = await app.call('run_tool', { tool_name: 'task_list', tool_args: {} }, at(`mode=${mode}`))
@@ -78,10 +85,10 @@ describe('the modes', () => {
   })
 
   it('only take away: from what was chosen, and from what is permitted', async () => {
-    expect(listed(at('mode=operator&tools=server'))).toEqual(['server_health', 'server_ping'])
-    expect(listed(at('mode=chat&tools=server'))).toEqual([])
+    expect(await listed(at('mode=operator&tools=server'))).toEqual(['server_health', 'server_ping'])
+    expect(await listed(at('mode=chat&tools=server'))).toEqual([])
     const member = await app.keyCaller({ scopes: ['task:read'] })
-    expect(listed({ ...at('mode=operator'), principal: member.principal })).not.toContain('task_create')
+    expect(await listed({ ...at('mode=operator'), principal: member.principal })).not.toContain('task_create')
     expect(
       (await app.call('task_create', {}, { ...at('mode=operator'), principal: member.principal })).failure?.code,
     ).toBe('ERR_PERMISSION_DENIED')
@@ -103,11 +110,11 @@ describe('zaru.switch_mode', () => {
     )
   })
 
-  it.each(['stdio', 'cli', 'rest', 'seal', 'agent', 'engine'] as const)('is not behind the door %s', async (door) => {
-    expect(listed({ ...ownerCaller, door })).not.toContain('zaru.switch_mode')
-    expect((await app.refusal('zaru.switch_mode', args, { ...ownerCaller, door })).code).toBe('ERR_UNKNOWN_TOOL')
+  it.each(['stdio', 'cli', 'rest', 'seal', 'agent', 'engine'] as const)('is not offered over %s', async (transport) => {
+    expect(await listed({ ...ownerCaller, transport })).not.toContain('zaru.switch_mode')
+    expect((await app.refusal('zaru.switch_mode', args, { ...ownerCaller, transport })).code).toBe('ERR_UNKNOWN_TOOL')
     const around = { tool_name: 'zaru.switch_mode', tool_args: args }
-    expect((await app.refusal('run_tool', around, { ...ownerCaller, door })).code).toBe('ERR_UNKNOWN_TOOL')
+    expect((await app.refusal('run_tool', around, { ...ownerCaller, transport })).code).toBe('ERR_UNKNOWN_TOOL')
   })
 })
 

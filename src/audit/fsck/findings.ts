@@ -81,8 +81,8 @@ export function createFindingList(retainedMax: number): FindingList {
       count++
       if (findings.length >= retainedMax) return
       const { detail, ...rest } = finding
-      const place = `${finding.table} ${finding.row}${finding.field === undefined ? '' : `, ${finding.field}`}`
-      const message = `${place}: ${fsckRules[finding.rule]}${detail === undefined ? '' : ` ${detail}`}`
+      const location = `${finding.table} ${finding.row}${finding.field === undefined ? '' : `, ${finding.field}`}`
+      const message = `${location}: ${fsckRules[finding.rule]}${detail === undefined ? '' : ` ${detail}`}`
       findings.push({ tenant, ...rest, message })
     },
     retained: () => findings,

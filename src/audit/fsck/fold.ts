@@ -25,7 +25,7 @@ export type Fold = Readonly<{
 }>
 
 type Effect = Readonly<{ kind: string; subject: unknown; hash: unknown; body: Members }>
-type Place = Readonly<{ seq: number; position: number }>
+type LogPosition = Readonly<{ seq: number; position: number }>
 type Problem = (rule: FsckRule, more?: Partial<Omit<FindingInput, 'rule'>>) => void
 type Step = Readonly<{ spec: EffectSpec; key: string; body: Members; seq: number; problem: Problem }>
 
@@ -217,7 +217,7 @@ function checkChain({ chainEnds }: State, { body, problem }: Step): void {
 }
 
 const problemAt =
-  (report: ReportFinding, { seq, position }: Place): Problem =>
+  (report: ReportFinding, { seq, position }: LogPosition): Problem =>
   (rule, more = {}) => {
     const field = `effects[${position}]${more.field === undefined ? '' : `.body.${more.field}`}`
     report({ table: 'log_entries', row: String(seq), rule, ...more, field })

@@ -25,24 +25,24 @@ export function createRunCheck(report: ReportFinding): RunCheck {
   const logged = new Map<string, LoggedRun>()
 
   function apply(record: Members, seq: number): void {
-    const place = { table: 'log_entries', row: String(seq) } as const
+    const location = { table: 'log_entries', row: String(seq) } as const
     const { run_id: id, events, status } = record
     if (typeof id !== 'string' || typeof status !== 'string' || !Array.isArray(events)) {
-      report({ ...place, rule: 'log.record-shape', field: typeof id === 'string' ? 'events' : 'run_id' })
+      report({ ...location, rule: 'log.record-shape', field: typeof id === 'string' ? 'events' : 'run_id' })
       return
     }
     const run = logged.get(id) ?? { last: 0, chain: '', status: '' }
     logged.set(id, run)
-    if (ENDED.has(run.status)) report({ ...place, rule: 'run.ended', field: 'run_id', actual: id })
+    if (ENDED.has(run.status)) report({ ...location, rule: 'run.ended', field: 'run_id', actual: id })
     run.status = status
     for (const [position, event] of events.entries()) {
       const field = `events[${position}]`
       if (!isMembers(event) || typeof event['digest'] !== 'string' || typeof event['type'] !== 'string') {
-        report({ ...place, rule: 'log.record-shape', field })
+        report({ ...location, rule: 'log.record-shape', field })
         continue
       }
       if (event['sequence'] !== run.last + 1) {
-        report({ ...place, rule: 'run.sequence', field, expected: run.last + 1, actual: event['sequence'] })
+        report({ ...location, rule: 'run.sequence', field, expected: run.last + 1, actual: event['sequence'] })
       }
       run.last++
       run.chain = grow(run.chain, event['digest'])
@@ -81,13 +81,13 @@ export function createRunCheck(report: ReportFinding): RunCheck {
           continue
         }
         if (!stored.has(id)) report({ table: 'run_journal', row: id, rule: 'row.missing' })
-        const place = { table: 'runs', row: id, rule: 'row.field' } as const
+        const location = { table: 'runs', row: id, rule: 'row.field' } as const
         if (last !== expected.last) {
-          report({ ...place, field: 'last_sequence', expected: expected.last, actual: last })
+          report({ ...location, field: 'last_sequence', expected: expected.last, actual: last })
         }
         // That a run is at work is not logged; that it has ended is.
         if (status !== expected.status && (ENDED.has(status) || ENDED.has(expected.status))) {
-          report({ ...place, field: 'status', expected: expected.status, actual: status })
+          report({ ...location, field: 'status', expected: expected.status, actual: status })
         }
       }
       for (const id of missing) report({ table: 'runs', row: id, rule: 'row.missing' })

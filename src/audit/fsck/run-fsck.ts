@@ -50,28 +50,28 @@ export async function runFsck(source: FsckSource, options: FsckOptions = {}): Pr
   return { ok: findings.count() === 0, findings: findings.retained(), findingCount: findings.count(), tenants }
 }
 
-/** What stands beside the store is right: whoever can write the store cannot sign. */
+/** What stands beside the store is right: access to the store is not access to the signing key. */
 function checkIdentity(
   recorded: FsckIdentity | undefined,
   retained: RecordedIdentity | undefined,
   report: ReportFinding,
 ): FsckIdentity | undefined {
-  const place = { table: 'log_identity', row: retained?.logId ?? recorded?.logId ?? '' } as const
+  const location = { table: 'log_identity', row: retained?.logId ?? recorded?.logId ?? '' } as const
   if (retained === undefined) {
-    if (recorded !== undefined) report({ ...place, rule: 'identity.key', detail: 'There is none.' })
+    if (recorded !== undefined) report({ ...location, rule: 'identity.key', detail: 'There is none.' })
     return recorded
   }
   if (recorded === undefined) {
-    if (retained.isClaimed) report({ ...place, rule: 'identity.missing' })
+    if (retained.isClaimed) report({ ...location, rule: 'identity.missing' })
     return retained
   }
   const [expected, actual] = [retained, recorded]
   if (actual.logId !== expected.logId) {
-    report({ ...place, rule: 'identity.log-id', field: 'log_id', expected: expected.logId, actual: actual.logId })
+    report({ ...location, rule: 'identity.log-id', field: 'log_id', expected: expected.logId, actual: actual.logId })
   }
   if (actual.verifierKey !== expected.verifierKey) {
     const keys = { expected: expected.verifierKey, actual: actual.verifierKey }
-    report({ ...place, rule: 'identity.key', field: 'verifier_key', ...keys })
+    report({ ...location, rule: 'identity.key', field: 'verifier_key', ...keys })
   }
   return retained
 }
@@ -108,22 +108,22 @@ async function checkTenant(check: TenantCheck): Promise<FsckTenantCounts> {
 
 async function readCheckpoint({ source, tenant, key, logId, report }: TenantCheck): Promise<StoredNote | undefined> {
   const text = await source.checkpoint(tenant)
-  const place = { table: 'checkpoints', row: tenant } as const
+  const location = { table: 'checkpoints', row: tenant } as const
   if (text === undefined) {
     const size = await source.anchor(tenant)
-    if (size !== undefined) report({ ...place, rule: 'checkpoint.missing', expected: size, actual: null })
+    if (size !== undefined) report({ ...location, rule: 'checkpoint.missing', expected: size, actual: null })
     return undefined
   }
   const note = readStoredNote(text)
   if (note === undefined) {
-    report({ ...place, rule: 'checkpoint.note' })
+    report({ ...location, rule: 'checkpoint.note' })
     return undefined
   }
-  if (key !== undefined && !note.isSignedBy(key)) report({ ...place, rule: 'checkpoint.signature' })
+  if (key !== undefined && !note.isSignedBy(key)) report({ ...location, rule: 'checkpoint.signature' })
   const [, name, ...rest] = note.origin.split('/')
   const expected = `castellan/${logId ?? name}/${tenant}`
   if (note.origin !== expected || rest.join('/') !== tenant) {
-    report({ ...place, rule: 'checkpoint.origin', field: 'origin', expected, actual: note.origin })
+    report({ ...location, rule: 'checkpoint.origin', field: 'origin', expected, actual: note.origin })
   }
   return note
 }
@@ -206,74 +206,80 @@ async function checkHead({ source, tenant, report }: TenantCheck, tree: TreeChec
 }
 
 function readRecord(row: FsckLogRow, tenant: string, callIds: SeenIds, report: ReportFinding): Members | undefined {
-  const place = { table: 'log_entries', row: String(row.seq) } as const
+  const location = { table: 'log_entries', row: String(row.seq) } as const
   const record = parse(row.record)
   if (record === undefined) {
-    report({ ...place, rule: 'log.record-json' })
+    report({ ...location, rule: 'log.record-json' })
     return undefined
   }
-  if (canonicalText(record.value) !== row.record) report({ ...place, rule: 'log.record-canonical' })
+  if (canonicalText(record.value) !== row.record) report({ ...location, rule: 'log.record-canonical' })
   const { value } = record
   if (!isMembers(value) || value['v'] !== 1 || typeof value['kind'] !== 'string') {
-    report({ ...place, rule: 'log.record-shape' })
+    report({ ...location, rule: 'log.record-shape' })
     return undefined
   }
   if (value['tenant'] !== tenant) {
-    report({ ...place, rule: 'log.record-tenant', field: 'tenant', expected: tenant, actual: value['tenant'] })
+    report({ ...location, rule: 'log.record-tenant', field: 'tenant', expected: tenant, actual: value['tenant'] })
   }
-  if (value['kind'] === 'reads') checkReads(value, callIds, place, report)
-  else if (value['kind'] !== 'run') checkCallId(value, 'call_id', callIds, place, report)
+  if (value['kind'] === 'reads') checkReads(value, callIds, location, report)
+  else if (value['kind'] !== 'run') checkCallId(value, 'call_id', callIds, location, report)
   if (value['effects'] !== undefined && !Array.isArray(value['effects'])) {
-    report({ ...place, rule: 'log.record-shape', field: 'effects' })
+    report({ ...location, rule: 'log.record-shape', field: 'effects' })
   }
   checkColumns(row, value, report)
   return value
 }
 
-type LogPlace = Readonly<{ table: 'log_entries'; row: string }>
+type LogLocation = Readonly<{ table: 'log_entries'; row: string }>
 
 /** An entry for several calls that only read: each of them is a call of its own, and none has brought about anything. */
-function checkReads(record: Members, callIds: SeenIds, place: LogPlace, report: ReportFinding): void {
+function checkReads(record: Members, callIds: SeenIds, location: LogLocation, report: ReportFinding): void {
   const { calls, effects } = record as { calls?: unknown; effects?: unknown }
   if (!Array.isArray(calls) || calls.length === 0) {
-    report({ ...place, rule: 'log.record-shape', field: 'calls' })
+    report({ ...location, rule: 'log.record-shape', field: 'calls' })
     return
   }
-  if (effects !== undefined) report({ ...place, rule: 'log.record-shape', field: 'effects' })
+  if (effects !== undefined) report({ ...location, rule: 'log.record-shape', field: 'effects' })
   for (const [position, call] of calls.entries()) {
     const field = `calls[${position}]`
     if (!isMembers(call)) {
-      report({ ...place, rule: 'log.record-shape', field })
+      report({ ...location, rule: 'log.record-shape', field })
       continue
     }
-    checkCallId(call, `${field}.call_id`, callIds, place, report)
+    checkCallId(call, `${field}.call_id`, callIds, location, report)
     for (const name of ['at', 'tool', 'input', 'outcome']) {
-      if (typeof call[name] !== 'string') report({ ...place, rule: 'log.record-shape', field: `${field}.${name}` })
+      if (typeof call[name] !== 'string') report({ ...location, rule: 'log.record-shape', field: `${field}.${name}` })
     }
-    if (call['effects'] !== undefined) report({ ...place, rule: 'log.record-shape', field: `${field}.effects` })
+    if (call['effects'] !== undefined) report({ ...location, rule: 'log.record-shape', field: `${field}.effects` })
   }
 }
 
-function checkCallId(call: Members, field: string, callIds: SeenIds, place: LogPlace, report: ReportFinding): void {
+function checkCallId(
+  call: Members,
+  field: string,
+  callIds: SeenIds,
+  location: LogLocation,
+  report: ReportFinding,
+): void {
   const actual = call['call_id']
-  if (typeof actual !== 'string') report({ ...place, rule: 'log.record-shape', field, actual })
-  else if (!callIds.add(actual)) report({ ...place, rule: 'log.call-id', field, actual })
+  if (typeof actual !== 'string') report({ ...location, rule: 'log.record-shape', field, actual })
+  else if (!callIds.add(actual)) report({ ...location, rule: 'log.call-id', field, actual })
 }
 
 function checkColumns(row: FsckLogRow, record: Members, report: ReportFinding): void {
-  const place = { table: 'log_entries', row: String(row.seq) } as const
+  const location = { table: 'log_entries', row: String(row.seq) } as const
   const trail = effectsOf(record).find((effect) => isMembers(effect) && effect['subject'] !== undefined) as
     | Members
     | undefined
   const at = timeText(row.atMs)
-  if (record['at'] !== at) report({ ...place, rule: 'log.at', field: 'at', expected: record['at'], actual: at })
+  if (record['at'] !== at) report({ ...location, rule: 'log.at', field: 'at', expected: record['at'], actual: at })
   const subject = trail?.['subject'] ?? null
   const hash = trail?.['hash'] ?? null
   if (row.subject !== subject) {
-    report({ ...place, rule: 'log.subject', field: 'subject', expected: subject, actual: row.subject })
+    report({ ...location, rule: 'log.subject', field: 'subject', expected: subject, actual: row.subject })
   }
   if (row.recordHash !== hash) {
-    report({ ...place, rule: 'log.record-hash', field: 'recordHash', expected: hash, actual: row.recordHash })
+    report({ ...location, rule: 'log.record-hash', field: 'recordHash', expected: hash, actual: row.recordHash })
   }
 }
 

@@ -16,7 +16,7 @@ export function createSeenIds(): SeenIds {
   let table = new Uint32Array(capacity * WORDS)
   let count = 0
 
-  const place = (target: Uint32Array, slots: number, words: Uint32Array, from: number): boolean => {
+  const insert = (target: Uint32Array, slots: number, words: Uint32Array, from: number): boolean => {
     let slot = words[from]! % slots
     for (;;) {
       const at = slot * WORDS
@@ -32,7 +32,7 @@ export function createSeenIds(): SeenIds {
   const grow = (): void => {
     const larger = new Uint32Array(capacity * 2 * WORDS)
     for (let at = 0; at < table.length; at += WORDS) {
-      if (!isFree(table, at)) place(larger, capacity * 2, table, at)
+      if (!isFree(table, at)) insert(larger, capacity * 2, table, at)
     }
     table = larger
     capacity *= 2
@@ -43,7 +43,7 @@ export function createSeenIds(): SeenIds {
       const digest = sha256Bytes(text)
       const words = new Uint32Array(WORDS)
       for (let word = 0; word < WORDS; word++) words[word] = digest.readUInt32LE(word * 4)
-      const isNew = place(table, capacity, words, 0)
+      const isNew = insert(table, capacity, words, 0)
       if (isNew && ++count * 2 > capacity) grow()
       return isNew
     },

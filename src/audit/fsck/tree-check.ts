@@ -34,25 +34,31 @@ export function createTreeCheck(report: ReportFinding): TreeCheck {
       return size === 0 ? sha256Bytes('') : peaks.reduceRight((right, left) => joined(left, right))
     },
     checkHead(head, tenant) {
-      const place = { table: 'log_heads', row: tenant } as const
+      const location = { table: 'log_heads', row: tenant } as const
       if (head.size !== size) {
-        report({ ...place, rule: 'head.size', field: 'size', expected: size, actual: head.size })
+        report({ ...location, rule: 'head.size', field: 'size', expected: size, actual: head.size })
         return
       }
       const peaks = peaksOf(lefts, size)
       if (peaks === undefined) return
       const [expected, actual] = [Buffer.concat(peaks).toString('hex'), Buffer.from(head.peaks).toString('hex')]
-      if (expected !== actual) report({ ...place, rule: 'head.peaks', field: 'peaks', expected, actual })
+      if (expected !== actual) report({ ...location, rule: 'head.peaks', field: 'peaks', expected, actual })
     },
     size: () => size,
   }
 }
 
 function addRow(lefts: Lefts, { seq, record, nodes }: FsckLogRow, report: ReportFinding): void {
-  const place = { table: 'log_entries', row: String(seq), rule: 'log.nodes' } as const
+  const location = { table: 'log_entries', row: String(seq), rule: 'log.nodes' } as const
   const levels = completedLevels(seq)
   if (nodes.length !== 32 * levels) {
-    report({ ...place, field: 'nodes', expected: 32 * levels, actual: nodes.length, detail: 'Wrong number of bytes.' })
+    report({
+      ...location,
+      field: 'nodes',
+      expected: 32 * levels,
+      actual: nodes.length,
+      detail: 'Wrong number of bytes.',
+    })
   }
   let computed: Buffer | undefined = sha256Bytes(Buffer.concat([Buffer.of(0), Buffer.from(record, 'utf8')]))
   let index = seq
@@ -61,7 +67,7 @@ function addRow(lefts: Lefts, { seq, record, nodes }: FsckLogRow, report: Report
     const isWhole = stored.length === 32
     if (isWhole && computed !== undefined && !stored.equals(computed)) {
       const [expected, actual] = [computed.toString('hex'), stored.toString('hex')]
-      report({ ...place, field: `level ${level}`, expected, actual })
+      report({ ...location, field: `level ${level}`, expected, actual })
     }
     const node: Buffer | undefined = isWhole ? stored : computed
     const left: Subtree | undefined = lefts[level]

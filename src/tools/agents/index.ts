@@ -9,6 +9,11 @@ import agentSearch from './aegis-agent-search.ts'
 import agentUpdate from './aegis-agent-update.ts'
 import agentInfo from './agent-info.ts'
 import agentScopeSet from './agent-scope-set.ts'
+import createAgent from './create-agent.ts'
+import editAgent from './edit-agent.ts'
+import getAgent from './get-agent.ts'
+import listAgents from './list-agents.ts'
+import whoami from './whoami.ts'
 
 export const agentTools: readonly ToolDefinition[] = [
   agentCreate,
@@ -21,4 +26,9 @@ export const agentTools: readonly ToolDefinition[] = [
   agentScopeSet,
   agentSearch,
   agentUpdate,
+  createAgent,
+  editAgent,
+  getAgent,
+  listAgents,
+  whoami,
 ]

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { roles, tiers } from '../../contract/principal.ts'
+import { tiers } from '../../contract/principal.ts'
 import { params } from '../params.ts'
 import { defineTool } from '../runtime/define-tool.ts'
 import { keyView, tenantOfKeys } from './key-view.ts'
@@ -23,7 +23,12 @@ export default defineTool({
       .min(1)
       .max(64)
       .describe('Who uses the key, such as "agent-alice"; one live key of a tenant has a name.'),
-    role: z.enum(roles).default('member').describe('Sets the permissions that the key can have.'),
+    role: z
+      .string()
+      .min(1)
+      .max(63)
+      .default('member')
+      .describe('Sets the permissions that the key can have: admin, editor, member, or one from role_list.'),
     tier: z.enum(tiers).default('user').describe('Highest tier of tools that the key may use.'),
     scopes: z
       .array(z.string().min(1).max(64))

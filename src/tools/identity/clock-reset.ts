@@ -16,7 +16,7 @@ export default defineTool({
   skipJudge: false,
   audit: 'digest',
   input: z.strictObject({
-    reason: z.string().min(1).max(1000).describe('Why this is right, for whoever reads the log later.'),
+    reason: z.string().min(1).max(1000).describe('Why this is right, for readers of the log.'),
   }),
   output: z.strictObject({ from: fields.time, to: fields.time }),
   run: (input, { clock, call }) => clock.reset(call, input),

@@ -48,12 +48,17 @@ async function close(): Promise<void> {
   await app.close()
 }
 
-const callerOf = (principal: Principal): ToolCaller => ({ principal, door: 'http', exposure: 'full', safeNames: false })
+const callerOf = (principal: Principal): ToolCaller => ({
+  principal,
+  transport: 'http',
+  exposure: 'full',
+  safeNames: false,
+})
 
 const call = (principal: Principal, name: string, args: object = {}) => app.host.call(callerOf(principal), name, args)
 
-const keyToolsOf = (principal: Principal): string[] =>
-  app.host.list(callerOf(principal)).flatMap(({ name }) => (name.startsWith('api_key_') ? [name] : []))
+const keyToolsOf = async (principal: Principal): Promise<string[]> =>
+  (await app.host.list(callerOf(principal))).flatMap(({ name }) => (name.startsWith('api_key_') ? [name] : []))
 
 async function ask<T = KeyView>(principal: Principal, name: string, args: object = {}): Promise<T> {
   const answer = await call(principal, name, args)
@@ -117,7 +122,7 @@ describe('API keys through the pipeline', () => {
     const reader = await authenticate(
       (await create({ name: 'reader', role: 'admin', scopes: ['apiKey:read', 'task:*'] })).secret,
     )
-    expect([member, reader, localOwner].map(keyToolsOf)).toEqual([
+    expect(await Promise.all([member, reader, localOwner].map(keyToolsOf))).toEqual([
       [],
       ['api_key_list'],
       ['api_key_create', 'api_key_list', 'api_key_revoke'],

@@ -3,6 +3,9 @@ import apiKeyCreate from './api-key-create.ts'
 import apiKeyList from './api-key-list.ts'
 import apiKeyRevoke from './api-key-revoke.ts'
 import clockReset from './clock-reset.ts'
+import roleCreate from './role-create.ts'
+import roleDelete from './role-delete.ts'
+import roleList from './role-list.ts'
 import sealSessionCreate from './seal-session-create.ts'
 import sealSessionList from './seal-session-list.ts'
 import sealSessionRevoke from './seal-session-revoke.ts'
@@ -12,6 +15,9 @@ export const identityTools: readonly ToolDefinition[] = [
   apiKeyList,
   apiKeyRevoke,
   clockReset,
+  roleCreate,
+  roleDelete,
+  roleList,
   sealSessionCreate,
   sealSessionList,
   sealSessionRevoke,

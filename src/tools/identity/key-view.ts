@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { roles, tiers } from '../../contract/principal.ts'
+import { tiers } from '../../contract/principal.ts'
 import { fields } from '../params.ts'
 
 /** An API key as the tools of this set answer it. */
@@ -8,7 +8,7 @@ export const keyView = z.strictObject({
   prefix: z.string().describe('Public part of the key, by which it is recognised.'),
   name: z.string().describe('What records carry as the actor.'),
   tenant: z.string(),
-  role: z.enum(roles),
+  role: z.string().describe('admin, editor, member, or a role of the tenant.'),
   tier: z.enum(tiers),
   scopes: z.array(z.string()).nullable().describe('Permissions; null: all that the role has.'),
   status: z.enum(['live', 'expired', 'revoked']),

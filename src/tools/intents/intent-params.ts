@@ -23,7 +23,7 @@ export const intentParams = {
 export const intentStarted = z.strictObject({
   pipeline_execution_id: z.string(),
   status: z.literal('started'),
-  stream_url: z.string().describe('Server-sent events of the run; a path of the HTTP server on other doors.'),
+  stream_url: z.string().describe('Server-sent events of the run; a path of the HTTP server on other transports.'),
 })
 
 /** Rules that both spellings of the tool share. */

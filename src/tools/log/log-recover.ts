@@ -23,7 +23,7 @@ export default defineTool({
       .max(64)
       .optional()
       .describe('The tenant whose log goes on; all that are halted if absent.'),
-    reason: z.string().min(1).max(1000).describe('Why this is right, for whoever reads the log later.'),
+    reason: z.string().min(1).max(1000).describe('Why this is right, for readers of the log.'),
   }),
   output: z.strictObject({
     recovered: z.array(

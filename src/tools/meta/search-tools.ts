@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { defineTool } from '../runtime/define-tool.ts'
-import { searchLimits } from '../runtime/search/tool-index.ts'
+import { searchLimits } from '../runtime/search/search-request.ts'
 
 export default defineTool({
   name: 'search_tools',

@@ -16,7 +16,7 @@ export default defineTool({
   skipJudge: true,
   audit: 'digest',
   arguments: 'aegis',
-  doors: ['http'],
+  transports: ['http'],
   input: z.strictObject({
     target_mode: z.enum(zaruModes).describe('The mode to switch to.'),
     reason: z.string().min(1).max(1_024).describe('Why, for the user, in one plain sentence.'),

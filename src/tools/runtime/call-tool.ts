@@ -6,12 +6,14 @@ import type { Database } from '../../contract/database.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
 import { limits } from '../../contract/limits.ts'
 import type { Principal, TenantId } from '../../contract/principal.ts'
+import type { RawAnswer } from '../../contract/raw-answer.ts'
 import type { ReadTx, WriteTx } from '../../contract/tx.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { answers, type PublishedAnswer } from './answer-channel.ts'
 import type { CatalogTool } from './catalog.ts'
 import type { ToolContext } from './define-tool.ts'
+import { failedAnswer } from './failed-answer.ts'
 import { InvokedCall } from './invoked-call.ts'
 import { createReadRecords } from './read-records.ts'
 import type { Services } from './services.ts'
@@ -48,7 +50,13 @@ export type CallToolDeps = Readonly<{
   strictReadRecords: boolean
 }>
 
-type Handled = Readonly<{ json: string; text?: string; effects: readonly EffectRecord[] }>
+type Handled = Readonly<{
+  /** The whole answer: what is bounded and what the log has the digest of. */
+  json: string
+  text?: string
+  raw?: RawAnswer
+  effects: readonly EffectRecord[]
+}>
 const neverAborted = new AbortController().signal
 
 export type CallTool = (caller: ToolCaller, name: string, args: unknown, options?: CallOptions) => Promise<ToolAnswer>
@@ -76,6 +84,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       output: undefined,
       inputDigest: unreadDigest,
       warnings: [],
+      decisions: [],
       release: undefined,
       submittedEntry: undefined,
     }
@@ -169,6 +178,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     }
     const json = JSON.stringify(invocation.output)
     requireBounded(tool, json)
+    if (tool.definition.raw === true) return { json, raw: invocation.output as RawAnswer, effects: call.effects }
     const text = invocation.code!.text?.(invocation.output)
     return { json, ...(text === undefined ? {} : { text }), effects: call.effects }
   }
@@ -194,7 +204,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
   /** Records the failure and answers it. A record that the store fails to take is tried once more, as the store's failure. */
   async function answerFailure(invocation: Invocation, error: unknown, isSecond = false): Promise<ToolAnswer> {
     const failure = asCallerSpells(invocation, toFailure(invocation, error))
-    if (database === undefined) return toFailureAnswer(failure)
+    if (database === undefined) return toFailureAnswer(invocation, failure)
     const { tenant } = invocation.caller.principal
     try {
       return await write(invocation, async (tx) => {
@@ -202,14 +212,15 @@ export function createCallTool(deps: CallToolDeps): CallTool {
         if (submittedEntry !== undefined && (await isLogged(tx, tenant, callId, submittedEntry.seq)))
           return submittedEntry.answer
         const isUnknown = failure.details['outcome'] === 'unknown'
-        const answer = toFailureAnswer(isUnknown ? { ...failure, ...turnedOutUndone } : failure)
+        const answer = toFailureAnswer(invocation, isUnknown ? { ...failure, ...turnedOutUndone } : failure)
         await submitEntry(tx, invocation, failedEntry(invocation, failure), answer)
         return answer
       })
     } catch (cause) {
       // What the store said first is nearer to what happened to the call than what it says about recording that.
-      if (isSecond || failure.code === 'ERR_STORE_UNAVAILABLE') return toFailureAnswer(failure)
-      if (isHalted(cause) && invocation.tool?.definition.onHaltedLog !== undefined) return toFailureAnswer(failure)
+      if (isSecond || failure.code === 'ERR_STORE_UNAVAILABLE') return toFailureAnswer(invocation, failure)
+      if (isHalted(cause) && invocation.tool?.definition.onHaltedLog !== undefined)
+        return toFailureAnswer(invocation, failure)
       return await answerFailure(invocation, cause, true)
     }
   }
@@ -249,11 +260,12 @@ export function createCallTool(deps: CallToolDeps): CallTool {
       callId: invocation.callId,
       atMs: invocation.nowMs,
       principal: caller.principal,
-      door: caller.door,
+      transport: caller.transport,
       tool: toolName,
       ...(invocation.via === undefined ? {} : { via: invocation.via }),
       inputDigest: invocation.inputDigest,
       durationMs: clock.monotonicMs() - invocation.startedMs,
+      decisions: invocation.decisions,
     }
   }
 
@@ -261,7 +273,7 @@ export function createCallTool(deps: CallToolDeps): CallTool {
     return {
       ...baseEntry(invocation, tool.name),
       outputDigest: digest(handled.json),
-      outcome: 'ok',
+      ...(handled.raw?.isError === true ? ({ outcome: 'failed', code: TOOL_FAILED } as const) : { outcome: 'ok' }),
       effects: handled.effects,
       ...(tool.definition.audit === 'content'
         ? { content: { input: invocation.args, output: JSON.parse(handled.json) } }
@@ -298,6 +310,7 @@ const noTx = { __tx: 'read' } as const
 
 function toAnswer(invocation: Invocation, handled: Handled, spelling: Spelling): ToolAnswer {
   const warnings = invocation.caller.safeNames ? spelling.texts(invocation.warnings) : invocation.warnings
+  if (handled.raw !== undefined) return toRawAnswer(invocation.tool!.name, handled.raw, warnings)
   if (warnings.length === 0 && handled.text === undefined) {
     return { json: handled.json, output: invocation.output, isError: false }
   }
@@ -307,6 +320,27 @@ function toAnswer(invocation: Invocation, handled: Handled, spelling: Spelling):
   ]
   const said = warnings.length === 0 ? {} : { warnings: [...warnings] }
   return { json: handled.json, output: invocation.output, isError: false, content, ...said }
+}
+
+const TOOL_FAILED = 'ERR_TOOL_FAILED' as const satisfies ErrorCode
+
+/** Its content and its structured content stay as they came; a warning is a block of its own behind them. */
+function toRawAnswer(tool: string, raw: RawAnswer, warnings: readonly string[]): ToolAnswer {
+  const { content, structuredContent, _meta: meta } = raw
+  const told = warnings.map((warning) => ({ type: 'text', text: `Warning: ${warning}` }))
+  const shared = {
+    content: [...content, ...told],
+    ...(structuredContent === undefined ? ({ structured: false } as const) : {}),
+    ...(meta === undefined ? {} : { meta }),
+  }
+  if (raw.isError !== true) {
+    const output = structuredContent ?? { content }
+    return { json: JSON.stringify(output), output, isError: false, ...shared }
+  }
+  const message = `'${tool}' answered that it failed. Its own words are in the details.`
+  const failure = { code: TOOL_FAILED, message, details: { answer: structuredContent ?? content } }
+  const json = JSON.stringify(structuredContent ?? { error: failure })
+  return { json, isError: true, failure, ...shared }
 }
 
 /** Counting bytes costs a pass over the text, so it is done only where a text of that length could be too large. */
@@ -321,9 +355,14 @@ function requireBounded(tool: CatalogTool, json: string): void {
 /** Of one UTF-16 unit. */
 const UTF8_BYTES_MAX = 3
 
-function toFailureAnswer(failure: ToolFailure): ToolAnswer {
-  const { code, message, details } = failure
-  return { json: JSON.stringify({ error: { code, message, details } }), isError: true, failure }
+/** The output schema of another server does not admit our envelope, so beside it there is no structured content. */
+function toFailureAnswer({ tool, via }: Invocation, failure: ToolFailure): ToolAnswer {
+  const isUnknownTool = failure.code === 'ERR_UNKNOWN_TOOL' && tool === undefined && via === undefined
+  return {
+    ...failedAnswer(failure),
+    ...(isUnknownTool ? { isUnknownTool } : {}),
+    ...(tool?.definition.raw === true ? { structured: false } : {}),
+  }
 }
 
 function requireNotCancelled(invocation: Invocation): void {
@@ -331,7 +370,7 @@ function requireNotCancelled(invocation: Invocation): void {
     throw new AppError('ERR_CANCELLED', 'The call was cancelled before it changed anything.')
 }
 
-/** What a cancelled call says, in the words of whoever cancelled it if there are any. */
+/** What a cancelled call says, in the words of the caller that cancelled it if there are any. */
 function whyCancelled({ signal }: Invocation, error: unknown): unknown {
   const { reason } = signal
   if (!(reason instanceof AppError) || reason.code !== 'ERR_CANCELLED') return error

@@ -1,5 +1,12 @@
 import { z } from 'zod'
-import { declarationOf, type ToolDeclaration, type ToolDefinition, type Toolset } from './define-tool.ts'
+import type { UpstreamTool } from '../../contract/upstream-tools.ts'
+import {
+  declarationOf,
+  type LoadedTool,
+  type ToolDeclaration,
+  type ToolDefinition,
+  type Toolset,
+} from './define-tool.ts'
 import { findByName, indexByName } from './name-index.ts'
 import type { PreparedTool } from './prepared-tools.ts'
 import { buildSafeNames } from './safe-names.ts'
@@ -15,8 +22,10 @@ export type CatalogTool = Readonly<{
   name: string
   safeName: string
   definition: ToolDeclaration
-  /** The whole definition; a promise of it only until it has been loaded. */
-  load(): ToolDefinition | Promise<ToolDefinition>
+  /** What a tool of another MCP server was made from; absent for ours. */
+  upstream?: UpstreamTool
+  /** What a call needs beside the declaration; a promise of it only until it has been loaded. */
+  load(): LoadedTool | Promise<LoadedTool>
   parameters: ReadonlySet<string>
   required: readonly string[]
   nullable: ReadonlySet<string>

@@ -1,14 +1,22 @@
 import { AppError } from '../../contract/app-error.ts'
+import { permissionsKey } from '../../contract/permissions.ts'
 import type { CallTool } from './call-tool.ts'
-import type { Catalog } from './catalog.ts'
-import { isExposed } from './exposure.ts'
+import { isExposed, isNotRepeated, mayExposeUpstream } from './exposure.ts'
+import { failedAnswer } from './failed-answer.ts'
 import { isVisible, type Mode } from './stages.ts'
 import type { CallDuration, ListedTool, ToolAnswer, ToolCaller, ToolHost } from './tool-host.ts'
+import type { ToolView, ToolViews } from './tool-views.ts'
 
-/** The tools as doors see them. `callTool` may still be on its way: listing needs no store, calling waits for it. */
-export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: Promise<CallTool> }): ToolHost {
-  const { catalog, mode } = deps
-  const lists = new Map<string, readonly ListedTool[]>()
+export type ToolHostDeps = Readonly<{ views: ToolViews; mode: Mode; callTool: Promise<CallTool> }>
+
+/**
+ * The tools as transports see them. `callTool` may still be on its way: calling waits for it, and so does a list that can have
+ * tools of other servers in it.
+ */
+export function createToolHost(deps: ToolHostDeps): ToolHost {
+  const { views, mode } = deps
+  /** By the view first: what two callers do not both see is never in one list. */
+  const lists = new WeakMap<ToolView, Map<string, readonly ListedTool[]>>()
   let ready: CallTool | undefined
   deps.callTool.then(
     (callTool) => {
@@ -16,56 +24,73 @@ export function createToolHost(deps: { catalog: Catalog; mode: Mode; callTool: P
     },
     () => {},
   )
-  const makeList = (caller: ToolCaller): readonly ListedTool[] =>
-    catalog.tools
+  const makeList = (caller: ToolCaller, { tools }: ToolView): readonly ListedTool[] =>
+    tools
       .filter((tool) => isVisible(tool, caller, mode) && isExposed(tool, caller.exposure))
-      .filter((tool) => !(caller.safeNames && tool.definition.aliasOf !== undefined))
+      .filter(caller.safeNames || caller.distinctNames === true ? isNotRepeated : () => true)
       .map((tool) => (caller.safeNames ? tool.listedSafe : tool.listed))
+
+  function listIn(caller: ToolCaller, view: ToolView): readonly ListedTool[] {
+    // Contexts are as many as there are agents.
+    if (caller.principal.securityContexts !== undefined) return makeList(caller, view)
+    let byKey = lists.get(view)
+    if (byKey === undefined) {
+      byKey = new Map()
+      lists.set(view, byKey)
+    }
+    const key = listKey(caller)
+    let list = byKey.get(key)
+    if (list === undefined) {
+      list = makeList(caller, view)
+      if (byKey.size >= LISTS_MAX) byKey.clear()
+      byKey.set(key, list)
+    }
+    return list
+  }
+
   return {
     list(caller) {
-      // Contexts are as many as there are agents.
-      if (caller.principal.securityContexts !== undefined) return makeList(caller)
-      const key = listKey(caller)
-      let list = lists.get(key)
-      if (list === undefined) {
-        list = makeList(caller)
-        if (lists.size >= LISTS_MAX) lists.clear()
-        lists.set(key, list)
+      if (!mayExposeUpstream(caller.exposure)) return listIn(caller, views.own)
+      if (ready === undefined) {
+        return deps.callTool.then(
+          async () => listIn(caller, await views.viewFor(caller.principal)),
+          () => listIn(caller, views.own),
+        )
       }
-      return list
+      const view = views.viewFor(caller.principal)
+      return view instanceof Promise ? view.then((made) => listIn(caller, made)) : listIn(caller, view)
     },
     call(caller, name, args, options) {
       if (ready !== undefined) return ready(caller, name, args, options)
       return deps.callTool.then((callTool) => callTool(caller, name, args, options), failedStart)
     },
-    durationOf: (name, args) => durationOf(catalog, name, args),
-    // The catalogue is fixed for the life of the process; lists that change come with tools of others.
-    onListChanged: () => () => {},
+    durationOf: (name, args) => durationOf(views.own, name, args),
+    onListChanged: views.onChanged,
   }
 }
 
-function durationOf(catalog: Catalog, name: string, args: unknown): CallDuration {
-  const definition = catalog.find(name)?.definition
+function durationOf(own: ToolView, name: string, args: unknown): CallDuration {
+  const definition = own.find(name)?.definition
   if (definition?.redirects === true) {
     const target = (args as { tool_name?: unknown } | undefined)?.tool_name
-    const isLong = typeof target === 'string' && target !== name && durationOf(catalog, target, {}) !== 'short'
+    const isLong = typeof target === 'string' && target !== name && durationOf(own, target, {}) !== 'short'
     return isLong ? 'long' : 'short'
   }
   if (definition?.waits === true) return 'waits'
   return definition?.long === true ? 'long' : 'short'
 }
 
-/** A store that could not be opened is told to whoever called meanwhile; the process itself ends with the same words. */
+/** A store that could not be opened is told to the caller that called meanwhile; the process itself ends with the same words. */
 function failedStart(error: unknown): ToolAnswer {
   const known = error instanceof AppError ? error : new AppError('ERR_INIT_FAILED', 'The server could not start.')
-  const failure = { code: known.code, message: known.message, details: known.details }
-  return { json: JSON.stringify({ error: failure }), isError: true, failure }
+  return failedAnswer(known)
 }
 
 /** Callers choose their own exposure names, so the number of distinct lists is theirs to inflate. */
 const LISTS_MAX = 256
 
-function listKey({ principal, door, exposure, safeNames }: ToolCaller): string {
+function listKey({ principal, transport, exposure, safeNames, distinctNames }: ToolCaller): string {
+  const names = safeNames ? 'safe' : distinctNames
   const displayed = typeof exposure === 'string' ? exposure : JSON.stringify(exposure)
-  return `${door}|${principal.role}|${principal.tier}|${principal.scopes?.join() ?? '*'}|${safeNames}|${displayed}`
+  return `${transport}|${permissionsKey(principal.permissions)}|${principal.tier}|${names}|${displayed}`
 }

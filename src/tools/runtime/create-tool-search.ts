@@ -1,47 +1,73 @@
 import type { Embedder } from '../../contract/embedder.ts'
 import { limits } from '../../contract/limits.ts'
+import { permissionsKey } from '../../contract/permissions.ts'
+import type { Clock } from '../../kernel/clock.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import type { Catalog } from './catalog.ts'
-import { buildToolIndex, type SearchableTool, type ToolIndex } from './search/tool-index.ts'
+import { createTimeSlicer } from '../../kernel/time-slicer.ts'
+import type { CatalogTool } from './catalog.ts'
+import { buildToolIndexInSlices, type SearchableTool, type ToolIndex } from './search/tool-index.ts'
+import type { KnownVectors } from './search/tool-vectors.ts'
 import type { ToolSearch } from './services.ts'
 import { isVisible, type Mode } from './stages.ts'
 import type { ToolCaller } from './tool-host.ts'
+import type { ToolView, ToolViews } from './tool-views.ts'
 
 export type ToolSearchDeps = Readonly<{
-  catalog: Catalog
+  views: ToolViews
   mode: Mode
   /** None where there is no model: then words decide. */
   embedder(): Embedder | undefined
+  clock: Clock
   logger: Logger
 }>
 
 type Understood = Readonly<{ asked?: Float32Array | undefined; index?: ToolIndex; hint?: string }>
+type Corpus = ToolView['corpus']
 
 const noVector: Understood = {}
 const noModel =
   'There is no model for search by meaning (search.local_model, search.embeddings): these are matches of words.'
 const noAnswer = 'The model for search by meaning did not answer: these are matches of words.'
+const tooMany = 'There are too many tools for search by meaning: these are matches of words.'
+const neverAborted = new AbortController().signal
 
-/** Search over the catalogue as one principal may use it; the index is built on first use. */
-export function createToolSearch({ catalog, mode, embedder, logger }: ToolSearchDeps): ToolSearch {
-  let byWords: Promise<ToolIndex> | undefined
-  let byMeaning: Promise<ToolIndex> | undefined
+/**
+ * Search over the tools as one principal may use them. All callers of a tenant share an index, which is made on the first search
+ * after its tools changed; others run while it is made.
+ */
+export function createToolSearch({ views, mode, embedder, clock, logger }: ToolSearchDeps): ToolSearch {
+  const byWords = new WeakMap<Corpus, Promise<ToolIndex>>()
+  const byMeaning = new WeakMap<Corpus, Promise<ToolIndex>>()
+  const knownVectors: KnownVectors = new Map()
+  const visibleNames = new WeakMap<ToolView, Map<string, ReadonlySet<string>>>()
 
-  function indexFor(model: Embedder): Promise<ToolIndex> {
-    byMeaning ??= indexWithVectors(catalog, model).catch((error: unknown) => {
-      byMeaning = undefined
-      throw error
-    })
-    return byMeaning
+  function made(
+    indexes: WeakMap<Corpus, Promise<ToolIndex>>,
+    corpus: Corpus,
+    make: () => Promise<ToolIndex>,
+  ): Promise<ToolIndex> {
+    let index = indexes.get(corpus)
+    if (index === undefined) {
+      index = make().catch((error: unknown) => {
+        indexes.delete(corpus)
+        throw error
+      })
+      indexes.set(corpus, index)
+    }
+    return index
   }
 
-  async function understood(query: string, signal: AbortSignal): Promise<Understood> {
+  async function understood(corpus: Corpus, query: string, signal: AbortSignal): Promise<Understood> {
     const model = embedder()
     if (model === undefined) return { hint: noModel }
+    if (corpus.length > limits.toolsWithVectorsMax) return { hint: tooMany }
     try {
       const patience = AbortSignal.any([signal, AbortSignal.timeout(limits.toolSearchModelMs)])
       const [[asked], index] = await Promise.race([
-        Promise.all([model.embed([query], patience), indexFor(model)]),
+        Promise.all([
+          model.embed([query], patience),
+          made(byMeaning, corpus, () => indexWithVectors(corpus, model, clock, knownVectors)),
+        ]),
         endOf(patience),
       ])
       return { asked, index }
@@ -52,15 +78,31 @@ export function createToolSearch({ catalog, mode, embedder, logger }: ToolSearch
     }
   }
 
+  function visibleIn(view: ToolView, caller: ToolCaller): ReadonlySet<string> {
+    const find = () => new Set(view.tools.filter((tool) => isVisible(tool, caller, mode)).map(({ name }) => name))
+    const { principal } = caller
+    if (principal.securityContexts !== undefined) return find()
+    let byRights = visibleNames.get(view)
+    if (byRights === undefined) {
+      byRights = new Map()
+      visibleNames.set(view, byRights)
+    }
+    const key = `${principal.tier}|${permissionsKey(principal.permissions)}`
+    let names = byRights.get(key)
+    if (names === undefined) {
+      names = find()
+      byRights.set(key, names)
+    }
+    return names
+  }
+
   return async (principal, request, signal) => {
-    const { index, asked, hint } = request.mode === 'regex' ? noVector : await understood(request.query, signal)
-    if (index === undefined) byWords ??= searchableTools(catalog).then((tools) => buildToolIndex(tools))
-    const caller: ToolCaller = { principal, door: 'stdio', exposure: 'full', safeNames: false }
-    const answer = (index ?? (await byWords)!).search({
-      ...request,
-      asked,
-      isVisible: (name) => isVisible(catalog.find(name)!, caller, mode),
-    })
+    const view = await views.viewFor(principal)
+    const { corpus } = view
+    const { index, asked, hint } = request.mode === 'regex' ? noVector : await understood(corpus, request.query, signal)
+    const words = () => made(byWords, corpus, async () => inSlices(await searchableTools(corpus), clock))
+    const visible = visibleIn(view, { principal, transport: 'stdio', exposure: 'full', safeNames: false })
+    const answer = (index ?? (await words())).search({ ...request, asked, isVisible: (name) => visible.has(name) })
     if (hint === undefined) return answer
     return { ...answer, hint: answer.hint === null ? hint : `${answer.hint} ${hint}` }
   }
@@ -69,21 +111,33 @@ export function createToolSearch({ catalog, mode, embedder, logger }: ToolSearch
 const endOf = (signal: AbortSignal): Promise<never> =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }))
 
-async function indexWithVectors(catalog: Catalog, model: Embedder): Promise<ToolIndex> {
+const inSlices = (
+  tools: readonly SearchableTool[],
+  clock: Clock,
+  vectors?: ReadonlyMap<string, readonly Int8Array[]>,
+): Promise<ToolIndex> =>
+  buildToolIndexInSlices(tools, createTimeSlicer(clock, neverAborted), vectors === undefined ? {} : { vectors })
+
+async function indexWithVectors(
+  corpus: Corpus,
+  model: Embedder,
+  clock: Clock,
+  known: KnownVectors,
+): Promise<ToolIndex> {
   const [{ vectorsOfTools }, { default: shipped }, tools] = await Promise.all([
     import('./search/tool-vectors.ts'),
     import('./search/tool-vectors.json', { with: { type: 'json' } }),
-    searchableTools(catalog),
+    searchableTools(corpus),
   ])
   // Made for everybody who searches, so nobody's cancellation ends it.
-  const vectors = await vectorsOfTools(tools, model, shipped, AbortSignal.timeout(limits.toolVectorsMs))
-  return buildToolIndex(tools, undefined, new Map(tools.map(({ name }, index) => [name, vectors[index]!])))
+  const vectors = await vectorsOfTools(tools, model, shipped, AbortSignal.timeout(limits.toolVectorsMs), known)
+  return inSlices(tools, clock, new Map(tools.map(({ name }, index) => [name, vectors[index]!])))
 }
 
 const REDIRECTING_AND_SEARCH = new Set(['search_tools', 'run_tool'])
 
 /** Every tool that search may answer, as it is known to it. */
-export async function searchableTools({ tools }: Catalog): Promise<readonly SearchableTool[]> {
+export async function searchableTools(tools: readonly CatalogTool[]): Promise<readonly SearchableTool[]> {
   const { default: usersSay } = await import('./search/users-say.json', { with: { type: 'json' } })
   const phrases: Readonly<Record<string, readonly string[]>> = usersSay
   return tools
@@ -94,8 +148,8 @@ export async function searchableTools({ tools }: Catalog): Promise<readonly Sear
       title: tool.definition.title,
       description: tool.definition.description,
       inputSchema: tool.listed.inputSchema,
-      source: 'archestra',
-      server: null,
-      usersSay: phrases[tool.name] ?? [],
+      source: tool.upstream === undefined ? 'archestra' : 'mcp',
+      server: tool.upstream?.serverName ?? null,
+      usersSay: tool.upstream === undefined ? (phrases[tool.name] ?? []) : [],
     }))
 }

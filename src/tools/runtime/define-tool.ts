@@ -3,6 +3,7 @@ import type { Call } from '../../contract/call.ts'
 import type { Permission } from '../../contract/permissions.ts'
 import type { Principal, Tier } from '../../contract/principal.ts'
 import type { Governed } from '../../domains/policies/read-access-request.ts'
+import type { KnownNames } from './known-names.ts'
 import type { Services } from './services.ts'
 import type { ToolCaller } from './tool-host.ts'
 
@@ -27,9 +28,12 @@ export const toolsets = [
   'intents',
   'ledger',
   'log',
+  'mcp-servers',
   'meta',
   'modes',
+  'people',
   'platform',
+  'secrets',
   'server',
   'teams',
   'vault',
@@ -42,9 +46,10 @@ export type Toolset = (typeof toolsets)[number]
 /**
  * How arguments are checked. `strict` refuses unknown fields. `aegis` does so too unless nothing is required: then any
  * object is accepted and unknown keys are ignored with a warning; its message for a missing argument is the document's.
- * In both, null for an optional field means that it was left out: some clients send every field.
+ * `schema` leaves it to the JSON Schema of the tool whether unknown fields are allowed, and passes them on.
+ * In all of them, null for an optional field means that it was left out: some clients send every field.
  */
-export type ArgumentRule = 'strict' | 'aegis'
+export type ArgumentRule = 'strict' | 'aegis' | 'schema'
 
 /** What a service may hand out for a schema's type: the same, but nobody is going to change it. */
 type Answer<T> = T extends readonly (infer Item)[]
@@ -100,6 +105,8 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     harmless?: true
     /** Its answer names tools for the caller to call, so it spells them as the caller's list does. */
     namesTools?: true
+    /** Its answer is a `RawAnswer`, MCP content that another server made. Such a tool has no `output`. */
+    raw?: true
     /** What the answer is as plain text, where that is what a reader wants instead of JSON. */
     text?(output: z.output<Output>): string
     /** The largest answer as JSON, where the usual bound is too small. */
@@ -112,8 +119,8 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
     before?(input: z.output<Input>, context: ToolContext): Promise<void>
     /** It begins a run and answers at once: the field of the answer that names the run, and the tool that waits for it. */
     begins?: Readonly<{ field: string; waitTool: string }>
-    /** The only doors it is behind; through all others there is no such tool. */
-    doors?: readonly ToolCaller['door'][]
+    /** The only transports that offer it; over all others there is no such tool. */
+    transports?: readonly ToolCaller['transport'][]
     /** Also answers a tenant whose log is halted, though that takes no record: it tells what is wrong, or mends it. */
     onHaltedLog?: 'answer'
     /** Also answers in mode MINIMAL, when no store is open. */
@@ -124,7 +131,7 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
      */
     redirect?(args: unknown, context: RedirectContext): RedirectedCall
     input: Input
-    /** Absent only for a tool that passes another tool's answer on. */
+    /** Absent only for a tool that passes the answer of another tool or server on. */
     output?: Output
     run(input: z.output<Input>, context: ToolContext): Promise<Answer<z.input<Output>>> | Answer<z.input<Output>>
   }>
@@ -132,21 +139,29 @@ export type ToolDefinition<Input extends z.ZodType = z.ZodType, Output extends z
 /** The members that only a call needs, and that bring Zod and the domains along. */
 type ToolCode = 'input' | 'output' | 'run' | 'before' | 'text' | 'redirect'
 
+/** What running a tool takes beside its declaration. */
+export type LoadedTool = Pick<ToolDefinition, 'name' | ToolCode>
+
 /** What a definition says of its tool, as plain data: enough to list it, to find it and to judge a call of it. */
-export type ToolDeclaration = Omit<ToolDefinition, ToolCode> &
+export type ToolDeclaration = Omit<ToolDefinition, ToolCode | 'toolset'> &
   Readonly<{
+    /** `upstream` for a tool of another MCP server. */
+    toolset: Toolset | 'upstream'
     /** Whether it has `redirect`. */
     redirects?: true
   }>
 
-export function declarationOf(definition: ToolDefinition): ToolDeclaration {
+/** Of a tool of this program itself. */
+export type OwnDeclaration = ToolDeclaration & Readonly<{ toolset: Toolset }>
+
+export function declarationOf(definition: ToolDefinition): OwnDeclaration {
   const { input: _, output: __, run: ___, before: ____, text: _____, redirect, ...declared } = definition
   return redirect === undefined ? declared : { ...declared, redirects: true }
 }
 
 /** What a redirecting tool may know: the names there are, other spellings of them, and what each takes. */
 export type RedirectContext = Readonly<{
-  knownNames: ReadonlySet<string>
+  names: KnownNames
   inputSchemaOf(name: string): Readonly<Record<string, unknown>> | undefined
   documentedNameOf(name: string): string | undefined
 }>

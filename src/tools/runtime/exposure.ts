@@ -2,7 +2,11 @@ import type { Toolset } from './define-tool.ts'
 import type { Exposure, ZaruExposure } from './tool-host.ts'
 import { hasTool } from './zaru-modes.ts'
 
-type ExposedTool = Readonly<{ name: string; safeName: string; definition: Readonly<{ toolset: Toolset }> }>
+type ExposedTool = Readonly<{
+  name: string
+  safeName: string
+  definition: Readonly<{ toolset: Toolset | 'upstream'; aliasOf?: string }>
+}>
 
 export const isZaru = (exposure: Exposure): exposure is ZaruExposure =>
   typeof exposure === 'object' && 'zaruMode' in exposure
@@ -34,12 +38,30 @@ export function isExposed(tool: ExposedTool, exposure: Exposure): boolean {
   if (isZaru(exposure)) return isInZaruMode(tool, exposure) && isExposed(tool, exposure.tools ?? 'full')
   if (exposure === 'full') return true
   if (exposure === 'default') return defaultTools.includes(tool.name)
-  return exposure.some((name) => name === tool.definition.toolset || name === tool.name || name === tool.safeName)
+  return exposure.some(
+    (name) =>
+      name === tool.definition.toolset || name === tool.name || name === tool.safeName || isOfServer(tool, name),
+  )
 }
 
-/** Names in an exposure that are neither a toolset nor a tool. */
+const EVERY_TOOL = '__*'
+const isOfServer = ({ name, definition }: ExposedTool, pattern: string): boolean =>
+  pattern.endsWith(EVERY_TOOL) && definition.toolset === 'upstream' && name.startsWith(pattern.slice(0, -1))
+
+/** `server__tool`, or `server__*` for all of a server: which of them there are is known only with the caller. */
+export const isUpstreamName = (name: string): boolean => name.includes('__')
+
+/** Whether tools of other servers can be in a list. */
+export const mayExposeUpstream = (exposure: Exposure): boolean =>
+  exposure === 'full' || (Array.isArray(exposure) && exposure.some(isUpstreamName))
+
+/** For filtering a list in which each tool shall have one name: an alias is left out where its tool is in the list. */
+export const isNotRepeated = ({ definition }: ExposedTool, _index: number, list: readonly ExposedTool[]): boolean =>
+  definition.aliasOf === undefined || !list.some(({ name }) => name === definition.aliasOf)
+
+/** Names in an exposure that are neither a toolset nor a tool, nor can be one of another server. */
 export function unknownExposureNames(exposure: Exposure, tools: readonly ExposedTool[]): string[] {
   if (isZaru(exposure)) return unknownExposureNames(exposure.tools ?? 'full', tools)
   if (typeof exposure === 'string') return []
-  return exposure.filter((name) => !tools.some((tool) => isExposed(tool, [name])))
+  return exposure.filter((name) => !isUpstreamName(name) && !tools.some((tool) => isExposed(tool, [name])))
 }

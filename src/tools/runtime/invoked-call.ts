@@ -8,7 +8,7 @@ import type { Invocation } from './stages.ts'
 export class InvokedCall implements Call {
   readonly id: string
   readonly principal: Call['principal']
-  readonly door: Call['door']
+  readonly transport: Call['transport']
   readonly isOfPlatform: boolean
   readonly origin?: string
   readonly environment?: () => Readonly<Record<string, string>>
@@ -23,9 +23,9 @@ export class InvokedCall implements Call {
   constructor(invocation: Invocation, database: Database | undefined, read: ReadTx, write: WriteTx | undefined) {
     this.id = invocation.callId
     this.principal = invocation.caller.principal
-    this.door = invocation.caller.door
-    this.isOfPlatform = invocation.caller.door === 'engine'
-    if (invocation.caller.host !== undefined) this.origin = `http://${invocation.caller.host}`
+    this.transport = invocation.caller.transport
+    this.isOfPlatform = invocation.caller.transport === 'engine'
+    if (invocation.caller.origin !== undefined) this.origin = invocation.caller.origin
     if (invocation.options.environment !== undefined) this.environment = invocation.options.environment
     this.nowMs = invocation.nowMs
     this.signal = invocation.signal

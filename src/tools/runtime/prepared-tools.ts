@@ -1,5 +1,5 @@
 import type { Catalog, CatalogTool } from './catalog.ts'
-import type { ToolDeclaration } from './define-tool.ts'
+import type { OwnDeclaration } from './define-tool.ts'
 import { findByName, indexByName } from './name-index.ts'
 import rows from './prepared-tools.json' with { type: 'json' }
 import type { ListedTool } from './tool-host.ts'
@@ -11,7 +11,7 @@ import type { ListedTool } from './tool-host.ts'
 export type PreparedTool = Readonly<{
   name: string
   safeName: string
-  definition: ToolDeclaration
+  definition: OwnDeclaration
   listed: ListedTool
   /** The parameters for which null is a value, and not the same as leaving them out. */
   nullable: readonly string[]
@@ -37,7 +37,7 @@ export const preparedText = ({ tools }: Catalog): string =>
 const prepared = ({ name, safeName, definition, listed, nullable }: CatalogTool): PreparedTool => ({
   name,
   safeName,
-  definition,
+  definition: definition as OwnDeclaration,
   listed,
   nullable: [...nullable],
 })

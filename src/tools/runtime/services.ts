@@ -4,25 +4,31 @@ import type { CommandService } from '../../domains/commands/service.ts'
 import type { ExecutionService } from '../../domains/executions/service.ts'
 import type { FileService } from '../../domains/files/service.ts'
 import type { GitService } from '../../domains/git/service.ts'
+import type { RoleService } from '../../domains/identity/roles.ts'
 import type { IdentityService } from '../../domains/identity/service.ts'
-import type { GenerationService } from '../../domains/intents/generation.ts'
+import type { AuthoringService } from '../../domains/intents/authoring.ts'
 import type { IntentService } from '../../domains/intents/service.ts'
 import type { LogRecoveryService } from '../../domains/log/log-recovery.ts'
-import type { LogService } from '../../domains/log/log-service.ts'
+import type { LogService } from '../../domains/log/service.ts'
+import type { McpServerService } from '../../domains/mcp-servers/service.ts'
+import type { PeopleService } from '../../domains/people/service.ts'
 import type { PlatformService } from '../../domains/platform/service.ts'
 import type { SealService } from '../../domains/seal/service.ts'
+import type { SecretLinks } from '../../domains/secrets/links.ts'
+import type { SecretService } from '../../domains/secrets/service.ts'
 import type { ClockKeeper } from '../../domains/server/clock-keeper.ts'
-import type { ServerService } from '../../domains/server/server-service.ts'
+import type { ServerService } from '../../domains/server/service.ts'
 import type { SkillService } from '../../domains/skills/service.ts'
 import type { SwarmService } from '../../domains/swarm/service.ts'
-import type { TaskService } from '../../domains/tasks/task-service.ts'
+import type { TaskService } from '../../domains/tasks/service.ts'
 import type { TeamService } from '../../domains/teams/service.ts'
-import type { TrailService } from '../../domains/trail/trail-service.ts'
+import type { TrailService } from '../../domains/trail/service.ts'
 import type { VaultService } from '../../domains/vault/service.ts'
 import type { WebService } from '../../domains/web/service.ts'
 import type { WorkflowService } from '../../domains/workflows/service.ts'
 import type { WorkspaceService } from '../../domains/workspaces/service.ts'
-import type { ToolSearchAnswer, ToolSearchRequest } from './search/tool-index.ts'
+import type { ToolSearchRequest } from './search/search-request.ts'
+import type { ToolSearchAnswer } from './search/tool-index.ts'
 
 /** Search over the tools that a principal may use. */
 export type ToolSearch = (
@@ -35,7 +41,7 @@ export type ToolSearch = (
 export type Services = Readonly<{
   executions: ExecutionService
   agents: AgentRegistry
-  generation: GenerationService
+  authoring: AuthoringService
   intents: IntentService
   commands: CommandService
   files: FileService
@@ -44,8 +50,13 @@ export type Services = Readonly<{
   trail: TrailService
   log: LogService & LogRecoveryService
   clock: Pick<ClockKeeper, 'reset'>
+  people: PeopleService
   platform: PlatformService
   identity: Pick<IdentityService, 'createKey' | 'listKeys' | 'revokeKey'>
+  roles: RoleService
+  mcpServers: McpServerService
+  secrets: Pick<SecretService, 'list' | 'rotate'>
+  secretLinks: Pick<SecretLinks, 'createForValue' | 'submit'>
   skills: Pick<SkillService, 'list'>
   seal: Pick<SealService, 'attest' | 'listSessions' | 'revokeSession'>
   server: ServerService

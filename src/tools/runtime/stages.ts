@@ -1,22 +1,23 @@
 import { digest } from '../../audit/call-entry.ts'
 import { AppError } from '../../contract/app-error.ts'
+import type { Decision } from '../../contract/decision.ts'
 import type { DiskWatch } from '../../contract/disk-watch.ts'
 import { callerKey, type Principal, tierAllows } from '../../contract/principal.ts'
 import { canEverAllow, type PolicyEvaluator, responseBytesMax } from '../../domains/policies/policy-evaluator.ts'
 import type { Governed } from '../../domains/policies/read-access-request.ts'
 import { canonicalJson, NotCanonicalError } from '../../kernel/canonical-json.ts'
-import { nearestNames } from '../../kernel/nearest-name.ts'
 import { allRulesOf, missingPermission, rulesFor } from './call-rules.ts'
-import type { Catalog, CatalogTool } from './catalog.ts'
-import type { CallRules, ToolDeclaration, ToolDefinition } from './define-tool.ts'
+import type { CatalogTool } from './catalog.ts'
+import type { CallRules, LoadedTool, ToolDeclaration } from './define-tool.ts'
 import { isInZaruMode } from './exposure.ts'
 import type { RateLimiter } from './rate-limiter.ts'
 import type { CallOptions, ToolAnswer, ToolCaller } from './tool-host.ts'
+import type { ToolView, ToolViews } from './tool-views.ts'
 import { displayed, requirePlainJson, validateArguments } from './validate-arguments.ts'
 import { hasTool, zaruModes } from './zaru-modes.ts'
 
 /**
- * The steps of the one pipeline, in order. Every call from every door passes all of them; a step that refuses throws, and
+ * The steps of the one pipeline, in order. Every call from every transport passes all of them; a step that refuses throws, and
  * the refusal is recorded like any other outcome. Steps before the handler see an invocation without effects, so they may
  * be run again.
  */
@@ -44,8 +45,8 @@ export type Invocation = {
   readonly signal: AbortSignal
   args: unknown
   tool: CatalogTool | undefined
-  /** Its whole definition, once the call may be run. */
-  code: ToolDefinition | undefined
+  /** What running it takes, once the call may be run. */
+  code: LoadedTool | undefined
   /** Of the tool, or of the action that is asked for; fixed when the tool is found, so that all stages judge the same. */
   rules: CallRules | undefined
   via: string | undefined
@@ -54,6 +55,8 @@ export type Invocation = {
   output: unknown
   inputDigest: string
   readonly warnings: string[]
+  /** What rules said about the call, for its log entry. */
+  readonly decisions: Decision[]
   /** Gives back what the call holds, such as its place among those that may run at once. */
   release: (() => void) | undefined
   /** What the call brought about, and its place in the log, once that was handed to a commit. */
@@ -71,7 +74,7 @@ export type Mode = 'FULL' | 'READONLY' | 'TEST' | 'MINIMAL'
 export function isVisible(tool: CatalogTool, caller: ToolCaller, mode: Mode): boolean {
   const { definition } = tool
   return (
-    isBehind(tool, caller) &&
+    isOffered(tool, caller) &&
     isInZaruMode(tool, caller.exposure) &&
     tierAllows(caller.principal.tier, definition.tier) &&
     canEverAllow(caller.principal, tool.name, governedOf(definition, definition)) &&
@@ -92,8 +95,8 @@ function tierRefusal({ kind, tier, sealSessionId }: Principal): string {
   return `you have '${tier}'. Ask the operator for a key with that tier (castellan keys create NAME --tier TIER).`
 }
 
-const isBehind = ({ definition: { doors } }: CatalogTool, { door }: ToolCaller): boolean =>
-  doors === undefined || doors.includes(door)
+const isOffered = ({ definition: { transports } }: CatalogTool, { transport }: ToolCaller): boolean =>
+  transports === undefined || transports.includes(transport)
 
 function allowedInMode({ definition }: CatalogTool, rules: CallRules, mode: Mode): boolean {
   if (mode === 'MINIMAL') return definition.minimal === true
@@ -110,7 +113,7 @@ function namedCall({ tool, args }: Invocation): string {
 }
 
 export type StageDeps = Readonly<{
-  catalog: Catalog
+  views: ToolViews
   mode: Mode
   rateLimiter: RateLimiter
   /** The local owner is limited only when the configuration says so. */
@@ -125,32 +128,38 @@ export function createStages(deps: StageDeps): Stages {
 }
 
 function stagesBefore(deps: StageDeps): readonly Stage[] {
-  const { catalog, mode } = deps
-  const redirectContext = {
-    knownNames: new Set(catalog.names),
-    documentedNameOf: (name: string) => catalog.find(name)?.name,
-    inputSchemaOf: (name: string) => catalog.find(name)?.listed.inputSchema,
-  }
-  const redirected = (invocation: Invocation, { name, redirect }: ToolDefinition): void => {
-    const target = redirect!(invocation.args, redirectContext)
+  const { views, mode } = deps
+  const redirected = (invocation: Invocation, view: ToolView, { name, redirect }: LoadedTool): void => {
+    const target = redirect!(invocation.args, {
+      names: view.names,
+      documentedNameOf: (spelling) => view.find(spelling)?.name,
+      inputSchemaOf: (documented) => view.find(documented)?.listed.inputSchema,
+    })
     invocation.via = name
     invocation.args = target.args
     invocation.warnings.push(...target.warnings)
-    found(invocation, requireTool(catalog, target.name, invocation.caller))
+    found(invocation, requireTool(view, target.name, invocation.caller))
+  }
+  const findIn = (invocation: Invocation, view: ToolView): void | Promise<void> => {
+    const { caller } = invocation
+    const tool = requireTool(view, invocation.requestedName, caller)
+    invocation.args = withoutAdded(invocation.args, tool, caller)
+    if (tool.definition.redirects !== true) return found(invocation, tool)
+    requirePlainJson(invocation.args, 1)
+    const code = tool.load()
+    return code instanceof Promise
+      ? code.then((loaded) => redirected(invocation, view, loaded))
+      : redirected(invocation, view, code)
   }
   return [
     {
       name: 'find-tool',
       run(invocation) {
-        const { caller } = invocation
-        const tool = requireTool(catalog, invocation.requestedName, caller)
-        invocation.args = withoutAdded(invocation.args, tool, caller)
-        if (tool.definition.redirects !== true) return found(invocation, tool)
-        requirePlainJson(invocation.args, 1)
-        const code = tool.load()
-        return code instanceof Promise
-          ? code.then((loaded) => redirected(invocation, loaded))
-          : redirected(invocation, code)
+        // One of ours is found whatever becomes of the servers behind us.
+        const own = views.own.find(invocation.requestedName)
+        if (own !== undefined && own.definition.redirects !== true) return findIn(invocation, views.own)
+        const view = views.viewFor(invocation.caller.principal)
+        return view instanceof Promise ? view.then((made) => findIn(invocation, made)) : findIn(invocation, view)
       },
     },
     {
@@ -195,9 +204,9 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
     {
       name: 'rate-limit',
       run({ rules, caller }) {
-        const { principal, door } = caller
+        const { principal, transport } = caller
         // What the platform does for a run is bounded by how many runs there may be, and by quotas.
-        if (door === 'engine') return
+        if (transport === 'engine') return
         if (principal.kind === 'owner' && !deps.limitOwner) return
         const category = rules!.rate
         const verdict = deps.rateLimiter.take(callerKey(principal), category)
@@ -233,15 +242,30 @@ function stagesBefore(deps: StageDeps): readonly Stage[] {
       name: 'invocation-policy',
       run(invocation) {
         const { name, definition } = invocation.tool!
-        invocation.release = deps.policies.admit({
-          principal: invocation.caller.principal,
-          tool: name,
-          governed: governedOf(definition, invocation.rules!),
-          input: invocation.input as Readonly<Record<string, unknown>>,
-        })
+        try {
+          invocation.release = deps.policies.admit({
+            principal: invocation.caller.principal,
+            tool: name,
+            governed: governedOf(definition, invocation.rules!),
+            input: invocation.input as Readonly<Record<string, unknown>>,
+          })
+        } catch (error) {
+          if (error instanceof AppError) invocation.decisions.push(denial(error))
+          throw error
+        }
       },
     },
   ]
+}
+
+function denial({ code, details }: AppError): Decision {
+  const { security_context: policy, violation } = details
+  return {
+    stage: 'invocation-policy',
+    verdict: 'deny',
+    ...(typeof policy === 'string' ? { policy } : {}),
+    reason: typeof violation === 'string' ? violation : code,
+  }
 }
 
 function found(invocation: Invocation, tool: CatalogTool): void {
@@ -249,7 +273,7 @@ function found(invocation: Invocation, tool: CatalogTool): void {
   invocation.rules = rulesFor(tool.definition, invocation.args)
 }
 
-function validate(invocation: Invocation, code: ToolDefinition): void {
+function validate(invocation: Invocation, code: LoadedTool): void {
   const { input, warnings } = validateArguments(invocation.tool!, code.input, invocation.args)
   invocation.code = code
   invocation.input = input
@@ -266,10 +290,11 @@ const stagesAfter: readonly Stage[] = [{ name: 'validate-output', run: validateO
 function validateOutput(invocation: Invocation): void {
   const tool = invocation.tool!
   const schema = invocation.code!.output
-  if (schema === undefined) return
-  const parsed = schema.safeParse(invocation.output)
-  if (!parsed.success) throw new Error(`${tool.name} answered against its schema: ${parsed.error.message}`)
-  invocation.output = parsed.data
+  if (schema !== undefined) {
+    const parsed = schema.safeParse(invocation.output)
+    if (!parsed.success) throw new Error(`${tool.name} answered against its schema: ${parsed.error.message}`)
+    invocation.output = parsed.data
+  }
   requireResponseSize(invocation, tool.name)
 }
 
@@ -338,10 +363,10 @@ function withoutAdded(args: unknown, tool: CatalogTool, { addedArguments = [] }:
   return Object.fromEntries(Object.entries(args).filter(([key]) => !isAdded(key)))
 }
 
-function requireTool(catalog: Catalog, name: string, caller: ToolCaller): CatalogTool {
-  const tool = catalog.find(name)
-  if (tool !== undefined && isBehind(tool, caller)) return tool
-  const nearest = nearestNames(name, catalog.names, 3).filter((near) => isBehind(catalog.find(near)!, caller))
+function requireTool(view: ToolView, name: string, caller: ToolCaller): CatalogTool {
+  const tool = view.find(name)
+  if (tool !== undefined && isOffered(tool, caller)) return tool
+  const nearest = view.names.nearest(name, 3).filter((near) => isOffered(view.find(near)!, caller))
   const hint = nearest.length === 0 ? '' : ` Did you mean ${nearest.map((other) => `'${other}'`).join(' or ')}?`
   throw new AppError(
     'ERR_UNKNOWN_TOOL',

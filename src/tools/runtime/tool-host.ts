@@ -1,28 +1,30 @@
 import type { ErrorDetails } from '../../contract/app-error.ts'
-import type { Door, Progress } from '../../contract/call.ts'
+import type { Progress, Transport } from '../../contract/call.ts'
 import type { ErrorCode } from '../../contract/error-codes.ts'
-import type { Principal } from '../../contract/principal.ts'
+import type { Principal, TenantId } from '../../contract/principal.ts'
 import type { ZaruMode } from './zaru-modes.ts'
 
 /**
- * What a door (stdio, HTTP, CLI, agent loop) sees of the tools: a list for a caller, and calls. Nothing else.
+ * What a transport (stdio, HTTP, CLI, agent loop) sees of the tools: a list for a caller, and calls. Nothing else.
  */
 export type Exposure = ChosenTools | ZaruExposure
 export type ChosenTools = 'default' | 'full' | readonly string[]
 /** A mode shows its tools, of those that are named if some are, and refuses the others. */
 export type ZaruExposure = Readonly<{ zaruMode: ZaruMode; tools?: ChosenTools }>
 
-/** Who asks, through which door, and what the connection chose to see. Made once for a connection. */
+/** Who asks, through which transport, and what the connection chose to see. Made once for a connection. */
 export type ToolCaller = Readonly<{
   principal: Principal
-  door: Door
+  transport: Transport
   exposure: Exposure
   /** Offer `fs_read`-style names: set for clients that refuse dots or long names. Both spellings are always callable. */
   safeNames: boolean
+  /** List each tool under one name, as safe names do: set for clients of which nothing is known. */
+  distinctNames?: boolean
   /** Fields that the client adds to the arguments of every call; dropped where the tool has no such parameter. */
   addedArguments?: readonly string[]
-  /** Name and port under which the HTTP server was reached, found good by the door. */
-  host?: string
+  /** Scheme, name and port under which the client knows the HTTP server, found good by the transport. */
+  origin?: string
 }>
 
 /** A tool as MCP lists it; computed once per name, never per request. */
@@ -44,9 +46,10 @@ export type ListedTool = Readonly<{
 export type ToolFailure = Readonly<{ code: ErrorCode; message: string; details: ErrorDetails }>
 
 /**
- * `json` is the answer as compact JSON text: a door puts it into `structuredContent` verbatim and, as a string, into the
+ * `json` is the answer as compact JSON text: a transport puts it into `structuredContent` verbatim and, as a string, into the
  * text content, so that nothing is serialised twice. On failure it is the envelope `{"error":{code,message,details}}`.
- * `content`, when present, replaces the text content: another text than the JSON, and a block for each warning.
+ * `content`, when present, replaces the text content: another text than the JSON, a block for each warning, or what another
+ * server answered.
  */
 export type ToolAnswer = Readonly<{
   json: string
@@ -54,7 +57,13 @@ export type ToolAnswer = Readonly<{
   output?: unknown
   isError: boolean
   failure?: ToolFailure
+  /** There is no tool of the name that was called. A tool that exists and found none of a name of its own says so in its failure. */
+  isUnknownTool?: true
   content?: readonly Readonly<Record<string, unknown>>[]
+  /** Over MCP the answer is its content alone: `json` says the same for those who have no blocks. */
+  structured?: false
+  /** What `_meta` of the answer has beside our own. */
+  meta?: Readonly<Record<string, unknown>>
   /** What the blocks after the first say, without their label; absent when there are none. */
   warnings?: readonly string[]
 }>
@@ -70,12 +79,15 @@ export type CallOptions = Readonly<{
 export type CallDuration = 'short' | 'long' | 'waits'
 
 export type ToolHost = Readonly<{
-  /** Every tool this caller may use under its exposure, in stable order. Depends only on who asks. */
-  list(caller: ToolCaller): readonly ListedTool[]
+  /**
+   * Every tool this caller may use under its exposure, in stable order. The same array for as long as it is the same list; a
+   * promise only when something may have changed.
+   */
+  list(caller: ToolCaller): readonly ListedTool[] | Promise<readonly ListedTool[]>
   /** Never rejects: every failure is an answer. An unknown name is an answer with ERR_UNKNOWN_TOOL. */
   call(caller: ToolCaller, name: string, args: unknown, options?: CallOptions): Promise<ToolAnswer>
   /** How long a call may take, and so whether it is better answered as a task. */
   durationOf?(name: string, args: unknown): CallDuration
-  /** Called when the list that callers see may have changed. Returns an unsubscribe function. */
-  onListChanged(listener: () => void): () => void
+  /** Called when the lists that callers of the tenant see may have changed. Returns an unsubscribe function. */
+  onListChanged(listener: (tenant: TenantId) => void): () => void
 }>

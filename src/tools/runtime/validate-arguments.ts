@@ -29,6 +29,10 @@ export function validateArguments(
   }
   for (const key of Object.keys(supplied)) {
     if (!tool.parameters.has(key)) {
+      if (rule === 'schema') {
+        if (tool.listed.inputSchema['additionalProperties'] === false) throw unknownField(tool, key)
+        continue
+      }
       if (rule === 'strict' || tool.required.length > 0) throw unknownField(tool, key)
       warnings.push(`Unknown field '${key}' was ignored.`)
       omit(key)
@@ -111,7 +115,7 @@ function unknownField(tool: CatalogTool, key: string): AppError {
   })
 }
 
-/** The message begins with the first field; whoever has to give several is told of all at once. */
+/** The message begins with the first field; a caller that has to give several is told of all at once. */
 function missingFields(tool: CatalogTool, missing: readonly string[], rule: ArgumentRule): AppError {
   const messageFor = (key: string): string =>
     rule === 'aegis'

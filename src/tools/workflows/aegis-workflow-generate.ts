@@ -21,5 +21,5 @@ export default defineTool({
     input: z.string().min(1).max(limits.intentCharsMax).describe('What the workflow should achieve, in plain words.'),
   }),
   output: z.strictObject({ execution_id: z.string(), status: z.literal('started') }),
-  run: (input, { generation, call }) => generation.generate(call, 'workflow', input),
+  run: (input, { authoring, call }) => authoring.generate(call, 'workflow', input),
 })

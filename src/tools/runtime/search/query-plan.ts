@@ -165,11 +165,11 @@ function compoundUnits(pieces: readonly Piece[], known: KnownTerms, language: Qu
 /** Reads an unknown word as the words it begins, else as the words that it spells with the fewest mistakes. */
 function correct(piece: Piece, known: KnownTerms): { unit: QueryUnit; reading: string } | undefined {
   const word = piece.whole
-  const begun: [surface: string, term: string][] = []
+  const completions: [surface: string, term: string][] = []
   const near: [surface: string, term: string][] = []
   let allowed = word.length < 4 ? 0 : word.length < 7 ? 1 : 2
   for (const [surface, term] of known.surfaces()) {
-    if (word.length >= prefixLengthMin && surface.startsWith(word)) begun.push([surface, term])
+    if (word.length >= prefixLengthMin && surface.startsWith(word)) completions.push([surface, term])
     if (allowed === 0 || surface.length < 4) continue
     const distance = editDistance(word, surface, allowed)
     if (distance > allowed) continue
@@ -177,11 +177,11 @@ function correct(piece: Piece, known: KnownTerms): { unit: QueryUnit; reading: s
     allowed = distance
     near.push([surface, term])
   }
-  const found = (begun.length > 0 ? begun : near)
+  const found = (completions.length > 0 ? completions : near)
     .sort(([a], [b]) => a.length - b.length || (a < b ? -1 : 1))
     .slice(0, correctionsMax)
   if (found.length === 0) return undefined
-  const weight = begun.length > 0 ? prefixWeight : correctionWeight
+  const weight = completions.length > 0 ? prefixWeight : correctionWeight
   return {
     unit: { displayed: piece.text, alternatives: new Map(found.map(([, term]) => [term, weight])) },
     reading: found[0]![0],

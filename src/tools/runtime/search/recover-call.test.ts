@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { loadCatalogue } from '../../../../bench/recall.ts'
 import { AppError } from '../../../contract/app-error.ts'
+import { createKnownNames } from '../known-names.ts'
 import { buildSafeNames } from '../safe-names.ts'
 import { type CallTargets, type RecoveredCall, recoverCall } from './recover-call.ts'
 
@@ -10,7 +11,7 @@ const knownNames = new Set(catalogue.map((tool) => tool.name))
 const schemas = new Map(catalogue.map((tool) => [tool.name, tool.inputSchema]))
 const safeNames = buildSafeNames(knownNames, { 'fs.create.dir': 'fs.create_dir' })
 const targets: CallTargets = {
-  knownNames,
+  names: createKnownNames([...knownNames]),
   inputSchemaOf: (name) => schemas.get(name),
   documentedNameOf: safeNames.documentedNameOf,
 }
@@ -131,7 +132,7 @@ describe('mistakes that have one reading', () => {
   })
 
   it('takes a known name with unusual characters as it is', () => {
-    const odd = { ...targets, knownNames: new Set(['My tool (v2)', 'run_tool']) }
+    const odd = { ...targets, names: createKnownNames(['My tool (v2)', 'run_tool']) }
     expect(recoverCall({ tool_name: 'My tool (v2)' }, odd)).toEqual({ name: 'My tool (v2)', args: {}, warnings: [] })
   })
 
@@ -175,13 +176,16 @@ describe('what is refused', () => {
   })
 
   it('does not choose between two tools of one spelling without a name table', () => {
-    const error = refusalOf({ tool_name: 'fs_create_dir' }, { knownNames, inputSchemaOf: targets.inputSchemaOf })
+    const error = refusalOf(
+      { tool_name: 'fs_create_dir' },
+      { names: targets.names, inputSchemaOf: targets.inputSchemaOf },
+    )
     expect(error.code).toBe('ERR_UNKNOWN_TOOL')
     expect(error.details['nearest']).toEqual(expect.arrayContaining(['fs.create.dir', 'fs.create_dir']))
   })
 
   it('neither chooses nor suggests a tool that the caller may not use', () => {
-    const few = { ...targets, knownNames: new Set(['task_list', 'run_tool']) }
+    const few = { ...targets, names: createKnownNames(['task_list', 'run_tool']) }
     const error = refusalOf({ tool_name: 'fs_read' }, few)
     expect(error.code).toBe('ERR_UNKNOWN_TOOL')
     expect(error.details['nearest']).toEqual([])

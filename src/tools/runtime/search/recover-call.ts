@@ -1,5 +1,6 @@
 import { AppError } from '../../../contract/app-error.ts'
-import { nearestName, nearestNames, squashName } from '../../../kernel/nearest-name.ts'
+import { nearestName, squashName } from '../../../kernel/nearest-name.ts'
+import type { KnownNames } from '../known-names.ts'
 import { requirePlainJson } from '../validate-arguments.ts'
 import { type GluedCall, isArguments, parseObject, splitGluedCall } from './glued-call.ts'
 import { parameterNames, requiredNames } from './params-line.ts'
@@ -22,7 +23,7 @@ export type RecoveredCall = Readonly<{
 
 export type CallTargets = Readonly<{
   /** The names this caller may use. Only these can be chosen or suggested. */
-  knownNames: ReadonlySet<string>
+  names: KnownNames
   inputSchemaOf(name: string): JsonSchema | undefined
   /** Name table lookup, for safe names and aliases. */
   documentedNameOf?: ((name: string) => string | undefined) | undefined
@@ -34,6 +35,7 @@ const argumentKeys = ['tool_args', 'args', 'arguments', 'params', 'input', 'para
 const prefixes = /^(?:functions\.|default_api\.|mcp__castellan__|castellan__|castellan\.|archestra__)+/iu
 const displayedCharactersMax = 80
 const namedKeysMax = 20
+const SUGGESTED_MAX = 3
 
 type Arguments = Readonly<Record<string, unknown>>
 
@@ -74,7 +76,7 @@ function chooseTool(given: Arguments, targets: CallTargets, warnings: string[]):
   }
   const read = texts.map((key) => {
     const text = given[key] as string
-    const glued = targets.knownNames.has(text) ? { name: text } : splitGluedCall(text)
+    const glued = targets.names.has(text) ? { name: text } : splitGluedCall(text)
     return { key, glued, name: resolveName(glued.name, targets) }
   })
   const found = first === 'tool_name' ? read.slice(0, 1) : read.filter((entry) => entry.name !== undefined)
@@ -90,7 +92,7 @@ function chooseTool(given: Arguments, targets: CallTargets, warnings: string[]):
       "Put the target's name into tool_name and its arguments into tool_args",
     )
   }
-  if (name === undefined) throw unknownTool(glued.name, targets.knownNames)
+  if (name === undefined) throw unknownTool(glued.name, targets.names)
   if (glued.unreadable === true) {
     throw invalid(
       'tool_name',
@@ -104,26 +106,24 @@ function chooseTool(given: Arguments, targets: CallTargets, warnings: string[]):
 }
 
 function resolveName(given: string, targets: CallTargets): string | undefined {
-  const { knownNames } = targets
+  const { names } = targets
   for (const spelling of [given, given.replace(prefixes, '')]) {
     if (spelling === self) return undefined
-    if (knownNames.has(spelling)) return spelling
+    if (names.has(spelling)) return spelling
     const documented = targets.documentedNameOf?.(spelling)
-    if (documented !== undefined && documented !== self && knownNames.has(documented)) return documented
+    if (documented !== undefined && documented !== self && names.has(documented)) return documented
   }
-  const wanted = squashName(given.replace(prefixes, ''))
-  if (wanted === '') return undefined
-  const equal = [...knownNames].filter((name) => name !== self && squashName(name) === wanted)
+  const wanted = given.replace(prefixes, '')
+  if (squashName(wanted) === '') return undefined
+  const equal = names.spelledLike(wanted).filter((name) => name !== self)
   return equal.length === 1 ? equal[0] : undefined
 }
 
-function unknownTool(given: string, knownNames: ReadonlySet<string>): AppError {
-  const stripped = given.replace(prefixes, '')
-  const nearest = nearestNames(
-    stripped,
-    [...knownNames].filter((name) => name !== self),
-    3,
-  )
+function unknownTool(given: string, names: KnownNames): AppError {
+  const nearest = names
+    .nearest(given.replace(prefixes, ''), SUGGESTED_MAX + 1)
+    .filter((name) => name !== self)
+    .slice(0, SUGGESTED_MAX)
   const suggestion = nearest.length > 0 ? ` Nearest: ${nearest.join(', ')}.` : ''
   return new AppError(
     'ERR_UNKNOWN_TOOL',

@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { loadCatalogue } from '../../../../bench/recall.ts'
 import { AppError } from '../../../contract/app-error.ts'
-import { buildToolIndex, type ToolSearchAnswer, type ToolSearchRequest } from './tool-index.ts'
+import type { ToolSearchRequest } from './search-request.ts'
+import { buildToolIndex, type ToolSearchAnswer } from './tool-index.ts'
 
 const tools = loadCatalogue()
 const index = buildToolIndex(tools)

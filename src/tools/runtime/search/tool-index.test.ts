@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { AppError } from '../../../contract/app-error.ts'
-import { buildToolIndex, type SearchableTool, type ToolSearchAnswer, type ToolSearchRequest } from './tool-index.ts'
+import type { ToolSearchRequest } from './search-request.ts'
+import { buildToolIndex, type SearchableTool, type ToolSearchAnswer } from './tool-index.ts'
 
 const tool = (name: string, description: string | null, more: Partial<SearchableTool> = {}): SearchableTool => ({
   name,

@@ -1,13 +1,14 @@
-import { AppError } from '../../../contract/app-error.ts'
 import { hybridScoring } from '../../../kernel/hybrid-rank.ts'
 import { stem } from '../../../kernel/stem.ts'
 import { stopWords } from '../../../kernel/stop-words.ts'
+import type { TimeSlicer } from '../../../kernel/time-slicer.ts'
 import { documentWords, splitPieces } from '../../../kernel/tokenize.ts'
-import { type FirstPlaces, firstPlaces } from './first-places.ts'
 import { paramsLine } from './params-line.ts'
 import { createQueryLanguage, planQuery, type QueryLanguage, type QueryPlan } from './query-plan.ts'
 import { matchByRegex } from './regex-match.ts'
 import { type JsonSchema, schemaText } from './schema-text.ts'
+import { checkRequest, searchLimits, type ToolSearchRequest } from './search-request.ts'
+import { type TopScores, topScores } from './top-scores.ts'
 import { createVectorTable } from './vector-table.ts'
 
 /**
@@ -31,15 +32,6 @@ export type SearchableTool = Readonly<{
   /** What people say who need it: found like its description, and never shown. */
   usersSay?: readonly string[]
 }>
-export type ToolSearchRequest = Readonly<{
-  query: string
-  limit?: number | undefined
-  mode?: 'keyword' | 'regex' | undefined
-  /** The query as a vector of the model that the index has vectors of: with it, meaning comes before words. */
-  asked?: Float32Array | undefined
-  /** The caller's visible set; every tool when absent. */
-  isVisible?: ((toolName: string) => boolean) | undefined
-}>
 export type FoundTool = Readonly<{
   toolName: string
   description: string | null
@@ -55,8 +47,6 @@ export type ToolSearchAnswer = Readonly<{
   tools: readonly FoundTool[]
 }>
 export type ToolIndex = Readonly<{ size: number; search(request: ToolSearchRequest): ToolSearchAnswer }>
-
-export const searchLimits = { queryCharactersMax: 200, limitMax: 20, limitDefault: 8, serversInHintMax: 10 } as const
 
 const fields = {
   name: { weight: 10, b: 0 },
@@ -74,21 +64,54 @@ const boosts = { exactName: 1000, nameContains: 100, exactTitle: 600, titleConta
 const coverageFloor = 0.4
 
 type Entry = Readonly<{ tool: SearchableTool; namePhrase: string; titlePhrase: string; found: () => FoundTool }>
-/** By the place of each tool: its score, 0 where it does not match, and whether the query is its name or its title. */
+/** By the index of each tool: its score, 0 where it does not match, and whether the query is its name or its title. */
 type WordScores = Readonly<{ scores: Float64Array; isNamed: readonly boolean[] }>
-/** The places of the tools that have a term, and what it adds to the score of each. */
-type Postings = Readonly<{ places: Int32Array; values: Float64Array }>
+/** The indexes of the tools that have a term, and what it adds to the score of each. */
+type Postings = Readonly<{ tools: Int32Array; values: Float64Array }>
 
 export const englishQueries: QueryLanguage = createQueryLanguage(stem)
 
-export function buildToolIndex(
+export type IndexOptions = Readonly<{
+  language?: QueryLanguage
+  vectors?: ReadonlyMap<string, readonly Int8Array[]>
+}>
+
+/** All at once, for a few hundred tools. */
+export function buildToolIndex(tools: Iterable<SearchableTool>, options: IndexOptions = {}): ToolIndex {
+  const steps = indexSteps(tools, options)
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done === true) return value
+  }
+}
+
+/** The same for very many: others run in between. */
+export async function buildToolIndexInSlices(
   tools: Iterable<SearchableTool>,
-  language: QueryLanguage = englishQueries,
-  vectors: ReadonlyMap<string, readonly Int8Array[]> = new Map(),
-): ToolIndex {
-  const entries = uniqueByName(tools).map((tool) => toEntry(tool, language))
+  slicer: Pick<TimeSlicer, 'pause'>,
+  options: IndexOptions = {},
+): Promise<ToolIndex> {
+  const steps = indexSteps(tools, options)
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done === true) return value
+    const pause = slicer.pause()
+    if (pause !== undefined) await pause
+  }
+}
+
+/** Builds the index in steps that each take much less than a millisecond, but for the last. */
+function* indexSteps(
+  tools: Iterable<SearchableTool>,
+  { language = englishQueries, vectors = new Map() }: IndexOptions,
+): Generator<undefined, ToolIndex> {
+  const entries: Entry[] = []
+  for (const tool of uniqueByName(tools)) {
+    entries.push(toEntry(tool, language))
+    yield
+  }
   const names = entries.map(({ tool }) => tool.name)
-  const { postings, surfaces } = indexTexts(entries, language)
+  const { postings, surfaces } = yield* indexTexts(entries, language)
   const meaningOfAll = createVectorTable(entries.map(({ tool }) => vectors.get(tool.name) ?? []))
   return {
     size: entries.length,
@@ -111,7 +134,7 @@ export function buildToolIndex(
       const { asked } = request
       const { first, total } =
         asked === undefined
-          ? firstPlaces(byWords.scores, limit)
+          ? topScores(byWords.scores, limit)
           : rankByMeaning(meaningOfAll(asked), visible, byWords, query, limit)
       return answer(
         first.map((index) => entries[index]!),
@@ -128,11 +151,11 @@ export function buildToolIndex(
 
 /** Less than this is what any two texts have in common. */
 const MEANING_MIN = 0.3
-/** How fast a place among the matches of words loses its worth: the third is worth half of the first. */
-const PLACE_WORTH = 2
+/** How fast a rank among the matches of words loses its worth: the third is worth half of the first. */
+const RANK_WORTH = 2
 
 /** Matches of words that come later are found, but raise nothing. */
-const PLACES_MAX = 100
+const RANKED_MAX = 100
 /** More than any score by meaning and words. */
 const NAMED = 2
 
@@ -143,10 +166,10 @@ function rankByMeaning(
   { scores, isNamed }: WordScores,
   query: string,
   limit: number,
-): FirstPlaces {
+): TopScores {
   const words = new Float64Array(scores.length)
-  for (const [place, index] of firstPlaces(scores, PLACES_MAX).first.entries()) {
-    words[index] = PLACE_WORTH / (PLACE_WORTH + place)
+  for (const [rank, index] of topScores(scores, RANKED_MAX).first.entries()) {
+    words[index] = RANK_WORTH / (RANK_WORTH + rank)
   }
   const scoreOf = hybridScoring(query)
   const fused = new Float64Array(scores.length)
@@ -156,33 +179,7 @@ function rankByMeaning(
     // What matches by a word alone that is far down still counts as found.
     fused[index] = isNamed[index] ? NAMED + words[index]! : Math.max(Number.MIN_VALUE, scoreOf(meaning, words[index]!))
   }
-  return firstPlaces(fused, limit)
-}
-
-function checkRequest(request: ToolSearchRequest): { query: string; limit: number; mode: 'keyword' | 'regex' } {
-  const query = request.query.trim()
-  const { queryCharactersMax, limitMax, limitDefault } = searchLimits
-  if (query.length < 1 || query.length > queryCharactersMax) {
-    const rule = `must have 1 to ${queryCharactersMax} characters after trimming`
-    throw new AppError('ERR_INVALID_INPUT', `query: ${rule}. Name the capability in a few words.`, {
-      field: 'query',
-      rule,
-    })
-  }
-  const limit = request.limit ?? limitDefault
-  if (!Number.isInteger(limit) || limit < 1 || limit > limitMax) {
-    const rule = `must be an integer from 1 to ${limitMax}`
-    throw new AppError('ERR_INVALID_INPUT', `limit: ${rule}. Leave it out for ${limitDefault}.`, {
-      field: 'limit',
-      rule,
-    })
-  }
-  const mode = request.mode ?? 'keyword'
-  if (mode !== 'keyword' && mode !== 'regex') {
-    const rule = 'must be "keyword" or "regex"'
-    throw new AppError('ERR_INVALID_INPUT', `mode: ${rule}. Leave it out for "keyword".`, { field: 'mode', rule })
-  }
-  return { query, limit, mode }
+  return topScores(fused, limit)
 }
 
 function uniqueByName(tools: Iterable<SearchableTool>): SearchableTool[] {
@@ -218,11 +215,15 @@ function fieldWords(tool: SearchableTool): Record<Field, string[]> {
 }
 
 /** BM25F: one weighted, length-corrected frequency per term and tool over all fields, then saturation and rarity. */
-function indexTexts(
+function* indexTexts(
   entries: readonly Entry[],
   language: QueryLanguage,
-): { postings: ReadonlyMap<string, Postings>; surfaces: ReadonlyMap<string, string> } {
-  const texts = entries.map((entry) => fieldWords(entry.tool))
+): Generator<undefined, { postings: ReadonlyMap<string, Postings>; surfaces: ReadonlyMap<string, string> }> {
+  const texts: Record<Field, string[]>[] = []
+  for (const { tool } of entries) {
+    texts.push(fieldWords(tool))
+    yield
+  }
   const average = {} as Record<Field, number>
   for (const field of fieldNames) {
     average[field] = texts.reduce((sum, words) => sum + words[field].length, 0) / Math.max(1, texts.length)
@@ -241,12 +242,14 @@ function indexTexts(
         list.set(index, (list.get(index) ?? 0) + perWord)
       }
     }
+    yield
   }
   const postings = new Map<string, Postings>()
   for (const [term, list] of frequencies) {
     const rarity = Math.log(1 + (entries.length - list.size + 0.5) / (list.size + 0.5))
     const values = Float64Array.from(list.values(), (frequency) => (rarity * frequency) / (saturation + frequency))
-    postings.set(term, { places: Int32Array.from(list.keys()), values })
+    postings.set(term, { tools: Int32Array.from(list.keys()), values })
+    yield
   }
   return { postings, surfaces }
 }
@@ -256,7 +259,7 @@ function knownTerms(
   surfaces: ReadonlyMap<string, string>,
   visible: readonly boolean[],
 ) {
-  const has = (term: string): boolean => postings.get(term)?.places.some((place) => visible[place]) ?? false
+  const has = (term: string): boolean => postings.get(term)?.tools.some((tool) => visible[tool]) ?? false
   return {
     has,
     surfaces: function* () {
@@ -277,31 +280,31 @@ function scoreWords(
   for (const unit of plan.units) {
     const best = new Float64Array(entries.length)
     for (const [term, weight] of unit.alternatives) {
-      const { places, values } = postings.get(term) ?? nowhere
-      for (let at = 0; at < places.length; at++) {
-        const place = places[at]!
-        if (values[at]! * weight > best[place]!) best[place] = values[at]! * weight
+      const { tools, values } = postings.get(term) ?? nowhere
+      for (let at = 0; at < tools.length; at++) {
+        const tool = tools[at]!
+        if (values[at]! * weight > best[tool]!) best[tool] = values[at]! * weight
       }
     }
-    for (let place = 0; place < best.length; place++) {
-      if (best[place] === 0) continue
-      sums[place]! += best[place]!
-      met[place]!++
+    for (let tool = 0; tool < best.length; tool++) {
+      if (best[tool] === 0) continue
+      sums[tool]! += best[tool]!
+      met[tool]!++
     }
   }
   const isNamed = new Array<boolean>(entries.length).fill(false)
   const scores = new Float64Array(entries.length)
-  for (let place = 0; place < scores.length; place++) {
-    if (!visible[place]) continue
-    const boost = spellingBoost(entries[place]!, queryPhrase)
-    isNamed[place] = boost >= boosts.exactTitle
-    const coverage = coverageFloor + ((1 - coverageFloor) * met[place]!) / Math.max(1, plan.units.length)
-    scores[place] = sums[place]! * coverage + boost
+  for (let tool = 0; tool < scores.length; tool++) {
+    if (!visible[tool]) continue
+    const boost = spellingBoost(entries[tool]!, queryPhrase)
+    isNamed[tool] = boost >= boosts.exactTitle
+    const coverage = coverageFloor + ((1 - coverageFloor) * met[tool]!) / Math.max(1, plan.units.length)
+    scores[tool] = sums[tool]! * coverage + boost
   }
   return { scores, isNamed }
 }
 
-const nowhere: Postings = { places: new Int32Array(), values: new Float64Array() }
+const nowhere: Postings = { tools: new Int32Array(), values: new Float64Array() }
 
 /** The words of a text in order, as ` one two `, so that a stretch of words is a substring. */
 function phrase(text: string, language: QueryLanguage): string {

@@ -11,22 +11,35 @@ export type ShippedVectors = Readonly<{ model: string; length: number; tools: Re
 export const digestOf = (model: string, texts: readonly string[]): string =>
   sha256Hex(JSON.stringify([model, ...texts])).slice(0, 16)
 
-/** The vectors of each tool, in order. Those that are shipped for the same model and the same texts are not made again. */
+/** Vectors that were made before, by the digest of their texts. */
+export type KnownVectors = Map<string, readonly Int8Array[]>
+
+/**
+ * The vectors of each tool, in order. Those that are shipped or known for the same model and the same texts are not made again;
+ * afterwards `known` has those of these tools that are not shipped, and no others.
+ */
 export async function vectorsOfTools(
   tools: readonly SearchableTool[],
   embedder: Embedder,
   shipped: ShippedVectors,
   signal: AbortSignal,
+  known: KnownVectors = new Map(),
 ): Promise<readonly (readonly Int8Array[])[]> {
   const texts = tools.map(toolTexts)
-  const kept = tools.map(({ name }, index) => shippedFor(shipped, name, digestOf(embedder.model, texts[index]!)))
+  const digests = texts.map((own) => digestOf(embedder.model, own))
+  const shippedOnes = tools.map(({ name }, index) => shippedFor(shipped, name, digests[index]!))
+  const kept = shippedOnes.map((vectors, index) => vectors ?? known.get(digests[index]!))
   const missing = texts.filter((_, index) => kept[index] === undefined).flat()
   const made: Int8Array[] = []
   for (let start = 0; start < missing.length; start += limits.embeddingBatchMax) {
     const batch = await embedder.embed(missing.slice(start, start + limits.embeddingBatchMax), signal)
     made.push(...batch.map(quantised))
   }
-  return kept.map((vectors, index) => vectors ?? made.splice(0, texts[index]!.length))
+  const all = kept.map((vectors, index) => vectors ?? made.splice(0, texts[index]!.length))
+  known.clear()
+  for (const [index, vectors] of all.entries())
+    if (shippedOnes[index] === undefined) known.set(digests[index]!, vectors)
+  return all
 }
 
 function shippedFor({ length, tools }: ShippedVectors, name: string, digest: string): Int8Array[] | undefined {

@@ -1,0 +1,36 @@
+import type { IncomingMessage } from 'node:http'
+
+/** Why there is no body: it has more bytes than it may, or the client went away in the middle of it. */
+export type BodyProblem = 'too-large' | 'disconnected'
+
+/** The body of a request, of at most `bytesMax`. `done` is called once. What comes beyond the bound is read and not kept. */
+export function readBody(req: IncomingMessage, bytesMax: number, done: (body: Buffer | BodyProblem) => void): void {
+  let first: Buffer | undefined
+  let more: Buffer[] | undefined
+  let bytes = 0
+  let isDone = false
+  const finish = (body: Buffer | BodyProblem): void => {
+    if (isDone) return
+    isDone = true
+    first = more = undefined
+    done(body)
+  }
+  if (Number(req.headers['content-length']) > bytesMax) {
+    finish('too-large')
+    return
+  }
+  req.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+    if (isDone) return
+    if (bytes > bytesMax) finish('too-large')
+    else if (first === undefined) first = chunk
+    else if (more === undefined) more = [first, chunk]
+    else more.push(chunk)
+  })
+  req.on('end', () => finish((more === undefined ? first : Buffer.concat(more)) ?? NOTHING))
+  req.on('error', ignore)
+  req.on('close', () => finish('disconnected'))
+}
+
+const NOTHING = Buffer.alloc(0)
+const ignore = (): void => {}

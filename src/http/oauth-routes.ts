@@ -1,0 +1,161 @@
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+import type { Clock } from '../kernel/clock.ts'
+import { sendJson } from './exchange/send-text.ts'
+import { isLoopbackHost } from './peer-address.ts'
+import type { PeopleGate } from './people-gate.ts'
+import type { RequestClients } from './request-client.ts'
+import type { Exchange, PatternRoute } from './route-table.ts'
+import { readWebBody, sendWebResponse, webHeaders } from './web-exchange.ts'
+
+/**
+ * The OAuth 2.1 authorisation server as clients meet it: metadata of RFC 8414 and 9728, and the endpoints below `/auth/oauth2/`.
+ * What a client may leave out we add before the library sees it: the resource, and that a loopback client is a native one.
+ */
+export type OauthRoutesDeps = Readonly<{
+  people(): Promise<PeopleGate | undefined>
+  clients: RequestClients
+  clock: Clock
+}>
+
+export const AUTH_PATH = '/auth'
+const RESOURCE_METADATA = '/.well-known/oauth-protected-resource'
+const SERVER_METADATA = '/.well-known/oauth-authorization-server'
+/** Those that clients use; what a library offers besides is not reachable. */
+const ENDPOINTS = ['token', 'revoke', 'introspect'] as const
+
+/** The resource (RFC 8707) that a request asks: `/mcp`, or one gateway below it. */
+export function resourceOf(origin: string, url: string): string {
+  const path = url.split('?', 1)[0]!
+  const gateway = /^\/mcp\/([^/]+)\/?$/.exec(path)?.[1]
+  return `${origin}/mcp${gateway === undefined ? '' : `/${gateway}`}`
+}
+
+/** Where a client learns how to get a token for what it asked. */
+export const resourceMetadataUrl = (origin: string, url: string): string =>
+  `${origin}${RESOURCE_METADATA}${new URL(resourceOf(origin, url)).pathname}`
+
+export function createOauthRoutes(deps: OauthRoutesDeps): readonly PatternRoute[] {
+  const { clients } = deps
+  const admit = createAddressLimit(deps.clock)
+
+  async function gate(): Promise<PeopleGate> {
+    const people = await deps.people()
+    if (people !== undefined) return people
+    throw new AppError('ERR_ROUTE_NOT_FOUND', 'There is nothing at this address. GET / lists what there is.')
+  }
+
+  async function serverMetadata({ req, res }: Exchange): Promise<void> {
+    const metadata = await (await (await gate()).accounts()).metadata(clients.originOf(req))
+    sendJson(res, 200, JSON.stringify(metadata))
+  }
+
+  async function resourceMetadata({ req, res, params }: Exchange): Promise<void> {
+    await gate()
+    const origin = clients.originOf(req)
+    const path = `/${params['path'] ?? 'mcp'}`
+    if (path !== '/mcp' && !/^\/mcp\/[^/]+$/.test(path)) {
+      throw new AppError('ERR_ROUTE_NOT_FOUND', 'There is no protected resource at this address.')
+    }
+    const metadata = {
+      resource: `${origin}${path}`,
+      authorization_servers: [`${origin}${AUTH_PATH}`],
+      bearer_methods_supported: ['header'],
+      resource_name: 'Castellan',
+    }
+    sendJson(res, 200, JSON.stringify(metadata))
+  }
+
+  async function forward(exchange: Exchange, change?: (request: Request) => Promise<Request>): Promise<void> {
+    const { req, res, url } = exchange
+    const people = await gate()
+    const address = clients.addressOf(req)
+    admit(address)
+    const origin = clients.originOf(req)
+    const body = await readWebBody(req, limits.formBytesMax)
+    const asked = new Request(`${origin}${url}`, {
+      method: req.method!,
+      headers: webHeaders(req, address),
+      ...(body === undefined ? {} : { body: new Uint8Array(body) }),
+    })
+    const request = change === undefined ? asked : await change(asked)
+    const response = await (await people.accounts()).handle(origin, request)
+    if (req.method === 'POST') people.principals.forget()
+    await sendWebResponse(res, response)
+  }
+
+  async function authorize(exchange: Exchange): Promise<void> {
+    const people = await gate()
+    const origin = clients.originOf(exchange.req)
+    await forward(exchange, async (request) => {
+      const url = new URL(request.url)
+      if (!url.searchParams.has('resource')) url.searchParams.set('resource', `${origin}/mcp`)
+      for (const resource of url.searchParams.getAll('resource')) {
+        if (isOwnResource(origin, resource)) await people.ensureResource(resource)
+      }
+      return new Request(url, { headers: request.headers })
+    })
+  }
+
+  const register = (exchange: Exchange): Promise<void> =>
+    forward(exchange, async (request) => {
+      const text = await request.text()
+      return new Request(request.url, { method: 'POST', headers: request.headers, body: asNativeClient(text) })
+    })
+
+  const wellKnown = (path: string): PatternRoute[] => [
+    { method: 'GET', path, serve: serverMetadata },
+    { method: 'GET', path: `${path}${AUTH_PATH}`, serve: serverMetadata },
+    { method: 'GET', path: `${AUTH_PATH}${path}`, serve: serverMetadata },
+  ]
+  return [
+    ...wellKnown(SERVER_METADATA),
+    { method: 'GET', path: RESOURCE_METADATA, serve: resourceMetadata },
+    { method: 'GET', path: `${RESOURCE_METADATA}/{path...}`, serve: resourceMetadata },
+    { method: 'GET', path: `${AUTH_PATH}/oauth2/authorize`, serve: authorize },
+    { method: 'POST', path: `${AUTH_PATH}/oauth2/register`, serve: register },
+    ...ENDPOINTS.flatMap((name): PatternRoute[] => [
+      { method: 'POST', path: `${AUTH_PATH}/oauth2/${name}`, serve: (exchange) => forward(exchange) },
+    ]),
+  ]
+}
+
+const isOwnResource = (origin: string, resource: string): boolean =>
+  resource === `${origin}/mcp` ||
+  (resource.startsWith(`${origin}/mcp/`) && /^\/mcp\/[\w.~-]{1,128}$/.test(URL.parse(resource)?.pathname ?? ''))
+
+/** A client whose every redirect is on its own machine is a native one (RFC 8252), whether it says so or not. */
+function asNativeClient(text: string): string {
+  try {
+    const client = JSON.parse(text) as { application_type?: string; redirect_uris?: unknown }
+    const { application_type, redirect_uris } = client
+    if (application_type !== undefined || !Array.isArray(redirect_uris) || redirect_uris.length === 0) return text
+    return redirect_uris.every(isOnOwnMachine) ? JSON.stringify({ ...client, application_type: 'native' }) : text
+  } catch {
+    return text
+  }
+}
+
+function isOnOwnMachine(uri: unknown): boolean {
+  const parsed = typeof uri === 'string' ? URL.parse(uri) : null
+  if (parsed === null) return false
+  return parsed.protocol === 'http:' ? isLoopbackHost(parsed.hostname) : parsed.protocol !== 'https:'
+}
+
+/** These endpoints are asked without a credential, so each address gets a share. */
+function createAddressLimit(clock: Clock): (address: string) => void {
+  let windowMs = 0
+  const counts = new Map<string, number>()
+  return (address) => {
+    const nowMs = clock.monotonicMs()
+    if (nowMs - windowMs >= 60_000) {
+      windowMs = nowMs
+      counts.clear()
+    }
+    const count = (counts.get(address) ?? 0) + 1
+    if (count > limits.oauthRequestsPerMinuteMax || counts.size >= limits.oauthAddressesMax) {
+      throw new AppError('ERR_RATE_LIMITED', 'Too many requests for tokens. Wait a minute.', { retry_after_ms: 60_000 })
+    }
+    counts.set(address, count)
+  }
+}

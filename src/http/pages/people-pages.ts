@@ -1,0 +1,260 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import type { Principal } from '../../contract/principal.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Random } from '../../kernel/random.ts'
+import { AUTH_PATH } from '../oauth-routes.ts'
+import { isLoopbackAddress } from '../peer-address.ts'
+import type { PeopleGate } from '../people-gate.ts'
+import type { RequestClients } from '../request-client.ts'
+import type { Exchange, PatternRoute } from '../route-table.ts'
+import { toHttpError } from '../to-http-error.ts'
+import { webHeaders } from '../web-exchange.ts'
+import { type Html, html } from './html.ts'
+import { noticePage, type Page, sendPage } from './page.ts'
+import { readForm } from './read-form.ts'
+
+/**
+ * The pages of people: sign in, accept an invitation, allow a client, and see who is signed in. A form is sent by a page of this
+ * server or refused before it gets here (`host-check.ts`).
+ */
+export type PeoplePagesDeps = Readonly<{
+  people(): Promise<PeopleGate | undefined>
+  clients: RequestClients
+  clock: Clock
+  logger: Logger
+  random: Random
+}>
+
+export function createPeoplePages(deps: PeoplePagesDeps): readonly PatternRoute[] {
+  const { clients } = deps
+
+  async function gate(): Promise<PeopleGate> {
+    const people = await deps.people()
+    if (people !== undefined) return people
+    throw new AppError('ERR_ROUTE_NOT_FOUND', 'This server has no accounts in its present mode.')
+  }
+
+  const fromOf = ({ req }: Exchange) => {
+    const address = clients.addressOf(req)
+    return { address, headers: webHeaders(req, address) }
+  }
+
+  async function signedIn(exchange: Exchange): Promise<Principal | undefined> {
+    const { req } = exchange
+    const address = clients.addressOf(req)
+    const shown = { address, isLoopback: isLoopbackAddress(address), resource: '' }
+    const { principals } = await gate()
+    try {
+      return await principals.ofCookie(req.headers.cookie ?? '', shown, deps.clock.nowMs())
+    } catch (error) {
+      if (error instanceof AppError && error.code === 'ERR_UNAUTHENTICATED') return undefined
+      throw error
+    }
+  }
+
+  async function showSignIn(exchange: Exchange): Promise<void> {
+    await gate()
+    sendPage(exchange.res, 200, signInPage(queryOf(exchange)))
+  }
+
+  async function signIn(exchange: Exchange): Promise<void> {
+    const { req, res } = exchange
+    const form = await readForm(req)
+    const query = form.get('query') ?? ''
+    const input = { email: form.get('email') ?? '', password: form.get('password') ?? '' }
+    try {
+      const cookies = await (await gate()).signIn(clients.originOf(req), input, fromOf(exchange))
+      res.setHeader('set-cookie', [...cookies])
+      redirect(exchange, afterSignIn(query))
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error
+      const { status, headers } = toHttpError(error, deps)
+      sendPage(
+        res,
+        status,
+        signInPage(query, { email: input.email, problem: error.message }),
+        withoutChallenge(headers),
+      )
+    }
+  }
+
+  async function showAccount(exchange: Exchange): Promise<void> {
+    const principal = await signedIn(exchange)
+    if (principal === undefined) redirect(exchange, '/sign-in')
+    else sendPage(exchange.res, 200, accountPage(principal))
+  }
+
+  async function signOut(exchange: Exchange): Promise<void> {
+    const { req, res } = exchange
+    const cookies = await (await (await gate()).accounts()).signOut(clients.originOf(req), fromOf(exchange).headers)
+    res.setHeader('set-cookie', [...cookies])
+    redirect(exchange, '/sign-in')
+  }
+
+  async function showInvitation({ res, params }: Exchange): Promise<void> {
+    const invitation = await (await gate()).findInvitation(params['token']!)
+    if (invitation === undefined) sendPage(res, 404, goneLink)
+    else sendPage(res, 200, invitationPage(invitation))
+  }
+
+  async function acceptInvitation({ req, res, params }: Exchange): Promise<void> {
+    const people = await gate()
+    const token = params['token']!
+    const invitation = await people.findInvitation(token)
+    if (invitation === undefined) {
+      sendPage(res, 404, goneLink)
+      return
+    }
+    const form = await readForm(req)
+    const password = form.get('password') ?? ''
+    const name = (form.get('name') ?? '').trim().slice(0, limits.personNameCharsMax)
+    try {
+      if (password !== form.get('again')) throw new AppError('ERR_INVALID_INPUT', 'The two passwords are not the same.')
+      const email = await people.acceptInvitation(token, { name, password })
+      sendPage(res, 200, {
+        title: 'You are all set',
+        body: html`<p>You can now sign in as ${email}.</p><p><a href="/sign-in">Sign in</a></p>`,
+      })
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error
+      sendPage(res, toHttpError(error, deps).status, invitationPage(invitation, error.message))
+    }
+  }
+
+  async function showConsent(exchange: Exchange): Promise<void> {
+    const query = queryOf(exchange)
+    const principal = await signedIn(exchange)
+    if (principal === undefined) {
+      redirect(exchange, `/sign-in?${query}`)
+      return
+    }
+    const origin = clients.originOf(exchange.req)
+    const asked = new URLSearchParams(query)
+    const client = await (await (await gate()).accounts()).findClient(origin, asked.get('client_id') ?? '')
+    if (client === undefined)
+      throw new AppError('ERR_NOT_FOUND', 'There is no such client. Start again in the program.')
+    const redirectUri = asked.get('redirect_uri') ?? ''
+    sendPage(exchange.res, 200, consentPage({ client, principal, query, redirectUri }))
+  }
+
+  async function consent(exchange: Exchange): Promise<void> {
+    const form = await readForm(exchange.req)
+    const origin = clients.originOf(exchange.req)
+    const input = { accept: form.get('decision') === 'allow', query: form.get('query') ?? '' }
+    const accounts = await (await gate()).accounts()
+    redirect(exchange, await accounts.consent(origin, input, fromOf(exchange).headers))
+  }
+
+  const asPage =
+    (serve: (exchange: Exchange) => Promise<void>) =>
+    async (exchange: Exchange): Promise<void> => {
+      try {
+        await serve(exchange)
+      } catch (error) {
+        const { status, headers } = toHttpError(error, deps)
+        const message = error instanceof AppError ? error.message : 'Something went wrong. Try again later.'
+        sendPage(exchange.res, status, noticePage('This did not work', message), withoutChallenge(headers))
+      }
+    }
+
+  const page = (path: string, show: (exchange: Exchange) => Promise<void>, submit?: typeof show): PatternRoute[] => [
+    { method: 'GET', path, serve: asPage(show) },
+    ...(submit === undefined ? [] : [{ method: 'POST', path, serve: asPage(submit) } as const]),
+  ]
+  return [
+    ...page('/sign-in', showSignIn, signIn),
+    ...page('/account', showAccount),
+    { method: 'POST', path: '/sign-out', serve: asPage(signOut) },
+    ...page('/invitation/{token}', showInvitation, acceptInvitation),
+    ...page('/consent', showConsent, consent),
+  ]
+}
+
+const queryOf = ({ url }: Exchange): string => {
+  const start = url.indexOf('?')
+  return start === -1 ? '' : url.slice(start + 1)
+}
+
+const redirect = ({ res }: Exchange, location: string): void => {
+  if (res.destroyed || res.headersSent) return
+  res.writeHead(303, { location, 'cache-control': 'no-store', 'content-length': 0 }).end()
+}
+
+/** A browser would ask for a name and a password in a window of its own. */
+const withoutChallenge = ({ 'www-authenticate': _, ...headers }: Readonly<Record<string, string>>) => headers
+
+/** What an authorisation request consists of; what better-auth adds to the address of a page is left out. */
+const AUTHORIZATION_PARAMETERS = [
+  ...['response_type', 'client_id', 'redirect_uri', 'scope', 'state', 'code_challenge', 'code_challenge_method'],
+  ...['resource', 'nonce'],
+]
+
+/** Back to the authorisation that sent the person here, or to the page of the account. Never to another server. */
+function afterSignIn(query: string): string {
+  const asked = new URLSearchParams(query)
+  if (!asked.has('client_id')) return '/account'
+  const kept = new URLSearchParams()
+  for (const [name, value] of asked) if (AUTHORIZATION_PARAMETERS.includes(name)) kept.append(name, value)
+  return `${AUTH_PATH}/oauth2/authorize?${kept}`
+}
+
+/** Browsers hold the redirect that follows a form against the page's policy, so it has to name where a client is reached. */
+function formTargets(query: string): string[] {
+  const uri = URL.parse(new URLSearchParams(query).get('redirect_uri') ?? '')
+  if (uri === null) return []
+  return [/^https?:$/.test(uri.protocol) ? uri.origin : uri.protocol]
+}
+
+const problemPart = (problem: string | undefined): Html =>
+  problem === undefined ? html`` : html`<p class="problem" role="alert">${problem}</p>`
+
+const signInPage = (query: string, tried?: Readonly<{ email: string; problem: string }>): Page => ({
+  title: 'Sign in',
+  formTargets: formTargets(query),
+  body: html`${problemPart(tried?.problem)}<form method="post" action="/sign-in">
+<input type="hidden" name="query" value="${query}">
+<label>E-mail address<input name="email" type="email" autocomplete="username" required maxlength="320" value="${tried?.email ?? ''}"></label>
+<label>Password<input name="password" type="password" autocomplete="current-password" required maxlength="${limits.passwordCharsMax}"></label>
+<button>Sign in</button></form>`,
+})
+
+const accountPage = ({ actor, tenant, role }: Principal): Page => ({
+  title: 'Your account',
+  body: html`<p>You are signed in as <strong>${actor}</strong>, ${role} of ${tenant}.</p>
+<form method="post" action="/sign-out"><button>Sign out</button></form>`,
+})
+
+const goneLink = noticePage(
+  'This link does not work',
+  'It was used, cancelled or is too old. Ask whoever sent it for a new one.',
+)
+
+const invitationPage = ({ email, isNew }: Readonly<{ email: string; isNew: boolean }>, problem?: string): Page => ({
+  title: isNew ? 'Join Castellan' : 'Choose a password',
+  body: html`<p>This is for <strong>${email}</strong>. The link works once.</p>${problemPart(problem)}<form method="post">
+${isNew ? html`<label>Your name<input name="name" autocomplete="name" maxlength="${limits.personNameCharsMax}"></label>` : html``}
+<label>Password<span class="hint">At least ${limits.passwordCharsMin} characters.</span>
+<input name="password" type="password" autocomplete="new-password" required minlength="${limits.passwordCharsMin}" maxlength="${limits.passwordCharsMax}"></label>
+<label>The same password again<input name="again" type="password" autocomplete="new-password" required maxlength="${limits.passwordCharsMax}"></label>
+<button>${isNew ? 'Join' : 'Save'}</button></form>`,
+})
+
+type Asked = Readonly<{
+  client: Readonly<{ name: string; uri: string | undefined }>
+  principal: Principal
+  query: string
+  redirectUri: string
+}>
+
+const consentPage = ({ client, principal, query, redirectUri }: Asked): Page => ({
+  title: 'Allow access?',
+  formTargets: formTargets(query),
+  body: html`<p>A program that calls itself <strong>${client.name.slice(0, 128)}</strong> asks to use Castellan as
+<strong>${principal.actor}</strong>. It could do everything that you may do.</p>
+<p class="hint">It is reached at ${(URL.parse(redirectUri)?.host || redirectUri).slice(0, 128)}. Allow it only if you started this yourself.</p>
+<form method="post" action="/consent"><input type="hidden" name="query" value="${query}">
+<button name="decision" value="allow">Allow</button>
+<button name="decision" value="deny" class="plain">Do not allow</button></form>`,
+})

@@ -1,0 +1,40 @@
+import type { Principal } from '../contract/principal.ts'
+
+/** Where a request with the credential of a person came from, and which address of this server it asks. */
+export type ShownCredential = Readonly<{ address: string; isLoopback: boolean; resource: string }>
+
+/** A client that asks a person for consent. */
+export type AskingClient = Readonly<{ name: string; uri: string | undefined }>
+
+/** People, as HTTP needs them; the domain and better-auth are behind it. Cookies are the values of `Set-Cookie`. */
+export type PeopleGate = Readonly<{
+  principals: Readonly<{
+    ofCookie(header: string, shown: ShownCredential, nowMs: number): Promise<Principal> | undefined
+    isAccessToken(token: string): boolean
+    ofAccessToken(token: string, shown: ShownCredential, nowMs: number): Promise<Principal>
+    /** Looks everybody up anew: a token was given back. */
+    forget(): void
+  }>
+  accounts(): Promise<
+    Readonly<{
+      signOut(origin: string, headers: Headers): Promise<readonly string[]>
+      handle(origin: string, request: Request): Promise<Response>
+      metadata(origin: string): Promise<Readonly<Record<string, unknown>>>
+      findClient(origin: string, clientId: string): Promise<AskingClient | undefined>
+      consent(origin: string, input: Readonly<{ accept: boolean; query: string }>, headers: Headers): Promise<string>
+    }>
+  >
+  /** Whether there is anybody who could sign in. */
+  hasPeople(): Promise<boolean>
+  /** Throws ERR_UNAUTHENTICATED, or ERR_RATE_LIMITED after too many failures. */
+  signIn(
+    origin: string,
+    input: Readonly<{ email: string; password: string }>,
+    from: Readonly<{ address: string; headers: Headers }>,
+  ): Promise<readonly string[]>
+  findInvitation(token: string): Promise<Readonly<{ email: string; isNew: boolean }> | undefined>
+  /** Answers the e-mail address of the person, who can sign in now. */
+  acceptInvitation(token: string, input: Readonly<{ name: string; password: string }>): Promise<string>
+  /** Makes an address of this server one that tokens can be for. */
+  ensureResource(identifier: string): Promise<void>
+}>

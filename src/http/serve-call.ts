@@ -1,0 +1,49 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { AppError } from '../contract/app-error.ts'
+import { limits } from '../contract/limits.ts'
+import type { Principal } from '../contract/principal.ts'
+import type { Logger } from '../kernel/logger.ts'
+import type { Random } from '../kernel/random.ts'
+import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
+import { sendError } from './send.ts'
+import { type HttpError, toHttpError } from './to-http-error.ts'
+
+/**
+ * Serves a request that makes calls: it is cancelled when its client goes away and answered when the transport closes. What
+ * `work` throws is answered in the words of `render`. `admit` is called once it is known who calls, and throws when that is too
+ * many.
+ */
+export type ServeCall = (
+  exchange: Readonly<{ req: IncomingMessage; res: ServerResponse }>,
+  work: (signal: AbortSignal, admit: (principal: Principal) => void) => Promise<void>,
+  render?: (error: unknown) => HttpError,
+  kind?: 'call' | 'stream',
+) => Promise<void>
+
+export function createServeCall(
+  deps: Readonly<{ inFlight: InFlightCalls; logger: Logger; random: Random }>,
+): ServeCall {
+  return async ({ req, res }, work, render = (error) => toHttpError(error, deps), kind = 'call') => {
+    const call = deps.inFlight.begin(() => sendError(req, res, render(shuttingDown())), kind)
+    res.once('close', () => {
+      if (!res.writableFinished) call.cancel(new AppError('ERR_CANCELLED', 'The client disconnected.'))
+    })
+    try {
+      await work(call.signal, (principal) => {
+        if (!call.admit(principal)) throw tooManyCalls()
+      })
+    } catch (error) {
+      sendError(req, res, render(error))
+    } finally {
+      call.end()
+    }
+  }
+}
+
+export const tooManyCalls = (): AppError =>
+  new AppError('ERR_BUSY', 'Too many calls of yours are under way.', { retry_after_ms: 1_000 })
+
+export const shuttingDown = (): AppError =>
+  new AppError('ERR_SHUTTING_DOWN', 'The server is shutting down. Connect again after the restart.', {
+    retry_after_ms: limits.shutdownGraceMs,
+  })

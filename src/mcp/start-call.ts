@@ -1,0 +1,62 @@
+import type { Progress } from '../contract/call.ts'
+import { limits } from '../contract/limits.ts'
+import type { Logger } from '../kernel/logger.ts'
+import type { Counted, InFlightCall, InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
+import type { ToolAnswer, ToolCaller, ToolHost } from '../tools/runtime/tool-host.ts'
+import { brokenAnswer, busyAnswer, interruptedAnswer, notStartedAnswer } from './transport-answers.ts'
+
+export type CallSettled = (answer: ToolAnswer, call: InFlightCall | undefined) => void
+
+/**
+ * Every MCP tool call passes here, whichever transport carried it. `connection` is what it is counted on; without one it is
+ * counted on the caller.
+ * 1. A call that was started settles exactly once: with the host's answer, or with ERR_SHUTTING_DOWN when the transport closes.
+ * 2. A refused call (too many in flight, or closing) settles before this returns and yields no handle.
+ * 3. Cancelling only aborts the signal; the host still answers, and the transport decides whether that answer is sent.
+ */
+export type StartCall = (
+  connection: Counted | undefined,
+  caller: ToolCaller,
+  name: string,
+  args: unknown,
+  progress: ((update: Progress) => void) | undefined,
+  onSettled: CallSettled,
+) => InFlightCall | undefined
+
+export function createStartCall(deps: { host: ToolHost; logger: Logger; inFlight: InFlightCalls }): StartCall {
+  const { host, logger, inFlight } = deps
+  const busy = busyAnswer(limits.callsInFlightPerConnectionMax)
+
+  return (connection, caller, name, args, progress, onSettled) => {
+    if (inFlight.closing) {
+      onSettled(notStartedAnswer, undefined)
+      return undefined
+    }
+    const settle = (answer: ToolAnswer): void => {
+      if (call.end()) onSettled(answer, call)
+    }
+    const call = inFlight.begin(() => settle(interruptedAnswer))
+    if (!call.admit(caller.principal, connection)) {
+      call.end()
+      onSettled(busy, undefined)
+      return undefined
+    }
+    const { signal } = call
+    const options = progress === undefined ? { signal } : { signal, progress: whileIncreasing(call, progress) }
+    host.call(caller, name, args, options).then(settle, (error: unknown) => {
+      logger.error('A tool host broke its promise never to reject', { tool: name, error: String(error) })
+      settle(brokenAnswer)
+    })
+    return call
+  }
+}
+
+/** The protocol wants progress values to grow and none after the answer. */
+function whileIncreasing(call: InFlightCall, progress: (update: Progress) => void): (update: Progress) => void {
+  let last = Number.NEGATIVE_INFINITY
+  return (update) => {
+    if (call.hasEnded() || call.isCancelled() || !(update.progress > last)) return
+    last = update.progress
+    progress(update)
+  }
+}

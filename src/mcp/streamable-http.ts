@@ -1,0 +1,384 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import {
+  classifyInboundRequest,
+  createMcpHandler,
+  isInitializeRequest,
+  isJsonContentType,
+  type McpHttpHandler,
+  SUPPORTED_PROTOCOL_VERSIONS,
+} from '@modelcontextprotocol/server'
+import { limits } from '../contract/limits.ts'
+import type { Principal, TenantId } from '../contract/principal.ts'
+import { readBody } from '../http/exchange/read-body.ts'
+import { sendJson } from '../http/exchange/send-text.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Random } from '../kernel/random.ts'
+import type { InFlightCalls } from '../tools/runtime/in-flight-calls.ts'
+import type { Presence } from '../tools/runtime/presence.ts'
+import type { Exposure, ToolCaller } from '../tools/runtime/tool-host.ts'
+import {
+  cancelledRequest,
+  type EnvelopeCheck,
+  envelopeClientName,
+  isLegacyCall,
+  isRecord,
+  isRequestId,
+  metaOf,
+  type PlainToolCall,
+  plainToolCall,
+  tooMuch,
+} from './call-request.ts'
+import { type AskedSpelling, spellingFor, traitsOf } from './client-names.ts'
+import { exposureOfUrl } from './exposure.ts'
+import { serveHttpCall } from './http-call.ts'
+import { createHttpSessions, type HttpSession, type HttpSessions } from './http-sessions.ts'
+import { initializeProblem } from './initialize-problem.ts'
+import { createListeningCallers, type ListeningCallers } from './listening-callers.ts'
+import type { ListKind } from './mcp-extension.ts'
+import { announceChange, announceTools, createProtocolServer, type ProtocolDeps } from './protocol-server.ts'
+import { MODERN_REVISION } from './server-facts.ts'
+import { isOf } from './session-identity.ts'
+import { declaresTasks } from './task-store.ts'
+import { sendWebResponse, webRequestOf } from './web-bridge.ts'
+import { jsonRpcCodes, type RequestId, type Wire } from './wire.ts'
+
+/**
+ * Streamable HTTP for both kinds of revision on one address. Authentication, Host and Origin are the caller's business.
+ * 1. A plain tool call is answered here; every other request goes to the SDK through its web-standard face.
+ * 2. A request is stateless if its body says so (the SDK's classification); otherwise it belongs to a session.
+ */
+export type HttpCaller = AskedSpelling &
+  Readonly<{
+    principal: Principal
+    /** What the address asked to see; read from `?tools=` when absent. */
+    exposure?: Exposure
+    /** Under which address the client knows the server, where that is not plain HTTP at the Host it sent. */
+    origin?: string
+  }>
+
+type ResolvedCaller = HttpCaller & Readonly<{ exposure: Exposure }>
+
+export type HttpTransportDeps = ProtocolDeps &
+  Readonly<{
+    inFlight: Pick<InFlightCalls, 'closing'>
+    wire: Wire
+    isModernEnvelope: EnvelopeCheck
+    clock: Clock
+    random: Random
+    presence: Presence
+  }>
+
+const SERVER_ERROR = -32000
+const SESSION_NOT_FOUND = -32001
+const RETRY_AFTER_SECONDS = '5'
+
+export class StreamableHttp {
+  readonly #deps: HttpTransportDeps
+  readonly #sessions: HttpSessions
+  readonly #callers = new WeakMap<Request, ToolCaller>()
+  /** One client that calls all day costs no new object for each call. */
+  #lastCaller: Readonly<{ caller: ResolvedCaller; clientName: string | undefined; made: ToolCaller }> | undefined
+  readonly #stateless: McpHttpHandler
+  /** What the SDK answers, streams among it, of those who can be gone before its end. */
+  readonly #answering = new Map<ServerResponse, Principal>()
+
+  readonly #listening: ListeningCallers
+
+  constructor(deps: HttpTransportDeps) {
+    this.#deps = deps
+    this.#listening = createListeningCallers(deps)
+    this.#sessions = createHttpSessions(deps)
+    deps.presence.onRevoked((tenant, owner) => {
+      for (const [res, principal] of this.#answering) if (isOf(principal, tenant, owner)) res.destroy()
+    })
+    this.#stateless = createMcpHandler(
+      ({ requestInfo }) => {
+        const caller = this.#callers.get(requestInfo!)!
+        return createProtocolServer(deps, { caller: () => caller })
+      },
+      {
+        legacy: 'reject',
+        bus: this.#listening.bus,
+        maxRequestBodySize: limits.messageBytesMax,
+        onerror: (error) => deps.logger.debug('MCP request reported an error', { error: error.message }),
+      },
+    )
+  }
+
+  handle(req: IncomingMessage, res: ServerResponse, input: HttpCaller): void {
+    let caller: ResolvedCaller
+    try {
+      caller = hasExposure(input) ? input : { ...input, exposure: exposureOfUrl(req.url) }
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : 'the address is not valid'
+      this.#refuse(res, 400, jsonRpcCodes.invalidRequest, `Bad Request: ${reason}`)
+      return
+    }
+    if (this.#deps.inFlight.closing) {
+      this.#refuse(res, 503, SERVER_ERROR, 'The server is shutting down. Connect again after the restart.')
+    } else if (req.method === 'GET' || req.method === 'DELETE') {
+      this.#getOrDelete(req, res, caller)
+    } else if (req.method !== 'POST') {
+      this.#refuse(res, 405, SERVER_ERROR, 'Method not allowed.')
+    } else if (!isJson(req.headers['content-type'])) {
+      this.#refuse(res, 415, SERVER_ERROR, 'Unsupported Media Type: Content-Type must be application/json')
+    } else {
+      readBody(req, limits.messageBytesMax, (body) => {
+        const reason = `Payload Too Large: a message must not exceed ${limits.messageBytesMax} bytes`
+        if (body === 'too-large') this.#refuse(res, 413, SERVER_ERROR, reason)
+        else if (body !== 'disconnected') this.#post(req, res, caller, body.toString())
+      })
+    }
+  }
+
+  announce(kind: ListKind): void {
+    for (const session of this.#sessions.all()) announceChange(session.server, kind)
+    if (kind === 'tools') this.#stateless.notify.toolsChanged()
+    else if (kind === 'prompts') this.#stateless.notify.promptsChanged()
+    else this.#stateless.notify.resourcesChanged()
+  }
+
+  /** Something may have changed for callers of the tenant. */
+  async toolsChanged(tenant: TenantId): Promise<void> {
+    const sessions = [...this.#sessions.all()].filter(({ caller }) => caller.principal.tenant === tenant)
+    for (const { server, connection } of sessions) await announceTools(this.#deps.lists, server, connection)
+    await this.#listening.toolsChanged(tenant)
+  }
+
+  sweep(): void {
+    this.#sessions.sweep()
+  }
+
+  async close(): Promise<void> {
+    await this.#stateless.close()
+    await this.#sessions.close()
+  }
+
+  #statelessCaller(req: IncomingMessage, caller: ResolvedCaller, clientName: string | undefined): ToolCaller {
+    const last = this.#lastCaller
+    const isSame =
+      last?.caller === caller && last.clientName === clientName && last.made.origin === originOf(req, caller)
+    if (isSame) return last.made
+    const made = toolCaller(req, caller, clientName)
+    this.#lastCaller = { caller, clientName, made }
+    return made
+  }
+
+  #refuse(res: ServerResponse, status: number, code: number, message: string, id: RequestId | null = null): void {
+    if (status === 503) res.setHeader('retry-after', RETRY_AFTER_SECONDS)
+    if (status === 405) res.setHeader('allow', 'GET, POST, DELETE')
+    if (status === 413) res.setHeader('connection', 'close')
+    sendJson(res, status, this.#deps.wire.errorResponse(id, code, message))
+  }
+
+  #throughSdk(
+    req: IncomingMessage,
+    res: ServerResponse,
+    { principal }: HttpCaller,
+    serve: (request: Request) => Promise<Response>,
+  ): void {
+    if (principal.kind !== 'owner') this.#watch(res, principal)
+    Promise.resolve()
+      .then(() => serve(webRequestOf(req, res)))
+      .then((response) => sendWebResponse(response, res))
+      .catch((error: unknown) => {
+        this.#deps.logger.debug('MCP request ended early', { error: String(error) })
+        if (res.headersSent) res.destroy()
+        else this.#refuse(res, 400, jsonRpcCodes.invalidRequest, 'Bad Request: the request could not be served')
+      })
+  }
+
+  #watch(res: ServerResponse, principal: Principal): void {
+    if (res.closed) return
+    const stopWatching = this.#deps.presence.watch(principal)
+    this.#answering.set(res, principal)
+    res.once('close', () => {
+      stopWatching()
+      this.#answering.delete(res)
+    })
+  }
+
+  #post(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, text: string): void {
+    const problem = tooMuch(text)
+    if (problem !== undefined) {
+      this.#refuse(res, 400, jsonRpcCodes.invalidRequest, problem)
+      return
+    }
+    let body: unknown
+    try {
+      body = JSON.parse(text)
+    } catch {
+      this.#refuse(res, 400, jsonRpcCodes.parseError, 'Parse error: the request body is not valid JSON')
+      return
+    }
+    const call = plainToolCall(body)
+    if (call !== undefined && !this.#deps.extensionToolNames.has(call.name)) {
+      if (this.#serveStatelessCall(req, res, caller, body, call) || this.#serveSessionCall(req, res, caller, call))
+        return
+    }
+    const version = headerOf(req, 'mcp-protocol-version')
+    const method = headerOf(req, 'mcp-method')
+    const route = classifyInboundRequest({
+      httpMethod: 'POST',
+      body,
+      ...(version === undefined ? {} : { protocolVersionHeader: version }),
+      ...(method === undefined ? {} : { mcpMethodHeader: method }),
+    })
+    if (route.kind === 'legacy') {
+      this.#postToSession(req, res, caller, body)
+      return
+    }
+    this.#throughSdk(req, res, caller, (request) => {
+      const made = toolCaller(req, caller, envelopeClientName(metaOf(body)))
+      this.#callers.set(request, made)
+      return this.#listening.as(made, () => this.#stateless.fetch(request, { parsedBody: body }))
+    })
+  }
+
+  #serveStatelessCall(
+    req: IncomingMessage,
+    res: ServerResponse,
+    caller: ResolvedCaller,
+    body: unknown,
+    call: PlainToolCall,
+  ): boolean {
+    const { headers } = req
+    if (headers['mcp-protocol-version'] !== MODERN_REVISION || headers['mcp-method'] !== 'tools/call') return false
+    if (headers['mcp-name'] !== call.name || call.name.startsWith('=?base64?')) return false
+    if (!this.#deps.isModernEnvelope(body, call.meta)) return false
+    if (declaresTasks(call.meta) && this.#deps.durationOf(call.name, call.args) !== 'short') return false
+    const request = {
+      call,
+      caller: this.#statelessCaller(req, caller, envelopeClientName(call.meta)),
+      calls: undefined,
+      era: 'modern' as const,
+      sessionId: undefined,
+      revision: undefined,
+      acceptsEvents: headers.accept?.includes('text/event-stream') === true,
+    }
+    serveHttpCall(this.#deps, res, request)
+    return true
+  }
+
+  #serveSessionCall(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, call: PlainToolCall): boolean {
+    const { accept } = req.headers
+    const version = headerOf(req, 'mcp-protocol-version')
+    const sessionId = headerOf(req, 'mcp-session-id')
+    if (sessionId === undefined || !isLegacyCall(call)) return false
+    if (version !== undefined && !SUPPORTED_PROTOCOL_VERSIONS.includes(version)) return false
+    if (accept?.includes('application/json') !== true || !accept.includes('text/event-stream')) return false
+    const session = this.#sessions.find(sessionId, caller.principal)
+    const revision = session?.server.getNegotiatedProtocolVersion()
+    if (session === undefined || revision === undefined) return false
+    useCaller(session, caller)
+    const { callsById, calls } = session
+    const era = 'legacy' as const
+    const request = { call, caller: session.caller, calls, era, sessionId, revision, acceptsEvents: true }
+    const started = serveHttpCall(this.#deps, res, request, () => callsById.delete(call.id))
+    if (started !== undefined) callsById.set(call.id, started)
+    return true
+  }
+
+  #postToSession(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller, body: unknown): void {
+    const id = isRecord(body) && isRequestId(body['id']) ? body['id'] : null
+    if (id !== null && isRecord(body) && body['method'] === 'initialize') {
+      const problem = initializeProblem(body['params'])
+      if (problem !== undefined) {
+        this.#refuse(res, 400, jsonRpcCodes.invalidParams, problem, id)
+        return
+      }
+    }
+    if (headerOf(req, 'mcp-session-id') === undefined && isInitializeRequest(body)) {
+      this.#throughSdk(req, res, caller, (request) =>
+        this.#openSession(request, res, toolCaller(req, caller, body.params.clientInfo.name), id, body),
+      )
+      return
+    }
+    const session = this.#sessionOr404(req, res, caller, id)
+    if (session === undefined) return
+    const cancelled = cancelledRequest(body)
+    const pending = cancelled === undefined ? undefined : session.callsById.get(cancelled.requestId)
+    if (pending !== undefined) {
+      pending.cancel(cancelled?.reason)
+      res.writeHead(202).end()
+      return
+    }
+    this.#sessions.hold(session, res)
+    this.#throughSdk(req, res, caller, (request) => session.transport.handleRequest(request, { parsedBody: body }))
+  }
+
+  async #openSession(
+    request: Request,
+    res: ServerResponse,
+    caller: ToolCaller,
+    id: RequestId | null,
+    body: unknown,
+  ): Promise<Response> {
+    const session = await this.#sessions.open(caller)
+    if (session === undefined) {
+      const reason = 'Too many sessions. Try again later, or end one with DELETE.'
+      return new Response(this.#deps.wire.errorResponse(id, SERVER_ERROR, reason), {
+        status: 503,
+        headers: { 'content-type': 'application/json', 'retry-after': RETRY_AFTER_SECONDS },
+      })
+    }
+    this.#sessions.hold(session, res)
+    const response = await session.transport.handleRequest(request, { parsedBody: body })
+    if (!response.ok) this.#sessions.end(session)
+    return response
+  }
+
+  #sessionOr404(
+    req: IncomingMessage,
+    res: ServerResponse,
+    caller: ResolvedCaller,
+    id: RequestId | null,
+  ): HttpSession | undefined {
+    const sessionId = headerOf(req, 'mcp-session-id')
+    if (sessionId === undefined) {
+      this.#refuse(res, 400, SERVER_ERROR, 'Bad Request: Mcp-Session-Id header is required; initialize first', id)
+      return undefined
+    }
+    const session = this.#sessions.find(sessionId, caller.principal)
+    if (session === undefined) this.#refuse(res, 404, SESSION_NOT_FOUND, 'Session not found; initialize again', id)
+    else useCaller(session, caller)
+    return session
+  }
+
+  #getOrDelete(req: IncomingMessage, res: ServerResponse, caller: ResolvedCaller): void {
+    const session = this.#sessionOr404(req, res, caller, null)
+    if (session === undefined) return
+    this.#sessions.hold(session, res, req.method === 'GET' ? 'stream' : 'request')
+    this.#throughSdk(req, res, caller, (request) => session.transport.handleRequest(request))
+  }
+}
+
+const hasExposure = (caller: HttpCaller): caller is ResolvedCaller => caller.exposure !== undefined
+const isJson = (type: string | undefined): boolean => type === 'application/json' || isJsonContentType(type)
+
+/** The identity of a session never changes, what it may do can. */
+function useCaller(session: HttpSession, { principal }: ResolvedCaller): void {
+  if (session.caller.principal !== principal) session.caller = { ...session.caller, principal }
+}
+
+/** The address under which the client knows the server. */
+const originOf = ({ headers }: IncomingMessage, { origin }: HttpCaller): string | undefined =>
+  origin ?? (headers.host === undefined ? undefined : `http://${headers.host}`)
+
+function toolCaller(req: IncomingMessage, caller: ResolvedCaller, clientName: string | undefined): ToolCaller {
+  const traits = traitsOf(clientName)
+  const origin = originOf(req, caller)
+  return {
+    ...(origin !== undefined && { origin }),
+    principal: caller.principal,
+    transport: 'http',
+    exposure: caller.exposure,
+    ...spellingFor(traits, caller),
+    addedArguments: traits.addedArguments,
+  }
+}
+
+function headerOf(req: IncomingMessage, name: string): string | undefined {
+  const value = req.headers[name]
+  return typeof value === 'string' ? value : undefined
+}

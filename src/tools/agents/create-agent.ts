@@ -1,0 +1,35 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { profileFields, profileParams } from './profile-params.ts'
+
+export default defineTool({
+  name: 'create_agent',
+  toolset: 'agents',
+  title: 'Create an agent',
+  description:
+    'Make an agent from a name, a system prompt, tools and other agents to delegate to. It is yours alone unless you share it. Run it with aegis.task.execute. Use aegis.agent.create for a whole manifest with validators, a schedule or a workspace.',
+  permission: 'agent:create',
+  tier: 'user',
+  effect: 'create',
+  idempotent: false,
+  rate: 'create',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    name: profileParams.name.describe('Name of the agent, for people.'),
+    scope: profileParams.scope.optional(),
+    labels: profileParams.labels.optional(),
+    teams: profileParams.teams.optional(),
+    toolExposureMode: profileParams.exposure.optional(),
+    description: profileParams.description.optional(),
+    icon: profileParams.icon.optional(),
+    knowledgeBaseIds: profileParams.knowledgeBaseIds.optional(),
+    connectorIds: profileParams.connectorIds.optional(),
+    subAgentIds: profileParams.subAgentIds.optional(),
+    suggestedPrompts: profileParams.suggestedPrompts.optional(),
+    systemPrompt: profileParams.systemPrompt.optional(),
+    toolAssignments: profileParams.toolAssignments.optional().describe('Tools that it may use.'),
+  }),
+  output: profileFields.agent,
+  run: (input, { agents, call }) => agents.createAgent(call, input),
+})

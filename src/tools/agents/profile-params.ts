@@ -1,0 +1,78 @@
+import { z } from 'zod'
+import { limits } from '../../contract/limits.ts'
+import { exposures, profileKinds } from '../../contract/profile-kinds.ts'
+import { sharingScopes } from '../../contract/sharing.ts'
+
+const id = (description: string) => z.string().min(1).max(128).describe(description)
+const label = z.strictObject({
+  key: z.string().min(1).max(256).describe('The label key.'),
+  value: z.string().max(256).describe('The label value.'),
+})
+const suggestedPrompt = z.strictObject({
+  summaryTitle: z.string().min(1).max(256).describe('Short title that people see.'),
+  prompt: z.string().min(1).max(16_384).describe('What is sent when they choose it.'),
+})
+const toolAssignment = z.strictObject({
+  toolId: id('Id or name of the tool.'),
+  resolveAtCallTime: z.boolean().optional().describe('The same as the mode dynamic.'),
+  credentialResolutionMode: z
+    .enum(['static', 'dynamic', 'enterprise_managed'])
+    .optional()
+    .describe('Whose credentials a call uses: those of mcpServerId, those of the caller, or exchanged ones.'),
+  mcpServerId: id('Deployment whose credentials are used in the mode static.').nullable().optional(),
+})
+
+/** What agents, gateways and proxies are made and changed with. */
+export const profileParams = {
+  name: z.string().min(1).max(limits.profileNameCharsMax),
+  idOrName: id,
+  scope: z.enum(sharingScopes).describe('Who sees it: you alone, the members of its teams, or the organisation.'),
+  teams: z.array(id('Id or name of a team.')).max(100).describe('Teams of people that have it, for the scope team.'),
+  labels: z.array(label).max(limits.profileLabelsMax).describe('Labels to find it by.'),
+  exposure: z
+    .enum(exposures)
+    .describe('full lists all assigned tools; search_and_run_only lists search_tools and run_tool in their place.'),
+  description: z.string().max(4_096).nullable().describe('What it is for.'),
+  icon: z.string().max(16).nullable().describe('An emoji.'),
+  knowledgeBaseIds: z.array(id('Id of a knowledge base.')).max(100).describe('Knowledge bases to assign.'),
+  connectorIds: z.array(id('Id of a knowledge connector.')).max(100).describe('Knowledge connectors to assign.'),
+  subAgentIds: z
+    .array(id('Id or name of an agent.'))
+    .max(limits.subAgentsMax)
+    .describe('Agents to which this one can hand a task on; each becomes a tool of it.'),
+  suggestedPrompts: z.array(suggestedPrompt).max(limits.suggestedPromptsMax).describe('Prompts to begin with.'),
+  systemPrompt: z
+    .string()
+    .max(131_072)
+    .nullable()
+    .describe('Who the agent is and how it behaves; the model gets it as its system message.'),
+  toolAssignments: z.array(toolAssignment).max(256),
+} as const
+
+const named = { id: z.string(), name: z.string() }
+
+/** What callers are told of one. */
+export const profileFields = {
+  scope: z.enum(sharingScopes),
+  team: z.strictObject(named),
+  label: z.strictObject({ key: z.string(), value: z.string() }),
+  agent: z.strictObject({
+    ...named,
+    slug: z
+      .string()
+      .describe('The name in addresses, manifests and names of tools; it stays when the agent is renamed.'),
+    description: z.string().nullable(),
+    icon: z.string().nullable(),
+    scope: z.enum(sharingScopes),
+    toolExposureMode: z.enum(exposures),
+    agentType: z.enum(profileKinds),
+    systemPrompt: z.string().nullable().optional(),
+    teams: z.array(z.strictObject(named)),
+    labels: z.array(z.strictObject({ key: z.string(), value: z.string() })),
+    tools: z.array(z.strictObject({ ...named, description: z.string().nullable(), catalogId: z.string().nullable() })),
+    knowledgeBaseIds: z.array(z.string()),
+    connectorIds: z.array(z.string()),
+    suggestedPrompts: z.array(z.strictObject({ summaryTitle: z.string(), prompt: z.string() })),
+    subAgentIds: z.array(z.string()),
+  }),
+} as const

@@ -1,0 +1,29 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { roleView } from './role-view.ts'
+
+export default defineTool({
+  name: 'role_create',
+  toolset: 'identity',
+  title: 'Create a role',
+  description:
+    'Make a role of your organisation with exactly the permissions that you list, none of which you lack yourself. Use it with api_key_create. The roles admin, editor and member are always there; role_list shows what they grant.',
+  permission: 'ac:create',
+  tier: 'user',
+  effect: 'create',
+  idempotent: false,
+  rate: 'create',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    name: z.string().min(1).max(63).describe('Lower-case letters, digits, "_" or "-", beginning with a letter.'),
+    description: z.string().max(1_024).optional().describe('Whom it is for.'),
+    permissions: z
+      .array(z.string().min(1).max(64))
+      .min(1)
+      .max(500)
+      .describe('Such as "agent:read", or "agent:*" for all on one resource.'),
+  }),
+  output: roleView,
+  run: (input, { roles, call }) => roles.createRole(call, input),
+})

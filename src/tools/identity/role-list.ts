@@ -1,0 +1,21 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { roleView } from './role-view.ts'
+
+export default defineTool({
+  name: 'role_list',
+  toolset: 'identity',
+  title: 'List roles',
+  description:
+    'List the roles of your organisation with what each grants: admin, editor and member, then its own. Use role_create to add one.',
+  permission: 'ac:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  input: z.strictObject({}),
+  output: z.strictObject({ roles: z.array(roleView) }),
+  run: (_input, { roles, call }) => roles.listRoles(call),
+})

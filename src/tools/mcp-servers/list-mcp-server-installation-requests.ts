@@ -1,0 +1,21 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { requestView } from './request-fields.ts'
+
+export default defineTool({
+  name: 'list_mcp_server_installation_requests',
+  toolset: 'mcp-servers',
+  title: 'List installation requests',
+  description:
+    'List requests for MCP servers, newest first: your own, and for administrators those of everybody. Use decide_mcp_server_installation_request to approve or decline one.',
+  permission: 'mcpServerInstallationRequest:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  input: z.strictObject({}),
+  output: z.strictObject({ requests: z.array(requestView) }),
+  run: (_input, { mcpServers, call }) => mcpServers.listRequests(call),
+})

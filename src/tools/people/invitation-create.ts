@@ -1,0 +1,42 @@
+import { z } from 'zod'
+import { limits } from '../../contract/limits.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import {
+  email,
+  invitationView,
+  link,
+  roleOfPerson,
+  teamsOfPerson,
+  tenantOfPeople,
+  tierOfPerson,
+} from './people-fields.ts'
+
+export default defineTool({
+  name: 'invitation_create',
+  toolset: 'people',
+  title: 'Invite somebody',
+  description:
+    'Invite a person to your organisation. The answer holds a link, which works once: whoever opens it chooses a name and a password and is a user from then on. Hand it to that person only.',
+  permission: 'invitation:create',
+  tier: 'user',
+  effect: 'create',
+  idempotent: false,
+  rate: 'create',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    email,
+    role: roleOfPerson.default('member'),
+    tier: tierOfPerson,
+    teams: teamsOfPerson,
+    expires_in_hours: z
+      .int()
+      .min(1)
+      .max(limits.invitationMsMax / 3_600_000)
+      .optional()
+      .describe('How long the link works; a week when left out.'),
+    tenant: tenantOfPeople,
+  }),
+  output: invitationView.extend({ link }),
+  run: (input, { people, call }) => people.invite(call, input),
+})

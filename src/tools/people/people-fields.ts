@@ -1,0 +1,68 @@
+import { z } from 'zod'
+import { limits } from '../../contract/limits.ts'
+import { roles, tiers } from '../../contract/principal.ts'
+import { fields } from '../params.ts'
+
+/** What the tools of people take and answer. */
+export const tenantOfPeople = z
+  .string()
+  .min(1)
+  .max(64)
+  .optional()
+  .describe(
+    "Organisation (tenant) that is meant; your own when left out. Another's is for operators of the tenant local.",
+  )
+export const email = z.string().min(3).max(320).describe('E-mail address, by which the person signs in.')
+export const user = z.string().min(1).max(320).describe('Id or e-mail address of the user.')
+export const team = z.string().min(1).max(128).describe('Id or name of the team of people.')
+export const teamName = z.string().min(1).max(128)
+export const roleOfPerson = z.enum(roles).describe('What the person may do: admin, editor or member.')
+export const tierOfPerson = z
+  .enum(tiers)
+  .optional()
+  .describe('Highest tier of tools that the person may use; the usual one of the role when left out.')
+export const teamsOfPerson = z
+  .array(team)
+  .max(100)
+  .optional()
+  .describe('Teams of people that the person belongs to, by id or name.')
+export const truncated = z.boolean().describe(`True when there are more than ${limits.apiKeyListMax}.`)
+
+export const userView = z.strictObject({
+  id: z.string(),
+  email: z.string(),
+  name: z.string(),
+  tenant: z.string(),
+  role: z.enum(roles),
+  tier: z.enum(tiers),
+  teams: z.array(z.string()).describe('Ids of the teams of people.'),
+  created_at: fields.time,
+  created_by: z.string(),
+})
+export const link = z
+  .string()
+  .describe('Address where the person chooses a password. It works once and is not shown again.')
+
+export const teamView = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  description: z.string(),
+  tenant: z.string(),
+  members: z.array(z.strictObject({ id: z.string(), email: z.string() })),
+  created_at: fields.time,
+  created_by: z.string(),
+})
+
+export const invitationView = z.strictObject({
+  id: z.string(),
+  email: z.string(),
+  tenant: z.string(),
+  role: z.enum(roles),
+  tier: z.enum(tiers),
+  teams: z.array(z.string()),
+  purpose: z.enum(['join', 'password']).describe('`password`: for a user who is there, to choose a password.'),
+  status: z.enum(['open', 'accepted', 'cancelled', 'expired']),
+  created_at: fields.time,
+  created_by: z.string(),
+  expires_at: fields.time,
+})

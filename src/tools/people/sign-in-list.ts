@@ -1,0 +1,32 @@
+import { z } from 'zod'
+import { fields } from '../params.ts'
+import { defineTool } from '../runtime/define-tool.ts'
+import { tenantOfPeople, truncated } from './people-fields.ts'
+
+export default defineTool({
+  name: 'sign_in_list',
+  toolset: 'people',
+  title: 'List attempts to sign in',
+  description:
+    'List the latest attempts to sign in, newest first: which e-mail address, from where, and whether it succeeded. After several failures further attempts are slowed.',
+  permission: 'member:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  input: z.strictObject({ tenant: tenantOfPeople }),
+  output: z.strictObject({
+    attempts: z.array(
+      z.strictObject({
+        at: fields.time,
+        email: z.string(),
+        address: z.string(),
+        outcome: z.enum(['signed_in', 'refused', 'slowed']),
+      }),
+    ),
+    truncated,
+  }),
+  run: (input, { people, call }) => people.listAttempts(call, input),
+})

@@ -1,0 +1,21 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { tenantOfPeople, user, userView } from './people-fields.ts'
+
+export default defineTool({
+  name: 'user_delete',
+  toolset: 'people',
+  title: 'Remove a user',
+  description:
+    'Remove a user for good. Their sessions, tokens and calls end at once, their runs fail and their workspaces stop; what they made stays.',
+  permission: 'member:delete',
+  tier: 'user',
+  effect: 'delete',
+  idempotent: false,
+  rate: 'default',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({ user, tenant: tenantOfPeople }),
+  output: userView,
+  run: (input, { people, call }) => people.deleteUser(call, input),
+})

@@ -1,0 +1,21 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { tenantOfPeople, truncated, userView } from './people-fields.ts'
+
+export default defineTool({
+  name: 'user_list',
+  toolset: 'people',
+  title: 'List users',
+  description:
+    'List the people of an organisation with their roles and teams, by e-mail address. API keys are not people: api_key_list lists those.',
+  permission: 'member:read',
+  tier: 'user',
+  effect: 'read',
+  idempotent: true,
+  rate: 'default',
+  skipJudge: true,
+  audit: 'digest',
+  input: z.strictObject({ tenant: tenantOfPeople }),
+  output: z.strictObject({ users: z.array(userView), truncated }),
+  run: (input, { people, call }) => people.listUsers(call, input),
+})

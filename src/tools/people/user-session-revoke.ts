@@ -1,0 +1,25 @@
+import { z } from 'zod'
+import { defineTool } from '../runtime/define-tool.ts'
+import { tenantOfPeople, user } from './people-fields.ts'
+
+export default defineTool({
+  name: 'user_session_revoke',
+  toolset: 'people',
+  title: 'End a session of a user',
+  description:
+    'End one session of a user, in a browser or of a client; it works no more at once. user_session_list shows them.',
+  permission: 'member:update',
+  tier: 'user',
+  effect: 'update',
+  idempotent: false,
+  rate: 'default',
+  skipJudge: false,
+  audit: 'digest',
+  input: z.strictObject({
+    user,
+    session: z.string().min(1).max(128).describe('Id of the session.'),
+    tenant: tenantOfPeople,
+  }),
+  output: z.strictObject({ session: z.string(), user: z.string(), revoked: z.boolean() }),
+  run: (input, { people, call }) => people.revokeSession(call, input),
+})

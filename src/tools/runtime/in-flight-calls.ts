@@ -1,0 +1,176 @@
+import { AppError } from '../../contract/app-error.ts'
+import { limits } from '../../contract/limits.ts'
+import { callerKey, canBeRevoked, identityOf, type Principal } from '../../contract/principal.ts'
+import type { Presence } from './presence.ts'
+
+/**
+ * Every call that a transport has taken and not yet answered, in one place.
+ * 1. A connection has at most `limits.callsInFlightPerConnectionMax`. Where nothing connects the requests of a caller, the
+ *    caller has.
+ * 2. The calls of a key are cancelled when it is revoked or expires.
+ * 3. When the transports close, streams end at once. What outlasts the grace is answered by its transport, then cancelled.
+ */
+export type InFlightCalls = Readonly<{
+  /** `onInterrupted` answers it when the transports close before it ends. */
+  begin(onInterrupted: () => void, kind?: 'call' | 'stream'): InFlightCall
+  /** Takes no more calls, waits for those in flight, and interrupts the ones that outlast the grace. */
+  drain(graceMs: number): Promise<void>
+  /** Answers and cancels all that are in flight. */
+  interruptAll(): void
+  readonly closing: boolean
+}>
+
+export type InFlightCall = Readonly<{
+  signal: AbortSignal
+  /** Whether the client wants it no more. */
+  isCancelled(): boolean
+  /** Counts it as a call of the principal; false when that would be too many. Called at most once. */
+  admit(principal: Principal, connection?: Counted): boolean
+  /** Only aborts the signal; the call still ends by itself. */
+  cancel(reason?: unknown): void
+  /** True for the first time. */
+  end(): boolean
+  hasEnded(): boolean
+}>
+
+/** What calls are counted on. */
+export type Counted = { inFlight: number }
+
+type Caller = Counted & Readonly<{ calls: Set<Call> }>
+type Registry = Readonly<{
+  presence: Presence
+  calls: Set<Call>
+  /** Those of keys, and those that are counted on nothing else. */
+  callers: Map<string, Caller>
+  ended(): void
+}>
+
+class Call implements InFlightCall {
+  readonly kind: 'call' | 'stream'
+  readonly onInterrupted: () => void
+  readonly #registry: Registry
+  readonly #controller = new AbortController()
+  /** Of a signed call, once it is admitted. */
+  sealSessionId: string | undefined
+  #counted: Counted | undefined
+  #callerKey: string | undefined
+  #stopWatching: (() => void) | undefined
+  #isCancelled = false
+  #hasEnded = false
+
+  constructor(registry: Registry, onInterrupted: () => void, kind: 'call' | 'stream') {
+    this.#registry = registry
+    this.onInterrupted = onInterrupted
+    this.kind = kind
+    registry.calls.add(this)
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+  isCancelled(): boolean {
+    return this.#isCancelled
+  }
+  hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
+  admit(principal: Principal, connection?: Counted): boolean {
+    const isRevocable = canBeRevoked(identityOf(principal))
+    const key = connection === undefined || isRevocable ? callerKey(principal) : undefined
+    const caller =
+      key === undefined ? undefined : (this.#registry.callers.get(key) ?? { inFlight: 0, calls: new Set() })
+    const counted = connection ?? caller!
+    if (counted.inFlight >= limits.callsInFlightPerConnectionMax) return false
+    counted.inFlight++
+    this.#counted = counted
+    this.sealSessionId = principal.sealSessionId
+    if (key !== undefined) {
+      this.#callerKey = key
+      this.#registry.callers.set(key, caller!)
+      caller!.calls.add(this)
+    }
+    if (isRevocable) this.#stopWatching = this.#registry.presence.watch(principal)
+    return true
+  }
+
+  abort(reason?: unknown): void {
+    this.#controller.abort(reason)
+  }
+
+  cancel(reason?: unknown): void {
+    if (this.#hasEnded || this.#isCancelled) return
+    this.#isCancelled = true
+    this.abort(reason)
+  }
+
+  end(): boolean {
+    if (this.#hasEnded) return false
+    this.#hasEnded = true
+    const { calls, callers, ended } = this.#registry
+    calls.delete(this)
+    if (this.#counted !== undefined) this.#counted.inFlight--
+    if (this.#callerKey !== undefined) {
+      const caller = callers.get(this.#callerKey)!
+      caller.calls.delete(this)
+      if (caller.calls.size === 0) callers.delete(this.#callerKey)
+    }
+    this.#stopWatching?.()
+    ended()
+    return true
+  }
+}
+
+export function createInFlightCalls(presence: Presence): InFlightCalls {
+  const calls = new Set<Call>()
+  const callers = new Map<string, Caller>()
+  let draining: Promise<void> | undefined
+  let onEmpty = (): void => {}
+  const registry: Registry = {
+    presence,
+    calls,
+    callers,
+    ended() {
+      if (calls.size === 0) onEmpty()
+    },
+  }
+  presence.onRevoked((tenant, owner) => {
+    for (const call of callers.get(`${tenant}/${owner}`)?.calls ?? []) call.abort(revokedMeanwhile())
+    for (const call of calls) if (call.sealSessionId === owner) call.abort(sessionRevokedMeanwhile())
+  })
+
+  function interruptAll(): void {
+    for (const call of calls) {
+      call.onInterrupted()
+      call.abort(new AppError('ERR_SHUTTING_DOWN', 'The server is shutting down.'))
+    }
+  }
+
+  async function drain(graceMs: number): Promise<void> {
+    for (const call of calls) if (call.kind === 'stream') call.abort()
+    if (calls.size === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, graceMs)
+    onEmpty = resolve
+    await promise
+    clearTimeout(timer)
+    interruptAll()
+  }
+
+  return {
+    begin: (onInterrupted, kind = 'call') => new Call(registry, onInterrupted, kind),
+    interruptAll,
+    drain(graceMs) {
+      draining ??= drain(graceMs)
+      return draining
+    },
+    get closing() {
+      return draining !== undefined
+    },
+  }
+}
+
+const revokedMeanwhile = (): AppError =>
+  new AppError('ERR_CANCELLED', 'The API key was revoked or has expired while the call was under way.')
+const sessionRevokedMeanwhile = (): AppError =>
+  new AppError('ERR_CANCELLED', 'The session was revoked while the call was under way. Attest again.')

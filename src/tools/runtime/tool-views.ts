@@ -1,0 +1,197 @@
+import { permissionsKey } from '../../contract/permissions.ts'
+import { identityOf, type Principal, type TenantId } from '../../contract/principal.ts'
+import type { UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { sha256Hex } from '../../kernel/hash.ts'
+import { createTimeSlicer } from '../../kernel/time-slicer.ts'
+import { createArgumentChecks } from './argument-checks.ts'
+import type { Catalog, CatalogTool } from './catalog.ts'
+import { createKnownNames, type KnownNames } from './known-names.ts'
+import { safeNameLengthMax } from './safe-names.ts'
+import { upstreamCatalogTool } from './upstream-tool.ts'
+
+/**
+ * The tools that one caller can find: ours, and those of the MCP servers behind us that it may use.
+ *
+ * 1. A view is of one instant and never changes. When something changes, callers get another view.
+ * 2. Each tenant has one snapshot of its upstream tools, with the version that it was made of. A view is a part of it, so that
+ *    a tool of another tenant cannot be in it.
+ * 3. Ours keep their names. An upstream tool whose name is taken gets another one, the same each time.
+ * 4. Making a snapshot of very many tools lets others run in between.
+ */
+export type ToolView = Readonly<{
+  tools: readonly CatalogTool[]
+  find(name: string): CatalogTool | undefined
+  readonly names: KnownNames
+  /** All tools of the tenant, also those that the caller may not use: what one index for all its callers is made from. */
+  corpus: readonly CatalogTool[]
+}>
+
+export type ToolViews = Readonly<{
+  /** Our tools alone. */
+  own: ToolView
+  /** What the principal can find now; a promise only when something may have changed since it was last asked. */
+  viewFor(principal: Principal): ToolView | Promise<ToolView>
+  /** What it could find when it was last asked. */
+  latest(principal: Principal): ToolView
+  /** Told of a tenant in which callers may find something else than before. Answers how to stop listening. */
+  onChanged(listener: (tenant: TenantId) => void): () => void
+  /** From here on there are upstream tools; until then callers find ours. */
+  connect(upstreams: UpstreamTools): void
+}>
+
+type Snapshot = Readonly<{
+  version: number
+  tools: readonly CatalogTool[]
+  corpus: readonly CatalogTool[]
+  byId: ReadonlyMap<string, CatalogTool>
+  /** The views that were made of it, by the items that are visible in each: many callers see the same. */
+  views: Map<string, ToolView>
+}>
+type Known = Readonly<{ version: number; view: ToolView }>
+
+const VIEWS_MAX = 256
+const CALLERS_MAX = 2_000
+/** Lists that change all the time are told as they were found, and looked at again the next time. */
+const TRIES_MAX = 3
+const neverAborted = new AbortController().signal
+
+export function createToolViews({ catalog, clock }: Readonly<{ catalog: Catalog; clock: Clock }>): ToolViews {
+  const own = ownView(catalog)
+  const checks = createArgumentChecks()
+  const listeners = new Set<(tenant: TenantId) => void>()
+  const snapshots = new Map<TenantId, Snapshot>()
+  const loading = new Map<TenantId, Promise<Snapshot>>()
+  const known = new Map<string, Known>()
+  let upstreams: UpstreamTools | undefined
+
+  function snapshotOf(source: UpstreamTools, tenant: TenantId): Promise<Snapshot> {
+    const before = snapshots.get(tenant)
+    if (before?.version === source.version(tenant)) return Promise.resolve(before)
+    let pending = loading.get(tenant)
+    if (pending === undefined) {
+      pending = load(source, tenant, before).finally(() => loading.delete(tenant))
+      loading.set(tenant, pending)
+    }
+    return pending
+  }
+
+  async function load(source: UpstreamTools, tenant: TenantId, before: Snapshot | undefined): Promise<Snapshot> {
+    const version = source.version(tenant)
+    const listed = await source.list(tenant)
+    const slicer = createTimeSlicer(clock, neverAborted)
+    const taken = new Set<string>()
+    const tools: CatalogTool[] = []
+    for (const tool of listed) {
+      const pause = slicer.pause()
+      if (pause !== undefined) await pause
+      const name = freeName(tool, (wanted) => taken.has(wanted) || catalog.find(wanted) !== undefined)
+      taken.add(name)
+      const same = before?.byId.get(tool.id)
+      const isSame = same?.name === name && isEqual(same.upstream!, tool)
+      tools.push(isSame ? same! : upstreamCatalogTool({ upstreams: source, checks }, tool, name, { mode: 'dynamic' }))
+    }
+    const byId = new Map(tools.map((tool) => [tool.upstream!.id, tool]))
+    const snapshot = { version, tools, corpus: [...catalog.tools, ...tools], byId, views: new Map() }
+    snapshots.set(tenant, snapshot)
+    return snapshot
+  }
+
+  async function bringUpToDate(source: UpstreamTools, principal: Principal, key: string): Promise<ToolView> {
+    const { tenant } = principal
+    for (let tries = 1; ; tries++) {
+      const version = source.version(tenant)
+      const [snapshot, items] = await Promise.all([snapshotOf(source, tenant), source.visibleTo(principal)])
+      // What was read while something changed may be half of the old and half of the new.
+      const isMixed = snapshot.version !== version || source.version(tenant) !== version
+      if (isMixed && tries < TRIES_MAX) continue
+      const view = visiblePart(snapshot, items)
+      known.delete(key)
+      if (known.size >= CALLERS_MAX) known.delete(known.keys().next().value!)
+      known.set(key, { version, view })
+      return view
+    }
+  }
+
+  function visiblePart(snapshot: Snapshot, items: ReadonlySet<string>): ToolView {
+    const key = [...items].sort().join()
+    let view = snapshot.views.get(key)
+    if (view === undefined) {
+      const visible = snapshot.tools.filter(({ upstream }) => items.has(upstream!.catalogId))
+      view = visible.length === 0 ? { ...own, corpus: snapshot.corpus } : viewOf(catalog, visible, snapshot.corpus)
+      if (snapshot.views.size >= VIEWS_MAX) snapshot.views.clear()
+      snapshot.views.set(key, view)
+    }
+    return view
+  }
+
+  return {
+    own,
+    viewFor(principal) {
+      const version = upstreams?.version(principal.tenant) ?? 0
+      if (upstreams === undefined || version === 0) return own
+      const key = viewerKey(principal)
+      const current = known.get(key)
+      return current?.version === version ? current.view : bringUpToDate(upstreams, principal, key)
+    },
+    latest: (principal) => known.get(viewerKey(principal))?.view ?? own,
+    onChanged(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    connect(source) {
+      upstreams = source
+      source.onChanged((tenant) => {
+        for (const listener of listeners) listener(tenant)
+      })
+    },
+  }
+}
+
+function ownView(catalog: Catalog): ToolView {
+  const names = createKnownNames(catalog.names)
+  return { tools: catalog.tools, find: catalog.find, names, corpus: catalog.tools }
+}
+
+function viewOf(catalog: Catalog, upstream: readonly CatalogTool[], corpus: readonly CatalogTool[]): ToolView {
+  const byName = new Map(upstream.map((tool) => [tool.name, tool]))
+  for (const tool of upstream) {
+    for (const alias of tool.upstream!.aliases) if (!byName.has(alias)) byName.set(alias, tool)
+  }
+  const tools = [...catalog.tools, ...upstream]
+  let names: KnownNames | undefined
+  return {
+    tools,
+    corpus,
+    find: (name) => catalog.find(name) ?? byName.get(name),
+    get names() {
+      names ??= createKnownNames(tools.map(({ name }) => name))
+      return names
+    },
+  }
+}
+
+const keys = new WeakMap<Principal, string>()
+
+/** Everything that could decide what a principal may see of others' things. */
+function viewerKey(principal: Principal): string {
+  let key = keys.get(principal)
+  if (key === undefined) {
+    const { tenant, permissions, teams } = principal
+    key = JSON.stringify([tenant, identityOf(principal), permissionsKey(permissions), [...teams].sort()])
+    keys.set(principal, key)
+  }
+  return key
+}
+
+const DIGEST_CHARACTERS = 8
+
+/** The name of the tool, or one with a digest of its id at the end. */
+function freeName({ name, id }: UpstreamTool, isTaken: (name: string) => boolean): string {
+  if (!isTaken(name)) return name
+  const suffix = `_${sha256Hex(id).slice(0, DIGEST_CHARACTERS)}`
+  return `${name.slice(0, safeNameLengthMax - suffix.length)}${suffix}`
+}
+
+const isEqual = (one: UpstreamTool, other: UpstreamTool): boolean =>
+  one === other || JSON.stringify(one) === JSON.stringify(other)

@@ -1,0 +1,120 @@
+import { z } from 'zod'
+import type { UpstreamCredential, UpstreamTool, UpstreamTools } from '../../contract/upstream-tools.ts'
+import type { SchemaCheck } from '../../domains/manifests/json-schema.ts'
+import type { ArgumentChecks } from './argument-checks.ts'
+import type { CatalogTool } from './catalog.ts'
+import type { LoadedTool, ToolDeclaration } from './define-tool.ts'
+import type { ListedTool } from './tool-host.ts'
+
+type JsonObject = Readonly<Record<string, unknown>>
+
+export type UpstreamToolDeps = Readonly<{ upstreams: Pick<UpstreamTools, 'call'>; checks: ArgumentChecks }>
+
+/**
+ * A tool of another MCP server as one of the catalogue: it is listed, searched, judged, bounded and recorded like ours.
+ *
+ * 1. Its schema comes from an untrusted party. It is compiled when the tool is called, under the bounds for such schemas. One that
+ *    cannot be compiled checks only names, because the other server checks the arguments anyway.
+ * 2. What it says of itself in hints goes to clients. It never decides what may be called.
+ */
+export function upstreamCatalogTool(
+  { upstreams, checks }: UpstreamToolDeps,
+  tool: UpstreamTool,
+  name: string,
+  credential: UpstreamCredential,
+): CatalogTool {
+  const definition = declarationOf(tool, name)
+  const listed = listedOf(tool, name)
+  const { inputSchema } = listed
+  const properties = isObject(inputSchema['properties']) ? inputSchema['properties'] : {}
+  const run: LoadedTool['run'] = (input, { call, principal }) =>
+    upstreams.call({ tenant: principal.tenant, toolId: tool.id, principal, credential }, input as JsonObject, {
+      signal: call.signal,
+      onProgress: (update) => call.progress(update),
+    })
+  return {
+    name,
+    safeName: name,
+    definition,
+    upstream: tool,
+    listed,
+    listedSafe: listed,
+    parameters: new Set(Object.keys(properties)),
+    required: namesIn(inputSchema['required']),
+    nullable: new Set(Object.keys(properties).filter((key) => !refusesNull(properties[key]))),
+    load: () => checks(tool.inputSchema).then((check) => ({ name, input: argumentsOf(check), run })),
+  }
+}
+
+const declarationOf = (tool: UpstreamTool, name: string): ToolDeclaration => ({
+  name,
+  toolset: 'upstream',
+  title: titleOf(tool),
+  description: tool.description,
+  permission: null,
+  tier: 'user',
+  effect: 'external',
+  idempotent: tool.annotations?.['idempotentHint'] === true,
+  rate: 'default',
+  skipJudge: false,
+  audit: 'digest',
+  arguments: 'schema',
+  raw: true,
+})
+
+const titleOf = ({ title, annotations, name }: UpstreamTool): string => {
+  const hinted = annotations?.['title']
+  return title ?? (typeof hinted === 'string' ? hinted : name)
+}
+
+/** A hint that is not given is what the protocol says it then is. */
+function listedOf(tool: UpstreamTool, name: string): ListedTool {
+  const title = titleOf(tool)
+  const hint = (key: string, otherwise: boolean): boolean => {
+    const value = tool.annotations?.[key]
+    return typeof value === 'boolean' ? value : otherwise
+  }
+  return {
+    name,
+    title,
+    description: tool.description,
+    inputSchema: { ...tool.inputSchema, type: 'object' },
+    ...(tool.outputSchema === undefined ? {} : { outputSchema: { ...tool.outputSchema, type: 'object' } }),
+    annotations: {
+      title,
+      readOnlyHint: hint('readOnlyHint', false),
+      destructiveHint: hint('destructiveHint', true),
+      idempotentHint: hint('idempotentHint', false),
+      openWorldHint: hint('openWorldHint', true),
+    },
+  }
+}
+
+const argumentsOf = (check: SchemaCheck | undefined): z.ZodType => {
+  const anyObject = z.custom<JsonObject>(isObject)
+  if (check === undefined) return anyObject
+  return anyObject.superRefine((value, context) => {
+    for (const problem of check(value)) context.addIssue({ code: 'custom', ...placedProblem(problem) })
+  })
+}
+
+/** The sentence of a check begins with the JSON pointer of its place. */
+function placedProblem(problem: string): Readonly<{ path: string[]; message: string }> {
+  const [, pointer, message] = /^((?:\/[^ ]*)|the value) (.*)$/s.exec(problem) ?? []
+  if (pointer === undefined || message === undefined) return { path: [], message: problem }
+  const path = pointer.startsWith('/') ? pointer.slice(1).split('/') : []
+  return { path: path.map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~')), message }
+}
+
+/** Whether null can only have been meant as "left out": some clients send every field. */
+const refusesNull = (property: unknown): boolean =>
+  isObject(property) &&
+  typeof property['type'] === 'string' &&
+  property['type'] !== 'null' &&
+  property['nullable'] !== true
+
+const namesIn = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((name): name is string => typeof name === 'string') : []
+
+const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
